@@ -1,0 +1,425 @@
+"""Mutate real archives, and see that nothing but the allowed errors comes out of those who read them.
+
+    python bench/fuzz_archives.py ARCHIVE_OR_FOLDER... [--mutations 10000] [--seed 1] [--seconds-each 10]
+
+Each mutant lies alone in a temporary folder. A target fails with any other exception, when it takes too
+long, writes, connects or starts anything, or takes too much memory. Prints counts as one JSON document; the
+exit code is 1 where something failed. `--only INDEX` runs one mutant again, with the traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import bz2
+import gzip
+import io
+import json
+import lzma
+import os
+import random
+import resource
+import signal
+import sys
+import tarfile
+import tempfile
+import time
+import traceback
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import zstandard
+
+from lemmata.archives import read_package, sniff
+from lemmata.errors import InputError
+
+
+def read_all(path: Path) -> None:
+    """Everything that the archive holds; no name may lead out of it."""
+    package = read_package(path, lambda _: True)
+    for name in package.files:
+        if {"", ".", ".."} & set(name.split("/")) or "\0" in name:
+            raise AssertionError(f"the name {name!r} came through")
+
+
+TARGETS: dict[str, Callable[[Path], None]] = {"read_package": read_all}
+ALLOWED = (InputError,)
+LARGE = 1 << 18  # bytes; such archives are seldom taken
+ADDRESS_SPACE = 4 << 30  # more than this can not even be asked for
+
+# ---------------------------------------------------------------- archives to start from
+
+
+class Seed(NamedTuple):
+    """A real archive, and its tar without compression where it has one."""
+
+    name: str
+    packed: bytes
+    tar: bytes
+
+
+UNPACK: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.decompress,
+    "xz": lzma.decompress,
+    "bzip2": bz2.decompress,
+    "zstd": lambda packed: zstandard.ZstdDecompressor().decompressobj().decompress(packed),
+    "tar": bytes,
+}
+PACK: list[Callable[[bytes], bytes]] = [
+    lambda tar: gzip.compress(tar, 1),
+    lambda tar: gzip.compress(tar, 1),
+    lambda tar: lzma.compress(tar, preset=0),
+    lambda tar: bz2.compress(tar, 1),
+    lambda tar: bytes(zstandard.compress(tar, 1)),
+    bytes,
+]
+
+
+def read_seeds(paths: list[Path]) -> list[Seed]:
+    """All archives below the paths, and each tar a second time as a zip."""
+    seeds = []
+    files = [file for path in paths for file in (path.rglob("*") if path.is_dir() else [path])]
+    for path in sorted(file for file in files if not file.is_dir()):
+        packed = path.read_bytes()
+        kind = sniff(packed[:512])
+        if kind in UNPACK:
+            tar = UNPACK[kind](packed)
+            tar = tar if sniff(tar[:512]) == "tar" else b""
+            seeds.append(Seed(path.name, packed, tar))
+            if tar:
+                seeds.append(Seed(path.name + ".zip", as_zip(tar), tar))
+        elif kind == "zip":
+            seeds.append(Seed(path.name, packed, b""))
+    return seeds
+
+
+def as_zip(tar: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=io.BytesIO(tar)) as source, zipfile.ZipFile(buffer, "w") as archive:
+        for number, member in enumerate(source):
+            content = source.extractfile(member) if member.isfile() else None
+            if content:
+                archive.writestr(
+                    member.name, content.read(), zipfile.ZIP_DEFLATED if number % 3 else zipfile.ZIP_STORED
+                )
+    return buffer.getvalue()
+
+
+# ---------------------------------------------------------------- mutations of bytes
+
+NUMBERS = [0, 1, 2, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF]
+TOKENS = [
+    *(rb"\input{", rb"\begin{theorem}", rb"\end{", rb"\label{", rb"\cite{,,}", rb"\verb|", rb"\[", b"\\"),
+    *(rb"\def\a{\a\a}\a", rb"\newcommand{\x}[9]{#1#1}", b"{" * 50, b"}", b"$", b"$$", b"%"),
+    *(b"\0", b"\r", b"\xff\xfe", b"\xe2\x80"),
+]
+
+
+def flip_bits(data: bytes, chance: random.Random) -> bytes:
+    changed = bytearray(data)
+    for _ in range(chance.choice([1, 1, 2, 8, 64])):
+        changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
+    return bytes(changed)
+
+
+def overwrite_run(data: bytes, chance: random.Random) -> bytes:
+    start = chance.randrange(len(data))
+    size = min(chance.choice([1, 4, 16, 512, 4096]), len(data) - start)
+    run = chance.choice([bytes(size), b"\xff" * size, chance.randbytes(size)])
+    return data[:start] + run + data[start + size :]
+
+
+def truncate(data: bytes, chance: random.Random) -> bytes:
+    return data[: chance.randrange(len(data))]
+
+
+def delete_run(data: bytes, chance: random.Random) -> bytes:
+    start = chance.randrange(len(data))
+    return data[:start] + data[start + chance.choice([1, 3, 512, 5000]) :]
+
+
+def insert(data: bytes, chance: random.Random) -> bytes:
+    at = chance.randrange(len(data) + 1)
+    piece = chance.choice(
+        [chance.randbytes(chance.randrange(1, 600)), bytes(512), data[at : at + 700], chance.choice(TOKENS)]
+    )
+    return data[:at] + piece + data[at:]
+
+
+BYTES: dict[str, Callable[[bytes, random.Random], bytes]] = {
+    "bits": flip_bits,
+    "run": overwrite_run,
+    "truncation": truncate,
+    "deletion": delete_run,
+    "insertion": insert,
+}
+
+
+def edit_bytes(data: bytes, chance: random.Random) -> bytes:
+    for _ in range(chance.choice([1, 1, 1, 2, 5])):
+        data = chance.choice(list(BYTES.values()))(data or b"\0", chance)
+    return data
+
+
+# ---------------------------------------------------------------- mutations that know the format
+
+NAMES = [
+    b"../../x.tex",
+    b"/etc/x.tex",
+    b"C:\\x.tex",
+    b"a\nb",
+    b"\xff\xfe.tex",
+    b"",
+    b".",
+    b"..",
+    b"a/" * 49,
+    b"x" * 100,
+]
+SIZES = [
+    b"\x80" + b"\xff" * 11,
+    b"\xff" * 12,
+    b"77777777777\0",
+    b"-0000000001\0",
+    b"99999999999\0",
+    b" " * 12,
+    bytes(12),
+]
+KINDS = [bytes([kind]) for kind in b"01234567xXgLKSNVMDA\0\xff"]
+
+
+def edit_tar_header(tar: bytes, chance: random.Random) -> bytes:
+    """One field of one header changed, and the checksum made right again."""
+    with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
+        starts = [member.offset for member in archive]
+    start = chance.choice(starts)
+    header = bytearray(tar[start : start + 512])
+    field, values = chance.choice(
+        [((0, 100), NAMES), ((124, 136), SIZES), ((156, 157), KINDS), ((345, 500), NAMES), ((257, 265), [])]
+    )
+    value = chance.choice(values) if values else chance.randbytes(field[1] - field[0])
+    if field == (124, 136) and chance.random() < 0.5:
+        value = b"%011o\0" % (
+            int(header[124:135].strip(b" \0") or b"0", 8) + chance.choice([-1, 1, 511, 512, 1 << 20])
+            & 0o77777777777
+        )
+    header[slice(*field)] = value.ljust(field[1] - field[0], b"\0")
+    if chance.random() < 0.2:
+        header[482] = chance.randrange(2)
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    return tar[:start] + bytes(header) + tar[start + 512 :]
+
+
+def edit_extended_header(tar: bytes, chance: random.Random) -> bytes:
+    """An extended header, right or wrong, put before a member."""
+    with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
+        start = chance.choice([member.offset for member in archive])
+    key = chance.choice(["path", "size", "GNU.sparse.name", "GNU.sparse.map", "linkpath", "hdrcharset", "x"])
+    value = chance.choice(
+        ["../a.tex", "9" * chance.randrange(1, 30), "-1", "", "\0", "ö" * 600, "1,2,3", "BINARY"]
+    )
+    text = f" {key}={value}\n".encode()
+    text = str(len(text) + chance.choice([1, 2, 2, 2, 3, 3, 99, 10**9])).encode() + text
+    member = tarfile.TarInfo("extended")
+    member.type = chance.choice([b"x", b"x", b"g", b"L", b"K", b"X"])
+    member.size = chance.choice([len(text), len(text), len(text) + 1, 1 << 30, 1 << 62])
+    return (
+        tar[:start]
+        + member.tobuf(tarfile.GNU_FORMAT)
+        + text.ljust(512 * (len(text) // 512 + 1), b"\0")
+        + tar[start:]
+    )
+
+
+def edit_zip_header(packed: bytes, chance: random.Random) -> bytes:
+    """A number near one of the signatures changed."""
+    marks = [b"PK\1\2", b"PK\1\2", b"PK\3\4", b"PK\5\6"]
+    starts = [at for mark in marks if (at := packed.find(mark, chance.randrange(len(packed)))) >= 0]
+    start = chance.choice(starts or [0]) + chance.randrange(4, 46)
+    size = chance.choice([1, 2, 2, 4, 4])
+    value = chance.choice([*NUMBERS, chance.randrange(1 << 32)]) % (1 << 8 * size)
+    return packed[:start] + value.to_bytes(size, "little") + packed[start + size :]
+
+
+def edit_text(tar: bytes, chance: random.Random) -> bytes:
+    """The content of one member changed at its own length, so that the tar stays whole."""
+    with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
+        member = chance.choice([member for member in archive if member.isfile()] or [tarfile.TarInfo()])
+    start, size = member.offset_data, member.size
+    text = edit_bytes(tar[start : start + size], chance) if size else b""
+    for _ in range(chance.randrange(4)):
+        at = chance.randrange(len(text) + 1)
+        token = chance.choice(TOKENS)
+        text = text[:at] + token + text[at + len(token) :]
+    return tar[:start] + text[:size].ljust(size, b"\0") + tar[start + size :]
+
+
+def mutant(seeds: list[Seed], index: int, start: int) -> tuple[Seed, str, bytes]:
+    """The mutant of this number; it depends on nothing but the seeds, the number and where chance starts."""
+    chance = random.Random(f"{start}/{index}")
+    small = [seed for seed in seeds if len(seed.packed) < LARGE] or seeds
+    seed = chance.choice(seeds if chance.random() < 0.05 else small)
+    kinds = [*BYTES, "splice"] + ["zip header"] * 4 * (sniff(seed.packed) == "zip")
+    if seed.tar:
+        kinds += ["tar header", "tar header", "extended header", "text", "text", "tar bytes", "tar splice"]
+    kind = chance.choice(kinds)
+    pack = chance.choice(PACK if len(seed.tar) < LARGE else PACK[:2])
+    if kind in BYTES:
+        return seed, kind, BYTES[kind](seed.packed, chance)
+    if kind in ("splice", "tar splice"):
+        other = chance.choice(small)
+        one, two = (seed.packed, other.packed) if kind == "splice" else (seed.tar, other.tar or other.packed)
+        joined = one[: chance.randrange(len(one))] + two[chance.randrange(len(two)) :]
+        return seed, kind, joined if kind == "splice" else pack(joined)
+    if kind == "zip header":
+        return seed, kind, edit_zip_header(seed.packed, chance)
+    edits = {
+        "tar header": edit_tar_header,
+        "extended header": edit_extended_header,
+        "text": edit_text,
+        "tar bytes": edit_bytes,
+    }
+    return seed, kind, pack(edits[kind](seed.tar, chance))
+
+
+# ---------------------------------------------------------------- the watch
+
+
+class Hang(BaseException):
+    """Not an Exception: no target can catch it by accident."""
+
+
+CHANGES = {
+    *("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.symlink", "os.link", "os.truncate", "os.chmod"),
+    *("os.utime", "os.system", "os.exec", "os.fork", "os.posix_spawn", "subprocess.Popen"),
+    *("socket.connect", "socket.bind"),
+}
+armed = False
+deeds: list[str] = []
+
+
+def watch(event: str, arguments: tuple[Any, ...]) -> None:
+    """An audit hook: what the target does to the world, wherever that is."""
+    if not armed:
+        return
+    if event == "open":
+        flags = arguments[2]
+        if isinstance(flags, int) and flags & (
+            os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+        ):
+            deeds.append(f"opened {arguments[0]!r} for writing")
+    elif event in CHANGES:
+        deeds.append(f"{event} {arguments!r}")
+
+
+@contextmanager
+def watched(seconds: float) -> Iterator[None]:
+    global armed
+
+    def ring(*_: object) -> None:
+        raise Hang(f"more than {seconds} seconds")
+
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    armed = True
+    try:
+        yield
+    finally:
+        armed = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def peak_memory() -> int:
+    """Bytes, of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def attempt(target: Callable[[Path], None], path: Path, seconds: float, memory: int) -> tuple[str, str]:
+    """How it went ("read", an allowed error's name, or "FAILED") and what was wrong."""
+    deeds.clear()
+    before = peak_memory()
+    outcome, cause = "read", ""
+    try:
+        with watched(seconds):
+            target(path)
+    except ALLOWED as error:
+        outcome = type(error).__name__
+        if not str(error).strip() or "\n" in str(error):
+            cause = f"not one sentence: {str(error)!r}"
+    except (Exception, Hang) as error:
+        cause = "".join(traceback.format_exception(error)[-3:])
+    inside = sorted(entry.name for entry in path.parent.iterdir())
+    if inside != [path.name]:
+        cause = cause or f"left in the folder: {inside}"
+    if peak_memory() > max(before, memory):
+        cause = cause or f"took {peak_memory() >> 20} MiB of memory"
+    if deeds:
+        cause = cause or "; ".join(deeds)
+    return ("FAILED", cause) if cause else (outcome, "")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("paths", nargs="+", type=Path, metavar="ARCHIVE_OR_FOLDER")
+    parser.add_argument("--target", choices=sorted(TARGETS), default="read_package")
+    parser.add_argument("--mutations", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds-each", type=float, default=10)
+    parser.add_argument(
+        "--memory", type=int, default=512, help="MiB above the start that the process may come to"
+    )
+    parser.add_argument("--only", type=int, help="run the mutant of this number alone")
+    options = parser.parse_args()
+
+    target = TARGETS[options.target]
+    seeds = read_seeds(options.paths)
+    if not seeds:
+        parser.error("there is no archive in what was given")
+    sys.dont_write_bytecode = True
+    sys.addaudithook(watch)
+    outcomes: Counter[str] = Counter()
+    by_mutation: dict[str, Counter[str]] = {}
+    failures: list[dict[str, Any]] = []
+    slowest = (0.0, -1)
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "seed"
+        for seed in seeds:  # also imports all that the target needs
+            path.write_bytes(seed.packed)
+            target(path)
+        path.unlink()
+        memory = peak_memory() + (options.memory << 20)
+        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, resource.RLIM_INFINITY))
+        for index in range(options.mutations) if options.only is None else [options.only]:
+            seed, kind, data = mutant(seeds, index, options.seed)
+            path = Path(folder) / seed.name
+            path.write_bytes(data)
+            began = time.monotonic()
+            outcome, cause = attempt(target, path, options.seconds_each, memory)
+            slowest = max(slowest, (time.monotonic() - began, index))
+            path.unlink(missing_ok=True)
+            outcomes[outcome] += 1
+            by_mutation.setdefault(kind, Counter())[outcome] += 1
+            if cause:
+                failures.append({"index": index, "archive": seed.name, "mutation": kind, "cause": cause})
+            if index % 1000 == 999:
+                print(f"{index + 1} mutants, {len(failures)} failures", file=sys.stderr)
+    report = {
+        "target": options.target,
+        "seeds": len(seeds),
+        "outcomes": dict(sorted(outcomes.items())),
+        "by_mutation": {kind: dict(sorted(counts.items())) for kind, counts in sorted(by_mutation.items())},
+        "seconds": round(time.monotonic() - started, 1),
+        "slowest": {"seconds": round(slowest[0], 3), "index": slowest[1]},
+        "peak_mib": peak_memory() >> 20,
+        "failures": failures[:50],
+    }
+    print(json.dumps(report, indent=1))
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""lemmata: a corpus and its graph, made into a search engine that speaks its language."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError
+    from lemmata.project import IngestReport, Project
+    from lemmata.store import Corpus
+    from lemmata.types import Document, Link, Passage, Reference
+
+__all__ = [
+    "ConfigError",
+    "Corpus",
+    "Document",
+    "IngestReport",
+    "InputError",
+    "LemmataError",
+    "Link",
+    "Passage",
+    "Project",
+    "Reference",
+    "WorkspaceError",
+]
+
+_HOMES = {
+    "errors": ("ConfigError", "InputError", "LemmataError", "WorkspaceError"),
+    "project": ("IngestReport", "Project"),
+    "store": ("Corpus",),
+    "types": ("Document", "Link", "Passage", "Reference"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is asked for, when it is asked for: `import lemmata` itself loads nothing."""
+    if name in _HOME_OF:
+        return getattr(import_module(f"lemmata.{_HOME_OF[name]}"), name)
+    raise AttributeError(f"module 'lemmata' has no attribute {name!r}")

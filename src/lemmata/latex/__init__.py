@@ -1,0 +1,1 @@
+"""LaTeX as people really write it, read as text; knows no disk and no corpus."""

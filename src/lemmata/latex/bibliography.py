@@ -1,0 +1,813 @@
+r"""Bibliographies in every shape people have, as `Reference` records.
+
+Works on text alone and never raises on it: an entry that is broken is left out, and what can not be found
+in an entry stays empty. Time is linear in the length of the text, whatever stands in it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice, zip_longest
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from lemmata.types import Reference
+
+__all__ = [
+    "arxiv_id",
+    "doi",
+    "normalise_title",
+    "plain",
+    "read_amsrefs",
+    "read_bib",
+    "read_bibitems",
+    "read_biblatex_bbl",
+    "read_bibliography",
+]
+
+# One level of nested braces is enough for addresses such as {http://x.org/a{\_}b}.
+_SHALLOW = r"\{[^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+\}"
+
+
+def read_bibliography(text: str) -> list[Reference]:
+    r"""All entries of a .bib, a .bbl or a .tex with `thebibliography`, `\bib` or an embedded .bib."""
+    references = []
+    if r"\bibitem" in text:
+        references += read_bibitems(text)
+    if r"\entry{" in text and r"\endentry" in text:
+        references += read_biblatex_bbl(text)
+    if _AMSREFS.search(text):
+        references += read_amsrefs(text)
+    if _LINE_ENTRY.search(text):
+        references += read_bib(text)
+    return references
+
+
+# ---------------------------------------------------------------- .bib
+
+
+_LINE_ENTRY = re.compile(r"^[ \t]*+@[ \t]*+[A-Za-z]++\s*+[{(]", re.M)
+_ENTRY = re.compile(r"@\s*+([A-Za-z]\w*+)\s*+([{(])\s*+")
+_KEY = re.compile(r"([^\s,=\"#{}]*+)\s*+(?=[,})])")
+_COMMON_FIELD = re.compile(r"[\s,]*+([\w-]++)\s*+=\s*+\{([^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+)\}\s*+(?=[,}])")
+_FIELD = re.compile(r"[\s,]*+(?:%[^\n]*+[\s,]*+)*+([^\s=,{}\"#()%]++)\s*+=\s*+")
+_SIMPLE_VALUE = re.compile(r"\{([^{}]*+)\}|\"([^\"{}]*+)\"|([^\s=,{}\"#()%]++)")
+_CONCATENATION = re.compile(r"\s*+#\s*+")
+_ENTRY_END = re.compile(r"[\s,]*+(?:%[^\n]*+[\s,]*+)*+[})]")
+_YEAR = re.compile(r"(?<!\d)(1[5-9]\d\d|20\d\d|2100)(?!\d)")
+_AND = re.compile(r"(?<!\s)\s++and\s++", re.I)
+
+_NOT_REFERENCES = frozenset(("comment", "preamble", "string", "control", "ieeetranbstctl", "xdata"))
+_MONTHS = {
+    name[:3].lower(): name
+    for name in (
+        *("January", "February", "March", "April", "May", "June"),
+        *("July", "August", "September", "October", "November", "December"),
+    )
+}
+_PRINTED = (
+    *("journal", "journaltitle", "booktitle", "series", "volume", "number", "pages", "publisher", "school"),
+    *("institution", "organization", "howpublished", "year", "date", "note"),
+)
+_IDENTIFYING = (
+    "journal",
+    "journaltitle",
+    "volume",
+    "number",
+    "pages",
+    "howpublished",
+    "note",
+    "url",
+    "ee",
+    "annote",
+)
+
+# Concatenated macros can double at every step; no field that is meant to be read is longer than this.
+_LONGEST_VALUE = 10_000
+
+
+def read_bib(text: str) -> list[Reference]:
+    """The entries of a .bib file in order; broken ones are skipped up to the next line-start '@'.
+
+    Authors are written "First Last", separated by commas. Macros that are not defined here keep their name.
+    """
+    macros = dict(_MONTHS)
+    references: list[Reference] = []
+    starts = [match.start() for match in _LINE_ENTRY.finditer(text)]
+    # Pieces begin at a line-start '@', so that a missing brace costs one entry only.
+    for start, end in zip([0, *starts], [*starts, len(text)], strict=True):
+        position = start
+        while entry := _ENTRY.search(text, position, end):
+            kind, position = entry[1].lower(), entry.end()
+            if kind == "string":
+                fields, position = _bib_fields(text, position, end, macros)
+                macros.update((name, value[:_LONGEST_VALUE]) for name, value in fields.items())
+            elif kind in ("comment", "preamble"):
+                position = _closing(text, entry.start(2), end) if entry[2] == "{" else end
+            elif key := _KEY.match(text, position, end):
+                fields, position = _bib_fields(text, key.end(), end, macros)
+                if position >= 0 and kind not in _NOT_REFERENCES:
+                    references.append(_from_fields(key[1], fields))
+            else:
+                break
+            if position < 0:
+                break
+    return references
+
+
+def _bib_fields(text: str, position: int, end: int, macros: Mapping[str, str]) -> tuple[dict[str, str], int]:
+    """Fields up to the entry's closing brace and the position behind it, -1 where the entry is broken."""
+    fields: dict[str, str] = {}
+    while field := _COMMON_FIELD.match(text, position, end) or _FIELD.match(text, position, end):
+        if field.lastindex == 2:
+            fields.setdefault(field[1].lower(), field[2])
+            position = field.end()
+            continue
+        parts: list[str] = []
+        length = 0
+        position = field.end()
+        while True:
+            if value := _SIMPLE_VALUE.match(text, position, end):
+                position = value.end()
+                part = value[value.lastindex or 0]
+                if value.lastindex == 3:
+                    part = macros.get(part.lower(), part)
+            else:
+                begin, position = position, _closing(text, position, end)
+                if position < 0:
+                    return fields, -1
+                part = text[begin + 1 : position - 1]
+            if not parts or length < _LONGEST_VALUE:
+                parts.append(part)
+                length += len(part)
+            if not (concatenation := _CONCATENATION.match(text, position, end)):
+                break
+            position = concatenation.end()
+        fields.setdefault(field[1].lower(), parts[0] if len(parts) == 1 else "".join(parts))
+    close = _ENTRY_END.match(text, position, end)
+    return fields, close.end() if close else -1
+
+
+_BRACES = re.compile(r"[{}]")
+_BRACES_AND_QUOTES = re.compile(r'[{}"]')
+
+
+def _closing(text: str, start: int, end: int) -> int:
+    """Position behind the group or quotation that opens at `start`, -1 where it does not close.
+
+    As in BibTeX, a backslash does not protect a brace, and a quotation mark in braces closes nothing.
+    """
+    quoted = text[start : start + 1] == '"'
+    if not quoted and text[start : start + 1] != "{":
+        return -1
+    depth = 0
+    for match in (_BRACES_AND_QUOTES if quoted else _BRACES).finditer(text, start + quoted, end):
+        character = match[0]
+        if character == "{":
+            depth += 1
+        elif character == "}":
+            depth -= 1
+            if depth < 0:
+                return -1
+        if depth == 0 and character == ('"' if quoted else "}"):
+            return match.end()
+    return -1
+
+
+def _from_fields(key: str, fields: Mapping[str, str]) -> Reference:
+    """A reference from fields as BibTeX, biblatex and amsrefs name them."""
+    title = plain(fields.get("title", ""))
+    if subtitle := fields.get("subtitle"):
+        title = f"{title}: {plain(subtitle)}"
+    title = title or plain(fields.get("booktitle", ""))
+    authors = _people(fields.get("author") or fields.get("editor", ""))
+    printed = plain(". ".join([fields[name] for name in _PRINTED if name in fields]))
+    identifying = " ; ".join([fields[name] for name in _IDENTIFYING if name in fields])
+    arxiv = _eprint(fields) or arxiv_id(identifying) or arxiv_id(fields.get("doi", ""))
+    identifier = doi(fields.get("doi", "")) or doi(identifying)
+    year = _YEAR.search(fields.get("year", "")) or _YEAR.search(fields.get("date", ""))
+    labelled = (f"arXiv:{arxiv}" if arxiv else "", f"doi:{identifier}" if identifier else "")
+    text = ". ".join([part for part in (authors, title, printed, *labelled) if part])
+    return Reference(key, title, authors, int(year[1]) if year else None, arxiv, identifier, text)
+
+
+def _eprint(fields: Mapping[str, str]) -> str:
+    eprint = fields.get("eprint", "").strip() or fields.get("arxiv", "").strip()
+    archive = fields.get("archiveprefix") or fields.get("eprinttype") or "arxiv"
+    if not eprint or "arxiv" not in archive.lower():
+        return ""
+    category = fields.get("primaryclass") or fields.get("eprintclass") or ""
+    if category and re.fullmatch(r"\d{7}(?:v\d+)?", eprint):
+        eprint = f"{category.strip()}/{eprint}"
+    return arxiv_id(eprint)
+
+
+def _people(names: str) -> str:
+    people: list[str] = []
+    pending: list[str] = []
+    open_braces = 0
+    for part in _AND.split(names):
+        pending.append(part)
+        open_braces += part.count("{") - part.count("}")
+        if open_braces <= 0:
+            people.append(_person(" and ".join(pending)))
+            pending, open_braces = [], 0
+    if pending:
+        people.append(" and ".join(pending))
+    return plain(", ".join([person for person in people if person]))
+
+
+def _person(name: str) -> str:
+    """A name with the surname last, still in LaTeX."""
+    name = name.strip()
+    if name.lower() == "others":
+        return "et al."
+    if "," not in name or name.startswith("{"):
+        return name
+    last, *rest = name.split(",")
+    return " ".join((rest[-1], last, *rest[:-1])).strip()
+
+
+# ---------------------------------------------------------------- \bibitem
+
+
+_BIBITEM = re.compile(r"\\bibitem(?![A-Za-z@])\s*+")
+_BIBITEMS_END = re.compile(r"\\end\s*+\{\s*+(?:thebibliography|biblist|document)")
+_COMMENT = re.compile(r"^[ \t]*+%[^\n]*+\n?|%[ \t]*+\n[ \t]*+|(?<=[ \t])%[^\n]*+", re.M)
+_BRACKET = re.compile(r"\\.|[{}\]]", re.S)
+_BRACED_KEY = re.compile(r"\s*+\{([^{}]*+)\}")
+_BYSAME = re.compile(r"\s*+(?:\\bysame|\\leavevmode\s*+\\vrule|\\rule\{|-{3}|_{3})")
+_BIBINFO = re.compile(r"\\bibinfo\s*+\{\s*+(title|booktitle|author|year)\s*+\}\s*+(?=\{)")
+_TITLE_MACRO = re.compile(r"\\(?:APACref[abe]title|showarticletitle|BibTitle|bibtitle)\s*+(?=\{)")
+
+# Private characters stand for structure while the text around it is cleaned.
+_OPEN, _CLOSE, _BLOCK = "\ue000", "\ue001", "\ue002"
+_EMPHASIS = re.compile(
+    r"\\(?:emph|textit|textsl)\s*+(?=\{)|\{(?=\s*+\\(?:it|em|sl|itshape|slshape)(?![A-Za-z]))"
+)
+_MARKS = str.maketrans("", "", _OPEN + _CLOSE + _BLOCK)
+
+
+class _Parts(NamedTuple):
+    title: str
+    authors: str
+    year: int | None
+
+
+def read_bibitems(text: str) -> list[Reference]:
+    r"""The `\bibitem`s of a `thebibliography` or a .bbl in order; text outside of them is not looked at.
+
+    Titles and authors are marked up by a few styles only; in the others they are found by quotation marks,
+    `\newblock`, emphasis and what looks like a name, and stay empty where there is none (as in physics).
+    """
+    text = _COMMENT.sub("", text) if "%" in text else text
+    starts = list(_BIBITEM.finditer(text))
+    ends = deque(match.start() for match in _BIBITEMS_END.finditer(text))
+    references: list[Reference] = []
+    previous_authors = ""
+    for match, following in zip_longest(starts, starts[1:]):
+        while ends and ends[0] < match.end():
+            ends.popleft()
+        limit = following.start() if following else len(text)
+        item = text[match.end() : min(limit, ends[0]) if ends else limit]
+        label, position = _optional_argument(item)
+        key = _BRACED_KEY.match(item, position)
+        if not key or "#" in key[1]:  # a macro definition, not an entry
+            continue
+        body = item[key.end() :]
+        parts = _parts_of(body, label)
+        authors = parts.authors
+        if _BYSAME.match(body):
+            authors = previous_authors
+        previous_authors = authors
+        references.append(
+            Reference(
+                key=" ".join(key[1].split()),
+                title=parts.title,
+                authors=authors,
+                year=parts.year,
+                arxiv=arxiv_id(body),
+                doi=doi(body),
+                text=plain(body).lstrip(" ,"),
+            )
+        )
+    return references
+
+
+def _optional_argument(item: str) -> tuple[str, int]:
+    if not item.startswith("["):
+        return "", 0
+    depth = 0
+    for match in _BRACKET.finditer(item, 1):
+        if match[0] == "{":
+            depth += 1
+        elif match[0] == "}":
+            depth -= 1
+        elif match[0] == "]" and depth <= 0:
+            return item[1 : match.start()], match.end()
+    return "", 0
+
+
+def _matching(text: str) -> dict[int, int]:
+    """For each brace that opens a group, where the group closes; groups that do not close are left out."""
+    pairs: dict[int, int] = {}
+    stack: list[int] = []
+    for match in _BRACES_OF_LATEX.finditer(text):
+        if match[0] == "{":
+            stack.append(match.start())
+        elif match[0] == "}" and stack:
+            pairs[stack.pop()] = match.start()
+    return pairs
+
+
+_BRACES_OF_LATEX = re.compile(r"\\.|[{}]", re.S)
+
+
+def _parts_of(body: str, label: str) -> _Parts:
+    pairs = _matching(body)
+    fields: dict[str, list[str]] = {"title": [], "booktitle": [], "author": [], "year": []}
+    position = 0
+    for match in _BIBINFO.finditer(body):
+        close = pairs.get(match.end(), -1)
+        if match.start() >= position and close >= 0:
+            fields[match[1]].append(plain(body[match.end() + 1 : close]))
+            position = close
+    marked = _mark(body, pairs)
+    title, authors = _guess(marked)
+    if macro := _TITLE_MACRO.search(body):
+        title = plain(body[macro.end() + 1 : pairs.get(macro.end(), macro.end())]) or title
+    title = next(iter(fields["title"] + fields["booktitle"]), "") or title
+    authors = ", ".join(fields["author"]) or authors
+    stated = _YEAR.search(fields["year"][0]) if fields["year"] else None
+    year = int(stated[1]) if stated else _year(marked, label)
+    return _Parts(title.rstrip(" .,;:"), authors, year)
+
+
+def _mark(body: str, pairs: Mapping[int, int]) -> str:
+    r"""The body cleaned, with its outermost emphasis and its `\newblock`s as private characters."""
+    pieces: list[str] = []
+    position = 0
+    body = body.translate(_MARKS)
+    for match in _EMPHASIS.finditer(body):
+        start = match.end() if match[0].startswith("\\") else match.start()
+        close = pairs.get(start, -1)
+        if match.start() < position or close < 0:
+            continue
+        pieces += (body[position : match.start()], _OPEN, body[start + 1 : close], _CLOSE)
+        position = close + 1
+    pieces.append(body[position:])
+    return plain(re.sub(r"\\newblock(?![A-Za-z])", _BLOCK, "".join(pieces)))
+
+
+# ---------------------------------------------------------------- guessing title and authors
+
+
+_QUOTED = re.compile('[“"]([^“”"]{3,}+)[”"]')
+_NOT_A_TITLE = re.compile(
+    r"\W*(?:https?:|doi\b|url\b|arxiv|available|accessed|issn|isbn|mr\s?\d|zbl|note\b|[\d\W]*$)", re.I
+)
+_JOURNAL_BEHIND = re.compile(rf"[.,;:]?\s++(?:[Ii]n:?\s++)?{_OPEN}")
+_STOP = re.compile(
+    r"[,;]|:(?=\s)|\s(?:and|und|et|y|&)\s|(?<=[^\W\d_]{3})\.(?=[\s\d])|\(?\b(?:1[5-9]|20)\d\d[a-z]?\b\)?"
+    rf"|{_OPEN}|[“\"]"
+)
+_TITLE_END = re.compile(rf",\s|(?:(?<=[^\W\d_]{{3}})|(?<=[)$]))[.?!](?=\s|$)|{_OPEN}|$")
+_ABBREVIATED = re.compile(
+    r"\b(?:J|Journal|Proc|Proceedings|Trans|Transactions|Ann|Annals|Annales|Bull|Acta|Math|Lett|Rev|Comm|Phys|"
+    r"Lecture|Notes|arXiv|Amer|Soc|Zeitschrift|Archiv|Comptes|Mathematica|Monthly|Magazine)\b",
+    re.I,
+)
+_NUMBER_BEHIND = re.compile(r"[\s,]*+(?:\(\d{1,3}\)|vol\.?|volume|no\.|\d{1,3}\b)", re.I)
+_INITIAL = re.compile(r"[^\W\d_]{1,2}\.")
+_PARTICLE = re.compile(
+    r"(?:von|van|der|den|del?|della|la|le|di|da|dos|du|ter|ten|zu|zur|et|al\.?|[js]r\.?|i{2,3}|and|others|&|"
+    r"\(?(?:eds?\.?|editors?)\)?)",
+    re.I,
+)
+
+
+def _guess(marked: str) -> tuple[str, str]:
+    """Title and authors of a cleaned and marked entry."""
+    blocks = [block.strip() for block in marked.split(_BLOCK)]
+    while len(blocks) > 1 and not blocks[0]:
+        del blocks[0]
+    quoted = _QUOTED.search(blocks[0])
+    if quoted and (len(blocks) == 1 or quoted[0][0] == "“"):
+        return _without_marks(quoted[1]), _tidy_authors(blocks[0][: quoted.start()])
+    if len(blocks) > 1 and not _NOT_A_TITLE.match(blocks[1].lstrip(_OPEN)):
+        return _title_of_block(blocks[1]), _tidy_authors(blocks[0])
+    return _guess_in_line(blocks[0])
+
+
+def _title_of_block(block: str) -> str:
+    if block.startswith(_OPEN):
+        return _without_marks(block[1:].partition(_CLOSE)[0])
+    journal = _JOURNAL_BEHIND.search(block)
+    return _without_marks(block[: journal.start()] if journal else block)
+
+
+def _guess_in_line(entry: str) -> tuple[str, str]:
+    """Title and authors where only commas, emphasis and the look of names tell them apart."""
+    start = _end_of_names(entry)
+    authors = _tidy_authors(entry[:start])
+    rest = re.sub(r"^[\s,.:;]*+(?:\(?(?:1[5-9]|20)\d\d[a-z]?\)?[\s,.:]++)?", "", entry[start:])
+    before, emphasised, behind = rest.partition(_OPEN)
+    inside, _, behind = behind.partition(_CLOSE)
+    if emphasised and not before:
+        return "" if _like_a_journal(inside, behind) else _without_marks(inside), authors
+    end = _TITLE_END.search(rest)
+    title = rest[: end.start()] if end else rest
+    words = before.partition(",")[0].split()
+    abbreviated = sum(word.endswith(".") or word.isdigit() for word in words)
+    if _NOT_A_TITLE.match(rest) or (_ABBREVIATED.search(before) and 2 * abbreviated > len(words)):
+        title = ""  # a journal right behind the names: a style without titles
+    elif emphasised and (_ABBREVIATED.search(inside) or _NUMBER_BEHIND.match(behind)):
+        title = re.sub(r"[\s,.;:]{1,9}(?:[Ii]n)?[\s:]{0,9}$", "", before)
+    elif emphasised and len(title.split()) < 2:
+        title = inside
+    return _without_marks(title), authors
+
+
+def _like_a_journal(emphasised: str, behind: str) -> bool:
+    return bool(_ABBREVIATED.search(emphasised) and _NUMBER_BEHIND.match(behind))
+
+
+def _end_of_names(entry: str) -> int:
+    """Where the authors end: in front of the first piece between commas that can not be a name."""
+    stops = list(islice(_STOP.finditer(entry), 100))
+    starts = [0, *(stop.end() for stop in stops)]
+    ends = [*(stop.start() for stop in stops), len(entry)]
+    pieces = [_words(entry[start:end]) for start, end in zip(starts, ends, strict=True)]
+    marks = [stop[0] for stop in stops]
+    emphasis = marks.index(_OPEN) if _OPEN in marks else 0
+    if all(map(_like_a_name, pieces[: emphasis + 1])) and not any(map(_ends_names, marks[:emphasis])):
+        inside, _, behind = entry[ends[emphasis] + 1 :].partition(_CLOSE)
+        if emphasis and not _like_a_journal(inside, behind):
+            return ends[emphasis]
+    with_initials = False
+    names = 0
+    for number, words in enumerate(pieces):
+        if words:
+            initials = _has_initials(words)
+            if not _like_a_name(words):
+                return starts[number]
+            joined = number > 0 and marks[number - 1].strip() in ("and", "&") and len(words) > 1
+            if with_initials and not initials and not joined and not all(map(_PARTICLE.fullmatch, words)):
+                # "S. Lang, Algebra": where there are initials, a piece without them is a name only if it
+                # is a surname in front of a given name, and other surnames stood in front of theirs.
+                given = pieces[number + 1] if number + 1 < len(pieces) else []
+                if _has_initials(pieces[0]) or not (_has_initials(given) and _like_a_name(given)):
+                    return starts[number]
+            with_initials = with_initials or initials
+            names += 1
+        mark = marks[number] if number < len(marks) else ""
+        if mark in (_OPEN, "“", '"'):
+            return ends[number]
+        if names and _ends_names(mark) and any(pieces[number + 1 :]):
+            return starts[number + 1]
+    # Everything looks like a name ("John Milnor, Morse Theory, Princeton"): the first piece is one.
+    return starts[1] if stops else 0
+
+
+def _ends_names(mark: str) -> bool:
+    return mark == ":" or _YEAR.search(mark) is not None
+
+
+def _words(piece: str) -> list[str]:
+    return piece.strip(" ,;:").replace(".", ". ").split()
+
+
+def _has_initials(words: Sequence[str]) -> bool:
+    return any(map(_INITIAL.fullmatch, words))
+
+
+def _like_a_name(words: Sequence[str]) -> bool:
+    return len(words) <= 6 and all(
+        _PARTICLE.fullmatch(word) or (word[0].isupper() and not any(map(str.isdigit, word))) for word in words
+    )
+
+
+def _without_marks(text: str) -> str:
+    text = text.translate(_MARKS).strip(" ,.;:–—-")
+    if text[:1] + text[-1:] in ("“”", '""', "‘'", "‘’"):
+        text = text[1:-1].strip(" ,.;:")
+    return text if "'" in text or "’" in text else text.lstrip("‘")
+
+
+def _tidy_authors(authors: str) -> str:
+    authors = re.sub(r",(?=\w)", ", ", authors.translate(_MARKS)).strip(" ,;:")
+    authors = re.sub(r"[\s,]{0,9}\(?\b(?:1[5-9]|20)\d\d[a-z]?\)?[\s.,:]{0,9}$", "", authors)
+    authors = re.sub(r"[\s,]{1,9}(?:and|in|&)$", "", authors)
+    # The period behind an initial or "al." belongs to the name, that behind a surname does not.
+    return re.sub(r"(?<=[^\W\d_]{2})(?<!\bal)(?<![JS]r)\.$", "", authors).strip(" ,;:")
+
+
+_PARENTHESISED_YEAR = re.compile(
+    r"\((?:[^\W\d_]{3,9}\.?,?\s+)?(?:\d\d?,\s*)?(1[5-9]\d\d|20\d\d|2100)[a-z]?\)"
+)
+_ENDING_YEAR = re.compile(r"\b(1[5-9]\d\d|20\d\d)[a-z]?[\s.,:)]*$")
+_LONE_YEAR = re.compile(
+    r"(?<![\w/:.–-])(?:[^\W\d_]\w*[.,]\s?)?(1[5-9]\d\d|20\d\d|2100)[a-z]?(?![\w/–-]|[.:]\d|\s[–-])"
+)
+_NO_YEAR_BEHIND = re.compile(
+    r"(?:\bpp?\.?|\bpages?|\bno\.?|\bvol\.?|\bnumber|\bart\.?|#|\bnotes in math\S*)\s*$", re.I
+)
+
+
+def _year(marked: str, label: str) -> int | None:
+    if in_label := list(_PARENTHESISED_YEAR.finditer(label)):
+        return int(in_label[-1][1])
+    if in_authors := _ENDING_YEAR.search(marked.partition(_BLOCK)[0][-16:] if _BLOCK in marked else ""):
+        return int(in_authors[1])
+    cleaned = _URL.sub(" ", _NEW_ID.sub(" ", marked))
+    if in_parentheses := list(_PARENTHESISED_YEAR.finditer(cleaned)):
+        return int(in_parentheses[-1][1])
+    for match in reversed(list(_LONE_YEAR.finditer(cleaned))):
+        if not _NO_YEAR_BEHIND.search(cleaned[max(0, match.start(1) - 20) : match.start(1)]):
+            return int(match[1])
+    return None
+
+
+# ---------------------------------------------------------------- biblatex
+
+
+_BIBLATEX_ENTRY = re.compile(r"\\entry\s*+\{([^{}]*+)\}\s*+\{([^{}]*+)\}")
+_BIBLATEX_FIELD = re.compile(r"\\(?:field|list)\s*+\{(\w++)\}\s*+(?:\{\d++\}\s*+)?(?=\{)")
+_BIBLATEX_VERB = re.compile(r"\\verb\s*+\{(\w++)\}\s*+\\verb\s++(\S*+)")
+_BIBLATEX_NAMES = re.compile(r"\\name\s*+\{(author|editor)\}\s*+\{\d++\}\s*+(?:\{[^{}]*+\}\s*+)?(?=\{)")
+_NAME_PART = re.compile(
+    r"(?<!\w)(family|given|prefix)\s*+=\s*+(\{[^{}]*+(?:\{[^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+\}[^{}]*+)*+\})"
+)
+_OLD_NAME = re.compile(rf"\{{\{{[^{{}}]*+\}}\s*+({_SHALLOW})\s*+(?:{_SHALLOW})\s*+({_SHALLOW})")
+
+
+def read_biblatex_bbl(text: str) -> list[Reference]:
+    """The entries of a .bbl as biber writes it; one that stands in several lists is given once."""
+    references: dict[str, Reference] = {}
+    starts = list(_BIBLATEX_ENTRY.finditer(text))
+    for start, following in zip_longest(starts, starts[1:]):
+        end = following.start() if following else len(text)
+        key = start[1].strip()
+        if key not in references:
+            references[key] = _from_fields(
+                key, _biblatex_fields(text[start.end() : end].partition(r"\endentry")[0])
+            )
+    return list(references.values())
+
+
+def _biblatex_fields(entry: str) -> dict[str, str]:
+    pairs = _matching(entry)
+    fields: dict[str, str] = {}
+    position = 0
+    for match in _BIBLATEX_FIELD.finditer(entry):
+        close = pairs.get(match.end(), -1)
+        if match.start() >= position and close >= 0:
+            fields.setdefault(match[1].lower(), entry[match.end() + 1 : close])
+            position = close
+    for match in _BIBLATEX_VERB.finditer(entry):
+        fields.setdefault(match[1].lower(), match[2])
+    for match in _BIBLATEX_NAMES.finditer(entry):
+        close = pairs.get(match.end(), -1)
+        if close >= 0 and match[1] not in fields:
+            fields[match[1]] = " and ".join(_biblatex_people(entry[match.end() + 1 : close]))
+    return fields
+
+
+def _biblatex_people(names: str) -> Iterator[str]:
+    person: dict[str, str] = {}
+    for part in chain(_NAME_PART.finditer(names), (None,)):
+        if person and (part is None or part[1] in person or (part[1] == "family" and "family" in person)):
+            yield " ".join([person[name] for name in ("given", "prefix", "family") if name in person])
+            person = {}
+        if part:
+            person[part[1]] = part[2]
+    if "family" not in names:
+        for old in _OLD_NAME.finditer(names):
+            yield f"{old[2]} {old[1]}"
+
+
+# ---------------------------------------------------------------- amsrefs
+
+
+_AMSREFS = re.compile(r"\\bib\*?\s*+\{([^{}]*+)\}\s*+\{([^{}]*+)\}\s*+(?=\{)")
+_AMSREFS_FIELD = re.compile(r"[\s,]*+([A-Za-z-]++)\s*+=\s*+(?=\{)")
+
+
+def read_amsrefs(text: str) -> list[Reference]:
+    r"""The `\bib{key}{type}{...}` entries of a text; those that do not close are left out."""
+    text = _COMMENT.sub("", text) if "%" in text else text
+    pairs = _matching(text)
+    references: list[Reference] = []
+    position = 0
+    for match in _AMSREFS.finditer(text):
+        close = pairs.get(match.end(), -1)
+        if match.start() < position or close < 0:
+            continue
+        fields: dict[str, str] = {}
+        position = match.end() + 1
+        while (field := _AMSREFS_FIELD.match(text, position, close)) and field.end() in pairs:
+            position = pairs[field.end()] + 1
+            name, value = field[1].lower(), text[field.end() + 1 : position - 1]
+            if name in ("author", "editor") and name in fields:
+                value = f"{fields[name]} and {value}"
+            fields[name] = value
+        position = close
+        reference = _from_fields(match[1].strip(), fields)
+        references.append(reference)
+    return references
+
+
+# ---------------------------------------------------------------- identifiers
+
+
+_NEW_ID = re.compile(r"(?<![\d.])(\d\d(?:0[1-9]|1[0-2]|\d\d)\.\d{4,5})(?:v\d+)?(?![\d])")
+_VALID_NEW_ID = re.compile(
+    r"(?:0[7-9]|1[0-4])(?:0[1-9]|1[0-2])\.\d{4}|(?:1[5-9]|[2-9]\d)(?:0[1-9]|1[0-2])\.\d{5}"
+)
+_ARCHIVES = (
+    "astro-ph|cond-mat|gr-qc|hep-(?:ex|lat|ph|th)|math-ph|nlin|nucl-(?:ex|th)|physics|quant-ph|math|cs|q-bio|q-fin|"
+    "stat|alg-geom|dg-ga|funct-an|q-alg|solv-int|chao-dyn|patt-sol|adap-org|comp-gas|cmp-lg|acc-phys|ao-sci|"
+    "atom-ph|bayes-an|chem-ph|mtrl-th|plasm-ph|supr-con"
+)
+_OLD_ID = re.compile(
+    rf"(?<![A-Za-z0-9-])({_ARCHIVES.replace('-', '-{1,2}')})"
+    r"(?:\.[A-Za-z]{2}|\.[a-z-]{4,12})?/\s?((?:9[1-9]|0[0-7])(?:0[1-9]|1[0-2])\d{3})(?:v\d+)?(?!\d)",
+    re.I,
+)
+_TAG = re.compile(r"(?:arxiv|\babs/|\be-?prints?\b)[^;]{0,30}$", re.I)
+_OTHER_TAG = re.compile(r"(?:zbl|zbmath|zblatt|zentralblatt|jfm|mr|\ban|doi)\W*$|[\w./:=?–-]$", re.I)
+_DOI = re.compile(r"(?<![\d.])10\.\d{4,9}(?:\.\d{1,9})*+/[^\s\"{}|^`\\&?#]{1,200}+")
+_URL = re.compile(r"https?://[^\s\"<>{}]++|(?<![\d.])10\.\d{4,9}/[^\s\"{}]++")
+
+
+def arxiv_id(text: str) -> str:
+    """The first arXiv id in a text, without version; "" if there is none.
+
+    One that is marked as such (arXiv:, abs/) goes before a bare number; a bare number must be a possible id,
+    and not be that of a review (Zbl 1203.11045) or a part of something longer.
+    """
+    if _NEW_ID.fullmatch(stripped := text.strip()):
+        return stripped.partition("v")[0]
+    bare = ""
+    found: list[tuple[int, str]] = []
+    for match in _NEW_ID.finditer(text):
+        before = text[max(0, match.start() - 40) : match.start()]
+        if _TAG.search(before) and not re.search(r"zbl|zbmath|10\.(?!48550/)\d{4,}/\S*$", before, re.I):
+            found.append((match.start(), match[1]))
+            break
+        if not bare and _VALID_NEW_ID.fullmatch(match[1]) and not _OTHER_TAG.search(before):
+            bare = match[1]
+    if old := _OLD_ID.search(text):
+        found.append((old.start(), f"{old[1].replace('--', '-').lower()}/{old[2]}"))
+    return min(found)[1] if found else bare
+
+
+def doi(text: str) -> str:
+    """The first DOI in a text, lower case, without the address of a resolver; "" if there is none."""
+    if "10." not in text:
+        return ""
+    if "\\" in text:
+        text = re.sub(r"\{?\\textunderscore(?![A-Za-z])\s*+(?:\{\})?\}?", "_", text)
+        text = re.sub(
+            r"\{?\\([_%&#])\}?|\\allowbreak(?![A-Za-z])\s*+|\\-", lambda match: match[1] or "", text
+        )
+    if "$" in text:
+        text = re.sub(r"\$([<>])\$", r"\1", text)
+    if re.search(r"%2f|%28|%3a", text, re.I):
+        text = unquote(text)
+    match = _DOI.search(text)
+    if not match:
+        return ""
+    found = match[0]
+    while True:
+        last = found[-1]
+        opening = {")": "(", "]": "[", ">": "<"}.get(last)
+        if last not in ".,;:'’”*" and not (opening and found.count(opening) < found.count(last)):
+            break
+        found = found[:-1]
+    found = re.sub(r"(?:/(?:abstract|full|fulltext|pdf|epdf|meta)|\.pdf|\.html?|/)$", "", found, flags=re.I)
+    return found.lower() if "/" in found and not found.endswith("/") else ""
+
+
+# ---------------------------------------------------------------- LaTeX to plain text
+
+
+_SPECIAL = re.compile(r"[\\{}~$`']|--")
+_MATH = re.compile(r"((?<!\\)\$(?:[^$\\]++|\\.)*+\$)", re.S)
+_LINKED = re.compile(rf"\\PMlink\w++\s*+({_SHALLOW})\s*+{_SHALLOW}")
+_TOKEN = re.compile(
+    rf"""\\(?P<accent>["'`^~=.]|[uvHcdbrk](?![A-Za-z]))\s*+
+         (?:\{{\s*+(?P<braced>\\[ij](?![A-Za-z])|[^\W\d_])\s*+\}}
+           |(?P<bare>\\[ij](?![A-Za-z])[ \t]*+|[^\W\d_]))
+       | \\(?P<silent>href(?:@noop)?|bibinfo|bibfield|Eprint|BibitemShut|textcolor|[vh]space)\*?\s*+{_SHALLOW}
+       | \\(?P<name>[A-Za-z@]++)\*?\s*+(?:\{{\s*+\}})?
+       | \\(?P<symbol>.)
+       | (?P<rest>-{{2,3}}|``|''|[{{}}~`])
+    """,
+    re.S | re.X,
+)
+_ACCENTS = dict(
+    zip(
+        "\"'`^~=.uvHcdbrk",
+        "\u0308\u0301\u0300\u0302\u0303\u0304\u0307\u0306\u030c\u030b\u0327\u0323\u0331\u030a\u0328",
+        strict=True,
+    )
+)
+_LETTERS = (
+    *("ss", "o", "O", "l", "L", "ae", "AE", "oe", "OE", "aa", "AA", "i", "j"),
+    *("dh", "DH", "th", "TH", "dj", "DJ"),
+)
+_SIGNS = (
+    *(
+        "S",
+        "copyright",
+        "textendash",
+        "textemdash",
+        "textquoteleft",
+        "textquoteright",
+        "textunderscore",
+        "slash",
+    ),
+)
+_SPACES = ("newblock", "quad", "qquad", "space", "par", "newline", "linebreak", "hfill", "hskip", "break")
+_NAMED = {
+    **dict(zip(_LETTERS, "ßøØłŁæÆœŒåÅıȷðÐþÞđĐ", strict=True)),
+    **dict(zip(_SIGNS, "§©–—‘’_/", strict=True)),
+    **dict.fromkeys(_SPACES, " "),
+    **{name: name for name in ("TeX", "LaTeX", "BibTeX")},
+    **dict.fromkeys(("ldots", "dots"), "..."),
+    "MR": "MR ",  # the mathematical review of an entry
+}
+_SYMBOLS = {**{symbol: symbol for symbol in "&%$#_{}"}, **dict.fromkeys(" ,;:\\\n\t~", " ")}
+_REST = {"--": "–", "---": "—", "``": "“", "''": "”", "{": "", "}": "", "~": " ", "`": "‘"}
+
+
+def plain(text: str) -> str:
+    """LaTeX as one line of text: accents composed, markup unwrapped, formulas left between single dollars."""
+    if not _SPECIAL.search(text):
+        return " ".join(text.split())
+    if "\\PMlink" in text:
+        text = _LINKED.sub(r"\1", text)
+    if "\\(" in text:
+        text = re.sub(r"\\[()]", "$", text)
+    if "$" in text:
+        pieces = _MATH.split(text)
+        pieces[::2] = [_TOKEN.sub(_plain_token, piece) for piece in pieces[::2]]
+        text = "".join(pieces)
+    else:
+        text = _TOKEN.sub(_plain_token, text)
+    text = " ".join(text.split())
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def _plain_token(match: re.Match[str]) -> str:
+    kind = match.lastgroup
+    if kind == "rest":
+        return _REST[match[0]]
+    if kind in ("braced", "bare"):
+        return match[kind].strip().lstrip("\\") + _ACCENTS[match["accent"]]
+    if kind == "name":
+        return _NAMED.get(match["name"], "")
+    if kind == "symbol":
+        return _SYMBOLS.get(match["symbol"], "")
+    return ""
+
+
+_FONT = re.compile(
+    r"\\(?:math(?:bb|cal|rm|frak|scr|bf|sf|it|tt|bbm|ds|fs)|text(?:rm|bf|it|sf)?|operatorname|mbox|hbox|rm|bf|it|cal|"
+    r"bold|boldsymbol|bm|ensuremath|left|right|Bbb)(?![A-Za-z])"
+)
+_FOLDED = str.maketrans(
+    {
+        "ø": "o",
+        "ł": "l",
+        "đ": "d",
+        "ð": "d",
+        "þ": "th",
+        "æ": "ae",
+        "œ": "oe",
+        "ı": "i",
+        "ȷ": "j",
+        "ŋ": "ng",
+        "ħ": "h",
+    }
+)
+
+
+def normalise_title(title: str) -> str:
+    r"""What titles are matched by: letters and digits, lower case, no accents; α and `\alpha` are alpha."""
+    title = _FONT.sub("", plain(title)) if "\\" in title else plain(title)
+    title = unicodedata.normalize("NFKD", title.casefold().translate(_FOLDED))
+    if not title.isascii():
+        title = "".join([_spelled(character) for character in title])
+    return re.sub(r"[\W_]+", "", title)
+
+
+def _spelled(character: str) -> str:
+    if unicodedata.combining(character):
+        return ""
+    name = unicodedata.name(character, "")
+    return name.rpartition(" ")[2].lower() if name.startswith("GREEK SMALL LETTER") else character

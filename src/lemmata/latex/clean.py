@@ -1,0 +1,473 @@
+r"""LaTeX to text for people and encoders: every formula between single dollars, formatting gone, links apart.
+
+Macros of the paper are expected to be expanded before (`lemmata.latex.expand`). What the cleaner does not
+know it drops, keeping the arguments' text; it never fails.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import NamedTuple
+
+from lemmata.latex.source import VERBATIM, match_brace, match_bracket
+
+__all__ = ["MATH", "Cleaned", "clean", "plain"]
+
+
+class Cleaned(NamedTuple):
+    """Clean text, and what it referred to: (`ref` or `cite` or `name`, key) in order of appearance."""
+
+    text: str
+    references: list[tuple[str, str]]
+
+
+MATH = frozenset(
+    """
+    equation equation* align align* gather gather* multline multline* eqnarray eqnarray* flalign flalign*
+    alignat alignat* xalignat xalignat* displaymath math dmath dmath* IEEEeqnarray IEEEeqnarray* tikzcd
+    """.split()
+)
+_WITH_ARGUMENT = frozenset("alignat alignat* xalignat xalignat* IEEEeqnarray IEEEeqnarray*".split())
+_DROPPED_ENVIRONMENTS = frozenset(
+    "tikzpicture picture pspicture asy filecontents filecontents* thebibliography bibdiv comment CCSXML".split()
+)
+_ARGUMENTS_OF_BEGIN = {  # braced arguments that belong to the beginning of an environment
+    "tabular": 1, "tabular*": 2, "tabularx": 2, "longtable": 1, "array": 1, "minipage": 1, "multicols": 1,
+    "wrapfigure": 2, "adjustwidth": 2, "list": 2, "thebibliography": 1, "spacing": 1, "textblock": 1,
+    "restatable": 2, "otherlanguage": 1, "adjustbox": 1, "subfigure": 1,
+}  # fmt: skip
+
+_REFERENCE = frozenset(
+    """
+    ref eqref cref Cref autoref pageref nameref vref Vref vpageref fullref thmref lemref propref corref secref
+    labelcref cpageref namecref nameCref namecrefs nameCrefs crefrange Crefrange subref zcref prettyref fref
+    Autoref autopageref hyperref
+    """.split()
+)
+_CITATION = frozenset(
+    """
+    cite citep citet citealt citealp citeauthor citeyear citeyearpar Citet Citep Citealt Citeauthor parencite
+    textcite footcite autocite Autocite Parencite Textcite smartcite supercite fullcite footfullcite cites
+    parencites textcites autocites citeA citeN citeNP shortcite citenum onlinecite nocite citeauthor citetitle
+    """.split()
+)
+# commands that disappear with so many braced arguments; optional ones in front go with them
+_DROPPED = {
+    name: count
+    for count, names in {
+        0: """
+        noindent indent centering raggedright raggedleft maketitle tableofcontents newpage clearpage pagebreak
+        cleardoublepage nopagebreak smallskip medskip bigskip vfill hfill hfil vfil quad qquad enspace
+        displaystyle textstyle scriptstyle tiny scriptsize footnotesize small normalsize large Large LARGE huge
+        Huge it bf rm em sl sc tt sf itshape bfseries rmfamily sffamily ttfamily scshape upshape slshape mdseries
+        normalfont protect relax qed qedhere null leavevmode ignorespaces unskip frontmatter mainmatter backmatter
+        appendix onecolumn twocolumn samepage allowbreak linebreak nolinebreak sloppy fussy phantomsection
+        printbibliography singlespacing doublespacing onehalfspacing begingroup endgroup bgroup egroup boldmath
+        unboldmath hline toprule midrule bottomrule notag nonumber strut newline xspace today makeatletter
+        makeatother endmetadata listoffigures listoftables printindex balance flushbottom raggedbottom
+        PMlinkescapephrase
+        """,
+        1: """
+        label index glossary vspace hspace vskip hskip includegraphics bibliographystyle bibliography pagestyle
+        thispagestyle title author date address curraddr email urladdr dedicatory keywords subjclass thanks
+        affiliation institute affil input include addbibresource bibliographyunit usepackage documentclass
+        phantom vphantom hphantom color pagecolor definecolor tag usetikzlibrary externaldocument graphicspath
+        theoremstyle newcounter stepcounter refstepcounter hyphenation pagenumbering linespread selectlanguage
+        cline cmidrule PMlinkescapeword nobibliography shorttitle shortauthors authorrunning titlerunning
+        received accepted published orcid journal pacs preprint keyword PACS MSC translator contrib
+        pmcanonicalname pmcreated pmmodified pmtitle pmprivacy pmtype pmcomment pmrelated pmdefines pmkeywords
+        bibitem hypersetup geometry raisebox allowdisplaybreaks numberwithin swapnumbers
+        """,
+        2: """
+        setlength addtolength setcounter addtocounter newtheorem pmowner pmmodifier pmrecord pmauthor pmsynonym
+        pmclassification rule fontsize addcontentsline markboth newdimen settowidth hypertarget
+        """,
+        3: "declaretheorem addtocontents",
+    }.items()
+    for name in names.split()
+}
+_SKIPS_FIRST = frozenset(
+    "textcolor href colorbox fcolorbox hyperlink parbox resizebox scalebox rotatebox".split()
+)
+_SYMBOLS = {
+    "ldots": "…", "dots": "…", "textellipsis": "…", "S": "§", "P": "¶", "ss": "ß", "SS": "SS", "o": "ø",
+    "O": "Ø", "l": "ł", "L": "Ł", "ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ", "aa": "å", "AA": "Å", "i": "ı",
+    "j": "ȷ", "dh": "ð", "th": "þ", "TH": "Þ", "dag": "†", "ddag": "‡", "copyright": "©", "pounds": "£",
+    "euro": "€", "TeX": "TeX", "LaTeX": "LaTeX", "LaTeXe": "LaTeX2e", "textendash": "–", "textemdash": "—",
+    "textquoteright": "’", "textquoteleft": "‘", "textquotedblleft": "“", "textquotedblright": "”",
+    "textbackslash": "\\", "textbar": "|", "textless": "<", "textgreater": ">", "textasciitilde": "~",
+    "textunderscore": "_", "guillemotleft": "«", "guillemotright": "»", "glqq": "„", "grqq": "“", "slash": "/",
+    "textdegree": "°", "degree": "°", "textregistered": "®", "texttrademark": "™", "og": "«", "fg": "»",
+    "colon": ":", "lq": "‘", "rq": "’", "bullet": "•", "textbullet": "•",
+}  # fmt: skip
+_ACCENTS = {
+    '"': "\u0308", "'": "\u0301", "`": "\u0300", "^": "\u0302", "~": "\u0303", "=": "\u0304", ".": "\u0307",
+    "c": "\u0327", "v": "\u030c", "H": "\u030b", "u": "\u0306", "r": "\u030a", "k": "\u0328", "d": "\u0323",
+    "b": "\u0331", "t": "",
+}  # fmt: skip
+_TYPOGRAPHY = {"``": "“", "''": "”", "`": "‘", "--": "–", "---": "—", "\\": ""}
+_SPACES = frozenset(" ,;:\n\t!>")
+_ACCENTED = re.compile(r"\s*(?:\{\s*(?:\\([ij])\b|(\w)(\w?))\s*\}|\\([ij])(?![a-zA-Z])\s?|(\w))")
+# the run of ordinary characters is part of the match: a set is scanned much faster than alternatives are tried
+_TOKEN = re.compile(
+    r"(?P<text>[^\\$~&{}`'\-]*+)(?:(?P<math>\$(?!\$)(?:[^$\\]|\\.)*+\$)"
+    r"|\\(?P<word>[a-zA-Z@]+)(?P<star>\*?)"
+    r"|\\(?P<symbol>.)"
+    r"|(?P<display>\$\$)"
+    r"|(?P<other>[{}~&$]|``|''|---?|[`'\-\\]))",
+    re.DOTALL,
+)
+_NAME = re.compile(r"\s*\{([^{}\n]*)\}")
+_SPACE = re.compile(r"[ \t]*(?:\n[ \t]*(?!\n))?")
+# a reference that was taken out leaves this mark, so that "Lemmas 1, 2 and 3" and "(see [4])" close up
+_GONE = "\x00"
+_LIST = re.compile(r"\x00(?:[\s~]*(?:,|;|/|–|and|or|to|und|oder|et|ou|bis|through)[\s~]*)*(?=[\s~]*\x00)")
+_BRACKETED = re.compile(r"[(\[]\s*(?:cf\.|see|see also|e\.g\.,?|siehe|voir)?[\s\x00]*\x00[\s\x00]*[)\]]")
+_TRIMMED = re.compile(r"\\(?:label\s*\{[^{}]*\}|nonumber(?![a-zA-Z])|notag(?![a-zA-Z]))\s*")
+_INNER = re.compile(r"\\(eqref|ref|[cC]ref|autoref|cite[tp]?)\s*(?:\[[^\]]*\])?\s*\{([^{}]*)\}")
+_BREAK = re.compile(r"\n[ \t]*\n")
+
+
+class _Cleaner:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.output: list[str] = []
+        self.references: list[tuple[str, str]] = []
+        self.closers: list[str] = []  # what each open brace puts out when it closes
+        self.counters: list[int] = []  # of the open lists; -1 for bullets
+        self.patience = 50  # groups that never close may cost a look to the end, but not often
+
+    def formula(self, content: str, space: str = "") -> None:
+        if "\\" in content:
+            if "ref" in content or "cite" in content:
+                for command, keys in _INNER.findall(content):
+                    self.refer("cite" if command.startswith("cite") else "ref", keys)
+                content = _INNER.sub("", content)
+            if "\\label" in content or "\\no" in content:
+                content = _TRIMMED.sub("", content)
+        content = content.strip()
+        if content:
+            self.output += (space, "$", content, "$", space)
+
+    def refer(self, family: str, keys: str) -> None:
+        self.references += ((family, key) for part in keys.split(",") if (key := " ".join(part.split())))
+
+    def skip_brackets(self, at: int, most: int = 2) -> int:
+        for _ in range(most):
+            blank = _SPACE.match(self.text, at)
+            begin = blank.end() if blank else at
+            if self.text[begin : begin + 1] != "[":
+                break
+            end = match_bracket(self.text, begin)
+            if end < 0:
+                break
+            at = end
+        return at
+
+    def group(self, at: int) -> tuple[int, int] | None:
+        """Offsets of the content of the braced group behind `at`."""
+        blank = _SPACE.match(self.text, at)
+        begin = blank.end() if blank else at
+        if self.text[begin : begin + 1] != "{" or not self.patience:
+            return None
+        end = match_brace(self.text, begin)
+        if end < 0:
+            self.patience -= 1
+            return None
+        return begin + 1, end - 1
+
+    def skip_groups(self, at: int, count: int) -> int:
+        for _ in range(count):
+            group = self.group(at)
+            if group is None:
+                break
+            at = group[1] + 1
+        return at
+
+    def run(self) -> None:
+        text, output = self.text, self.output
+        position = 0
+        match = _TOKEN.match
+        while True:
+            found = match(text, position)
+            if found is None:
+                output.append(text[position:])
+                return
+            begin, end = found.end("text"), found.end()
+            if begin > position:
+                output.append(text[position:begin])
+            kind = found.lastgroup
+            if kind == "math":
+                position = self.inline(begin, end)
+            elif kind == "other":
+                self.punctuation(found["other"])
+                position = end
+            elif kind == "symbol":
+                position = self.symbol(found["symbol"], end)
+            elif kind == "display":
+                close = text.find("$$", end)
+                if close < 0:
+                    position = end
+                else:
+                    self.formula(text[end:close], " ")
+                    position = close + 2
+            else:
+                position = self.word(found["word"], begin, end)
+
+    def inline(self, begin: int, end: int) -> int:
+        """A formula between dollars; one with a dollar inside a \\text goes on to the one that balances it."""
+        text = self.text
+        content = text[begin + 1 : end - 1]
+        while content.count("{") > content.count("}") and end - begin < 20_000:
+            close = re.compile(r"\$(?:[^$\\]|\\.)*+\$", re.DOTALL).match(text, end - 1)
+            if close is None:
+                break
+            end = close.end() if text[close.end() - 1 : close.end()] == "$" else end
+            content = text[begin + 1 : end - 1]
+        if _BREAK.search(content):  # no formula holds an empty line: the dollar was a stray one
+            return begin + 1
+        self.formula(content)
+        return end
+
+    def punctuation(self, token: str) -> None:
+        if token == "{":
+            self.closers.append("")
+        elif token == "}":
+            if self.closers:
+                self.output.append(self.closers.pop())
+        elif token in "~&":
+            self.output.append(" ")
+        elif token != "$":
+            self.output.append(_TYPOGRAPHY.get(token, token))
+
+    def symbol(self, character: str, end: int) -> int:
+        if character == "(" or character == "[":
+            closing = "\\)" if character == "(" else "\\]"
+            close = self.text.find(closing, end)
+            if close >= 0:
+                self.formula(self.text[end:close], "" if character == "(" else " ")
+                return close + 2
+            return end
+        if character == "\\":
+            self.output.append(" ")
+            return self.skip_brackets(end + (self.text[end : end + 1] == "*"), 1)
+        if character in _ACCENTS:
+            return self.accent(character, end)
+        if character in _SPACES:
+            self.output.append(" ")
+        elif character in "%$#_&{}":
+            self.output.append(character)
+        return end
+
+    def accent(self, mark: str, end: int) -> int:
+        letter = _ACCENTED.match(self.text, end)
+        if letter is None:
+            return end
+        base = letter[1] or letter[2] or letter[4] or letter[5]
+        self.output.append(unicodedata.normalize("NFC", base + _ACCENTS[mark]) + (letter[3] or ""))
+        return letter.end()
+
+    def word(self, name: str, begin: int, end: int) -> int:
+        text = self.text
+        if name in _REFERENCE or name in _CITATION:
+            return self.link(name, end)
+        count = _DROPPED.get(name)
+        if count is not None:
+            return self.swallow(self.skip_groups(self.skip_brackets(end) if count else end, count))
+        if name == "begin" or name == "end":
+            named = _NAME.match(text, end)
+            if named is None:
+                return end
+            return self.environment(name, named[1].strip(), begin, named.end())
+        if name in _SYMBOLS:
+            self.output.append(_SYMBOLS[name])
+            blank = _SPACE.match(text, end)
+            return blank.end() if blank and text[end : end + 1] in " \t" else end
+        if name in _ACCENTS and len(name) == 1:
+            return self.accent(name, end)
+        if name == "item":
+            return self.item(end)
+        if name == "par":
+            self.output.append("\n\n")
+            return end
+        if name in ("footnote", "footnotetext"):
+            at = self.skip_brackets(end, 1)
+            if text[at : at + 1] == "{":
+                self.output.append(" (")
+                self.closers.append(")")
+                return at + 1
+            return at
+        if name in (
+            "caption",
+            "section",
+            "subsection",
+            "subsubsection",
+            "paragraph",
+            "subparagraph",
+            "chapter",
+        ):
+            at = self.skip_brackets(end, 1)
+            if text[at : at + 1] == "{":
+                self.output.append("\n\n")
+                self.closers.append("\n\n" if name != "paragraph" else " ")
+                return at + 1
+            return at
+        if name in ("verb", "lstinline"):
+            return self.verbatim(end)
+        if name in ("url", "path"):
+            group = self.group(end)
+            if group is not None:
+                self.output.append(text[slice(*group)])
+                return group[1] + 1
+            return end
+        if name in _SKIPS_FIRST:
+            return self.skip_groups(self.skip_brackets(end), 2 if name in ("fcolorbox", "resizebox") else 1)
+        if name in ("PMlinkname", "PMlinkid", "PMlinktofile", "PMlinkexternal"):
+            return self.planetmath(name, end)
+        if name == "texorpdfstring":
+            first = self.group(end)
+            if first is not None:
+                return self.splice(first, self.skip_groups(first[1] + 1, 1))
+            return end
+        # unknown: its braced arguments stay as text
+        at = self.skip_brackets(end, 1) if text[end : end + 1] == "[" else end
+        return self.swallow(at)
+
+    def splice(self, inner: tuple[int, int], resume: int) -> int:
+        """Clean a group on its own, then go on behind it."""
+        part = _Cleaner(self.text[slice(*inner)])
+        part.patience = min(10, self.patience)
+        part.run()
+        self.output += part.output
+        self.references += part.references
+        return resume
+
+    def swallow(self, at: int) -> int:
+        """TeX ignores blanks behind a control word, but words must not grow together."""
+        if self.text[at : at + 1] in (" ", "\t") and self.output and self.output[-1][-1:].isspace():
+            return at + 1
+        return at
+
+    def link(self, name: str, end: int) -> int:
+        if self.text[end : end + 1] == "*":
+            end += 1
+        family = "cite" if name in _CITATION else "ref"
+        if name == "hyperref":  # \hyperref[label]{text} says its text
+            blank = _SPACE.match(self.text, end)
+            at = blank.end() if blank else end
+            close = match_bracket(self.text, at) if self.text[at : at + 1] == "[" else -1
+            if close > 0:
+                self.refer("ref", self.text[at + 1 : close - 1])
+                return close
+            return self.skip_groups(end, 3)
+        at = self.skip_brackets(end, 2)
+        group = self.group(at)
+        if group is None:
+            return end
+        self.refer(family, self.text[slice(*group)])
+        at = group[1] + 1
+        if name in ("crefrange", "Crefrange", "vrefrange") and (other := self.group(at)) is not None:
+            self.refer(family, self.text[slice(*other)])
+            at = other[1] + 1
+        self.output.append(_GONE)
+        return at
+
+    def planetmath(self, name: str, end: int) -> int:
+        first = self.group(end)
+        second = self.group(first[1] + 1) if first else None
+        if first is None or second is None:
+            return end
+        if name == "PMlinkname":
+            self.refer("name", self.text[slice(*second)])
+        return self.splice(first, second[1] + 1)
+
+    def item(self, end: int) -> int:
+        text = self.text
+        blank = _SPACE.match(text, end)
+        at = blank.end() if blank else end
+        if text[at : at + 1] == "[":
+            close = match_bracket(text, at)
+            if close > 0:
+                self.output.append(" ")
+                return self.splice((at + 1, close - 1), close)
+        if self.counters and self.counters[-1] >= 0:
+            self.counters[-1] += 1
+            self.output.append(f" ({self.counters[-1]}) ")
+        else:
+            self.output.append(" • ")
+        return end
+
+    def verbatim(self, end: int) -> int:
+        end = self.skip_brackets(end + (self.text[end : end + 1] == "*"), 1)
+        fence = self.text[end : end + 1]
+        if fence == "{":
+            fence = "}"
+        close = self.text.find(fence, end + 1) if fence.strip() else -1
+        if close < 0:
+            return end
+        self.output.append(self.text[end + 1 : close])
+        return close + 1
+
+    def environment(self, which: str, name: str, begin: int, end: int) -> int:
+        text = self.text
+        if which == "end":
+            if name in ("enumerate", "itemize", "description", "compactenum", "inparaenum") and self.counters:
+                self.counters.pop()
+            self.output.append(" ")
+            return end
+        if name in MATH:
+            close = text.find("\\end{" + name + "}", end)
+            if close >= 0:
+                at = self.skip_groups(end, 1) if name in _WITH_ARGUMENT else end
+                if name == "tikzcd":
+                    self.formula(text[begin : close + len(name) + 6], " ")
+                else:
+                    self.formula(text[at:close], " ")
+                return close + len(name) + 6
+            return end
+        if name in VERBATIM or name in _DROPPED_ENVIRONMENTS:
+            close = text.find("\\end{" + name + "}", end)
+            if close >= 0:
+                if name in VERBATIM:
+                    self.output += ("\n\n", text[end:close], "\n\n")
+                return close + len(name) + 6
+            return end
+        if name in ("enumerate", "compactenum", "inparaenum"):
+            self.counters.append(0)
+        elif name in ("itemize", "description"):
+            self.counters.append(-1)
+        self.output.append(" ")
+        return self.skip_groups(self.skip_brackets(end), _ARGUMENTS_OF_BEGIN.get(name, 0))
+
+
+def _close_up(text: str) -> str:
+    """Take out the marks of references, with the blank in front of punctuation that they leave."""
+    first, *rest = text.split(_GONE)
+    pieces = [first]
+    for piece in rest:
+        if piece[:1] in ".,;:)]":
+            pieces[-1] = pieces[-1].rstrip(" \t")
+        pieces.append(piece)
+    return "".join(pieces)
+
+
+def clean(text: str) -> Cleaned:
+    """The readable text of a piece of LaTeX; paragraphs are parted by an empty line."""
+    # only the author's own empty lines part paragraphs, not those that dropped commands leave behind
+    text = "\n\n".join(part.replace("\n", " ") for part in _BREAK.split(text.replace(_GONE, "")))
+    cleaner = _Cleaner(text)
+    cleaner.run()
+    result = "".join(cleaner.output)
+    if _GONE in result:
+        result = _LIST.sub("", result)
+        result = _close_up(_BRACKETED.sub(_GONE, result))
+    if "\n\n" in result:
+        paragraphs = (" ".join(part.split()) for part in result.split("\n\n"))
+        return Cleaned("\n\n".join(filter(None, paragraphs)), cleaner.references)
+    return Cleaned(" ".join(result.split()), cleaner.references)
+
+
+def plain(text: str) -> str:
+    """The readable text of a title, a name or a note, on one line."""
+    return " ".join(clean(text).text.split())

@@ -1,0 +1,483 @@
+"""Records to disk and back; the only module that knows the file names of a workspace.
+
+Passages, documents, labels, links and bibliographies live in one SQLite file. A unit (a paper, an archive,
+a table) is replaced as a whole in one transaction, so what is on disk is always whole units; the manifest
+is written last, so its existence means that the stage is complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, overload
+
+from lemmata.errors import WorkspaceError
+from lemmata.types import Document, Label, Link, Passage, Reading, Reference, Skip
+
+__all__ = ["FORMAT", "Corpus", "CorpusWriter", "Layout", "StoredUnit", "read_manifest", "write_atomically", "write_manifest"]
+
+FORMAT = 1  # of everything below; raised when an older workspace can not be read any more
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The file names of a workspace."""
+
+    root: Path
+
+    @property
+    def config(self) -> Path:
+        return self.root / "lemmata.toml"
+
+    @property
+    def lock(self) -> Path:
+        return self.root / ".lock"
+
+    @property
+    def corpus(self) -> Path:
+        return self.root / "corpus"
+
+    @property
+    def database(self) -> Path:
+        return self.corpus / "corpus.sqlite"
+
+    def manifest(self, artefact: Path) -> Path:
+        return artefact / "manifest.json"
+
+
+# ---------------------------------------------------------------- whole files
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that a reader sees the old content or the new, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_manifest(path: Path, content: Mapping[str, Any]) -> None:
+    """The last act of a stage."""
+    data = json.dumps({"format": FORMAT, **content}, indent=1, sort_keys=True, ensure_ascii=False)
+    write_atomically(path, data.encode() + b"\n")
+
+
+def read_manifest(path: Path) -> dict[str, Any] | None:
+    """What a complete stage wrote, or None where it is not complete."""
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        return None  # a damaged manifest is no manifest: the stage runs again
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        return None
+    return content
+
+
+# ---------------------------------------------------------------- the corpus file
+
+_SCHEMA = """
+CREATE TABLE units(
+    number INTEGER PRIMARY KEY, root TEXT NOT NULL, id TEXT NOT NULL, fingerprint TEXT NOT NULL,
+    files TEXT NOT NULL, UNIQUE(root, id));
+CREATE TABLE documents(
+    id TEXT PRIMARY KEY, unit INTEGER NOT NULL, kind TEXT NOT NULL, title TEXT NOT NULL, authors TEXT NOT NULL,
+    date TEXT, categories TEXT NOT NULL, file TEXT NOT NULL, metadata TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE passages(
+    number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, unit INTEGER NOT NULL, document TEXT NOT NULL,
+    position INTEGER NOT NULL, kind TEXT NOT NULL, title TEXT NOT NULL, section TEXT NOT NULL, file TEXT NOT NULL,
+    first_line INTEGER NOT NULL, last_line INTEGER NOT NULL, date TEXT, confidence REAL NOT NULL,
+    metadata TEXT NOT NULL, text TEXT NOT NULL, raw TEXT NOT NULL, proof TEXT NOT NULL);
+CREATE TABLE rows(row INTEGER PRIMARY KEY, passage INTEGER NOT NULL UNIQUE);
+CREATE TABLE links(
+    number INTEGER PRIMARY KEY, unit INTEGER NOT NULL, document TEXT NOT NULL, source TEXT NOT NULL,
+    relation TEXT NOT NULL, label TEXT NOT NULL, target TEXT);
+CREATE TABLE labels(unit INTEGER NOT NULL, document TEXT NOT NULL, name TEXT NOT NULL, target TEXT NOT NULL);
+CREATE TABLE bibliography(
+    number INTEGER PRIMARY KEY, unit INTEGER NOT NULL, document TEXT NOT NULL, key TEXT NOT NULL,
+    title TEXT NOT NULL, authors TEXT NOT NULL, year INTEGER, arxiv TEXT NOT NULL, doi TEXT NOT NULL,
+    text TEXT NOT NULL, target TEXT);
+CREATE TABLE prefixes(unit INTEGER NOT NULL, document TEXT NOT NULL, prefix TEXT NOT NULL, other TEXT NOT NULL);
+CREATE TABLE skips(unit INTEGER NOT NULL, file TEXT NOT NULL, line INTEGER NOT NULL, cause TEXT NOT NULL);
+CREATE INDEX passages_of_document ON passages(document, position);
+CREATE INDEX links_of_source ON links(source);
+CREATE INDEX links_of_target ON links(target);
+"""
+_OWNED = ("documents", "passages", "links", "labels", "bibliography", "prefixes", "skips")
+_SCHEMA += "".join(f"CREATE INDEX {table}_of_unit ON {table}(unit);\n" for table in _OWNED)
+_PASSAGE = (
+    "id, document, kind, text, title, section, raw, proof, file, first_line, last_line, date, confidence, metadata"
+)
+
+
+def _connect(path: Path, *, create: bool) -> sqlite3.Connection:
+    if not create and not path.is_file():
+        raise WorkspaceError(f"{path.parent.parent} holds no corpus yet: run 'lemmata ingest PATHS…' first")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        connection = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version == 0 and create:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {FORMAT}; COMMIT;")
+        elif version != FORMAT:
+            raise WorkspaceError(f"{path} has format {version}, this lemmata reads {FORMAT}: ingest into a new workspace")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA cache_size = -65536")
+    except sqlite3.DatabaseError as error:
+        raise WorkspaceError(f"{path} is damaged or no corpus file ({error})") from error
+    return connection
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+
+
+class StoredUnit(NamedTuple):
+    """A unit as it was last read."""
+
+    number: int
+    fingerprint: str
+    files: Mapping[str, str]
+
+
+class CorpusWriter:
+    """The one writer of a corpus file; use it as a context manager, which also holds the workspace's lock."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.connection: sqlite3.Connection
+        self._lock: Any = None
+
+    def __enter__(self) -> CorpusWriter:
+        self._lock = _hold(self.layout.lock)
+        try:
+            self.connection = _connect(self.layout.database, create=True)
+        except BaseException:
+            self._lock.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(sqlite3.Error):  # the work is committed; a checkpoint is only tidying up
+            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self.connection.close()
+        self._lock.close()
+
+    def units(self, root: str) -> dict[str, StoredUnit]:
+        """What was read from a root before, by unit id."""
+        rows = self.connection.execute("SELECT id, number, fingerprint, files FROM units WHERE root = ?", (root,))
+        return {name: StoredUnit(number, fingerprint, json.loads(files)) for name, number, fingerprint, files in rows}
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing."""
+        self.connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self.connection.execute("ROLLBACK")
+            raise
+        self.connection.execute("COMMIT")
+
+    def remove(self, number: int) -> None:
+        """Forget a unit and all that came from it."""
+        for table in _OWNED:
+            self.connection.execute(f"DELETE FROM {table} WHERE unit = ?", (number,))  # noqa: S608 - own names
+        self.connection.execute("DELETE FROM units WHERE number = ?", (number,))
+
+    def replace(self, root: str, unit: str, fingerprint: str, readings: Iterable[Reading]) -> int:
+        """Store what a unit says now instead of what it said before; returns the number of its passages.
+
+        An id that another unit already holds is skipped with a record; call inside a transaction.
+        """
+        known = self.connection.execute("SELECT number FROM units WHERE root = ? AND id = ?", (root, unit)).fetchone()
+        if known:
+            self.remove(known[0])
+        number = self.connection.execute(
+            "INSERT INTO units(root, id, fingerprint, files) VALUES (?, ?, ?, '{}')", (root, unit, fingerprint)
+        ).lastrowid
+        assert number is not None
+        files: dict[str, str] = {}
+        count = 0
+        for reading in readings:
+            files |= reading.files
+            count += self._add(number, reading, count)
+        self.connection.execute("UPDATE units SET files = ? WHERE number = ?", (_json(files), number))
+        return count
+
+    def _add(self, unit: int, reading: Reading, position: int) -> int:
+        insert = self.connection.execute
+        links: list[tuple[int, str, str, str, str]] = []
+        skips = list(reading.skips)
+        for d in reading.documents:
+            done = insert(
+                "INSERT OR IGNORE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (d.id, unit, d.kind, d.title, _json(d.authors), d.date, _json(d.categories), d.file, _json(d.metadata)),
+            )
+            if not done.rowcount:
+                skips.append(Skip(d.file, 0, f"the document id {d.id!r} is taken by another source"))
+            links += ((unit, d.id, d.id, link.relation, link.label) for link in d.links)
+        count = 0
+        for p in reading.passages:
+            done = insert(
+                "INSERT OR IGNORE INTO passages(unit, position, " + _PASSAGE + ")"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    unit, position + count, p.id, p.document, p.kind, p.text, p.title, p.section, p.raw, p.proof,
+                    p.file, p.first_line, p.last_line, p.date, p.confidence, _json(p.metadata),
+                ),
+            )  # fmt: skip
+            if not done.rowcount:
+                skips.append(Skip(p.file, p.first_line, f"the passage id {p.id!r} is taken by another source"))
+                continue
+            count += 1
+            links += ((unit, p.document, p.id, link.relation, link.label) for link in p.links)
+        many = self.connection.executemany
+        many("INSERT INTO links(unit, document, source, relation, label) VALUES (?, ?, ?, ?, ?)", links)
+        many("INSERT INTO labels VALUES (?, ?, ?, ?)", ((unit, *label) for label in reading.labels))
+        many(
+            "INSERT INTO bibliography(unit, document, key, title, authors, year, arxiv, doi, text)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                (unit, document, r.key, r.title, r.authors, r.year, r.arxiv, r.doi, r.text)
+                for document, references in reading.references.items()
+                for r in references
+            ),
+        )
+        many(
+            "INSERT INTO prefixes VALUES (?, ?, ?, ?)",
+            (
+                (unit, document, prefix, other)
+                for document, prefixes in reading.prefixes.items()
+                for prefix, other in prefixes.items()
+            ),
+        )
+        many("INSERT INTO skips VALUES (?, ?, ?, ?)", ((unit, *skip) for skip in skips))
+        return count
+
+    # what the resolver of links needs, and what it gives back
+
+    def labels(self) -> Iterator[Label]:
+        return (Label(*row) for row in self.connection.execute("SELECT document, name, target FROM labels"))
+
+    def prefixes(self) -> Iterator[tuple[str, str, str]]:
+        yield from self.connection.execute("SELECT document, prefix, other FROM prefixes")
+
+    def links(self) -> Iterator[tuple[int, str, str, str]]:
+        """Number, document, relation and label of every link."""
+        yield from self.connection.execute("SELECT number, document, relation, label FROM links")
+
+    def bibliography(self) -> Iterator[tuple[int, str, Reference]]:
+        """Number, document and entry of every bibliography."""
+        rows = self.connection.execute(
+            "SELECT number, document, key, title, authors, year, arxiv, doi, text FROM bibliography"
+        )
+        return ((number, document, Reference(*fields)) for number, document, *fields in rows)
+
+    def documents(self) -> Iterator[Document]:
+        return _documents(self.connection)
+
+    def set_targets(self, table: str, targets: Iterable[tuple[str | None, int]]) -> None:
+        """Write the targets of `links` or `bibliography` by number, where they differ."""
+        assert table in ("links", "bibliography")
+        self.connection.executemany(
+            f"UPDATE {table} SET target = ?1 WHERE number = ?2 AND target IS NOT ?1",  # noqa: S608 - own names
+            targets,
+        )
+
+    def number_rows(self) -> None:
+        """Give every passage its row: by document, then as it stands there, however it came in."""
+        self.connection.execute("DELETE FROM rows")
+        self.connection.execute(
+            "INSERT INTO rows SELECT ROW_NUMBER() OVER (ORDER BY document, position) - 1, number FROM passages"
+        )
+
+    def digest(self) -> str:
+        """A hash of which units are in and how they were read."""
+        digest = hashlib.sha256()
+        for row in self.connection.execute("SELECT root, id, fingerprint, files FROM units ORDER BY root, id"):
+            digest.update("\0".join(row).encode())
+        return digest.hexdigest()
+
+
+def _hold(path: Path) -> Any:
+    """An exclusive lock that dies with its process."""
+    import fcntl
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    stream = path.open("w")
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        stream.close()
+        raise WorkspaceError(f"another lemmata is writing to {path.parent}; try again when it is done") from error
+    return stream
+
+
+def _documents(connection: sqlite3.Connection, where: str = "", values: Sequence[str] = ()) -> Iterator[Document]:
+    rows = connection.execute(
+        "SELECT id, title, kind, authors, date, categories, file, metadata FROM documents " + where + " ORDER BY id",
+        values,
+    )
+    for name, title, kind, authors, date, categories, file, metadata in rows:
+        yield Document(
+            name, title, kind, tuple(json.loads(authors)), date, tuple(json.loads(categories)), file, json.loads(metadata)
+        )
+
+
+class Corpus(Sequence[Passage]):
+    """The passages of a workspace in fixed order, read from disk as they are asked for; safe to share by threads."""
+
+    def __init__(self, layout: Layout) -> None:
+        if read_manifest(layout.manifest(layout.corpus)) is None and layout.database.is_file():
+            raise WorkspaceError(f"the last ingest into {layout.root} did not finish: run the same command again")
+        self._connection = _connect(layout.database, create=False)
+        self._length: int = self._connection.execute("SELECT COUNT(*) FROM rows").fetchone()[0]
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, row: int) -> Passage: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[Passage]: ...
+    def __getitem__(self, row: int | slice) -> Passage | list[Passage]:
+        if isinstance(row, slice):
+            return self.passages(range(*row.indices(self._length)))
+        if not -self._length <= row < self._length:
+            raise IndexError(row)
+        return self.passages([row % self._length])[0]
+
+    def __iter__(self) -> Iterator[Passage]:
+        for start in range(0, self._length, 1000):
+            yield from self[start : start + 1000]
+
+    def passages(self, rows: Iterable[int]) -> list[Passage]:
+        """Passages of some rows, with their links, in the order asked for."""
+        wanted = [int(row) for row in rows]
+        found: dict[int, Passage] = {}
+        for start in range(0, len(wanted), 500):
+            part = wanted[start : start + 500]
+            marks = ",".join("?" * len(part))
+            selected = self._connection.execute(
+                f"SELECT row, {_PASSAGE} FROM rows JOIN passages ON number = passage"  # noqa: S608 - own names
+                f" WHERE row IN ({marks})",
+                part,
+            ).fetchall()
+            links = self._links([row[1] for row in selected])
+            for row, *fields, metadata in selected:
+                found[row] = Passage(*fields, json.loads(metadata), links.get(fields[0], ()))
+        return [found[row] for row in wanted]
+
+    def _links(self, ids: Sequence[str]) -> dict[str, tuple[Link, ...]]:
+        marks = ",".join("?" * len(ids))
+        grouped: dict[str, list[Link]] = {}
+        for source, *link in self._connection.execute(
+            f"SELECT source, relation, label, target FROM links WHERE source IN ({marks}) ORDER BY number",  # noqa: S608
+            ids,
+        ):
+            grouped.setdefault(source, []).append(Link(*link))
+        return {source: tuple(links) for source, links in grouped.items()}
+
+    def row(self, identity: str) -> int:
+        """The row of a passage; KeyError when there is none of that id."""
+        found = self._connection.execute(
+            "SELECT row FROM passages JOIN rows ON passage = number WHERE id = ?", (identity,)
+        ).fetchone()
+        if found is None:
+            raise KeyError(identity)
+        return int(found[0])
+
+    def ids(self) -> list[str]:
+        """All ids, in the order of the rows."""
+        return [
+            row[0]
+            for row in self._connection.execute("SELECT id FROM rows JOIN passages ON number = passage ORDER BY row")
+        ]
+
+    def texts(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
+        """Texts in the order of the rows, without reading anything else."""
+        stop = self._length if stop is None else stop
+        for (text,) in self._connection.execute(
+            "SELECT text FROM rows JOIN passages ON number = passage WHERE row >= ? AND row < ? ORDER BY row",
+            (start, stop),
+        ):
+            yield text
+
+    def document(self, identity: str) -> Document:
+        """A document; KeyError when there is none of that id."""
+        for document in _documents(self._connection, "WHERE id = ?", (identity,)):
+            links = self._links([identity]).get(identity, ())
+            return Document(*(getattr(document, name) for name in Document.__slots__[:-1]), links)
+        raise KeyError(identity)
+
+    def documents(self) -> Iterator[Document]:
+        """All documents, by id; without their links."""
+        return _documents(self._connection)
+
+    def referring(self, identity: str) -> list[tuple[str, str]]:
+        """Who links to a passage or document: (id, relation)."""
+        return list(
+            self._connection.execute(
+                "SELECT DISTINCT source, relation FROM links WHERE target = ? ORDER BY source, relation", (identity,)
+            )
+        )
+
+    def bibliography(self, document: str) -> list[tuple[Reference, str | None]]:
+        """The bibliography of a document, each entry with the document of this corpus that it names."""
+        rows = self._connection.execute(
+            "SELECT key, title, authors, year, arxiv, doi, text, target FROM bibliography"
+            " WHERE unit IN (SELECT unit FROM documents WHERE id = ?1) AND document = ?1 ORDER BY number",
+            (document,),
+        )
+        return [(Reference(*fields), target) for *fields, target in rows]
+
+    def skips(self) -> list[Skip]:
+        """Everything that was left out, and why."""
+        return [
+            Skip(*row)
+            for row in self._connection.execute("SELECT file, line, cause FROM skips ORDER BY file, line, cause")
+        ]
+
+    def counts(self) -> dict[str, Any]:
+        """How much of everything there is."""
+
+        def grouped(query: str) -> dict[str, int]:
+            return dict(self._connection.execute(query).fetchall())
+
+        def one(query: str) -> int:
+            return int(self._connection.execute(query).fetchone()[0])
+
+        return {
+            "documents": grouped("SELECT kind, COUNT(*) FROM documents GROUP BY kind ORDER BY 2 DESC, 1"),
+            "passages": grouped("SELECT kind, COUNT(*) FROM passages GROUP BY kind ORDER BY 2 DESC, 1"),
+            "links": {
+                relation: {"all": number, "resolved": resolved}
+                for relation, number, resolved in self._connection.execute(
+                    "SELECT relation, COUNT(*), COUNT(target) FROM links GROUP BY relation ORDER BY 2 DESC, 1"
+                )
+            },
+            "labels": one("SELECT COUNT(*) FROM labels"),
+            "bibliography": {
+                "entries": one("SELECT COUNT(*) FROM bibliography"),
+                "in_corpus": one("SELECT COUNT(target) FROM bibliography"),
+            },
+            "skips": one("SELECT COUNT(*) FROM skips"),
+        }

@@ -1,0 +1,207 @@
+"""The records that all floors share, and the one-method protocols between them.
+
+Ids are strings that users see; everywhere inside, a passage is its row in the corpus.
+Scores: higher is better, everywhere; what shrinks as things get closer is called distance or length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "Document",
+    "Encoder",
+    "Graph",
+    "Hit",
+    "Index",
+    "Label",
+    "Link",
+    "Metric",
+    "Pair",
+    "Passage",
+    "Reading",
+    "Reference",
+    "Skip",
+    "Step",
+    "Triplet",
+    "Vectors",
+]
+
+Floats = npt.NDArray[np.float32]
+Integers = npt.NDArray[np.int64]
+
+
+# ---------------------------------------------------------------- what a corpus is made of
+
+
+class Link(NamedTuple):
+    """One reference as its author wrote it; `target` is known once the whole corpus is read."""
+
+    relation: str  # refers_to, proof_uses, cites, reports_about, related_to, part_of
+    label: str  # what stands in the source: a label, a citation key, an id
+    target: str | None = None  # id of a passage or document
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """The unit of search: a statement, a chunk of prose, an abstract, a log."""
+
+    id: str
+    document: str
+    kind: str  # theorem, definition, chunk, abstract, log, ...
+    text: str  # cleaned; every formula stands between single dollars
+    title: str = ""  # the note of a statement, the title of a log
+    section: str = ""
+    raw: str = ""  # as the author wrote it, where that differs
+    proof: str = ""  # cleaned
+    file: str = ""  # below the ingested root, or inside the archive
+    first_line: int = 0  # counted from 1; 0 where lines have no meaning
+    last_line: int = 0  # inclusive
+    date: str | None = None  # ISO
+    confidence: float = 1.0  # 1.0 where the source is well formed
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # JSON values
+    links: tuple[Link, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A paper, a chapter, an article, a functional location: what passages belong to."""
+
+    id: str
+    title: str = ""
+    kind: str = "paper"  # paper, text, pdf, location, table
+    authors: tuple[str, ...] = ()
+    date: str | None = None  # ISO
+    categories: tuple[str, ...] = ()
+    file: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # JSON values
+    links: tuple[Link, ...] = ()  # a location's parent, for example
+
+
+class Label(NamedTuple):
+    """A name by which other places refer to a passage or document."""
+
+    document: str  # where the name is defined
+    name: str
+    target: str  # id of the passage or document
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One entry of a bibliography."""
+
+    key: str
+    title: str = ""
+    authors: str = ""
+    year: int | None = None
+    arxiv: str = ""  # without version
+    doi: str = ""  # lower case, without a resolver's address
+    text: str = ""  # the whole entry, cleaned
+
+
+class Skip(NamedTuple):
+    """Something that was not taken in, and why; nothing is ever dropped without one."""
+
+    file: str
+    line: int  # 0 where there is none
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a reader made of one source, or of one batch of a long one."""
+
+    documents: Sequence[Document] = ()
+    passages: Sequence[Passage] = ()
+    labels: Sequence[Label] = ()
+    references: Mapping[str, Sequence[Reference]] = field(default_factory=dict)  # by document
+    prefixes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # document: {prefix: document}
+    skips: Sequence[Skip] = ()
+    files: Mapping[str, str] = field(default_factory=dict)  # every file read: sha256; "" where none was found
+
+
+# ---------------------------------------------------------------- what is computed from it
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A typed directed graph in compressed rows: the edges of node i are `indptr[i]:indptr[i + 1]`."""
+
+    nodes: Sequence[str]  # ids
+    kinds: Sequence[str]  # of each node
+    relations: Sequence[str]  # names, indexed by `relation`
+    indptr: Integers  # (nodes + 1,)
+    indices: Integers  # (edges,)
+    relation: npt.NDArray[np.int16]  # (edges,)
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """One vector per row, and who made them."""
+
+    matrix: Floats  # (n, dim)
+    maker: str
+
+
+class Pair(NamedTuple):
+    """A training pair in rows, with the miner and the reason that made it."""
+
+    anchor: int
+    positive: int
+    source: str
+    relation: str = ""
+    reason: str = ""
+
+
+class Triplet(NamedTuple):
+    """A training triplet in rows, with the miner and the reason that made it."""
+
+    anchor: int
+    positive: int
+    negative: int
+    source: str
+    relation: str = ""
+    reason: str = ""
+
+
+class Step(NamedTuple):
+    """One edge of the path that led to a hit."""
+
+    source: str
+    target: str
+    relation: str
+    length: float
+
+
+class Hit(NamedTuple):
+    """One result: higher scores are better, `path` leads from the query's seed to it."""
+
+    id: str
+    score: float
+    path: tuple[Step, ...] = ()
+
+
+# ---------------------------------------------------------------- what can be exchanged
+
+
+class Encoder(Protocol):
+    """Texts to L2-normalised rows, in the order given."""
+
+    def encode(self, texts: Sequence[str]) -> Floats: ...
+
+
+class Index(Protocol):
+    """Queries (n, dim) to rows and scores, both (n, k), best first; -1 where there are fewer than k."""
+
+    def search(self, queries: Floats, k: int) -> tuple[Integers, Floats]: ...
+
+
+class Metric(Protocol):
+    """Lengths of the edges that leave `source` for `targets`."""
+
+    def lengths(self, source: int, targets: Integers) -> Floats: ...

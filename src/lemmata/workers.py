@@ -1,0 +1,99 @@
+"""A map that runs here or in processes, in order, with bounded look-ahead; and a limit on time."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from types import FrameType
+from typing import TypeVar
+
+__all__ = ["WorkerDied", "available_cores", "parallel_map", "time_limit"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class WorkerDied(Exception):  # noqa: N818 - says what happened
+    """The process that worked on an item was killed, for example for want of memory."""
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def parallel_map(
+    function: Callable[[Item], Result], items: Iterable[Item], *, workers: int | None = None
+) -> Iterator[tuple[Item, Result | WorkerDied]]:
+    """Each item with `function(item)`, in the order of the items, computed in `workers` processes.
+
+    With one worker everything runs in this process. An item whose process dies comes back with a
+    WorkerDied; the others are not lost. Exceptions of the function itself are raised here.
+    """
+    workers = available_cores() if workers is None else workers
+    if workers <= 1:
+        for item in items:
+            yield item, function(item)
+        return
+    remaining = iter(items)
+    pending: deque[Item] = deque()  # taken from `items`, not yet answered
+    while True:
+        # forked workers need no import and no main guard in the caller's script
+        context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+        try:
+            with ProcessPoolExecutor(workers, mp_context=context) as pool:
+                futures: deque[Future[Result]] = deque(pool.submit(function, item) for item in pending)
+                while True:
+                    while len(futures) < 4 * workers and (item := next(remaining, _END)) is not _END:
+                        pending.append(item)  # type: ignore[arg-type]
+                        futures.append(pool.submit(function, item))  # type: ignore[arg-type]
+                    if not futures:
+                        return
+                    result = futures[0].result()
+                    futures.popleft()
+                    yield pending.popleft(), result
+        except BrokenProcessPool:
+            # one of the items in flight killed its worker: find out which, alone
+            for item in list(pending)[: 4 * workers]:
+                pending.popleft()
+                yield item, _alone(function, item, context)
+
+
+_END = object()
+
+
+def _alone(
+    function: Callable[[Item], Result], item: Item, context: multiprocessing.context.BaseContext
+) -> Result | WorkerDied:
+    try:
+        with ProcessPoolExecutor(1, mp_context=context) as pool:
+            return pool.submit(function, item).result()
+    except BrokenProcessPool:
+        return WorkerDied("the process that read it was killed")
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError inside the block after so many seconds; no limit outside the main thread."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
+        yield
+        return
+
+    def expire(_number: int, _frame: FrameType | None) -> None:
+        raise TimeoutError(f"it took more than {seconds:g} s")
+
+    previous = signal.signal(signal.SIGALRM, expire)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)

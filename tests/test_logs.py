@@ -1,0 +1,433 @@
+"""Tables of logs and trees of locations: what is read, what is skipped, what never crashes."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from lemmata.errors import InputError
+from lemmata.ingest.logs import Columns, csv_rows, jsonl_rows, parquet_rows, read_hierarchy, read_logs
+from lemmata.types import Document, Label, Link, Passage, Reading, Skip
+
+
+def read(text: str, columns: Columns | None = None, batch: int = 5000) -> list[Reading]:
+    rows = csv_rows(io.BytesIO(text.encode()))
+    columns = columns or Columns()
+    return list(read_logs(rows, document="shifts", file="shifts.csv", columns=columns, batch=batch))
+
+
+def passages(readings: list[Reading]) -> list[Passage]:
+    return [passage for reading in readings for passage in reading.passages]
+
+
+def skips(readings: list[Reading]) -> list[Skip]:
+    return [skip for reading in readings for skip in reading.skips]
+
+
+def date_of(written: object) -> str | None:
+    rows: list[tuple[int, Mapping[str, Any]]] = [(2, {"id": "1", "text": "leak", "date": written})]
+    return passages(list(read_logs(rows, document="d", file="f", columns=Columns())))[0].date
+
+
+def tree(text: str) -> Reading:
+    return read_hierarchy(csv_rows(io.BytesIO(text.encode())), file="tree.csv")
+
+
+def parents(reading: Reading) -> dict[str, str]:
+    return {
+        document.id: "".join(link.label for link in document.links if link.relation == "part_of")
+        for document in reading.documents
+    }
+
+
+# ---------------------------------------------------------------- logs
+
+
+def test_a_row_becomes_a_passage_with_links_date_and_the_other_columns() -> None:
+    table = "id,date,author,empty,location,related,text\nL2,31.12.2012 14:05,ab,,K1-P1,L1; L0,Pumpe leckt\n"
+    [reading] = read(table)
+    assert reading.documents == (Document(id="shifts", title="shifts", kind="table", file="shifts.csv"),)
+    assert reading.passages == [
+        Passage(
+            id="L2",
+            document="shifts",
+            kind="log",
+            text="Pumpe leckt",
+            file="shifts.csv",
+            first_line=2,
+            last_line=2,
+            date="2012-12-31T14:05:00",
+            metadata={"author": "ab"},
+            links=(
+                Link("reports_about", "K1-P1"),
+                Link("related_to", "L1"),
+                Link("related_to", "L0"),
+            ),
+        )
+    ]
+    assert reading.labels == [Label("shifts", "L2", "L2")]
+    assert reading.skips == []
+
+
+def test_logs_come_in_batches_and_only_the_first_has_the_document() -> None:
+    readings = read("id,text\n" + "".join(f"{n},leak {n}\n" for n in range(5)), batch=2)
+    assert [len(reading.passages) for reading in readings] == [2, 2, 1]
+    assert [len(reading.documents) for reading in readings] == [1, 0, 0]
+
+
+def test_a_table_that_fills_its_last_batch_has_no_empty_one_behind() -> None:
+    assert len(read("id,text\n1,a\n2,b\n", batch=2)) == 1
+
+
+def test_a_table_without_rows_still_is_a_document() -> None:
+    [reading] = read("id,text\n")
+    assert [document.id for document in reading.documents] == ["shifts"]
+    assert not reading.passages
+
+
+def test_without_an_id_column_rows_are_numbered_from_one() -> None:
+    logs = passages(read("when,text\n2012-01-01,a\n2012-01-02,b\n"))
+    assert [log.id for log in logs] == ["shifts:1", "shifts:2"]
+
+
+def test_numbers_follow_the_row_and_not_what_was_skipped() -> None:
+    assert [log.id for log in passages(read("text,n\na,1\n,2\nc,3\n"))] == ["shifts:1", "shifts:3"]
+
+
+def test_a_missing_text_column_names_the_file_what_is_there_and_what_was_wanted() -> None:
+    with pytest.raises(InputError) as caught:
+        read("id,Kurztext\n1,a\n")
+    assert str(caught.value) == "shifts.csv: no column 'text'; the columns are 'id', 'Kurztext'"
+
+
+def test_columns_can_have_any_name_and_a_title() -> None:
+    columns = Columns(id="Nr", text="Kurztext", title="Kopf", date="", location="Platz", related="")
+    [log] = passages(read("Nr;Kopf;Kurztext;Platz;date\n7;Pumpe;leckt;T1,T2;gestern\n", columns))
+    assert (log.id, log.title, log.text, log.date) == ("7", "Pumpe", "leckt", None)
+    assert [link.label for link in log.links] == ["T1", "T2"]
+    assert log.metadata == {"date": "gestern"}
+
+
+def test_empty_texts_repeated_ids_and_rows_of_another_length_are_skips() -> None:
+    readings = read(
+        "id,text,date\n1,a,2012-01-01\n2, ,2012-01-01\n1,b,2012-01-01\n4\n5,c,2012-01-01,x,y\n6,d,\n"
+    )
+    assert [log.id for log in passages(readings)] == ["1", "6"]
+    assert skips(readings) == [
+        Skip("shifts.csv", 3, "log '2' has no text in the column 'text'"),
+        Skip("shifts.csv", 4, "the id '1' was there before"),
+        Skip("shifts.csv", 5, "the row has 1 cells, the header 3"),
+        Skip("shifts.csv", 6, "the row has 5 cells, the header 3"),
+    ]
+
+
+def test_an_id_stays_taken_across_batches() -> None:
+    readings = read("id,text\n1,a\n2,b\n1,c\n", batch=1)
+    assert [log.text for log in passages(readings)] == ["a", "b"]
+    assert [skip.line for skip in skips(readings)] == [4]
+
+
+def test_a_log_with_an_unclear_date_stays_and_the_skip_shows_the_value() -> None:
+    readings = read("id,date,text\n1,03/04/2012,leak\n")
+    [log] = passages(readings)
+    assert log.date is None
+    assert log.metadata == {"date": "03/04/2012"}
+    assert "'03/04/2012'" in skips(readings)[0].cause
+
+
+def test_an_id_repeated_in_a_cell_makes_one_link() -> None:
+    [log] = passages(read("id,location,text\n1,A|A; B,leak\n"))
+    assert log.links == (Link("reports_about", "A"), Link("reports_about", "B"))
+
+
+def test_rows_of_json_may_leave_out_columns_and_hold_lists_and_numbers() -> None:
+    lines = (
+        b'{"id": 1.0, "text": "a"}\n{"id": 2, "text": "b", "related": [1], "cost": 0, "n": NaN}\n{"id": 3}\n'
+    )
+    bad: dict[int, str] = {}
+    rows = jsonl_rows(io.BytesIO(lines), bad.__setitem__)
+    [reading] = read_logs(rows, document="d", file="f", columns=Columns())
+    assert not bad
+    assert [log.id for log in reading.passages] == ["1", "2"]
+    assert reading.passages[1].links == (Link("related_to", "1"),)
+    assert reading.passages[1].metadata == {"cost": 0}
+    assert [skip.line for skip in reading.skips] == [3]
+
+
+@pytest.mark.parametrize(
+    ("written", "iso"),
+    [
+        ("2012-12-31", "2012-12-31"),
+        ("20121231", "2012-12-31"),
+        ("2012-12-31 14:05", "2012-12-31T14:05:00"),
+        ("2012-12-31T14:05:09Z", "2012-12-31T14:05:09+00:00"),
+        ("2012/1/5 7:05", "2012-01-05T07:05:00"),
+        ("31.12.2012", "2012-12-31"),
+        ("1.2.12", "2012-02-01"),
+        ("1.2.99", "1999-02-01"),
+        ("31.12.2012 14:05", "2012-12-31T14:05:00"),
+        ("31.12.2012, 14.05 Uhr", "2012-12-31T14:05:00"),
+        ("Mo, 31.12.2012", "2012-12-31"),
+        ("31. Dezember 2012", "2012-12-31"),
+        ("3. März 2012 06:00", "2012-03-03T06:00:00"),
+        ("31-Dec-2012", "2012-12-31"),
+        ("Dec 31, 2012 2:05 PM", "2012-12-31T14:05:00"),
+        ("12/31/2012", "2012-12-31"),
+        ("12/31/2012 12:10 AM", "2012-12-31T00:10:00"),
+        ("31/12/2012", "2012-12-31"),
+        ("05/05/2012", "2012-05-05"),
+        ("03/04/2012", None),
+        ("03-04-2012", None),
+        ("30.02.2012", None),
+        ("31.12.2012 25:00", None),
+        ("12 Foo 2012", None),
+        ("gestern", None),
+        ("41274.5", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_dates_are_read_where_they_can_mean_one_day_only(written: object, iso: str | None) -> None:
+    assert date_of(written) == iso
+
+
+@given(
+    st.text(max_size=30)
+    | st.from_regex(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([ T]\d{1,2}:\d\d)?", fullmatch=True)
+)
+def test_any_date_is_iso_or_none(written: str) -> None:
+    date = date_of(written)
+    assert date is None or date[4] == "-"
+
+
+# ---------------------------------------------------------------- locations
+
+
+def test_locations_know_their_parent_and_are_called_by_their_id() -> None:
+    reading = tree("id,parent,description\nP,,plant\nP-A,P,Destillation\n")
+    assert reading.documents == [
+        Document(
+            id="location:P", title="plant", kind="location", file="tree.csv", metadata={"location": "P"}
+        ),
+        Document(
+            id="location:P-A",
+            title="Destillation",
+            kind="location",
+            file="tree.csv",
+            metadata={"location": "P-A"},
+            links=(Link("part_of", "P"),),
+        ),
+    ]
+    assert reading.labels == [Label("", "P", "location:P"), Label("", "P-A", "location:P-A")]
+    assert not reading.skips
+
+
+def test_a_child_may_stand_before_its_parent() -> None:
+    assert parents(tree("id,parent,description\nB,A,b\nA,,a\n")) == {"location:B": "A", "location:A": ""}
+
+
+def test_unknown_parents_repeated_ids_and_short_rows_are_skips_and_the_node_stays() -> None:
+    reading = tree("id,parent,description\nA,X,a\nB,A,b\nB,,again\nC\n,A,nameless\n")
+    assert parents(reading) == {"location:A": "", "location:B": "A"}
+    assert [(skip.line, skip.cause) for skip in sorted(reading.skips)] == [
+        (2, "the parent 'X' of 'A' is not in the table"),
+        (4, "the location 'B' was there before"),
+        (5, "the row has 1 cells, the header 3"),
+        (6, "the location has no id"),
+    ]
+
+
+def test_a_cycle_loses_the_link_that_stands_last_and_only_that() -> None:
+    reading = tree("id,parent,description\nA,B,a\nB,C,b\nC,A,c\nD,C,below the cycle\nE,E,itself\n")
+    assert parents(reading) == {
+        "location:A": "B",
+        "location:B": "C",
+        "location:C": "",
+        "location:D": "C",
+        "location:E": "",
+    }
+    assert [(skip.line, skip.cause) for skip in reading.skips] == [
+        (4, "'C' closes a cycle of parents: A -> B -> C -> A"),
+        (6, "'E' closes a cycle of parents: E -> E"),
+    ]
+
+
+def test_a_hierarchy_without_its_columns_is_an_error_that_names_them_all() -> None:
+    with pytest.raises(InputError, match="no column 'parent', 'description'; the columns are 'id', 'name'"):
+        tree("id,name\nA,b\n")
+
+
+names = st.sampled_from("ABCDEFG")
+
+
+@given(st.lists(st.tuples(names, names | st.just(""))))
+def test_what_is_read_never_has_a_cycle_or_an_unknown_parent(edges: list[tuple[str, str]]) -> None:
+    rows = [
+        (n, {"id": child, "parent": parent, "description": ""}) for n, (child, parent) in enumerate(edges)
+    ]
+    reading = read_hierarchy(rows, file="tree.csv")
+    up = {name.removeprefix("location:"): parent for name, parent in parents(reading).items()}
+    assert set(up) == {child for child, _ in edges}
+    for name in up:
+        steps = 0
+        while up[name]:
+            name = up[name]
+            steps += 1
+            assert steps <= len(up)
+
+
+# ---------------------------------------------------------------- files to rows
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_delimiter_is_the_one_of_the_header(delimiter: str) -> None:
+    text = delimiter.join(["id", '"a, b; c"', "text"]) + "\n" + delimiter.join(["1", "x", "y"]) + "\n"
+    assert list(csv_rows(io.BytesIO(text.encode()))) == [(2, {"id": "1", "a, b; c": "x", "text": "y"})]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252"])
+def test_umlauts_survive_in_every_usual_encoding(encoding: str) -> None:
+    stream = io.BytesIO("id,text\n1,Lömi läuft über – 5 °C\n".encode(encoding))
+    assert list(csv_rows(stream)) == [(2, {"id": "1", "text": "Lömi läuft über – 5 °C"})]
+
+
+def test_a_file_that_can_not_be_a_table_says_so_with_its_line() -> None:
+    with pytest.raises(InputError, match="UTF-16"):
+        list(csv_rows(io.BytesIO("id,text\n".encode("utf-16"))))
+    with pytest.raises(InputError) as caught:
+        read('id,text\n1,a\n2,"' + "never closed\n" * 20_000)
+    assert (caught.value.file, caught.value.line) == ("shifts.csv", 3)
+
+
+def test_a_row_has_the_line_it_begins_on() -> None:
+    stream = io.BytesIO(b'\r\nid,text\r\n1,"a\r\nb"\r\n\r\n2,c\r\n')
+    assert list(csv_rows(stream)) == [(3, {"id": "1", "text": "a\r\nb"}), (6, {"id": "2", "text": "c"})]
+
+
+def test_nameless_and_repeated_columns_keep_apart() -> None:
+    stream = io.BytesIO(b",id,id,text\n0,1,2,x\n")
+    assert list(csv_rows(stream)) == [(2, {"column_1": "0", "id": "1", "id_3": "2", "text": "x"})]
+
+
+def test_a_delimiter_at_the_end_of_each_row_does_no_harm() -> None:
+    assert [log.text for log in passages(read("id,text\n1,a,\n2,b,\n"))] == ["a", "b"]
+
+
+def test_the_stream_stays_open_and_may_be_closed_in_between() -> None:
+    stream = io.BytesIO(b"id,text\n1,a\n2,b\n")
+    rows = csv_rows(stream)
+    next(rows)
+    del rows
+    assert not stream.closed
+    stream.seek(0)
+    rows = csv_rows(stream)
+    next(rows)
+    stream.close()
+    del rows
+
+
+def test_bad_lines_of_json_are_reported_and_passed_over() -> None:
+    bad: dict[int, str] = {}
+    lines = b'\xef\xbb\xbf{"a": 1}\n{"a": \n[1]\n\n{"a": "\\ud800"}\n' + b"[" * 100_000 + b'\n{"a": "\xe4"}\n'
+    rows = list(jsonl_rows(io.BytesIO(lines), bad.__setitem__))
+    assert rows == [(1, {"a": 1}), (7, {"a": "ä"})]
+    assert list(bad) == [2, 3, 5, 6]
+
+
+@pytest.mark.parametrize("depth", [10, 300, 600, 900, 1100])
+def test_deeply_nested_json_is_read_or_reported(depth: int) -> None:
+    line = json.dumps({"id": "1", "text": "a"})[:-1] + ', "deep": ' + "[" * depth + "1" + "]" * depth + "}"
+    bad: dict[int, str] = {}
+    rows = jsonl_rows(io.BytesIO(line.encode()), bad.__setitem__)
+    logs = passages(list(read_logs(rows, document="d", file="f", columns=Columns())))
+    assert len(logs) + len(bad) == 1
+
+
+def test_parquet_is_read_with_dates_and_whole_numbers() -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    stream = io.BytesIO()
+    day = datetime.datetime(2012, 12, 31, 14, 5)
+    table = {"id": [1, 2], "text": ["a", "b"], "date": [day, None], "related": [None, 1.0]}
+    parquet.write_table(arrow.table(table), stream)
+    logs = passages(list(read_logs(parquet_rows(stream), document="d", file="f", columns=Columns())))
+    assert [(log.id, log.date, log.first_line) for log in logs] == [
+        ("1", "2012-12-31T14:05:00", 1),
+        ("2", None, 2),
+    ]
+    assert logs[1].links == (Link("related_to", "1"),)
+
+
+def test_what_is_no_parquet_is_an_input_error_with_the_file() -> None:
+    pytest.importorskip("pyarrow")
+    rows = parquet_rows(io.BytesIO(b"PAR1 no"))
+    with pytest.raises(InputError, match=r"shifts\.parquet: can not be read as Parquet"):
+        list(read_logs(rows, document="d", file="shifts.parquet", columns=Columns()))
+
+
+tables = st.binary(max_size=300) | st.text(alphabet='a1,;|\t"\n\r\\é\x00', max_size=200).map(str.encode)
+
+
+@given(tables)
+@example(b"\xff\xfea\x00")
+@example(b'"')
+@example(b"a\rb\r\n\x00")
+def test_any_bytes_end_as_rows_or_an_input_error(data: bytes) -> None:
+    try:
+        rows = list(csv_rows(io.BytesIO(data)))
+    except InputError:
+        return
+    assert len(rows) <= len(data)
+    header = list(rows[0][1]) if rows else []
+    assert all(list(row) == header for _, row in rows)
+    lines = [line for line, _ in rows]
+    assert lines == sorted(set(lines))
+
+
+json_lines = st.lists(
+    st.binary(max_size=30)
+    | st.dictionaries(st.text(max_size=4), st.text(max_size=4)).map(json.dumps).map(str.encode)
+).map(b"\n".join)
+
+
+@given(tables | json_lines)
+def test_any_bytes_end_as_objects_or_reports(data: bytes) -> None:
+    bad: dict[int, str] = {}
+    try:
+        rows = list(jsonl_rows(io.BytesIO(data), bad.__setitem__))
+    except InputError:
+        return
+    assert all(isinstance(row, dict) for _, row in rows)
+    assert not {line for line, _ in rows} & set(bad)
+
+
+cells = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.lists(st.text(max_size=3))
+)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(["id", "text", "date", "location", "x"]), cells), max_size=8))
+def test_any_row_becomes_a_log_or_a_skip(table: list[dict[str, Any]]) -> None:
+    try:
+        readings = list(read_logs(enumerate(table, 1), document="d", file="f", columns=Columns(), batch=3))
+    except InputError:
+        assert not any("text" in row for row in table)
+        return
+    logs = passages(readings)
+    lost = {skip.line for skip in skips(readings)} - {log.first_line for log in logs}
+    assert len(logs) + len(lost) == len(table)
+    assert len({log.id for log in logs}) == len(logs)
+    for log in logs:
+        json.dumps(dict(log.metadata), allow_nan=False)
