@@ -35,6 +35,7 @@ import zstandard
 
 from lemmata.archives import read_package, sniff
 from lemmata.errors import InputError
+from lemmata.ingest.sources import IngestOptions, find_units, read_unit
 
 
 def read_all(path: Path) -> None:
@@ -45,7 +46,15 @@ def read_all(path: Path) -> None:
             raise AssertionError(f"the name {name!r} came through")
 
 
-TARGETS: dict[str, Callable[[Path], None]] = {"read_package": read_all}
+def read_papers(path: Path) -> None:
+    """The whole way of an archive into records, as `lemmata ingest` goes it."""
+    options = IngestOptions()
+    for unit in find_units(path, options).units:
+        for reading in read_unit(path.parent, unit, options):
+            assert all(passage.text for passage in reading.passages)
+
+
+TARGETS: dict[str, Callable[[Path], None]] = {"papers": read_papers, "read_package": read_all}
 ALLOWED = (InputError,)
 LARGE = 1 << 18  # bytes; such archives are seldom taken
 ADDRESS_SPACE = 4 << 30  # more than this can not even be asked for
@@ -105,6 +114,15 @@ def as_zip(tar: bytes) -> bytes:
                 archive.writestr(
                     member.name, content.read(), zipfile.ZIP_DEFLATED if number % 3 else zipfile.ZIP_STORED
                 )
+    return buffer.getvalue()
+
+
+def inside_zip(name: str, packed: bytes) -> bytes:
+    """A whole zip with one member that is an archive."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("whole.tex", b"whole")
+        archive.writestr(name, packed)
     return buffer.getvalue()
 
 
@@ -268,7 +286,8 @@ def mutant(seeds: list[Seed], index: int, start: int) -> tuple[Seed, str, bytes]
     kind = chance.choice(kinds)
     pack = chance.choice(PACK if len(seed.tar) < LARGE else PACK[:2])
     if kind in BYTES:
-        return seed, kind, BYTES[kind](seed.packed, chance)
+        again = seed.tar and len(seed.tar) < LARGE and chance.random() < 0.5  # in another compression
+        return seed, kind, BYTES[kind](pack(seed.tar) if again else seed.packed, chance)
     if kind in ("splice", "tar splice"):
         other = chance.choice(small)
         one, two = (seed.packed, other.packed) if kind == "splice" else (seed.tar, other.tar or other.packed)
@@ -364,7 +383,7 @@ def attempt(target: Callable[[Path], None], path: Path, seconds: float, memory: 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("paths", nargs="+", type=Path, metavar="ARCHIVE_OR_FOLDER")
-    parser.add_argument("--target", choices=sorted(TARGETS), default="read_package")
+    parser.add_argument("--target", choices=sorted(TARGETS), default="papers")
     parser.add_argument("--mutations", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds-each", type=float, default=10)
@@ -395,6 +414,8 @@ def main() -> int:
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, resource.RLIM_INFINITY))
         for index in range(options.mutations) if options.only is None else [options.only]:
             seed, kind, data = mutant(seeds, index, options.seed)
+            if index % 10 == 9:
+                kind, data = f"{kind}, nested", inside_zip(seed.name, data)
             path = Path(folder) / seed.name
             path.write_bytes(data)
             began = time.monotonic()

@@ -48,7 +48,7 @@ SECTIONS = {  # id: German, English, and how one who asks would say it
     "TANK": ("Tanklager", "tank farm", "im Tanklager", "in the tank farm"),
     "VERL": ("Verladung", "loading station", "an der Verladung", "at the loading bays"),
     "ENER": ("Dampf und Energie", "steam and utilities", "im Kesselhaus", "in the boiler house"),
-    "ABLU": ("Abluftreinigung", "vent gas treatment", "in der Abluftreinigung", "at vent gas treatment"),
+    "ABLU": ("Abluftreinigung", "vent gas treatment", "in der Abluftreinigung", "in exhaust cleaning"),
 }
 
 WORDS = {  # kind of equipment: how German and English logs call it
@@ -2024,7 +2024,7 @@ def compose(
     own = fault.de if author.language == "de" else fault.en
     shared = SHARED[author.language]
     terse = author.length == 0
-    main = "s" if stage == "d" and terse and randomness.random() < 0.5 else stage
+    main = "s" if stage == "d" and randomness.random() < (0.7, 0.2, 0)[author.length] else stage
     clauses = [randomness.choice(own[main])]
     chances = {  # of a further clause, for a terse, a plain and a wordy author
         "d": (

@@ -96,9 +96,7 @@ def _checksum_fits(header: bytes) -> bool:
     except _Damage:
         return False
     rest = header[:148] + b" " * 8 + header[156:]
-    return claimed == sum(rest) or claimed == sum(
-        struct.unpack("512b", rest)
-    )  # ancient tars summed signed bytes
+    return claimed == sum(rest) or claimed == sum(struct.unpack("512b", rest))  # ancient tars summed signed bytes
 
 
 def _number(field: bytes) -> int:
@@ -192,7 +190,6 @@ def _decompressed(blocks: Iterator[bytes], kind: str) -> Iterator[tuple[int, byt
     """Pieces of at most some 64 KiB (zstd: 8 MiB), each with the number of packed bytes read so far.
 
     The first is small, for those who only want a look; a stream ends with its own, which may be empty.
-
     Streams that follow one another are one, as for gzip itself; zeros and garbage behind them are ignored.
     All good bytes come before the `_Damage`, but for the last `_STEP` (bzip2: its block).
     """
@@ -200,7 +197,7 @@ def _decompressed(blocks: Iterator[bytes], kind: str) -> Iterator[tuple[int, byt
     packed, size, steps = 0, 0, list[bytes]()
     enough = _BLOCK
     damage = ""
-    while not damage:
+    while True:
         data = b""
         if decompressor.eof:
             yield packed, b"".join(steps)
@@ -219,14 +216,16 @@ def _decompressed(blocks: Iterator[bytes], kind: str) -> Iterator[tuple[int, byt
                 damage = f"the {kind} data end too early, after {packed:,} bytes"
                 break
         try:
-            steps.append(decompressor.decompress(data, _STEP))
+            step = decompressor.decompress(data, _STEP)
         except (zlib.error, lzma.LZMAError, OSError, EOFError, ValueError, MemoryError) as error:
             damage = f"the {kind} data are damaged near byte {packed:,} ({str(error) or 'out of memory'})"
-        else:
-            size += len(steps[-1])
-            if size >= enough:
-                yield packed, b"".join(steps)
-                size, steps, enough = 0, [], _PIECE
+            break
+        if step:
+            size += len(step)
+            steps.append(step)
+        if size >= enough:
+            yield packed, b"".join(steps)
+            size, steps, enough = 0, [], _PIECE
     if size:
         yield packed, b"".join(steps)
     if damage:
@@ -459,12 +458,15 @@ def _tar_members(cursor: _Cursor) -> Iterator[_TarMember]:
         extended, fault = {}, ""
 
 
+_PAX_RECORD = re.compile(rb"(\d{1,7}) ([^=\n]{1,255})=")  # its length in bytes, its key; then the value
+
+
 def _pax_records(data: bytes) -> dict[bytes, bytes]:
     """The records of an extended header that matter here: path, size and the marks of sparse files."""
     records = {}
     start = 0
     while start < len(data) and data[start]:
-        match = re.compile(rb"(\d{1,7}) ([^=\n]{1,255})=").match(data, start)
+        match = _PAX_RECORD.match(data, start)
         end = start + int(match[1]) if match else 0
         if not match or not match.end() < end <= len(data) or data[end - 1 : end] != b"\n":
             raise _Damage("its extended header is damaged")
@@ -731,9 +733,7 @@ class _Unpacking:
         if damage and (not directory or self._passed == passed):
             raise damage
 
-    def _offer(
-        self, file: str, name: str, fault: str, size: int | None, pieces: Iterator[bytes], depth: int
-    ) -> None:
+    def _offer(self, file: str, name: str, fault: str, size: int | None, pieces: Iterator[bytes], depth: int) -> None:
         """Refuse a member for its name, pass over it, refuse it for what it is (`fault`), or take it."""
         name, cause = _normalised(name)
         name = _join(file, name, depth)

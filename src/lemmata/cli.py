@@ -28,13 +28,14 @@ app = typer.Typer(
     help="Turn a corpus and its graph into a search engine that speaks its language.",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 Workspace = Annotated[Path, typer.Option("-w", "--workspace", help="The workspace folder.", metavar="DIR")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
-HERE = Path(".")
+HERE = Path()
 
 
 def main() -> None:
@@ -110,7 +111,9 @@ def _progress() -> Iterator[Progress]:
 
 
 @app.command()
-def init(workspace: Annotated[Path, typer.Argument(help="The folder to make a workspace.", metavar="[DIR]")] = HERE) -> None:
+def init(
+    workspace: Annotated[Path, typer.Argument(help="The folder to make a workspace.", metavar="[DIR]")] = HERE,
+) -> None:
     """Make a folder a workspace."""
     from lemmata.project import Project
 
@@ -123,7 +126,8 @@ def ingest(
     paths: Annotated[list[Path], typer.Argument(help="Files, folders or archives.", metavar="PATHS...")],
     workspace: Workspace = HERE,
     reader: Annotated[
-        str, typer.Option("--as", help="auto, papers, logs, hierarchy, passages, text or pdf.", metavar="READER")
+        str,
+        typer.Option("--as", help="auto, papers, logs, hierarchy, passages, text or pdf.", metavar="READER"),
     ] = "",
     id_column: Annotated[str, typer.Option("--id", help="Column of a table that holds the id.", metavar="COLUMN")] = "",
     text_column: Annotated[str, typer.Option("--text", help="... the text.", metavar="COLUMN")] = "",
@@ -136,7 +140,7 @@ def ingest(
     workers: Annotated[int | None, typer.Option(help="Processes; default: one per core.", min=1)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read LaTeX, archives, tables, text and PDF into the corpus; again: add, update, remove."""
+    """Read sources into the corpus; again: add, update, remove."""
     from dataclasses import asdict
 
     from lemmata.project import Project
@@ -159,7 +163,11 @@ def ingest(
         _print_json(asdict(report))
         return
     console = _console()
-    changes = [f"{len(report.added):,} added", f"{len(report.updated):,} updated", f"{len(report.removed):,} removed"]
+    changes = [
+        f"{len(report.added):,} added",
+        f"{len(report.updated):,} updated",
+        f"{len(report.removed):,} removed",
+    ]
     console.print(f"[bold]{', '.join(changes)}[/], {report.unchanged:,} unchanged, in {report.seconds:.1f} s")
     console.print(
         f"{report.passages:,} passages in {report.documents:,} documents;"
@@ -222,7 +230,7 @@ def show(
     workspace: Workspace = HERE,
     as_json: AsJson = False,
 ) -> None:
-    """Show one passage: its text, its proof, where it stands, and what it is linked with."""
+    """Show one passage with its proof, its place and its links."""
     from lemmata.project import Project
 
     corpus = Project(workspace).corpus
@@ -286,7 +294,9 @@ def doctor(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
 
 @app.command()
 def demo(
-    folder: Annotated[Path, typer.Argument(help="A new folder for the demo's workspace.", metavar="[DIR]")] = Path("demo"),
+    folder: Annotated[Path, typer.Argument(help="A new folder for the demo's workspace.", metavar="[DIR]")] = Path(
+        "demo"
+    ),
 ) -> None:
     """The whole story on the bundled example, offline, in minutes."""
     from lemmata.project import Project
@@ -296,7 +306,10 @@ def demo(
     def step(text: str, command: str) -> None:
         console.print(f"\n[bold]{text}[/]\n[dim]$ lemmata {command}[/]")
 
-    step("Make a workspace and read the example: LaTeX notes on q-series.", f"ingest {'examples/qseries'} -w {folder}")
+    step(
+        "Make a workspace and read the example: LaTeX notes on q-series.",
+        f"ingest {'examples/qseries'} -w {folder}",
+    )
     project = Project.init(folder)
     with _progress() as progress:
         report = project.ingest([example("qseries")], progress=progress)
@@ -321,5 +334,3 @@ def example(name: str) -> Path:
         if folder.is_dir():
             return folder
     raise LemmataError(f"the example {name!r} is not part of this installation")
-
-

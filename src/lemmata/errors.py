@@ -1,11 +1,11 @@
 """The error tree, and the one way to import an optional library.
 
-    LemmataError             what a user can cause and cure; the faces print it as one sentence
-    ├── InputError           a file or value that can not be used; names file and line where there are any
-    │   └── ArchiveError     an archive that is broken, encrypted or hostile
-    ├── ConfigError          lemmata.toml or an option is wrong
-    ├── WorkspaceError       a workspace is missing, damaged, busy or of another format
-    └── MissingExtra         an optional library is not installed
+LemmataError             what a user can cause and cure; the faces print it as one sentence
+├── InputError           a file or value that can not be used; names file and line where there are any
+│   └── ArchiveError     an archive that is broken, encrypted or hostile
+├── ConfigError          lemmata.toml or an option is wrong
+├── WorkspaceError       a workspace is missing, damaged, busy or of another format
+└── MissingExtra         an optional library is not installed
 """
 
 from __future__ import annotations

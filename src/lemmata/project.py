@@ -212,7 +212,11 @@ class Project:
             "documents_by_kind": counts["documents"],
             "passages": counts["passages"],
             "passages_in_all": passages,
-            "nodes": {"passage": passages, "document": documents, **({"location": locations} if locations else {})},
+            "nodes": {
+                "passage": passages,
+                "document": documents,
+                **({"location": locations} if locations else {}),
+            },
             "edges": {relation: number["resolved"] for relation, number in counts["links"].items()},
             "links": counts["links"],
             "labels": counts["labels"],
@@ -348,7 +352,11 @@ def _checked(name: str, value: Any, default: Any, where: str) -> Any:
 def _versions() -> dict[str, str]:
     from importlib.metadata import version
 
-    return {"lemmata": version("lemmata"), "python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
+    return {
+        "lemmata": version("lemmata"),
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+    }
 
 
 # ---------------------------------------------------------------- doctor
@@ -360,7 +368,11 @@ def doctor(folder: str | Path = ".") -> list[Check]:
     """What works here and what does not, each with its cure."""
     checks = [
         Check("python", sys.version_info >= (3, 11), platform.python_version()),
-        Check("sqlite", sqlite3.sqlite_version_info >= (3, 35), f"{sqlite3.sqlite_version} (3.35 or newer is needed)"),
+        Check(
+            "sqlite",
+            sqlite3.sqlite_version_info >= (3, 35),
+            f"{sqlite3.sqlite_version} (3.35 or newer is needed)",
+        ),
     ]
     for module, extra in _OPTIONAL.items():
         there = importlib.util.find_spec(module) is not None

@@ -13,14 +13,23 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, overload
 
 from lemmata.errors import WorkspaceError
 from lemmata.types import Document, Label, Link, Passage, Reading, Reference, Skip
 
-__all__ = ["FORMAT", "Corpus", "CorpusWriter", "Layout", "StoredUnit", "read_manifest", "write_atomically", "write_manifest"]
+__all__ = [
+    "FORMAT",
+    "Corpus",
+    "CorpusWriter",
+    "Layout",
+    "StoredUnit",
+    "read_manifest",
+    "write_atomically",
+    "write_manifest",
+]
 
 FORMAT = 1  # of everything below; raised when an older workspace can not be read any more
 
@@ -134,7 +143,9 @@ def _connect(path: Path, *, create: bool) -> sqlite3.Connection:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {FORMAT}; COMMIT;")
         elif version != FORMAT:
-            raise WorkspaceError(f"{path} has format {version}, this lemmata reads {FORMAT}: ingest into a new workspace")
+            raise WorkspaceError(
+                f"{path} has format {version}, this lemmata reads {FORMAT}: ingest into a new workspace"
+            )
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA cache_size = -65536")
     except sqlite3.DatabaseError as error:
@@ -196,7 +207,7 @@ class CorpusWriter:
     def remove(self, number: int) -> None:
         """Forget a unit and all that came from it."""
         for table in _OWNED:
-            self.connection.execute(f"DELETE FROM {table} WHERE unit = ?", (number,))  # noqa: S608 - own names
+            self.connection.execute(f"DELETE FROM {table} WHERE unit = ?", (number,))
         self.connection.execute("DELETE FROM units WHERE number = ?", (number,))
 
     def replace(self, root: str, unit: str, fingerprint: str, readings: Iterable[Reading]) -> int:
@@ -208,7 +219,8 @@ class CorpusWriter:
         if known:
             self.remove(known[0])
         number = self.connection.execute(
-            "INSERT INTO units(root, id, fingerprint, files) VALUES (?, ?, ?, '{}')", (root, unit, fingerprint)
+            "INSERT INTO units(root, id, fingerprint, files) VALUES (?, ?, ?, '{}')",
+            (root, unit, fingerprint),
         ).lastrowid
         assert number is not None
         files: dict[str, str] = {}
@@ -226,7 +238,17 @@ class CorpusWriter:
         for d in reading.documents:
             done = insert(
                 "INSERT OR IGNORE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (d.id, unit, d.kind, d.title, _json(d.authors), d.date, _json(d.categories), d.file, _json(d.metadata)),
+                (
+                    d.id,
+                    unit,
+                    d.kind,
+                    d.title,
+                    _json(d.authors),
+                    d.date,
+                    _json(d.categories),
+                    d.file,
+                    _json(d.metadata),
+                ),
             )
             if not done.rowcount:
                 skips.append(Skip(d.file, 0, f"the document id {d.id!r} is taken by another source"))
@@ -295,7 +317,7 @@ class CorpusWriter:
         """Write the targets of `links` or `bibliography` by number, where they differ."""
         assert table in ("links", "bibliography")
         self.connection.executemany(
-            f"UPDATE {table} SET target = ?1 WHERE number = ?2 AND target IS NOT ?1",  # noqa: S608 - own names
+            f"UPDATE {table} SET target = ?1 WHERE number = ?2 AND target IS NOT ?1",
             targets,
         )
 
@@ -335,7 +357,14 @@ def _documents(connection: sqlite3.Connection, where: str = "", values: Sequence
     )
     for name, title, kind, authors, date, categories, file, metadata in rows:
         yield Document(
-            name, title, kind, tuple(json.loads(authors)), date, tuple(json.loads(categories)), file, json.loads(metadata)
+            name,
+            title,
+            kind,
+            tuple(json.loads(authors)),
+            date,
+            tuple(json.loads(categories)),
+            file,
+            json.loads(metadata),
         )
 
 
@@ -377,20 +406,20 @@ class Corpus(Sequence[Passage]):
             part = wanted[start : start + 500]
             marks = ",".join("?" * len(part))
             selected = self._connection.execute(
-                f"SELECT row, {_PASSAGE} FROM rows JOIN passages ON number = passage"  # noqa: S608 - own names
-                f" WHERE row IN ({marks})",
+                f"SELECT row, {_PASSAGE} FROM rows JOIN passages ON number = passage WHERE row IN ({marks})",
                 part,
             ).fetchall()
             links = self._links([row[1] for row in selected])
-            for row, *fields, metadata in selected:
-                found[row] = Passage(*fields, json.loads(metadata), links.get(fields[0], ()))
+            for row, *fields in selected:
+                passage = Passage(*fields)
+                found[row] = replace(passage, metadata=json.loads(fields[-1]), links=links.get(passage.id, ()))
         return [found[row] for row in wanted]
 
     def _links(self, ids: Sequence[str]) -> dict[str, tuple[Link, ...]]:
         marks = ",".join("?" * len(ids))
         grouped: dict[str, list[Link]] = {}
         for source, *link in self._connection.execute(
-            f"SELECT source, relation, label, target FROM links WHERE source IN ({marks}) ORDER BY number",  # noqa: S608
+            f"SELECT source, relation, label, target FROM links WHERE source IN ({marks}) ORDER BY number",
             ids,
         ):
             grouped.setdefault(source, []).append(Link(*link))
@@ -424,8 +453,7 @@ class Corpus(Sequence[Passage]):
     def document(self, identity: str) -> Document:
         """A document; KeyError when there is none of that id."""
         for document in _documents(self._connection, "WHERE id = ?", (identity,)):
-            links = self._links([identity]).get(identity, ())
-            return Document(*(getattr(document, name) for name in Document.__slots__[:-1]), links)
+            return replace(document, links=self._links([identity]).get(identity, ()))
         raise KeyError(identity)
 
     def documents(self) -> Iterator[Document]:
@@ -436,7 +464,8 @@ class Corpus(Sequence[Passage]):
         """Who links to a passage or document: (id, relation)."""
         return list(
             self._connection.execute(
-                "SELECT DISTINCT source, relation FROM links WHERE target = ? ORDER BY source, relation", (identity,)
+                "SELECT DISTINCT source, relation FROM links WHERE target = ? ORDER BY source, relation",
+                (identity,),
             )
         )
 

@@ -34,6 +34,7 @@ __all__ = [
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 
 # ---------------------------------------------------------------- what a corpus is made of
@@ -190,15 +191,25 @@ class Hit(NamedTuple):
 
 
 class Encoder(Protocol):
-    """Texts to L2-normalised rows, in the order given."""
+    """Texts to L2-normalised rows (n, dimension), in the order given; a text without content gives zeros.
 
-    def encode(self, texts: Sequence[str]) -> Floats: ...
+    `role` is `query` or `passage`: some models want to be told by a prompt.
+    """
+
+    @property
+    def name(self) -> str: ...  # who made the vectors; equal names mean comparable vectors
+    @property
+    def dimension(self) -> int: ...
+    def encode(self, texts: Sequence[str], role: str = "passage") -> Floats: ...
 
 
 class Index(Protocol):
-    """Queries (n, dim) to rows and scores, both (n, k), best first; -1 where there are fewer than k."""
+    """Queries (n, dim) to rows and scores, both (n, k), best first; -1 and -inf where there are fewer than k.
 
-    def search(self, queries: Floats, k: int) -> tuple[Integers, Floats]: ...
+    `allowed` (n passages, bool) leaves out rows; None allows all.
+    """
+
+    def search(self, queries: Floats, k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]: ...
 
 
 class Metric(Protocol):

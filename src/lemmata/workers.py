@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
 from types import FrameType
 from typing import TypeVar
 
@@ -52,9 +53,9 @@ def parallel_map(
             with ProcessPoolExecutor(workers, mp_context=context) as pool:
                 futures: deque[Future[Result]] = deque(pool.submit(function, item) for item in pending)
                 while True:
-                    while len(futures) < 4 * workers and (item := next(remaining, _END)) is not _END:
-                        pending.append(item)  # type: ignore[arg-type]
-                        futures.append(pool.submit(function, item))  # type: ignore[arg-type]
+                    for item in islice(remaining, 4 * workers - len(futures)):
+                        pending.append(item)
+                        futures.append(pool.submit(function, item))
                     if not futures:
                         return
                     result = futures[0].result()
@@ -65,9 +66,6 @@ def parallel_map(
             for item in list(pending)[: 4 * workers]:
                 pending.popleft()
                 yield item, _alone(function, item, context)
-
-
-_END = object()
 
 
 def _alone(

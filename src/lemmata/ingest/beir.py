@@ -33,15 +33,15 @@ def _links(value: Any) -> tuple[Link, ...]:
         pairs = [(relation, target) for relation, targets in value.items() for target in targets]
     elif isinstance(value, list):
         pairs = [
-            (str(one.get("relation", "refers_to")), one.get("target", "")) if isinstance(one, Mapping) else ("refers_to", one)
+            (str(one.get("relation", "refers_to")), one.get("target", ""))
+            if isinstance(one, Mapping)
+            else ("refers_to", one)
             for one in value
         ]
     return tuple(Link(relation, str(target)) for relation, target in pairs if str(target))
 
 
-def read_passages(
-    rows: Iterable[tuple[int, Mapping[str, Any]]], *, file: str, batch: int = 2000
-) -> Iterator[Reading]:
+def read_passages(rows: Iterable[tuple[int, Mapping[str, Any]]], *, file: str, batch: int = 2000) -> Iterator[Reading]:
     """One passage per row, each a document of its own unless a row names its document.
 
     A row has an id (`id` or `_id`) and a text (`text` or `abstract`); `title`, `kind`, `document`, `date` or
@@ -106,11 +106,17 @@ def read_passages(
 # ---------------------------------------------------------------- the test side of a BEIR folder
 
 
+def _lines(path: Path) -> io.TextIOWrapper:
+    if not path.is_file():
+        raise InputError("there is no such file", file=str(path))
+    return io.TextIOWrapper(open_plain(path), "utf-8-sig", errors="replace")
+
+
 def read_queries(path: Path) -> dict[str, str]:
     """Queries by id, from JSON lines with `_id` (or `id`) and `text`."""
     queries: dict[str, str] = {}
-    with open_plain(path) as stream:
-        for number, line in enumerate(io.TextIOWrapper(stream, "utf-8-sig"), 1):
+    with _lines(path) as lines:
+        for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             try:
@@ -125,8 +131,7 @@ def read_queries(path: Path) -> dict[str, str]:
 def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     """Judgments as query: {passage: grade}, from BEIR's three columns with a header or TREC's four without."""
     judgments: dict[str, dict[str, int]] = {}
-    with open_plain(path) as stream:
-        lines = io.TextIOWrapper(stream, "utf-8-sig", newline="")
+    with _lines(path) as lines:
         for number, cells in enumerate(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE), 1):
             if len(cells) == 1:
                 cells = cells[0].split()

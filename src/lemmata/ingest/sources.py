@@ -33,7 +33,17 @@ from lemmata.latex.source import decode
 from lemmata.types import Document, Passage, Reading, Skip
 from lemmata.workers import time_limit
 
-__all__ = ["READERS", "IngestOptions", "Source", "Unit", "find_units", "fingerprint", "is_unchanged", "read_unit", "read_whole_unit"]
+__all__ = [
+    "READERS",
+    "IngestOptions",
+    "Source",
+    "Unit",
+    "find_units",
+    "fingerprint",
+    "is_unchanged",
+    "read_unit",
+    "read_whole_unit",
+]
 
 READERS = ("auto", "papers", "logs", "hierarchy", "passages", "text", "pdf")
 _TEX = (".tex", ".ltx", ".texx")
@@ -101,6 +111,8 @@ def _kind(path: Path, name: str, *, named: bool) -> str:
         return "package" if named or (suffixes and suffixes[-1] in _ARCHIVES) else ""
     if content == "pdf" or inner == ".pdf":
         return "pdf"
+    if not content and suffixes and suffixes[-1] in _ARCHIVES:  # no archive: plain TeX under that name, or damaged
+        return "paper" if has_class(decode(path.read_bytes()[:200_000])) else "package"
     if inner in _TEX:
         return "paper"
     if inner in _ROWS:
@@ -207,7 +219,7 @@ def _plain_unit(kind: str, name: str, side: Mapping[str, Mapping[str, Any]]) -> 
 
 
 def _single(path: Path, options: IngestOptions, skips: list[Skip]) -> Unit:
-    side = _side_metadata(path.parent, [n for n in os.listdir(path.parent) if n.startswith("metadata.")], skips)
+    side = _side_metadata(path.parent, [p.name for p in path.parent.glob("metadata.*")], skips)
     kind = _kind(path, path.name, named=True)
     if options.reader != "auto":
         kind = kind if options.reader == "papers" and kind == "package" else options.reader.removesuffix("s")
@@ -308,7 +320,9 @@ def _hash_file(path: Path) -> str:
 def fingerprint(unit: Unit, options: IngestOptions) -> str:
     """What besides the files' content decides how a unit is read."""
     parts = [unit.reader, unit.document, sorted(unit.metadata.items()), unit.confidence]
-    parts.append(asdict(options.papers) if unit.reader in ("paper", "package", "text", "pdf") else asdict(options.columns))
+    parts.append(
+        asdict(options.papers) if unit.reader in ("paper", "package", "text", "pdf") else asdict(options.columns)
+    )
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
@@ -421,5 +435,5 @@ def read_whole_unit(task: tuple[Path, Unit, IngestOptions]) -> list[Reading] | s
         return error.cause
     except (LemmataError, TimeoutError, OSError) as error:
         return str(error)
-    except Exception as error:  # noqa: BLE001 - a bug of ours must not cost the user the other papers
+    except Exception as error:
         return f"lemmata failed on it, please report this: {type(error).__name__}: {error}"

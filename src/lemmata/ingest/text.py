@@ -43,7 +43,12 @@ def read_text(data: bytes, document: str, file: str, *, size: int = 1500, overla
     markdown = posixpath.splitext(file)[1].lower() not in (".txt", ".text")
     fences = [found.span() for found in _FENCE.finditer(text)] if markdown else []
     headings = [
-        (found.start(), found.end(), len(found[1]) if found[1] else 1 + found[4].startswith("-"), found[2] or found[3])
+        (
+            found.start(),
+            found.end(),
+            len(found[1]) if found[1] else 1 + found[4].startswith("-"),
+            found[2] or found[3],
+        )
         for found in (_HEADING.finditer(text, start) if markdown else ())
         if not any(begin <= found.start() < end for begin, end in fences)
     ]
@@ -85,7 +90,9 @@ def read_text(data: bytes, document: str, file: str, *, size: int = 1500, overla
                 )
             )
     extra: dict[str, Any] = {key: value for key, value in front.items() if key not in ("title", "date")}
-    record = Document(document, _plain_markdown(title).strip(), "text", date=front.get("date"), file=file, metadata=extra)
+    record = Document(
+        document, _plain_markdown(title).strip(), "text", date=front.get("date"), file=file, metadata=extra
+    )
     skips = [] if passages else [Skip(file, 0, "no text was found in it")]
     return Reading([record], passages, [Label(document, document, document)], skips=skips)
 
@@ -104,7 +111,7 @@ def read_pdf(data: bytes, document: str, file: str, *, size: int = 1500, overlap
         glue = "" if not joined else " " if re.search(r"[\w,;–-]$", joined) else "\n\n"
         starts.append(len(joined) + len(glue))
         joined += glue + page.text
-    passages = []
+    passages: list[Passage] = []
     for low, high in chunks(joined, size, overlap):
         first = pages[max(0, bisect_right(starts, low) - 1)].number
         last = pages[max(0, bisect_right(starts, high - 1) - 1)].number

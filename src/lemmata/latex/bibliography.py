@@ -380,6 +380,7 @@ _ABBREVIATED = re.compile(
     r"Lecture|Notes|arXiv|Amer|Soc|Zeitschrift|Archiv|Comptes|Mathematica|Monthly|Magazine)\b",
     re.I,
 )
+_ABBREVIATED_JOURNAL = re.compile(r"[^\W\d_]{1,9}\.\s(?:[\w.&]{1,15}\s){0,8}\d{1,4}\b")
 _NUMBER_BEHIND = re.compile(r"[\s,]*+(?:\(\d{1,3}\)|vol\.?|volume|no\.|\d{1,3}\b)", re.I)
 _INITIAL = re.compile(r"[^\W\d_]{1,2}\.")
 _PARTICLE = re.compile(
@@ -420,9 +421,7 @@ def _guess_in_line(entry: str) -> tuple[str, str]:
         return "" if _like_a_journal(inside, behind) else _without_marks(inside), authors
     end = _TITLE_END.search(rest)
     title = rest[: end.start()] if end else rest
-    words = before.partition(",")[0].split()
-    abbreviated = sum(word.endswith(".") or word.isdigit() for word in words)
-    if _NOT_A_TITLE.match(rest) or (_ABBREVIATED.search(before) and 2 * abbreviated > len(words)):
+    if _NOT_A_TITLE.match(rest) or _ABBREVIATED_JOURNAL.match(rest):
         title = ""  # a journal right behind the names: a style without titles
     elif emphasised and (_ABBREVIATED.search(inside) or _NUMBER_BEHIND.match(behind)):
         title = re.sub(r"[\s,.;:]{1,9}(?:[Ii]n)?[\s:]{0,9}$", "", before)
@@ -623,10 +622,11 @@ def read_amsrefs(text: str) -> list[Reference]:
 # ---------------------------------------------------------------- identifiers
 
 
-_NEW_ID = re.compile(r"(?<![\d.])(\d\d(?:0[1-9]|1[0-2]|\d\d)\.\d{4,5})(?:v\d+)?(?![\d])")
+_NEW_ID = re.compile(r"(?<!\d)(?<!\d\.)(\d\d(?:0[1-9]|1[0-2]|\d\d)\.\d{4,5})(?:v\d+)?(?![\d])")
 _VALID_NEW_ID = re.compile(
     r"(?:0[7-9]|1[0-4])(?:0[1-9]|1[0-2])\.\d{4}|(?:1[5-9]|[2-9]\d)(?:0[1-9]|1[0-2])\.\d{5}"
 )
+_LIKE_NEW_ID, _LIKE_OLD_ID = re.compile(r"\d{4}\.\d{4}"), re.compile(r"/\s?\d{7}")  # quick to rule out
 _ARCHIVES = (
     "astro-ph|cond-mat|gr-qc|hep-(?:ex|lat|ph|th)|math-ph|nlin|nucl-(?:ex|th)|physics|quant-ph|math|cs|q-bio|q-fin|"
     "stat|alg-geom|dg-ga|funct-an|q-alg|solv-int|chao-dyn|patt-sol|adap-org|comp-gas|cmp-lg|acc-phys|ao-sci|"
@@ -640,6 +640,7 @@ _OLD_ID = re.compile(
 _TAG = re.compile(r"(?:arxiv|\babs/|\be-?prints?\b)[^;]{0,30}$", re.I)
 _OTHER_TAG = re.compile(r"(?:zbl|zbmath|zblatt|zentralblatt|jfm|mr|\ban|doi)\W*$|[\w./:=?–-]$", re.I)
 _DOI = re.compile(r"(?<![\d.])10\.\d{4,9}(?:\.\d{1,9})*+/[^\s\"{}|^`\\&?#]{1,200}+")
+_NOT_OF_THE_DOI = re.compile(r"(?:/(?:abstract|full|fulltext|pdf|epdf|meta)|\.pdf|\.html?|/)$", re.I)
 _URL = re.compile(r"https?://[^\s\"<>{}]++|(?<![\d.])10\.\d{4,9}/[^\s\"{}]++")
 
 
@@ -653,14 +654,14 @@ def arxiv_id(text: str) -> str:
         return stripped.partition("v")[0]
     bare = ""
     found: list[tuple[int, str]] = []
-    for match in _NEW_ID.finditer(text):
+    for match in _NEW_ID.finditer(text) if _LIKE_NEW_ID.search(text) else ():
         before = text[max(0, match.start() - 40) : match.start()]
         if _TAG.search(before) and not re.search(r"zbl|zbmath|10\.(?!48550/)\d{4,}/\S*$", before, re.I):
             found.append((match.start(), match[1]))
             break
         if not bare and _VALID_NEW_ID.fullmatch(match[1]) and not _OTHER_TAG.search(before):
             bare = match[1]
-    if old := _OLD_ID.search(text):
+    if _LIKE_OLD_ID.search(text) and (old := _OLD_ID.search(text)):
         found.append((old.start(), f"{old[1].replace('--', '-').lower()}/{old[2]}"))
     return min(found)[1] if found else bare
 
@@ -676,26 +677,26 @@ def doi(text: str) -> str:
         )
     if "$" in text:
         text = re.sub(r"\$([<>])\$", r"\1", text)
-    if re.search(r"%2f|%28|%3a", text, re.I):
+    if "%" in text and re.search(r"%2f|%28|%3a", text, re.I):
         text = unquote(text)
     match = _DOI.search(text)
     if not match:
         return ""
     found = match[0]
-    while True:
+    while not found[-1].isalnum():
         last = found[-1]
         opening = {")": "(", "]": "[", ">": "<"}.get(last)
         if last not in ".,;:'’”*" and not (opening and found.count(opening) < found.count(last)):
             break
         found = found[:-1]
-    found = re.sub(r"(?:/(?:abstract|full|fulltext|pdf|epdf|meta)|\.pdf|\.html?|/)$", "", found, flags=re.I)
+    found = _NOT_OF_THE_DOI.sub("", found)
     return found.lower() if "/" in found and not found.endswith("/") else ""
 
 
 # ---------------------------------------------------------------- LaTeX to plain text
 
 
-_SPECIAL = re.compile(r"[\\{}~$`']|--")
+_MARKUP = re.compile(r"[\\{}~$`]")
 _MATH = re.compile(r"((?<!\\)\$(?:[^$\\]++|\\.)*+\$)", re.S)
 _LINKED = re.compile(rf"\\PMlink\w++\s*+({_SHALLOW})\s*+{_SHALLOW}")
 _TOKEN = re.compile(
@@ -733,12 +734,15 @@ _SIGNS = (
     ),
 )
 _SPACES = ("newblock", "quad", "qquad", "space", "par", "newline", "linebreak", "hfill", "hskip", "break")
+_DELIMITERS = tuple(f"bibnamedelim{letter}" for letter in "abcdi")  # what biber puts between names
 _NAMED = {
     **dict(zip(_LETTERS, "ßøØłŁæÆœŒåÅıȷðÐþÞđĐ", strict=True)),
     **dict(zip(_SIGNS, "§©–—‘’_/", strict=True)),
-    **dict.fromkeys(_SPACES, " "),
+    **dict.fromkeys(_SPACES + _DELIMITERS, " "),
     **{name: name for name in ("TeX", "LaTeX", "BibTeX")},
     **dict.fromkeys(("ldots", "dots"), "..."),
+    "bibinitperiod": ".",
+    "bibrangedash": "–",
     "MR": "MR ",  # the mathematical review of an entry
 }
 _SYMBOLS = {**{symbol: symbol for symbol in "&%$#_{}"}, **dict.fromkeys(" ,;:\\\n\t~", " ")}
@@ -747,8 +751,9 @@ _REST = {"--": "–", "---": "—", "``": "“", "''": "”", "{": "", "}": "", 
 
 def plain(text: str) -> str:
     """LaTeX as one line of text: accents composed, markup unwrapped, formulas left between single dollars."""
-    if not _SPECIAL.search(text):
-        return " ".join(text.split())
+    if not _MARKUP.search(text):
+        text = " ".join(text.replace("---", "—").replace("--", "–").replace("''", "”").split())
+        return text if text.isascii() else unicodedata.normalize("NFC", text)
     if "\\PMlink" in text:
         text = _LINKED.sub(r"\1", text)
     if "\\(" in text:

@@ -129,6 +129,11 @@ _INNER = re.compile(r"\\(eqref|ref|[cC]ref|autoref|cite[tp]?)\s*(?:\[[^\]]*\])?\
 _BREAK = re.compile(r"\n[ \t]*\n")
 
 
+def _literal(text: str) -> str:
+    """Text that is to be read as it stands, with its dollars kept from opening formulas."""
+    return text.replace("$", "\\$")
+
+
 class _Cleaner:
     def __init__(self, text: str) -> None:
         self.text = text
@@ -256,8 +261,10 @@ class _Cleaner:
             return self.accent(character, end)
         if character in _SPACES:
             self.output.append(" ")
-        elif character in "%$#_&{}":
+        elif character in "%#_&{}":
             self.output.append(character)
+        elif character == "$":
+            self.output.append("\\$")  # a bare dollar would open a formula
         return end
 
     def accent(self, mark: str, end: int) -> int:
@@ -318,7 +325,7 @@ class _Cleaner:
         if name in ("url", "path"):
             group = self.group(end)
             if group is not None:
-                self.output.append(text[slice(*group)])
+                self.output.append(_literal(text[slice(*group)]))
                 return group[1] + 1
             return end
         if name in _SKIPS_FIRST:
@@ -406,7 +413,7 @@ class _Cleaner:
         close = self.text.find(fence, end + 1) if fence.strip() else -1
         if close < 0:
             return end
-        self.output.append(self.text[end + 1 : close])
+        self.output.append(_literal(self.text[end + 1 : close]))
         return close + 1
 
     def environment(self, which: str, name: str, begin: int, end: int) -> int:
@@ -430,7 +437,7 @@ class _Cleaner:
             close = text.find("\\end{" + name + "}", end)
             if close >= 0:
                 if name in VERBATIM:
-                    self.output += ("\n\n", text[end:close], "\n\n")
+                    self.output += ("\n\n", _literal(text[end:close]), "\n\n")
                 return close + len(name) + 6
             return end
         if name in ("enumerate", "compactenum", "inparaenum"):

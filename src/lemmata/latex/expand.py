@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -48,6 +48,8 @@ _COMPUTES = re.compile(
     r"\\(?:csname|expandafter|futurelet|catcode|if[a-zA-Z@]*|loop|@ifnextchar|@ifstar|afterassignment"
     r"|@for|numexpr|the|number|read|write|openout|special|directlua|let|[gex]?def)(?![a-zA-Z])"
 )
+# a symbol pieced together from others says more by its name than by its pieces
+_DRAWS = re.compile(r"\\(?:mathchoice|kern|raise|lower|ooalign|halign|vcenter|setbox|special)(?![a-zA-Z])")
 _DEFINING = re.compile(
     r"\\(?P<how>(?:re)?newcommand|providecommand|DeclareRobustCommand|(?:New|Renew|Provide|Declare)DocumentCommand"
     r"|DeclareMathOperator|DeclareMathSymbolOperator|[gex]?def|let|newmuskip)(?![a-zA-Z@])(?P<star>\*?)"
@@ -148,6 +150,8 @@ def read_definitions(text: str) -> Definitions:
             continue
         if macro is not None and _COMPUTES.search(macro.body):
             macro, problem = None, "it computes"
+        elif macro is not None and _DRAWS.search(macro.body):
+            macro, problem = None, "it draws a symbol"
         if problem:
             found.problems.setdefault(name, problem)
         found.entries.append((begin, name, macro, how.startswith(("provide", "Provide"))))
@@ -345,17 +349,20 @@ def expand(text: str, macros: Mapping[str, Macro], problems: dict[str, str] | No
     return _Expansion(macros, {} if problems is None else problems, _GROWTH).run(text)
 
 
-def structural(macros: Mapping[str, Macro], names: Iterable[str]) -> dict[str, Macro]:
+_CARRIES = re.compile(r"\\(?:begin|end)\s*\{([^{}]*)\}|\\(?:sub)*section(?![a-zA-Z])|\\label\s*\{")
+
+
+def structural(macros: Mapping[str, Macro], names: Collection[str]) -> dict[str, Macro]:
     r"""The macros that open or close environments, sections or labels, such as `\def\bthm{\begin{theorem}}`.
 
     They must be replaced before the structure is read; `names` are the environments that matter.
     """
-    wanted = "|".join(map(re.escape, names))
-    pattern = re.compile(
-        r"\\(?:begin|end)\s*\{(?:" + wanted + r")\}|\\(?:sub)*section(?![a-zA-Z])|\\label\s*\{"
-    )
-    chosen = {name: macro for name, macro in macros.items() if pattern.search(macro.body)}
-    for _ in range(3):  # and those that call them
+    chosen = {
+        name: macro
+        for name, macro in macros.items()
+        if any(found[1] is None or found[1] in names for found in _CARRIES.finditer(macro.body))
+    }
+    for _ in range(3 if chosen else 0):  # and those that call them
         for name, macro in macros.items():
             if name not in chosen and any(word in chosen for word in WORD.findall(macro.body)):
                 chosen[name] = macro

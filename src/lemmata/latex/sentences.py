@@ -11,6 +11,7 @@ from typing import NamedTuple
 __all__ = ["Chunk", "chunks", "cut", "sentences"]
 
 _FORMULA = re.compile(r"\$(?:[^$\\]|\\.)*+\$", re.DOTALL)
+_OPENING = re.compile(r"(?:\\.|[^\\$])*+\$", re.DOTALL)  # up to the next dollar that is not escaped
 _NESTED = re.compile(r"\\.|[{}$]", re.DOTALL)
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(\[“„«~$-])(?:"
@@ -27,8 +28,9 @@ _END = re.compile(r"(?:[.!?…]+[\"”“’')\]]*)(?=\s+[\"“„«(\[$•]?\s*
 def formulas(text: str) -> list[tuple[int, int]]:
     """Spans of the formulas, dollars included; one whose `\\text` holds dollars of its own counts once."""
     spans: list[tuple[int, int]] = []
-    at = text.find("$")
-    while at >= 0:
+    opening = _OPENING.match(text)
+    while opening:
+        at = opening.end() - 1
         found = _FORMULA.match(text, at)
         if found is None:
             break
@@ -41,7 +43,7 @@ def formulas(text: str) -> list[tuple[int, int]]:
                     end = token.end()
                     break
         spans.append((at, end))
-        at = text.find("$", end)
+        opening = _OPENING.match(text, end)
     return spans
 
 
@@ -56,7 +58,9 @@ def sentences(text: str) -> list[tuple[int, int]]:
             number += 1
         if number < len(protected) and protected[number][0] < found.start():
             continue
-        if found[0].startswith(".") and _ABBREVIATION.search(text, max(start, found.start() - 12), found.start() + 1):
+        if found[0].startswith(".") and _ABBREVIATION.search(
+            text, max(start, found.start() - 12), found.start() + 1
+        ):
             continue
         if text[start:end].strip():
             spans.append(_trim(text, start, end))

@@ -224,7 +224,12 @@ _TOKENS = (
     r"|\\(?:verb|lstinline)(?![a-zA-Z])\*?(?:\[[^\]\n]*\])?(?P<fence>[^\sa-zA-Z{*])[^\n]*?(?P=fence)"
     r"|\\(?P<word>"
 )
-_CONDITIONAL = re.compile(r"\\(?:(if(?!thenelse|f\b|undefined\b)[a-zA-Z@]*)|(else)|(fi))(?![a-zA-Z@])")
+# TeX skips over comments, but not over \verb, when it looks for the end of a conditional
+_CONDITIONAL = re.compile(
+    r"\\(?:[^a-zA-Z]|newif\s*\\if[a-zA-Z@]*|(?:(if(?!thenelse|f\b|undefined\b)[a-zA-Z@]*)|(else)|(fi))(?![a-zA-Z@]))"
+    r"|%[^\n]*",
+    re.DOTALL,
+)
 _NAME = re.compile(r"\s*\{([^{}\n]*)\}")
 _PLAIN_NAME = re.compile(r"[ \t]+([^\s{}\\%]+)")
 
@@ -235,6 +240,22 @@ def _pattern(flags: Iterable[str]) -> re.Pattern[str]:
 
 
 _PLAIN_PATTERN = _pattern(())
+_Branches = dict[int, tuple[tuple[int, int] | None, tuple[int, int]]]
+
+
+def _match_conditionals(text: str) -> _Branches:
+    r"""The spans of the `\else` (None without one) and the `\fi` of every conditional, by its offset."""
+    branches: _Branches = {}
+    opened: list[tuple[int, tuple[int, int] | None]] = []
+    for found in _CONDITIONAL.finditer(text):
+        if found[1]:
+            opened.append((found.start(), None))
+        elif found[2] and opened and opened[-1][1] is None:
+            opened[-1] = opened[-1][0], found.span()
+        elif found[3] and opened:
+            begin, other = opened.pop()
+            branches[begin] = other, found.span()
+    return branches
 
 
 class _Flattener:
@@ -258,7 +279,7 @@ class _Flattener:
         self.comments = {"comment"}
         self.flags: dict[str, bool] = {}
         self.pattern = _PLAIN_PATTERN
-        self.patience = 40  # conditionals that never close may cost a look to the end, but not often
+        self.conditionals: tuple[str, _Branches] | None = None  # of the file that was asked for last
 
     def emit(self, number: int, text: str, begin: int, end: int) -> None:
         if end > begin:
@@ -460,28 +481,19 @@ class _Flattener:
         """Where the text of a decidable conditional goes on; -1 where it is not decided here."""
         if word not in ("iffalse", "iftrue") and word[2:] not in self.flags:
             return -1
-        if self.patience == 0 or text[max(0, begin - 6) : begin].endswith("\\newif"):
-            return -1
-        truth = word == "iftrue" or self.flags.get(word[2:], False)
-        depth, other = 0, None
-        for found in _CONDITIONAL.finditer(text, scan):
-            if found[1]:
-                depth += 1
-            elif found[2]:
-                if depth == 0 and other is None:
-                    other = found
-            elif depth:
-                depth -= 1
-            else:
-                if not truth:
-                    if other is not None:
-                        jumps[found.start()] = found.end()
-                        return other.end()
-                    return found.end()
-                jumps[other.start() if other else found.start()] = found.end()
-                return scan
-        self.patience -= 1
-        return -1  # never closed: leave it alone
+        if self.conditionals is None or self.conditionals[0] is not text:
+            self.conditionals = text, _match_conditionals(text)
+        branches = self.conditionals[1].get(begin)
+        if branches is None:
+            return -1  # never closed, or named by \newif: leave it alone
+        other, (close, end) = branches
+        if word == "iftrue" or self.flags.get(word[2:], False):
+            jumps[other[0] if other else close] = end
+            return scan
+        if other is None:
+            return end
+        jumps[close] = end
+        return other[1]
 
 
 def flatten(read: Callable[[str], str | None], main: str, limits: SourceLimits | None = None) -> Flat:

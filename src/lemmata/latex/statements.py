@@ -59,6 +59,13 @@ class Kind:
     prefix: str = ""  # of the labels of a tcolorbox
 
 
+_USUAL_KINDS = {
+    **{name + star: Kind(kind) for name, kind in _KIND_OF_NAME.items() for star in ("", "*")},
+    **{name: Kind("proof") for name in _PROOFS},
+    **{name: Kind("", "restatable") for name in ("restatable", "restatable*")},
+}
+
+
 def slug(caption: str) -> str:
     """A caption as a kind: `Théorème` is theorem, `Main Theorem` is theorem, `Situation` is situation."""
     folded = unicodedata.normalize("NFKD", caption).encode("ascii", "ignore").decode().lower()
@@ -78,10 +85,7 @@ _DECLARATION = re.compile(
 def read_kinds(text: str, environments: Mapping[str, str]) -> dict[str, Kind]:
     r"""The statement environments of a paper: those it declares, those it wraps in `\newenvironment`
     (`environments`: name to opening text), and the usual names."""
-    kinds = {name: Kind(kind) for name, kind in _KIND_OF_NAME.items()}
-    kinds |= {name + "*": Kind(kind) for name, kind in _KIND_OF_NAME.items()}
-    kinds |= {name: Kind("proof") for name in _PROOFS}
-    kinds |= {name: Kind("", "restatable") for name in ("restatable", "restatable*")}
+    kinds = dict(_USUAL_KINDS)
     for found in _DECLARATION.finditer(text):
         declared = _read_declaration(text, found[1], found.end())
         if declared is None:
@@ -176,7 +180,9 @@ class Structure:
     sections: list[Section]
     labels: list[tuple[int, str]]  # offset and name, all of them
     abstracts: list[tuple[int, int]]
-    apart: list[tuple[int, int]]  # spans that are no running text: statements, their proofs, bibliographies, ...
+    apart: list[
+        tuple[int, int]
+    ]  # spans that are no running text: statements, their proofs, bibliographies, ...
     problems: list[tuple[int, str]]  # offset and what is wrong there
 
 
@@ -197,7 +203,9 @@ _LEVELS = {
 }
 _APART = frozenset("thebibliography bibdiv filecontents filecontents* titlepage".split())
 _KEY = re.compile(r"(?:^|,)\s*(name|title|label)\s*=\s*(\{[^{}]*\}|[^,]*)")
-_REFERRED = re.compile(r"\\(?:ref|[cC]ref|autoref|eqref|nameref|thmref)\*?\s*\{([^{}]*)\}|\\hyperref\s*\[([^\]]*)\]")
+_REFERRED = re.compile(
+    r"\\(?:ref|[cC]ref|autoref|eqref|nameref|thmref)\*?\s*\{([^{}]*)\}|\\hyperref\s*\[([^\]]*)\]"
+)
 
 
 @dataclass(slots=True)
@@ -316,8 +324,10 @@ class _Reader:
         return content
 
     def open(self, name: str, kind: str, begin: int, content: int, note: str) -> Statement | None:
-        for outer in self.stack:
-            if outer.kind and outer.barrier < 0:
+        for outer in reversed(self.stack):
+            if outer.barrier >= 0:
+                break  # and so have all around it
+            if outer.kind:
                 outer.barrier = begin
         entry = _Open(name, begin, content, kind, hint=note)
         if kind != "proof":
@@ -335,7 +345,12 @@ class _Reader:
         if depth < 0:
             # \begin{theorem} ... \end{thm}: the author meant the open one
             top = self.stack[-1] if self.stack else None
-            if kind is not None and top is not None and top.kind and (top.kind == "proof") == (kind.kind == "proof"):
+            if (
+                kind is not None
+                and top is not None
+                and top.kind
+                and (top.kind == "proof") == (kind.kind == "proof")
+            ):
                 self.stack.pop()
                 self.close(top, begin, at, 0.8)
                 self.problems.append((begin, f"\\end{{{name}}} closes \\begin{{{top.name}}}"))

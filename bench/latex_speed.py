@@ -1,0 +1,77 @@
+"""Read one LaTeX file with lemmata and with pylatexenc in the same run, and the whole folder with lemmata.
+
+    python bench/latex_speed.py FOLDER [--file algebra.tex] [--repeat 3]
+
+pylatexenc only walks the file into nodes; lemmata reads statements, proofs, links and clean text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import tempfile
+import time
+from pathlib import Path
+
+from lemmata.ingest.papers import Main, read_paper
+from lemmata.latex.source import decode
+from lemmata.project import Project
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="LaTeX sources, such as the Stacks project")
+    parser.add_argument("--file", default="algebra.tex")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--without-peer", action="store_true", help="leave pylatexenc out")
+    options = parser.parse_args()
+
+    def read(name: str) -> bytes | None:
+        path = options.folder / name
+        return path.read_bytes() if path.is_file() else None
+
+    ours = []
+    for _ in range(options.repeat):
+        start = time.process_time()
+        reading = read_paper(read, Main(options.file), Path(options.file).stem)
+        ours.append(time.process_time() - start)
+    result = {
+        "file": options.file,
+        "bytes": (options.folder / options.file).stat().st_size,
+        "passages": len(reading.passages),
+        "lemmata_cpu_s": round(min(ours), 3),
+    }
+    if not options.without_peer:
+        from pylatexenc.latexwalker import LatexWalker
+
+        text = decode((options.folder / options.file).read_bytes())
+        start = time.process_time()
+        LatexWalker(text, tolerant_parsing=True).get_latex_nodes()
+        peer = time.process_time() - start
+        result |= {"pylatexenc_cpu_s": round(peer, 3), "times_faster": round(peer / min(ours), 1)}
+    with tempfile.TemporaryDirectory() as workspace:
+        project = Project.init(workspace)
+        start = time.perf_counter()
+        project.ingest([options.folder])
+        result["folder_wall_s"] = round(time.perf_counter() - start, 2)
+        children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        result["folder_peak_mb"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss + 2 * children) // 1024
+        corpus = project.corpus
+        result["folder_passages"] = len(corpus)
+        statements = {p.id: p.kind not in ("chunk", "abstract") for p in corpus}
+        pairs = {
+            (p.id, link.target)
+            for p in corpus
+            if statements[p.id]
+            for link in p.links
+            if link.target in statements and statements[link.target] and link.target != p.id
+        }
+        result["folder_statements"] = sum(statements.values())
+        result["folder_statement_references"] = len(pairs)
+        corpus.close()
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lemmata.errors import InputError
+from lemmata.ingest.beir import read_passages, read_qrels, read_queries
+from lemmata.types import Link, Reading
+
+
+def read(*rows: dict[str, Any], batch: int = 2000) -> list[Reading]:
+    return list(read_passages(enumerate(rows, 1), file="c.jsonl", batch=batch))
+
+
+def test_a_row_is_a_document_with_one_passage() -> None:
+    row = {"_id": "7", "title": "T", "text": "X.", "categories": "math.CO math.NT", "created": "2001-02-03", "note": 5}
+    (reading,) = read(row)
+    (passage,), (document,) = reading.passages, reading.documents
+    assert (passage.id, passage.document, passage.kind, passage.first_line) == ("7", "7", "passage", 1)
+    assert passage.metadata == {"note": 5}
+    assert (document.id, document.date, document.categories) == ("7", "2001-02-03", ("math.CO", "math.NT"))
+
+
+def test_abstracts_are_called_so() -> None:
+    assert read({"id": "a", "abstract": "We show."})[0].passages[0].kind == "abstract"
+
+
+def test_links_come_in_three_shapes() -> None:
+    for links in (["b"], [{"target": "b", "relation": "refers_to"}], {"refers_to": ["b"]}):
+        assert read({"id": "a", "text": "x", "links": links})[0].passages[0].links == (Link("refers_to", "b"),)
+
+
+def test_rows_of_one_document_share_it() -> None:
+    (reading,) = read({"id": "a", "text": "x", "document": "d"}, {"id": "b", "text": "y", "document": "d"})
+    assert [d.id for d in reading.documents] == ["d"]
+
+
+def test_rows_without_id_or_text_are_skips() -> None:
+    (reading,) = read({"text": "x"}, {"id": "a"}, {"id": "b", "text": "y"})
+    assert [skip.line for skip in reading.skips] == [1, 2]
+    assert len(reading.passages) == 1
+
+
+def test_long_files_come_in_batches() -> None:
+    rows = [{"id": str(n), "text": "x"} for n in range(5)]
+    assert [len(reading.passages) for reading in read(*rows, batch=2)] == [2, 2, 1]
+
+
+@given(
+    st.lists(
+        st.dictionaries(
+            st.sampled_from(["id", "_id", "text", "title", "links", "categories"]),
+            st.none() | st.integers() | st.text() | st.lists(st.integers() | st.text()),
+        )
+    )
+)
+def test_rows_of_any_shape_never_fail(rows: list[dict[str, Any]]) -> None:
+    for reading in read(*rows):
+        assert all(p.id and p.text for p in reading.passages)
+
+
+def test_queries_and_judgments_are_read_from_beir_and_trec(tmp_path: Path) -> None:
+    queries = tmp_path / "queries.jsonl.gz"
+    queries.write_bytes(gzip.compress(b'{"_id": "q", "text": "what?"}\n\n{"id": 2, "text": "who?"}\n'))
+    assert read_queries(queries) == {"q": "what?", "2": "who?"}
+    beir, trec = tmp_path / "b.tsv", tmp_path / "t.txt"
+    beir.write_text("query-id\tcorpus-id\tscore\nq\td 1\t2\nq\te\t0\n")
+    trec.write_text("q 0 d 2\nq 0 e 0\n")
+    assert read_qrels(beir) == {"q": {"d 1": 2, "e": 0}}
+    assert read_qrels(trec) == {"q": {"d": 2, "e": 0}}
+
+
+@pytest.mark.parametrize("line", ["not json", json.dumps({"_id": "q"}), "[1]"])
+def test_a_broken_query_is_named_with_its_line(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "q.jsonl"
+    path.write_text('{"_id": "a", "text": "b"}\n' + line + "\n")
+    with pytest.raises(InputError, match=r"q\.jsonl:2: "):
+        read_queries(path)
+
+
+@pytest.mark.parametrize("line", ["q\td", "q\td\tvery", "q"])
+def test_a_broken_judgment_is_named_with_its_line(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "qrels.tsv"
+    path.write_text("query-id\tcorpus-id\tscore\n" + line + "\n")
+    with pytest.raises(InputError, match=r"qrels\.tsv:2: "):
+        read_qrels(path)

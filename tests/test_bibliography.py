@@ -1,0 +1,485 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lemmata.latex.bibliography import (
+    arxiv_id,
+    doi,
+    normalise_title,
+    plain,
+    read_amsrefs,
+    read_bib,
+    read_bibitems,
+    read_biblatex_bbl,
+    read_bibliography,
+)
+from lemmata.types import Reference
+
+
+def item(body: str, label: str = "") -> Reference:
+    (reference,) = read_bibitems(f"\\bibitem{label}{{k}} {body}\n\\end{{thebibliography}}")
+    return reference
+
+
+# ---------------------------------------------------------------- .bib
+
+
+def test_an_entry_has_its_fields_cleaned() -> None:
+    (reference,) = read_bib(
+        r"""
+        @Article{ErdosRenyi,
+          author = {Erd{\H o}s, Paul and R{\'e}nyi, Alfr\'ed and {Group and Sons} and others},
+          title  = "On {Random} Graphs, the {"}first{"}",
+          journal = {Publ. Math.},
+          year = 1959,
+          doi = {https://doi.org/10.5486/PMD.1959.6.3-4.12},
+        }
+        """
+    )
+    assert reference.key == "ErdosRenyi"
+    assert reference.authors == "Paul Erdős, Alfréd Rényi, Group and Sons, et al."
+    assert reference.title == 'On Random Graphs, the "first"'
+    assert reference.year == 1959
+    assert reference.doi == "10.5486/pmd.1959.6.3-4.12"
+    assert "Publ. Math." in reference.text
+
+
+def test_macros_and_concatenation_are_resolved() -> None:
+    references = read_bib(
+        """@string{jnt = "J. Number " # {Theory}} @preamble{"\\newcommand{\\x}{y}"}
+@comment{ @article{not, title={Nothing}} }
+@article(a, journal = jnt, title = "Sums " # {of } # "squares", month = 3 # "~" # jan, year = "1990")
+@article{b, journal = unknown, title = {T}, date = {2001-05-01}} @misc{c, title={Same line}}"""
+    )
+    assert [(reference.key, reference.title, reference.year) for reference in references] == [
+        ("a", "Sums of squares", 1990),
+        ("b", "T", 2001),
+        ("c", "Same line", None),
+    ]
+    assert "J. Number Theory" in references[0].text
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "@article{x, title = {never closed,\n year = 2000}\n",
+        "@article{x, = }\n",
+        "@article{x title}\n",
+        "@article{\n",
+    ],
+)
+def test_a_broken_entry_is_skipped_up_to_the_next_line_start(broken: str) -> None:
+    references = read_bib("@misc{a, title={A}}\n" + broken + "@misc{b, title={B}}\n")
+    assert [reference.key for reference in references] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ("eprint={0704.0001v2}, archiveprefix={arXiv}", "0704.0001"),
+        ("eprint={0211159}, archiveprefix={arXiv}, primaryclass={math.CO}", "math/0211159"),
+        ("eprint={math.CO/0211159}, eprinttype={arxiv}", "math/0211159"),
+        ("eprint={1234567}, eprinttype={jstor}", ""),
+        ("journal={arXiv preprint arXiv:1234.56789}", "1234.56789"),
+        ("journal={CoRR}, volume={abs/2004.05150}", "2004.05150"),
+        ("url={https://arxiv.org/pdf/2004.05150v3.pdf}", "2004.05150"),
+        ("doi={10.48550/arXiv.2004.05150}", "2004.05150"),
+    ],
+)
+def test_the_arxiv_id_is_found_in_many_fields(fields: str, expected: str) -> None:
+    (reference,) = read_bib(f"@article{{k, title={{T}}, {fields}}}")
+    assert reference.arxiv == expected
+
+
+def test_macros_that_double_at_every_step_stay_small() -> None:
+    steps = "".join(f"@string{{m{n + 1} = m{n} # m{n}}}\n" for n in range(200))
+    (reference,) = read_bib('@string{m0 = "0123456789"}\n' + steps + "@misc{k, title = m200 # m200}")
+    assert len(reference.title) < 100_000
+
+
+# ---------------------------------------------------------------- \bibitem
+
+
+def test_revtex_marks_up_what_it_prints() -> None:
+    reference = item(
+        r"""\BibitemOpen
+        \bibfield  {author} {\bibinfo {author} {\bibfnamefont {R.~P.}\ \bibnamefont {Feynman}}\ and\ \bibinfo
+        {author} {\bibfnamefont {A.}~\bibnamefont {Hibbs}},\ }\bibfield  {title} {\bibinfo {title} {Space-time
+        {A}pproach},\ }\href {https://doi.org/10.1103/RevModPhys.20.367} {\bibfield  {journal} {\bibinfo
+        {journal} {Rev. Mod. Phys.}\ }\textbf {\bibinfo {volume} {20}},\ \bibinfo {pages} {367}
+        (\bibinfo {year} {1948})}
+        \BibitemShut {NoStop}%""",
+        r"[{\citenamefont {Feynman}\ and\ \citenamefont {Hibbs}(1948)}]",
+    )
+    assert reference == Reference(
+        key="k",
+        title="Space-time Approach",
+        authors="R. P. Feynman, A. Hibbs",
+        year=1948,
+        doi="10.1103/revmodphys.20.367",
+        text="R. P. Feynman and A. Hibbs, Space-time Approach, Rev. Mod. Phys. 20, 367 ( 1948)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "title", "authors", "year"),
+    [
+        (  # plain, alpha
+            r"Donald~E. Knuth. \newblock {\em The Art}, volume~2 of {\em Series}. \newblock Wiley, 1981.",
+            *("The Art", "Donald E. Knuth", 1981),
+        ),
+        (  # acl
+            r"""Iz~Beltagy and Kyle Lo. 2019. \newblock \href {https://a.org/b{\_}c} {{S}ci{BERT}: a model}.
+            \newblock In \emph{Proceedings of the 2018 Conference}, pages 1--2.""",
+            *("SciBERT: a model", "Iz Beltagy and Kyle Lo", 2019),
+        ),
+        (  # IEEEtran
+            r"J.~K. Author and B.~Other, ``A title, and more,'' \emph{IEEE}, vol.~1, pp. 1523--34, 2011.",
+            *("A title, and more", "J. K. Author and B. Other", 2011),
+        ),
+        (  # amsplain
+            r"George~E. Andrews and Bruce Berndt, \emph{Lost notebook. {P}art {I}}, AMS, 2005. \MR{2135178}",
+            *("Lost notebook. Part I", "George E. Andrews and Bruce Berndt", 2005),
+        ),
+        (  # siam
+            r"{\sc A.~Turing}, {\em On computable numbers}, Proc. London Math. Soc., 42 (1937), 230--265.",
+            *("On computable numbers", "A. Turing", 1937),
+        ),
+        (  # the journal is emphasised
+            r"P. Erd\H{o}s and A. R\'enyi, On random graphs I, {\it Publ. Math.} {\bf 6} (1959), 290--297.",
+            *("On random graphs I", "P. Erdős and A. Rényi", 1959),
+        ),
+        (  # Springer
+            r"Zorn, M., M{\"u}ller, K.: A remark on method. Bull. AMS \textbf{41}, 667--670 (1935)",
+            *("A remark on method", "Zorn, M., Müller, K.", 1935),
+        ),
+        (  # APA
+            r"Doe, J., \& Roe, R. (2015a). A study of things. \textit{Nature}, 521(7553), 436--444.",
+            *("A study of things", "Doe, J., & Roe, R.", 2015),
+        ),
+        ("R. P. Feynman, Phys. Rev. {\\bf 76}, 769 (1949).", "", "R. P. Feynman", 1949),
+        ("S. Lang, Algebra, Springer 2002.", "Algebra", "S. Lang", 2002),
+        ("Steen, Jr., {\\it Counterexamples}, Dover", "Counterexamples", "Steen, Jr.", None),
+    ],
+)
+def test_title_authors_and_year_are_found_in_many_styles(
+    body: str, title: str, authors: str, year: int | None
+) -> None:
+    reference = item(body)
+    assert (reference.title, reference.authors, reference.year) == (title, authors, year)
+
+
+def test_the_year_of_a_natbib_label_goes_before_numbers_in_the_text() -> None:
+    body = "A. Bee.\n\\newblock The 1984 problem.\n\\newblock Lecture Notes 1999."
+    assert item(body, r"[{Bee et~al.(2020)Bee, Cee}]").year == 2020
+
+
+def test_the_author_is_repeated_where_the_style_does_not() -> None:
+    references = read_bibitems(
+        r"\bibitem{a} A. Bee, \emph{One}, 1990. \bibitem{b} \bysame, \emph{Two}, 1991."
+    )
+    assert [reference.authors for reference in references] == ["A. Bee", "A. Bee"]
+
+
+def test_only_bibitems_count_not_comments_definitions_or_what_stands_behind_the_end() -> None:
+    references = read_bibitems(
+        "\\def\\bibitem#1{x}\n\\renewcommand{\\bibitem}[1]{y}\n\\begin{thebibliography}{9}\n"
+        "%\\bibitem{old} Old.\n\\bibitem{a}\nA. Bee, \\emph{One}. See \\url{http://x.org/a%20b}.\n"
+        "\\end{thebibliography}\nMore text."
+    )
+    assert [reference.key for reference in references] == ["a"]
+    assert references[0].text == "A. Bee, One. See http://x.org/a%20b."
+
+
+# ---------------------------------------------------------------- biblatex, amsrefs, mixtures
+
+
+BIBLATEX = r"""
+\entry{knuth}{article}{}{}
+  \name{author}{2}{}{%
+    {{un=0,hash=1}{%
+       family={Knuth}, familyi={K\bibinitperiod}, given={Donald\bibnamedelima E.}, giveni={D\bibinitperiod}}}%
+    {{hash=2}{family={B{\"o}hm}, given={Ann}, prefix={von}}}%
+  }
+  \list{publisher}{1}{{Springer}}
+  \field{title}{On {Things}}
+  \field{eprinttype}{arxiv}
+  \field{year}{1999}
+  \verb{doi}
+  \verb 10.1000/ABC_d
+  \endverb
+  \verb{eprint}
+  \verb math/9901001v2
+  \endverb
+\endentry
+"""
+
+
+def test_biblatex_entries_are_read_once_each() -> None:
+    (reference,) = read_biblatex_bbl(BIBLATEX + BIBLATEX)
+    assert (reference.key, reference.title, reference.year) == ("knuth", "On Things", 1999)
+    assert reference.authors == "Donald E. Knuth, Ann von Böhm"
+    assert (reference.doi, reference.arxiv) == ("10.1000/abc_d", "math/9901001")
+
+
+def test_old_biblatex_names_are_read() -> None:
+    (reference,) = read_biblatex_bbl(
+        r"\entry{a}{book}{} \name{author}{1}{}{ {{hash=1}{Knuth}{K.}{Donald}{D.}{}{}{}{}}% } \endentry"
+    )
+    assert reference.authors == "Donald Knuth"
+
+
+AMSREFS = r"""\bib{Oss}{article}{
+  author={Osserman, Brian}, author={Payne, Sam}, title={Lifting $p$-adic points}, date={2013},
+  book={title={A book}, date={1990}}, eprint={arXiv:1007.1314v2}, doi={10.4171/DM/390}, review={\MR{3064984}},
+}"""
+
+
+def test_amsrefs_entries_have_many_authors() -> None:
+    (reference,) = read_amsrefs(AMSREFS)
+    assert reference.authors == "Brian Osserman, Sam Payne"
+    assert reference.title == "Lifting $p$-adic points"
+    assert (reference.year, reference.arxiv, reference.doi) == (2013, "1007.1314", "10.4171/dm/390")
+
+
+def test_a_text_may_hold_several_kinds_of_bibliography() -> None:
+    text = "\\bibitem{a} A.\n\\end{thebibliography}" + BIBLATEX + AMSREFS + "\n@misc{b, title={B}}"
+    assert [reference.key for reference in read_bibliography(text)] == ["a", "knuth", "Oss", "b"]
+    assert read_bibliography("Nothing here, me@example.org.") == []
+
+
+# ---------------------------------------------------------------- identifiers and titles
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1234.56789", "1234.56789"),
+        ("arXiv:0704.0001v2", "0704.0001"),
+        (r"\href{http://arxiv.org/abs/math.CO/0211159}{x}", "math/0211159"),
+        ("hep--th/9901001", "hep-th/9901001"),
+        ("cond-mat.stat-mech/0101001v1", "cond-mat/0101001"),
+        ("{\\ttfamily [1001.1234]}", "1001.1234"),
+        ("in 1203.4567, and then arXiv: 2001.00001", "2001.00001"),
+        ("Zbl 1203.11045", ""),
+        ("Zbl 0812.1104", ""),
+        ("10.1016/j.jnt.2012.01234", ""),
+        ("doi:10.1000/1203.4567", ""),
+        ("pages 1203--4567, 1234.5678", ""),
+        ("math/0299159", ""),
+        ("", ""),
+    ],
+)
+def test_arxiv_ids_are_told_from_numbers_that_look_like_them(text: str, expected: str) -> None:
+    assert arxiv_id(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("https://doi.org/10.1000/ABC.", "10.1000/abc"),
+        ("(see doi:10.1016/S0022-314X(03)00012-3)", "10.1016/s0022-314x(03)00012-3"),
+        (r"10.1007/978-3-319-95162-1{\_}35", "10.1007/978-3-319-95162-1_35"),
+        (
+            "10.1002/(SICI)1097(199902)30:2<95::AID-JGT1>3.0.CO;2-W",
+            "10.1002/(sici)1097(199902)30:2<95::aid-jgt1>3.0.co;2-w",
+        ),
+        (
+            "https://x.org/article?id=10.1371/journal.pone.0197260&type=printable",
+            "10.1371/journal.pone.0197260",
+        ),
+        ("https://dx.doi.org/10.1000%2Fxyz", "10.1000/xyz"),
+        ("https://x.com/doi/pdf/10.1000/xyz/pdf", "10.1000/xyz"),
+        ("pages 10.1--10.12", ""),
+    ],
+)
+def test_dois_lose_resolver_case_and_punctuation(text: str, expected: str) -> None:
+    assert doi(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (r"G\"odel, {\'E}. \v{S}t\v ep\'anek, Fran\c{c}ois", "Gödel, É. Štěpánek, François"),
+        (r"G{\"{o}}del, \'{E}. {\v S}t{\v{e}}p{\'a}nek, Fran\c cois", "Gödel, É. Štěpánek, François"),
+        (r"Mart\'\i nez, Mart{\'{\i}}nez, \O ystein, Stra{\ss}e", "Martínez, Martínez, Øystein, Straße"),
+        (r"Rogers--Ramanujan \emph{and} {\bf more} --- 100\% `x'", "Rogers–Ramanujan and more — 100% ‘x'"),
+        (r"a formula $\mathbb{Z}_{p}~x$ stays", r"a formula $\mathbb{Z}_{p}~x$ stays"),
+        (r"\LaTeX{} costs \$5 in \unknown{text}", "LaTeX costs $5 in text"),
+    ],
+)
+def test_latex_becomes_plain_text(text: str, expected: str) -> None:
+    assert plain(text) == expected
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        'On $\\alpha$-sets of G\\"odel: the {Straße}',
+        "On α-sets of Gödel, The Strasse.",
+        "ON $\\mathbf{\\alpha}$--sets of Godel; the stra\\ss e",
+    ],
+)
+def test_titles_are_matched_without_markup_case_and_accents(title: str) -> None:
+    assert normalise_title(title) == "onalphasetsofgodelthestrasse"
+
+
+# ---------------------------------------------------------------- whatever comes
+
+
+FRAGMENTS = st.sampled_from(
+    [
+        *(
+            "{",
+            "}",
+            "[",
+            "]",
+            "(",
+            ")",
+            "@",
+            "#",
+            "=",
+            ",",
+            '"',
+            "\\",
+            "$",
+            "%",
+            "~",
+            "``",
+            "''",
+            "\n",
+            " ",
+            "-",
+            "--",
+        ),
+        *(
+            "@article{k,",
+            "@string{",
+            "@comment{",
+            "title = {",
+            "author = {A and B, C",
+            "year = 1999",
+            "\\bibitem{k}",
+        ),
+        *(
+            "\\bibitem[{A(2000)}]",
+            "\\newblock",
+            "\\emph{",
+            "{\\it ",
+            "\\bibinfo{title}{",
+            "\\href{",
+            "\\'",
+            "\\v",
+            "e",
+        ),
+        *(
+            "\\entry{k}{t}{}",
+            "\\field{title}{",
+            "\\name{author}{1}{}{",
+            "family={",
+            "\\verb{doi}",
+            "\\endentry",
+        ),
+        *(
+            "\\bib{k}{t}{",
+            "author={",
+            "10.1000/",
+            "arXiv:1203.4567",
+            "math/0211159",
+            "Zbl ",
+            "1999",
+            "(2001)",
+            "Lang",
+        ),
+        *(
+            "A. Bee",
+            "and",
+            "\\end{thebibliography}",
+            "\\PMlinkexternal{",
+            "\ue000",
+            "\ue001",
+            "\ue002",
+            "é",
+            "α",
+            "\x00",
+        ),
+    ]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.one_of(FRAGMENTS, st.text(max_size=5)), max_size=60).map("".join))
+def test_no_text_makes_any_reader_fail(text: str) -> None:
+    for read in (read_bibliography, read_bib, read_bibitems, read_biblatex_bbl, read_amsrefs):
+        for reference in read(text):
+            assert "{" not in normalise_title(reference.title)
+    assert isinstance(arxiv_id(text) + doi(text) + plain(text), str)
+
+
+WORDS = st.lists(st.text("abcdefghijklmnopqrstuvwxyzé", min_size=1, max_size=9), min_size=1, max_size=6).map(
+    " ".join
+)
+ENTRIES = st.lists(
+    st.tuples(
+        st.text("abcdefghij0123456789:_-", min_size=1, max_size=12),
+        WORDS,
+        st.integers(1500, 2100),
+        st.sampled_from(["{%s}", '"%s"', "{{%s}}", "{\\emph{%s}}", '{%s} # ""', '"{%s}"']),
+        st.sampled_from(["@article{%s,%s}", "@BOOK(%s,%s)", "\n  @misc {%s ,%s,\n}\n"]),
+    ),
+    max_size=6,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(ENTRIES)
+def test_written_entries_are_read_back(entries: list[tuple[str, str, int, str, str]]) -> None:
+    text = "\n".join(
+        frame % (key, f" title = {quotes % title}, year = {year}")
+        for key, title, year, quotes, frame in entries
+    )
+    read = [(reference.key, reference.title, reference.year) for reference in read_bib(text)]
+    assert read == [(key, title, year) for key, title, year, _, _ in entries]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "{",
+            "}",
+            "@",
+            '"',
+            "\\bibitem",
+            "\\bibitem{a}",
+            "@a{",
+            "\n@a{b,c={",
+            '@a{b,c="',
+            "\\bib{a}{b}{",
+            "\\bibitem[",
+        ),
+        *(
+            "\\bibitem{a}{",
+            "\\entry{a}{b}\\field{title}{",
+            "\\emph{",
+            "\\href{",
+            "\\bibinfo{title}{",
+            "$",
+            "``",
+            "(",
+            ",",
+        ),
+    ],
+)
+def test_time_is_linear_in_hostile_text(text: str) -> None:
+    def seconds(size: int) -> float:
+        begin = time.process_time()
+        read_bibliography("\\bibitem{x}" + text * (size // len(text)))
+        read_bib("@a{b," + text * (size // len(text)))
+        return time.process_time() - begin
+
+    assert seconds(200_000) < 3  # quadratic time would be minutes

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "qseries"
+
+
+def lemmata(*arguments: str | Path, code: int = 0) -> str:
+    """Run the command as a user does, and return what it printed: standard output, or the error where one is due."""
+    done = subprocess.run(
+        [sys.executable, "-c", "from lemmata.cli import main; main()", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    return done.stderr if code else done.stdout
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("workspace")
+    lemmata("init", folder)
+    report = json.loads(lemmata("ingest", EXAMPLE, "-w", folder, "--json"))
+    assert len(report["added"]) == 44
+    assert report["failed"] == {}
+    return folder
+
+
+def test_info_counts_what_is_there(workspace: Path) -> None:
+    content = json.loads(lemmata("info", "-w", workspace, "--json"))
+    assert content["documents"] == 44
+    assert content["passages"]["theorem"] > 100
+    assert content["links"]["refers_to"]["resolved"] == content["links"]["refers_to"]["all"]
+    assert content["edges"]["cites"] > 80
+    assert {"nodes", "edges", "models", "indexes", "skips"} <= content.keys()
+    assert "theorem" in lemmata("info", "-w", workspace)
+
+
+def test_show_prints_a_passage_with_its_links(workspace: Path) -> None:
+    content = json.loads(lemmata("show", "hook-length#thm:hook-formula", "-w", workspace, "--json"))
+    assert content["kind"] == "theorem"
+    assert content["proof"]
+    text = lemmata("show", "hook-length#thm:hook-formula", "-w", workspace)
+    assert "Proof." in text
+    assert "hook-length.tex:" in text
+
+
+def test_an_unknown_id_gets_a_hint(workspace: Path) -> None:
+    error = lemmata("show", "hook-length#thm:hook-formulas", "-w", workspace, code=1)
+    assert "did you mean hook-length#thm:hook-formula" in error
+    assert error.count("\n") == 1
+
+
+def test_errors_are_one_sentence(tmp_path: Path) -> None:
+    assert lemmata("info", "-w", tmp_path, code=1).count("\n") == 1
+    lemmata("init", tmp_path)
+    for arguments in ("info", f"ingest {tmp_path}/nowhere", "show x"):
+        error = lemmata(*arguments.split(), "-w", tmp_path, code=1)
+        assert error.startswith("lemmata: ")
+        assert error.count("\n") == 1
+
+
+def test_a_table_without_a_text_column_names_the_columns_there_are(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("nr,short,when\n1,pump leaks,2020-01-01\n")
+    lemmata("init", tmp_path / "w")
+    report = json.loads(lemmata("ingest", tmp_path / "t.csv", "-w", tmp_path / "w", "--json"))
+    assert "short" in report["failed"]["t.csv"]
+    columns = "--id nr --text short --date when".split()
+    again = lemmata("ingest", tmp_path / "t.csv", "-w", tmp_path / "w", "--json", *columns)
+    assert json.loads(again)["passages"] == 1
+
+
+def test_skips_are_listed_with_file_and_line(tmp_path: Path) -> None:
+    (tmp_path / "p.tex").write_text(
+        "\\documentclass{article}\n\\begin{document}\nText here.\n\\input{gone}\n\\end{document}\n"
+    )
+    lemmata("init", tmp_path / "w")
+    lemmata("ingest", tmp_path / "p.tex", "-w", tmp_path / "w")
+    assert lemmata("info", "--skips", "-w", tmp_path / "w") == "p.tex:4: included file 'gone' is not there\n"
+
+
+def test_the_demo_tells_its_story(tmp_path: Path) -> None:
+    text = lemmata("demo", tmp_path / "demo")
+    assert "44 documents" in text
+    assert "Proof." in text
+    assert "lemmata demo" not in lemmata("demo", tmp_path / "demo")  # and again, on what is there
+
+
+def test_the_doctor_reports(workspace: Path) -> None:
+    checks = json.loads(lemmata("doctor", "-w", workspace, "--json"))
+    assert {"name", "fine", "finding"} == checks[0].keys()
+    assert "python" in lemmata("doctor", "-w", workspace)

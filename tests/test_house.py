@@ -1,0 +1,165 @@
+"""The rules of the house: floors, faces, start-up, documented commands."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer.main
+
+import lemmata
+from lemmata.cli import app
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "lemmata"
+
+FLOORS = {
+    "errors": 1,
+    "types": 1,
+    "archives": 2,
+    "encode": 2,
+    "geometry": 2,
+    "graph": 2,
+    "index": 2,
+    "latex": 2,
+    "store": 2,
+    "workers": 2,
+    "answer": 3,
+    "evaluate": 3,
+    "ingest": 3,
+    "inspect": 3,
+    "mine": 3,
+    "search": 3,
+    "train": 3,
+    "project": 4,
+    "cli": 5,
+    "server": 5,
+    "__init__": 6,
+}
+
+
+def noun(path: Path) -> str:
+    """The file or folder directly under the package to which a module belongs."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in PACKAGE.rglob("*.py") if "examples" not in path.parts)
+
+
+def imported(path: Path) -> list[str]:
+    """The modules of lemmata that a file imports, anywhere in it, as dotted names."""
+    names = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports name the module that defines the name"
+            names.append(node.module or "")
+    return [name for name in names if name.split(".")[0] == "lemmata"]
+
+
+def test_every_module_stands_on_a_floor() -> None:
+    assert {noun(path) for path in modules()} <= FLOORS.keys()
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_go_down_only(path: Path) -> None:
+    for name in imported(path):
+        if path.name == "__init__.py" and path.parent == PACKAGE:
+            continue
+        assert name != "lemmata", f"{path} imports the face"
+        other = name.split(".")[1]
+        if other != noun(path):
+            assert FLOORS[other] < FLOORS[noun(path)], f"{path} imports {name}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_every_module_opens_with_a_sentence(path: Path) -> None:
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert docstring
+    assert docstring.split("\n")[0].rstrip().endswith((".", ",", ":", ";"))
+
+
+def test_the_face_holds_what_it_promises() -> None:
+    assert sorted(lemmata.__all__) == lemmata.__all__
+    for name in lemmata.__all__:
+        assert getattr(lemmata, name).__name__ == name
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = lemmata.no_such_name
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_all_names_in_all_exist(path: Path) -> None:
+    if path.name == "__init__.py":
+        return
+    module = importlib.import_module(".".join(("lemmata", *path.relative_to(PACKAGE).with_suffix("").parts)))
+    for name in module.__all__:
+        assert hasattr(module, name), name
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True)
+
+
+def test_help_loads_nothing_heavy_and_answers_at_once() -> None:
+    heavy = "torch,numpy,transformers,onnxruntime,faiss,pyarrow,numba,rich.progress,lemmata.project,sqlite3"
+    code = (
+        "import sys; sys.argv = ['lemmata', '--help']\n"
+        "from lemmata.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        f"loaded = [name for name in '{heavy}'.split(',') if name in sys.modules]\n"
+        "assert not loaded, loaded"
+    )
+    run("-c", code)
+    code = "import sys; sys.argv = ['lemmata', '--help']; from lemmata.cli import app; app(standalone_mode=False)"
+    costs = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        run("-c", code)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        costs.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(costs) < 0.3  # of CPU time, so that a busy machine does not matter
+
+
+def test_import_lemmata_loads_no_torch() -> None:
+    run("-c", "import lemmata, sys; assert 'torch' not in sys.modules and 'numpy' not in sys.modules")
+
+
+def commands() -> list[str]:
+    """All commands, those of groups as `group command`."""
+    found = []
+
+    def walk(command: object, path: tuple[str, ...]) -> None:
+        children = getattr(command, "commands", None)
+        if children:
+            for name, child in children.items():
+                walk(child, (*path, name))
+        else:
+            found.append(" ".join(path))
+
+    walk(typer.main.get_command(app), ())
+    return sorted(found)
+
+
+@pytest.mark.parametrize("command", commands())
+def test_every_command_is_documented(command: str) -> None:
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))
+    assert f"lemmata {command}" in pages
+
+
+def test_no_file_tells_of_the_machine_it_was_made_on() -> None:
+    own = re.compile("/(?:root|work|home)/" + "[a-z.]")
+    for pattern in ("*.md", "*.py", "*.toml", "Makefile", "*.txt", "*.json"):
+        for path in ROOT.rglob(pattern):
+            parts = path.relative_to(ROOT).parts
+            if parts[0].startswith(".") or "egg-info" in str(path) or path.stat().st_size > 2**20:
+                continue
+            assert own.search(path.read_text(encoding="utf-8", errors="replace")) is None, path

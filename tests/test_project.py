@@ -1,0 +1,303 @@
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+
+from lemmata.errors import ConfigError, InputError, WorkspaceError
+from lemmata.project import IngestReport, Project, doctor
+
+PAPER = r"""\documentclass{article}
+\newtheorem{thm}{Theorem}
+\title{%(title)s}
+\begin{document}
+\section{Start}
+\begin{thm}\label{thm:%(name)s} For all $n$ we have $n = n$, as in \cite{other}. \end{thm}
+\begin{proof} See \ref{thm:%(name)s}. \end{proof}
+Some prose that stands between the statements.
+\begin{thebibliography}{9}
+\bibitem{other} A. Author, \emph{%(cited)s}, 2001.
+\end{thebibliography}
+\end{document}
+"""
+
+
+def paper(name: str, cited: str = "Nothing that is here") -> str:
+    return PAPER % {"name": name, "title": f"A longer title of {name}", "cited": cited}
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    folder = tmp_path / "sources"
+    folder.mkdir()
+    (folder / "a.tex").write_text(paper("a", "A longer title of b"))
+    (folder / "b.tex").write_text(paper("b"))
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.init(tmp_path / "workspace")
+
+
+def content(project: Project) -> list[object]:
+    """Everything that is in a corpus, in order, without the numbers that depend on the way there."""
+    corpus = project.corpus
+    result: list[object] = [*corpus, *corpus.documents(), *corpus.skips()]
+    result += [corpus.bibliography(document.id) for document in corpus.documents()]
+    corpus.close()
+    return result
+
+
+def changes(report: IngestReport) -> tuple[list[str], list[str], list[str], int]:
+    return report.added, report.updated, report.removed, report.unchanged
+
+
+def test_a_folder_of_papers_becomes_a_corpus_with_links(project: Project, sources: Path) -> None:
+    report = project.ingest([sources])
+    assert changes(report) == (["a.tex", "b.tex"], [], [], 0)
+    corpus = project.corpus
+    assert corpus.ids() == ["a#thm:a", "a@1", "b#thm:b", "b@1"]
+    assert [(link.relation, link.target) for link in corpus[0].links] == [
+        ("cites", "b"),
+        ("proof_uses", "a#thm:a"),
+    ]
+    corpus.close()
+
+
+def test_ingesting_again_says_what_changed(project: Project, sources: Path) -> None:
+    project.ingest([sources])
+    assert changes(project.ingest([sources])) == ([], [], [], 2)
+    (sources / "a.tex").write_text(paper("a2"))
+    (sources / "b.tex").unlink()
+    (sources / "c.tex").write_text(paper("c"))
+    assert changes(project.ingest([sources])) == (["c.tex"], ["a.tex"], ["b.tex"], 0)
+    corpus = project.corpus
+    assert corpus.ids() == ["a#thm:a2", "a@1", "c#thm:c", "c@1"]
+    corpus.close()
+
+
+def test_an_included_file_that_changes_updates_the_paper(project: Project, sources: Path) -> None:
+    (sources / "a.tex").write_text(paper("a").replace("Some prose", "\\input{part} Some prose"))
+    assert project.ingest([sources]).skips == 1
+    (sources / "part.tex").write_text("This part came later.")
+    assert changes(project.ingest([sources])) == ([], ["a.tex"], [], 1)
+    (sources / "part.tex").write_text("This part came later still.")
+    assert changes(project.ingest([sources])) == ([], ["a.tex"], [], 1)
+    assert any("later still" in p.text for p in content(project)[:4])  # type: ignore[attr-defined]
+
+
+def test_settings_that_matter_lead_to_reading_again(project: Project, sources: Path) -> None:
+    project.ingest([sources])
+    report = project.ingest([sources], settings={"chunks": "none"})
+    assert changes(report) == ([], ["a.tex", "b.tex"], [], 0)
+    assert report.passages == 2
+
+
+def test_several_roots_live_side_by_side(project: Project, sources: Path, tmp_path: Path) -> None:
+    project.ingest([sources])
+    note = tmp_path / "note.md"
+    note.write_text("# A note\n\nWith a sentence.\n")
+    report = project.ingest([note])
+    assert changes(report) == (["note.md"], [], [], 0)
+    assert report.documents == 3
+
+
+def test_one_broken_paper_never_stops_a_corpus(project: Project, sources: Path) -> None:
+    (sources / "broken.tar.gz").write_bytes(gzip.compress(b"x" * 600)[:-9])
+    (sources / "odd.tex").write_bytes(b"\\documentclass{article}\\begin{document}\\begin{theorem} open \xff\x00 {{{")
+    report = project.ingest([sources])
+    assert len(report.added) == 4
+    corpus = project.corpus
+    assert any(skip.file.startswith("broken.tar.gz") for skip in corpus.skips())
+    assert "odd#theorem-1" in corpus.ids()
+    corpus.close()
+
+
+def test_what_was_read_stays_when_its_source_breaks(project: Project, tmp_path: Path) -> None:
+    archive = tmp_path / "2004.14974.tar.gz"
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        data = paper("x").encode()
+        member = tarfile.TarInfo("main.tex")
+        member.size = len(data)
+        tar.addfile(member, io.BytesIO(data))
+    archive.write_bytes(buffer.getvalue())
+    project.ingest([archive])
+    before = content(project)
+    assert before[0].id == "2004.14974#thm:x"  # type: ignore[attr-defined]
+    archive.write_bytes(b"\x1f\x8b not an archive any more")
+    report = project.ingest([archive])
+    assert list(report.failed) == [archive.name]
+    assert content(project) == before
+
+
+def test_an_ingest_that_is_killed_goes_on_to_the_same_end(project: Project, tmp_path: Path) -> None:
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for number in range(150):
+        body = "\n\n".join(f"Sentence {n} of paper {number} says $x_{{{n}}} = {n}$." for n in range(120))
+        (folder / f"p{number:03}.tex").write_text(
+            paper(f"p{number}", f"A longer title of p{number + 1}").replace("Some prose", body)
+        )
+    code = "import sys; from lemmata.project import Project; Project(sys.argv[1]).ingest([sys.argv[2]], workers=2)"
+    command = [sys.executable, "-c", code, str(project.layout.root), str(folder)]
+    for _ in range(20):
+        process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        done = 0
+        while done == 0 and time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.01)
+            done = _units(project)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            break
+        process.wait()
+        pytest.fail("the ingest was over before it could be killed")
+    assert 0 < _units(project) < 150
+    with pytest.raises(WorkspaceError, match="did not finish"):
+        _ = project.corpus
+    report = project.ingest([folder])
+    assert 0 < report.unchanged < 150
+    undisturbed = Project.init(tmp_path / "undisturbed")
+    undisturbed.ingest([folder])
+    assert content(project) == content(undisturbed)
+
+
+def _units(project: Project) -> int:
+    try:
+        with sqlite3.connect(f"file:{project.layout.database}?mode=ro", uri=True) as connection:
+            return int(connection.execute("SELECT COUNT(*) FROM units WHERE id != ''").fetchone()[0])
+    except sqlite3.OperationalError:
+        return 0
+
+
+def test_one_process_or_two_give_the_same_corpus(project: Project, sources: Path, tmp_path: Path) -> None:
+    for name in "cdefg":
+        (sources / f"{name}.tex").write_text(paper(name))
+    project.ingest([sources], workers=2)
+    other = Project.init(tmp_path / "other")
+    other.ingest([sources], workers=1)
+    assert content(project) == content(other)
+
+
+def test_all_paths_that_can_not_be_used_are_named_and_nothing_is_done(project: Project, sources: Path) -> None:
+    with pytest.raises(InputError, match=r"nowhere.*nor-there"):
+        project.ingest([sources, "nowhere", "nor-there"])
+    assert not project.layout.database.exists()
+
+
+def test_an_empty_folder_is_an_error(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="nothing in it can be read"):
+        project.ingest([tmp_path / "empty"])
+
+
+def test_test_data_beside_a_corpus_never_gets_in(project: Project, sources: Path) -> None:
+    (sources / "queries.jsonl").write_text('{"_id": "q", "text": "secret question"}\n')
+    (sources / "qrels").mkdir()
+    (sources / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\ta\t1\n")
+    (sources / "withheld.tsv").write_text("a\tb\n")
+    (sources / "README.md").write_text("# About these sources\n\nNothing.\n")
+    project.ingest([sources])
+    assert not any("secret" in str(record) or "About" in str(record) for record in content(project))
+
+
+def test_a_side_file_tells_of_the_papers(project: Project, sources: Path) -> None:
+    line = {
+        "id": "a",
+        "date": "2020-05-06",
+        "categories": ["math.CO"],
+        "authors": ["A. B."],
+        "abstract": "In short.",
+        "doi": "10.1/x",
+    }
+    (sources / "metadata.jsonl").write_text(json.dumps(line) + "\n")
+    project.ingest([sources])
+    corpus = project.corpus
+    document = corpus.document("a")
+    assert (document.date, document.categories, document.authors) == ("2020-05-06", ("math.CO",), ("A. B.",))
+    assert document.metadata["doi"] == "10.1/x"
+    assert corpus[corpus.row("a#abstract-1")].text == "In short."
+    corpus.close()
+    (sources / "metadata.jsonl").write_text(json.dumps({**line, "date": "2021-01-01"}) + "\n")
+    assert changes(project.ingest([sources])) == ([], ["a.tex"], [], 1)
+
+
+def test_logs_and_their_locations_are_linked(project: Project, tmp_path: Path) -> None:
+    folder = tmp_path / "plant"
+    folder.mkdir()
+    (folder / "hierarchy.csv").write_text("id,parent,description\nP1,,Plant\nP1-K2,P1,Kolonne\n")
+    (folder / "logs.csv").write_text(
+        "id,text,date,location,related\n1,Pumpe undicht,2020-01-01,P1-K2,\n2,behoben,2020-01-02,P1-K2,1\n"
+    )
+    project.ingest([folder])
+    corpus = project.corpus
+    assert [(link.relation, link.target) for link in corpus[corpus.row("2")].links] == [
+        ("reports_about", "location:P1-K2"),
+        ("related_to", "1"),
+    ]
+    assert corpus.document("location:P1-K2").links[0].target == "location:P1"
+    corpus.close()
+    assert project.info()["nodes"] == {"passage": 2, "document": 1, "location": 2}
+
+
+def test_a_beir_folder_is_its_corpus_file(project: Project, tmp_path: Path) -> None:
+    folder = tmp_path / "beir"
+    (folder / "qrels").mkdir(parents=True)
+    rows = [{"_id": "1", "title": "T", "text": "One."}, {"_id": "2", "title": "", "text": "Two."}]
+    (folder / "corpus.jsonl.gz").write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
+    (folder / "queries.jsonl").write_text('{"_id": "q", "text": "?"}\n')
+    (folder / "links.tsv").write_text("a\tb\n1\t2\n")
+    project.ingest([folder])
+    corpus = project.corpus
+    assert corpus.ids() == ["1", "2"]
+    corpus.close()
+
+
+def test_unknown_settings_are_errors_that_help(tmp_path: Path) -> None:
+    project = Project.init(tmp_path)
+    for text, wanted in [
+        ("[ingst]\n", "did you mean 'ingest'"),
+        ("[ingest]\nchunk_sise = 3\n", "did you mean 'chunk_size'"),
+        ("[ingest]\nchunk_size = 'x'\n", "should be a int"),
+        ("[ingest]\nchunk_size = 0\n", "too small"),
+        ("[ingest]\nchunks = 'some'\n", "rest, all, none"),
+        ("[ingest.columns]\ntxt = 'x'\n", "did you mean 'text'"),
+        ("[ingest\n", "lemmata.toml"),
+    ]:
+        project.layout.config.write_text(text)
+        with pytest.raises(ConfigError, match=wanted):
+            Project(tmp_path)
+
+
+def test_a_folder_without_settings_is_no_workspace(tmp_path: Path) -> None:
+    with pytest.raises(WorkspaceError, match="lemmata init"):
+        Project(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WorkspaceError, match="not a folder"):
+        Project.init(tmp_path / "file")
+
+
+def test_init_keeps_the_settings_that_are_there(tmp_path: Path) -> None:
+    Project.init(tmp_path)
+    (tmp_path / "lemmata.toml").write_text("[ingest]\nchunks = 'none'\n")
+    assert Project.init(tmp_path).config == {"ingest": {"chunks": "none"}}
+
+
+def test_the_doctor_names_each_cure(project: Project, sources: Path, tmp_path: Path) -> None:
+    assert any("lemmata init" in check.finding for check in doctor(tmp_path))
+    assert any("lemmata ingest" in check.finding for check in doctor(project.layout.root))
+    project.ingest([sources])
+    assert ("corpus", True, "4 passages") in doctor(project.layout.root)

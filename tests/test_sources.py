@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from lemmata.errors import InputError
+from lemmata.ingest.sources import IngestOptions, Unit, find_units, read_unit, read_whole_unit
+
+MAIN = "\\documentclass{article}\n\\begin{document}\n%s\n\\end{document}\n"
+
+
+def found(path: Path, reader: str = "auto") -> list[tuple[str, str, str]]:
+    return [(unit.reader, unit.path, unit.document) for unit in find_units(path, IngestOptions(reader=reader)).units]
+
+
+def write(folder: Path, files: dict[str, str | bytes]) -> Path:
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return folder
+
+
+def tar(files: dict[str, str]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name, text in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text.encode())
+            archive.addfile(member, io.BytesIO(text.encode()))
+    return buffer.getvalue()
+
+
+def test_one_document_per_main_file(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {"a.tex": MAIN % "\\input{sub/part}", "sub/part.tex": "text", "sub/b.ltx": MAIN % "b", "c.texx": MAIN % "c"},
+    )
+    assert found(tmp_path) == [("paper", "a.tex", "a"), ("paper", "c.texx", "c"), ("paper", "sub/b.ltx", "sub/b")]
+
+
+def test_chapters_that_share_a_preamble_are_documents(tmp_path: Path) -> None:
+    chapter = "\\input{preamble}\n\\begin{document}\nText.\n\\end{document}\n"
+    write(tmp_path, {"preamble.tex": "\\documentclass{book}", "one.tex": chapter, "two.tex": chapter})
+    assert found(tmp_path) == [("paper", "one.tex", "one"), ("paper", "two.tex", "two")]
+
+
+def test_old_copies_and_orphans_are_skipped_with_a_reason(tmp_path: Path) -> None:
+    write(tmp_path, {"a.tex": MAIN % "a", "a_old.tex": MAIN % "a", "left.tex": "no one includes me"})
+    source = find_units(tmp_path, IngestOptions())
+    assert [unit.path for unit in source.units] == ["a.tex"]
+    assert {skip.file: skip.cause for skip in source.skips} == {
+        "a_old.tex": "looks like an old copy of a.tex",
+        "left.tex": "no main file includes it",
+    }
+
+
+def test_a_fragment_without_any_main_file_is_taken_with_doubt(tmp_path: Path) -> None:
+    write(tmp_path, {"note.tex": "\\begin{lemma} Alone. \\end{lemma}"})
+    (unit,) = find_units(tmp_path, IngestOptions()).units
+    assert unit.confidence < 0.5
+
+
+def test_junk_is_passed_over(tmp_path: Path) -> None:
+    junk: dict[str, str | bytes] = {
+        "__MACOSX/a.tex": MAIN,
+        "._a.tex": MAIN,
+        ".git/x.tex": MAIN,
+        "a.tex~": MAIN,
+        "fig.png": b"\x89PNG",
+        "x.aux": "y",
+    }
+    write(tmp_path, {"a.tex": MAIN % "a", **junk})
+    assert found(tmp_path) == [("paper", "a.tex", "a")]
+
+
+def test_a_pdf_beside_a_paper_is_a_figure(tmp_path: Path) -> None:
+    write(tmp_path, {"p/a.tex": MAIN % "a", "p/figures/f.pdf": b"%PDF-1.4", "books/b.pdf": b"%PDF-1.4"})
+    assert found(tmp_path) == [("pdf", "books/b.pdf", "books/b"), ("paper", "p/a.tex", "p/a")]
+
+
+def test_content_decides_before_the_name(tmp_path: Path) -> None:
+    zipped = io.BytesIO()
+    with zipfile.ZipFile(zipped, "w") as archive:
+        archive.writestr("main.tex", MAIN % "a zip")
+    write(
+        tmp_path,
+        {
+            "2004.00001.gz": gzip.compress((MAIN % "one file").encode()),
+            "2004.00002.gz": tar({"ms.tex": MAIN % "a tar"}),
+            "2004.00003v2.tar.gz": zipped.getvalue(),
+            "plain.tar.gz": MAIN % "no archive at all",
+            "table.csv.gz": gzip.compress(b"id,text\n1,x\n"),
+        },
+    )
+    assert found(tmp_path) == [
+        ("package", "2004.00001.gz", "2004.00001"),
+        ("package", "2004.00002.gz", "2004.00002"),
+        ("package", "2004.00003v2.tar.gz", "2004.00003"),
+        ("paper", "plain.tar.gz", "plain"),
+        ("logs", "table.csv.gz", "table"),
+    ]
+    options = IngestOptions()
+    for unit in find_units(tmp_path, options).units[:4]:
+        (reading,) = read_unit(tmp_path, unit, options)
+        assert [p.id for p in reading.passages] == [f"{unit.document}@1"]
+
+
+def test_a_book_in_an_archive_keeps_its_chapters(tmp_path: Path) -> None:
+    chapter = "\\input{pre}\n\\begin{document}\nWords here.\n\\end{document}\n"
+    write(tmp_path, {"book.tar.gz": tar({"pre.tex": "\\documentclass{book}", "one.tex": chapter, "two.tex": chapter})})
+    options = IngestOptions()
+    (unit,) = find_units(tmp_path / "book.tar.gz", options).units
+    assert [r.documents[0].id for r in read_unit(tmp_path, unit, options)] == ["one", "two"]
+    (unit,) = find_units(tmp_path, options).units
+    assert [r.documents[0].id for r in read_unit(tmp_path, unit, options)] == ["book/one", "book/two"]
+
+
+def test_equal_ids_are_told_apart_by_the_suffix(tmp_path: Path) -> None:
+    write(tmp_path, {"a.tex": MAIN % "a", "a.md": "# A\n\ntext"})
+    assert found(tmp_path) == [("text", "a.md", "a.md"), ("paper", "a.tex", "a")]
+
+
+def test_json_lines_are_logs_when_they_have_a_place(tmp_path: Path) -> None:
+    write(tmp_path, {"l.jsonl": '{"id": 1, "text": "x", "location": "P"}\n', "p.jsonl": '{"id": 1, "text": "x"}\n'})
+    assert found(tmp_path) == [("logs", "l.jsonl", "l"), ("passages", "p.jsonl", "p")]
+
+
+def test_a_reader_can_be_named(tmp_path: Path) -> None:
+    write(tmp_path, {"l.csv": "id,text\n1,x\n", "a.tex": MAIN % "a", "n.md": "text"})
+    assert found(tmp_path, "papers") == [("paper", "a.tex", "a")]
+    assert found(tmp_path, "text") == [("text", "n.md", "n")]
+    assert found(tmp_path / "l.csv", "passages") == [("passages", "l.csv", "l")]
+
+
+def test_links_that_leave_the_folder_are_not_followed(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {"secret.tex": "the secret", "in/a.tex": MAIN % "\\input{../secret}\\input{link}\\input{/etc/passwd} Text."},
+    )
+    (tmp_path / "in" / "link.tex").symlink_to(tmp_path / "secret.tex")
+    options = IngestOptions()
+    source = find_units(tmp_path / "in", options)
+    (reading,) = read_unit(source.base, source.units[0], options)
+    assert "secret" not in " ".join(p.text for p in reading.passages)
+    assert len(reading.skips) == 3
+
+
+def test_a_fifo_is_not_waited_for(tmp_path: Path) -> None:
+    write(tmp_path, {"a.tex": MAIN % "\\input{pipe} Text."})
+    os.mkfifo(tmp_path / "pipe.tex")
+    assert found(tmp_path) == [("paper", "a.tex", "a")]
+    with pytest.raises(InputError, match="neither a file nor a folder"):
+        find_units(tmp_path / "pipe.tex", IngestOptions())
+
+
+def test_a_unit_that_vanished_is_told_as_a_sentence(tmp_path: Path) -> None:
+    result = read_whole_unit((tmp_path, Unit("paper", "gone.tex", "gone"), IngestOptions()))
+    assert result == "the file is not there any more, or too large"
+    result = read_whole_unit((tmp_path, Unit("text", "gone.md", "gone"), IngestOptions()))
+    assert isinstance(result, str)

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from lemmata.errors import WorkspaceError
+from lemmata.store import Corpus, CorpusWriter, Layout, read_manifest, write_atomically, write_manifest
+from lemmata.types import Document, Label, Link, Passage, Reading, Reference, Skip
+
+
+def passage(identity: str, document: str = "d", **more: object) -> Passage:
+    return Passage(identity, document, "lemma", f"text of {identity}", **more)  # type: ignore[arg-type]
+
+
+def fill(layout: Layout, *units: tuple[str, Reading]) -> None:
+    with CorpusWriter(layout) as writer:
+        for name, reading in units:
+            with writer.transaction():
+                writer.replace("root", name, "as read", [reading])
+        with writer.transaction():
+            writer.number_rows()
+    write_manifest(layout.manifest(layout.corpus), {})
+
+
+def test_a_passage_comes_back_as_it_went_in(tmp_path: Path) -> None:
+    whole = Passage(
+        id="d#a", document="d", kind="theorem", text="$x$ ist größer", title="Name", section="A / B", raw="\\x",
+        proof="clear", file="d.tex", first_line=3, last_line=9, date="2020-01-02", confidence=0.5,
+        metadata={"page": 3, "list": ["ä"]}, links=(Link("refers_to", "b"), Link("cites", "K")),
+    )  # fmt: skip
+    layout = Layout(tmp_path)
+    fill(layout, ("d", Reading([Document("d", "Title", authors=("A", "B"), categories=("math.CO",))], [whole])))
+    corpus = Corpus(layout)
+    assert corpus[0] == whole
+    assert corpus.document("d") == Document("d", "Title", authors=("A", "B"), categories=("math.CO",))
+    corpus.close()
+
+
+def test_rows_follow_documents_and_positions_however_units_came_in(tmp_path: Path) -> None:
+    first = ("u1", Reading([Document("b")], [passage("b#2", "b"), passage("b#1", "b")]))
+    second = ("u2", Reading([Document("a")], [passage("a#1", "a")]))
+    fill(Layout(tmp_path / "x"), first, second)
+    fill(Layout(tmp_path / "y"), second, first)
+    for name in "xy":
+        corpus = Corpus(Layout(tmp_path / name))
+        assert corpus.ids() == ["a#1", "b#2", "b#1"]
+        assert [corpus.row(i) for i in corpus.ids()] == [0, 1, 2]
+        assert [p.id for p in corpus.passages([2, 0, 2])] == ["b#1", "a#1", "b#1"]
+        assert list(corpus.texts(1)) == ["text of b#2", "text of b#1"]
+        assert [p.id for p in corpus] == corpus.ids()
+        assert corpus[-1].id == "b#1"
+        assert [p.id for p in corpus[1:]] == ["b#2", "b#1"]
+        corpus.close()
+
+
+def test_unknown_rows_and_ids_are_errors(tmp_path: Path) -> None:
+    fill(Layout(tmp_path), ("u", Reading([Document("d")], [passage("d#1")])))
+    corpus = Corpus(Layout(tmp_path))
+    with pytest.raises(IndexError):
+        corpus[1]
+    with pytest.raises(KeyError):
+        corpus.row("d#2")
+    with pytest.raises(KeyError):
+        corpus.document("e")
+    corpus.close()
+
+
+def test_replacing_a_unit_leaves_nothing_of_the_old_one(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    old = Reading(
+        [Document("d", links=(Link("part_of", "p"),))],
+        [passage("d#1", links=(Link("refers_to", "x"),))],
+        [Label("d", "x", "d#1")],
+        {"d": [Reference("k", "Title")]},
+        {"d": {"e-": "e"}},
+        [Skip("d.tex", 1, "why")],
+    )
+    fill(layout, ("u", old), ("u", Reading([Document("d")], [passage("d#2")])))
+    corpus = Corpus(layout)
+    counts = corpus.counts()
+    assert corpus.ids() == ["d#2"]
+    assert counts["links"] == {}
+    assert counts["labels"] == counts["skips"] == counts["bibliography"]["entries"] == 0
+    corpus.close()
+    with CorpusWriter(layout) as writer:
+        assert list(writer.prefixes()) == []
+
+
+def test_an_id_that_is_taken_is_skipped_with_a_record(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    one = Reading([Document("d", file="a.tex")], [passage("d#1", file="a.tex", first_line=1, last_line=1)])
+    two = Reading([Document("d", file="b.tex")], [passage("d#1", file="b.tex", first_line=4, last_line=4)])
+    fill(layout, ("a", one), ("b", two))
+    corpus = Corpus(layout)
+    assert len(corpus) == 1
+    assert [skip.file for skip in corpus.skips()] == ["b.tex", "b.tex"]
+    assert "'d#1' is taken" in corpus.skips()[1].cause
+    corpus.close()
+
+
+def test_a_transaction_that_fails_changes_nothing(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+
+    def broken() -> object:
+        yield Reading([Document("e")], [passage("e#1", "e")])
+        raise RuntimeError
+
+    fill(layout, ("u", Reading([Document("d")], [passage("d#1")])))
+    with CorpusWriter(layout) as writer, pytest.raises(RuntimeError), writer.transaction():
+        writer.replace("root", "u", "", broken())  # type: ignore[arg-type]
+    corpus = Corpus(layout)
+    assert corpus.ids() == ["d#1"]
+    corpus.close()
+
+
+def test_two_writers_do_not_meet(tmp_path: Path) -> None:
+    with CorpusWriter(Layout(tmp_path)), pytest.raises(WorkspaceError, match="another lemmata"):
+        CorpusWriter(Layout(tmp_path)).__enter__()
+    with CorpusWriter(Layout(tmp_path)):
+        pass
+
+
+def test_a_corpus_that_is_not_there_not_finished_or_damaged_is_told_apart(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    with pytest.raises(WorkspaceError, match="lemmata ingest"):
+        Corpus(layout)
+    fill(layout, ("u", Reading([Document("d")], [passage("d#1")])))
+    layout.manifest(layout.corpus).unlink()
+    with pytest.raises(WorkspaceError, match="did not finish"):
+        Corpus(layout)
+    write_manifest(layout.manifest(layout.corpus), {})
+    layout.database.write_bytes(b"this is no database" * 1000)
+    with pytest.raises(WorkspaceError, match="damaged"):
+        Corpus(layout)
+
+
+def test_another_format_is_refused(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    fill(layout, ("u", Reading()))
+    connection = sqlite3.connect(layout.database)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(WorkspaceError, match="format 99"):
+        Corpus(layout)
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "file"
+    write_atomically(path, b"one")
+    write_atomically(path, b"two")
+    assert path.read_bytes() == b"two"
+    assert [p.name for p in path.parent.iterdir()] == ["file"]
+
+
+def test_a_damaged_or_foreign_manifest_counts_as_none(tmp_path: Path) -> None:
+    path = tmp_path / "manifest.json"
+    assert read_manifest(path) is None
+    write_manifest(path, {"seed": 7})
+    assert (read_manifest(path) or {})["seed"] == 7
+    path.write_text("{")
+    assert read_manifest(path) is None
+    path.write_text(json.dumps({"format": 999}))
+    assert read_manifest(path) is None
+    path.write_text("[]")
+    assert read_manifest(path) is None
+
+
+def test_who_refers_to_a_passage_is_known(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    fill(
+        layout,
+        ("u", Reading([Document("d")], [passage("d#1", links=(Link("refers_to", "x"),)), passage("d#2")])),
+    )
+    with CorpusWriter(layout) as writer, writer.transaction():
+        writer.set_targets("links", [("d#2", number) for number, *_ in list(writer.links())])
+    corpus = Corpus(layout)
+    assert corpus.referring("d#2") == [("d#1", "refers_to")]
+    assert corpus[0].links == (Link("refers_to", "x", "d#2"),)
+    corpus.close()

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from lemmata.workers import WorkerDied, available_cores, parallel_map, time_limit
+
+
+def square(number: int) -> int:
+    time.sleep(0.002 * (number % 3))
+    return number * number
+
+
+def fragile(number: int) -> int:
+    if number == 7:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def failing(number: int) -> int:
+    raise ValueError(number)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_results_come_in_the_order_of_the_items(workers: int) -> None:
+    assert list(parallel_map(square, range(40), workers=workers)) == [(n, n * n) for n in range(40)]
+
+
+def test_no_items_give_no_results() -> None:
+    assert list(parallel_map(square, [], workers=2)) == []
+
+
+def test_a_worker_that_is_killed_costs_its_own_item_only() -> None:
+    results = dict(parallel_map(fragile, range(30), workers=2))
+    assert isinstance(results.pop(7), WorkerDied)
+    assert results == {n: n for n in range(30) if n != 7}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_exception_of_the_function_is_raised(workers: int) -> None:
+    with pytest.raises(ValueError):
+        list(parallel_map(failing, range(3), workers=workers))
+
+
+def test_items_are_taken_only_as_they_are_needed() -> None:
+    taken = []
+
+    def items() -> object:
+        for number in range(1000):
+            taken.append(number)
+            yield number
+
+    results = parallel_map(square, items(), workers=2)  # type: ignore[arg-type]
+    next(results)
+    assert len(taken) < 50
+    results.close()  # type: ignore[attr-defined]
+
+
+def test_time_runs_out_inside_the_block_only() -> None:
+    with pytest.raises(TimeoutError), time_limit(0.05):
+        time.sleep(5)
+    with time_limit(0.05):
+        pass
+    time.sleep(0.1)
+
+
+def test_there_is_at_least_one_core() -> None:
+    assert available_cores() >= 1
