@@ -49,7 +49,7 @@ def test_rows_follow_documents_and_positions_however_units_came_in(tmp_path: Pat
         assert corpus.ids() == ["a#1", "b#2", "b#1"]
         assert [corpus.row(i) for i in corpus.ids()] == [0, 1, 2]
         assert [p.id for p in corpus.passages([2, 0, 2])] == ["b#1", "a#1", "b#1"]
-        assert list(corpus.texts(1)) == ["text of b#2", "text of b#1"]
+        assert list(corpus.contents(1)) == ["text of b#2", "text of b#1"]
         assert [p.id for p in corpus] == corpus.ids()
         assert corpus[-1].id == "b#1"
         assert [p.id for p in corpus[1:]] == ["b#2", "b#1"]

@@ -17,9 +17,11 @@ from lemmata.errors import LemmataError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from lemmata.project import Progress
+    from lemmata.evaluate.audit import Example
+    from lemmata.evaluate.tasks import Task
+    from lemmata.project import Progress, Project
     from lemmata.store import Corpus
-    from lemmata.types import Passage
+    from lemmata.types import Hit, Passage
 
 __all__ = ["app", "main"]
 
@@ -234,14 +236,7 @@ def show(
     from lemmata.project import Project
 
     corpus = Project(workspace).corpus
-    try:
-        passage = corpus[corpus.row(identity)]
-    except KeyError:
-        import difflib
-
-        near = difflib.get_close_matches(identity, corpus.ids(), 3, 0.6)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise LemmataError(f"there is no passage {identity!r}{hint}") from None
+    passage = corpus[_row(corpus, identity)]
     if as_json:
         from dataclasses import asdict
 
@@ -287,6 +282,281 @@ def doctor(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
     for check in checks:
         mark = "[green]ok[/]" if check.fine else "[yellow]--[/]"
         console.print(f"{mark}  {check.name}: {check.finding}")
+
+
+# ---------------------------------------------------------------- search
+
+
+@app.command()
+def index(
+    workspace: Workspace = HERE,
+    encoder: Annotated[
+        str, typer.Option(help="minilm (packaged), a model folder, a hub name, or an address.", metavar="ENCODER")
+    ] = "",
+    dimension: Annotated[int, typer.Option(help="Cut vectors to so many numbers; 0: all.", min=0)] = 0,
+    dense: Annotated[bool, typer.Option("--dense/--no-dense", help="Make vectors, or only the lexical index.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Build or update the indexes."""
+    from lemmata.project import Project
+
+    settings: dict[str, Any] = {"encoder": encoder} if encoder else {}
+    if dimension:
+        settings["dimension"] = dimension
+    project = Project(workspace)
+    with _progress() as progress:
+        report = project.index(settings=settings, dense=dense, progress=progress)
+    if as_json:
+        _print_json(report)
+        return
+    parts = [f"{report['tokenised']:,} tokenised"]
+    if "encoded" in report:
+        parts.append(f"{report['encoded']:,} encoded with {report['encoder']}")
+    _console().print(f"{report['passages']:,} passages: {', '.join(parts)}, in {report['seconds']:.1f} s")
+
+
+Count = Annotated[int, typer.Option("-k", help="How many results.", min=1, max=10_000)]
+Kinds = Annotated[list[str] | None, typer.Option("--kind", help="Only this kind; may be repeated.", metavar="KIND")]
+Documents = Annotated[list[str] | None, typer.Option("--document", help="Only this document.", metavar="ID")]
+Categories = Annotated[list[str] | None, typer.Option("--category", help="Only this category.", metavar="NAME")]
+Since = Annotated[str, typer.Option(help="Only from this date on (ISO).", metavar="DATE")]
+Until = Annotated[str, typer.Option(help="Only up to this date (ISO).", metavar="DATE")]
+Diversity = Annotated[float, typer.Option(help="0: the best; towards 1: unlike each other.", min=0, max=1)]
+
+
+@app.command()
+def search(
+    text: Annotated[str, typer.Argument(help="What you look for.", metavar="TEXT")],
+    workspace: Workspace = HERE,
+    k: Count = 10,
+    retriever: Annotated[str, typer.Option(help="auto, hybrid, dense or lexical.", metavar="NAME")] = "auto",
+    kind: Kinds = None,
+    document: Documents = None,
+    category: Categories = None,
+    since: Since = "",
+    until: Until = "",
+    diversity: Diversity = 0.0,
+    as_json: AsJson = False,
+) -> None:
+    """Search the corpus."""
+    from lemmata.search import Filter, Retriever
+
+    opened = Retriever.open(workspace)
+    only = Filter(tuple(kind or ()), tuple(document or ()), tuple(category or ()), since, until)
+    hits = opened.search(text, k, retriever=retriever, only=only, diversity=diversity)
+    _print_hits(opened.corpus, hits, text, as_json)
+    opened.close()
+
+
+@app.command()
+def similar(
+    identity: Annotated[str, typer.Argument(help="Id of a passage.", metavar="ID")],
+    workspace: Workspace = HERE,
+    k: Count = 10,
+    kind: Kinds = None,
+    document: Documents = None,
+    category: Categories = None,
+    since: Since = "",
+    until: Until = "",
+    diversity: Diversity = 0.0,
+    as_json: AsJson = False,
+) -> None:
+    """Find passages like a passage."""
+    from lemmata.search import Filter, Retriever
+
+    opened = Retriever.open(workspace)
+    only = Filter(tuple(kind or ()), tuple(document or ()), tuple(category or ()), since, until)
+    row = _row(opened.corpus, identity)
+    hits = opened.similar(identity, k, only=only, diversity=diversity)
+    _print_hits(opened.corpus, hits, opened.corpus[row].text, as_json)
+    opened.close()
+
+
+def _row(corpus: Corpus, identity: str) -> int:
+    try:
+        return corpus.row(identity)
+    except KeyError:
+        import difflib
+
+        near = difflib.get_close_matches(identity, corpus.ids(), 3, 0.6)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise LemmataError(f"there is no passage {identity!r}{hint}") from None
+
+
+def _print_hits(corpus: Corpus, hits: list[Hit], query: str, as_json: bool) -> None:
+    passages = corpus.passages([corpus.row(hit.id) for hit in hits])
+    if as_json:
+        _print_json(
+            [
+                {
+                    "rank": rank,
+                    "id": hit.id,
+                    "score": hit.score,
+                    "kind": passage.kind,
+                    "document": passage.document,
+                    "title": passage.title,
+                    "text": passage.text,
+                    "path": [step._asdict() for step in hit.path],
+                }
+                for rank, (hit, passage) in enumerate(zip(hits, passages, strict=True), 1)
+            ]
+        )
+        return
+    if not hits:
+        _console().print("nothing found")
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    from lemmata.excerpts import excerpt
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0))
+    table.add_column("", justify="right", style="dim")
+    table.add_column("score", justify="right")
+    table.add_column("passage", overflow="fold", ratio=1)
+    for rank, (hit, passage) in enumerate(zip(hits, passages, strict=True), 1):
+        cell = Text()
+        cell.append(passage.kind, "green")
+        cell.append(f"  {passage.title}" if passage.title else "", "bold")
+        cell.append(f"  {hit.id}\n", "cyan")
+        shown, marks = excerpt(passage.text, query)
+        body = Text(shown)
+        for begin, end in marks:
+            body.stylize("bold yellow", begin, end)
+        table.add_row(str(rank), f"{hit.score:.3f}", cell + body)
+    _console().print(table)
+
+
+# ---------------------------------------------------------------- evaluate
+
+
+@app.command()
+def evaluate(
+    workspace: Workspace = HERE,
+    queries: Annotated[Path | None, typer.Option(help="JSON lines with _id and text.", metavar="FILE")] = None,
+    qrels: Annotated[Path | None, typer.Option(help="Judgments, BEIR or TREC.", metavar="FILE")] = None,
+    beir: Annotated[Path | None, typer.Option(help="Folder with queries.jsonl and qrels/test.tsv.", metavar="DIR")] = None,
+    task: Annotated[str, typer.Option(help="A task from the corpus: references or documents.", metavar="NAME")] = "",
+    share: Annotated[float, typer.Option(help="Share of the documents held out for --task.", min=0, max=1)] = 0.2,
+    limit: Annotated[int, typer.Option(help="At most so many queries for --task; 0: all.", min=0)] = 0,
+    retriever: Annotated[str, typer.Option(help="Names, parted by commas.", metavar="NAMES")] = "lexical,dense,hybrid",
+    measures: Annotated[str, typer.Option(help="Names, parted by commas.", metavar="NAMES")] = "",
+    level: Annotated[str, typer.Option(help="passage or document.", metavar="LEVEL")] = "",
+    train_queries: Annotated[Path | None, typer.Option(help="Queries that were trained on.", metavar="FILE")] = None,
+    train_qrels: Annotated[Path | None, typer.Option(help="Judgments that were trained on.", metavar="FILE")] = None,
+    allow_leakage: Annotated[bool, typer.Option("--allow-leakage", help="Go on when test data is known.")] = False,
+    tune: Annotated[bool, typer.Option("--tune", help="Choose the fusion on this, as validation data.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Also write a report for the browser.", metavar="FILE")] = None,
+    seed: Annotated[int, typer.Option(help="For samples and intervals.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Measure retrievers on queries with known answers."""
+    from lemmata.config import build, merged
+    from lemmata.evaluate.report import as_html, terminal_table
+    from lemmata.evaluate.report import as_json as report_as_json
+    from lemmata.project import EvaluateOptions, Project
+    from lemmata.store import write_atomically
+
+    project = Project(workspace)
+    given = {"measures": measures, "level": level}
+    settings: dict[str, Any] = {key: value for key, value in given.items() if value}
+    settings |= {"seed": seed, "command": " ".join(["lemmata", *sys.argv[1:]])}
+    options = build(EvaluateOptions, merged(project.config.get("evaluate", {}), settings), "[evaluate]")
+    chosen = _task(project, queries, qrels, beir, task, share, limit, seed)
+    with _progress() as progress:
+        if tune:
+            result = project.tune(chosen, measure=options.measures.split(",")[0], progress=progress)
+            if as_json:
+                _print_json(result)
+            else:
+                best = result["fusion"]
+                _console().print(f"fusion by {best['method']}, weight {best['weight']} for the dense side, from now on")
+            return
+        report = project.evaluate(
+            chosen,
+            retrievers=[name.strip() for name in retriever.split(",")],
+            options=options,
+            train=_examples(train_queries, train_qrels),
+            allow_leakage=allow_leakage,
+            progress=progress,
+        )
+    if html is not None:
+        write_atomically(html, as_html(report).encode())
+    if as_json:
+        _print_json(report_as_json(report))
+    else:
+        console = _console()
+        for note in report.notes:
+            console.print(f"[yellow]{note}[/]")
+        console.print(terminal_table(report))
+
+
+def _task(
+    project: Project,
+    queries: Path | None,
+    qrels: Path | None,
+    beir: Path | None,
+    name: str,
+    share: float,
+    limit: int,
+    seed: int,
+) -> Task:
+    from lemmata.evaluate.tasks import task_from
+    from lemmata.ingest.beir import read_qrels, read_queries
+
+    if sum((bool(queries or qrels), beir is not None, bool(name))) != 1:
+        raise LemmataError("evaluate needs one of --queries with --qrels, --beir, or --task")
+    if name:
+        return project.task(name, share=share, limit=limit, seed=seed)
+    if beir is not None:
+        packed = sorted(beir.glob("queries.jsonl*"))
+        queries = packed[0] if packed else beir / "queries.jsonl"
+        qrels = beir / "qrels" / "test.tsv"
+    if queries is None or qrels is None:
+        raise LemmataError("--queries and --qrels go together")
+    return task_from(str(beir or queries), read_queries(queries), read_qrels(qrels))
+
+
+def _examples(queries: Path | None, qrels: Path | None) -> list[Example]:
+    from lemmata.evaluate.audit import Example
+    from lemmata.ingest.beir import read_qrels, read_queries
+
+    if queries is None and qrels is None:
+        return []
+    if queries is None or qrels is None:
+        raise LemmataError("--train-queries and --train-qrels go together")
+    texts = read_queries(queries)
+    return [
+        Example(query, texts.get(query, ""), tuple(passage for passage, grade in grades.items() if grade > 0))
+        for query, grades in read_qrels(qrels).items()
+    ]
+
+
+@app.command("export-encoder")
+def export_encoder(
+    source: Annotated[str, typer.Argument(help="A sentence-transformers folder.", metavar="MODEL")],
+    out: Annotated[Path, typer.Argument(help="The folder to write.", metavar="OUT")],
+    precision: Annotated[str, typer.Option(help="fp32, fp16, int8-weights or int8.", metavar="NAME")] = "fp32",
+    workspace: Workspace = HERE,
+    force: Annotated[bool, typer.Option("--force", help="Write it even if it drifts.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Turn a model into ONNX and measure its drift on the corpus."""
+    from itertools import islice
+
+    from lemmata.encode.export import export_encoder as export
+    from lemmata.project import Project
+
+    corpus = Project(workspace).corpus
+    texts = list(islice(corpus.contents(), 2000))
+    corpus.close()
+    drift = export(source, out, precision, texts=texts, force=force)
+    if as_json:
+        _print_json(drift._asdict())
+    else:
+        _console().print(
+            f"{out}: mean cosine {drift.mean:.5f}, smallest {drift.least:.5f}, top-10 overlap {drift.overlap:.3f}"
+        )
 
 
 # ---------------------------------------------------------------- demo

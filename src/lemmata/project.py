@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
+import contextlib
 import importlib.util
 import os
 import platform
@@ -10,16 +10,17 @@ import shutil
 import sqlite3
 import sys
 import time
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from lemmata.errors import ConfigError, InputError, WorkspaceError
+import numpy as np
+
+from lemmata.config import build, merged, read_toml
+from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError
 from lemmata.ingest.resolve import match_bibliography, resolve_links
 from lemmata.ingest.sources import (
-    READERS,
     IngestOptions,
     Source,
     Unit,
@@ -30,10 +31,16 @@ from lemmata.ingest.sources import (
     read_whole_unit,
 )
 from lemmata.store import Corpus, CorpusWriter, Layout, read_manifest, write_atomically, write_manifest
-from lemmata.types import Reading, Skip
+from lemmata.types import Floats, Integers, Reading, Skip
 from lemmata.workers import WorkerDied, parallel_map
 
-__all__ = ["Check", "IngestReport", "Progress", "Project", "doctor"]
+if TYPE_CHECKING:
+    from lemmata.evaluate.audit import Example
+    from lemmata.evaluate.report import Report
+    from lemmata.evaluate.tasks import Task
+    from lemmata.search import Retriever
+
+__all__ = ["Check", "EvaluateOptions", "IndexOptions", "IngestReport", "Progress", "Project", "doctor"]
 
 Progress = Callable[[str, int, int | None], None]  # what is being done, how many are done, of how many
 
@@ -49,6 +56,14 @@ _DEFAULT_CONFIG = """\
 # long_statements = "cut"    # or "drop", or "keep"
 # seconds = 120              # for one paper
 
+[index]
+# encoder = "minilm"         # packaged; or a model folder, a hub name, an address
+# dimension = 0              # 0: as many as the encoder makes
+
+[evaluate]
+# measures = "MRR@10,nDCG@10,R@20,R@100,Success@1,MAP@100"
+# level = "passage"          # or "document"
+
 [ingest.columns]             # of tables of logs
 # id = "id"
 # text = "text"
@@ -57,6 +72,30 @@ _DEFAULT_CONFIG = """\
 # location = "location"
 # related = "related"
 """
+
+
+@dataclass(frozen=True, slots=True)
+class IndexOptions:
+    """How a corpus is indexed."""
+
+    SMALLEST: ClassVar = {"dimension": 0}
+    encoder: str = "minilm"
+    dimension: int = 0  # of the vectors, for Matryoshka models; 0: all of them
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluateOptions:
+    """What is measured and how."""
+
+    CHOICES: ClassVar = {"level": ("passage", "document")}
+    measures: str = "MRR@10,nDCG@10,R@20,R@100,Success@1,MAP@100"
+    level: str = "passage"  # or document: any passage of a relevant document counts
+    baseline: str = ""  # retriever that the others are compared with; the first one
+    seed: int = 0
+    command: str = ""
+
+
+_TABLES = {"ingest": IngestOptions, "index": IndexOptions, "evaluate": EvaluateOptions}
 
 
 @dataclass(slots=True)
@@ -95,7 +134,7 @@ class Project:
         self.layout = Layout(Path(folder))
         if not self.layout.config.is_file():
             raise WorkspaceError(f"{folder} is no lemmata workspace: run 'lemmata init' there, or name one with -w")
-        self.config = _read_config(self.layout.config)
+        self.config = read_toml(self.layout.config, _TABLES)
 
     @classmethod
     def init(cls, folder: str | Path = ".") -> Project:
@@ -128,7 +167,7 @@ class Project:
         and ends with the same corpus.
         """
         begin = time.perf_counter()
-        options = _build(IngestOptions, _merged(self.config.get("ingest", {}), settings or {}), "[ingest]")
+        options = build(IngestOptions, merged(self.config.get("ingest", {}), settings or {}), "[ingest]")
         sources = _find_all([Path(path) for path in paths], options, progress)
         report = IngestReport()
         with CorpusWriter(self.layout) as writer:
@@ -196,7 +235,174 @@ class Project:
         if todo:
             progress("reading", len(todo), len(todo))
 
+    # ------------------------------------------------------------ index and search
+
+    def index(
+        self, *, settings: Mapping[str, Any] | None = None, dense: bool = True, progress: Progress = _silent
+    ) -> dict[str, Any]:
+        """Bring the lexical index, the vectors and, for large corpora, the neighbour index up to date.
+
+        Returns how many passages each of them had to work on. What a killed run finished is not done again.
+        """
+        from lemmata.encode.models import load_encoder
+        from lemmata.indexing import content_hashes, index_ann, index_lexical, index_vectors
+
+        begin = time.perf_counter()
+        options = build(IndexOptions, merged(self.config.get("index", {}), settings or {}), "[index]")
+        with self.layout.hold(), contextlib.closing(self.corpus) as corpus:
+            if not len(corpus):
+                raise WorkspaceError(f"the corpus in {self.layout.root} is empty: ingest something first")
+            hashes = content_hashes(corpus, progress)
+            report: dict[str, Any] = {"passages": len(corpus)}
+            report["tokenised"] = index_lexical(self.layout, corpus, hashes, progress)
+            if dense:
+                encoder = load_encoder(options.encoder, dimension=options.dimension or None)
+                report["encoder"] = encoder.name
+                report["encoded"] = index_vectors(self.layout, corpus, hashes, encoder, options.encoder, progress)
+                report["neighbours"] = index_ann(self.layout, corpus, progress)
+        report["seconds"] = time.perf_counter() - begin
+        return report
+
+    def retriever(self) -> Retriever:
+        """Search in this workspace."""
+        from lemmata.search import Retriever
+
+        return Retriever(self.layout)
+
+    # ------------------------------------------------------------ evaluate
+
+    def task(self, name: str, *, share: float = 0.2, limit: int = 0, seed: int = 0) -> Task:
+        """A task that the corpus poses by itself: `references` or `documents`.
+
+        `share` of the documents are held out for it; `limit` keeps a random sample of the queries.
+        """
+        from lemmata.evaluate.tasks import documents_task, held_out, references_task
+
+        generator = np.random.default_rng(seed)
+        with contextlib.closing(self.corpus) as corpus:
+            passages = list(corpus)
+            documents = list(corpus.documents())
+        chosen = held_out([document.id for document in documents], share, generator)
+        if name == "references":
+            task = references_task(passages, chosen, limit=limit, generator=generator)
+        elif name == "documents":
+            inside = [document for document in documents if document.id in chosen]
+            task = documents_task(passages, inside, limit=limit, generator=generator)
+        else:
+            raise LemmataError(f"there is no task {name!r} (there are: references, documents)")
+        if not task.queries:
+            raise LemmataError(f"this corpus has nothing to ask for the task {name!r}")
+        return task
+
+    def evaluate(
+        self,
+        task: Task,
+        *,
+        retrievers: Sequence[str] = ("lexical", "dense", "hybrid"),
+        options: EvaluateOptions | None = None,
+        train: Sequence[Example] = (),
+        allow_leakage: bool = False,
+        progress: Progress = _silent,
+    ) -> Report:
+        """Run retrievers on a task: measures per query with intervals, comparisons, and notes on how it was done.
+
+        `train` are the examples that anything here was trained or tuned on; a task that is known from them
+        is refused unless `allow_leakage`, which then stands in the report. Queries whose documents occur in
+        training are reported apart, as *seen* and *unseen*.
+        """
+        from lemmata.evaluate.measures import evaluate as measure
+        from lemmata.evaluate.measures import gains, judged, parse_measure
+        from lemmata.evaluate.report import Report
+        from lemmata.evaluate.significance import compare
+
+        options = options or EvaluateOptions()
+        measures = [parse_measure(name) for name in options.measures.split(",")]
+        generator = np.random.default_rng(options.seed)
+        notes = list(task.notes)
+        with contextlib.closing(self.retriever()) as retriever:
+            corpus = retriever.corpus
+            judgments = judged(task.qrels, corpus.row)
+            groups: dict[str, Any] = {}
+            if train:
+                notes += self._audit(corpus, task, train, allow_leakage)
+                groups = _seen(corpus, task, train)
+            documents = corpus.document_numbers() if options.level == "document" else None
+            if documents is not None:
+                notes.append("document level: a document counts by its best passage")
+            depth = max(100, *(m.cutoff for m in measures)) * (10 if documents is not None else 1)
+            results: dict[str, Any] = {}
+            recall: dict[str, Any] = {}
+            for name in retrievers:
+                ranked = _ranked(retriever, task, name, depth, corpus, progress)
+                results[name] = measure(ranked, judgments, measures, documents=documents)
+                relevant = np.maximum(np.diff(judgments.indptr), 1)[:, None]
+                recall[name] = np.cumsum(gains(ranked[:, :100], judgments) > 0, axis=1) / relevant
+        names = [str(m) for m in measures]
+        baseline = retrievers[0] if options.baseline == "" else options.baseline
+        comparisons = (
+            [c for name in names[:2] for c in compare(results, name, baseline, generator)] if len(results) > 1 else []
+        )
+        texts = {query: task.queries[query] for query in task.qrels}
+        return Report(
+            task=task.name,
+            queries=list(task.qrels),
+            texts=texts,
+            retrievers=results,
+            groups=groups,
+            comparisons=comparisons,
+            recall=recall,
+            notes=notes,
+            command=options.command,
+        )
+
+    def _audit(self, corpus: Corpus, task: Task, train: Sequence[Example], allow_leakage: bool) -> list[str]:
+        from lemmata.evaluate.audit import Example, audit
+
+        def text(identity: str) -> str:
+            return corpus[corpus.row(identity)].text
+
+        def neighbours(identity: str) -> list[str]:
+            passage = corpus[corpus.row(identity)]
+            around = [link.target for link in passage.links if link.target]
+            return around + [source for source, _ in corpus.referring(identity)]
+
+        test = [
+            Example(query, task.queries[query], tuple(p for p, grade in grades.items() if grade > 0))
+            for query, grades in task.qrels.items()
+        ]
+        result = audit(train, test, text=text, neighbours=neighbours)
+        grave = [offence for offence in result.offences if offence.kind != "neighbour"]
+        if grave and not allow_leakage:
+            raise LemmataError(f"{result.sentence()}; --allow-leakage evaluates all the same and says so")
+        return [("LEAKAGE ALLOWED: " if grave else "") + result.sentence()]
+
+    def tune(self, task: Task, *, measure: str = "MRR@10", progress: Progress = _silent) -> dict[str, Any]:
+        """Choose how dense and lexical rankings are fused, on a validation task, and remember it."""
+        from lemmata.evaluate.measures import evaluate, judged, parse_measure
+        from lemmata.search import Fusion, tune
+
+        with contextlib.closing(self.retriever()) as retriever:
+            corpus = retriever.corpus
+            judgments = judged(task.qrels, corpus.row)
+            wanted = parse_measure(measure)
+            depth = Fusion().depth
+            sides = [
+                _ranked_with_scores(retriever, task, name, depth, corpus, progress) for name in ("dense", "lexical")
+            ]
+
+        def value(ranked: Integers) -> float:
+            return float(evaluate(ranked, judgments, [wanted])[str(wanted)].mean())
+
+        best, tried = tune(value, sides[0], sides[1], max(100, wanted.cutoff))
+        table = [{**asdict(fusion), measure: round(score, 4)} for fusion, score in tried]
+        content = {"verb": "tune", "fusion": asdict(best), "measure": measure, "queries": len(task.queries)}
+        write_manifest(self.layout.fusion, {**content, "task": task.name, "tried": table})
+        return {**content, "tried": table}
+
     # ------------------------------------------------------------ info
+
+    def _manifest(self, artefact: Path) -> dict[str, Any] | None:
+        return read_manifest(self.layout.manifest(artefact))
 
     def info(self) -> dict[str, Any]:
         """Counts of everything in the workspace."""
@@ -222,9 +428,54 @@ class Project:
             "labels": counts["labels"],
             "bibliography": counts["bibliography"],
             "skips": counts["skips"],
-            "models": [],
-            "indexes": [],
+            "models": sorted({manifest["made_by"]} if (manifest := self._manifest(self.layout.vectors)) else ()),
+            "indexes": [
+                name
+                for name, folder in (
+                    ("lexical", self.layout.lexical),
+                    ("dense", self.layout.vectors),
+                    ("ann", self.layout.ann),
+                )
+                if self._manifest(folder)
+            ],
         }
+
+
+def _ranked_with_scores(
+    retriever: Retriever, task: Task, name: str, depth: int, corpus: Corpus, progress: Progress
+) -> tuple[Integers, Floats]:
+    """Rankings for all queries of a task, the passage that a query is itself left out."""
+    queries = list(task.qrels)
+    own = np.array([corpus.row(task.itself[query]) if query in task.itself else -1 for query in queries], np.int64)
+    rows = np.full((len(queries), depth), -1, np.int64)
+    scores = np.full((len(queries), depth), -np.inf, np.float32)
+    for start in range(0, len(queries), 128):
+        progress(f"searching ({name})", start, len(queries))
+        texts = [task.queries[query] for query in queries[start : start + 128]]
+        found, values = retriever.search_rows(texts, depth + 1, name, task.candidates)
+        mine = found == own[start : start + 128, None]
+        last = np.where(mine.any(axis=1), mine.argmax(axis=1), depth)[:, None]  # what is left out here
+        keep = np.arange(depth)[None, :] + (np.arange(depth)[None, :] >= last)
+        rows[start : start + 128] = np.take_along_axis(found, keep, 1)
+        scores[start : start + 128] = np.take_along_axis(values, keep, 1)
+    return rows, scores
+
+
+def _ranked(
+    retriever: Retriever, task: Task, name: str, depth: int, corpus: Corpus, progress: Progress
+) -> Integers:
+    return _ranked_with_scores(retriever, task, name, min(depth, len(corpus)), corpus, progress)[0]
+
+
+def _seen(corpus: Corpus, task: Task, train: Sequence[Example]) -> dict[str, Any]:
+    """Queries by whether a document of their answers occurs in training."""
+
+    def document(identity: str) -> str:
+        return corpus[corpus.row(identity)].document
+
+    trained = {document(passage) for example in train for passage in example.passages}
+    seen = np.array([any(document(passage) in trained for passage in task.qrels[query]) for query in task.qrels], bool)
+    return {"seen": seen, "unseen": ~seen}
 
 
 def _find_all(paths: Sequence[Path], options: IngestOptions, progress: Progress) -> dict[Path, Source]:
@@ -281,72 +532,6 @@ def _resolve(writer: CorpusWriter) -> None:
     links = list(writer.links())
     targets = resolve_links(links, writer.labels(), writer.prefixes(), lambda d, key: cited.get((d, key)))
     writer.set_targets("links", targets)
-
-
-# ---------------------------------------------------------------- configuration
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    try:
-        config = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: {error}") from error
-    for table in config:
-        if table != "ingest":
-            raise ConfigError(f"{path}: there is no table [{table}]{_suggest(table, ['ingest'])}")
-    _build(IngestOptions, config.get("ingest", {}), f"{path}: [ingest]")
-    return config
-
-
-def _suggest(word: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(word, known, 1)
-    return f"; did you mean {close[0]!r}?" if close else f" (there are: {', '.join(known)})"
-
-
-def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    result = dict(base)
-    for key, value in over.items():
-        both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
-        result[key] = _merged(result[key], value) if both else value
-    return result
-
-
-_CHOICES = {"reader": READERS, "chunks": ("rest", "all", "none"), "long_statements": ("cut", "drop", "keep")}
-
-
-def _build(kind: type[Any], values: Mapping[str, Any], where: str) -> Any:
-    """A dataclass of options from a table; nested dataclasses take their keys from the same table or their own."""
-    defaults = kind()
-    parts = {f.name: getattr(defaults, f.name) for f in fields(kind)}
-    nested = {name: value for name, value in parts.items() if is_dataclass(value)}
-    known = [name for name in parts if name not in nested or name == "columns"]
-    known += [f.name for name, value in nested.items() if name != "columns" for f in fields(value)]
-    for key in values:
-        if key not in known:
-            raise ConfigError(f"{where} has no key {key!r}{_suggest(key, known)}")
-    built: dict[str, Any] = {}
-    for name, default in parts.items():
-        if name == "columns":
-            built[name] = _build(type(default), values.get("columns", {}), f"{where[:-1]}.columns]")
-        elif name in nested:
-            own = {f.name for f in fields(default)}
-            built[name] = _build(type(default), {key: values[key] for key in values if key in own}, where)
-        elif name in values:
-            built[name] = _checked(name, values[name], default, where)
-    return kind(**built)
-
-
-def _checked(name: str, value: Any, default: Any, where: str) -> Any:
-    wanted = type(default)
-    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if type(value) is not wanted:
-        raise ConfigError(f"{where}: {name} = {value!r} should be a {wanted.__name__}")
-    if name in _CHOICES and value not in _CHOICES[name]:
-        raise ConfigError(f"{where}: {name} = {value!r}{_suggest(value, _CHOICES[name])}")
-    if isinstance(value, int | float) and not isinstance(value, bool) and value < (0 if name == "chunk_overlap" else 1):
-        raise ConfigError(f"{where}: {name} = {value!r} is too small")
-    return value
 
 
 def _versions() -> dict[str, str]:

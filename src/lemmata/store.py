@@ -11,14 +11,18 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, overload
 
+import numpy as np
+import numpy.typing as npt
+
 from lemmata.errors import WorkspaceError
-from lemmata.types import Document, Label, Link, Passage, Reading, Reference, Skip
+from lemmata.types import Document, Floats, Integers, Label, Link, Mask, Passage, Reading, Reference, Skip
 
 __all__ = [
     "FORMAT",
@@ -26,7 +30,11 @@ __all__ = [
     "CorpusWriter",
     "Layout",
     "StoredUnit",
+    "StoredVectors",
+    "VectorWriter",
+    "open_vectors",
     "read_manifest",
+    "replace_folder",
     "write_atomically",
     "write_manifest",
 ]
@@ -56,8 +64,28 @@ class Layout:
     def database(self) -> Path:
         return self.corpus / "corpus.sqlite"
 
+    @property
+    def vectors(self) -> Path:
+        return self.root / "vectors"
+
+    @property
+    def lexical(self) -> Path:
+        return self.root / "index" / "lexical"
+
+    @property
+    def ann(self) -> Path:
+        return self.root / "index" / "ann"
+
+    @property
+    def fusion(self) -> Path:
+        return self.root / "index" / "fusion.json"
+
     def manifest(self, artefact: Path) -> Path:
         return artefact / "manifest.json"
+
+    def hold(self) -> contextlib.AbstractContextManager[Any]:
+        """An exclusive lock on the workspace that dies with its process; WorkspaceError when another has it."""
+        return contextlib.closing(_hold(self.lock))
 
 
 # ---------------------------------------------------------------- whole files
@@ -372,8 +400,10 @@ class Corpus(Sequence[Passage]):
     """The passages of a workspace in fixed order, read from disk as they are asked for; safe to share by threads."""
 
     def __init__(self, layout: Layout) -> None:
-        if read_manifest(layout.manifest(layout.corpus)) is None and layout.database.is_file():
+        manifest = read_manifest(layout.manifest(layout.corpus))
+        if manifest is None and layout.database.is_file():
             raise WorkspaceError(f"the last ingest into {layout.root} did not finish: run the same command again")
+        self.inputs: str = (manifest or {}).get("inputs", "")  # changes whenever the corpus does
         self._connection = _connect(layout.database, create=False)
         self._length: int = self._connection.execute("SELECT COUNT(*) FROM rows").fetchone()[0]
 
@@ -434,6 +464,56 @@ class Corpus(Sequence[Passage]):
             raise KeyError(identity)
         return int(found[0])
 
+    def ids_of(self, rows: Sequence[int]) -> list[str]:
+        """Ids of some rows, in the order asked for."""
+        marks = ",".join("?" * len(rows))
+        query = f"SELECT row, id FROM rows JOIN passages ON number = passage WHERE row IN ({marks})"
+        found = dict(self._connection.execute(query, list(rows)))
+        return [found[row] for row in rows]
+
+    def select(
+        self,
+        *,
+        kinds: Sequence[str] = (),
+        documents: Sequence[str] = (),
+        categories: Sequence[str] = (),
+        since: str = "",
+        until: str = "",
+    ) -> Mask:
+        """Which rows have one of the kinds, documents and categories and a date in the span; empty allows all.
+
+        A category allows those below it (`math` allows `math.CO`); a passage without a date has its document's.
+        """
+        conditions: list[str] = []
+        values: list[str] = []
+        for column, allowed in (("p.kind", kinds), ("p.document", documents)):
+            if allowed:
+                conditions.append(f"{column} IN ({','.join('?' * len(allowed))})")
+                values += allowed
+        if categories:
+            one = "EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value = ? OR value LIKE ? OR value LIKE ?)"
+            conditions.append("(" + " OR ".join([one] * len(categories)) + ")")
+            values += [form for name in categories for form in (name, f"{name}.%", f"{name}:%")]
+        for bound, sign in ((since, ">="), (until, "<=")):
+            if bound:
+                date = "COALESCE(p.date, d.date)"
+                conditions.append(f"substr({date}, 1, {len(bound)}) {sign} ?")
+                values.append(bound)
+        query = "SELECT row FROM rows JOIN passages p ON p.number = passage LEFT JOIN documents d ON d.id = p.document"
+        where = " WHERE " + " AND ".join(conditions) if conditions else ""
+        mask = np.zeros(self._length, dtype=bool)
+        for (row,) in self._connection.execute(query + where, values):
+            mask[row] = True
+        return mask
+
+    def contents(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
+        """What encoders and the lexical index see of consecutive rows: the title, if any, and the text."""
+        for title, text in self._connection.execute(
+            "SELECT title, text FROM rows JOIN passages ON number = passage WHERE row >= ? AND row < ? ORDER BY row",
+            (start, self._length if stop is None else stop),
+        ):
+            yield f"{title}. {text}" if title else text
+
     def ids(self) -> list[str]:
         """All ids, in the order of the rows."""
         return [
@@ -441,14 +521,13 @@ class Corpus(Sequence[Passage]):
             for row in self._connection.execute("SELECT id FROM rows JOIN passages ON number = passage ORDER BY row")
         ]
 
-    def texts(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
-        """Texts in the order of the rows, without reading anything else."""
-        stop = self._length if stop is None else stop
-        for (text,) in self._connection.execute(
-            "SELECT text FROM rows JOIN passages ON number = passage WHERE row >= ? AND row < ? ORDER BY row",
-            (start, stop),
-        ):
-            yield text
+    def document_numbers(self) -> Integers:
+        """For each row the number of its document, counted in the order of first appearance."""
+        numbers: dict[str, int] = {}
+        query = "SELECT document FROM rows JOIN passages ON number = passage ORDER BY row"
+        return np.array(
+            [numbers.setdefault(document, len(numbers)) for (document,) in self._connection.execute(query)], np.int64
+        )
 
     def document(self, identity: str) -> Document:
         """A document; KeyError when there is none of that id."""
@@ -510,3 +589,78 @@ class Corpus(Sequence[Passage]):
             },
             "skips": one("SELECT COUNT(*) FROM skips"),
         }
+
+
+# ---------------------------------------------------------------- vectors
+
+
+class StoredVectors(NamedTuple):
+    """One vector per row of the corpus, memory-mapped, and who made them."""
+
+    matrix: Floats  # (n, dim)
+    hashes: npt.NDArray[np.uint64]  # (n,) of the texts that were encoded
+    encoder: str  # what `load_encoder` takes
+
+
+def open_vectors(layout: Layout) -> StoredVectors:
+    """The vectors of a workspace, complete ones only."""
+    manifest = read_manifest(layout.manifest(layout.vectors))
+    if manifest is None:
+        raise WorkspaceError("there are no vectors yet: run 'lemmata index'")
+    matrix = np.load(layout.vectors / "matrix.npy", mmap_mode="r")
+    return StoredVectors(matrix, np.load(layout.vectors / "hashes.npy", mmap_mode="r"), manifest["encoder"])
+
+
+class VectorWriter:
+    """Vectors on their way to disk, a shard at a time; what a killed run finished is not done again.
+
+    Rows arrive by number in any order. `finish` puts the whole in place of what was there before.
+    """
+
+    def __init__(self, layout: Layout, encoder: str, dimension: int, hashes: npt.NDArray[np.uint64]) -> None:
+        self.layout = layout
+        self.encoder = encoder
+        self.folder = layout.vectors.with_name("vectors.partial")
+        key = hashlib.sha256(f"{encoder}\0{dimension}\0".encode() + hashes.tobytes()).hexdigest()
+        note = self.folder / "key"
+        shape = (len(hashes), dimension)
+        if not note.is_file() or note.read_text() != key:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder.mkdir(parents=True)
+            np.lib.format.open_memmap(self.folder / "matrix.npy", "w+", np.float32, shape).flush()
+            np.lib.format.open_memmap(self.folder / "done.npy", "w+", np.bool_, (len(hashes),)).flush()
+            np.save(self.folder / "hashes.npy", hashes)
+            note.write_text(key)  # last: with it, the folder is whole
+        self.matrix = np.lib.format.open_memmap(self.folder / "matrix.npy", "r+")
+        self.done = np.lib.format.open_memmap(self.folder / "done.npy", "r+")
+
+    def missing(self) -> Integers:
+        """Rows that are not there yet."""
+        return np.flatnonzero(~self.done).astype(np.int64)
+
+    def write(self, rows: Integers, vectors: Floats) -> None:
+        """Store some rows; they are marked as done after they are on disk."""
+        self.matrix[rows] = vectors
+        self.matrix.flush()
+        self.done[rows] = True
+        self.done.flush()
+
+    def finish(self, manifest: Mapping[str, Any]) -> None:
+        """Replace the workspace's vectors by these."""
+        assert self.done.all()
+        del self.matrix, self.done
+        (self.folder / "done.npy").unlink()
+        (self.folder / "key").unlink()
+        write_manifest(self.layout.manifest(self.folder), {**manifest, "encoder": self.encoder})
+        replace_folder(self.folder, self.layout.vectors)
+
+
+def replace_folder(new: Path, old: Path) -> None:
+    """Put a finished folder where another may be."""
+    old.parent.mkdir(parents=True, exist_ok=True)
+    retired = old.with_name(f".{old.name}.old")
+    shutil.rmtree(retired, ignore_errors=True)
+    if old.exists():
+        old.replace(retired)
+    new.replace(old)
+    shutil.rmtree(retired, ignore_errors=True)

@@ -87,26 +87,25 @@ class Judged(NamedTuple):
 def judged(qrels: Mapping[str, Mapping[str, int]], row: Callable[[str], int]) -> Judged:
     """Judgments by id as judgments by row; `row` raises KeyError for an id that it does not know.
 
-    Raises InputError that counts all unknown ids and names the first twenty. Each id is looked up once.
+    Raises InputError that counts all unknown ids and names the first twenty.
     """
-    named = [identity for grades in qrels.values() for identity in grades]
-    rows: dict[str, int] = {}
-    unknown: list[str] = []
-    for identity in dict.fromkeys(named):
+    rows: list[int] = []
+    unknown: dict[str, None] = {}  # a set that keeps the order
+    for identity in chain.from_iterable(qrels.values()):
         try:
-            rows[identity] = row(identity)
+            rows.append(row(identity))
         except KeyError:
-            unknown.append(identity)
+            unknown[identity] = None
     if unknown:
-        names = ", ".join(repr(identity) for identity in unknown[:_SHOWN])
+        names = ", ".join(repr(identity) for identity in list(unknown)[:_SHOWN])
         more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
         what = "id that is" if len(unknown) == 1 else "ids that are"
         raise InputError(f"the judgments name {len(unknown)} {what} not in the corpus: {names}{more}")
     return Judged(
         queries=list(qrels),
         indptr=np.cumsum([0, *map(len, qrels.values())], dtype=np.int64),
-        rows=np.fromiter(map(rows.__getitem__, named), np.int64, len(named)),
-        grades=np.fromiter(chain.from_iterable(grades.values() for grades in qrels.values()), np.int64, len(named)),
+        rows=np.array(rows, np.int64),
+        grades=np.fromiter(chain.from_iterable(grades.values() for grades in qrels.values()), np.int64, len(rows)),
     )
 
 
@@ -203,7 +202,8 @@ def _value(measure: Measure, found: Integers, relevant: Mask, total: Integers, j
             return _ratio(hits, total)
         case "MRR":
             first = top.argmax(axis=1) if top.shape[1] else np.zeros(len(top), np.int64)
-            return np.minimum(hits, 1.0) / (first + 1.0)
+            reciprocal: Floats64 = np.minimum(hits, 1.0) / (first + 1.0)
+            return reciprocal
         case "MAP":
             query, rank = top.nonzero()  # in order of rank within each query, so hits so far is a count
             start = np.searchsorted(query, np.arange(len(top)))

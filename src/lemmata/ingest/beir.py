@@ -122,7 +122,7 @@ def read_queries(path: Path) -> dict[str, str]:
             try:
                 row = json.loads(line)
                 queries[str(row.get("_id", row.get("id")))] = str(row["text"])
-            except (ValueError, KeyError, AttributeError) as error:
+            except (ValueError, KeyError, AttributeError, TypeError) as error:
                 cause = 'a query needs one JSON object with "_id" and "text"'
                 raise InputError(cause, file=str(path), line=number) from error
     return queries

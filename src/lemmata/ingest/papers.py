@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from lemmata.latex.bibliography import read_bib, read_bibliography
 from lemmata.latex.clean import clean, plain
@@ -29,6 +29,10 @@ __all__ = ["PaperOptions", "arxiv_name", "is_source_file", "read_package_papers"
 @dataclass(frozen=True, slots=True)
 class PaperOptions:
     """What becomes of a paper's text."""
+
+    FLAT: ClassVar = True  # its keys stand in the table of the ingest
+    CHOICES: ClassVar = {"chunks": ("rest", "all", "none"), "long_statements": ("cut", "drop", "keep")}
+    SMALLEST: ClassVar = {"chunk_size": 1, "chunk_overlap": 0, "longest_statement": 1}
 
     chunks: str = "rest"  # of the prose outside statements and proofs; or "all" of the text, or "none"
     chunk_size: int = 1500  # characters
@@ -97,11 +101,17 @@ def iso_date(text: str) -> str | None:
 
 def _commands(text: str, name: str) -> list[str]:
     """The braced arguments of all calls of a command, in order."""
-    values = []
-    for found in re.finditer(r"\\" + name + r"(?![a-zA-Z])\s*(?:\[[^\]]*\])?(?=\s*\{)", text):
-        argument = read_argument(text, found.end())
-        if argument is not None and len(argument[0]) < 20_000:
+    values: list[str] = []
+    pattern = re.compile(r"\\" + name + r"(?![a-zA-Z])\s*(?:\[[^\]]{0,2000}\])?(?=\s*\{)")
+    failures = at = 0
+    while failures < 50 and (found := pattern.search(text, at)):
+        argument = read_argument(text, found.end(), 20_000)
+        if argument is None:
+            failures += 1
+            at = found.end()
+        else:
             values.append(argument[0])
+            at = argument[1]
     return values
 
 
@@ -431,8 +441,8 @@ def _abstracts(paper: _Paper) -> list[Passage]:
     spans = list(paper.structure.abstracts)
     if not spans:  # amsppt and revtex also know \abstract{...}
         for found in re.finditer(r"\\abstract(?![a-zA-Z])(?=\s*\{)", paper.flat.text):
-            argument = read_argument(paper.flat.text, found.end())
-            if argument is not None and len(argument[0]) < 20_000:
+            argument = read_argument(paper.flat.text, found.end(), 20_000)
+            if argument is not None:
                 spans.append((argument[1] - 1 - len(argument[0]), argument[1] - 1))
                 paper.structure.apart.append((found.start(), argument[1]))
                 paper.structure.apart.sort()
@@ -480,7 +490,7 @@ def _labels(paper: _Paper) -> list[Label]:
     return list(labels.values())
 
 
-_EXTERNAL = re.compile(r"\\externaldocument\s*(?:\[([^\]]*)\])?\s*(?:\[[^\]]*\])?\s*\{([^{}]*)\}")
+_EXTERNAL = re.compile(r"\\externaldocument\s*(?:\[([^\]]{0,200})\])?\s*(?:\[[^\]]{0,2000}\])?\s*\{([^{}]*)\}")
 
 
 def _prefixes(text: str, document: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 from lemmata.archives import Limits, open_plain, read_package, sniff
 from lemmata.errors import InputError, LemmataError
@@ -60,6 +60,9 @@ _LARGEST_FILE = 64 * 2**20
 @dataclass(frozen=True, slots=True)
 class IngestOptions:
     """How sources are read."""
+
+    CHOICES: ClassVar = {"reader": READERS}
+    SMALLEST: ClassVar = {"seconds": 1}
 
     reader: str = "auto"
     papers: PaperOptions = field(default_factory=PaperOptions)

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from typing import NamedTuple
 
-from lemmata.latex.source import VERBATIM, match_brace, match_bracket
+from lemmata.latex.source import VERBATIM, match_brace, match_bracket, match_dollar
 
 __all__ = ["MATH", "Cleaned", "clean", "plain"]
 
@@ -125,7 +125,7 @@ _GONE = "\x00"
 _LIST = re.compile(r"\x00(?:[\s~]*(?:,|;|/|–|and|or|to|und|oder|et|ou|bis|through)[\s~]*)*(?=[\s~]*\x00)")
 _BRACKETED = re.compile(r"[(\[]\s*(?:cf\.|see|see also|e\.g\.,?|siehe|voir)?[\s\x00]*\x00[\s\x00]*[)\]]")
 _TRIMMED = re.compile(r"\\(?:label\s*\{[^{}]*\}|nonumber(?![a-zA-Z])|notag(?![a-zA-Z]))\s*")
-_INNER = re.compile(r"\\(eqref|ref|[cC]ref|autoref|cite[tp]?)\s*(?:\[[^\]]*\])?\s*\{([^{}]*)\}")
+_INNER = re.compile(r"\\(eqref|ref|[cC]ref|autoref|cite[tp]?)\s*(?:\[[^\]]{0,200}\])?\s*\{([^{}]*)\}")
 _BREAK = re.compile(r"\n[ \t]*\n")
 
 
@@ -142,6 +142,7 @@ class _Cleaner:
         self.closers: list[str] = []  # what each open brace puts out when it closes
         self.counters: list[int] = []  # of the open lists; -1 for bullets
         self.patience = 50  # groups that never close may cost a look to the end, but not often
+        self.unclosed: set[str] = set()  # closing tokens that do not come any more
 
     def formula(self, content: str, space: str = "") -> None:
         if "\\" in content:
@@ -157,6 +158,13 @@ class _Cleaner:
 
     def refer(self, family: str, keys: str) -> None:
         self.references += ((family, key) for part in keys.split(",") if (key := " ".join(part.split())))
+
+    def find(self, token: str, at: int) -> int:
+        """Offset of the next `token`, -1 where there is none."""
+        found = -1 if token in self.unclosed else self.text.find(token, at)
+        if found < 0:
+            self.unclosed.add(token)
+        return found
 
     def skip_brackets(self, at: int, most: int = 2) -> int:
         for _ in range(most):
@@ -211,7 +219,7 @@ class _Cleaner:
             elif kind == "symbol":
                 position = self.symbol(found["symbol"], end)
             elif kind == "display":
-                close = text.find("$$", end)
+                close = self.find("$$", end)
                 if close < 0:
                     position = end
                 else:
@@ -223,33 +231,31 @@ class _Cleaner:
     def inline(self, begin: int, end: int) -> int:
         """A formula between dollars; one with a dollar inside a \\text goes on to the one that balances it."""
         text = self.text
-        content = text[begin + 1 : end - 1]
-        while content.count("{") > content.count("}") and end - begin < 20_000:
-            close = re.compile(r"\$(?:[^$\\]|\\.)*+\$", re.DOTALL).match(text, end - 1)
-            if close is None:
-                break
-            end = close.end() if text[close.end() - 1 : close.end()] == "$" else end
-            content = text[begin + 1 : end - 1]
-        if _BREAK.search(content):  # no formula holds an empty line: the dollar was a stray one
+        if _BREAK.search(text, begin, end):  # no formula holds an empty line: the dollar was a stray one
             return begin + 1
+        if self.patience and text.count("{", begin, end) > text.count("}", begin, end):
+            longer = match_dollar(text, begin)
+            self.patience -= longer < 0
+            end = max(end, longer)
+        content = text[begin + 1 : end - 1]
         self.formula(content)
         return end
 
-    def punctuation(self, token: str) -> None:
-        if token == "{":
+    def punctuation(self, mark: str) -> None:
+        if mark == "{":
             self.closers.append("")
-        elif token == "}":
+        elif mark == "}":
             if self.closers:
                 self.output.append(self.closers.pop())
-        elif token in "~&":
+        elif mark in "~&":
             self.output.append(" ")
-        elif token != "$":
-            self.output.append(_TYPOGRAPHY.get(token, token))
+        elif mark != "$":
+            self.output.append(_TYPOGRAPHY.get(mark, mark))
 
     def symbol(self, character: str, end: int) -> int:
         if character == "(" or character == "[":
             closing = "\\)" if character == "(" else "\\]"
-            close = self.text.find(closing, end)
+            close = self.find(closing, end)
             if close >= 0:
                 self.formula(self.text[end:close], "" if character == "(" else " ")
                 return close + 2
@@ -410,7 +416,7 @@ class _Cleaner:
         fence = self.text[end : end + 1]
         if fence == "{":
             fence = "}"
-        close = self.text.find(fence, end + 1) if fence.strip() else -1
+        close = self.find(fence, end + 1) if fence.strip() else -1
         if close < 0:
             return end
         self.output.append(_literal(self.text[end + 1 : close]))
@@ -424,7 +430,7 @@ class _Cleaner:
             self.output.append(" ")
             return end
         if name in MATH:
-            close = text.find("\\end{" + name + "}", end)
+            close = self.find("\\end{" + name + "}", end)
             if close >= 0:
                 at = self.skip_groups(end, 1) if name in _WITH_ARGUMENT else end
                 if name == "tikzcd":
@@ -434,7 +440,7 @@ class _Cleaner:
                 return close + len(name) + 6
             return end
         if name in VERBATIM or name in _DROPPED_ENVIRONMENTS:
-            close = text.find("\\end{" + name + "}", end)
+            close = self.find("\\end{" + name + "}", end)
             if close >= 0:
                 if name in VERBATIM:
                     self.output += ("\n\n", _literal(text[end:close]), "\n\n")

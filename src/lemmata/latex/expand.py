@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lemmata.latex.source import match_brace, match_bracket, read_argument
+from lemmata.latex.source import SHORT, match_brace, match_bracket, read_argument
 
 __all__ = ["Definitions", "Macro", "expand", "read_definitions", "read_environments"]
 
@@ -127,7 +127,7 @@ def read_definitions(text: str) -> Definitions:
     r"""Every `\newcommand`, `\def`, `\let`, `\DeclareMathOperator`, … of a text, in order."""
     found = Definitions()
     failures = scan = 0
-    while failures < 200:  # a definition that never closes costs a look to the end; hostile text has many
+    while failures < 50:  # a definition that never closes costs a look to the end; hostile text has many
         match = _DEFINING.search(text, scan)
         if match is None:
             break
@@ -207,9 +207,12 @@ def read_environments(text: str) -> tuple[dict[str, str], list[tuple[int, int]]]
     r"""What each `\newenvironment` puts at its beginning, by name, and the spans of the definitions."""
     opening: dict[str, str] = {}
     spans: list[tuple[int, int]] = []
+    failures = 0
     for match in _ENVIRONMENT.finditer(text):
-        named = read_argument(text, match.end())
-        if named is None or len(spans) > 2000:
+        if failures == 50 or len(spans) == 2000:
+            break
+        named = read_argument(text, match.end(), SHORT)
+        if named is None:
             continue
         end = named[1]
         for _ in range(2):
@@ -222,6 +225,8 @@ def read_environments(text: str) -> tuple[dict[str, str], list[tuple[int, int]]]
         if begin is not None and finish is not None:
             opening[named[0].strip()] = begin[0]
             spans.append((match.start(), finish[1]))
+        else:
+            failures += 1
     return opening, spans
 
 

@@ -25,7 +25,7 @@ _INCLUDE = re.compile(
     r"|input[ \t]+([^\s{}\\%]+)"
     r"|(?:import|subimport|includefrom|inputfrom)\s*\{([^{}\n]*)\}\s*\{([^{}\n]*)\})"
 )
-_CLASS = re.compile(r"\\document(?:class|style)(?![a-zA-Z])\s*(?:\[[^\]]*\])?\s*\{?\s*([\w./-]*)")
+_CLASS = re.compile(r"\\document(?:class|style)(?![a-zA-Z])\s*(?:\[[^\]]{0,2000}\])?\s*\{?\s*([\w./-]*)")
 _STALE = re.compile(
     r"(?:^|[/_.\- ])(?:old|copy|backup|bak|draft|orig|previous|stale)(?:[_.\- /\d]|$)|~$|\(\d+\)", re.I
 )

@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from lemmata.latex.source import match_dollar
+
 __all__ = ["Chunk", "chunks", "cut", "sentences"]
 
 _FORMULA = re.compile(r"\$(?:[^$\\]|\\.)*+\$", re.DOTALL)
 _OPENING = re.compile(r"(?:\\.|[^\\$])*+\$", re.DOTALL)  # up to the next dollar that is not escaped
-_NESTED = re.compile(r"\\.|[{}$]", re.DOTALL)
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(\[“„«~$-])(?:"
     r"[A-Z]|[A-Z]\.-[A-Z]|e\.g|i\.e|cf|resp|etc|viz|vs|al|ca|approx|Thm|Thms|Prop|Props|Lem|Cor|Def|Defs|Rem|Ex"
@@ -28,6 +29,7 @@ _END = re.compile(r"(?:[.!?…]+[\"”“’')\]]*)(?=\s+[\"“„«(\[$•]?\s*
 def formulas(text: str) -> list[tuple[int, int]]:
     """Spans of the formulas, dollars included; one whose `\\text` holds dollars of its own counts once."""
     spans: list[tuple[int, int]] = []
+    patience = 50  # formulas whose braces never close may cost a long look, but not often
     opening = _OPENING.match(text)
     while opening:
         at = opening.end() - 1
@@ -35,13 +37,10 @@ def formulas(text: str) -> list[tuple[int, int]]:
         if found is None:
             break
         end = found.end()
-        if text.count("{", at, end) > text.count("}", at, end):
-            depth = 0
-            for token in _NESTED.finditer(text, at + 1, min(len(text), at + 20_000)):
-                depth += (token[0] == "{") - (token[0] == "}")
-                if token[0] == "$" and depth <= 0:
-                    end = token.end()
-                    break
+        if patience and text.count("{", at, end) > text.count("}", at, end):
+            longer = match_dollar(text, at)
+            patience -= longer < 0
+            end = max(end, longer)
         spans.append((at, end))
         opening = _OPENING.match(text, end)
     return spans

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 __all__ = [
+    "SHORT",
     "VERBATIM",
     "Flat",
     "SourceLimits",
@@ -20,6 +21,7 @@ __all__ = [
     "flatten",
     "match_brace",
     "match_bracket",
+    "match_dollar",
     "read_argument",
 ]
 
@@ -29,7 +31,7 @@ VERBATIM = frozenset(
 
 # ---------------------------------------------------------------- bytes to text
 
-_INPUTENC = re.compile(rb"\\usepackage\s*\[\s*([a-z0-9]+)\s*\]\s*\{\s*inputenc\s*\}")
+_INPUTENC = re.compile(rb"\\usepackage\s*\[\s*([a-z0-9-]+)\s*\]\s*\{\s*inputenc\s*\}")
 _ENCODINGS = {
     "latin1": "latin-1",
     "latin2": "iso8859-2",
@@ -69,19 +71,26 @@ def decode(data: bytes) -> str:
 
 # ---------------------------------------------------------------- braces
 
-_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
-_BRACKET = re.compile(r"\\.|[\[\]{}]", re.DOTALL)
+_BRACE = re.compile(r"[^\\{}]*+(?:\\.[^\\{}]*+)*+(?:(\{)|\})", re.DOTALL)
+_UNBRACKETED = re.compile(r"[^\\\]{}]*+(?:\\.[^\\\]{}]*+)*+", re.DOTALL)
+_DOLLAR = re.compile(r"\\.|[{}$]|\n[ \t]*\n", re.DOTALL)
 _BLANK = re.compile(r"[ \t]*(?:\n[ \t]*)?")
+# how far the end of an argument is looked for, in characters: no honest one is longer, and hostile text has many
+# that never end
+_REACH = 100_000
+SHORT = 2_000  # of a name, a title, a caption
 
 
 def match_brace(text: str, start: int, end: int | None = None) -> int:
-    """Offset behind the brace that closes the one at `start`; -1 when it never closes."""
+    """Offset behind the brace that closes the one at `start`; -1 when there is none before `end`, or near."""
+    limit = start + _REACH if end is None else end
+    if text.find("}", start, limit) < 0:  # the usual case where text is cut off, and much faster than to look closely
+        return -1
     depth = 0
-    for found in _BRACE.finditer(text, start, len(text) if end is None else end):
-        token = found[0]
-        if token == "{":
+    for found in _BRACE.finditer(text, start, limit):
+        if found[1]:
             depth += 1
-        elif token == "}":
+        else:
             depth -= 1
             if depth == 0:
                 return found.end()
@@ -90,27 +99,41 @@ def match_brace(text: str, start: int, end: int | None = None) -> int:
 
 def match_bracket(text: str, start: int, reach: int = 4000) -> int:
     """Offset behind the `]` that closes the `[` at `start`, outside braces; -1 when there is none near."""
-    depth = 0
-    for found in _BRACKET.finditer(text, start + 1, min(len(text), start + reach)):
-        token = found[0]
-        if token == "]" and depth == 0:
-            return found.end()
-        if token == "{":
-            depth += 1
-        elif token == "}":
-            depth -= 1
-            if depth < 0:
-                return -1
+    limit = min(len(text), start + reach)
+    if text.find("]", start, limit) < 0:
+        return -1
+    at = start + 1
+    while at >= 0 and (run := _UNBRACKETED.match(text, at, limit)) and run.end() < limit:
+        at = run.end()
+        if text[at] == "]":
+            return at + 1
+        at = match_brace(text, at, limit) if text[at] == "{" else -1
     return -1
 
 
-def read_argument(text: str, start: int) -> tuple[str, int] | None:
+def match_dollar(text: str, start: int, reach: int = 20_000) -> int:
+    r"""Offset behind the dollar that closes the one at `start`, past those inside braces, as in `\text{$x$}`.
+
+    -1 when there is none near, or only behind an empty line.
+    """
+    depth = 0
+    for found in _DOLLAR.finditer(text, start + 1, min(len(text), start + reach)):
+        mark = found[0]
+        if mark == "$" and depth <= 0:
+            return found.end()
+        if mark[0] == "\n":
+            return -1
+        depth += (mark == "{") - (mark == "}")
+    return -1
+
+
+def read_argument(text: str, start: int, reach: int = _REACH) -> tuple[str, int] | None:
     """The braced group that follows `start` behind optional blanks, and the offset behind it."""
     blank = _BLANK.match(text, start)
     begin = blank.end() if blank else start
     if begin >= len(text) or text[begin] != "{":
         return None
-    end = match_brace(text, begin)
+    end = match_brace(text, begin, begin + reach)
     return None if end < 0 else (text[begin + 1 : end - 1], end)
 
 
@@ -221,7 +244,7 @@ _WORDS = (
 _TOKENS = (
     r"\\[^a-zA-Z]|(?P<comment>%[^\n]*(?:\n[ \t]*+(?!\n))?)"
     r"|\\(?:url|href|path)\s*\{[^{}\n]*\}"
-    r"|\\(?:verb|lstinline)(?![a-zA-Z])\*?(?:\[[^\]\n]*\])?(?P<fence>[^\sa-zA-Z{*])[^\n]*?(?P=fence)"
+    r"|\\(?:verb|lstinline)(?![a-zA-Z])\*?(?:\[[^\]\n]{0,500}\])?(?P<fence>[^\sa-zA-Z{*])[^\n]{0,2000}?(?P=fence)"
     r"|\\(?P<word>"
 )
 # TeX skips over comments, but not over \verb, when it looks for the end of a conditional
@@ -309,7 +332,7 @@ class _Flattener:
         return None
 
     def include(self, name: str, number: int, text: str, offset: int, *, part: bool = False) -> None:
-        found = self.find(name, (".tex", "", ".ltx"))
+        found = self.find(name, (".tex", "", ".ltx", ".texx"))
         if found is None:
             self.miss(number, text, offset, f"included file {name.strip()[:200]!r} is not there")
         elif found[0] in self.open:
@@ -425,9 +448,9 @@ class _Flattener:
             self.include(posixpath.join(first[1], second[1]), number, text, begin)
             return second.end()
         if word == "InputIfFileExists":
-            present = self.find(first[1], (".tex", "")) is not None
-            then = read_argument(text, first.end())
-            otherwise = read_argument(text, then[1]) if then else None
+            present = self.find(first[1], (".tex", "", ".ltx", ".texx")) is not None
+            then = read_argument(text, first.end(), SHORT)
+            otherwise = read_argument(text, then[1], SHORT) if then else None
             if then is None or otherwise is None:
                 return first.end()
             if present:
@@ -444,7 +467,7 @@ class _Flattener:
         at = blank.end() if blank else scan
         if at < len(text) and text[at] == "[":
             at = match_bracket(text, at)
-        argument = read_argument(text, at) if at >= 0 else None
+        argument = read_argument(text, at, SHORT) if at >= 0 else None
         if argument is None:
             return scan
         names, end = argument
@@ -471,7 +494,7 @@ class _Flattener:
         if word == "excludecomment":
             self.comments.add(named[1].strip())
         else:  # an environment that opens a comment hides its content
-            opening = read_argument(text, named.end())
+            opening = read_argument(text, named.end(), SHORT)
             if opening is not None and re.match(
                 r"\s*\\(?:begin\s*\{comment\}|comment(?![a-zA-Z]))", opening[0]
             ):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lemmata.latex.clean import plain
-from lemmata.latex.source import VERBATIM, match_bracket, read_argument
+from lemmata.latex.source import SHORT, VERBATIM, match_bracket, read_argument
 
 __all__ = ["Kind", "Section", "Statement", "Structure", "read_kinds", "read_structure"]
 
@@ -118,7 +118,7 @@ def _optional(text: str, at: int) -> tuple[str, int]:
 def _read_declaration(text: str, how: str, at: int) -> tuple[list[str], str, str, str] | None:
     """Names, caption, form and label prefix that a declaration gives."""
     options, at = _optional(text, at)
-    name = read_argument(text, at)
+    name = read_argument(text, at, SHORT)
     if name is None or len(name[0]) > 200:
         return None
     names = [part.strip() for part in name[0].split(",") if part.strip()]
@@ -127,18 +127,18 @@ def _read_declaration(text: str, how: str, at: int) -> tuple[list[str], str, str
         given = re.search(r"(?:^|,)\s*(?:name|title|heading)\s*=\s*(\{[^{}]*\}|[^,]*)", options + "," + after)
         return names, given[1] if given else names[0], "plain", ""
     if how in ("newproof", "newdefinition", "newremark"):  # elsarticle
-        caption = read_argument(text, name[1])
+        caption = read_argument(text, name[1], SHORT)
         return names, caption[0] if caption else names[0], "plain", ""
     if how in ("newtcbtheorem", "NewTcbTheorem"):
         _, at = _optional(text, name[1])
-        caption = read_argument(text, at)
-        style = read_argument(text, caption[1]) if caption else None
-        prefix = read_argument(text, style[1]) if style else None
+        caption = read_argument(text, at, SHORT)
+        style = read_argument(text, caption[1], SHORT) if caption else None
+        prefix = read_argument(text, style[1], SHORT) if style else None
         if caption is None:
             return None
         return names, caption[0], "tcolorbox", prefix[0].strip() if prefix else ""
     _, at = _optional(text, name[1])
-    caption = read_argument(text, at)
+    caption = read_argument(text, at, SHORT)
     return (names, caption[0], "plain", "") if caption else None
 
 
@@ -191,7 +191,7 @@ _EVENT = re.compile(
     r"|(?P<section>part|chapter|(?:sub){0,2}section|paragraph)(?P<star>\*?)(?=\s*[\[{])"
     r"|label\s*\{(?P<label>[^{}]*)\}"
     r"|(?P<plain>proclaim|demo)(?P<finish>)(?=\s*\{)|(?P<endplain>endproclaim|enddemo)(?![a-zA-Z])"
-    r"|verb\*?(?P<fence>[^\sa-zA-Z*])[^\n]*?(?P=fence))"
+    r"|verb\*?(?P<fence>[^\sa-zA-Z*])[^\n]{0,2000}?(?P=fence))"
 )
 _LEVELS = {
     "part": 0,
@@ -201,6 +201,7 @@ _LEVELS = {
     "subsubsection": 4,
     "paragraph": 5,
 }
+_DEPTH = 200  # environments inside environments
 _APART = frozenset("thebibliography bibdiv filecontents filecontents* titlepage".split())
 _KEY = re.compile(r"(?:^|,)\s*(name|title|label)\s*=\s*(\{[^{}]*\}|[^,]*)")
 _REFERRED = re.compile(
@@ -247,6 +248,7 @@ class _Reader:
         self.abstracts: list[tuple[int, int]] = []
         self.apart: list[tuple[int, int]] = []
         self.problems: list[tuple[int, str]] = []
+        self.unclosed: set[str] = set()  # verbatim environments that were seen not to end
 
     def run(self) -> Structure:
         text = self.text
@@ -265,7 +267,7 @@ class _Reader:
             elif found["label"] is not None:
                 self.label(found["label"], found.start())
             elif found["plain"]:
-                argument = read_argument(text, at)
+                argument = read_argument(text, at, SHORT)
                 if argument is not None:
                     at = argument[1]
                     kind = "proof" if found["plain"] == "demo" else slug(plain(argument[0])) or "theorem"
@@ -281,12 +283,14 @@ class _Reader:
         return Structure(self.statements, self.sections, self.labels, self.abstracts, apart, self.problems)
 
     def begin(self, name: str, begin: int, at: int) -> int:
-        if name in VERBATIM:
+        if name in VERBATIM and name not in self.unclosed:
             close = self.text.find("\\end{" + name + "}", at)
-            return at if close < 0 else close + len(name) + 6
+            if close >= 0:
+                return close + len(name) + 6
+            self.unclosed.add(name)
         kind = self.kinds.get(name)
         if kind is None:
-            if len(self.stack) < 1000:
+            if len(self.stack) < _DEPTH:
                 self.stack.append(_Open(name, begin, at))
             return at
         if kind.kind == "proof":
@@ -296,8 +300,8 @@ class _Reader:
         note, label, what = "", "", kind.kind
         if kind.form == "tcolorbox":
             _, content = _optional(self.text, at)
-            title = read_argument(self.text, content)
-            mark = read_argument(self.text, title[1]) if title else None
+            title = read_argument(self.text, content, SHORT)
+            mark = read_argument(self.text, title[1], SHORT) if title else None
             if title is not None:
                 note, content = title
             if mark is not None:
@@ -310,8 +314,8 @@ class _Reader:
                 note = keys.get("name", keys.get("title", "")).strip().strip("{}")
                 label = keys.get("label", "").strip().strip("{}")
             if kind.form == "restatable":
-                inner = read_argument(self.text, content)
-                macro = read_argument(self.text, inner[1]) if inner else None
+                inner = read_argument(self.text, content, SHORT)
+                macro = read_argument(self.text, inner[1], SHORT) if inner else None
                 if inner is None or macro is None:
                     return at
                 content = macro[1]
@@ -332,8 +336,10 @@ class _Reader:
         entry = _Open(name, begin, content, kind, hint=note)
         if kind != "proof":
             entry.statement = Statement(kind, name, begin, content, -1, -1, note, section=self.titles())
-        if len(self.stack) < 1000:
+        if len(self.stack) < _DEPTH:
             self.stack.append(entry)
+        else:
+            self.problems.append((begin, f"\\begin{{{name}}} stands too deep inside others"))
         return entry.statement
 
     def titles(self) -> tuple[str, ...]:
@@ -389,8 +395,8 @@ class _Reader:
 
     def section(self, command: str, begin: int, at: int) -> int:
         _, at = _optional(self.text, at)
-        argument = read_argument(self.text, at)
-        if argument is None or len(argument[0]) > 2000:
+        argument = read_argument(self.text, at, SHORT)
+        if argument is None:
             return at
         while any(entry.kind for entry in self.stack):  # no statement goes on over a heading
             if command == "paragraph":

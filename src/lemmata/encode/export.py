@@ -1,0 +1,121 @@
+"""From a sentence-transformers folder to a small ONNX folder that searches without torch, and the proof that
+little was lost."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lemmata.encode.bert import Recipe, build_bert, is_bert, read_recipe
+from lemmata.encode.onnx import OnnxEncoder
+from lemmata.errors import InputError, require
+from lemmata.types import Floats
+
+__all__ = ["Drift", "export_encoder", "measure_drift"]
+
+_LEAST_COSINE = 0.98  # mean; below it a smaller file is another model
+
+
+class Drift(NamedTuple):
+    """How far an export moved from its fp32 original, on real text."""
+
+    texts: int
+    mean_cosine: float
+    least_cosine: float
+    overlap: float  # mean share of the ten nearest other texts that stayed among the ten nearest
+
+
+def export_encoder(
+    source: Path | str, out: Path, precision: str, *, texts: Sequence[str], name: str = "", force: bool = False
+) -> Drift:
+    """Write `out`/{model.onnx, tokenizer.json, encoder.json} and say how far it drifted on `texts`.
+
+    `source` is a sentence-transformers folder. Nothing is written where the mean cosine falls below 0.98,
+    unless `force`; an encoder that lies at `out` already is replaced, anything else there is refused.
+    """
+    source = Path(source)
+    if not any(text.strip() for text in texts):
+        raise InputError("an export is checked on real text, and no text was given")
+    if out.exists() and not (out / "encoder.json").is_file() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError("exists and is no exported encoder, so it is not replaced", file=str(out))
+    recipe = read_recipe(source)
+    if not (source / "tokenizer.json").is_file():
+        raise InputError("has no tokenizer.json", file=str(source))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as temporary:
+        folder = Path(temporary) / "encoder"
+        _write(source, folder, precision, recipe, name or source.name)
+        drift = measure_drift(
+            _reference(source, recipe, Path(temporary) / "fp32", texts), OnnxEncoder(folder).encode(texts)
+        )
+        if drift.mean_cosine < _LEAST_COSINE and not force:
+            raise InputError(
+                f"the {precision} export drifts too far: mean cosine {drift.mean_cosine:.4f} on {drift.texts} texts,"
+                f" and {_LEAST_COSINE} is the least; choose another precision or force it",
+                file=str(source),
+            )
+        if out.exists():
+            out.rename(Path(temporary) / "replaced")
+        folder.rename(out)
+    return drift
+
+
+def measure_drift(original: Floats, exported: Floats) -> Drift:
+    """Compare two encodings of the same texts, both (n, dim) and normalised; rows of zeros are left out."""
+    filled = original.any(axis=1)
+    original, exported = original[filled], exported[filled]
+    cosines = (original * exported).sum(axis=1)
+    neighbours = min(10, len(original) - 1)
+    overlap = 1.0
+    if neighbours > 0:
+        nearest = [_nearest(matrix, neighbours) for matrix in (original, exported)]
+        shared = [len(set(a) & set(b)) for a, b in zip(*(rows.tolist() for rows in nearest), strict=True)]
+        overlap = float(np.mean(shared)) / neighbours
+    return Drift(len(original), float(cosines.mean()), float(cosines.min()), overlap)
+
+
+def _nearest(matrix: Floats, neighbours: int) -> Any:
+    scores = matrix @ matrix.T
+    np.fill_diagonal(scores, -np.inf)
+    return np.argpartition(-scores, neighbours - 1, axis=1)[:, :neighbours]
+
+
+def _write(source: Path, folder: Path, precision: str, recipe: Recipe, name: str) -> None:
+    folder.mkdir()
+    if not is_bert(source):
+        raise InputError("only BERT models can be exported so far", file=str(source))
+    dimension = build_bert(source, folder / "model.onnx", precision)
+    shutil.copyfile(source / "tokenizer.json", folder / "tokenizer.json")
+    sha256 = hashlib.sha256((source / "model.safetensors").read_bytes()).hexdigest()
+    settings = {
+        "name": f"{name}-{precision}-{sha256[:8]}",
+        "dimension": dimension,
+        "max_tokens": recipe.max_tokens,
+        "pooling": list(recipe.pooling),
+        "prompts": dict(recipe.prompts),
+        "precision": precision,
+        "source_sha256": sha256,
+    }
+    (folder / "encoder.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+
+
+def _reference(source: Path, recipe: Recipe, scratch: Path, texts: Sequence[str]) -> Floats:
+    """The original's vectors: by sentence-transformers, an independent witness, where it is installed."""
+    if importlib.util.find_spec("sentence_transformers") is None:
+        _write(source, scratch, "fp32", recipe, "original")
+        return OnnxEncoder(scratch).encode(texts)
+    library = require("sentence_transformers", "train")
+    model = library.SentenceTransformer(str(source), device="cpu")
+    prompt = recipe.prompts["passage"]
+    vectors = model.encode(list(texts), prompt=prompt, normalize_embeddings=True, show_progress_bar=False)
+    matrix: Floats = np.asarray(vectors, np.float32)
+    matrix[[not text.strip() for text in texts]] = 0
+    return matrix

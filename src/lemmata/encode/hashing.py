@@ -1,0 +1,58 @@
+"""An encoder without a model: words and character trigrams, hashed. For tests and smoke runs, not for quality."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from zlib import crc32
+
+import numpy as np
+
+from lemmata.errors import ConfigError
+from lemmata.types import Floats
+
+__all__ = ["HashingEncoder"]
+
+_WORD = re.compile(r"\w+|\\[a-z]+")
+_CHARACTERS = 100_000  # of one text; what follows hardly moves the vector
+
+
+class HashingEncoder:
+    """Signed feature hashing: a word counts 1, each of its trigrams 1/2, so inflected forms stay close.
+
+    The vectors are the same on every machine and in every process.
+    """
+
+    def __init__(self, dimension: int = 256, seed: int = 0) -> None:
+        if dimension < 1:
+            raise ConfigError(f"the dimension of an encoder is at least 1, not {dimension}")
+        self.dimension = dimension
+        self.name = f"hashing-{seed}@{dimension}"
+        self._salt = crc32(str(seed).encode())
+
+    def encode(self, texts: Sequence[str], role: str = "passage") -> Floats:  # noqa: ARG002 - no prompts here
+        matrix = np.zeros((len(texts), self.dimension), np.float32)
+        for row, text in zip(matrix, texts, strict=True):
+            features, weights = _features(text[:_CHARACTERS].lower())
+            if not features:
+                continue
+            hashes = np.array([crc32(feature.encode("utf-8", "replace"), self._salt) for feature in features])
+            signs = np.where(hashes >> 31, -1.0, 1.0)  # the sign makes collisions cancel instead of adding up
+            np.add.at(row, (hashes & 0x7FFFFFFF) % self.dimension, signs * weights)
+            norm = np.linalg.norm(row)
+            if norm > 0:
+                row /= norm
+        return matrix
+
+
+def _features(text: str) -> tuple[list[str], list[float]]:
+    features: list[str] = []
+    weights: list[float] = []
+    for word in _WORD.findall(text):
+        features.append(word)
+        weights.append(1.0)
+        framed = f"<{word}>"
+        trigrams = [framed[start : start + 3] for start in range(len(framed) - 2)]
+        features += trigrams
+        weights += [0.5] * len(trigrams)
+    return features, weights

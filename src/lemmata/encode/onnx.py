@@ -1,0 +1,116 @@
+"""The default encoder: an exported folder run by onnxruntime, with tokenizers and nothing else.
+
+The folder holds `model.onnx`, `tokenizer.json` and `encoder.json` (see `export.py`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from tokenizers import Tokenizer
+
+from lemmata.encode.bert import read_json
+from lemmata.errors import ConfigError, InputError
+from lemmata.types import Floats, Integers
+
+__all__ = ["OnnxEncoder"]
+
+_TOKENS = 4096  # of one batch, padding included
+_TEXTS = 4096  # tokenised at once: enough to sort by length, little enough to keep in memory
+_CHARACTERS = 64  # per token that the model reads: what a tokenizer gets to see of a huge text
+
+
+class OnnxEncoder:
+    """An exported encoder. `dimension` cuts the vectors of a Matryoshka model; `threads` defaults to all cores."""
+
+    def __init__(self, folder: Path, *, dimension: int | None = None, threads: int | None = None) -> None:
+        missing = [name for name in ("encoder.json", "model.onnx", "tokenizer.json") if not (folder / name).is_file()]
+        if missing:
+            raise InputError(f"is no exported encoder: {', '.join(missing)} missing", file=str(folder))
+        settings = read_json(folder / "encoder.json")
+        try:
+            self.name = str(settings["name"])
+            full = int(settings["dimension"])
+            self._max_tokens = int(settings["max_tokens"])
+            self._prompts = {role: str(prompt) for role, prompt in settings["prompts"].items()}
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputError("does not describe an encoder", file=str(folder / "encoder.json")) from error
+        if dimension is not None and not 1 <= dimension <= full:
+            raise ConfigError(f"{self.name} has {full} dimensions and can not be cut to {dimension}")
+        self.dimension = dimension or full
+        if self.dimension < full:
+            self.name += f"@{self.dimension}"
+        self._tokenizer = _open_tokenizer(folder / "tokenizer.json", self._max_tokens)
+        self._session = _open_session(folder / "model.onnx", threads or _cores())
+
+    def encode(self, texts: Sequence[str], role: str = "passage") -> Floats:
+        prompt = self._prompts.get(role, "")
+        matrix = np.zeros((len(texts), self.dimension), np.float32)
+        for start in range(0, len(texts), _TEXTS):
+            self._encode_into(matrix[start : start + _TEXTS], texts[start : start + _TEXTS], prompt)
+        return matrix
+
+    def _encode_into(self, matrix: Floats, texts: Sequence[str], prompt: str) -> None:
+        cut = self._max_tokens * _CHARACTERS
+        rows = [row for row, text in enumerate(texts) if text.strip()]
+        filled = [prompt + texts[row].lstrip()[:cut] for row in rows]
+        tokens = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(filled)]
+        for batch in _batches([len(ids) for ids in tokens]):
+            ids, mask = _pad([tokens[position] for position in batch])
+            vectors = self._session.run(["embedding"], {"input_ids": ids, "attention_mask": mask})[0]
+            if self.dimension < vectors.shape[1]:
+                vectors = vectors[:, : self.dimension]
+                vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+            matrix[[rows[position] for position in batch]] = vectors
+
+
+def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Positions grouped by similar length, at most `_TOKENS` tokens a group (one text at least)."""
+    batch: list[int] = []
+    for position in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and (len(batch) + 1) * lengths[position] > _TOKENS:
+            yield batch
+            batch = []
+        batch.append(position)
+    if batch:
+        yield batch
+
+
+def _pad(tokens: Sequence[Sequence[int]]) -> tuple[Integers, Integers]:
+    ids = np.zeros((len(tokens), max(map(len, tokens))), np.int64)  # 0 is as good as any: the mask hides it
+    mask = np.zeros_like(ids)
+    for row, sequence in enumerate(tokens):
+        ids[row, : len(sequence)] = sequence
+        mask[row, : len(sequence)] = 1
+    return ids, mask
+
+
+def _open_tokenizer(file: Path, max_tokens: int) -> Tokenizer:
+    try:
+        tokenizer = Tokenizer.from_file(str(file))
+    except Exception as error:  # tokenizers raises nothing more specific
+        raise InputError("is no tokenizer", file=str(file)) from error
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(max_tokens)
+    return tokenizer
+
+
+def _open_session(file: Path, threads: int) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's classes share no public parent
+        raise InputError(f"onnxruntime can not load it ({error})", file=str(file)) from error
+
+
+def _cores() -> int:
+    """Cores that this process may use, which in a container are fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

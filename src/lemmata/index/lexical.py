@@ -1,0 +1,278 @@
+"""BM25 over the tokens of passages, on disk as plain arrays, open in milliseconds, and able to grow.
+
+The score of a passage p for the distinct tokens t of a query (Robertson and Zaragoza 2009, with Lucene's idf):
+
+    sum over t of  idf(t) * f / (f + k1 * (1 - b + b * |p| / mean length)),   f: how often t stands in p
+    idf(t) = log(1 + (n - df + 0.5) / (df + 0.5)),                            df: passages that hold t
+
+A folder holds segments of consecutive rows and `index.json`, which names them. What is stored (how often, how
+long) does not depend on the rest of the collection; df and the mean length are summed over all segments when a
+query comes. So an index that grew gives the very scores of one that was built at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lemmata.errors import WorkspaceError
+from lemmata.index.exact import best, check_allowed
+from lemmata.index.tokens import tokenize
+from lemmata.types import Floats, Integers, Mask
+
+__all__ = ["LexicalIndex"]
+
+_FORMAT = 1  # raised when the files or the tokens change
+_INDEX = "index.json"
+_CHUNK = 1 << 16  # passages that are counted in memory at once
+_MERGED_POSTINGS = 1 << 22  # postings that are moved in memory at once
+
+
+class _Segment(NamedTuple):
+    """The postings of consecutive passages; token i stands in `rows[starts[i] : starts[i + 1]]`."""
+
+    keys: npt.NDArray[np.uint64]  # (tokens,) hashes, sorted
+    starts: Integers  # (tokens + 1,)
+    rows: npt.NDArray[np.int32]  # (postings,) counted from the first passage of the segment
+    frequencies: npt.NDArray[np.uint16]  # (postings,)
+    lengths: npt.NDArray[np.int32]  # (passages,) in tokens
+
+
+class LexicalIndex:
+    """BM25 over a folder that `build` or `add` wrote; memory-mapped."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._load()
+
+    @classmethod
+    def build(cls, texts: Iterable[str], folder: Path, *, k1: float = 1.2, b: float = 0.8) -> LexicalIndex:
+        """Index the texts, row by row, into a new folder; one that is there already is replaced at the end."""
+        partial = folder.with_name(f"{folder.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        _write_index(partial, _write_segments(texts, partial, first=0), k1, b)
+        shutil.rmtree(folder, ignore_errors=True)
+        partial.rename(folder)
+        return cls(folder)
+
+    @classmethod
+    def open(cls, folder: Path) -> LexicalIndex:
+        """Open what `build` wrote; WorkspaceError where there is no whole index."""
+        return cls(folder)
+
+    def __len__(self) -> int:
+        return int(self._offsets[-1])
+
+    def add(self, texts: Iterable[str]) -> None:
+        """Append passages; they are found at once.
+
+        Segments are merged when a later one is more than half as long as the one before it, so there are
+        never more than log2(passages) of them and each posting is moved at most that often.
+        """
+        used = [int(name.split("-")[1]) for name in self._names]
+        names = self._names + _write_segments(texts, self._folder, first=max(used, default=-1) + 1)
+        lengths = [len(_read_segment(self._folder / name).lengths) for name in names]
+        while len(names) > 1 and 2 * lengths[-1] > lengths[-2]:
+            merged = f"segment-{max(int(name.split('-')[1]) for name in names) + 1}"
+            _merge([self._folder / name for name in names[-2:]], self._folder / merged)
+            names[-2:] = [merged]
+            lengths[-2:] = [lengths[-2] + lengths[-1]]
+        _write_index(self._folder, names, self._k1, self._b)
+        for path in self._folder.glob("segment-*"):
+            if path.name not in names:
+                shutil.rmtree(path)
+        self._load()
+
+    def search(
+        self, queries: Sequence[str], k: int, allowed: Mask | None = None
+    ) -> tuple[Integers, Floats]:
+        """Rows and scores as in lemmata.types.Index; a passage that shares no token with the query is no hit."""
+        check_allowed(allowed, len(self))
+        rows = np.full((len(queries), k), -1, np.int64)
+        scores = np.full((len(queries), k), -np.inf, np.float32)
+        for number, query in enumerate(queries):
+            own_rows, own_scores = self._search(query, k, allowed)
+            rows[number, : len(own_rows)] = own_rows
+            scores[number, : len(own_rows)] = own_scores
+        return rows, scores
+
+    def _search(self, query: str, k: int, allowed: Mask | None) -> tuple[Integers, Floats]:
+        keys = np.array([_key(token) for token in dict.fromkeys(tokenize(query))], np.uint64)
+        ranges = [_find(segment, keys) for segment in self._segments]
+        counts = sum((stops - starts for starts, stops in ranges), np.zeros(len(keys), np.int64))
+        weights = np.log1p((len(self) - counts + 0.5) / (counts + 0.5)).astype(np.float32)
+        found_rows: list[Integers] = [np.empty(0, np.int64)]
+        found: list[Floats] = [np.empty(0, np.float32)]
+        for number, (segment, (starts, stops)) in enumerate(zip(self._segments, ranges, strict=True)):
+            first, last = self._offsets[number], self._offsets[number + 1]
+            norms = self._norms[first:last]
+            scores = np.zeros(last - first, np.float32)
+            for start, stop, weight in zip(starts.tolist(), stops.tolist(), weights, strict=True):
+                if start == stop:
+                    continue
+                rows = segment.rows[start:stop].astype(np.intp)  # once, instead of in each of two indexings
+                frequencies = segment.frequencies[start:stop].astype(np.float32)
+                scores[rows] += weight * frequencies / (frequencies + norms[rows])
+            if allowed is not None:
+                scores *= allowed[first:last]
+            winners = best(scores, k)
+            winners = winners[scores[winners] > 0]
+            found_rows.append(winners + first)
+            found.append(scores[winners])
+        merged = np.concatenate(found)
+        winners = best(merged, k)
+        return np.concatenate(found_rows)[winners], merged[winners]
+
+    def _load(self) -> None:
+        path = self._folder / _INDEX
+        try:
+            described = json.loads(path.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise WorkspaceError(f"{path} can not be read: run 'lemmata index' again") from error
+        if described.get("format") != _FORMAT:
+            raise WorkspaceError(f"{self._folder} is of another format: run 'lemmata index' again")
+        self._k1, self._b = float(described["k1"]), float(described["b"])
+        self._names: list[str] = described["segments"]
+        self._segments = [_read_segment(self._folder / name) for name in self._names]
+        self._offsets = np.cumsum([0, *(len(segment.lengths) for segment in self._segments)])
+        lengths = np.concatenate([np.empty(0, np.int32), *(segment.lengths for segment in self._segments)])
+        # exact integers: the mean does not depend on how the passages are cut into segments
+        mean = max(1.0, int(lengths.sum(dtype=np.int64)) / max(1, len(lengths)))
+        self._norms: Floats = (self._k1 * (1 - self._b + self._b * lengths / mean)).astype(np.float32)
+
+
+def _key(token: str) -> int:
+    """64 bits that stand for a token; two among a million tokens share them once in forty million indexes."""
+    return int.from_bytes(blake2b(token.encode("utf-8", "replace"), digest_size=8).digest(), "little")
+
+
+def _find(segment: _Segment, keys: npt.NDArray[np.uint64]) -> tuple[Integers, Integers]:
+    """Where the postings of each key start and stop; equal where the segment does not hold it."""
+    if not len(segment.keys):
+        return np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
+    places = np.minimum(np.searchsorted(segment.keys, keys), len(segment.keys) - 1)
+    held = segment.keys[places] == keys
+    starts = segment.starts[places]
+    return starts, np.where(held, segment.starts[places + 1], starts)
+
+
+# ---------------------------------------------------------------- on disk
+
+
+def _write_index(folder: Path, names: list[str], k1: float, b: float) -> None:
+    described = {"format": _FORMAT, "k1": k1, "b": b, "segments": names}
+    partial = folder / f"{_INDEX}.partial"
+    partial.write_text(json.dumps(described, indent=1), "utf-8")
+    os.replace(partial, folder / _INDEX)
+
+
+def _write_segments(texts: Iterable[str], folder: Path, first: int) -> list[str]:
+    """The texts as one segment (none without texts), counted chunk by chunk so that memory stays bounded."""
+    parts: list[Path] = []
+    remaining = iter(texts)
+    while chunk := _count(islice(remaining, _CHUNK)):
+        parts.append(folder / f"segment-{first + len(parts)}")
+        _write_segment(chunk, parts[-1])
+    if len(parts) > 1:
+        merged = folder / f"segment-{first + len(parts)}"
+        _merge(parts, merged)
+        for part in parts:
+            shutil.rmtree(part)
+        parts = [merged]
+    return [part.name for part in parts]
+
+
+def _count(texts: Iterator[str]) -> _Segment | None:
+    """The postings of some texts; None without texts."""
+    vocabulary: defaultdict[str, int] = defaultdict()
+    vocabulary.default_factory = vocabulary.__len__  # a new token gets the next number
+    numbers: list[npt.NDArray[np.int32]] = []
+    for text in texts:
+        tokens = tokenize(text)
+        numbers.append(np.fromiter(map(vocabulary.__getitem__, tokens), np.int32, len(tokens)))
+    if not numbers:
+        return None
+    lengths = np.array([len(own) for own in numbers], np.int32)
+    keys, places = np.unique(
+        np.fromiter(map(_key, vocabulary), np.uint64, len(vocabulary)), return_inverse=True
+    )
+    flat = places[np.concatenate(numbers)] * len(numbers) + np.repeat(np.arange(len(numbers)), lengths)
+    postings, frequencies = np.unique(flat, return_counts=True)
+    starts = np.searchsorted(postings, np.arange(len(keys) + 1) * len(numbers))
+    return _Segment(
+        keys,
+        starts.astype(np.int64),
+        (postings % len(numbers)).astype(np.int32),
+        np.minimum(frequencies, np.iinfo(np.uint16).max).astype(np.uint16),
+        lengths,
+    )
+
+
+def _write_segment(segment: _Segment, folder: Path) -> None:
+    partial = _partial(folder)
+    for name, array in segment._asdict().items():
+        np.save(partial / f"{name}.npy", array)
+    partial.rename(folder)
+
+
+def _read_segment(folder: Path) -> _Segment:
+    try:
+        arrays = [np.load(folder / f"{name}.npy", mmap_mode="r") for name in _Segment._fields]
+    except (OSError, ValueError) as error:
+        raise WorkspaceError(f"{folder} can not be read: run 'lemmata index' again") from error
+    return _Segment(*arrays)
+
+
+def _partial(folder: Path) -> Path:
+    partial = folder.with_name(f"partial-{folder.name}")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    return partial
+
+
+def _merge(folders: Sequence[Path], merged: Path) -> None:
+    """Segments of consecutive rows as one; only a bounded number of postings is in memory at a time."""
+    segments = [_read_segment(folder) for folder in folders]
+    keys = np.unique(np.concatenate([segment.keys for segment in segments]))
+    places = [np.searchsorted(keys, segment.keys) for segment in segments]
+    counts = np.zeros(len(keys), np.int64)
+    for segment, own in zip(segments, places, strict=True):
+        counts[own] += np.diff(segment.starts)
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    partial = _partial(merged)
+    np.save(partial / "keys.npy", keys)
+    np.save(partial / "starts.npy", starts)
+    np.save(partial / "lengths.npy", np.concatenate([segment.lengths for segment in segments]))
+    total = (int(starts[-1]),)
+    rows = np.lib.format.open_memmap(partial / "rows.npy", "w+", np.dtype(np.int32), total)
+    frequencies = np.lib.format.open_memmap(partial / "frequencies.npy", "w+", np.dtype(np.uint16), total)
+    free = starts[:-1].copy()  # where the next posting of each token goes
+    offset = 0
+    for segment, own in zip(segments, places, strict=True):
+        own_counts = np.diff(segment.starts)
+        first = 0
+        while first < len(own):
+            last = int(np.searchsorted(segment.starts, segment.starts[first] + _MERGED_POSTINGS, "right")) - 1
+            last = min(max(last, first + 1), len(own))
+            begin, end = int(segment.starts[first]), int(segment.starts[last])
+            shift = free[own[first:last]] - segment.starts[first:last]
+            targets = np.arange(begin, end) + np.repeat(shift, own_counts[first:last])
+            rows[targets] = segment.rows[begin:end] + np.int32(offset)
+            frequencies[targets] = segment.frequencies[begin:end]
+            first = last
+        free[own] += own_counts
+        offset += len(segment.lengths)
+    rows.flush()
+    frequencies.flush()
+    partial.rename(merged)

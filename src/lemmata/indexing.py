@@ -1,0 +1,155 @@
+"""Make the indexes of a workspace; what did not change since the last time is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+
+from lemmata.index.ann import AnnIndex, choose
+from lemmata.index.lexical import LexicalIndex
+from lemmata.store import Corpus, Layout, VectorWriter, open_vectors, read_manifest, replace_folder, write_manifest
+from lemmata.types import Encoder, Floats, Integers
+
+__all__ = ["content_hashes", "index_ann", "index_lexical", "index_vectors"]
+
+Progress = Callable[[str, int, int | None], None]
+Hashes = npt.NDArray[np.uint64]
+
+SHARD = 2048  # passages that are encoded between two safe points
+_MOST_GONE = 0.2  # share of removed passages above which a lexical index is built anew
+
+
+def content_hashes(corpus: Corpus, progress: Progress) -> Hashes:
+    """A hash of what each row says (n,)."""
+    hashes = np.empty(len(corpus), dtype=np.uint64)
+    for row, content in enumerate(corpus.contents()):
+        hashes[row] = int.from_bytes(hashlib.blake2b(content.encode(), digest_size=8).digest(), "little")
+        if row % 50_000 == 0 and row:
+            progress("comparing", row, len(corpus))
+    return hashes
+
+
+def _matched(old: Hashes, new: Hashes) -> Integers:
+    """For each new row an old one with the same hash, each old one once; -1 where there is none."""
+    places: dict[int, list[int]] = defaultdict(list)
+    for row in range(len(old) - 1, -1, -1):
+        places[int(old[row])].append(row)
+    found = np.full(len(new), -1, dtype=np.int64)
+    for row, value in enumerate(new):
+        rows = places.get(int(value))
+        if rows:
+            found[row] = rows.pop()
+    return found
+
+
+# ---------------------------------------------------------------- lexical
+
+
+def index_lexical(layout: Layout, corpus: Corpus, hashes: Hashes, progress: Progress) -> int:
+    """Bring the lexical index up to date; returns how many passages were tokenised."""
+    path = layout.manifest(layout.lexical)
+    manifest = read_manifest(path)
+    if manifest is not None and manifest["corpus"] == corpus.inputs:
+        return 0
+    old = np.load(layout.lexical / "hashes.npy") if manifest is not None else np.empty(0, np.uint64)
+    kept = _matched(old, hashes)
+    path.unlink(missing_ok=True)
+    if manifest is None or len(old) - int((kept >= 0).sum()) > _MOST_GONE * len(hashes):
+        new = layout.lexical.with_name("lexical.partial")
+        shutil.rmtree(new, ignore_errors=True)
+        LexicalIndex.build(_watched(corpus.contents(), len(corpus), progress), new)
+        np.save(new / "hashes.npy", hashes)
+        write_manifest(layout.manifest(new), {"verb": "index", "corpus": corpus.inputs})
+        replace_folder(new, layout.lexical)
+        return len(corpus)
+    fresh = np.flatnonzero(kept < 0)
+    order = np.full(len(old) + len(fresh), -1, dtype=np.int64)
+    rows = np.flatnonzero(kept >= 0)
+    order[kept[rows]] = rows
+    order[len(old) :] = fresh
+    if len(fresh):
+        LexicalIndex.open(layout.lexical).add(_watched(_contents_of(corpus, fresh), len(fresh), progress))
+    np.save(layout.lexical / "hashes.npy", np.concatenate([old, hashes[fresh]]))
+    if np.array_equal(order, np.arange(len(order))):
+        (layout.lexical / "order.npy").unlink(missing_ok=True)
+    else:
+        np.save(layout.lexical / "order.npy", order)
+    write_manifest(path, {"verb": "index", "corpus": corpus.inputs})
+    return len(fresh)
+
+
+def _watched(contents: Iterator[str], total: int, progress: Progress) -> Iterator[str]:
+    for number, content in enumerate(contents):
+        if number % 1000 == 0:
+            progress("lexical index", number, total)
+        yield content
+
+
+def _contents_of(corpus: Corpus, rows: Integers) -> Iterator[str]:
+    for row in rows.tolist():
+        yield from corpus.contents(row, row + 1)
+
+
+# ---------------------------------------------------------------- vectors
+
+
+def index_vectors(
+    layout: Layout, corpus: Corpus, hashes: Hashes, encoder: Encoder, spec: str, progress: Progress
+) -> int:
+    """Encode the corpus, shard by shard; returns how many passages were encoded.
+
+    Vectors of unchanged passages are copied when the same encoder made them.
+    """
+    manifest = read_manifest(layout.manifest(layout.vectors))
+    same = manifest is not None and manifest["encoder"] == spec and manifest["dimension"] == encoder.dimension
+    if manifest is not None and same and manifest["corpus"] == corpus.inputs:
+        return 0
+    writer = VectorWriter(layout, spec, encoder.dimension, hashes)
+    if same:
+        stored = open_vectors(layout)
+        kept = _matched(np.asarray(stored.hashes), hashes)
+        for start in range(0, len(kept), 100_000):
+            rows = np.flatnonzero(kept[start : start + 100_000] >= 0) + start
+            if len(rows):
+                writer.write(rows, np.asarray(stored.matrix[kept[rows]]))
+        del stored
+    missing = writer.missing()
+    contents = _contents_of(corpus, missing) if len(missing) < len(corpus) else corpus.contents()
+    for start in range(0, len(missing), SHARD):
+        progress("encoding", start, len(missing))
+        rows = missing[start : start + SHARD]
+        vectors: Floats = encoder.encode(list(islice(contents, len(rows))), role="passage")
+        writer.write(rows, vectors)
+    progress("encoding", len(missing), len(missing))
+    writer.finish(
+        {"verb": "index", "corpus": corpus.inputs, "dimension": encoder.dimension, "made_by": encoder.name}
+    )
+    return len(missing)
+
+
+# ---------------------------------------------------------------- neighbours
+
+
+def index_ann(layout: Layout, corpus: Corpus, progress: Progress) -> bool:
+    """Build the graph index where the corpus is large enough to need one; returns whether it was built."""
+    if choose(len(corpus)) == "exact":
+        shutil.rmtree(layout.ann, ignore_errors=True)
+        return False
+    stored = open_vectors(layout)
+    key = read_manifest(layout.manifest(layout.vectors))
+    manifest = read_manifest(layout.manifest(layout.ann))
+    if manifest is not None and key is not None and manifest["vectors"] == key:
+        return False
+    progress("neighbour index", 0, None)
+    new = layout.ann.with_name("ann.partial")
+    shutil.rmtree(new, ignore_errors=True)
+    AnnIndex.build(stored.matrix, new)
+    write_manifest(layout.manifest(new), {"verb": "index", "vectors": key})
+    replace_folder(new, layout.ann)
+    return True

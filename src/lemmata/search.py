@@ -1,0 +1,301 @@
+"""The retriever: a query to candidates from several sides, fused into hits.
+
+Everything is opened when it is first needed: a lexical search loads no encoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lemmata.encode.models import load_encoder
+from lemmata.errors import InputError, LemmataError, WorkspaceError
+from lemmata.index.ann import AnnIndex
+from lemmata.index.exact import ExactIndex
+from lemmata.index.lexical import LexicalIndex
+from lemmata.store import Corpus, Layout, StoredVectors, open_vectors, read_manifest
+from lemmata.types import Encoder, Floats, Hit, Index, Integers, Mask
+
+__all__ = ["RETRIEVERS", "Filter", "Fusion", "Retriever", "diversify", "fuse", "tune"]
+
+RETRIEVERS = ("auto", "hybrid", "dense", "lexical")
+LONGEST_QUERY = 20_000  # characters; what comes behind says nothing new
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which passages may be found; empty means all. A category allows those below it: math allows math.CO."""
+
+    kinds: tuple[str, ...] = ()
+    documents: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    since: str = ""  # ISO date, inclusive
+    until: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """How lexical and dense rankings become one.
+
+    `score`: w · dense + (1 - w) · lexical, each scaled to [0, 1] within the query's candidates.
+    `rank`: w / (60 + dense rank) + (1 - w) / (60 + lexical rank); reciprocal rank fusion where w = ½.
+    """
+
+    method: str = "score"
+    weight: float = 0.5  # of the dense side
+    depth: int = 200  # candidates from each side
+
+
+# ---------------------------------------------------------------- on arrays
+
+
+def _scaled(rows: Integers, scores: Floats, fusion: Fusion) -> Floats:
+    """Scores of a ranking made comparable with another's; 0 for what is not in it."""
+    there = rows >= 0
+    if fusion.method == "rank":
+        ranks = np.arange(1, rows.shape[1] + 1, dtype=np.float32)
+        return np.where(there, 1 / (60 + ranks), 0).astype(np.float32)
+    high = np.max(np.where(there, scores, -np.inf), axis=1, keepdims=True)
+    low = np.min(np.where(there, scores, np.inf), axis=1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        scaled = np.where(high > low, (scores - low) / (high - low), 1.0)
+    return np.where(there, scaled, 0).astype(np.float32)
+
+
+def fuse(
+    dense: tuple[Integers, Floats], lexical: tuple[Integers, Floats], k: int, fusion: Fusion
+) -> tuple[Integers, Floats]:
+    """Two rankings (n, depth) as one (n, k); ties go to the lower row."""
+    rows = np.concatenate([dense[0], lexical[0]], axis=1)
+    weighted = [fusion.weight * _scaled(*dense, fusion), (1 - fusion.weight) * _scaled(*lexical, fusion)]
+    scores = np.where(rows >= 0, np.concatenate(weighted, axis=1), -np.inf)
+    order = np.argsort(rows, axis=1, kind="stable")
+    rows, scores = np.take_along_axis(rows, order, 1), np.take_along_axis(scores, order, 1)
+    twice = (rows[:, 1:] == rows[:, :-1]) & (rows[:, 1:] >= 0)  # each side names a row once at most
+    scores[:, :-1] += np.where(twice, scores[:, 1:], 0)
+    scores[:, 1:][twice] = -np.inf
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    rows, scores = np.take_along_axis(rows, best, 1), np.take_along_axis(scores, best, 1)
+    rows[np.isneginf(scores)] = -1
+    if rows.shape[1] < k:
+        missing = ((0, 0), (0, k - rows.shape[1]))
+        rows = np.pad(rows, missing, constant_values=-1)
+        scores = np.pad(scores, missing, constant_values=-np.inf)
+    return rows, scores.astype(np.float32)
+
+
+def diversify(relevance: Floats, vectors: Floats, k: int, weight: float) -> Integers:
+    """Positions of `k` candidates by maximal marginal relevance (Carbonell and Goldstein 1998).
+
+    Each step takes the candidate with the largest (1 - w) · relevance - w · (similarity to what is taken);
+    relevance (n,) is scaled to [0, 1], vectors (n, dim) have length 1.
+    """
+    spread = float(relevance.max() - relevance.min()) if len(relevance) else 0.0
+    scaled = (relevance - relevance.min()) / spread if spread > 0 else np.ones_like(relevance)
+    nearest = np.zeros(len(relevance), dtype=np.float32)
+    free = np.ones(len(relevance), dtype=bool)
+    chosen: list[int] = []
+    while len(chosen) < min(k, len(relevance)):
+        value = np.where(free, (1 - weight) * scaled - weight * nearest, -np.inf)
+        position = int(np.argmax(value))
+        chosen.append(position)
+        free[position] = False
+        nearest = np.maximum(nearest, vectors @ vectors[position])
+    return np.array(chosen, dtype=np.int64)
+
+
+def pad(rows: Sequence[int], scores: Sequence[float], k: int) -> tuple[Integers, Floats]:
+    """One short ranking as arrays (1, k)."""
+    row = np.full((1, k), -1, dtype=np.int64)
+    score = np.full((1, k), -np.inf, dtype=np.float32)
+    row[0, : len(rows)] = rows
+    score[0, : len(scores)] = scores
+    return row, score
+
+
+# ---------------------------------------------------------------- on a workspace
+
+
+class StoredLexical(NamedTuple):
+    """A lexical index, and the corpus row of each of its passages: -1 for one that is gone; None: the same order."""
+
+    index: LexicalIndex
+    order: Integers | None
+
+
+def open_lexical(layout: Layout) -> StoredLexical:
+    """The lexical index of a workspace."""
+    order = layout.lexical / "order.npy"
+    return StoredLexical(LexicalIndex.open(layout.lexical), np.load(order, mmap_mode="r") if order.exists() else None)
+
+
+class Retriever:
+    """Search in a workspace; `Retriever.open(folder)` opens one.
+
+    `encode` overrides the encoder that made the index, for example to share a loaded one.
+    """
+
+    def __init__(self, layout: Layout, *, encoder: Encoder | None = None) -> None:
+        self.layout = layout
+        self.corpus = Corpus(layout)
+        self._encoder = encoder
+        if not len(self.corpus):
+            raise WorkspaceError(f"the corpus in {layout.root} is empty: ingest something first")
+
+    @classmethod
+    def open(cls, folder: str | Path = ".", *, encoder: Encoder | None = None) -> Retriever:
+        """The retriever of a workspace folder."""
+        return cls(Layout(Path(folder)), encoder=encoder)
+
+    def close(self) -> None:
+        self.corpus.close()
+
+    # parts, each opened at its first use
+
+    def _fresh(self, manifest: dict[str, Any] | None, what: str) -> dict[str, Any]:
+        """A manifest that belongs to the corpus as it is now."""
+        if manifest is None:
+            raise WorkspaceError(f"there is no {what} yet: run 'lemmata index'")
+        if manifest.get("corpus") != self.corpus.inputs:
+            raise WorkspaceError(f"the corpus changed since the {what} was built: run 'lemmata index' again")
+        return manifest
+
+    @cached_property
+    def lexical(self) -> StoredLexical:
+        self._fresh(read_manifest(self.layout.manifest(self.layout.lexical)), "lexical index")
+        return open_lexical(self.layout)
+
+    @cached_property
+    def vectors(self) -> StoredVectors:
+        self._fresh(read_manifest(self.layout.manifest(self.layout.vectors)), "dense index")
+        return open_vectors(self.layout)
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        encoder = self._encoder or load_encoder(self.vectors.encoder)
+        dimension = self.vectors.matrix.shape[1]
+        if encoder.dimension != dimension:
+            raise InputError(
+                f"the index holds vectors of {dimension} numbers, {encoder.name} makes {encoder.dimension}:"
+                " run 'lemmata index --encoder …' with the encoder you mean"
+            )
+        return encoder
+
+    @cached_property
+    def dense_index(self) -> Index:
+        if self.layout.ann.exists():
+            return AnnIndex.open(self.layout.ann, self.vectors.matrix)
+        return ExactIndex(self.vectors.matrix)
+
+    @cached_property
+    def fusion(self) -> Fusion:
+        """What validation chose, or the default."""
+        chosen = read_manifest(self.layout.fusion)
+        return Fusion(**chosen["fusion"]) if chosen else Fusion()
+
+    @property
+    def has_vectors(self) -> bool:
+        return read_manifest(self.layout.manifest(self.layout.vectors)) is not None
+
+    # searching
+
+    def lexical_rows(self, texts: Sequence[str], k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]:
+        """BM25 rankings; the index may hold passages in another order than the corpus, and some that are gone."""
+        index, order = self.lexical
+        if order is None:
+            return index.search(texts, k, allowed)
+        there = order >= 0
+        if allowed is not None:
+            there &= allowed[order]
+        rows, scores = index.search(texts, k, None if there.all() else there)
+        return np.where(rows >= 0, order[rows], -1), scores
+
+    def search_rows(
+        self,
+        texts: Sequence[str],
+        k: int,
+        retriever: str = "auto",
+        allowed: Mask | None = None,
+        fusion: Fusion | None = None,
+    ) -> tuple[Integers, Floats]:
+        """Rows and scores (n, k) for many queries, best first; -1 where there are fewer than k."""
+        if retriever not in RETRIEVERS:
+            raise LemmataError(f"there is no retriever {retriever!r} (there are: {', '.join(RETRIEVERS)})")
+        if retriever == "auto":
+            retriever = "hybrid" if self.has_vectors else "lexical"
+        texts = [text[:LONGEST_QUERY] for text in texts]
+        if retriever == "lexical":
+            return self.lexical_rows(texts, k, allowed)
+        fusion = fusion or self.fusion
+        depth = k if retriever == "dense" else max(k, fusion.depth)
+        dense = self.dense_index.search(self.encoder.encode(texts, role="query"), depth, allowed)
+        blank = [number for number, text in enumerate(texts) if not text.strip()]
+        dense[0][blank], dense[1][blank] = -1, -np.inf  # an empty query is near to nothing
+        if retriever == "dense":
+            return dense
+        return fuse(dense, self.lexical_rows(texts, depth, allowed), k, fusion)
+
+    def search(
+        self,
+        text: str,
+        k: int = 10,
+        *,
+        retriever: str = "auto",
+        only: Filter | None = None,
+        diversity: float = 0.0,
+    ) -> list[Hit]:
+        """The best passages for a text. `diversity` (0 to 1) trades relevance for passages unlike each other."""
+        allowed = self._allowed(only)
+        depth = k if diversity <= 0 else max(50, 5 * k)
+        rows, scores = self.search_rows([text], depth, retriever, allowed)
+        return self._hits(rows[0], scores[0], k, diversity)
+
+    def similar(self, identity: str, k: int = 10, *, only: Filter | None = None, diversity: float = 0.0) -> list[Hit]:
+        """The passages nearest to a passage, itself left out; by vectors where there are any."""
+        row = self.corpus.row(identity)
+        allowed = self._allowed(only)
+        allowed = np.ones(len(self.corpus), dtype=bool) if allowed is None else allowed
+        allowed[row] = False
+        depth = k if diversity <= 0 else max(50, 5 * k)
+        if self.has_vectors:
+            query = np.asarray(self.vectors.matrix[row : row + 1], dtype=np.float32)
+            rows, scores = self.dense_index.search(query, depth, allowed)
+        else:
+            rows, scores = self.lexical_rows(list(self.corpus.contents(row, row + 1)), depth, allowed)
+        return self._hits(rows[0], scores[0], k, diversity)
+
+    def _allowed(self, only: Filter | None) -> Mask | None:
+        return None if only is None or only == Filter() else self.corpus.select(**asdict(only))
+
+    def _hits(self, rows: Integers, scores: Floats, k: int, diversity: float) -> list[Hit]:
+        there = rows >= 0
+        rows, scores = rows[there], scores[there]
+        if diversity > 0 and len(rows) and self.has_vectors:
+            vectors = np.asarray(self.vectors.matrix[np.sort(rows)], dtype=np.float32)
+            order = diversify(scores, vectors[np.argsort(np.argsort(rows))], k, min(diversity, 1.0))
+            rows, scores = rows[order], scores[order]
+        rows, scores = rows[:k], scores[:k]
+        ids = self.corpus.ids_of(rows.tolist())
+        return [Hit(identity, float(score)) for identity, score in zip(ids, scores, strict=True)]
+
+
+# ---------------------------------------------------------------- choosing the fusion
+
+
+def tune(
+    value: Callable[[Integers], float], dense: tuple[Integers, Floats], lexical: tuple[Integers, Floats], k: int
+) -> tuple[Fusion, list[tuple[Fusion, float]]]:
+    """The fusion with the highest value on validation rankings, and all that were tried."""
+    depth = dense[0].shape[1]
+    tried = []
+    for method in ("score", "rank"):
+        for weight in np.linspace(0, 1, 11):
+            fusion = Fusion(method, round(float(weight), 2), depth)
+            tried.append((fusion, value(fuse(dense, lexical, k, fusion)[0])))
+    best = max(tried, key=lambda pair: (pair[1], pair[0].method == "score", -abs(pair[0].weight - 0.5)))
+    return best[0], tried

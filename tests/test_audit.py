@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lemmata.evaluate.audit import Audit, Example, audit, near_duplicates
+
+WORDS = "the pump of column two leaks since this morning and was closed by the late shift after a short test".split()
+TEXT = {
+    "p1": " ".join(WORDS),
+    "p2": " ".join(WORDS[:-1]) + " trial",
+    "p3": "an ideal contained in a union of primes lies in one of them whatever the ring may be",
+    "p4": "partitions into odd parts are as many as partitions into distinct parts for every number",
+}
+
+
+def run(train: list[Example], test: list[Example], **more: object) -> Audit:
+    return audit(train, test, text=TEXT.__getitem__, **more)  # type: ignore[arg-type]
+
+
+def test_clean_data_is_told_so() -> None:
+    result = run([Example("t", "prime avoidance", ("p3",))], [Example("q", "odd and distinct", ("p4",))])
+    assert result.clean
+    assert "no leakage found" in result.sentence()
+
+
+def test_the_same_anchor_and_passage_are_found_whatever_the_case() -> None:
+    result = run([Example("t", "Prime Avoidance!", ("p3",))], [Example("q", "prime avoidance !", ("p3",))])
+    assert {(o.kind, o.test, o.train) for o in result.offences} == {("same_anchor", "q", "t"), ("same_passage", "q", "t")}
+    assert "1 same anchor" in result.sentence()
+
+
+def test_nearly_equal_passages_are_found() -> None:
+    result = run([Example("t", "one", ("p1",))], [Example("q", "two", ("p2",))])
+    assert [(o.kind, o.what) for o in result.offences] == [("near_passage", "p2")]
+
+
+def test_documents_and_neighbours_are_looked_at_when_asked() -> None:
+    train, test = [Example("t", "one", ("p3",))], [Example("q", "two", ("p4",))]
+    same = run(train, test, document=lambda passage: "d")
+    assert [o.kind for o in same.offences] == ["same_document"]
+    near = run(train, test, neighbours=lambda passage: ["p3"])
+    assert [o.kind for o in near.offences] == ["neighbour"]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=12).map(" ".join), max_size=6), st.data())
+def test_equal_texts_are_always_found_and_found_pairs_are_close(texts: list[str], data: st.DataObject) -> None:
+    others = data.draw(st.lists(st.sampled_from(texts or ["x"]), max_size=4))
+    pairs = set(near_duplicates(texts, others, similarity=0.7))
+    for n, other in enumerate(others):
+        for m, text in enumerate(texts):
+            if other == text:
+                assert (n, m) in pairs
+    for n, m in pairs:
+        assert _jaccard(others[n], texts[m]) >= 0.69
+
+
+def _jaccard(a: str, b: str) -> float:
+    def runs(text: str) -> set[tuple[str, ...]]:
+        words = text.split()
+        return {tuple(words[n : n + 4]) for n in range(max(1, len(words) - 3))}
+
+    return len(runs(a) & runs(b)) / len(runs(a) | runs(b))
+
+
+def test_nearly_equal_long_texts_are_rarely_missed() -> None:
+    texts = [" ".join(f"w{(7 * n + k) % 501}" for k in range(200)) for n in range(60)]
+    changed = [" ".join("other" if k == 100 else word for k, word in enumerate(text.split())) for text in texts]
+    found = near_duplicates(texts, changed, similarity=0.7)
+    assert {(n, n) for n in range(60)} <= set(found)

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lemmata.excerpts import excerpt
+
+TEXT = (
+    "First we fix the notation of this long passage, which has nothing to do with it. "
+    "Every prime ideal $\\mathfrak p \\subset R$ of a Noetherian ring has finite height. "
+    "At last we thank everybody who helped with the preparation of these notes."
+)
+
+
+def test_the_answering_sentence_is_shown_with_its_words_marked() -> None:
+    shown, marks = excerpt(TEXT, "height of prime ideals", length=90)
+    assert shown == "… Every prime ideal p ⊂ R of a Noetherian ring has finite height. …"
+    assert [shown[begin:end] for begin, end in marks] == ["prime", "ideal", "height"]
+
+
+def test_short_texts_are_shown_whole() -> None:
+    assert excerpt("Just this.", "what")[0] == "Just this."
+    assert excerpt("", "what") == ("", [])
+
+
+def test_a_sentence_without_end_is_cut_at_a_word() -> None:
+    shown, _ = excerpt("word " * 1000, "word", length=100)
+    assert len(shown) < 250
+    assert shown.endswith("…")
+
+
+@given(st.text(max_size=200), st.text(max_size=40))
+def test_marks_lie_inside(text: str, query: str) -> None:
+    shown, marks = excerpt(text, query)
+    assert all(0 <= begin < end <= len(shown) for begin, end in marks)

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lemmata.latex.expand import expand, read_definitions, read_environments, structural
+
+
+def expanded(preamble: str, text: str) -> str:
+    definitions = read_definitions(preamble)
+    definitions.settle(len(preamble))
+    return expand(text, definitions.at(len(preamble)), definitions.problems)
+
+
+def problems(preamble: str, text: str) -> dict[str, str]:
+    definitions = read_definitions(preamble)
+    definitions.settle(len(preamble))
+    expand(text, definitions.at(len(preamble)), definitions.problems)
+    return definitions.problems
+
+
+@pytest.mark.parametrize(
+    ("preamble", "text", "expected"),
+    [
+        (r"\newcommand{\R}{\mathbb{R}}", r"$\R^n$", r"$\mathbb{R}^n$"),
+        (r"\newcommand\R{\mathbb{R}}", r"$\R$", r"$\mathbb{R}$"),
+        (r"\newcommand*{\R}{R}", r"\R", "R"),
+        (r"\newcommand \R {R}", r"\R", "R"),
+        (r"\newcommand{\R}R", r"\R", "R"),
+        (r"\newcommand{\s}[1]{\{#1\}}", r"\s{a,b}", r"\{a,b\}"),
+        (r"\newcommand{\s}[2]{#2#1}", r"\s{a}{b}", "ba"),
+        (r"\newcommand{\s}[2]{#2#1}", r"\s ab c", "bac".replace("c", " c")),
+        (r"\newcommand{\s}[1]{<#1>}", r"\s\alpha", r"<\alpha>"),
+        (r"\newcommand{\s}[2][x]{#1+#2}", r"\s{y} \s[z]{y}", "x+y z+y"),
+        (r"\newcommand{\s}[1][n]{A_{#1}}", r"\s, \s[m]", "A_{n}, A_{m}"),
+        (r"\newcommand{\a}{1}\renewcommand{\a}{2}", r"\a", "2"),
+        (r"\newcommand{\a}{1}\providecommand{\a}{2}\providecommand{\b}{3}", r"\a\b", "13"),
+        (r"\DeclareRobustCommand{\a}{1}", r"\a", "1"),
+        (r"\def\a{1}\gdef\b{2}\edef\c{3}\xdef\e{4}", r"\a\b\c\e", "1234"),
+        (r"\def\a#1#2{#2#1}", r"\a{x}{y}", "yx"),
+        (r"\def\a#1,#2;{(#2|#1)}", r"\a x,y; z", "(y|x) z"),
+        (r"\def\a(#1){<#1>}", r"\a(x) \a y", r"<x> \a y"),
+        (r"\def\a[#1]#2{<#1:#2>}", r"\a[x]{y}", "<x:y>"),
+        (r"\long\def\a#1{<#1>}", r"\a{x}", "<x>"),
+        (r"\let\a=\alpha\let\b\beta", r"\a\b", r"\alpha\beta"),
+        (r"\newcommand{\a}{x}\let\b\a", r"\b", "x"),
+        (r"\DeclareMathOperator{\Hom}{Hom}", r"$\Hom(A)$", r"$\operatorname{Hom}(A)$"),
+        (r"\DeclareMathOperator*{\colim}{colim}", r"$\colim_i$", r"$\operatorname*{colim}_i$"),
+        (r"\NewDocumentCommand{\a}{m m}{#2#1}", r"\a{x}{y}", "yx"),
+        (r"\NewDocumentCommand\a{O{x} m}{#1#2}", r"\a{y}\a[z]{y}", "xyzy"),
+        (r"\NewDocumentCommand\a{+m}{<#1>}", r"\a{y}", "<y>"),
+        (r"\newcommand{\a}{\b\b}\newcommand{\b}{x}", r"\a", "xx"),
+        (r"\newcommand{\a}[1]{\b{#1}}\newcommand{\b}[1]{<#1>}", r"\a{\a{x}}", "<<x>>"),
+        (r"\newcommand{\to}{\rightarrow}", r"$a\to b$", r"$a\rightarrow b$"),
+        (r"\newcommand{\a}{\alpha}", r"\a b", r"\alpha b"),
+        (r"\newcommand{\ie}{i.e.\xspace}", r"\ie x, \ie.", "i.e. x, i.e.."),
+        (r"\newcommand{\Spec}{\mathop{\rm Spec}\nolimits}", r"\Spec A", r"\operatorname{Spec}A"),
+        (r"\newcommand{\a}{1", r"\a", r"\a"),
+        (r"\newcommand{\section}{x}", r"\section{y}", r"\section{y}"),
+        ("\\def\\a{1}", "\\a\n\nx", "1\n\nx"),
+        ("\\newcommand{\\a}[1]{<#1>}", "\\a\n {x}", "<x>"),
+        (r"\newcommand{\a@b}{1}", r"\a@b", "1"),
+        (r"\newcommand{\ab}{1}", r"\a \abc \ab", r"\a \abc 1"),
+    ],
+)  # fmt: skip
+def test_macros_are_replaced(preamble: str, text: str, expected: str) -> None:
+    assert expanded(preamble, text) == expected
+
+
+def test_a_starred_document_command_takes_its_star() -> None:
+    assert expanded(r"\NewDocumentCommand{\norm}{s m}{|#2|}", r"\norm{x}\norm*{x}") == "|x||x|"
+
+
+def test_a_macro_holds_from_its_definition_on() -> None:
+    text = r"\def\a{1}\begin{document}\a \def\a{2}\a"
+    definitions = read_definitions(text)
+    definitions.settle(text.index("document"))
+    assert expand("\\a", definitions.at(text.index("\\a "))) == "1"
+    assert expand("\\a", definitions.at(len(text))) == "2"
+
+
+def test_the_spans_of_the_definitions_are_exact() -> None:
+    text = r"A \newcommand{\x}[1][d]{y{#1}} B \def\z#1.{w} C \let\u=\v D \DeclareMathOperator*{\o}{o} E"
+    spans = read_definitions(text).spans
+    for begin, end in reversed(spans):
+        text = text[:begin] + text[end:]
+    assert text.split() == ["A", "B", "C", "D", "E"]
+
+
+@pytest.mark.parametrize(
+    ("preamble", "text", "name", "cause"),
+    [
+        (r"\def\a{\a}", r"\a", "a", "calls itself"),
+        (r"\def\a{\b}\def\b{\a}", r"\a", "a", "calls itself"),
+        (r"\def\a{\ifx\x\y 1\fi}", r"\a", "a", "computes"),
+        (r"\def\a{\csname x\endcsname}", r"\a", "a", "computes"),
+        (r"\def\a{\kern2pt\raise 3pt\hbox{x}}", r"\a", "a", "draws"),
+        (r"\newcommand{\a}[2]{#1}", r"\a{x}", "a", "arguments"),
+        (r"\newcommand{\a}{", r"\a", "a", "never ends"),
+        (r"\NewDocumentCommand{\a}{r()}{x}", r"\a", "a", "unknown kind"),
+    ],
+)
+def test_what_can_not_be_expanded_is_left_and_reported(preamble: str, text: str, name: str, cause: str) -> None:
+    assert cause in problems(preamble, text)[name]
+    assert text[:2] in expanded(preamble, text)
+
+
+def test_a_billion_laughs_stay_within_time_and_memory() -> None:
+    names = "abcdefghijklm"
+    preamble = "".join(f"\\def\\x{a}{{{f'{chr(92)}x{b} ' * 10}}}" for a, b in zip(names, names[1:], strict=False))
+    start = time.process_time()
+    result = expanded(preamble + "\\def\\xm{ha}", "\\xa and the rest")
+    assert time.process_time() - start < 3
+    assert len(result) < 300_000
+    assert result.endswith("and the rest")
+
+
+def test_quadratic_arguments_stay_within_time() -> None:
+    preamble = r"\newcommand{\d}[1]{#1#1}"
+    start = time.process_time()
+    result = expanded(preamble, "\\d{" * 60 + "x" + "}" * 60)
+    assert time.process_time() - start < 3
+    assert len(result) < 400_000
+
+
+def test_environments_give_their_opening() -> None:
+    text = r"\newenvironment{a}[1][x]{\begin{theorem}[#1]}{\end{theorem}} \renewenvironment*{b}{B}{E} rest"
+    opening, spans = read_environments(text)
+    assert opening == {"a": r"\begin{theorem}[#1]", "b": "B"}
+    assert [text[b:e][-1] for b, e in spans] == ["}", "}"]
+
+
+def test_macros_that_carry_structure_are_told_apart() -> None:
+    definitions = read_definitions(
+        r"\def\bthm{\begin{theorem}}\def\ethm{\end{theorem}}\def\R{R}\def\again{\bthm}\def\eq{\begin{equation}}"
+        r"\def\sec#1{\section{#1}}"
+    )
+    definitions.settle(0)
+    names = structural(definitions.at(10**6), {"theorem"})
+    assert set(names) == {"bthm", "ethm", "again", "sec"}
+
+
+FRAGMENTS = [
+    "\\newcommand", "{\\a}", "\\a", "\\b", "[1]", "[2]", "[x]", "{#1}", "{#2\\b}", "\\def", "#1", "#2", ".", "\\let", "=",
+    "{", "}", "[", "]", "\\DeclareMathOperator", "*", "\\NewDocumentCommand", "{m O{x}}", "{s m}", "\\newenvironment{e}",
+    "{\\begin{theorem}}", " ", "\n", "\\", "\\xspace", "\\renewcommand\\b", "{\\a\\a}", "\\providecommand",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(FRAGMENTS), max_size=40), st.lists(st.sampled_from(FRAGMENTS), max_size=20))
+def test_reading_and_expanding_never_raise(preamble: list[str], body: list[str]) -> None:
+    text = "".join(preamble)
+    expanded(text, "".join(body))
+    read_environments(text)
+
+
+@given(st.text(max_size=200))
+def test_arbitrary_text_never_raises(text: str) -> None:
+    expanded(text, text)
+    read_environments(text)
+
+
+@pytest.mark.parametrize(
+    "fragment",
+    ["\\newcommand{\\a}{", "\\def\\a#1{", "\\def\\a{\\a\\a}\\a", "\\newcommand{\\a}[1]{#1}\\a", "\\newenvironment{a}{",
+     "\\def\\a#1.{#1}\\a ", "\\newcommand\\a[1][", "\\let\\a\\b\\a", "\\a{", "\\def\\a#1{\\a{#1}}\\a{"],
+)  # fmt: skip
+def test_hostile_repetition_is_read_in_linear_time(fragment: str) -> None:
+    text = fragment * (100_000 // len(fragment))
+    start = time.process_time()
+    expanded(text, text)
+    read_environments(text)
+    assert time.process_time() - start < 4

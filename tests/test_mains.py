@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lemmata.latex.mains import (
+    confidence,
+    has_class,
+    included_files,
+    is_main,
+    rank_mains,
+    read_hints,
+    stale_copy_of,
+)
+
+PAPER = "\\documentclass{article}\\title{T}\\begin{document}\\maketitle text\\end{document}"
+
+
+def best(texts: Mapping[str, str]) -> str:
+    return rank_mains(texts)[0].path
+
+
+def test_a_file_with_a_class_and_a_document_is_the_main_one() -> None:
+    texts = {"intro.tex": "text " * 1000, "a.tex": PAPER.replace("text", "\\input{intro}"), "notes.txt": PAPER}
+    ranked = rank_mains(texts)
+    assert [candidate.path for candidate in ranked] == ["a.tex", "intro.tex"]
+    assert "document class article" in ranked[0].reasons
+    assert "included by another file" in ranked[1].reasons
+    assert confidence(ranked) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("00README.XXX", "second.tex toplevelfile\nfig.tex ignore\n"),
+        ("00readme", "second.tex toplevelfile"),
+        ("00README.json", '{"sources": [{"filename": "second.tex", "usage": "toplevel"}]}'),
+        ("00README.yaml", "sources:\n  - filename: second.tex\n    usage: toplevel\n  - filename: b.tex\n    usage: ignore\n"),
+    ],
+)  # fmt: skip
+def test_what_the_submitter_named_wins(name: str, hint: str) -> None:
+    texts = {"first.tex": PAPER + "x" * 10_000, "second.tex": PAPER, name: hint}
+    ranked = rank_mains(texts)
+    assert ranked[0].path == "second.tex"
+    assert confidence(ranked) == 1.0
+
+
+def test_files_that_are_to_be_ignored_are_no_candidates() -> None:
+    texts = {"a.tex": PAPER, "b.tex": PAPER, "anc/c.tex": PAPER, "00README.XXX": "b.tex ignore"}
+    assert [candidate.path for candidate in rank_mains(texts)] == ["a.tex"]
+
+
+@pytest.mark.parametrize("hint", ["{", "[]", '{"sources": 3}', '{"sources": [{"usage": 1}]}', "[" * 100_000])
+def test_a_broken_hint_is_no_hint(hint: str) -> None:
+    assert read_hints({"00README.json": hint}) == {}
+
+
+def test_hints_count_from_the_folder_they_lie_in() -> None:
+    assert read_hints({"p/00README.XXX": "a.tex toplevelfile"}) == {"p/a.tex": "toplevel"}
+
+
+def test_a_bibliography_of_the_same_name_tells_the_paper_from_its_twin() -> None:
+    assert best({"a.tex": PAPER, "b.tex": PAPER, "b.bbl": "\\bibitem{x}"}) == "b.tex"
+
+
+def test_stale_copies_figures_and_subfiles_come_last() -> None:
+    texts = {
+        "paper_old.tex": PAPER + "x" * 1000,
+        "paper.tex": PAPER,
+        "figure.tex": "\\documentclass{standalone}\\begin{document}\\begin{tikzpicture}\\end{tikzpicture}\\end{document}",
+        "part.tex": "\\documentclass[paper]{subfiles}\\begin{document}" + "text " * 1000 + "\\end{document}",
+    }  # fmt: skip
+    assert best(texts) == "paper.tex"
+    assert best({key: texts[key] for key in ("figure.tex", "paper_old.tex")}) == "paper_old.tex"
+
+
+def test_an_old_copy_is_known_by_its_name_only_when_the_original_is_there() -> None:
+    files = {"a.tex", "a_old.tex", "a (1).tex", "threshold.tex", "backup/a.tex"}
+    assert stale_copy_of("a_old.tex", files) == "a.tex"
+    assert stale_copy_of("a-copy.tex", files) == "a.tex"
+    assert stale_copy_of("a (1).tex", files) == "a.tex"
+    assert stale_copy_of("b_old.tex", files) is None
+    assert stale_copy_of("threshold.tex", files) is None
+    assert stale_copy_of("a.tex", files) is None
+
+
+def test_old_latex_and_plain_tex_start_documents_too() -> None:
+    assert is_main("\\documentstyle[12pt]{amsart}\\begin{document}")
+    assert is_main("Hello \\bye")
+    assert is_main("\\begin {document}")
+    assert not is_main("% \\begin{document}")
+    assert not is_main("\\% % \\begin{document}")
+    assert not is_main("the document")
+    assert has_class("\\documentclass\n[a4paper]{book}")
+    assert not has_class("  %\\documentclass{book}")
+    assert has_class("\\\\\\%\\documentclass{book}")
+
+
+def test_nearly_equal_candidates_lower_the_confidence() -> None:
+    twins = rank_mains({"a.tex": PAPER, "b.tex": PAPER})
+    assert confidence(twins) < 0.6
+    assert confidence([]) == 0.0
+
+
+def test_a_single_file_without_suffix_can_be_the_paper() -> None:
+    assert best({"0305123": PAPER, "fig.eps": "%!PS"}) == "0305123"
+    assert rank_mains({"readme.txt": "nothing"}) == []
+
+
+def test_included_names_are_read_as_written() -> None:
+    text = '\\input{a} \\input b \\include{"c"} %\\input{no}\n\\import{d/}{e}\\InputIfFileExists{f}{}{}\\inputenc{x}'
+    assert included_files(text) == ["a", "b", "c", "d/e", "f"]
+
+
+@given(st.dictionaries(st.sampled_from(["a.tex", "00README.json", "00README.yaml", "00README.XXX", "b"]), st.text(max_size=200)))
+def test_ranking_never_raises(texts: dict[str, str]) -> None:
+    assert 0 <= confidence(rank_mains(texts)) <= 1
+
+
+@pytest.mark.parametrize(
+    "fragment", ["\\input{a}", "%\\documentclass[", "\\documentclass[", "%\\begin{document}", "\\%\\input{a}", "\\import{a}"]
+)
+def test_hostile_repetition_is_ranked_in_linear_time(fragment: str) -> None:
+    start = time.process_time()
+    rank_mains({"a.tex": fragment * (200_000 // len(fragment))})
+    assert time.process_time() - start < 3

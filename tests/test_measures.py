@@ -1,0 +1,286 @@
+"""Measures: by hand, against trec_eval's formulas one query at a time, and against ir_measures itself."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lemmata.errors import ConfigError, InputError
+from lemmata.evaluate.measures import Judged, Measure, evaluate, gains, judged, parse_measure
+
+Qrels = dict[str, dict[str, int]]
+Run = dict[str, list[str]]
+
+PASSAGES = 12
+ROWS = {f"d{row}": row for row in range(PASSAGES)}
+ALL = [Measure(name, k) for name in ("nDCG", "MRR", "R", "P", "Success", "MAP") for k in (1, 2, 3, 5, 10, 20)]
+
+
+def rankings(run: Run, depth: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    filled = [[ROWS[one] for one in ids] + [-1] * (depth - len(ids)) for ids in run.values()]
+    return np.array(filled, np.int64).reshape(len(run), depth)
+
+
+def values(qrels: Qrels, run: Run, *measures: str) -> dict[str, list[float]]:
+    wanted = [parse_measure(name) for name in measures]
+    found = evaluate(rankings(run, PASSAGES), judged(qrels, ROWS.__getitem__), wanted)
+    return {name: value.tolist() for name, value in found.items()}
+
+
+# ---------------------------------------------------------------- names
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("nDCG@10", "nDCG@10"),
+        ("ndcg@10", "nDCG@10"),
+        ("MRR@10", "MRR@10"),
+        ("RR@10", "MRR@10"),
+        ("R@20", "R@20"),
+        ("Recall@20", "R@20"),
+        ("Precision@5", "P@5"),
+        ("Accuracy@1", "Success@1"),
+        ("AP@100", "MAP@100"),
+        (" map@7 ", "MAP@7"),
+    ],
+)
+def test_a_measure_is_read_by_any_of_its_names_and_shown_by_one(text: str, name: str) -> None:
+    assert str(parse_measure(text)) == name
+    assert parse_measure(name) == parse_measure(text)
+
+
+def test_an_unknown_measure_is_answered_with_the_nearest_or_with_all() -> None:
+    with pytest.raises(ConfigError, match=r"no measure 'nDGC@10'; did you mean nDCG\?"):
+        parse_measure("nDGC@10")
+    with pytest.raises(ConfigError, match="known are nDCG, MRR, R, P, Success, MAP"):
+        parse_measure("xyzzy@3")
+
+
+@pytest.mark.parametrize("text", ["nDCG", "nDCG@", "nDCG@0", "nDCG@-1", "nDCG@ten", "nDCG@1.5", "P@²"])
+def test_a_measure_needs_a_rank_from_one(text: str) -> None:
+    with pytest.raises(ConfigError, match="needs a rank from 1, as in"):
+        parse_measure(text)
+
+
+# ---------------------------------------------------------------- judgments
+
+
+def test_judgments_become_rows() -> None:
+    found = judged({"a": {"d3": 2, "d0": 0}, "b": {}, "c": {"d3": 1}}, ROWS.__getitem__)
+    assert found.queries == ["a", "b", "c"]
+    assert found.indptr.tolist() == [0, 2, 2, 3]
+    assert found.rows.tolist() == [3, 0, 3]
+    assert found.grades.tolist() == [2, 0, 1]
+
+
+def test_unknown_ids_are_all_counted_and_the_first_twenty_named() -> None:
+    qrels = {"a": {f"x{n}": 1 for n in range(30)} | {"d1": 1}, "b": {"x0": 1, "x31": 1}}
+    with pytest.raises(InputError) as caught:
+        judged(qrels, ROWS.__getitem__)
+    assert "31 ids that are not in the corpus: 'x0', 'x1'," in str(caught.value)
+    assert str(caught.value).endswith("'x19' and 11 more")
+    with pytest.raises(InputError, match=r"1 id that is not in the corpus: 'x'$"):
+        judged({"a": {"x": 1}}, ROWS.__getitem__)
+
+
+def test_gains_are_the_grades_in_the_order_of_the_ranking() -> None:
+    found = judged({"a": {"d1": 3, "d11": 1}, "b": {"d0": 2, "d1": -1}}, ROWS.__getitem__)
+    ranked = np.array([[11, 0, 1, -1], [1, 0, -1, -1]])
+    assert gains(ranked, found).tolist() == [[1, 0, 3, 0], [-1, 2, 0, 0]]
+
+
+def test_rows_past_the_judged_ones_do_not_reach_into_the_next_query() -> None:
+    found = judged({"a": {"d1": 1}, "b": {"d0": 1, "d2": 1}}, ROWS.__getitem__)
+    every = np.tile(np.arange(PASSAGES), (2, 1))
+    assert gains(every, found).sum(axis=1).tolist() == [1, 2]
+
+
+def test_gains_of_nothing_are_nothing() -> None:
+    none = Judged([], np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
+    assert gains(np.zeros((0, 5), np.int64), none).shape == (0, 5)
+    assert evaluate(np.zeros((0, 5), np.int64), none, ALL)["nDCG@10"].shape == (0,)
+    empty = judged({"a": {}}, ROWS.__getitem__)
+    assert gains(np.array([[1, 2]]), empty).tolist() == [[0, 0]]
+    assert all(value.tolist() == [0.0] for value in evaluate(np.zeros((1, 0), np.int64), empty, ALL).values())
+
+
+def test_a_ranking_that_repeats_a_judged_passage_is_refused() -> None:
+    found = judged({"a": {"d1": 1}, "b": {"d2": 1}}, ROWS.__getitem__)
+    with pytest.raises(InputError, match="the query 'b' holds a passage twice"):
+        gains(np.array([[1, 0, 3], [2, 0, 2]]), found)
+
+
+def test_as_many_rankings_as_queries_are_needed() -> None:
+    with pytest.raises(InputError, match="2 rankings can not be judged for 1 queries"):
+        gains(np.zeros((2, 1), np.int64), judged({"a": {"d1": 1}}, ROWS.__getitem__))
+
+
+# ---------------------------------------------------------------- values
+
+
+def test_the_measures_of_a_ranking_that_can_be_checked_by_hand() -> None:
+    found = values(
+        {"a": {"d0": 2, "d1": 1, "d9": 1}},
+        {"a": ["d5", "d1", "d6", "d0"]},
+        *("Success@1", "Success@2", "P@4", "P@10", "R@2", "R@4", "MRR@1", "MRR@4", "MAP@4", "nDCG@4"),
+    )
+    best = 2 + 1 / math.log2(3) + 1 / 2
+    assert found == {
+        "Success@1": [0.0],
+        "Success@2": [1.0],
+        "P@4": [0.5],
+        "P@10": [0.2],
+        "R@2": [pytest.approx(1 / 3)],
+        "R@4": [pytest.approx(2 / 3)],
+        "MRR@1": [0.0],
+        "MRR@4": [0.5],
+        "MAP@4": [pytest.approx((1 / 2 + 2 / 4) / 3)],
+        "nDCG@4": [pytest.approx((1 / math.log2(3) + 2 / math.log2(5)) / best)],
+    }
+
+
+def test_queries_without_relevant_passages_or_without_results_count_zero_and_stay() -> None:
+    qrels: Qrels = {"a": {"d0": 1}, "none relevant": {"d0": 0}, "not judged": {}, "nothing found": {"d0": 1}}
+    run: Run = {"a": ["d0"], "none relevant": ["d0"], "not judged": ["d0"], "nothing found": []}
+    for value in values(qrels, run, *map(str, ALL)).values():
+        assert value[1:] == [0.0, 0.0, 0.0]
+        assert value[0] > 0
+
+
+def test_a_document_counts_once_where_its_first_passage_stands_with_its_highest_grade() -> None:
+    documents = np.array([0, 0, 0, 1, 1, 2, 2, 3, 3, 3, 4, 4])
+    found = judged({"a": {"d3": 1, "d4": 3, "d7": 1}}, ROWS.__getitem__)
+    ranked = np.array([[0, 1, 5, 3, 4, 2, -1]])  # documents 0, 2, 1; 3 is missing
+    measures = [parse_measure(name) for name in ("MRR@10", "R@2", "R@3", "P@3", "nDCG@3")]
+    value = {name: one.item() for name, one in evaluate(ranked, found, measures, documents=documents).items()}
+    assert value == {
+        "MRR@10": pytest.approx(1 / 3),
+        "R@2": 0.0,
+        "R@3": 0.5,
+        "P@3": pytest.approx(1 / 3),
+        "nDCG@3": pytest.approx((3 / 2) / (3 + 1 / math.log2(3))),
+    }
+
+
+# ---------------------------------------------------------------- oracles
+
+
+def by_the_formula(measure: Measure, grades: dict[str, int], ids: list[str]) -> float:
+    """One measure of one query, from its definition, without arrays."""
+    k = measure.cutoff
+    relevant = {one for one, grade in grades.items() if grade > 0}
+    hits = [rank for rank, one in enumerate(ids[:k], 1) if one in relevant]
+    match measure.name:
+        case "Success":
+            return 1.0 if hits else 0.0
+        case "P":
+            return len(hits) / k
+        case "R":
+            return len(hits) / len(relevant) if relevant else 0.0
+        case "MRR":
+            return 1 / hits[0] if hits else 0.0
+        case "MAP":
+            total = sum(so_far / rank for so_far, rank in enumerate(hits, 1))
+            return total / len(relevant) if relevant else 0.0
+    gain = sum(grades[one] / math.log2(rank + 1) for rank, one in enumerate(ids[:k], 1) if one in relevant)
+    best = sorted((grade for grade in grades.values() if grade > 0), reverse=True)[:k]
+    return gain / sum(grade / math.log2(rank + 1) for rank, grade in enumerate(best, 1)) if best else 0.0
+
+
+ids = st.sampled_from(sorted(ROWS))
+queries = st.tuples(st.dictionaries(ids, st.integers(-1, 4), min_size=1), st.lists(ids, unique=True))
+
+
+@given(st.lists(queries, min_size=1, max_size=6))
+def test_all_measures_equal_their_definition_on_random_rankings(cases: list[tuple[dict[str, int], list[str]]]) -> None:
+    qrels = {f"q{n}": grades for n, (grades, _) in enumerate(cases)}
+    run = {f"q{n}": ranked for n, (_, ranked) in enumerate(cases)}
+    found = values(qrels, run, *map(str, ALL))
+    for measure in ALL:
+        wanted = [by_the_formula(measure, grades, ranked) for grades, ranked in cases]
+        assert found[str(measure)] == pytest.approx(wanted, abs=1e-9)
+
+
+@given(st.lists(queries, min_size=1, max_size=4), st.lists(st.integers(0, 4), min_size=PASSAGES, max_size=PASSAGES))
+def test_document_level_equals_the_definition_on_rankings_collapsed_by_hand(
+    cases: list[tuple[dict[str, int], list[str]]], owners: list[int]
+) -> None:
+    qrels = {f"q{n}": grades for n, (grades, _) in enumerate(cases)}
+    run = {f"q{n}": ranked for n, (_, ranked) in enumerate(cases)}
+    found = evaluate(
+        rankings(run, PASSAGES), judged(qrels, ROWS.__getitem__), ALL, documents=np.array(owners, np.int64)
+    )
+    for n, (grades, ranked) in enumerate(cases):
+        collapsed = list(dict.fromkeys(str(owners[ROWS[one]]) for one in ranked))
+        highest: dict[str, int] = {}
+        for one, grade in grades.items():
+            name = str(owners[ROWS[one]])
+            highest[name] = max(grade, highest.get(name, grade))
+        for measure in ALL:
+            assert found[str(measure)][n] == pytest.approx(by_the_formula(measure, highest, collapsed), abs=1e-9)
+
+
+def test_values_equal_those_that_ir_measures_gave() -> None:
+    """Computed once with ir_measures 0.4.3 over pytrec_eval-terrier 0.5.10, for platforms that lack the latter."""
+    qrels: Qrels = {
+        "q0": {"d3": 3, "d2": 2, "d4": 2, "d5": 1, "d0": 3, "d1": 2, "d6": 3},
+        "q1": {"d1": 1, "d2": 2, "d0": 1, "d3": 1, "d7": 1, "d4": 1, "d5": 3},
+        "q2": {"d4": 3, "d0": 3, "d6": 3},
+        "q3": {"d5": 2, "d3": 0},
+        "q4": {"d1": 0, "d3": 2},
+    }
+    run: Run = {
+        "q0": ["d5", "d4", "d2", "d0"],
+        "q1": ["d2", "d0", "d5"],
+        "q2": ["d3", "d2", "d7", "d1", "d5", "d0", "d6", "d4"],
+        "q3": ["d4", "d7", "d2", "d6", "d5"],
+        "q4": ["d2", "d3", "d4", "d1", "d6", "d5"],
+    }
+    given = {
+        "nDCG@3": [0.5102404246590811, 0.8675034925694372, 0, 0, 0.6309297535714575],
+        "nDCG@10": [
+            *(0.5018836338415867, 0.6589529877709519, 0.47162765245672045),
+            *(0.38685280723454163, 0.6309297535714575),
+        ],
+        "MRR@3": [1, 1, 0, 0, 0.5],
+        "MRR@10": [1, 1, 0.16666666666666666, 0.2, 0.5],
+        "MAP@3": [0.42857142857142855, 0.42857142857142855, 0, 0, 0.5],
+        "MAP@10": [0.5714285714285714, 0.42857142857142855, 0.27579365079365076, 0.2, 0.5],
+        "P@3": [1, 1, 0, 0, 0.3333333333333333],
+        "P@10": [0.4, 0.3, 0.3, 0.1, 0.1],
+        "R@3": [0.42857142857142855, 0.42857142857142855, 0, 0, 1],
+        "R@10": [0.5714285714285714, 0.42857142857142855, 1, 1, 1],
+        "Success@1": [1, 1, 0, 0, 0],
+        "Success@3": [1, 1, 0, 0, 1],
+    }
+    found = values(qrels, run, *given)
+    for name, wanted in given.items():
+        assert found[name] == pytest.approx(wanted, abs=1e-9), name
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(queries, min_size=1, max_size=6))
+def test_all_measures_equal_ir_measures_on_random_rankings(cases: list[tuple[dict[str, int], list[str]]]) -> None:
+    pytest.importorskip("pytrec_eval", reason="has no wheel for this platform")
+    library = pytest.importorskip("ir_measures")
+    qrels = {f"q{n}": grades for n, (grades, _) in enumerate(cases)}
+    run = {f"q{n}": ranked for n, (_, ranked) in enumerate(cases)}
+    if not any(run.values()):
+        return  # ir_measures has nothing to say about a run without a result
+    theirs = {library.parse_measure(str(one).replace("MRR", "RR").replace("MAP", "AP")): str(one) for one in ALL}
+    judgments = [library.Qrel(query, one, grade) for query, grades in qrels.items() for one, grade in grades.items()]
+    results = [
+        library.ScoredDoc(query, one, float(PASSAGES - rank))
+        for query, ranked in run.items()
+        for rank, one in enumerate(ranked)
+    ]
+    found = values(qrels, run, *map(str, ALL))
+    order = list(qrels)
+    for metric in library.iter_calc(list(theirs), judgments, results):
+        ours = found[theirs[metric.measure]][order.index(metric.query_id)]
+        assert ours == pytest.approx(metric.value, abs=1e-9), (metric.measure, metric.query_id)

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lemmata.latex.readable import readable, readable_formula
+
+
+@pytest.mark.parametrize(
+    ("formula", "shown"),
+    [
+        (r"\alpha_i^2 \in \mathbb{R}", "αᵢ² ∈ ℝ"),
+        (r"\sum_{n=0}^\infty \frac{q^{n^2}}{(q;q)_n}", "∑ₙ₌₀^∞ (q^(n²))/((q;q)ₙ)"),
+        (r"f : X \to \operatorname{Spec}(A)", "f : X → Spec(A)"),
+        (r"\mathcal{O}_X", "O_X"),
+        (r"a \leq b", "a ≤ b"),
+        (r"\{ x \}", "{ x }"),
+        (r"\sqrt{2}", "√(2)"),
+        (r"\foo bar", "foo bar"),
+        ("x_", "x_"),
+        ("{", ""),
+    ],
+)
+def test_formulas_are_shown_as_characters(formula: str, shown: str) -> None:
+    assert readable_formula(formula) == shown
+
+
+def test_only_formulas_change() -> None:
+    assert readable(r"Let $x_1$ cost \$5 and $y$.") == "Let x₁ cost $5 and y."
+
+
+@given(st.text(alphabet="\\{}$_^ab1 frac", max_size=60))
+def test_any_text_can_be_shown(text: str) -> None:
+    readable(text)
+    readable_formula(text)

@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lemmata.errors import InputError, LemmataError, WorkspaceError
+from lemmata.project import Project
+from lemmata.search import Filter, Fusion, Retriever, diversify, fuse, pad, tune
+from lemmata.types import Floats, Integers
+
+Ranking = tuple[Integers, Floats]
+
+TEXTS = {
+    "1": ("Prime avoidance", "An ideal in a union of primes lies in one of them.", "lemma", "math.AC", "2001-02-03"),
+    "2": ("", "Every prime ideal of a Noetherian ring has finite height.", "theorem", "math.AC", "2005-01-01"),
+    "3": ("", "The pump in the column leaks again.", "log", "plant", "2010-10-10"),
+    "4": ("Euler", "Partitions into odd parts and into distinct parts are equally many.", "theorem", "math.CO", "1999-12-31"),
+    "5": ("", "A partition into distinct parts has a Franklin involution.", "lemma", "math.CO", "2003-03-03"),
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    rows = [
+        {"id": i, "title": title, "text": text, "kind": kind, "categories": [category], "date": date}
+        for i, (title, text, kind, category, date) in TEXTS.items()
+    ]
+    (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    project = Project.init(tmp_path / "w")
+    project.ingest([tmp_path / "p.jsonl"])
+    return project
+
+
+@pytest.fixture
+def indexed(project: Project) -> Project:
+    project.index(settings={"encoder": "hashing"})
+    return project
+
+
+@pytest.mark.parametrize("name", ["lexical", "dense", "hybrid", "auto"])
+def test_every_retriever_finds_what_was_asked_for(indexed: Project, name: str) -> None:
+    retriever = indexed.retriever()
+    hits = retriever.search("partitions into distinct parts", 2, retriever=name)
+    assert {hit.id for hit in hits} == {"4", "5"}
+    assert hits[0].score >= hits[1].score
+    retriever.close()
+
+
+def test_lexical_search_needs_no_vectors(project: Project) -> None:
+    project.index(dense=False)
+    retriever = project.retriever()
+    assert retriever.search("prime avoidance")[0].id == "1"
+    with pytest.raises(WorkspaceError, match="lemmata index"):
+        retriever.search("prime", retriever="dense")
+    retriever.close()
+
+
+@pytest.mark.parametrize("name", ["lexical", "dense", "hybrid"])
+def test_filters_leave_out_what_does_not_fit(indexed: Project, name: str) -> None:
+    retriever = indexed.retriever()
+
+    def found(only: Filter) -> set[str]:
+        return {hit.id for hit in retriever.search("prime ideal partitions pump parts", 5, retriever=name, only=only)}
+
+    assert found(Filter(kinds=("log",))) == {"3"}
+    assert found(Filter(kinds=("lemma", "log"))) <= {"1", "3", "5"}
+    assert found(Filter(documents=("2",))) <= {"2"}
+    assert found(Filter(categories=("math",))) <= {"1", "2", "4", "5"}
+    assert found(Filter(categories=("math.CO",))) <= {"4", "5"}
+    assert found(Filter(since="2003", until="2005-06")) <= {"2", "5"}
+    assert found(Filter(kinds=("none",))) == set()
+    retriever.close()
+
+
+@pytest.mark.parametrize("name", ["lexical", "dense", "hybrid"])
+def test_empty_strange_and_huge_queries_do_no_harm(indexed: Project, name: str) -> None:
+    retriever = indexed.retriever()
+    assert retriever.search("", retriever=name) == []
+    assert retriever.search("   \n", retriever=name) == []
+    retriever.search("\x00 \\ $ { ⊗ 你好", retriever=name)
+    assert retriever.search("partition " * 100_000, 1, retriever=name)[0].id in ("4", "5")
+    retriever.close()
+
+
+def test_a_passage_is_not_similar_to_itself(indexed: Project) -> None:
+    retriever = indexed.retriever()
+    assert retriever.similar("4", 1)[0].id == "5"
+    with pytest.raises(KeyError):
+        retriever.similar("99")
+    retriever.close()
+
+
+def test_diversity_brings_in_others(indexed: Project) -> None:
+    retriever = indexed.retriever()
+    plain = retriever.search("distinct parts partitions", 2, retriever="dense")
+    spread = retriever.search("distinct parts partitions", 2, retriever="dense", diversity=0.9)
+    assert {hit.id for hit in plain} == {"4", "5"}
+    assert spread[0].id == plain[0].id
+    assert spread[1].id not in ("4", "5")
+    retriever.close()
+
+
+def test_an_unknown_retriever_is_named(indexed: Project) -> None:
+    retriever = indexed.retriever()
+    with pytest.raises(LemmataError, match="no retriever 'magic'"):
+        retriever.search("x", retriever="magic")
+    retriever.close()
+
+
+def test_an_encoder_of_another_size_is_refused_with_the_cure(indexed: Project) -> None:
+    from lemmata.encode.hashing import HashingEncoder
+
+    retriever = Retriever(indexed.layout, encoder=HashingEncoder(dimension=32))
+    with pytest.raises(InputError, match=r"256 numbers.*makes 32.*lemmata index --encoder"):
+        retriever.search("x", retriever="dense")
+    retriever.close()
+
+
+def test_an_index_older_than_the_corpus_is_refused(indexed: Project, tmp_path: Path) -> None:
+    (tmp_path / "p.jsonl").write_text('{"id": "6", "text": "Something new."}')
+    indexed.ingest([tmp_path / "p.jsonl"])
+    retriever = indexed.retriever()
+    for name in ("lexical", "dense"):
+        with pytest.raises(WorkspaceError, match="lemmata index"):
+            retriever.search("new", retriever=name)
+    retriever.close()
+
+
+def test_only_what_changed_is_indexed_again(indexed: Project, tmp_path: Path) -> None:
+    rows = [{"id": i, "title": t[0], "text": t[1]} for i, t in TEXTS.items() if i != "3"]
+    rows.insert(0, {"id": "0", "text": "A crystal of type A."})
+    (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    indexed.ingest([tmp_path / "p.jsonl"])
+    report = indexed.index(settings={"encoder": "hashing"})
+    assert (report["tokenised"], report["encoded"]) == (1, 1)
+    again = indexed.index(settings={"encoder": "hashing"})
+    assert (again["tokenised"], again["encoded"]) == (0, 0)
+    retriever = indexed.retriever()
+    for name in ("lexical", "dense"):
+        assert retriever.search("crystal", 1, retriever=name)[0].id == "0"
+        assert retriever.search("partitions distinct parts", 2, retriever=name)[0].id in ("4", "5")
+        assert all(hit.id != "3" for hit in retriever.search("the pump in the column leaks", 9, retriever=name))
+    retriever.close()
+
+
+def test_an_empty_corpus_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "p.jsonl").write_text('{"id": "1"}')
+    project = Project.init(tmp_path / "w")
+    project.ingest([tmp_path / "p.jsonl"])
+    with pytest.raises(WorkspaceError, match="empty"):
+        project.index()
+    with pytest.raises(WorkspaceError, match="empty"):
+        project.retriever()
+
+
+# ---------------------------------------------------------------- arrays
+
+
+def ranking(*rows: int) -> Ranking:
+    return pad(rows, [1.0 / (n + 1) for n in range(len(rows))], 5)
+
+
+def test_what_both_sides_find_comes_first() -> None:
+    rows, scores = fuse(ranking(1, 2, 3), ranking(4, 2, 5), 3, Fusion("rank", 0.5))
+    assert rows[0].tolist() == [2, 1, 4]
+    assert scores[0, 0] == pytest.approx(1 / 62)
+
+
+@pytest.mark.parametrize("method", ["score", "rank"])
+def test_the_weight_goes_from_one_side_to_the_other(method: str) -> None:
+    a, b = ranking(1, 2, 3), ranking(4, 5, 6)
+    assert fuse(a, b, 1, Fusion(method, 1.0))[0][0, 0] == 1
+    assert fuse(a, b, 1, Fusion(method, 0.0))[0][0, 0] == 4
+
+
+def test_nothing_fused_with_nothing_is_nothing() -> None:
+    rows, scores = fuse(ranking(), ranking(), 3, Fusion())
+    assert rows.tolist() == [[-1, -1, -1]]
+    assert np.isneginf(scores).all()
+
+
+@given(
+    st.lists(st.integers(0, 30), unique=True, max_size=8),
+    st.lists(st.integers(0, 30), unique=True, max_size=8),
+    st.sampled_from(["score", "rank"]),
+    st.floats(0, 1),
+    st.integers(1, 20),
+)
+def test_fusion_agrees_with_adding_up_by_hand(a: list[int], b: list[int], method: str, weight: float, k: int) -> None:
+    def side(rows: list[int]) -> Ranking:
+        return pad(rows, [2.0 - 0.1 * n for n in range(len(rows))], 8)
+
+    rows, scores = fuse(side(a), side(b), k, Fusion(method, weight))
+    sums: dict[int, float] = {}
+    for part, share in ((a, weight), (b, 1 - weight)):
+        for n, row in enumerate(part):
+            by_score = 1 - n / (len(part) - 1) if len(part) > 1 else 1.0
+            sums[row] = sums.get(row, 0) + share * (by_score if method == "score" else 1 / (61 + n))
+    found = {int(row): float(score) for row, score in zip(rows[0], scores[0], strict=True) if row >= 0}
+    assert len(found) == min(k, len(sums))
+    assert all(found[row] == pytest.approx(sums[row], abs=1e-5) for row in found)
+    assert scores[0].tolist() == sorted(scores[0].tolist(), reverse=True)
+
+
+def test_marginal_relevance_by_hand() -> None:
+    vectors = np.array([[1, 0], [1, 0], [0, 1]], dtype=np.float32)
+    relevance = np.array([1.0, 0.9, 0.0], dtype=np.float32)
+    assert diversify(relevance, vectors, 3, 0.0).tolist() == [0, 1, 2]
+    assert diversify(relevance, vectors, 3, 0.6).tolist() == [0, 2, 1]
+    assert diversify(relevance[:0], vectors[:0], 3, 0.5).tolist() == []
+
+
+def test_tuning_takes_the_best_side() -> None:
+    good, bad = ranking(7, 1, 2), ranking(3, 4, 5)
+    best, tried = tune(lambda rows: float(rows[0, 0] == 7), good, bad, 5)
+    assert best.weight > 0.5
+    assert len(tried) == 22

@@ -1,0 +1,126 @@
+"""Intervals and tests: against scipy, by hand where all signs can be tried, and in bounded memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from lemmata.errors import ConfigError, InputError
+from lemmata.evaluate.significance import bonferroni, bootstrap, compare, randomisation
+
+stats = pytest.importorskip("scipy.stats")
+
+
+def fresh() -> np.random.Generator:
+    return np.random.default_rng(3)
+
+
+def test_the_interval_agrees_with_the_percentile_bootstrap_of_scipy() -> None:
+    values = fresh().beta(0.4, 0.7, 150)
+    low, high = bootstrap(values, generator=fresh(), samples=20_000)
+    wanted = stats.bootstrap(
+        (values,), np.mean, n_resamples=20_000, method="percentile", rng=fresh(), batch=1000
+    ).confidence_interval
+    assert (low, high) == pytest.approx((wanted.low, wanted.high), abs=0.003)
+    narrow = bootstrap(values, generator=fresh(), samples=20_000, level=0.5)
+    assert low < narrow[0] < values.mean() < narrow[1] < high
+
+
+def test_the_interval_of_one_value_has_no_width_and_of_none_is_refused() -> None:
+    assert bootstrap(np.array([0.25]), generator=fresh()) == (0.25, 0.25)
+    with pytest.raises(InputError, match="at least one query"):
+        bootstrap(np.array([]), generator=fresh())
+
+
+def test_the_same_generator_gives_the_same_numbers() -> None:
+    values = fresh().random(50)
+    assert bootstrap(values, generator=fresh()) == bootstrap(values, generator=fresh())
+    other = fresh().permutation(values)
+    assert randomisation(values, other, generator=fresh()) == randomisation(values, other, generator=fresh())
+
+
+def test_many_queries_are_drawn_in_bounded_memory() -> None:
+    values = fresh().random(100_000)
+    tracemalloc.start()
+    bootstrap(values, generator=fresh(), samples=100)
+    randomisation(values, values[::-1], generator=fresh(), samples=100)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100 * 2**20  # all samples at once would take 80 MiB per array, and there are several
+
+
+@pytest.mark.parametrize("n", [2, 3, 8, 12])
+def test_few_pairs_are_tested_exactly_as_scipy_does(n: int) -> None:
+    a, b = np.round(fresh().random((2, n)), 1)
+    wanted = stats.permutation_test(
+        (a - b,), np.mean, permutation_type="samples", n_resamples=np.inf, alternative="two-sided"
+    )
+    assert randomisation(a, b, generator=fresh()) == pytest.approx(wanted.pvalue, abs=1e-12)
+
+
+def test_many_pairs_are_tested_by_sampling_as_scipy_does() -> None:
+    a = fresh().random(80)
+    b = a - 0.06 + 0.3 * fresh().standard_normal(80)
+    wanted = stats.permutation_test(
+        (a - b,), np.mean, permutation_type="samples", n_resamples=20_000, rng=fresh(), batch=2000
+    )
+    assert 0.01 < wanted.pvalue < 0.9
+    assert randomisation(a, b, generator=fresh(), samples=20_000) == pytest.approx(wanted.pvalue, abs=0.015)
+
+
+def test_three_wins_of_three_can_not_be_significant() -> None:
+    assert randomisation(np.ones(3), np.zeros(3), generator=fresh()) == 2 / 8
+
+
+def test_a_clear_difference_has_the_smallest_p_that_sampling_can_give_and_none_has_one() -> None:
+    a = fresh().random(200)
+    assert randomisation(a, a - 0.5, generator=fresh(), samples=999) == 1 / 1000
+    assert randomisation(a, a, generator=fresh()) == 1.0
+    assert randomisation(np.array([]), np.array([]), generator=fresh()) == 1.0
+    with pytest.raises(InputError, match="3 and 2 values are not pairs"):
+        randomisation(np.zeros(3), np.zeros(2), generator=fresh())
+
+
+def test_under_the_null_hypothesis_p_is_even() -> None:
+    generator = fresh()
+    ps = [randomisation(*generator.random((2, 30)), generator=generator, samples=500) for _ in range(300)]
+    assert stats.kstest(ps, "uniform").pvalue > 0.01
+
+
+def test_bonferroni_multiplies_by_the_number_and_stops_at_one() -> None:
+    assert bonferroni([0.01, 0.02, 0.5]) == pytest.approx([0.03, 0.06, 1.0])
+    assert bonferroni([]) == []
+
+
+RESULTS = {
+    "lexical": {"MRR@10": np.array([1.0, 0.5, 0.0, 0.25])},
+    "dense": {"MRR@10": np.array([1.0, 1.0, 0.0, 0.5])},
+    "hybrid": {"MRR@10": np.array([1.0, 1.0, 0.5, 0.2])},
+}
+
+
+def test_all_retrievers_are_compared_with_the_baseline_query_by_query() -> None:
+    dense, hybrid = compare(RESULTS, "MRR@10", "lexical", fresh())
+    assert (dense.first, dense.second, dense.measure) == ("dense", "lexical", "MRR@10")
+    assert (dense.wins, dense.ties, dense.losses) == (2, 2, 0)
+    assert dense.difference == pytest.approx(0.75 / 4)
+    assert dense.p == 0.5  # two differences, both of one sign
+    assert dense.p_corrected == 1.0
+    assert dense.low <= dense.difference <= dense.high
+    assert (hybrid.wins, hybrid.ties, hybrid.losses) == (2, 1, 1)
+    assert hybrid.p_corrected == min(1.0, 2 * hybrid.p)
+
+
+def test_without_a_baseline_all_pairs_are_compared() -> None:
+    pairs = [(one.first, one.second) for one in compare(RESULTS, "MRR@10", None, fresh())]
+    assert pairs == [("lexical", "dense"), ("lexical", "hybrid"), ("dense", "hybrid")]
+    assert compare({"lexical": RESULTS["lexical"]}, "MRR@10", None, fresh()) == []
+
+
+def test_an_unknown_baseline_or_measure_is_named() -> None:
+    with pytest.raises(ConfigError, match="no retriever 'bm25' to compare with; there are lexical, dense, hybrid"):
+        compare(RESULTS, "MRR@10", "bm25", fresh())
+    with pytest.raises(ConfigError, match="R@20 was not measured for lexical, dense, hybrid"):
+        compare(RESULTS, "R@20", None, fresh())
