@@ -134,9 +134,16 @@ def test_every_plot_is_well_formed_and_holds_only_finite_numbers() -> None:
 
 def test_every_query_stands_in_the_page_with_its_values() -> None:
     rows = re.findall(
-        r"<tr><td>(\w)</td><td class=\"text\">.*?data-v=\"([\d.]+)\".*?data-v=\"([\d.]+)\"", as_html(report())
+        r"<tr><td class=\"id\">(\w)</td><td class=\"text\">.*?data-v=\"([\d.]+)\".*?data-v=\"([\d.]+)\"",
+        as_html(report()),
     )
     assert rows == [("a", "1.0", "1.0"), ("b", "0.0", "1.0"), ("c", "0.5", "0.25"), ("d", "0.0", "0.0")]
+
+
+def test_a_huge_query_is_cut_in_the_page() -> None:
+    page = as_html(report(texts={"a": "x" * 1_000_000}))
+    assert "x" * 300 + "…" in page
+    assert len(page) < 50_000
 
 
 def test_reports_without_queries_pairs_curves_or_retrievers_are_still_pages() -> None:

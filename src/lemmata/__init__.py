@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError
     from lemmata.project import IngestReport, Project
+    from lemmata.search import Filter, Retriever
     from lemmata.store import Corpus
-    from lemmata.types import Document, Link, Passage, Reference
+    from lemmata.types import Document, Hit, Link, Passage, Reference
 
 __all__ = [
     "ConfigError",
     "Corpus",
     "Document",
+    "Filter",
+    "Hit",
     "IngestReport",
     "InputError",
     "LemmataError",
@@ -22,14 +25,16 @@ __all__ = [
     "Passage",
     "Project",
     "Reference",
+    "Retriever",
     "WorkspaceError",
 ]
 
 _HOMES = {
     "errors": ("ConfigError", "InputError", "LemmataError", "WorkspaceError"),
     "project": ("IngestReport", "Project"),
+    "search": ("Filter", "Retriever"),
     "store": ("Corpus",),
-    "types": ("Document", "Link", "Passage", "Reference"),
+    "types": ("Document", "Hit", "Link", "Passage", "Reference"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -555,7 +555,7 @@ def export_encoder(
         _print_json(drift._asdict())
     else:
         _console().print(
-            f"{out}: mean cosine {drift.mean:.5f}, smallest {drift.least:.5f}, top-10 overlap {drift.overlap:.3f}"
+            f"{out}: mean cosine {drift.mean_cosine:.5f}, smallest {drift.least_cosine:.5f}, top-10 overlap {drift.overlap:.3f}"
         )
 
 

@@ -124,7 +124,7 @@ def pad(rows: Sequence[int], scores: Sequence[float], k: int) -> tuple[Integers,
 class StoredLexical(NamedTuple):
     """A lexical index, and the corpus row of each of its passages: -1 for one that is gone; None: the same order."""
 
-    index: LexicalIndex
+    ranker: LexicalIndex
     order: Integers | None
 
 
@@ -206,13 +206,13 @@ class Retriever:
 
     def lexical_rows(self, texts: Sequence[str], k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]:
         """BM25 rankings; the index may hold passages in another order than the corpus, and some that are gone."""
-        index, order = self.lexical
+        ranker, order = self.lexical
         if order is None:
-            return index.search(texts, k, allowed)
+            return ranker.search(texts, k, allowed)
         there = order >= 0
         if allowed is not None:
             there &= allowed[order]
-        rows, scores = index.search(texts, k, None if there.all() else there)
+        rows, scores = ranker.search(texts, k, None if there.all() else there)
         return np.where(rows >= 0, order[rows], -1), scores
 
     def search_rows(

@@ -162,7 +162,7 @@ class _Graph:
 
     def constant(self, values: npt.NDArray[Any]) -> str:
         name = f"constant_{len(self.initializers)}"
-        self.initializers.append(self.onnx.numpy_helper.from_array(np.ascontiguousarray(values), name))
+        self.initializers.append(self.onnx.numpy_helper.from_array(np.asarray(values, order="C"), name))
         return name
 
     def integers(self, *values: int) -> str:
@@ -247,7 +247,14 @@ def build_bert(model_folder: Path, out_file: Path, precision: str) -> int:
     model = graph.model(dimension)
     if precision == "int8":
         quantization = require("onnxruntime.quantization", "train")
-        quantization.quantize_dynamic(model, out_file, per_channel=True, weight_type=quantization.QuantType.QInt8)
+        quantization.quantize_dynamic(
+            model,
+            out_file,
+            per_channel=True,
+            weight_type=quantization.QuantType.QInt8,
+            # shapes can not be inferred through the fused operators, and everything here is float
+            extra_options={"DefaultTensorType": graph.onnx.TensorProto.FLOAT},
+        )
     else:
         graph.onnx.save(model, out_file)
     return dimension

@@ -18,8 +18,18 @@ _POSSIBLE = (
 )
 
 
-def load_encoder(spec: str, *, dimension: int | None = None, threads: int | None = None) -> Encoder:
-    """The encoder that `spec` names; `dimension` cuts its vectors, `threads` is for what runs here."""
+def load_encoder(
+    spec: str,
+    *,
+    dimension: int | None = None,
+    threads: int | None = None,
+    key: str = "",
+    cache: Path | None = None,
+) -> Encoder:
+    """The encoder that `spec` names; `dimension` cuts its vectors.
+
+    `threads` is for what runs here, `key` and `cache` (a SQLite file) for what answers at an address.
+    """
     if spec == "hashing":
         from lemmata.encode.hashing import HashingEncoder
 
@@ -33,7 +43,7 @@ def load_encoder(spec: str, *, dimension: int | None = None, threads: int | None
         from lemmata.encode.remote import RemoteEncoder
 
         address, model = spec.rsplit("#", 1)
-        return RemoteEncoder(address, model, dimension=dimension)
+        return RemoteEncoder(address, model, key, dimension=dimension, cache=cache)
     if (folder / "modules.json").is_file() or (spec.count("/") == 1 and not folder.exists()):
         from lemmata.encode.transformer import TransformerEncoder
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
+import onnxruntime  # type: ignore[import-untyped]
 from tokenizers import Tokenizer
 
 from lemmata.encode.bert import read_json
@@ -58,7 +58,7 @@ class OnnxEncoder:
     def _encode_into(self, matrix: Floats, texts: Sequence[str], prompt: str) -> None:
         cut = self._max_tokens * _CHARACTERS
         rows = [row for row, text in enumerate(texts) if text.strip()]
-        filled = [prompt + texts[row].lstrip()[:cut] for row in rows]
+        filled = [prompt + _readable(texts[row].lstrip()[:cut]) for row in rows]
         tokens = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(filled)]
         for batch in _batches([len(ids) for ids in tokens]):
             ids, mask = _pad([tokens[position] for position in batch])
@@ -67,6 +67,11 @@ class OnnxEncoder:
                 vectors = vectors[:, : self.dimension]
                 vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
             matrix[[rows[position] for position in batch]] = vectors
+
+
+def _readable(text: str) -> str:
+    """Lone surrogates, which broken decoding leaves behind and tokenizers refuse, become question marks."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:

@@ -60,7 +60,6 @@ class Audit:
 _PERMUTATIONS = 64
 _BANDS = 16
 _WORD = re.compile(r"\w+|[^\w\s]")
-_PRIME = np.uint64((1 << 61) - 1)
 
 
 def _normal(text: str) -> str:
@@ -78,8 +77,8 @@ def _shingles(text: str, width: int = 4) -> npt.NDArray[np.uint64]:
 def _signature(
     shingles: npt.NDArray[np.uint64], a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.uint64]:
-    # a · x + b stays below 2^61 · … for 32-bit x and 29-bit a, so 64 bits are enough
-    mixed = (a[:, None] * shingles[None, :] + b[:, None]) % _PRIME
+    # multiply-shift: the upper half of a · x + b modulo 2^64, with odd a
+    mixed = (a[:, None] * shingles[None, :] + b[:, None]) >> np.uint64(32)
     return np.asarray(mixed.min(axis=1), dtype=np.uint64)
 
 
@@ -92,8 +91,8 @@ def near_duplicates(
     hundred is missed, at 0.8 one in ten thousand.
     """
     generator = np.random.default_rng(seed)
-    a = generator.integers(1, 1 << 29, _PERMUTATIONS, dtype=np.uint64)
-    b = generator.integers(0, 1 << 29, _PERMUTATIONS, dtype=np.uint64)
+    a, b = generator.integers(0, 1 << 64, (2, _PERMUTATIONS), dtype=np.uint64)
+    a |= np.uint64(1)
     rows = _PERMUTATIONS // _BANDS
     buckets: dict[tuple[int, bytes], list[int]] = {}
     for number, text in enumerate(test):

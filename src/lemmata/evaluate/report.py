@@ -24,6 +24,8 @@ __all__ = ["Report", "as_html", "as_json", "terminal_table"]
 
 Floats64 = npt.NDArray[np.float64]
 
+_TEXT = 300  # characters of a query that the page shows
+
 
 @dataclass(frozen=True)
 class Report:
@@ -258,9 +260,10 @@ font-size:.875rem}code{font:.8125rem/1.6 ui-monospace,Menlo,Consolas,monospace;o
 .note{background:var(--note);border-left:3px solid var(--edge);padding:.6rem .9rem;margin:1rem 0 0;
 border-radius:0 4px 4px 0}
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:tabular-nums}
-th,td{padding:.35rem .75rem .35rem 0;text-align:left;vertical-align:top}th{font-weight:500;color:var(--quiet);
-border-bottom:1px solid var(--line);white-space:nowrap}tbody tr.start td{border-top:1px solid var(--line)}
-tbody:first-of-type tr.start:first-child td{border-top:0}.n{text-align:right;padding-right:1.25rem}
+th,td{padding:.35rem .75rem .35rem 0;text-align:left;vertical-align:top;white-space:nowrap}
+th{font-weight:500;color:var(--quiet);border-bottom:1px solid var(--line)}
+tbody tr.start td{border-top:1px solid var(--line)}tbody:first-of-type tr.start:first-child td{border-top:0}
+.n{text-align:right;padding-right:1.25rem}
 .best{font-weight:650}
 .whisker{width:140px;height:16px;vertical-align:-3px}.key{display:inline-block;width:.6rem;height:.6rem;
 border-radius:50%;margin-right:.5rem;background:currentColor}
@@ -271,7 +274,8 @@ fill:currentColor;font-weight:500}.curve{fill:none;stroke:currentColor;stroke-wi
 .pairs .tick{font-size:13px}.pairs{display:grid;grid-template-columns:repeat(auto-fill,minmax(18rem,1fr));gap:2rem}
 .c0{color:var(--c0)}.c1{color:var(--c1)}.c2{color:var(--c2)}.c3{color:var(--c3)}.c4{color:var(--c4)}
 .c5{color:var(--c5)}
-#each td{border-bottom:1px solid var(--line)}#each td.text{max-width:28rem}
+#each td{border-bottom:1px solid var(--line)}#each td.text{min-width:14rem;max-width:28rem}
+#each td.id{max-width:14rem}#each .id,#each .text{white-space:normal;overflow-wrap:anywhere}
 #each button{all:unset;cursor:pointer}#each button:hover,#each button:focus-visible{color:var(--ink);
 text-decoration:underline}th[aria-sort=ascending] button:after{content:" ↑"}
 th[aria-sort=descending] button:after{content:" ↓"}
@@ -370,9 +374,9 @@ def _query_table(report: Report, measure: str) -> str:
             for column in columns
         )
         cells += "".join(f"<td>{'yes' if mask[place] else ''}</td>" for mask in report.groups.values())
-        rows.append(
-            f'<tr><td>{escape(query)}</td><td class="text">{escape(report.texts.get(query, ""))}</td>{cells}</tr>'
-        )
+        text = report.texts.get(query, "")
+        text = text if len(text) <= _TEXT else f"{text[:_TEXT]}…"
+        rows.append(f'<tr><td class="id">{escape(query)}</td><td class="text">{escape(text)}</td>{cells}</tr>')
     return (
         f'<div class="wide"><table id="each"><thead><tr>{heads}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"

@@ -25,9 +25,7 @@ class ExactIndex:
 
     def __init__(self, matrix: Matrix) -> None:
         if matrix.ndim != 2:
-            raise InputError(
-                f"an index needs a matrix of one vector per row, not an array of shape {matrix.shape}"
-            )
+            raise InputError(f"an index needs a matrix of one vector per row, not an array of shape {matrix.shape}")
         self.matrix = matrix  # (n, dim)
 
     def search(self, queries: Floats, k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]:

@@ -13,7 +13,6 @@ query comes. So an index that grew gives the very scores of one that was built a
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -94,9 +93,7 @@ class LexicalIndex:
                 shutil.rmtree(path)
         self._load()
 
-    def search(
-        self, queries: Sequence[str], k: int, allowed: Mask | None = None
-    ) -> tuple[Integers, Floats]:
+    def search(self, queries: Sequence[str], k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]:
         """Rows and scores as in lemmata.types.Index; a passage that shares no token with the query is no hit."""
         check_allowed(allowed, len(self))
         rows = np.full((len(queries), k), -1, np.int64)
@@ -174,7 +171,7 @@ def _write_index(folder: Path, names: list[str], k1: float, b: float) -> None:
     described = {"format": _FORMAT, "k1": k1, "b": b, "segments": names}
     partial = folder / f"{_INDEX}.partial"
     partial.write_text(json.dumps(described, indent=1), "utf-8")
-    os.replace(partial, folder / _INDEX)
+    partial.replace(folder / _INDEX)
 
 
 def _write_segments(texts: Iterable[str], folder: Path, first: int) -> list[str]:
@@ -204,9 +201,7 @@ def _count(texts: Iterator[str]) -> _Segment | None:
     if not numbers:
         return None
     lengths = np.array([len(own) for own in numbers], np.int32)
-    keys, places = np.unique(
-        np.fromiter(map(_key, vocabulary), np.uint64, len(vocabulary)), return_inverse=True
-    )
+    keys, places = np.unique(np.fromiter(map(_key, vocabulary), np.uint64, len(vocabulary)), return_inverse=True)
     flat = places[np.concatenate(numbers)] * len(numbers) + np.repeat(np.arange(len(numbers)), lengths)
     postings, frequencies = np.unique(flat, return_counts=True)
     starts = np.searchsorted(postings, np.arange(len(keys) + 1) * len(numbers))
@@ -228,7 +223,8 @@ def _write_segment(segment: _Segment, folder: Path) -> None:
 
 def _read_segment(folder: Path) -> _Segment:
     try:
-        arrays = [np.load(folder / f"{name}.npy", mmap_mode="r") for name in _Segment._fields]
+        # asarray: still mapped, but sliced without the cost of numpy's memmap class
+        arrays = [np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in _Segment._fields]
     except (OSError, ValueError) as error:
         raise WorkspaceError(f"{folder} can not be read: run 'lemmata index' again") from error
     return _Segment(*arrays)

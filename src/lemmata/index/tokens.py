@@ -96,9 +96,7 @@ def _folded(word: str) -> list[str]:
     word = word.casefold()
     if word.isascii():
         return [word]
-    plain = "".join(
-        letter for letter in unicodedata.normalize("NFKD", word) if not unicodedata.combining(letter)
-    )
+    plain = "".join(letter for letter in unicodedata.normalize("NFKD", word) if not unicodedata.combining(letter))
     written_out = unicodedata.normalize("NFC", word).translate(_UMLAUTS)
     return [plain, written_out] if written_out.isascii() and written_out != plain else [plain]
 

@@ -273,18 +273,20 @@ class _Paper:
         return file, first, max(first, last)
 
 
-def _unique(wanted: str, taken: set[str]) -> str:
-    name, number = wanted, 2
+def _unique(wanted: str, taken: dict[str, int]) -> str:
+    """`wanted`, or `wanted~2` and so on when it is taken; `taken` counts how often each was wanted."""
+    name = wanted
     while name in taken:
-        name, number = f"{wanted}~{number}", number + 1
-    taken.add(name)
+        taken[wanted] += 1
+        name = f"{wanted}~{taken[wanted]}"
+    taken[name] = 1
     return name
 
 
 def _statements(paper: _Paper) -> list[Passage]:
     passages = []
     counts: dict[str, int] = {}
-    taken: set[str] = set()
+    taken: dict[str, int] = {}
     for statement in paper.structure.statements:
         counts[statement.kind] = counts.get(statement.kind, 0) + 1
         name = statement.label or f"{statement.kind}-{counts[statement.kind]}"
@@ -560,12 +562,13 @@ def _prepare(flat: Flat) -> tuple[Flat, Definitions, dict[str, Any]]:
     carriers = structural(everywhere, kinds)
     if carriers:
         names = "|".join(map(re.escape, carriers))
-        for found in re.finditer(r"\\(?:" + names + r")(?![a-zA-Z@])", flat.text):
-            if found.start() >= flat.body and not any(b <= found.start() < e for b, e, _ in edits[:5000]):
-                span = _call(flat.text, found.start(), found.end(), carriers)
-                edits.append(
-                    (found.start(), span, expand(flat.text[found.start() : span], carriers, macros.problems))
-                )
+        defined = sorted(edits)
+        for found in re.compile(r"\\(?:" + names + r")(?![a-zA-Z@])").finditer(flat.text, flat.body):
+            begin = found.start()
+            before = bisect_right(defined, begin, key=lambda edit: edit[0]) - 1
+            if before < 0 or begin >= defined[before][1]:
+                end = _call(flat.text, begin, found.end(), carriers)
+                edits.append((begin, end, expand(flat.text[begin:end], carriers, macros.problems)))
     if edits:
         apart: list[tuple[int, int, str]] = []
         for edit in sorted(edits):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import cache
 from typing import NamedTuple
 
 from lemmata.latex.source import VERBATIM, match_brace, match_bracket, match_dollar
@@ -124,9 +125,16 @@ _SPACE = re.compile(r"[ \t]*(?:\n[ \t]*(?!\n))?")
 _GONE = "\x00"
 _LIST = re.compile(r"\x00(?:[\s~]*(?:,|;|/|–|and|or|to|und|oder|et|ou|bis|through)[\s~]*)*(?=[\s~]*\x00)")
 _BRACKETED = re.compile(r"[(\[]\s*(?:cf\.|see|see also|e\.g\.,?|siehe|voir)?[\s\x00]*\x00[\s\x00]*[)\]]")
-_TRIMMED = re.compile(r"\\(?:label\s*\{[^{}]*\}|nonumber(?![a-zA-Z])|notag(?![a-zA-Z]))\s*")
-_INNER = re.compile(r"\\(eqref|ref|[cC]ref|autoref|cite[tp]?)\s*(?:\[[^\]]{0,200}\])?\s*\{([^{}]*)\}")
+_TRIMMED = re.compile(r"(\\\\)|\\(?:label\s*\{[^{}]*\}|nonumber(?![a-zA-Z])|notag(?![a-zA-Z]))\s*")
+_INNER = re.compile(r"(\\\\)|\\(eqref|ref|[cC]ref|autoref|cite[tp]?)\s*(?:\[[^\]]{0,200}\])?\s*\{([^{}]*)\}")
+_UNESCAPED = re.compile(r"(\\.)|\$", re.DOTALL)
+_DEPTH = 20  # arguments inside arguments that are cleaned on their own
 _BREAK = re.compile(r"\n[ \t]*\n")
+
+
+@cache
+def _end_of(name: str) -> re.Pattern[str]:
+    return re.compile(r"\\end\s*\{\s*" + re.escape(name) + r"\s*\}")
 
 
 def _literal(text: str) -> str:
@@ -135,8 +143,9 @@ def _literal(text: str) -> str:
 
 
 class _Cleaner:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, depth: int = 0) -> None:
         self.text = text
+        self.depth = depth
         self.output: list[str] = []
         self.references: list[tuple[str, str]] = []
         self.closers: list[str] = []  # what each open brace puts out when it closes
@@ -147,12 +156,16 @@ class _Cleaner:
     def formula(self, content: str, space: str = "") -> None:
         if "\\" in content:
             if "ref" in content or "cite" in content:
-                for command, keys in _INNER.findall(content):
+                for _, command, keys in _INNER.findall(content):
                     self.refer("cite" if command.startswith("cite") else "ref", keys)
-                content = _INNER.sub("", content)
+                content = _INNER.sub(r"\1", content)
             if "\\label" in content or "\\no" in content:
-                content = _TRIMMED.sub("", content)
+                content = _TRIMMED.sub(r"\1", content)
         content = content.strip()
+        if "$" in content and sum(not found[1] for found in _UNESCAPED.finditer(content)) % 2:
+            content = _UNESCAPED.sub(r"\1", content)  # a stray dollar would open a formula
+        if content.endswith("\\") and (len(content) - len(content.rstrip("\\"))) % 2:
+            content = content[:-1].rstrip()  # it would escape the dollar that closes
         if content:
             self.output += (space, "$", content, "$", space)
 
@@ -165,6 +178,13 @@ class _Cleaner:
         if found < 0:
             self.unclosed.add(token)
         return found
+
+    def find_end(self, name: str, at: int) -> tuple[int, int]:
+        r"""Span of the `\end` of an environment, -1 where there is none."""
+        found = None if name in self.unclosed else _end_of(name).search(self.text, at)
+        if found is None:
+            self.unclosed.add(name)
+        return found.span() if found else (-1, -1)
 
     def skip_brackets(self, at: int, most: int = 2) -> int:
         for _ in range(most):
@@ -348,9 +368,11 @@ class _Cleaner:
         return self.swallow(at)
 
     def splice(self, inner: tuple[int, int], resume: int) -> int:
-        """Clean a group on its own, then go on behind it."""
-        part = _Cleaner(self.text[slice(*inner)])
-        part.patience = min(10, self.patience)
+        """Clean a group on its own, then go on behind it; one that stands too deep is not parted."""
+        if self.depth == _DEPTH:
+            return inner[0]
+        part = _Cleaner(self.text[slice(*inner)], self.depth + 1)
+        part.patience = min(10, self.patience) if part.depth < _DEPTH else 0
         part.run()
         self.output += part.output
         self.references += part.references
@@ -429,23 +451,17 @@ class _Cleaner:
                 self.counters.pop()
             self.output.append(" ")
             return end
-        if name in MATH:
-            close = self.find("\\end{" + name + "}", end)
-            if close >= 0:
-                at = self.skip_groups(end, 1) if name in _WITH_ARGUMENT else end
-                if name == "tikzcd":
-                    self.formula(text[begin : close + len(name) + 6], " ")
-                else:
-                    self.formula(text[at:close], " ")
-                return close + len(name) + 6
-            return end
-        if name in VERBATIM or name in _DROPPED_ENVIRONMENTS:
-            close = self.find("\\end{" + name + "}", end)
-            if close >= 0:
-                if name in VERBATIM:
-                    self.output += ("\n\n", _literal(text[end:close]), "\n\n")
-                return close + len(name) + 6
-            return end
+        if name in MATH or name in VERBATIM or name in _DROPPED_ENVIRONMENTS:
+            close, after = self.find_end(name, end)
+            if close < 0:
+                return end
+            if name == "tikzcd":
+                self.formula(text[begin:after], " ")
+            elif name in MATH:
+                self.formula(text[self.skip_groups(end, 1) if name in _WITH_ARGUMENT else end : close], " ")
+            elif name in VERBATIM:
+                self.output += ("\n\n", _literal(text[end:close]), "\n\n")
+            return after
         if name in ("enumerate", "compactenum", "inparaenum"):
             self.counters.append(0)
         elif name in ("itemize", "description"):

@@ -230,13 +230,18 @@ def read_environments(text: str) -> tuple[dict[str, str], list[tuple[int, int]]]
     return opening, spans
 
 
-def _argument(text: str, at: int) -> tuple[str, int] | None:
+def _skip_blanks(text: str, at: int) -> int:
     while at < len(text) and text[at].isspace():
         at += 1
+    return at
+
+
+def _argument(text: str, at: int) -> tuple[str, int] | None:
+    at = _skip_blanks(text, at)
     if at >= len(text):
         return None
     if text[at] == "{":
-        end = match_brace(text, at, min(len(text), at + 100_000))
+        end = match_brace(text, at, at + 20_000)
         return None if end < 0 else (text[at + 1 : end - 1], end)
     if text[at] == "\\":
         word = re.compile(r"\\(?:[a-zA-Z@]+|.)", re.DOTALL).match(text, at)
@@ -251,6 +256,8 @@ def _arguments(macro: Macro, text: str, at: int) -> tuple[list[str], int] | None
         at += 1
     if macro.template:
         lead = macro.template[0]
+        if not lead[:1].isspace():
+            at = _skip_blanks(text, at)
         if not text.startswith(lead, at):
             return None
         at += len(lead)
@@ -269,9 +276,7 @@ def _arguments(macro: Macro, text: str, at: int) -> tuple[list[str], int] | None
                 at = argument[1]
         return values, at
     if macro.default is not None:
-        blank = at
-        while blank < len(text) and text[blank].isspace():
-            blank += 1
+        blank = _skip_blanks(text, at)
         close = match_bracket(text, blank) if text[blank : blank + 1] == "[" else -1
         values.append(macro.default if close < 0 else text[blank + 1 : close - 1])
         at = at if close < 0 else close
@@ -291,6 +296,12 @@ class _Expansion:
         self.room = room
         self.steps = _STEPS
         self.active: list[str] = []
+
+    def inner(self, name: str, value: str) -> str:
+        """An argument of `name`; calls in it of what is being expanded are no recursion, and come first."""
+        if "\\" in value and any(word == name or word in self.active for word in WORD.findall(value)):
+            return self.run(value)
+        return value
 
     def run(self, text: str) -> str:
         pieces: list[str] = []
@@ -315,6 +326,7 @@ class _Expansion:
                     self.steps -= 100  # the look for them may have been long
                     continue
                 values, end = call
+                values = [self.inner(name, value) for value in values]
                 body = re.sub(
                     r"#([1-9])",
                     lambda m, v=values: v[int(m[1]) - 1] if int(m[1]) <= len(v) else "",

@@ -31,12 +31,14 @@ _STALE = re.compile(
 )
 
 
+_PERCENT = re.compile(r"[^\\%]*+(?:\\.[^\\%]*+)*+%", re.DOTALL)
+
+
 def _commented(text: str, offset: int) -> bool:
     """Whether a `%` makes what stands at `offset` a comment."""
     near = max(0, offset - 2000)  # a hostile line may be as long as the file
     begin = max(text.rfind("\n", near, offset) + 1, near)
-    first = text.find("%", begin, offset)
-    return first >= 0 and re.search(r"(?<!\\)(?:\\\\)*%", text[max(begin, first - 100) : offset]) is not None
+    return _PERCENT.match(text, begin, offset) is not None
 
 
 def _live(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:

@@ -40,7 +40,8 @@ _TOKEN = re.compile(r"\\([a-zA-Z]+)\*?|\\(.)|([_^])\s*|([{}])|\s+", re.DOTALL)
 
 def readable(text: str) -> str:
     """Clean text with its formulas shown as characters."""
-    pieces, at = [], 0
+    pieces: list[str] = []
+    at = 0
     for begin, end in formulas(text):
         pieces += (text[at:begin], readable_formula(text[begin + 1 : end - 1]))
         at = end

@@ -18,7 +18,7 @@ _ABBREVIATION = re.compile(
     r"(?:^|[\s(\[“„«~$-])(?:"
     r"[A-Z]|[A-Z]\.-[A-Z]|e\.g|i\.e|cf|resp|etc|viz|vs|al|ca|approx|Thm|Thms|Prop|Props|Lem|Cor|Def|Defs|Rem|Ex"
     r"|Eq|Eqs|Eqn|Fig|Figs|Sec|Sect|Ch|Chap|App|Tab|Vol|No|pp|p|Dr|Prof|Mr|Mrs|Ms|St|Jr|ed|eds|w\.r\.t|w\.l\.o\.g"
-    r"|a\.e|a\.s|i\.i\.d|s\.t|z\.\s?B|d\.\s?h|u\.\s?a|bzw|vgl|usw|Abb|Nr|Bd|S|evtl|ggf|inkl|max|min|Temp|ca"
+    r"|a\.e|a\.s|i\.i\.d|s\.t|z|z\.\s?B|o|d|d\.\s?h|u\.\s?a|bzw|vgl|usw|Abb|Nr|Bd|S|evtl|ggf|inkl|max|min|Temp|ca"
     r"|Ref|Refs|Conj|Prob|Math|Ann|Proc|Trans|Amer|Soc|Acad|Sci|Univ|Inst|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Sept|Oct"
     r"|Nov|Dec|resp|incl|Ing|Dipl"
     r")\.$"

@@ -302,6 +302,7 @@ class _Flattener:
         self.comments = {"comment"}
         self.flags: dict[str, bool] = {}
         self.pattern = _PLAIN_PATTERN
+        self.patience = 200  # arguments that never close
         self.conditionals: tuple[str, _Branches] | None = None  # of the file that was asked for last
 
     def emit(self, number: int, text: str, begin: int, end: int) -> None:
@@ -314,6 +315,13 @@ class _Flattener:
     def miss(self, number: int, text: str, offset: int, cause: str) -> None:
         if len(self.missing) < 1000:
             self.missing.append((self.files[number], text.count("\n", 0, offset) + 1, cause))
+
+    def argument(self, text: str, at: int) -> tuple[str, int] | None:
+        """A braced group behind `at`, not too long; none any more when too many never closed."""
+        found = read_argument(text, at, SHORT) if self.patience else None
+        if found is None:
+            self.patience = max(0, self.patience - 1)
+        return found
 
     def find(self, name: str, suffixes: Sequence[str]) -> tuple[str, str] | None:
         """Path and text of an included file: beside the main file, beside the including one, at the root."""
@@ -449,8 +457,8 @@ class _Flattener:
             return second.end()
         if word == "InputIfFileExists":
             present = self.find(first[1], (".tex", "", ".ltx", ".texx")) is not None
-            then = read_argument(text, first.end(), SHORT)
-            otherwise = read_argument(text, then[1], SHORT) if then else None
+            then = self.argument(text, first.end())
+            otherwise = self.argument(text, then[1]) if then else None
             if then is None or otherwise is None:
                 return first.end()
             if present:
@@ -467,7 +475,7 @@ class _Flattener:
         at = blank.end() if blank else scan
         if at < len(text) and text[at] == "[":
             at = match_bracket(text, at)
-        argument = read_argument(text, at, SHORT) if at >= 0 else None
+        argument = self.argument(text, at) if at >= 0 else None
         if argument is None:
             return scan
         names, end = argument
@@ -484,8 +492,8 @@ class _Flattener:
     def _declare(self, text: str, scan: int, word: str) -> None:
         if word == "newif":
             flag = re.compile(r"\s*\\if([a-zA-Z@]+)").match(text, scan)
-            if flag and len(self.flags) < 200:
-                self.flags.setdefault(flag[1], False)
+            if flag and flag[1] not in self.flags and len(self.flags) < 200:
+                self.flags[flag[1]] = False
                 self.pattern = _pattern(self.flags)
             return
         named = _NAME.match(text, scan) or _NAME.match(text, scan + 1)
@@ -494,7 +502,7 @@ class _Flattener:
         if word == "excludecomment":
             self.comments.add(named[1].strip())
         else:  # an environment that opens a comment hides its content
-            opening = read_argument(text, named.end(), SHORT)
+            opening = self.argument(text, named.end())
             if opening is not None and re.match(
                 r"\s*\\(?:begin\s*\{comment\}|comment(?![a-zA-Z]))", opening[0]
             ):

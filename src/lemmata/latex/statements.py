@@ -86,9 +86,11 @@ def read_kinds(text: str, environments: Mapping[str, str]) -> dict[str, Kind]:
     r"""The statement environments of a paper: those it declares, those it wraps in `\newenvironment`
     (`environments`: name to opening text), and the usual names."""
     kinds = dict(_USUAL_KINDS)
+    patience = 200  # declarations that never end
     for found in _DECLARATION.finditer(text):
-        declared = _read_declaration(text, found[1], found.end())
+        declared = _read_declaration(text, found[1], found.end()) if patience else None
         if declared is None:
+            patience = max(0, patience - 1)
             continue
         names, caption, form, prefix = declared
         kind = slug(plain(caption))
@@ -98,10 +100,11 @@ def read_kinds(text: str, environments: Mapping[str, str]) -> dict[str, Kind]:
             kinds[name] = Kind(kind or slug(name) or "statement", form, prefix)
     for _ in range(3):  # a wrapper may wrap a wrapper
         for name, opening in environments.items():
-            inner = re.search(r"\\begin\s*\{([^{}]*)\}|\\([a-zA-Z]+)(?![a-zA-Z])", opening)
-            wrapped = inner and (inner[1] or inner[2])
-            if wrapped in kinds and wrapped not in ("ex", "eg", "rem") and name not in ("document",):
-                kinds.setdefault(name, kinds[wrapped])
+            word = re.search(r"\\([a-zA-Z]+)", opening)
+            inner = [*re.findall(r"\\begin\s*\{([^{}]*)\}", opening), *([word[1]] if word else [])]
+            wrapped = next((kinds[i] for i in inner if i in kinds and i not in ("ex", "eg", "rem")), None)
+            if wrapped is not None and name != "document":
+                kinds.setdefault(name, wrapped)
     return kinds
 
 
@@ -134,7 +137,7 @@ def _read_declaration(text: str, how: str, at: int) -> tuple[list[str], str, str
         caption = read_argument(text, at, SHORT)
         style = read_argument(text, caption[1], SHORT) if caption else None
         prefix = read_argument(text, style[1], SHORT) if style else None
-        if caption is None:
+        if caption is None or style is None:
             return None
         return names, caption[0], "tcolorbox", prefix[0].strip() if prefix else ""
     _, at = _optional(text, name[1])
@@ -248,6 +251,7 @@ class _Reader:
         self.abstracts: list[tuple[int, int]] = []
         self.apart: list[tuple[int, int]] = []
         self.problems: list[tuple[int, str]] = []
+        self.patience = 200  # arguments that never close
         self.unclosed: set[str] = set()  # verbatim environments that were seen not to end
 
     def run(self) -> Structure:
@@ -267,7 +271,7 @@ class _Reader:
             elif found["label"] is not None:
                 self.label(found["label"], found.start())
             elif found["plain"]:
-                argument = read_argument(text, at, SHORT)
+                argument = self.argument(at)
                 if argument is not None:
                     at = argument[1]
                     kind = "proof" if found["plain"] == "demo" else slug(plain(argument[0])) or "theorem"
@@ -281,6 +285,13 @@ class _Reader:
         self.statements.sort(key=lambda s: (s.begin, -s.end))
         apart = sorted(self.apart)
         return Structure(self.statements, self.sections, self.labels, self.abstracts, apart, self.problems)
+
+    def argument(self, at: int) -> tuple[str, int] | None:
+        """A braced group behind `at`, not too long; none any more when too many never closed."""
+        found = read_argument(self.text, at, SHORT) if self.patience else None
+        if found is None:
+            self.patience = max(0, self.patience - 1)
+        return found
 
     def begin(self, name: str, begin: int, at: int) -> int:
         if name in VERBATIM and name not in self.unclosed:
@@ -300,8 +311,8 @@ class _Reader:
         note, label, what = "", "", kind.kind
         if kind.form == "tcolorbox":
             _, content = _optional(self.text, at)
-            title = read_argument(self.text, content, SHORT)
-            mark = read_argument(self.text, title[1], SHORT) if title else None
+            title = self.argument(content)
+            mark = self.argument(title[1]) if title else None
             if title is not None:
                 note, content = title
             if mark is not None:
@@ -314,8 +325,8 @@ class _Reader:
                 note = keys.get("name", keys.get("title", "")).strip().strip("{}")
                 label = keys.get("label", "").strip().strip("{}")
             if kind.form == "restatable":
-                inner = read_argument(self.text, content, SHORT)
-                macro = read_argument(self.text, inner[1], SHORT) if inner else None
+                inner = self.argument(content)
+                macro = self.argument(inner[1]) if inner else None
                 if inner is None or macro is None:
                     return at
                 content = macro[1]
@@ -395,7 +406,7 @@ class _Reader:
 
     def section(self, command: str, begin: int, at: int) -> int:
         _, at = _optional(self.text, at)
-        argument = read_argument(self.text, at, SHORT)
+        argument = self.argument(at)
         if argument is None:
             return at
         while any(entry.kind for entry in self.stack):  # no statement goes on over a heading

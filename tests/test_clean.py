@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lemmata.latex.clean import clean, plain
+
+
+def dollars(text: str) -> int:
+    return len(re.findall(r"\$", re.sub(r"\\.", "", text, flags=re.DOTALL)))
+
+
+# ---------------------------------------------------------------- formulas
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "$a+b$", r"\(a+b\)", r"\[a+b\]", "$$a+b$$", "$ a+b $", "\\[\na+b\n\\]",
+        *(rf"\begin{{{name}}}a+b\end{{{name}}}" for name in
+          ["equation", "equation*", "align", "align*", "gather", "gather*", "multline", "multline*", "eqnarray",
+           "eqnarray*", "flalign", "flalign*", "displaymath", "math", "dmath"]),
+        r"\begin{alignat}{2}a+b\end{alignat}",
+        r"\begin{alignat*}{2}a+b\end{alignat*}",
+        r"\begin{equation}\label{eq}a+b\end{equation}",
+        r"\begin{align}a+b\nonumber\end{align}",
+        r"\begin{align}a+b\notag \end{align}",
+        r"\begin {equation}a+b\end {equation}",
+    ],
+)  # fmt: skip
+def test_every_formula_comes_to_stand_between_single_dollars(formula: str) -> None:
+    assert clean(f"Let {formula} be.").text == "Let $a+b$ be."
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        r"\frac{a}{b} % 2", r"\text{if $x$ is odd}", r"\mathbb{R}^{n}\,\hbox{and}~x", r"a\&b", r"\{x\}", r"x\$y",
+        r"\begin{cases}a&b\\c&d\end{cases}", r"\begin{pmatrix}1\\2\end{pmatrix}", "a--b``c''", r"\emph{x}\'e",
+    ],
+)  # fmt: skip
+def test_the_contents_of_formulas_are_left_alone(content: str) -> None:
+    for begin, end in (("$", "$"), (r"\(", r"\)"), (r"\[", r"\]")):
+        assert clean(f"A {begin}{content}{end} B").text == f"A ${content}$ B"
+
+
+def test_formulas_do_not_glue_to_words() -> None:
+    assert clean(r"then\[x\]holds").text == "then $x$ holds"
+    assert clean(r"an $n$-gon and $x$'s").text == "an $n$-gon and $x$'s"
+
+
+def test_stray_dollars_open_no_formula() -> None:
+    assert clean("a $ b\n\nc $x$ d").text == "a b\n\nc $x$ d"
+    assert clean("costs \\$5 and $x$").text == "costs \\$5 and $x$"
+    assert dollars(clean("odd $x$ $").text) == 2
+    assert clean("$$ never closed").text == "never closed"
+    assert clean("$$").text == ""
+    assert clean("x $$ $y$").text.count("$") % 2 == 0
+
+
+def test_empty_formulas_vanish() -> None:
+    assert clean("a $ $ b $$ $$ c").text == "a b c"
+
+
+# ---------------------------------------------------------------- text
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (r"\emph{very} \textbf{bold \textit{deep}} {\it old} \textsc{X}", "very bold deep old X"),
+        (r"G\"odel, Erd\H{o}s, \'Etale, \v{C}ech, \c{c}a, na\"{\i}ve, \AA ngstr\"om, {\o}re, Stra{\ss}e",
+         "Gödel, Erdős, Étale, Čech, ça, naı̈ve, Ångström, øre, Straße".replace("ı̈", "ï")),
+        (r"``quoted'' and `so'", "“quoted” and ‘so'"),
+        ("pages 1--2 --- no", "pages 1–2 — no"),
+        (r"a~b\ c\,d\;e\\f\\[2pt]g\\*h", "a b c d e f g h"),
+        (r"50\% \# \_ \& \{x\}", "50% # _ & {x}"),
+        (r"\begin{itemize}\item one \item[(b)] two\end{itemize}", "• one (b) two"),
+        (r"\begin{enumerate}\item one\item two \begin{enumerate}\item in\end{enumerate}\item three\end{enumerate}",
+         "(1) one (2) two (1) in (3) three"),
+        (r"\begin{enumerate}[label=(\alph*)]\item one\end{enumerate}", "(1) one"),
+        (r"Text\footnote{A note.} goes on.", "Text (A note.) goes on."),
+        (r"a \verb|\x{%$}| b", r"a \x{%\$} b"),
+        ("a\\begin{verbatim}\\emph{x} $y\\end{verbatim}b", "a\n\n\\emph{x} \\$y\n\nb"),
+        (r"\url{http://a.b/c_d} and \href{http://x}{the page}", "http://a.b/c_d and the page"),
+        (r"\textcolor{red}{x} \colorbox{blue}{y} \parbox{3cm}{z}", "x y z"),
+        (r"a \vspace{2cm} b \hspace*{1em} c \noindent d \includegraphics[width=3cm]{f.png} e", "a b c d e"),
+        (r"\texorpdfstring{$L^2$}{L2} spaces", "$L^2$ spaces"),
+        (r"a \unknown{b} \other c", "a b c"),
+        (r"\begin{center}x\end{center}", "x"),
+        (r"\begin{tikzpicture}\draw (0,0);\end{tikzpicture}x", "x"),
+        (r"\begin{tabular}{ll}a & b\\ c & d\end{tabular}", "a b c d"),
+        (r"one\par two", "one\n\ntwo"),
+        ("one\n\n\ntwo\nthree", "one\n\ntwo three"),
+        (r"see \index{x}this", "see this"),
+        (r"\LaTeX{} and \TeX\ and \dots and so", "LaTeX and TeX and …and so"),
+        (r"a\label{x}b", "ab"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_formatting_disappears_and_words_stay(source: str, expected: str) -> None:
+    assert clean(source).text == expected
+
+
+def test_titles_come_on_one_line() -> None:
+    assert plain("On \\emph{q}-series\n\nand $\\eta$\\thanks{Money.}") == "On q-series and $\\eta$"
+
+
+# ---------------------------------------------------------------- links
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["ref", "eqref", "cref", "Cref", "autoref", "pageref", "nameref", "vref", "ref*", "autoref*", "labelcref", "thmref"],
+)
+def test_references_leave_the_text_and_become_links(command: str) -> None:
+    result = clean(rf"By Lemma~\{command}{{a}}, so.")
+    assert result.references == [("ref", "a")]
+    assert result.text == "By Lemma, so."
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["cite", "citep", "citet", "citealt", "citeauthor", "parencite", "textcite", "autocite", "footcite", "nocite", "cite*",
+     "citep[p.~3]", "cite[see][Thm.~2]"],
+)  # fmt: skip
+def test_citations_leave_the_text_and_become_links(command: str) -> None:
+    result = clean(rf"known \{command}{{a, b}}.")
+    assert result.references == [("cite", "a"), ("cite", "b")]
+    assert result.text == "known."
+
+
+def test_hyperref_says_its_text() -> None:
+    result = clean(r"by \hyperref[thm:a]{the main theorem} and")
+    assert (result.text, result.references) == ("by the main theorem and", [("ref", "thm:a")])
+
+
+def test_ranges_name_both_ends() -> None:
+    assert clean(r"\crefrange{a}{b}").references == [("ref", "a"), ("ref", "b")]
+
+
+def test_lists_and_brackets_of_references_close_up() -> None:
+    assert clean(r"By Lemmas \ref{a}, \ref{b} and \ref{c} we win.").text == "By Lemmas we win."
+    assert clean(r"We win (see \cite{a}).").text == "We win."
+    assert clean(r"We win \eqref{a}--\eqref{b}.").text == "We win."
+
+
+def test_references_inside_formulas_are_links_too() -> None:
+    result = clean(r"$x \text{ by \ref{a}}$ and \begin{equation}y\tag{\cite{b}}\end{equation}")
+    assert result.references == [("ref", "a"), ("cite", "b")]
+
+
+def test_labels_of_formulas_go() -> None:
+    assert clean("\\begin{align}\\label{a}\nx\\\\ \\label{b}\ny\\end{align}").text == "$x\\\\ y$"
+
+
+def test_references_inside_notes_and_verbatim() -> None:
+    assert clean(r"\footnote{See \cite{a}.}").references == [("cite", "a")]
+    assert clean(r"\verb|\cite{a}|").references == []
+    assert clean("\\begin{verbatim}\\ref{a}\\end{verbatim}").references == []
+
+
+# ---------------------------------------------------------------- anything at all
+
+FRAGMENTS = [
+    ")",     "$", "$$", "\\$", "\\(", "\\)", "\\[", "\\]", "{", "}", "[", "]", "\\begin{equation}", "\\end{equation}", "\\\\",
+    "\\begin{itemize}", "\\item", "\\end{itemize}", "\\emph{", "\\text{", "\\footnote{", "\\cite[", "\\cite{a}",
+    "\\ref{b}", "\\verb|", "|", "\\begin{verbatim}", "\\end{verbatim}", "\\section{", "\\'", "\\\"{o}", "\\texorpdfstring{",
+    "\\url{", "\\hyperref[", "\\par", "\n\n", "\n", " ", "word", "~", "&", "\\", "``", "''", "--", "\\PMlinkname{",
+    "\\begin{tabular}{", "\\begin{alignat}", "\x00", "é", "\\unknown", "\\label{x}",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(FRAGMENTS), max_size=40))
+def test_cleaning_never_raises_and_dollars_are_even(fragments: list[str]) -> None:
+    source = "".join(fragments)
+    result = clean(source)
+    assert dollars(result.text) % 2 == 0, result.text
+    assert "\x00" not in result.text
+    assert result.text == result.text.strip()
+
+
+@given(st.text(max_size=300))
+def test_arbitrary_text_never_raises(source: str) -> None:
+    assert dollars(clean(source).text) % 2 == 0
+
+
+@given(st.text(st.sampled_from("abc \n"), max_size=200))
+def test_plain_words_are_kept(source: str) -> None:
+    assert clean(source).text.split() == source.split()
+
+
+def test_deep_nesting_neither_raises_nor_takes_long() -> None:
+    start = time.process_time()
+    for opening, closing in [("{", "}"), ("\\emph{", "}"), ("\\texorpdfstring{", "}{}"), ("\\PMlinkname{", "}{x}"),
+                             ("\\item[", "]"), ("\\footnote{", "}"), ("\\begin{itemize}", "\\end{itemize}")]:  # fmt: skip
+        assert "core" in clean(opening * 3000 + "core" + closing * 3000).text
+    assert time.process_time() - start < 6
+
+
+@pytest.mark.parametrize(
+    "fragment",
+    ["$", "$$", "{", "}", "\\[", "\\(", "\\begin{equation}", "\\begin{verbatim}", "\\footnote{", "\\cite[", "\\item[",
+     "\\texorpdfstring{", "\\PMlinkname{", "\\url{", "$a{$", "$a{$ b\n\n", "$\\text{$a$}$", "\\verb|", "\\hyperref[", "\\ref{a},", "(",
+     "(see ", "\\ref{a} and ", "\\'", "\\begin{alignat}{", "\\\\["],
+)  # fmt: skip
+def test_hostile_repetition_is_cleaned_in_linear_time(fragment: str) -> None:
+    source = fragment * (100_000 // len(fragment))
+    start = time.process_time()
+    clean(source)
+    assert time.process_time() - start < 3

@@ -1,0 +1,372 @@
+"""Encoders: one contract for all back-ends, and the exported graph against an independent BERT."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+from lemmata.encode.bert import PRECISIONS, build_bert, read_recipe
+from lemmata.encode.export import Drift, export_encoder, measure_drift
+from lemmata.encode.hashing import HashingEncoder
+from lemmata.encode.models import MINILM, load_encoder
+from lemmata.encode.onnx import OnnxEncoder
+from lemmata.errors import ConfigError, InputError
+from lemmata.types import Encoder, Floats
+
+WORDS = "the partition function of theta rank crank graph lemma proof counts".split()
+TEXTS = ["the partition function", "rank of the crank", "lemma", "theta graph counts the proof of the lemma", "the"]
+WIDTH, LAYERS, HEADS, INNER, MAX_TOKENS = 64, 2, 2, 128, 16
+
+
+# ---------------------------------------------------------------- a tiny BERT
+
+
+def write_bert(folder: Path, pooling: dict[str, Any], prompts: dict[str, str] | None = None) -> dict[str, Floats]:
+    """A sentence-transformers folder with random weights, which are returned."""
+    random = np.random.default_rng(3)
+    shapes: dict[str, tuple[int, ...]] = {
+        "embeddings.word_embeddings.weight": (len(WORDS) + 4, WIDTH),
+        "embeddings.position_embeddings.weight": (32, WIDTH),
+        "embeddings.token_type_embeddings.weight": (2, WIDTH),
+    }
+    norms = ["embeddings.LayerNorm"]
+    for layer in range(LAYERS):
+        prefix = f"encoder.layer.{layer}"
+        linear = {f"attention.self.{part}": (WIDTH, WIDTH) for part in ("query", "key", "value")}
+        linear |= {"attention.output.dense": (WIDTH, WIDTH), "intermediate.dense": (INNER, WIDTH)}
+        linear |= {"output.dense": (WIDTH, INNER)}
+        for part, shape in linear.items():
+            shapes |= {f"{prefix}.{part}.weight": shape, f"{prefix}.{part}.bias": shape[:1]}
+        norms += [f"{prefix}.attention.output.LayerNorm", f"{prefix}.output.LayerNorm"]
+    for norm in norms:
+        shapes |= {f"{norm}.weight": (WIDTH,), f"{norm}.bias": (WIDTH,)}
+    tensors = {
+        name: (random.normal(0, 0.2, shape) + name.endswith("Norm.weight")).astype(np.float32)
+        for name, shape in shapes.items()
+    }
+    folder.mkdir(parents=True)
+    header, body = {}, b""
+    for name, values in tensors.items():
+        span = [len(body), len(body) + values.nbytes]
+        header[name] = {"dtype": "F32", "shape": list(values.shape), "data_offsets": span}
+        body += values.tobytes()
+    text = json.dumps(header).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + body)
+    files: dict[str, Any] = {
+        "config.json": {
+            "model_type": "bert",
+            "architectures": ["BertModel"],
+            "hidden_size": WIDTH,
+            "num_hidden_layers": LAYERS,
+            "num_attention_heads": HEADS,
+            "intermediate_size": INNER,
+            "vocab_size": len(WORDS) + 4,
+            "max_position_embeddings": 32,
+            "type_vocab_size": 2,
+            "hidden_act": "gelu",
+            "layer_norm_eps": 1e-12,
+        },
+        "modules.json": [
+            {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+            {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+        ],
+        "1_Pooling/config.json": {"word_embedding_dimension": WIDTH, **pooling},
+        "sentence_bert_config.json": {"max_seq_length": MAX_TOKENS, "do_lower_case": False},
+        "config_sentence_transformers.json": {"prompts": prompts or {}},
+        "tokenizer_config.json": {"tokenizer_class": "BertTokenizer", "model_max_length": MAX_TOKENS},
+    }
+    for name, content in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(json.dumps(content))
+    vocabulary = {word: number for number, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS])}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return tensors
+
+
+def bert_by_hand(tensors: dict[str, Floats], ids: list[int], pooling: str) -> Floats:
+    """The vector of one text in plain numpy: the oracle."""
+    from math import erf
+
+    def linear(values: Any, name: str) -> Any:
+        return values @ tensors[f"{name}.weight"].T + tensors[f"{name}.bias"]
+
+    def norm(values: Any, name: str) -> Any:
+        centred = values - values.mean(-1, keepdims=True)
+        scaled = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-12)
+        return scaled * tensors[f"{name}.weight"] + tensors[f"{name}.bias"]
+
+    hidden: Any = tensors["embeddings.word_embeddings.weight"][ids].astype(np.float64)
+    hidden = hidden + tensors["embeddings.position_embeddings.weight"][: len(ids)]
+    hidden = norm(hidden + tensors["embeddings.token_type_embeddings.weight"][0], "embeddings.LayerNorm")
+    for layer in range(LAYERS):
+        prefix = f"encoder.layer.{layer}"
+        query, key, value = (
+            linear(hidden, f"{prefix}.attention.self.{part}").reshape(len(ids), HEADS, -1).swapaxes(0, 1)
+            for part in ("query", "key", "value")
+        )
+        scores = np.exp(query @ key.swapaxes(1, 2) / np.sqrt(WIDTH / HEADS))
+        mixed = (scores / scores.sum(-1, keepdims=True)) @ value
+        mixed = linear(mixed.swapaxes(0, 1).reshape(len(ids), WIDTH), f"{prefix}.attention.output.dense")
+        hidden = norm(hidden + mixed, f"{prefix}.attention.output.LayerNorm")
+        inner = linear(hidden, f"{prefix}.intermediate.dense")
+        inner = inner * 0.5 * (1 + np.vectorize(erf)(inner / np.sqrt(2)))
+        hidden = norm(hidden + linear(inner, f"{prefix}.output.dense"), f"{prefix}.output.LayerNorm")
+    parts = {"cls": hidden[0], "mean": hidden.mean(0), "cls+mean": np.concatenate([hidden[0], hidden.mean(0)])}
+    vector: Floats = parts[pooling] / np.linalg.norm(parts[pooling])
+    return vector
+
+
+MEAN = {"pooling_mode_mean_tokens": True}
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny BERT, exported."""
+    pytest.importorskip("onnx")
+    folder = tmp_path_factory.mktemp("tiny")
+    write_bert(folder / "source", MEAN, {"query": "theta ", "passage": ""})
+    build(folder, "fp32", {"query": "theta "})
+    return folder / "built"
+
+
+BACK_ENDS = ["hashing", "minilm", "tiny"]
+
+
+@pytest.fixture(scope="module", params=BACK_ENDS)
+def encoder(request: pytest.FixtureRequest) -> Encoder:
+    if request.param == "tiny":
+        return load_encoder(str(request.getfixturevalue("tiny")), threads=1)
+    return load_encoder(request.param, threads=1)
+
+
+# ---------------------------------------------------------------- the contract
+
+
+def test_rows_are_float32_and_normalised(encoder: Encoder) -> None:
+    matrix = encoder.encode(TEXTS)
+    assert matrix.dtype == np.float32
+    assert matrix.shape == (len(TEXTS), encoder.dimension)
+    np.testing.assert_allclose(np.linalg.norm(matrix, axis=1), 1, atol=1e-5)
+
+
+def test_rows_come_in_the_order_of_the_texts(encoder: Encoder) -> None:
+    together = encoder.encode(TEXTS)
+    for row, text in enumerate(TEXTS):
+        assert together[row] @ encoder.encode([text])[0] > 0.999
+    np.testing.assert_allclose(encoder.encode(TEXTS[::-1])[::-1], together, atol=2e-3)
+
+
+def test_a_text_without_content_gives_zeros(encoder: Encoder) -> None:
+    matrix = encoder.encode(["", "lemma", " \n\t "])
+    assert not matrix[0].any()
+    assert matrix[1].any()
+    assert not matrix[2].any()
+
+
+def test_no_texts_give_no_rows(encoder: Encoder) -> None:
+    assert encoder.encode([]).shape == (0, encoder.dimension)
+
+
+def test_a_megabyte_is_one_text_like_any_other(encoder: Encoder) -> None:
+    matrix = encoder.encode(["the partition function " * 50_000, "x" * 1_000_000], role="query")
+    assert np.isfinite(matrix).all()
+    assert matrix[0].any()
+
+
+def test_odd_characters_are_text(encoder: Encoder) -> None:
+    matrix = encoder.encode(["\0", "\ud800 lemma", "🙂", "größer ≤ ∫"])
+    assert np.isfinite(matrix).all()
+
+
+def test_a_copy_of_an_encoder_gives_the_same_vectors_and_name(encoder: Encoder, tiny: Path) -> None:
+    spec = {"tiny": str(tiny)}.get(encoder.name, "hashing" if "hashing" in encoder.name else "minilm")
+    copy = load_encoder(spec, threads=1)
+    assert copy.name == encoder.name
+    np.testing.assert_array_equal(copy.encode(TEXTS), encoder.encode(TEXTS))
+
+
+# ---------------------------------------------------------------- hashing
+
+
+def test_hashing_puts_inflected_forms_close() -> None:
+    vectors = HashingEncoder().encode(["partition of integers", "partitions of an integer", "elliptic curves"])
+    assert vectors[0] @ vectors[1] > 0.5 > abs(vectors[0] @ vectors[2])
+
+
+def test_hashing_is_the_same_on_every_machine() -> None:
+    vector = HashingEncoder(dimension=4).encode(["a"])[0]
+    np.testing.assert_allclose(vector, HASHED_A, atol=1e-6)
+
+
+HASHED_A = [0.4472136, 0.0, -0.8944272, 0.0]
+
+
+@settings(max_examples=30)
+@given(st.lists(st.text(max_size=40), max_size=5))
+def test_hashing_takes_any_text(texts: list[str]) -> None:
+    norms = np.linalg.norm(HashingEncoder(16).encode(texts), axis=1)
+    assert all(abs(norm) < 1e-5 or abs(norm - 1) < 1e-5 for norm in norms)
+
+
+# ---------------------------------------------------------------- the graph against BERT by hand
+
+POOLINGS: dict[str, dict[str, Any]] = {
+    "mean": MEAN,
+    "cls": {"pooling_mode": "cls"},
+    "cls+mean": {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True},
+}
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_the_graph_computes_bert(tmp_path: Path, pooling: str, precision: str) -> None:
+    pytest.importorskip("onnx")
+    tensors = write_bert(tmp_path / "source", POOLINGS[pooling])
+    exported = build(tmp_path, precision)
+    tokenizer = Tokenizer.from_file(str(tmp_path / "source" / "tokenizer.json"))
+    expected = np.stack([bert_by_hand(tensors, tokenizer.encode(text).ids, pooling) for text in TEXTS])
+    cosines = (exported.encode(TEXTS) * expected).sum(axis=1)
+    least = {"fp32": 0.999999, "fp16": 0.99999, "int8-weights": 0.999, "int8-blocks": 0.999, "int8": 0.98}
+    assert cosines.min() > least[precision]
+
+
+def build(folder: Path, precision: str, prompts: dict[str, str] | None = None) -> OnnxEncoder:
+    """An export without its measurement, which would load torch where that is installed."""
+    out = folder / "built"
+    out.mkdir()
+    dimension = build_bert(folder / "source", out / "model.onnx", precision)
+    description = {"name": "tiny", "dimension": dimension, "max_tokens": MAX_TOKENS, "prompts": prompts or {}}
+    (out / "encoder.json").write_text(json.dumps(description))
+    (out / "tokenizer.json").write_bytes((folder / "source" / "tokenizer.json").read_bytes())
+    return OnnxEncoder(out, threads=1)
+
+
+# ---------------------------------------------------------------- options of an exported encoder
+
+
+def test_a_query_gets_its_prompt(tiny: Path) -> None:
+    encoder = OnnxEncoder(tiny)
+    as_query = encoder.encode(["lemma"], role="query")
+    np.testing.assert_allclose(as_query, encoder.encode(["theta lemma"]), atol=1e-5)
+    assert as_query[0] @ encoder.encode(["lemma"])[0] < 0.999
+
+
+def test_a_cut_vector_is_the_head_of_the_whole_one_normalised_again(tiny: Path) -> None:
+    whole, cut = OnnxEncoder(tiny).encode(TEXTS), OnnxEncoder(tiny, dimension=8)
+    head = whole[:, :8]
+    expected = head / np.linalg.norm(head, axis=1, keepdims=True)
+    np.testing.assert_allclose(cut.encode(TEXTS), expected, atol=1e-5)
+    assert (cut.dimension, cut.name) == (8, "tiny@8")
+
+
+def test_what_stands_behind_the_last_token_does_not_count(tiny: Path) -> None:
+    encoder = OnnxEncoder(tiny)
+    long = " ".join(["lemma"] * (MAX_TOKENS - 2))
+    np.testing.assert_array_equal(encoder.encode([long]), encoder.encode([long + " graph proof"]))
+
+
+def test_more_dimensions_than_there_are_is_an_error(tiny: Path) -> None:
+    with pytest.raises(ConfigError, match="64 dimensions and can not be cut to 65"):
+        OnnxEncoder(tiny, dimension=65)
+
+
+def test_a_folder_that_is_no_encoder_says_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"encoder\.json, model\.onnx, tokenizer\.json missing"):
+        OnnxEncoder(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["encoder.json", "model.onnx", "tokenizer.json"])
+def test_a_damaged_file_is_named(tiny: Path, tmp_path: Path, name: str) -> None:
+    for file in tiny.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes()[: 20 if file.name == name else None])
+    with pytest.raises(InputError, match=name):
+        OnnxEncoder(tmp_path)
+
+
+# ---------------------------------------------------------------- export
+
+
+def test_drift_counts_shared_neighbours() -> None:
+    turned = np.eye(3, dtype=np.float32)
+    drift = measure_drift(turned, turned)
+    assert drift == Drift(texts=3, mean_cosine=1.0, least_cosine=1.0, overlap=1.0)
+    assert measure_drift(turned, -turned).mean_cosine == -1.0
+
+
+def test_pooling_and_length_are_read_from_old_and_new_folders(tmp_path: Path) -> None:
+    write_bert(tmp_path / "old", MEAN, {"query": "query: ", "document": "passage: "})
+    recipe = read_recipe(tmp_path / "old")
+    assert (recipe.pooling, recipe.max_tokens) == (("mean",), MAX_TOKENS)
+    assert recipe.prompts == {"query": "query: ", "passage": "passage: "}
+    write_bert(tmp_path / "new", {"pooling_mode": ["cls", "mean"]})
+    assert read_recipe(tmp_path / "new").pooling == ("cls", "mean")
+
+
+def test_an_unknown_precision_lists_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="fp32, fp16, int8-weights"):
+        build_bert(tmp_path, tmp_path / "model.onnx", "int4")
+
+
+def test_a_folder_that_is_no_model_can_not_be_exported(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no sentence-transformers model"):
+        export_encoder(tmp_path, tmp_path / "out", "fp32", texts=["lemma"])
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_export_does_not_replace_what_is_no_encoder(tmp_path: Path) -> None:
+    write_bert(tmp_path / "source", MEAN)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.tex").write_text("years of work")
+    with pytest.raises(InputError, match="is not replaced"):
+        export_encoder(tmp_path / "source", tmp_path / "out", "fp32", texts=["lemma"])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # what torch and its friends say to each other
+def test_an_export_agrees_with_sentence_transformers(tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    pytest.importorskip("sentence_transformers")
+    write_bert(tmp_path / "source", MEAN)
+    drift = export_encoder(tmp_path / "source", tmp_path / "out", "fp32", texts=[*TEXTS, ""])
+    assert drift.texts == len(TEXTS)
+    assert drift.least_cosine > 0.99999
+    assert drift.overlap == 1.0
+    encoder = load_encoder(str(tmp_path / "out"))
+    torch_encoder = load_encoder(str(tmp_path / "source"))
+    np.testing.assert_allclose(encoder.encode(TEXTS), torch_encoder.encode(TEXTS), atol=1e-4)
+    assert not torch_encoder.encode([""]).any()
+
+
+# ---------------------------------------------------------------- names
+
+
+def test_the_packaged_encoder_is_all_minilm() -> None:
+    settings = json.loads((MINILM / "encoder.json").read_text())
+    assert settings["source_sha256"].startswith("53aa5117")
+    assert settings["source_sha256"].endswith("28d9db")
+    vectors = load_encoder("minilm").encode(["a cat sits on the mat", "a kitten rests on a rug", "stock prices fell"])
+    assert vectors[0] @ vectors[1] > 0.5 > 0.2 > vectors[0] @ vectors[2]
+
+
+def test_an_unknown_name_lists_what_is_possible() -> None:
+    with pytest.raises(InputError, match="'bert-of-my-dreams'; possible are minilm"):
+        load_encoder("bert-of-my-dreams")
+
+
+def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="possible are"):
+        load_encoder(str(tmp_path))

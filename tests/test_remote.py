@@ -1,0 +1,213 @@
+"""The remote encoder against a real HTTP server on loopback that misbehaves on request."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lemmata.encode.models import load_encoder
+from lemmata.encode.remote import RemoteEncoder, RemoteOptions
+from lemmata.errors import LemmataError
+
+pytest.importorskip("openai")
+
+QUICK = RemoteOptions(attempts=3, back_off=0.01, timeout=10)
+
+
+class Service(ThreadingHTTPServer):
+    """Answers (length of the text, 1, 2); each entry of `mischief` spoils one request."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.mischief: list[str] = []
+        self.requests: list[list[str]] = []
+        self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Service
+
+    def do_POST(self) -> None:  # noqa: N802 - the name that http.server wants
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.requests.append(body["input"])
+        mischief = self.server.mischief.pop(0) if self.server.mischief else ""
+        if mischief.isdigit():
+            self.reply(int(mischief), b'{"error": {"message": "no"}}')
+            return
+        if mischief.startswith("retry"):
+            self.reply(429, b"{}", {"Retry-After": mischief.split()[1]})
+            return
+        if mischief == "hang":
+            time.sleep(3)
+            return
+        data: list[dict[str, Any]] = [
+            {"object": "embedding", "index": index, "embedding": [float(len(text)), 1.0, 2.0]}
+            for index, text in enumerate(body["input"])
+        ]
+        if mischief == "reordered":
+            data.reverse()
+        elif mischief == "few":
+            data.pop()
+        elif mischief == "twice":
+            data[-1]["index"] = 0
+        elif mischief == "ragged":
+            data[-1]["embedding"].pop()
+        elif mischief == "zero":
+            data[0]["embedding"] = [0.0, 0.0, 0.0]
+        usage = {"prompt_tokens": 1, "total_tokens": 1}
+        answer = json.dumps({"object": "list", "data": data, "model": body["model"], "usage": usage}).encode()
+        self.reply(200, answer[:-30] if mischief == "truncated" else answer)
+
+    def reply(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name that http.server wants
+        pass
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    with Service() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def expected(*texts: str) -> Any:
+    rows = np.array([[len(text), 1.0, 2.0] for text in texts])
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def test_rows_are_normalised_and_in_order_and_empty_texts_are_zeros(service: Service) -> None:
+    encoder = RemoteEncoder(service.url, "tiny")
+    matrix = encoder.encode(["a", "", "ccc", "  "])
+    assert matrix.dtype == np.float32
+    assert encoder.dimension == 3
+    np.testing.assert_allclose(matrix[[0, 2]], expected("a", "ccc"), atol=1e-6)
+    assert not matrix[[1, 3]].any()
+    assert service.requests == [["a", "ccc"]]
+
+
+def test_the_index_field_decides_the_order(service: Service) -> None:
+    service.mischief = ["reordered"]
+    matrix = RemoteEncoder(service.url, "tiny").encode(["a", "bb", "ccc"])
+    np.testing.assert_allclose(matrix, expected("a", "bb", "ccc"), atol=1e-6)
+
+
+@pytest.mark.parametrize("mischief", ["429", "500", "503", "truncated", "few", "twice", "ragged", "zero", "retry 0"])
+def test_what_may_pass_is_tried_again(service: Service, mischief: str) -> None:
+    service.mischief = [mischief]
+    matrix = RemoteEncoder(service.url, "tiny", options=QUICK).encode(["a", "bb"])
+    np.testing.assert_allclose(matrix, expected("a", "bb"), atol=1e-6)
+    assert len(service.requests) == 2
+
+
+@pytest.mark.parametrize("mischief", ["429", "500", "truncated", "few", "zero"])
+def test_what_does_not_pass_raises_and_is_no_empty_result(service: Service, mischief: str) -> None:
+    service.mischief = [mischief] * 3
+    with pytest.raises(LemmataError, match="failed 3 times"):
+        RemoteEncoder(service.url, "tiny", options=QUICK).encode(["a", "bb"])
+
+
+def test_retry_after_is_waited_for(service: Service) -> None:
+    service.mischief = ["retry 1"]
+    start = time.monotonic()
+    RemoteEncoder(service.url, "tiny", options=QUICK).encode(["a"])
+    assert time.monotonic() - start >= 1
+
+
+def test_a_wait_of_an_hour_is_an_error(service: Service) -> None:
+    service.mischief = ["retry 3600"]
+    with pytest.raises(LemmataError, match="asks to wait 3600 s"):
+        RemoteEncoder(service.url, "tiny", options=QUICK).encode(["a"])
+
+
+@pytest.mark.parametrize("status", ["400", "401", "404"])
+def test_a_refusal_is_not_repeated(service: Service, status: str) -> None:
+    service.mischief = [status]
+    with pytest.raises(LemmataError, match="refused tiny"):
+        RemoteEncoder(service.url, "tiny", options=QUICK).encode(["a"])
+    assert len(service.requests) == 1
+
+
+def test_a_hanging_service_is_left_after_the_timeout(service: Service) -> None:
+    service.mischief = ["hang"]
+    options = RemoteOptions(attempts=1, timeout=0.3)
+    with pytest.raises(LemmataError, match=r"no answer within 0\.3 s"):
+        RemoteEncoder(service.url, "tiny", options=options).encode(["a"])
+
+
+def test_nobody_there_is_an_error() -> None:
+    with Service() as closed:
+        address = closed.url
+    with pytest.raises(LemmataError, match="failed 2 times"):
+        RemoteEncoder(address, "tiny", options=RemoteOptions(attempts=2, back_off=0.01)).encode(["a"])
+
+
+def test_batches_keep_to_texts_and_characters(service: Service) -> None:
+    options = RemoteOptions(batch_texts=2, batch_characters=10)
+    RemoteEncoder(service.url, "tiny", options=options).encode(["a", "b", "c", "d" * 9, "e" * 20])
+    assert service.requests == [["a", "b"], ["c", "d" * 9], ["e" * 20]]
+
+
+def test_a_text_is_paid_for_once(service: Service, tmp_path: Path) -> None:
+    cache = tmp_path / "cache.sqlite"
+    first = RemoteEncoder(service.url, "tiny", cache=cache).encode(["a", "bb", "a"])
+    again = RemoteEncoder(service.url, "tiny", cache=cache).encode(["bb", "a"])
+    np.testing.assert_array_equal(again, first[[1, 0]])
+    assert service.requests == [["a", "bb"]]
+    RemoteEncoder(service.url, "tiny", cache=cache).encode(["a"], role="query")
+    RemoteEncoder(service.url, "other", cache=cache).encode(["a"])
+    RemoteEncoder(service.url, "tiny", cache=cache, dimension=2).encode(["a"])
+    assert service.requests[1:] == [["a"]] * 3
+
+
+def test_what_came_before_a_failure_is_kept(service: Service, tmp_path: Path) -> None:
+    options = RemoteOptions(batch_texts=1, attempts=1)
+    encoder = RemoteEncoder(service.url, "tiny", cache=tmp_path / "cache.sqlite", options=options)
+    service.mischief = ["", "500"]
+    with pytest.raises(LemmataError):
+        encoder.encode(["a", "bb"])
+    encoder.encode(["a", "bb"])
+    assert service.requests == [["a"], ["bb"], ["bb"]]
+
+
+def test_an_estimate_sends_nothing(service: Service, tmp_path: Path) -> None:
+    options = RemoteOptions(batch_texts=1, price=20.0)
+    encoder = RemoteEncoder(service.url, "tiny", cache=tmp_path / "cache.sqlite", options=options)
+    encoder.encode(["known"])
+    estimate = encoder.estimate(["known", "x" * 40, "y" * 4, ""])
+    assert estimate == (11, 11 * 20 / 1e6, 2, 1)
+    assert len(service.requests) == 1
+
+
+def test_a_dimension_cuts_and_a_larger_one_is_an_error(service: Service) -> None:
+    encoder = load_encoder(f"{service.url}#tiny", dimension=2)
+    np.testing.assert_allclose(encoder.encode(["a"])[0], [0.5**0.5] * 2, atol=1e-6)
+    assert encoder.name == "tiny@2"
+    with pytest.raises(LemmataError, match="3 dimensions, fewer than 4"):
+        RemoteEncoder(service.url, "tiny", dimension=4).encode(["a"])
+
+
+def test_prompts_go_before_the_text(service: Service) -> None:
+    options = RemoteOptions(prompts={"query": "query: "})
+    RemoteEncoder(service.url, "tiny", options=options).encode(["a"], role="query")
+    assert service.requests == [["query: a"]]
