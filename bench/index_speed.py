@@ -63,7 +63,10 @@ def main() -> None:
 
 
 def mixture(count: int, dimension: int, generator: np.random.Generator) -> Floats:
-    """Unit vectors around a thousand centres that mostly vary in 24 directions, as embeddings do."""
+    """Unit vectors around a thousand centres that mostly vary in 24 directions.
+
+    How wide a walk must be depends strongly on these spreads: judge recall on real vectors (--vectors).
+    """
     centres = generator.standard_normal((1000, dimension), np.float32)
     directions = generator.standard_normal((24, dimension), np.float32)
     vectors = 0.7 * centres[generator.integers(1000, size=count)]

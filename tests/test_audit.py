@@ -26,7 +26,10 @@ def test_clean_data_is_told_so() -> None:
 
 def test_the_same_anchor_and_passage_are_found_whatever_the_case() -> None:
     result = run([Example("t", "Prime Avoidance!", ("p3",))], [Example("q", "prime avoidance !", ("p3",))])
-    assert {(o.kind, o.test, o.train) for o in result.offences} == {("same_anchor", "q", "t"), ("same_passage", "q", "t")}
+    assert {(o.kind, o.test, o.train) for o in result.offences} == {
+        ("same_anchor", "q", "t"),
+        ("same_passage", "q", "t"),
+    }
     assert "1 same anchor" in result.sentence()
 
 
@@ -37,9 +40,9 @@ def test_nearly_equal_passages_are_found() -> None:
 
 def test_documents_and_neighbours_are_looked_at_when_asked() -> None:
     train, test = [Example("t", "one", ("p3",))], [Example("q", "two", ("p4",))]
-    same = run(train, test, document=lambda passage: "d")
+    same = run(train, test, document=lambda _: "d")
     assert [o.kind for o in same.offences] == ["same_document"]
-    near = run(train, test, neighbours=lambda passage: ["p3"])
+    near = run(train, test, neighbours=lambda _: ["p3"])
     assert [o.kind for o in near.offences] == ["neighbour"]
 
 

@@ -30,6 +30,7 @@ def dollars(text: str) -> int:
         r"\begin{align}a+b\nonumber\end{align}",
         r"\begin{align}a+b\notag \end{align}",
         r"\begin {equation}a+b\end {equation}",
+        r"\ensuremath{a+b}",
     ],
 )  # fmt: skip
 def test_every_formula_comes_to_stand_between_single_dollars(formula: str) -> None:
@@ -115,7 +116,20 @@ def test_titles_come_on_one_line() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["ref", "eqref", "cref", "Cref", "autoref", "pageref", "nameref", "vref", "ref*", "autoref*", "labelcref", "thmref"],
+    [
+        "ref",
+        "eqref",
+        "cref",
+        "Cref",
+        "autoref",
+        "pageref",
+        "nameref",
+        "vref",
+        "ref*",
+        "autoref*",
+        "labelcref",
+        "thmref",
+    ],
 )
 def test_references_leave_the_text_and_become_links(command: str) -> None:
     result = clean(rf"By Lemma~\{command}{{a}}, so.")
@@ -125,7 +139,8 @@ def test_references_leave_the_text_and_become_links(command: str) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["cite", "citep", "citet", "citealt", "citeauthor", "parencite", "textcite", "autocite", "footcite", "nocite", "cite*",
+    ["cite", "citep", "citet", "citealt", "citeauthor", "parencite", "textcite", "autocite", "footcite", "nocite",
+     "cite*",
      "citep[p.~3]", "cite[see][Thm.~2]"],
 )  # fmt: skip
 def test_citations_leave_the_text_and_become_links(command: str) -> None:
@@ -167,9 +182,11 @@ def test_references_inside_notes_and_verbatim() -> None:
 # ---------------------------------------------------------------- anything at all
 
 FRAGMENTS = [
-    ")",     "$", "$$", "\\$", "\\(", "\\)", "\\[", "\\]", "{", "}", "[", "]", "\\begin{equation}", "\\end{equation}", "\\\\",
+    ")",     "$", "$$", "\\$", "\\(", "\\)", "\\[", "\\]", "{", "}", "[", "]", "\\begin{equation}", "\\end{equation}",
+    "\\\\",
     "\\begin{itemize}", "\\item", "\\end{itemize}", "\\emph{", "\\text{", "\\footnote{", "\\cite[", "\\cite{a}",
-    "\\ref{b}", "\\verb|", "|", "\\begin{verbatim}", "\\end{verbatim}", "\\section{", "\\'", "\\\"{o}", "\\texorpdfstring{",
+    "\\ref{b}", "\\verb|", "|", "\\begin{verbatim}", "\\end{verbatim}", "\\section{", "\\'", "\\\"{o}",
+    "\\texorpdfstring{",
     "\\url{", "\\hyperref[", "\\par", "\n\n", "\n", " ", "word", "~", "&", "\\", "``", "''", "--", "\\PMlinkname{",
     "\\begin{tabular}{", "\\begin{alignat}", "\x00", "é", "\\unknown", "\\label{x}",
 ]  # fmt: skip
@@ -197,7 +214,8 @@ def test_plain_words_are_kept(source: str) -> None:
 def test_deep_nesting_neither_raises_nor_takes_long() -> None:
     start = time.process_time()
     for opening, closing in [("{", "}"), ("\\emph{", "}"), ("\\texorpdfstring{", "}{}"), ("\\PMlinkname{", "}{x}"),
-                             ("\\item[", "]"), ("\\footnote{", "}"), ("\\begin{itemize}", "\\end{itemize}")]:  # fmt: skip
+                             ("\\item[", "]"), ("\\footnote{", "}"), ("\\begin{itemize}",
+                             "\\end{itemize}")]:  # fmt: skip
         assert "core" in clean(opening * 3000 + "core" + closing * 3000).text
     assert time.process_time() - start < 6
 
@@ -205,7 +223,8 @@ def test_deep_nesting_neither_raises_nor_takes_long() -> None:
 @pytest.mark.parametrize(
     "fragment",
     ["$", "$$", "{", "}", "\\[", "\\(", "\\begin{equation}", "\\begin{verbatim}", "\\footnote{", "\\cite[", "\\item[",
-     "\\texorpdfstring{", "\\PMlinkname{", "\\url{", "$a{$", "$a{$ b\n\n", "$\\text{$a$}$", "\\verb|", "\\hyperref[", "\\ref{a},", "(",
+     "\\texorpdfstring{", "\\PMlinkname{", "\\url{", "$a{$", "$a{$ b\n\n", "$\\text{$a$}$", "\\verb|", "\\hyperref[",
+     "\\ref{a},", "(",
      "(see ", "\\ref{a} and ", "\\'", "\\begin{alignat}{", "\\\\["],
 )  # fmt: skip
 def test_hostile_repetition_is_cleaned_in_linear_time(fragment: str) -> None:

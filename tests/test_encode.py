@@ -351,13 +351,26 @@ def test_an_export_agrees_with_sentence_transformers(tmp_path: Path) -> None:
     assert not torch_encoder.encode([""]).any()
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("precision", "least"), [("fp32", 0.99999), ("int8", 0.98)])
+def test_what_is_no_bert_of_ours_is_traced_by_torch(tmp_path: Path, precision: str, least: float) -> None:
+    pytest.importorskip("onnx")
+    pytest.importorskip("sentence_transformers")
+    write_bert(tmp_path / "source", {"pooling_mode_max_tokens": True})
+    drift = export_encoder(tmp_path / "source", tmp_path / "out", precision, texts=TEXTS)
+    assert drift.mean_cosine > least
+    with pytest.raises(ConfigError, match="fp32 or int8, not fp16"):
+        export_encoder(tmp_path / "source", tmp_path / "other", "fp16", texts=TEXTS)
+
+
 # ---------------------------------------------------------------- names
 
 
 def test_the_packaged_encoder_is_all_minilm() -> None:
-    settings = json.loads((MINILM / "encoder.json").read_text())
-    assert settings["source_sha256"].startswith("53aa5117")
-    assert settings["source_sha256"].endswith("28d9db")
+    description = json.loads((MINILM / "encoder.json").read_text())
+    assert description["source_sha256"].startswith("53aa5117")
+    assert description["source_sha256"].endswith("28d9db")
     vectors = load_encoder("minilm").encode(["a cat sits on the mat", "a kitten rests on a rug", "stock prices fell"])
     assert vectors[0] @ vectors[1] > 0.5 > 0.2 > vectors[0] @ vectors[2]
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -57,9 +58,17 @@ def problems(preamble: str, text: str) -> dict[str, str]:
         (r"\newcommand{\to}{\rightarrow}", r"$a\to b$", r"$a\rightarrow b$"),
         (r"\newcommand{\a}{\alpha}", r"\a b", r"\alpha b"),
         (r"\newcommand{\ie}{i.e.\xspace}", r"\ie x, \ie.", "i.e. x, i.e.."),
+        (r"\newcommand{\N}{\ensuremath{N\xspace}\xspace}\newcommand{\M}{\N}", r"Let \M be", r"Let \ensuremath{N} be"),
         (r"\newcommand{\Spec}{\mathop{\rm Spec}\nolimits}", r"\Spec A", r"\operatorname{Spec}A"),
         (r"\newcommand{\a}{1", r"\a", r"\a"),
         (r"\newcommand{\section}{x}", r"\section{y}", r"\section{y}"),
+        (r"\newcommand{\K}{K_t}", r"\sum_\mu\K", r"\sum_\mu K_t"),
+        (r"\newcommand{\s}[1]{\sum#1}", r"\s{K}\s{2}", r"\sum K\sum2"),
+        (r"\newcommand{\s}[2]{#1#2}", r"\s{\mu}{K}", r"\mu K"),
+        (r"\newcommand{\none}{}", r"\mu\none K", r"\mu K"),
+        (r"\def\P#1#2{(#1)_{#2}}\let\Ps=\P\newcommand{\Q}{\P}", r"\Ps{a}{n}\Q{b}{m}", "(a)_{n}(b)_{m}"),
+        (r"\DeclarePairedDelimiter{\n}{\|}{\|}", r"\n{x}\n*{y}\n[\big]{z}", r"\| x \|\| y \|\| z \|"),
+        (r"\newcommand{\n}[1]{|#1|}", r"\n{a\n{b}}", "|a|b||"),
         ("\\def\\a{1}", "\\a\n\nx", "1\n\nx"),
         ("\\newcommand{\\a}[1]{<#1>}", "\\a\n {x}", "<x>"),
         (r"\newcommand{\a@b}{1}", r"\a@b", "1"),
@@ -110,7 +119,7 @@ def test_what_can_not_be_expanded_is_left_and_reported(preamble: str, text: str,
 
 def test_a_billion_laughs_stay_within_time_and_memory() -> None:
     names = "abcdefghijklm"
-    preamble = "".join(f"\\def\\x{a}{{{f'{chr(92)}x{b} ' * 10}}}" for a, b in zip(names, names[1:], strict=False))
+    preamble = "".join(f"\\def\\x{a}{{{f'{chr(92)}x{b} ' * 10}}}" for a, b in pairwise(names))
     start = time.process_time()
     result = expanded(preamble + "\\def\\xm{ha}", "\\xa and the rest")
     assert time.process_time() - start < 3
@@ -144,8 +153,10 @@ def test_macros_that_carry_structure_are_told_apart() -> None:
 
 
 FRAGMENTS = [
-    "\\newcommand", "{\\a}", "\\a", "\\b", "[1]", "[2]", "[x]", "{#1}", "{#2\\b}", "\\def", "#1", "#2", ".", "\\let", "=",
-    "{", "}", "[", "]", "\\DeclareMathOperator", "*", "\\NewDocumentCommand", "{m O{x}}", "{s m}", "\\newenvironment{e}",
+    "\\newcommand", "{\\a}", "\\a", "\\b", "[1]", "[2]", "[x]", "{#1}", "{#2\\b}", "\\def", "#1", "#2", ".", "\\let",
+    "=",
+    "{", "}", "[", "]", "\\DeclareMathOperator", "*", "\\NewDocumentCommand", "{m O{x}}", "{s m}",
+    "\\newenvironment{e}",
     "{\\begin{theorem}}", " ", "\n", "\\", "\\xspace", "\\renewcommand\\b", "{\\a\\a}", "\\providecommand",
 ]  # fmt: skip
 

@@ -90,6 +90,15 @@ def test_adding_one_by_one_keeps_few_segments(tmp_path: Path) -> None:
     assert len(list((tmp_path / "lexical").glob("segment-*"))) <= 6
 
 
+def test_what_an_interrupted_run_left_is_no_obstacle(tmp_path: Path) -> None:
+    index = LexicalIndex.build(TEXTS[:3], tmp_path / "lexical")
+    for name in ("segment-1", "segment-2", "partial-segment-1"):
+        (tmp_path / "lexical" / name).mkdir()
+        (tmp_path / "lexical" / name / "rows.npy").write_bytes(b"half")
+    index.add(TEXTS[3:])
+    assert index.search(["P-201"], 1)[0].tolist() == [[4]]
+
+
 def test_building_again_replaces_the_index_and_leaves_nothing_behind(tmp_path: Path) -> None:
     LexicalIndex.build(TEXTS, tmp_path / "lexical")
     assert len(LexicalIndex.build(TEXTS[:2], tmp_path / "lexical")) == 2

@@ -39,7 +39,7 @@ def test_a_file_with_a_class_and_a_document_is_the_main_one() -> None:
         ("00README.XXX", "second.tex toplevelfile\nfig.tex ignore\n"),
         ("00readme", "second.tex toplevelfile"),
         ("00README.json", '{"sources": [{"filename": "second.tex", "usage": "toplevel"}]}'),
-        ("00README.yaml", "sources:\n  - filename: second.tex\n    usage: toplevel\n  - filename: b.tex\n    usage: ignore\n"),
+        ("00README.yaml", "sources:\n- filename: second.tex\n  usage: toplevel\n- filename: b.tex\n  usage: ignore\n"),
     ],
 )  # fmt: skip
 def test_what_the_submitter_named_wins(name: str, hint: str) -> None:
@@ -71,7 +71,7 @@ def test_stale_copies_figures_and_subfiles_come_last() -> None:
     texts = {
         "paper_old.tex": PAPER + "x" * 1000,
         "paper.tex": PAPER,
-        "figure.tex": "\\documentclass{standalone}\\begin{document}\\begin{tikzpicture}\\end{tikzpicture}\\end{document}",
+        "figure.tex": "\\documentclass{standalone}\\begin{document}\\begin{tikzpicture}\\end{document}",
         "part.tex": "\\documentclass[paper]{subfiles}\\begin{document}" + "text " * 1000 + "\\end{document}",
     }  # fmt: skip
     assert best(texts) == "paper.tex"
@@ -116,13 +116,18 @@ def test_included_names_are_read_as_written() -> None:
     assert included_files(text) == ["a", "b", "c", "d/e", "f"]
 
 
-@given(st.dictionaries(st.sampled_from(["a.tex", "00README.json", "00README.yaml", "00README.XXX", "b"]), st.text(max_size=200)))
+@given(
+    st.dictionaries(
+        st.sampled_from(["a.tex", "00README.json", "00README.yaml", "00README.XXX", "b"]), st.text(max_size=200)
+    )
+)
 def test_ranking_never_raises(texts: dict[str, str]) -> None:
     assert 0 <= confidence(rank_mains(texts)) <= 1
 
 
 @pytest.mark.parametrize(
-    "fragment", ["\\input{a}", "%\\documentclass[", "\\documentclass[", "%\\begin{document}", "\\%\\input{a}", "\\import{a}"]
+    "fragment",
+    ["\\input{a}", "%\\documentclass[", "\\documentclass[", "%\\begin{document}", "\\%\\input{a}", "\\import{a}"],
 )
 def test_hostile_repetition_is_ranked_in_linear_time(fragment: str) -> None:
     start = time.process_time()

@@ -37,7 +37,7 @@ class Service(ThreadingHTTPServer):
 class Handler(BaseHTTPRequestHandler):
     server: Service
 
-    def do_POST(self) -> None:  # noqa: N802 - the name that http.server wants
+    def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.requests.append(body["input"])
         mischief = self.server.mischief.pop(0) if self.server.mischief else ""

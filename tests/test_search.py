@@ -19,7 +19,13 @@ TEXTS = {
     "1": ("Prime avoidance", "An ideal in a union of primes lies in one of them.", "lemma", "math.AC", "2001-02-03"),
     "2": ("", "Every prime ideal of a Noetherian ring has finite height.", "theorem", "math.AC", "2005-01-01"),
     "3": ("", "The pump in the column leaks again.", "log", "plant", "2010-10-10"),
-    "4": ("Euler", "Partitions into odd parts and into distinct parts are equally many.", "theorem", "math.CO", "1999-12-31"),
+    "4": (
+        "Euler",
+        "Partitions into odd parts and into distinct parts are equally many.",
+        "theorem",
+        "math.CO",
+        "1999-12-31",
+    ),
     "5": ("", "A partition into distinct parts has a Franklin involution.", "lemma", "math.CO", "2003-03-03"),
 }
 
@@ -220,3 +226,19 @@ def test_tuning_takes_the_best_side() -> None:
     best, tried = tune(lambda rows: float(rows[0, 0] == 7), good, bad, 5)
     assert best.weight > 0.5
     assert len(tried) == 22
+
+
+def test_a_neighbour_graph_finds_the_same(indexed: Project) -> None:
+    from contextlib import closing
+
+    from lemmata.indexing import index_ann
+
+    with closing(indexed.corpus) as corpus:
+        assert index_ann(indexed.layout, corpus, lambda *_: None) == "exact"
+        assert index_ann(indexed.layout, corpus, lambda *_: None, more_than=3) == "ann"
+    assert indexed.info()["indexes"] == ["lexical", "dense", "ann"]
+    retriever = indexed.retriever()
+    assert [hit.id for hit in retriever.search("partitions into distinct parts", 2, retriever="dense")] == ["4", "5"]
+    retriever.close()
+    assert indexed.index(settings={"encoder": "hashing"})["neighbours"] == "exact"  # too few for a graph
+    assert not indexed.layout.ann.exists()

@@ -52,6 +52,8 @@ def proofs(text: str, statement: Statement) -> list[str]:
         (r"\declaretheorem[sibling=theorem,name={Claim}]{x}", "x", "claim"),
         (r"\declaretheorem{x}[name=Claim]", "x", "claim"),
         (r"\declaretheorem[name=Claim]{x,y}", "y", "claim"),
+        (r"\declaretheorem[sibling=theorem]{lemma,proposition,corollary}", "corollary", "corollary"),
+        (r"\newtheorem{x}{Erkl\"arung}", "x", "definition"),
         (r"\spnewtheorem{x}{Fact}{\bfseries}{\itshape}", "x", "fact"),
         (r"\spnewtheorem*{x}[theorem]{Fact}{\bfseries}{\itshape}", "x", "fact"),
         (r"\newaliascnt{x}{theorem}\newtheorem{x}[x]{Lemma}\aliascntresetthe{x}", "x", "lemma"),
@@ -154,7 +156,9 @@ def test_an_adjacent_proof_and_a_second_one_belong_to_the_statement() -> None:
     assert proofs(text, lemma) == ["3"]
 
 
-@pytest.mark.parametrize("reference", [r"\ref{t}", r"\cref{t}", r"Theorem~\ref{t}", r"\autoref{t}", r"\hyperref[t]{it}", r"\Cref{u,t}"])
+@pytest.mark.parametrize(
+    "reference", [r"\ref{t}", r"\cref{t}", r"Theorem~\ref{t}", r"\autoref{t}", r"{\hyperref[t]{it}}", r"\Cref{u,t}"]
+)
 def test_a_proof_belongs_to_what_it_names_wherever_it_stands(reference: str) -> None:
     text = (
         r"\section{A}\begin{theorem}\label{t}a\end{theorem}\begin{lemma}b\end{lemma}\begin{proof}B\end{proof}"
@@ -166,7 +170,9 @@ def test_a_proof_belongs_to_what_it_names_wherever_it_stands(reference: str) -> 
     assert proofs(text, other) == []
 
 
-@pytest.mark.parametrize("hint", ["Proof of Gauss's Lemma", "Proof of the Gauss's lemma", "Sketch of proof of Gauss's Lemma"])
+@pytest.mark.parametrize(
+    "hint", ["Proof of Gauss's Lemma", "Proof of the Gauss's lemma", "Sketch of proof of Gauss's Lemma"]
+)
 def test_a_proof_may_name_its_statement_by_its_note(hint: str) -> None:
     text = (
         r"\begin{lemma}[Gauss's Lemma]a\end{lemma}\begin{theorem}b\end{theorem}"
@@ -175,6 +181,24 @@ def test_a_proof_may_name_its_statement_by_its_note(hint: str) -> None:
     lemma, theorem = statements(text)
     assert proofs(text, lemma) == ["A"]
     assert proofs(text, theorem) == []
+
+
+def test_a_proof_of_two_statements_belongs_to_both_but_not_to_what_it_uses() -> None:
+    text = (
+        r"\begin{theorem}\label{a}x\end{theorem}\begin{lemma}\label{b}y\end{lemma}\begin{lemma}\label{c}z\end{lemma}"
+        r"\section{S}\begin{proof}[Proof of Theorem~\ref{a} and \cref{b} from \ref{c}]A\end{proof}"
+    )
+    assert [proofs(text, statement) for statement in statements(text)] == [["A"], ["A"], []]
+
+
+def test_a_note_without_words_names_no_proof() -> None:
+    text = (
+        r"\begin{lemma}x\end{lemma}\begin{proof}A\end{proof}\section{S}\begin{fact}[\cite{a}]y\end{fact}"
+        r"\section{T}\begin{proof}[Proof]B\end{proof}"
+    )
+    lemma, fact = statements(text)
+    assert proofs(text, lemma) == ["A"]
+    assert proofs(text, fact) == []
 
 
 def test_a_proof_inside_the_statement_is_its_own() -> None:
@@ -229,11 +253,16 @@ def test_unclosed_lists_inside_do_not_hide_the_end() -> None:
 
 
 FRAGMENTS = [
-    r"\begin{theorem}", r"\end{theorem}", r"\begin{lemma}[", "]", r"\end{lemma}", r"\begin{proof}", r"[Proof of \ref{a}]",
-    r"\end{proof}", r"\label{a}", r"\label{b}", r"\section{S}", r"\subsection", "{", "}", "text ", "\n\n", r"\begin{itemize}",
-    r"\end{itemize}", r"\begin{verbatim}", r"\end{verbatim}", r"\proclaim{Lemma}", r"\endproclaim", r"\begin{restatable}",
-    r"{lemma}", r"\newtheorem{x}", r"{X}", r"\begin{x}", r"\end{x}", r"\begin{abstract}", r"\end{abstract}", r"\verb|", "$", "\\",
-    r"\newtcbtheorem{y}{Y}{}{p}", r"\begin{y}", r"\declaretheorem[name=", r"\newenvironment{z}{\begin{x}}{\end{x}}", r"\begin{z}",
+    r"\begin{theorem}", r"\end{theorem}", r"\begin{lemma}[", "]", r"\end{lemma}", r"\begin{proof}",
+    r"[Proof of \ref{a}]",
+    r"\end{proof}", r"\label{a}", r"\label{b}", r"\section{S}", r"\subsection", "{", "}", "text ", "\n\n",
+    r"\begin{itemize}",
+    r"\end{itemize}", r"\begin{verbatim}", r"\end{verbatim}", r"\proclaim{Lemma}", r"\endproclaim",
+    r"\begin{restatable}",
+    r"{lemma}", r"\newtheorem{x}", r"{X}", r"\begin{x}", r"\end{x}", r"\begin{abstract}", r"\end{abstract}",
+    r"\verb|", "$", "\\",
+    r"\newtcbtheorem{y}{Y}{}{p}", r"\begin{y}", r"\declaretheorem[name=", r"\newenvironment{z}{\begin{x}}{\end{x}}",
+    r"\begin{z}",
 ]  # fmt: skip
 
 
@@ -249,8 +278,10 @@ def test_reading_never_raises_and_spans_are_in_order(fragments: list[str]) -> No
 
 @pytest.mark.parametrize(
     "fragment",
-    [r"\begin{theorem}", r"\begin{theorem}[", r"\begin{a}", r"\section{", r"\section[", r"\newtheorem{a}{", r"\begin{verbatim}",
-     r"\end{theorem}", r"\begin{restatable}{", r"\proclaim{", r"\begin{proof}x\end{proof}", r"\verb|", r"\label{", r"\declaretheorem[",
+    [r"\begin{theorem}", r"\begin{theorem}[", r"\begin{a}", r"\section{", r"\section[", r"\newtheorem{a}{",
+     r"\begin{verbatim}",
+     r"\end{theorem}", r"\begin{restatable}{", r"\proclaim{", r"\begin{proof}x\end{proof}", r"\verb|", r"\label{",
+     r"\declaretheorem[",
      r"\begin{lemma}x\end{lemma}\begin{proof}[\ref{x}]y\end{proof}", r"\begin{a}\section{x}", r"\begin{a}\end{b}"],
 )  # fmt: skip
 def test_hostile_repetition_is_read_in_linear_time(fragment: str) -> None:

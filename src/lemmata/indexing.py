@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.index.ann import AnnIndex, choose
+from lemmata.index.ann import EXACT_UP_TO, AnnIndex
 from lemmata.index.lexical import LexicalIndex
 from lemmata.store import Corpus, Layout, VectorWriter, open_vectors, read_manifest, replace_folder, write_manifest
 from lemmata.types import Encoder, Floats, Integers
@@ -127,29 +128,29 @@ def index_vectors(
         vectors: Floats = encoder.encode(list(islice(contents, len(rows))), role="passage")
         writer.write(rows, vectors)
     progress("encoding", len(missing), len(missing))
-    writer.finish(
-        {"verb": "index", "corpus": corpus.inputs, "dimension": encoder.dimension, "made_by": encoder.name}
-    )
+    writer.finish({"verb": "index", "corpus": corpus.inputs, "dimension": encoder.dimension, "made_by": encoder.name})
     return len(missing)
 
 
 # ---------------------------------------------------------------- neighbours
 
 
-def index_ann(layout: Layout, corpus: Corpus, progress: Progress) -> bool:
-    """Build the graph index where the corpus is large enough to need one; returns whether it was built."""
-    if choose(len(corpus)) == "exact":
+def index_ann(layout: Layout, corpus: Corpus, progress: Progress, *, more_than: int = EXACT_UP_TO) -> str:
+    """Build the neighbour graph where the corpus is large enough to need one; returns which index there is.
+
+    Without faiss large corpora are searched exactly: slower, never wrong.
+    """
+    if len(corpus) <= more_than or importlib.util.find_spec("faiss") is None:
         shutil.rmtree(layout.ann, ignore_errors=True)
-        return False
-    stored = open_vectors(layout)
+        return "exact"
     key = read_manifest(layout.manifest(layout.vectors))
     manifest = read_manifest(layout.manifest(layout.ann))
-    if manifest is not None and key is not None and manifest["vectors"] == key:
-        return False
-    progress("neighbour index", 0, None)
-    new = layout.ann.with_name("ann.partial")
-    shutil.rmtree(new, ignore_errors=True)
-    AnnIndex.build(stored.matrix, new)
-    write_manifest(layout.manifest(new), {"verb": "index", "vectors": key})
-    replace_folder(new, layout.ann)
-    return True
+    if manifest is None or manifest["vectors"] != key:
+        progress("neighbour index", 0, None)
+        new = layout.ann.with_name("ann.partial")
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(parents=True)
+        AnnIndex.build(open_vectors(layout).matrix, layout.graph(new))
+        write_manifest(layout.manifest(new), {"verb": "index", "vectors": key})
+        replace_folder(new, layout.ann)
+    return "ann"

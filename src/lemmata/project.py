@@ -259,7 +259,7 @@ class Project:
                 encoder = load_encoder(options.encoder, dimension=options.dimension or None)
                 report["encoder"] = encoder.name
                 report["encoded"] = index_vectors(self.layout, corpus, hashes, encoder, options.encoder, progress)
-                report["neighbours"] = index_ann(self.layout, corpus, progress)
+                report["neighbours"] = index_ann(self.layout, corpus, progress)  # exact, or ann
         report["seconds"] = time.perf_counter() - begin
         return report
 
@@ -461,9 +461,7 @@ def _ranked_with_scores(
     return rows, scores
 
 
-def _ranked(
-    retriever: Retriever, task: Task, name: str, depth: int, corpus: Corpus, progress: Progress
-) -> Integers:
+def _ranked(retriever: Retriever, task: Task, name: str, depth: int, corpus: Corpus, progress: Progress) -> Integers:
     return _ranked_with_scores(retriever, task, name, min(depth, len(corpus)), corpus, progress)[0]
 
 

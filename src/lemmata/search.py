@@ -188,8 +188,8 @@ class Retriever:
 
     @cached_property
     def dense_index(self) -> Index:
-        if self.layout.ann.exists():
-            return AnnIndex.open(self.layout.ann, self.vectors.matrix)
+        if read_manifest(self.layout.manifest(self.layout.ann)) is not None:
+            return AnnIndex.open(self.layout.graph(self.layout.ann), self.vectors.matrix)
         return ExactIndex(self.vectors.matrix)
 
     @cached_property

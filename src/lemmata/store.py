@@ -76,6 +76,9 @@ class Layout:
     def ann(self) -> Path:
         return self.root / "index" / "ann"
 
+    def graph(self, ann: Path) -> Path:
+        return ann / "graph.faiss"
+
     @property
     def fusion(self) -> Path:
         return self.root / "index" / "fusion.json"

@@ -14,7 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
+    "Concept",
     "Document",
+    "Edge",
     "Encoder",
     "Graph",
     "Hit",
@@ -124,6 +126,31 @@ class Reading:
     prefixes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # document: {prefix: document}
     skips: Sequence[Skip] = ()
     files: Mapping[str, str] = field(default_factory=dict)  # every file read: sha256; "" where none was found
+
+
+# ---------------------------------------------------------------- what a knowledge graph is made of
+
+
+@dataclass(frozen=True, slots=True)
+class Concept:
+    """Something that passages speak about, under one or several names."""
+
+    id: str  # concept:slug
+    name: str
+    kind: str = "object"  # object, theorem, definition, technique, formula, identity, conjecture, person
+    description: str = ""
+    aliases: tuple[str, ...] = ()
+
+
+class Edge(NamedTuple):
+    """A typed edge between any two nodes (passages, documents, concepts, locations), with where it was read."""
+
+    source: str  # ids
+    relation: str  # generalizes, is_instance_of, uses, implies, proves, defines, equivalent_to, related_to, mentions, ...
+    target: str
+    evidence: str = ""  # id of the passage that says so
+    maker: str = ""  # which rule or model found it
+    weight: float = 1.0
 
 
 # ---------------------------------------------------------------- what is computed from it

@@ -176,7 +176,7 @@ class _Graph:
         if self.precision == "fp16":
             return self.cast(self.constant(values.astype(np.float16)), "FLOAT")
         if self.precision == "int8-weights":
-            # not DequantizeLinear: onnxruntime would fuse it into a product of its own, slow for one query
+            # not DequantizeLinear: measured 19 against 14 ms for one query (though 24 % faster in bulk)
             integers, scales = _to_int8(values, axis=0)
             return self.node("Mul", self.cast(self.constant(integers), "FLOAT"), self.constant(scales))
         return self.constant(values)

@@ -16,7 +16,7 @@ import numpy as np
 
 from lemmata.encode.bert import Recipe, build_bert, is_bert, read_recipe
 from lemmata.encode.onnx import OnnxEncoder
-from lemmata.errors import InputError, require
+from lemmata.errors import ConfigError, InputError, require
 from lemmata.types import Floats
 
 __all__ = ["Drift", "export_encoder", "measure_drift"]
@@ -90,11 +90,10 @@ def _nearest(matrix: Floats, neighbours: int) -> Any:
 
 def _write(source: Path, folder: Path, precision: str, recipe: Recipe, name: str) -> None:
     folder.mkdir()
-    if not is_bert(source):
-        raise InputError("only BERT models can be exported so far", file=str(source))
-    dimension = build_bert(source, folder / "model.onnx", precision)
+    build = build_bert if is_bert(source) else _trace
+    dimension = build(source, folder / "model.onnx", precision)
     shutil.copyfile(source / "tokenizer.json", folder / "tokenizer.json")
-    sha256 = hashlib.sha256((source / "model.safetensors").read_bytes()).hexdigest()
+    sha256 = _sha256(source)
     settings = {
         "name": f"{name}-{precision}-{sha256[:8]}",
         "dimension": dimension,
@@ -105,6 +104,54 @@ def _write(source: Path, folder: Path, precision: str, recipe: Recipe, name: str
         "source_sha256": sha256,
     }
     (folder / "encoder.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+
+
+def _sha256(source: Path) -> str:
+    weights = sorted(source.glob("*.safetensors"))
+    if not weights:
+        raise InputError("has no weights in safetensors", file=str(source))
+    digest = hashlib.sha256()
+    for file in weights:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _trace(source: Path, out_file: Path, precision: str) -> int:
+    """Any other architecture, through torch's own exporter; returns the dimension."""
+    if precision not in ("fp32", "int8"):
+        raise ConfigError(f"{source.name} is no BERT: its precision is fp32 or int8, not {precision}")
+    torch = require("torch", "train")
+    library = require("sentence_transformers", "train")
+    # eager attention is what was checked at other shapes than the example's; the fused one was not tried
+    model = library.SentenceTransformer(str(source), device="cpu", model_kwargs={"attn_implementation": "eager"})
+
+    class Encoder(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, input_ids: Any, attention_mask: Any) -> Any:
+            features = {"input_ids": input_ids, "attention_mask": attention_mask}
+            return torch.nn.functional.normalize(self.model(features)["sentence_embedding"], dim=1)
+
+    ids = torch.ones((2, 7), dtype=torch.int64)
+    mask = torch.ones_like(ids)
+    mask[1, 5:] = 0
+    shape = {0: "batch", 1: "tokens"}
+    torch.onnx.export(
+        Encoder().eval(),
+        (ids, mask),
+        str(out_file),
+        input_names=["input_ids", "attention_mask"],
+        output_names=["embedding"],
+        dynamic_axes={"input_ids": shape, "attention_mask": shape, "embedding": {0: "batch"}},
+        opset_version=17,
+        dynamo=False,  # the newer exporter needs onnxscript
+    )
+    if precision == "int8":
+        quantization = require("onnxruntime.quantization", "train")
+        quantization.quantize_dynamic(out_file, out_file, per_channel=True, weight_type=quantization.QuantType.QInt8)
+    return int(model.get_embedding_dimension())
 
 
 def _reference(source: Path, recipe: Recipe, scratch: Path, texts: Sequence[str]) -> Floats:

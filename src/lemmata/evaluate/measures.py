@@ -47,7 +47,7 @@ _NAMES = {
     "map": "MAP",
     "ap": "MAP",
 }
-_SHOWN = 20  # unknown ids that a message names
+_SHOWN = 1000  # unknown ids that a message names; more are a wrong file, not a slip
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Judged(NamedTuple):
 def judged(qrels: Mapping[str, Mapping[str, int]], row: Callable[[str], int]) -> Judged:
     """Judgments by id as judgments by row; `row` raises KeyError for an id that it does not know.
 
-    Raises InputError that counts all unknown ids and names the first twenty.
+    Raises InputError that counts all unknown ids and names them, a thousand at most.
     """
     rows: list[int] = []
     unknown: dict[str, None] = {}  # a set that keeps the order

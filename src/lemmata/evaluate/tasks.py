@@ -79,7 +79,7 @@ def references_task(
         }
         if targets:
             queries[passage.id] = f"{passage.title}. {passage.text}" if passage.title else passage.text
-            qrels[passage.id] = {target: 1 for target in sorted(filter(None, targets))}
+            qrels[passage.id] = dict.fromkeys(sorted(filter(None, targets)), 1)
     kept = _sample(sorted(queries), limit, generator)
     candidates = np.array([passage.id in statements for passage in passages], dtype=bool)
     return Task(

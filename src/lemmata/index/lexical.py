@@ -61,8 +61,12 @@ class LexicalIndex:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         _write_index(partial, _write_segments(texts, partial, first=0), k1, b)
-        shutil.rmtree(folder, ignore_errors=True)
+        replaced = folder.with_name(f"{folder.name}.replaced")
+        shutil.rmtree(replaced, ignore_errors=True)
+        if folder.exists():
+            folder.rename(replaced)
         partial.rename(folder)
+        shutil.rmtree(replaced, ignore_errors=True)
         return cls(folder)
 
     @classmethod
@@ -231,8 +235,10 @@ def _read_segment(folder: Path) -> _Segment:
 
 
 def _partial(folder: Path) -> Path:
+    """An empty folder to be renamed to `folder`; what an interrupted run left under either name is removed."""
     partial = folder.with_name(f"partial-{folder.name}")
     shutil.rmtree(partial, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
     partial.mkdir()
     return partial
 

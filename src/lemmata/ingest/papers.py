@@ -118,9 +118,7 @@ def _commands(text: str, name: str) -> list[str]:
 def _authors(values: Sequence[str]) -> tuple[str, ...]:
     names: list[str] = []
     for value in values:
-        value = re.sub(
-            r"\\(?:thanks|footnote|inst|textsuperscript|orcid\w*)\s*\{[^{}]*\}|\$[^$]*\$", "", value
-        )
+        value = re.sub(r"\\(?:thanks|footnote|inst|textsuperscript|orcid\w*)\s*\{[^{}]*\}|\$[^$]*\$", "", value)
         for part in re.split(r"\\and\b|\\And\b|\\AND\b|\\\\|;", value):
             name = plain(part).strip(" ,")
             for one in re.split(r"\s*,\s+(?:and\s+)?|\s+and\s+", name):
@@ -158,18 +156,12 @@ def _describe(flat: Flat, document: str, main: Main, macros: Definitions) -> tup
 
     planetmath, links, names = _planetmath(head)
     titles = [title for title in cleaned("pmtitle" if planetmath else "title") if title]
-    dates = [
-        date for value in _commands(head, "pmcreated" if planetmath else "date") if (date := iso_date(value))
-    ]
-    msc = planetmath.get("msc") or re.findall(
-        r"\b\d\d[A-Z-][\dxX]{2}\b", " ".join(_commands(head, "subjclass"))
-    )
+    dates = [date for value in _commands(head, "pmcreated" if planetmath else "date") if (date := iso_date(value))]
+    msc = planetmath.get("msc") or re.findall(r"\b\d\d[A-Z-][\dxX]{2}\b", " ".join(_commands(head, "subjclass")))
     metadata: dict[str, Any] = {"main_file": main.path, "main_confidence": main.confidence}
     if main.runners_up:
         metadata["runners_up"] = list(main.runners_up)
-    if keywords := [
-        word.strip() for value in cleaned("keywords") for word in re.split(r"[,;]", value) if word.strip()
-    ]:
+    if keywords := [word.strip() for value in cleaned("keywords") for word in re.split(r"[,;]", value) if word.strip()]:
         metadata["keywords"] = keywords
     if planetmath:
         metadata["planetmath"] = planetmath
@@ -198,9 +190,7 @@ def _read_bib_cached(text: str) -> dict[str, Reference]:
     return {reference.key: reference for reference in read_bib(text)}
 
 
-def _references(
-    text: str, main: str, read: Callable[[str], str | None], cited: Iterable[str]
-) -> list[Reference]:
+def _references(text: str, main: str, read: Callable[[str], str | None], cited: Iterable[str]) -> list[Reference]:
     """The cited entries of the paper's bibliographies: its own, then its `.bbl`, then its `.bib` files."""
     entries: dict[str, Reference] = {}
 
@@ -330,7 +320,7 @@ def _statement(paper: _Paper, statement: Statement, identity: str) -> Passage | 
         document=paper.document,
         kind=statement.kind,
         text=text,
-        title=" ".join(note.text.split()),
+        title=" ".join(note.text.split()).rstrip(" ,;:"),
         section=_section(paper, statement.section, statement.begin),
         raw=paper.flat.text[statement.content : end].strip(),
         proof="\n\n".join(filter(None, proofs)),
@@ -372,9 +362,7 @@ def _prose(paper: _Paper) -> Iterable[tuple[str, list[tuple[int, int]]]]:
     if paper.options.chunks == "all":
         inside = {(s.begin, s.end) for s in structure.statements}
         proofs = {span for s in structure.statements for span in s.proofs}
-        apart = [
-            a for a in apart if a not in inside and not any(a[0] <= p[0] and p[1] <= a[1] for p in proofs)
-        ]
+        apart = [a for a in apart if a not in inside and not any(a[0] <= p[0] and p[1] <= a[1] for p in proofs)]
     borders = [(paper.flat.body, paper.flat.body, "")]
     borders += [(s.offset, s.end, _section(paper, s.path, s.offset)) for s in structure.sections]
     number = 0
@@ -612,12 +600,7 @@ def read_package_papers(
         return
     mains = [candidate for candidate in ranked if candidate.score >= 3 and _starts(texts[candidate.path])]
     hinted = ranked[0].score >= 50
-    if (
-        not whole
-        and not hinted
-        and len(mains) > 1
-        and (len(mains) > _COLLECTION or _shared_preamble(mains, texts))
-    ):
+    if not whole and not hinted and len(mains) > 1 and (len(mains) > _COLLECTION or _shared_preamble(mains, texts)):
         for candidate in sorted(mains, key=lambda c: c.path):
             name = posixpath.splitext(candidate.path)[0]
             identity = f"{document}/{name}" if document else name

@@ -88,9 +88,7 @@ _DROPPED = {
     }.items()
     for name in names.split()
 }
-_SKIPS_FIRST = frozenset(
-    "textcolor href colorbox fcolorbox hyperlink parbox resizebox scalebox rotatebox".split()
-)
+_SKIPS_FIRST = frozenset("textcolor href colorbox fcolorbox hyperlink parbox resizebox scalebox rotatebox".split())
 _SYMBOLS = {
     "ldots": "…", "dots": "…", "textellipsis": "…", "S": "§", "P": "¶", "ss": "ß", "SS": "SS", "o": "ø",
     "O": "Ø", "l": "ł", "L": "Ł", "ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ", "aa": "å", "AA": "Å", "i": "ı",
@@ -354,6 +352,12 @@ class _Cleaner:
                 self.output.append(_literal(text[slice(*group)]))
                 return group[1] + 1
             return end
+        if name == "ensuremath":
+            group = self.group(end)
+            if group is not None:
+                self.formula(text[slice(*group)])
+                return group[1] + 1
+            return end
         if name in _SKIPS_FIRST:
             return self.skip_groups(self.skip_brackets(end), 2 if name in ("fcolorbox", "resizebox") else 1)
         if name in ("PMlinkname", "PMlinkid", "PMlinktofile", "PMlinkexternal"):
@@ -475,7 +479,7 @@ def _close_up(text: str) -> str:
     first, *rest = text.split(_GONE)
     pieces = [first]
     for piece in rest:
-        if piece[:1] in ".,;:)]":
+        if piece[:1] and piece[:1] in ".,;:)]?!":
             pieces[-1] = pieces[-1].rstrip(" \t")
         pieces.append(piece)
     return "".join(pieces)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -52,7 +52,7 @@ _COMPUTES = re.compile(
 _DRAWS = re.compile(r"\\(?:mathchoice|kern|raise|lower|ooalign|halign|vcenter|setbox|special)(?![a-zA-Z])")
 _DEFINING = re.compile(
     r"\\(?P<how>(?:re)?newcommand|providecommand|DeclareRobustCommand|(?:New|Renew|Provide|Declare)DocumentCommand"
-    r"|DeclareMathOperator|DeclareMathSymbolOperator|[gex]?def|let|newmuskip)(?![a-zA-Z@])(?P<star>\*?)"
+    r"|DeclareMathOperator|DeclarePairedDelimiter|[gex]?def|let)(?![a-zA-Z@])(?P<star>\*?)"
 )
 _CONTROL_NAME = re.compile(r"\s*(?:\{\s*\\([a-zA-Z@]+|.)\s*\}|\\([a-zA-Z@]+|.))", re.DOTALL)
 _COUNT = re.compile(r"\s*\[\s*(\d)\s*\]")
@@ -68,9 +68,7 @@ WORD = re.compile(r"\\([a-zA-Z@]+)")
 class Definitions:
     """All definitions of a paper in order; `at` gives those in force at an offset."""
 
-    entries: list[tuple[int, str, Macro | None, bool]] = field(
-        default_factory=list
-    )  # offset, name, macro, keep
+    entries: list[tuple[int, str, Macro | None, bool]] = field(default_factory=list)  # offset, name, macro, keep
     spans: list[tuple[int, int]] = field(default_factory=list)  # what they occupy in the text
     problems: dict[str, str] = field(default_factory=dict)  # name: why it is not expanded
     states: list[tuple[int, dict[str, Macro]]] = field(default_factory=list)
@@ -80,7 +78,13 @@ class Definitions:
         current: dict[str, Macro] = {}
         self.states = [(0, current)]
         for offset, name, macro, keep in self.entries:
-            if macro is None or (keep and name in current) or current.get(name) == macro:
+            if macro is None or (keep and name in current):
+                continue
+            if (alias := WORD.fullmatch(macro.body)) and not (macro.arguments or macro.template):
+                target = current.get(alias[1])
+                if target is not None and (target.arguments or target.template):
+                    macro = target  # only so can it take arguments
+            if current.get(name) == macro:
                 continue
             if offset > body and len(self.states) < 500:
                 current = dict(current)
@@ -120,6 +124,7 @@ def _document_command(spec: str, body: str) -> Macro | None:
 
 
 def _simplify(body: str) -> str:
+    body = body.replace("\\xspace}", "}")  # inside a group it does nothing
     return _OPERATOR.sub(r"\\operatorname{\1}", body) if "\\mathop" in body else body
 
 
@@ -165,6 +170,12 @@ def _read_macro(text: str, how: str, end: int) -> tuple[Macro | None, int, str]:
         if target is None:
             return None, -1, ""
         return Macro(target[1]), target.end(), ""
+    if how == "DeclarePairedDelimiter":  # \name{...}, \name*{...} and \name[\big]{...}
+        left = _mandatory(text, end)
+        right = _mandatory(text, left[1]) if left else None
+        if left is None or right is None:
+            return None, -1, ""
+        return Macro(f"{left[0]} #2 {right[0]}", 2, "", star=True), right[1], ""
     if how.endswith("DocumentCommand"):
         spec = read_argument(text, end)
         body = read_argument(text, spec[1]) if spec else None
@@ -289,6 +300,26 @@ def _arguments(macro: Macro, text: str, at: int) -> tuple[list[str], int] | None
     return values, at
 
 
+_ENDS_IN_WORD = re.compile(r"\\[a-zA-Z@]+$")
+
+
+def _join(pieces: Iterable[str]) -> str:
+    """The pieces in one, with a blank where a control word would run into the letters behind it."""
+    joined: list[str] = []
+    for piece in filter(None, pieces):
+        if joined and piece[0].isalpha() and _ENDS_IN_WORD.search(joined[-1][-60:]):
+            joined.append(" ")
+        joined.append(piece)
+    return "".join(joined)
+
+
+def _substitute(body: str, values: Sequence[str]) -> str:
+    """A macro's body with its arguments in place."""
+    parts = re.split(r"#([1-9])", body)
+    parts[1::2] = (values[int(n) - 1] if int(n) <= len(values) else "" for n in parts[1::2])
+    return _join(parts)
+
+
 class _Expansion:
     def __init__(self, macros: Mapping[str, Macro], problems: dict[str, str], room: int) -> None:
         self.macros = macros
@@ -327,11 +358,7 @@ class _Expansion:
                     continue
                 values, end = call
                 values = [self.inner(name, value) for value in values]
-                body = re.sub(
-                    r"#([1-9])",
-                    lambda m, v=values: v[int(m[1]) - 1] if int(m[1]) <= len(v) else "",
-                    macro.body,
-                )
+                body = _substitute(macro.body, values)
             else:
                 body = macro.body
                 while end < len(text) and text[end] in " \t":  # TeX swallows blanks behind a control word
@@ -344,16 +371,14 @@ class _Expansion:
                 self.active.append(name)
                 body = self.run(body)
                 self.active.pop()
-            if body.endswith("\\xspace"):
+            if body.endswith("\\xspace") and end < len(text):  # else who called decides
                 body = body[:-7] + ("" if text[end : end + 1] in ".,;:!?)'-/~}" else " ")
             pieces += (text[position:begin], body)
-            if text[end : end + 1].isalpha() and re.search(r"\\[a-zA-Z@]+$", body):
-                pieces.append(" ")
             position = end
         if not pieces:
             return text
         pieces.append(text[position:])
-        return "".join(pieces)
+        return _join(pieces)
 
 
 def expand(text: str, macros: Mapping[str, Macro], problems: dict[str, str] | None = None) -> str:

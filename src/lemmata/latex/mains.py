@@ -26,9 +26,7 @@ _INCLUDE = re.compile(
     r"|(?:import|subimport|includefrom|inputfrom)\s*\{([^{}\n]*)\}\s*\{([^{}\n]*)\})"
 )
 _CLASS = re.compile(r"\\document(?:class|style)(?![a-zA-Z])\s*(?:\[[^\]]{0,2000}\])?\s*\{?\s*([\w./-]*)")
-_STALE = re.compile(
-    r"(?:^|[/_.\- ])(?:old|copy|backup|bak|draft|orig|previous|stale)(?:[_.\- /\d]|$)|~$|\(\d+\)", re.I
-)
+_STALE = re.compile(r"(?:^|[/_.\- ])(?:old|copy|backup|bak|draft|orig|previous|stale)(?:[_.\- /\d]|$)|~$|\(\d+\)", re.I)
 
 
 _PERCENT = re.compile(r"[^\\%]*+(?:\\.[^\\%]*+)*+%", re.DOTALL)
@@ -94,10 +92,10 @@ def read_hints(texts: Mapping[str, str]) -> dict[str, str]:
                 continue  # a broken hint is no hint; the other signs remain
         elif name.endswith((".yaml", ".yml")):
             for entry in re.split(r"(?m)^\s*-\s+", text)[1:]:
-                file = re.search(r"filename\s*:\s*[\"']?([^\s\"'#]+)", entry)
-                usage = re.search(r"usage\s*:\s*[\"']?(\w+)", entry)
-                if file:
-                    pairs.append((file[1], usage[1] if usage else "toplevel"))
+                named = re.search(r"filename\s*:\s*[\"']?([^\s\"'#]+)", entry)
+                used = re.search(r"usage\s*:\s*[\"']?(\w+)", entry)
+                if named:
+                    pairs.append((named[1], used[1] if used else "toplevel"))
         else:
             for line in text.splitlines():
                 words = line.split()
@@ -128,7 +126,8 @@ def rank_mains(texts: Mapping[str, str]) -> list[Candidate]:
     for path, text in sources.items():
         if hints.get(path) == "ignore" or path.split("/")[0] == "anc":
             continue
-        score, reasons = 0.0, []
+        score = 0.0
+        reasons: list[str] = []
 
         def sign(points: float, reason: str, reasons: list[str] = reasons) -> float:
             reasons.append(reason)

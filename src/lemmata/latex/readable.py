@@ -26,7 +26,9 @@ _NAMES = (
     "lfloor ⌊ rfloor ⌋ top ⊤ bot ⊥ vdash ⊢ models ⊨ square □ Box □ triangle △ dagger † colon :"
 ).split()
 _SYMBOLS = dict(zip(_NAMES[::2], _NAMES[1::2], strict=True))
-_ABOVE = dict(zip("0123456789+-=()nabcdefghijklmoprstuvwxyz*′", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐᵒᵖʳˢᵗᵘᵛʷˣʸᶻ*′", strict=True))
+_ABOVE = dict(
+    zip("0123456789+-=()nabcdefghijklmoprstuvwxyz*′", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐᵒᵖʳˢᵗᵘᵛʷˣʸᶻ*′", strict=True)
+)
 _BELOW = dict(zip("0123456789+-=()aehijklmnoprstuvx", "₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ", strict=True))
 _DOUBLE = dict(zip("CHNPQRZABDEFGIJKLMOSTUVWXY", "ℂℍℕℙℚℝℤ𝔸𝔹𝔻𝔼𝔽𝔾𝕀𝕁𝕂𝕃𝕄𝕆𝕊𝕋𝕌𝕍𝕎𝕏𝕐", strict=True))
 _UNWRAPPED = frozenset(

@@ -23,7 +23,7 @@ _ABBREVIATION = re.compile(
     r"|Nov|Dec|resp|incl|Ing|Dipl"
     r")\.$"
 )
-_END = re.compile(r"(?:[.!?…]+[\"”“’')\]]*)(?=\s+[\"“„«(\[$•]?\s*(?:[A-ZÄÖÜÀ-Þ\d$•(]))|\n\n+")
+_END = re.compile(r"(?<![.!?…])[.!?…]++[\"”“’')\]]*+(?=\s++[\"“„«(\[$•]?\s*+[A-ZÄÖÜÀ-Þ\d$•(])|\n\n++")
 
 
 def formulas(text: str) -> list[tuple[int, int]]:
@@ -57,9 +57,7 @@ def sentences(text: str) -> list[tuple[int, int]]:
             number += 1
         if number < len(protected) and protected[number][0] < found.start():
             continue
-        if found[0].startswith(".") and _ABBREVIATION.search(
-            text, max(start, found.start() - 12), found.start() + 1
-        ):
+        if found[0].startswith(".") and _ABBREVIATION.search(text, max(start, found.start() - 12), found.start() + 1):
             continue
         if text[start:end].strip():
             spans.append(_trim(text, start, end))

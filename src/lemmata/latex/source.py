@@ -158,7 +158,7 @@ class Flat:
     files: tuple[str, ...]  # in the order of first use
     missing: tuple[tuple[str, int, str], ...]  # file, line, what it wanted to include and why it failed
     starts: Sequence[int]  # ascending: where each segment begins in `text`
-    sources: Sequence[tuple[int, int]]  # of each segment: number of the file, offset in it
+    sources: Sequence[tuple[int, int]]  # of each segment: number of the file (its complement: replaced), offset
     texts: Sequence[str]  # of each file, decoded
     lines: list[list[int]] = field(default_factory=list)  # offsets of newlines, filled when asked for
 
@@ -167,15 +167,20 @@ class Flat:
         if not self.starts:
             return "", 0
         segment = max(0, bisect_right(self.starts, offset) - 1)
-        number, source = self.sources[segment]
+        end = self.starts[segment + 1] if segment + 1 < len(self.starts) else len(self.text)
+        number, source = self._origin(segment, min(offset, max(end - 1, self.starts[segment])))
+        number = max(number, ~number)
         if not self.lines:
             self.lines.extend([-1] for _ in self.texts)
         breaks = self.lines[number]
         if breaks == [-1]:
             breaks[:] = [found.start() for found in re.finditer("\n", self.texts[number])]
-        length = self.starts[segment + 1] if segment + 1 < len(self.starts) else len(self.text)
-        within = min(offset, max(length - 1, self.starts[segment])) - self.starts[segment]
-        return self.files[number], bisect_right(breaks, source + within - 1) + 1
+        return self.files[number], bisect_right(breaks, source - 1) + 1
+
+    def _origin(self, segment: int, offset: int) -> tuple[int, int]:
+        """Where the character at `offset` comes from, as in `sources`; all of a replacement from one place."""
+        number, source = self.sources[segment]
+        return (number, source) if number < 0 else (number, source + offset - self.starts[segment])
 
     def edit(self, edits: Iterable[tuple[int, int, str]]) -> tuple[Flat, Callable[[int], int]]:
         """A copy with spans replaced (ascending, apart), and the map from old offsets to new ones.
@@ -196,9 +201,8 @@ class Flat:
             segment = max(0, bisect_right(self.starts, begin) - 1)
             while segment < len(self.starts) and self.starts[segment] < end:
                 low = max(self.starts[segment], begin)
-                number, source = self.sources[segment]
                 starts.append(length + low - begin)
-                sources.append((number, source + low - self.starts[segment]))
+                sources.append(self._origin(segment, low))
                 segment += 1
             pieces.append(self.text[begin:end])
             length += end - begin
@@ -207,9 +211,9 @@ class Flat:
             keep(position, begin)
             if replacement:
                 segment = max(0, bisect_right(self.starts, begin) - 1)
-                number, source = self.sources[segment]
+                number, source = self._origin(segment, begin)
                 starts.append(length)
-                sources.append((number, source + begin - self.starts[segment]))
+                sources.append((min(number, ~number), source))
                 pieces.append(replacement)
                 length += len(replacement)
             position = end
@@ -503,9 +507,7 @@ class _Flattener:
             self.comments.add(named[1].strip())
         else:  # an environment that opens a comment hides its content
             opening = self.argument(text, named.end())
-            if opening is not None and re.match(
-                r"\s*\\(?:begin\s*\{comment\}|comment(?![a-zA-Z]))", opening[0]
-            ):
+            if opening is not None and re.match(r"\s*\\(?:begin\s*\{comment\}|comment(?![a-zA-Z]))", opening[0]):
                 self.comments.add(named[1].strip())
 
     def _branch(self, text: str, begin: int, scan: int, word: str, jumps: dict[int, int]) -> int:

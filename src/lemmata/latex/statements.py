@@ -23,22 +23,22 @@ _USUAL = {
     "lemma": "lemma lem lemm lma lemme hilfssatz sublemma",
     "proposition": "proposition prop propn propo",
     "corollary": "corollary cor coro corol cory corollaire korollar folgerung",
-    "definition": "definition defn defi dfn defin defs",
+    "definition": "definition defn defi dfn defin defs erklarung",
     "remark": "remark rem rmk rk bemerkung remarque",
     "example": "example exam examp exmp ex eg beispiel exemple",
     "conjecture": "conjecture conj vermutung",
     "claim": "claim clm behauptung affirmation",
-    "fact": "fact",
-    "observation": "observation obs",
-    "question": "question ques",
+    "fact": "fact tatsache fait",
+    "observation": "observation obs beobachtung",
+    "question": "question ques frage",
     "problem": "problem prob",
-    "exercise": "exercise exer",
-    "notation": "notation",
-    "assumption": "assumption assump hypothesis",
-    "construction": "construction",
+    "exercise": "exercise exer aufgabe ubung exercice",
+    "notation": "notation bezeichnung",
+    "assumption": "assumption assump hypothesis voraussetzung annahme hypothese",
+    "construction": "construction konstruktion",
     "algorithm": "",
     "axiom": "axiom",
-    "property": "property",
+    "property": "property eigenschaft propriete",
     "convention": "convention",
 }
 _KIND_OF_NAME = {name: kind for kind, names in _USUAL.items() for name in names.split()}
@@ -128,7 +128,7 @@ def _read_declaration(text: str, how: str, at: int) -> tuple[list[str], str, str
     if how == "declaretheorem":
         after, _ = _optional(text, name[1])
         given = re.search(r"(?:^|,)\s*(?:name|title|heading)\s*=\s*(\{[^{}]*\}|[^,]*)", options + "," + after)
-        return names, given[1] if given else names[0], "plain", ""
+        return names, given[1] if given else "", "plain", ""  # without one, each name is its own caption
     if how in ("newproof", "newdefinition", "newremark"):  # elsarticle
         caption = read_argument(text, name[1], SHORT)
         return names, caption[0] if caption else names[0], "plain", ""
@@ -183,9 +183,7 @@ class Structure:
     sections: list[Section]
     labels: list[tuple[int, str]]  # offset and name, all of them
     abstracts: list[tuple[int, int]]
-    apart: list[
-        tuple[int, int]
-    ]  # spans that are no running text: statements, their proofs, bibliographies, ...
+    apart: list[tuple[int, int]]  # spans that are no running text: statements, their proofs, bibliographies, ...
     problems: list[tuple[int, str]]  # offset and what is wrong there
 
 
@@ -207,9 +205,9 @@ _LEVELS = {
 _DEPTH = 200  # environments inside environments
 _APART = frozenset("thebibliography bibdiv filecontents filecontents* titlepage".split())
 _KEY = re.compile(r"(?:^|,)\s*(name|title|label)\s*=\s*(\{[^{}]*\}|[^,]*)")
-_REFERRED = re.compile(
-    r"\\(?:ref|[cC]ref|autoref|eqref|nameref|thmref)\*?\s*\{([^{}]*)\}|\\hyperref\s*\[([^\]]*)\]"
-)
+_REFERRED = re.compile(r"\\(?:ref|[cC]ref|autoref|eqref|nameref|thmref)\*?\s*\{([^{}]*)\}|\\hyperref\s*\[([^\]]*)\]")
+
+_USES = re.compile(r"\b(?:from|using|assuming|by|via|modulo|given|with|aus|mit|depuis)\b")
 
 
 @dataclass(slots=True)
@@ -320,7 +318,7 @@ class _Reader:
                 label = f"{kind.prefix}:{label}" if kind.prefix and label else label
         else:
             note, content = _optional(self.text, at)
-            keys = dict(_KEY.findall(note)) if "=" in note else {}
+            keys: dict[str, str] = dict(_KEY.findall(note)) if "=" in note else {}
             if keys:
                 note = keys.get("name", keys.get("title", "")).strip().strip("{}")
                 label = keys.get("label", "").strip().strip("{}")
@@ -362,12 +360,7 @@ class _Reader:
         if depth < 0:
             # \begin{theorem} ... \end{thm}: the author meant the open one
             top = self.stack[-1] if self.stack else None
-            if (
-                kind is not None
-                and top is not None
-                and top.kind
-                and (top.kind == "proof") == (kind.kind == "proof")
-            ):
+            if kind is not None and top is not None and top.kind and (top.kind == "proof") == (kind.kind == "proof"):
                 self.stack.pop()
                 self.close(top, begin, at, 0.8)
                 self.problems.append((begin, f"\\end{{{name}}} closes \\begin{{{top.name}}}"))
@@ -433,37 +426,39 @@ class _Reader:
     def attach_proofs(self) -> None:
         """Give each proof to what it names, else to the statement in front of it."""
         by_label = {s.label: s for s in self.statements if s.label}
-        by_note = {_folded(s.note): s for s in self.statements if s.note}
+        by_note = {name: s for s in self.statements if s.note and (name := _folded(s.note))}
         ordered = sorted(self.statements, key=lambda s: s.end)
         ends = [s.end for s in ordered]
         previous: tuple[int, Statement] | None = None
         for proof in sorted(self.proofs, key=lambda p: p.begin):
-            owner = self.named(proof.hint, by_label, by_note)
+            owners = self.named(proof.hint, by_label, by_note)
+            owner = owners[0] if owners else None
             if owner is None and previous and not self.text[previous[0] : proof.begin].strip():
                 owner = previous[1]  # a second proof
-            if owner is None and proof.around is not None and proof.around.kind not in _UNPROVED:
-                owner = proof.around
+            around = proof.around
+            if owner is None and around and proof.begin < around.end and around.kind not in _UNPROVED:
+                owner = around
             if owner is None:
                 owner = self.before(proof.begin, ordered, ends)
             if owner is None:
-                owner = self.named(proof.heading, by_label, by_note)
+                owners = self.named(proof.heading, by_label, by_note)
+                owner = owners[0] if owners else None
             if owner is not None:
-                owner.proofs.append((proof.content, proof.close))
+                for proved in owners or [owner]:
+                    proved.proofs.append((proof.content, proof.close))
                 self.apart.append((proof.begin, proof.end))
                 previous = (proof.end, owner)
 
     @staticmethod
-    def named(
-        hint: str, by_label: Mapping[str, Statement], by_note: Mapping[str, Statement]
-    ) -> Statement | None:
-        if not hint:
-            return None
-        for found in _REFERRED.finditer(hint):
-            for label in (found[1] or found[2] or "").split(","):
-                if label.strip() in by_label:
-                    return by_label[label.strip()]
+    def named(hint: str, by_label: Mapping[str, Statement], by_note: Mapping[str, Statement]) -> list[Statement]:
+        """The statements that a proof says it proves, not those that it says it uses."""
+        proved = _USES.split(hint)[0]
+        labels = (one or other for one, other in _REFERRED.findall(proved))
+        found = {label.strip() for group in labels for label in group.split(",")} & by_label.keys()
+        if found:
+            return sorted((by_label[label] for label in found), key=lambda s: s.begin)
         name = re.sub(r"^(?:sketch of )?(?:the )?proof (?:sketch )?of (?:the )?", "", _folded(hint))
-        return by_note.get(name) if name else None
+        return [by_note[name]] if name in by_note else []
 
     def before(self, begin: int, ordered: Sequence[Statement], ends: Sequence[int]) -> Statement | None:
         number = bisect_right(ends, begin) - 1

@@ -1,0 +1,109 @@
+"""Open a workspace of many synthetic passages and answer the first query; what time and memory that takes.
+
+    python bench/million.py FOLDER [--passages 1000000]
+
+Makes the workspace where it is not there yet: short texts, random unit vectors around centres, the
+lexical index. Then a fresh process opens it and searches, once with files in the page cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from lemmata.index.ann import AnnIndex
+from lemmata.indexing import content_hashes, index_lexical
+from lemmata.project import Project
+from lemmata.store import VectorWriter, replace_folder, write_manifest
+
+DIMENSION = 384
+PROBE = """
+import json, resource, sys, time
+start = time.perf_counter()
+from lemmata.search import Retriever
+retriever = Retriever.open(sys.argv[1])
+opened = time.perf_counter()
+hits = retriever.search(sys.argv[3], 10, retriever=sys.argv[2])
+first = time.perf_counter()
+times = []
+for n in range(20):
+    begin = time.perf_counter()
+    retriever.search(f"{sys.argv[3]} {n}", 10, retriever=sys.argv[2])
+    times.append(time.perf_counter() - begin)
+status = open("/proc/self/status").read() if sys.platform == "linux" else ""
+held = {line.split()[0][:-1]: int(line.split()[1]) // 1024 for line in status.splitlines() if line.startswith("Rss")}
+print(json.dumps({"open_s": opened - start, "first_answer_s": first - start, "then_p50_ms": 1000 * sorted(times)[10],
+    "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, "resident_mb": held, "hits": len(hits)}))
+"""
+
+
+def make(folder: Path, count: int) -> None:
+    """A workspace with `count` passages and everything that a search needs."""
+    generator = np.random.default_rng(0)
+    words = np.array([f"w{n}" for n in range(50_000)])
+    project = Project.init(folder)
+    source = folder.with_suffix(".jsonl")
+    with source.open("w") as stream:
+        for number in range(count):
+            chosen = words[(generator.pareto(1.2, 20) * 20).astype(np.int64) % len(words)]
+            stream.write(json.dumps({"id": f"p{number}", "text": " ".join(chosen)}) + "\n")
+    project.ingest([source])
+    corpus = project.corpus
+    hashes = content_hashes(corpus, lambda *_: None)
+    index_lexical(project.layout, corpus, hashes, lambda *_: None)
+    writer = VectorWriter(project.layout, "minilm", DIMENSION, hashes)
+    centres = generator.standard_normal((2000, DIMENSION)).astype(np.float32)
+    for start in range(0, count, 20_000):
+        rows = np.arange(start, min(count, start + 20_000))
+        vectors = centres[generator.integers(0, len(centres), len(rows))]
+        vectors = vectors + 0.7 * generator.standard_normal(vectors.shape).astype(np.float32)
+        writer.write(rows, vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+    writer.finish({"verb": "index", "corpus": corpus.inputs, "dimension": DIMENSION, "made_by": "random"})
+    corpus.close()
+
+
+def graph(folder: Path) -> float:
+    """Build the neighbour graph; returns the seconds it took."""
+    from lemmata.store import open_vectors, read_manifest
+
+    layout = Project(folder).layout
+    if read_manifest(layout.manifest(layout.ann)) is not None:
+        return 0.0
+    begin = time.perf_counter()
+    new = layout.ann.with_name("ann.partial")
+    new.mkdir(parents=True, exist_ok=True)
+    AnnIndex.build(open_vectors(layout).matrix, layout.graph(new))
+    key = read_manifest(layout.manifest(layout.vectors))
+    write_manifest(layout.manifest(new), {"verb": "index", "vectors": key})
+    replace_folder(new, layout.ann)
+    return time.perf_counter() - begin
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--passages", type=int, default=1_000_000)
+    parser.add_argument("--graph", action="store_true", help="also build the neighbour graph (long)")
+    options = parser.parse_args()
+    result: dict[str, object] = {"passages": options.passages}
+    if not (options.folder / "lemmata.toml").exists():
+        begin = time.perf_counter()
+        make(options.folder, options.passages)
+        result["made_in_s"] = time.perf_counter() - begin
+    if options.graph:
+        result["graph_s"] = graph(options.folder)
+    for name in ("lexical", "dense", "hybrid"):
+        command = [sys.executable, "-c", PROBE, str(options.folder), name, "w3 w14 w159"]
+        runs = [json.loads(subprocess.run(command, capture_output=True, check=True).stdout) for _ in range(3)]
+        result[name] = min(runs, key=lambda run: float(run["first_answer_s"]))
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,386 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lemmata.ingest.papers import (
+    Main,
+    PaperOptions,
+    arxiv_name,
+    is_source_file,
+    iso_date,
+    read_package_papers,
+    read_paper,
+)
+from lemmata.types import Document, Passage, Reading
+
+
+def read(source: str, files: Mapping[str, str] | None = None, options: PaperOptions | None = None) -> Reading:
+    data = {name: text.encode() for name, text in {**(files or {}), "main.tex": source}.items()}
+    return read_paper(data.get, Main("main.tex"), "doc", options)
+
+
+def body(source: str, preamble: str = "") -> Reading:
+    return read(f"\\documentclass{{article}}{preamble}\n\\begin{{document}}\n{source}\n\\end{{document}}\n")
+
+
+def statements(reading: Reading) -> list[Passage]:
+    return [passage for passage in reading.passages if passage.kind not in ("chunk", "abstract")]
+
+
+def only(reading: Reading) -> Passage:
+    (passage,) = statements(reading)
+    return passage
+
+
+# ---------------------------------------------------------------- passages
+
+
+def test_a_statement_has_everything_that_belongs_to_it() -> None:
+    reading = body(
+        r"""
+\section{First \emph{steps}}
+\begin{theorem}[Gauss, \cite{G}]\label{thm:main}
+  For $x\in\R$ see Lemma~\ref{lem}.
+\end{theorem}
+\begin{proof} By \eqref{eq} and \cite{H}. \end{proof}
+""",
+        r"\newcommand{\R}{\mathbb{R}}",
+    )
+    theorem = only(reading)
+    assert theorem.id == "doc#thm:main"
+    assert (theorem.document, theorem.kind, theorem.section) == ("doc", "theorem", "First steps")
+    assert theorem.title.startswith("Gauss")
+    assert theorem.text == r"For $x\in\mathbb{R}$ see Lemma."
+    assert r"$x\in\R$ see Lemma~\ref{lem}." in theorem.raw
+    assert theorem.proof == "By."
+    assert {(link.relation, link.label) for link in theorem.links} == {
+        ("refers_to", "lem"), ("cites", "G"), ("proof_uses", "eq"), ("cites", "H"),
+    }  # fmt: skip
+    assert (theorem.file, theorem.first_line, theorem.last_line) == ("main.tex", 5, 7)
+    assert theorem.metadata["environment"] == "theorem"
+
+
+def test_ids_come_from_labels_then_kinds_and_are_unique() -> None:
+    reading = body(
+        r"\begin{lemma}\label{a}x\end{lemma}\begin{lemma}y\end{lemma}\begin{lemma}\label{a}z\end{lemma}"
+        r"\begin{lemma}\label{a~2}w\end{lemma}\begin{theorem}v\end{theorem}"
+    )
+    assert [p.id for p in statements(reading)] == ["doc#a", "doc#lemma-2", "doc#a~2", "doc#a~2~2", "doc#theorem-1"]
+
+
+def test_prose_becomes_chunks_and_statements_stay_out_of_it() -> None:
+    reading = body(
+        "\\section{S}\nBefore words.\n\\begin{lemma}inside\\end{lemma}\nAfter words.\\begin{proof}why\\end{proof}"
+    )
+    chunk = next(p for p in reading.passages if p.kind == "chunk")
+    assert chunk.id == "doc@1"
+    assert "Before words." in chunk.text
+    assert "After words." in chunk.text
+    assert "inside" not in chunk.text
+    assert chunk.section == "S"
+
+
+def test_chunks_can_hold_all_or_be_left_out() -> None:
+    source = "\\begin{document}Words here.\\begin{lemma}inside\\end{lemma}\\end{document}"
+    everything = read(source, options=PaperOptions(chunks="all"))
+    assert any("inside" in p.text for p in everything.passages if p.kind == "chunk")
+    assert all(p.kind != "chunk" for p in read(source, options=PaperOptions(chunks="none")).passages)
+
+
+def test_chunks_hold_to_their_size_and_cut_no_formula() -> None:
+    words = " ".join(f"Sentence {n} has $x_{{{n}}} = y. Z$ in it." for n in range(300))
+    chunks = [p for p in body(words).passages if p.kind == "chunk"]
+    assert len(chunks) > 5
+    assert all(len(p.text) <= 1500 and p.text.count("$") % 2 == 0 for p in chunks)
+    assert [p.id for p in chunks] == [f"doc@{n + 1}" for n in range(len(chunks))]
+
+
+def test_over_long_statements_are_cut_dropped_or_kept_and_counted() -> None:
+    source = "\\begin{lemma}" + "A sentence of it. " * 100 + "\\end{lemma}"
+    lengths = {}
+    for how in ("cut", "drop", "keep"):
+        reading = read(source, options=PaperOptions(longest_statement=200, long_statements=how))
+        lengths[how] = [len(p.text) for p in statements(reading)]
+        assert len([s for s in reading.skips if "1,799 characters" in s.cause]) == (how != "keep")
+    assert lengths["drop"] == []
+    assert lengths["keep"] == [1799]
+    assert 150 < lengths["cut"][0] <= 200
+
+
+def test_an_empty_statement_is_a_recorded_skip() -> None:
+    reading = body("\\begin{lemma}\\label{x}\\end{lemma} Words.")
+    assert statements(reading) == []
+    assert [(skip.line, skip.cause) for skip in reading.skips] == [(3, "lemma without text")]
+
+
+def test_a_proof_inside_its_statement_is_not_its_text() -> None:
+    lemma = only(body("\\begin{lemma}Claim.\\begin{proof}Why.\\end{proof}\\end{lemma}"))
+    assert (lemma.text, lemma.proof) == ("Claim.", "Why.")
+
+
+def test_macros_that_open_theorems_are_understood() -> None:
+    preamble = r"\def\bthm{\begin{theorem}}\def\ethm{\end{theorem}}\newcommand{\thmlabel}[1]{\label{thm:#1}}"
+    theorem = only(body("Words.\n\\bthm\\thmlabel{a} Body\nof it.\n\\ethm\nMore.", preamble))
+    assert (theorem.id, theorem.text) == ("doc#thm:a", "Body of it.")
+    assert (theorem.first_line, theorem.last_line) == (4, 6)
+
+
+def test_fakes_in_comments_conditionals_and_verbatim_do_not_appear() -> None:
+    fake = "\\begin{theorem}FAKE\\end{theorem}"
+    reading = body(
+        f"% {fake}\n\\begin{{comment}}{fake}\\end{{comment}}\n\\iffalse {fake}\\fi\n"
+        f"\\begin{{verbatim}}{fake}\\end{{verbatim}}\n"
+        f"\\verb|{fake}|\n\\newif\\ifdraft\\ifdraft {fake}\\fi\n\\begin{{theorem}}REAL\\end{{theorem}}"
+    )
+    assert only(reading).text == "REAL"
+
+
+def test_a_broken_statement_costs_only_itself() -> None:
+    reading = body(
+        "\\begin{theorem}Open.\n\\begin{lemma}Fine.\\end{lemma}\n\\section{Next}\\begin{lemma}Too.\\end{lemma}"
+    )
+    assert [(p.text, p.confidence) for p in statements(reading)] == [("Open.", 0.5), ("Fine.", 1.0), ("Too.", 1.0)]
+    assert [skip.cause for skip in reading.skips] == ["\\begin{theorem} is never closed"]
+
+
+# ---------------------------------------------------------------- labels, files, macros
+
+
+def test_labels_point_at_the_passage_in_which_they_stand() -> None:
+    reading = body(
+        "\\section{S}\\label{sec}\nWords here.\n\n"
+        "\\begin{lemma}\\label{lem}\\begin{equation}\\label{eq}x\\end{equation}\\end{lemma}"
+        "\\begin{proof}\\begin{equation}\\label{inproof}y\\end{equation}\\end{proof}"
+    )
+    targets = {label.name: label.target for label in reading.labels}
+    assert targets == {"sec": "doc@1", "lem": "doc#lem", "eq": "doc#lem", "inproof": "doc#lem"}
+
+
+def test_included_files_keep_their_lines_and_are_listed() -> None:
+    reading = read(
+        "\\begin{document}\n\\input{a}\n\\input{gone}\n\\end{document}",
+        {"a.tex": "% one\n\\begin{lemma}% two\n  x\n\\end{lemma}"},
+    )
+    lemma = only(reading)
+    assert (lemma.file, lemma.first_line, lemma.last_line) == ("a.tex", 2, 4)
+    assert reading.files["a.tex"]
+    assert reading.files["gone.tex"] == ""
+    assert [(skip.file, skip.line) for skip in reading.skips] == [("main.tex", 3)]
+
+
+def test_what_could_not_be_expanded_is_reported_when_it_is_used() -> None:
+    reading = body(r"\a{x} \begin{lemma}y\end{lemma}", r"\def\a#1{\ifx#1\b 1\fi}\def\unused{\csname x\endcsname}")
+    assert reading.documents[0].metadata["unexpanded"] == {"a": "it computes"}
+
+
+def test_external_documents_give_prefixes() -> None:
+    assert body("words", r"\externaldocument[A-]{algebra}").prefixes == {"doc": {"A-": "algebra"}}
+
+
+def test_cited_references_come_with_the_paper() -> None:
+    reading = body(
+        r"See \cite{b}. "
+        r"\begin{thebibliography}{9}\bibitem{a} A. \bibitem{b} B. Author, Title, 1999.\end{thebibliography}"
+    )
+    assert [reference.key for reference in reading.references["doc"]] == ["b"]
+    assert not any("Author" in p.text for p in reading.passages)
+
+
+def test_a_missing_main_file_is_an_error_and_an_empty_one_a_skip() -> None:
+    with pytest.raises(FileNotFoundError):
+        read_paper(dict[str, bytes]().get, Main("main.tex"), "doc")
+    assert [skip.cause for skip in read("").skips] == ["no text was found in it"]
+
+
+# ---------------------------------------------------------------- metadata
+
+
+def described(source: str, document: str = "doc") -> Document:
+    return read_paper({"main.tex": source.encode()}.get, Main("main.tex"), document).documents[0]
+
+
+def test_a_paper_says_who_wrote_what_and_when() -> None:
+    paper = described(
+        r"""\documentclass{amsart}\newcommand{\q}{$q$}
+\title[Short]{On \q-series\thanks{Grant.}}
+\author{G\"unter A. \and B. C. D'Arc\footnote{X}}\author[E]{E. Fried}
+\date{March 3, 2021}\keywords{partitions, $q$-series; tableaux}
+\subjclass[2020]{Primary 05A17; Secondary 11P84}
+\begin{document}\maketitle\begin{abstract}We count.\end{abstract}Words.\end{document}"""
+    )
+    assert paper.title == "On $q$-series"
+    assert paper.authors == ("Günter A.", "B. C. D'Arc", "E. Fried")
+    assert paper.date == "2021-03-03"
+    assert paper.metadata["keywords"] == ["partitions", "$q$-series", "tableaux"]
+    assert paper.categories == ("msc:05A17", "msc:11P84")
+
+
+def test_an_abstract_is_a_passage_of_its_own() -> None:
+    for source in ("\\begin{abstract}We count.\\end{abstract}", "\\abstract{We count.}"):
+        (abstract,) = [p for p in body(source + "\n\nWords here.").passages if p.kind == "abstract"]
+        assert (abstract.id, abstract.text) == ("doc#abstract-1", "We count.")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("2004.14974v2.tar.gz", "2004.14974"),
+        ("arXiv-0704.0001v1.tar.gz", "0704.0001"),
+        ("math0211159.gz", "math/0211159"),
+        ("hep-th9901001.tar", "hep-th/9901001"),
+        ("math.AG_0211159", "math.ag/0211159"),
+        ("folder/1501.00001", "1501.00001"),
+        ("paper.tex", ""),
+        ("20041497", ""),
+        ("chapter-12", ""),
+    ],
+)
+def test_arxiv_ids_are_read_from_names(name: str, expected: str) -> None:
+    assert arxiv_name(name) == expected
+
+
+def test_an_arxiv_id_gives_the_month_where_the_paper_does_not() -> None:
+    paper = described("\\begin{document}Words.\\end{document}", "2004.14974")
+    assert (paper.date, paper.metadata["arxiv"]) == ("2020-04", "2004.14974")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2021-03-04", "2021-03-04"), ("2021/3", "2021-03"), ("4 March 2021", "2021-03-04"), ("March 4th, 2021",
+        "2021-03-04"),
+        ("Mar 2021", "2021-03"), ("Spring 2021", "2021"), (r"\today", None), ("", None), ("2021-13-45", "2021"),
+    ],
+)  # fmt: skip
+def test_dates_become_iso(text: str, expected: str | None) -> None:
+    assert iso_date(text) == expected
+
+
+def test_junk_is_no_source() -> None:
+    assert all(map(is_source_file, ["a.tex", "b/c.ltx", "d.bbl", "00README.XXX", "0305123", "math.0305123", "a.sty"]))
+    assert not any(map(is_source_file, ["__MACOSX/a.tex", "._a.tex", "b/.DS_Store", "fig.png", "fig.eps", "a.pdf"]))
+
+
+# ---------------------------------------------------------------- packages
+
+PAPER = "\\documentclass{article}\\begin{document}Words of %s.\\end{document}"
+
+
+def packaged(files: Mapping[str, str], *, whole: bool = True) -> list[Reading]:
+    return list(read_package_papers({k: v.encode() for k, v in files.items()}, "pack", whole=whole))
+
+
+def test_a_package_is_one_paper_and_says_how_sure_it_is() -> None:
+    (reading,) = packaged({"a.tex": PAPER % "one", "old/b_old.tex": PAPER % "two"})
+    document = reading.documents[0]
+    assert (document.id, document.metadata["main_file"]) == ("pack", "a.tex")
+    assert document.metadata["runners_up"] == ["old/b_old.tex"]
+    assert 0.5 < document.metadata["main_confidence"] < 1
+
+
+def test_chapters_that_share_a_preamble_are_documents_of_their_own() -> None:
+    chapter = "\\input{preamble}\\begin{document}Words of %s.\\end{document}"
+    files = {"preamble.tex": "\\documentclass{amsart}", "one.tex": chapter % "one", "two.tex": chapter % "two"}
+    assert [r.documents[0].id for r in packaged(files, whole=False)] == ["pack/one", "pack/two"]
+    assert len(packaged(files)) == 1
+
+
+def test_a_package_without_tex_is_a_skip() -> None:
+    (reading,) = packaged({"a.txt": "nothing"})
+    assert [skip.cause for skip in reading.skips] == ["no TeX file in this package"]
+
+
+# ---------------------------------------------------------------- properties
+
+PIECES = st.sampled_from([
+    "word ", "word\n", "% \\begin{theorem}\n", "text % c\n", "\n\n", "\\input{part}\n",
+    "\\begin{comment}\n\\end{lemma}\n\\end{comment}\n",
+    "\\mac{x} ", "\\section{S}\n", "$x\n+y$ ", "\\def\\mac#1{<\n#1>}\n", "\\iffalse\n\\begin{lemma}\n\\fi ",
+    "\\begin{verbatim}\n%\n\\end{verbatim}\n",
+    "STATEMENT",
+])  # fmt: skip
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(PIECES, max_size=25),
+    st.lists(PIECES.filter(lambda p: "input" not in p), max_size=10),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+)
+def test_line_spans_point_at_the_text_they_claim(main: list[str], part: list[str], newline: str) -> None:
+    count = iter(range(1000))
+
+    def made(pieces: list[str]) -> str:
+        def one(piece: str) -> str:
+            n = next(count)
+            return (
+                f"\\begin{{lemma}}\\label{{l{n}}}% c\n a{n}\n%\n b\n\\end{{lemma}}% e{n}\n"
+                if piece == "STATEMENT"
+                else piece
+            )
+
+        return "".join(map(one, pieces))
+
+    files = {
+        "main.tex": f"\\newcommand{{\\mac}}[1]{{#1}}\n\\begin{{document}}\n{made(main)}\n\\end{{document}}",
+        "part.tex": made(part),
+    }
+    data = {name: text.replace("\n", newline).encode() for name, text in files.items()}
+    reading = read_paper(data.get, Main("main.tex"), "doc")
+    wanted = main.count("STATEMENT") + part.count("STATEMENT") * main.count("\\input{part}\n")
+    assert len(statements(reading)) == wanted
+    for passage in reading.passages:
+        lines = files[passage.file].split("\n")
+        assert 1 <= passage.first_line <= passage.last_line <= len(lines)
+        if passage.kind == "lemma":
+            number = passage.id.split("#l")[1].split("~")[0]
+            assert f"\\begin{{lemma}}\\label{{l{number}}}" in lines[passage.first_line - 1]
+            assert lines[passage.last_line - 1].startswith("\\end{lemma}")
+            assert lines[passage.last_line - 1].endswith(f"% e{number}")
+
+
+FRAGMENTS = [
+    "\\documentclass{article}", "\\begin{document}", "\\end{document}", "\\begin{theorem}", "\\end{theorem}", "[",
+    "]", "{", "}", "$",
+    "\\begin{proof}", "\\end{proof}", "\\label{a}", "\\ref{a}", "\\cite{b}", "\\section{", "\\title{", "\\author{",
+    "\\newcommand{\\m}", "\\m",
+    "\\def\\n", "\\n", "#1", "\\begin{abstract}", "\\end{abstract}", "\\bibitem{b}", "\\input{main}", "\\input{b}",
+    "%", "\n", "\n\n", "words ",
+    "\\iffalse", "\\fi", "\\begin{equation}", "\\end{equation}", "\\[", "\\]", "\\newtheorem{x}{X}", "\\begin{x}",
+    "\\", "\\bibliography{b}",
+    "\\def\\bt{\\begin{theorem}}", "\\bt", "\\date{2020}", "\\pmcanonicalname{A}", "\\externaldocument{z}", "é",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(FRAGMENTS), max_size=60), st.lists(st.sampled_from(FRAGMENTS), max_size=20))
+def test_reading_never_raises_on_fragments(main: list[str], part: list[str]) -> None:
+    reading = read("".join(main), {"b.tex": "".join(part), "b.bib": "".join(part)})
+    ids = [passage.id for passage in reading.passages]
+    assert len(ids) == len(set(ids))
+    assert all(passage.text for passage in reading.passages)
+
+
+@given(st.binary(max_size=400))
+def test_reading_never_raises_on_bytes(data: bytes) -> None:
+    read_paper({"main.tex": data}.get, Main("main.tex"), "doc")
+    list(read_package_papers({"main.tex": data, "00README.json": data, "x.bbl": data}, "pack"))
+
+
+@pytest.mark.parametrize(
+    "fragment",
+    [r"\begin{theorem}", "{", "$", r"\iffalse", r"\input{a}", r"\newcommand{\a}{", r"\def\a#1{", "%", "[",
+     r"\begin{verbatim}", r"\footnote{",
+     r"\cite[", r"\item[", r"\begin{theorem}\label{a}x\end{theorem}", r"\def\bt{\begin{theorem}}\bt ", r"\title{",
+     r"\author{a} ", "a ", "$a{$",
+     r"\section{x}y ", r"\begin{a}", r"\abstract{"],
+)  # fmt: skip
+def test_hostile_repetition_is_read_in_linear_time(fragment: str) -> None:
+    source = "\\begin{document}" + fragment * (100_000 // len(fragment))
+    start = time.process_time()
+    read(source, {"a.tex": "x"})
+    assert time.process_time() - start < 4
