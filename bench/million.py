@@ -24,7 +24,7 @@ from lemmata.store import VectorWriter, replace_folder, write_manifest
 
 DIMENSION = 384
 PROBE = """
-import json, resource, sys, time
+import json, sys, time
 start = time.perf_counter()
 from lemmata.search import Retriever
 retriever = Retriever.open(sys.argv[1])
@@ -37,9 +37,10 @@ for n in range(20):
     retriever.search(f"{sys.argv[3]} {n}", 10, retriever=sys.argv[2])
     times.append(time.perf_counter() - begin)
 status = open("/proc/self/status").read() if sys.platform == "linux" else ""
-held = {line.split()[0][:-1]: int(line.split()[1]) // 1024 for line in status.splitlines() if line.startswith("Rss")}
+held = {line.split(":")[0]: int(line.split()[1]) // 1024
+    for line in status.splitlines() if line.startswith(("Rss", "VmHWM"))}
 print(json.dumps({"open_s": opened - start, "first_answer_s": first - start, "then_p50_ms": 1000 * sorted(times)[10],
-    "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, "resident_mb": held, "hits": len(hits)}))
+    "memory_mb": held, "hits": len(hits)}))
 """
 
 

@@ -64,7 +64,8 @@ def test_stray_dollars_open_no_formula() -> None:
 
 
 def test_empty_formulas_vanish() -> None:
-    assert clean("a $ $ b $$ $$ c").text == "a b c"
+    assert clean("a $ $ b $$ $$ c $\\ $ d").text == "a b c d"
+    assert clean("a $x\\ $ b").text == "a $x$ b"
 
 
 # ---------------------------------------------------------------- text
@@ -182,7 +183,7 @@ def test_references_inside_notes_and_verbatim() -> None:
 # ---------------------------------------------------------------- anything at all
 
 FRAGMENTS = [
-    ")",     "$", "$$", "\\$", "\\(", "\\)", "\\[", "\\]", "{", "}", "[", "]", "\\begin{equation}", "\\end{equation}",
+    ")", "\\ ", "$", "$$", "\\$", "\\(", "\\)", "\\[", "\\]", "{", "}", "[", "]", "\\begin{equation}", "\\end{equation}",
     "\\\\",
     "\\begin{itemize}", "\\item", "\\end{itemize}", "\\emph{", "\\text{", "\\footnote{", "\\cite[", "\\cite{a}",
     "\\ref{b}", "\\verb|", "|", "\\begin{verbatim}", "\\end{verbatim}", "\\section{", "\\'", "\\\"{o}",

@@ -22,7 +22,7 @@ __all__ = ["content_hashes", "index_ann", "index_lexical", "index_vectors"]
 Progress = Callable[[str, int, int | None], None]
 Hashes = npt.NDArray[np.uint64]
 
-SHARD = 2048  # passages that are encoded between two safe points
+SHARD = 512  # passages that are encoded between two safe points: less than a minute on a small machine
 _MOST_GONE = 0.2  # share of removed passages above which a lexical index is built anew
 
 

@@ -166,6 +166,7 @@ class Graph:
     indptr: Integers  # (nodes + 1,)
     indices: Integers  # (edges,)
     relation: npt.NDArray[np.int16]  # (edges,)
+    weight: Floats  # (edges,); of merged doubles the sum
 
 
 @dataclass(frozen=True, slots=True)

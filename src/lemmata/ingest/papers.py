@@ -239,6 +239,7 @@ class _Paper:
     skips: list[Skip]
     cited: list[str] = field(default_factory=list)
     spans: list[tuple[int, int, str]] = field(default_factory=list)  # begin, end, id of each passage
+    headings: dict[tuple[str, ...], str] = field(default_factory=dict)  # sections, cleaned
 
     def skip(self, offset: int, cause: str) -> None:
         self.skips.append(Skip(*self.flat.place(offset), cause))
@@ -334,11 +335,11 @@ def _statement(paper: _Paper, statement: Statement, identity: str) -> Passage | 
 
 
 def _section(paper: _Paper, path: Sequence[str], offset: int) -> str:
-    return " / ".join(filter(None, (_title(paper, title, offset) for title in path)))
-
-
-def _title(paper: _Paper, title: str, offset: int) -> str:
-    return plain(expand(title, paper.macros.at(offset)))
+    path = tuple(path)
+    if path not in paper.headings:
+        titles = (plain(expand(title, paper.macros.at(offset))) for title in path)
+        paper.headings[path] = " / ".join(filter(None, titles))
+    return paper.headings[path]
 
 
 _PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
@@ -522,7 +523,7 @@ def read_paper(
     passages = [*_abstracts(paper), *_statements(paper), *_chunks(paper)]
     for offset, problem in structure.problems:
         paper.skip(offset, problem)
-    used = {name: why for name, why in macros.problems.items() if f"\\{name}" in flat.text[flat.body :]}
+    used = {name: why for name, why in macros.problems.items() if flat.text.find(f"\\{name}", flat.body) >= 0}
     if used:
         record = replace(record, metadata={**record.metadata, "unexpanded": used})
     references = _references(flat.text, main.path, read_text, paper.cited)

@@ -110,11 +110,11 @@ _SPACES = frozenset(" ,;:\n\t!>")
 _ACCENTED = re.compile(r"\s*(?:\{\s*(?:\\([ij])\b|(\w)(\w?))\s*\}|\\([ij])(?![a-zA-Z])\s?|(\w))")
 # the run of ordinary characters is part of the match: a set is scanned much faster than alternatives are tried
 _TOKEN = re.compile(
-    r"(?P<text>[^\\$~&{}`'\-]*+)(?:(?P<math>\$(?!\$)(?:[^$\\]|\\.)*+\$)"
+    r"(?P<text>[^\\$~&{}`'\-]*+(?:(?:-(?!-)|'(?!'))[^\\$~&{}`'\-]*+)*+)(?:(?P<math>\$(?!\$)(?:[^$\\]|\\.)*+\$)"
     r"|\\(?P<word>[a-zA-Z@]+)(?P<star>\*?)"
     r"|\\(?P<symbol>.)"
     r"|(?P<display>\$\$)"
-    r"|(?P<other>[{}~&$]|``|''|---?|[`'\-\\]))",
+    r"|(?P<other>[{}~&$]|``|''|---?|[`\\]))",
     re.DOTALL,
 )
 _NAME = re.compile(r"\s*\{([^{}\n]*)\}")
@@ -128,6 +128,13 @@ _INNER = re.compile(r"(\\\\)|\\(eqref|ref|[cC]ref|autoref|cite[tp]?)\s*(?:\[[^\]
 _UNESCAPED = re.compile(r"(\\.)|\$", re.DOTALL)
 _DEPTH = 20  # arguments inside arguments that are cleaned on their own
 _BREAK = re.compile(r"\n[ \t]*\n")
+
+
+def _closed(content: str) -> str:
+    """A formula whose delimiters were not dollars, without a stray one, which would open another."""
+    if "$" in content and sum(not found[1] for found in _UNESCAPED.finditer(content)) % 2:
+        return _UNESCAPED.sub(r"\1", content)
+    return content
 
 
 @cache
@@ -160,10 +167,8 @@ class _Cleaner:
             if "\\label" in content or "\\no" in content:
                 content = _TRIMMED.sub(r"\1", content)
         content = content.strip()
-        if "$" in content and sum(not found[1] for found in _UNESCAPED.finditer(content)) % 2:
-            content = _UNESCAPED.sub(r"\1", content)  # a stray dollar would open a formula
         if content.endswith("\\") and (len(content) - len(content.rstrip("\\"))) % 2:
-            content = content[:-1].rstrip()  # it would escape the dollar that closes
+            content = content[:-1].rstrip()  # the rest of a blank would escape the dollar
         if content:
             self.output += (space, "$", content, "$", space)
 
@@ -241,7 +246,7 @@ class _Cleaner:
                 if close < 0:
                     position = end
                 else:
-                    self.formula(text[end:close], " ")
+                    self.formula(_closed(text[end:close]), " ")
                     position = close + 2
             else:
                 position = self.word(found["word"], begin, end)
@@ -249,13 +254,14 @@ class _Cleaner:
     def inline(self, begin: int, end: int) -> int:
         """A formula between dollars; one with a dollar inside a \\text goes on to the one that balances it."""
         text = self.text
-        if _BREAK.search(text, begin, end):  # no formula holds an empty line: the dollar was a stray one
+        content = text[begin + 1 : end - 1]
+        if "\n" in content:  # no formula holds an empty line: the dollar was a stray one
             return begin + 1
-        if self.patience and text.count("{", begin, end) > text.count("}", begin, end):
+        if self.patience and content.count("{") > content.count("}"):
             longer = match_dollar(text, begin)
             self.patience -= longer < 0
             end = max(end, longer)
-        content = text[begin + 1 : end - 1]
+            content = text[begin + 1 : end - 1]
         self.formula(content)
         return end
 
@@ -275,7 +281,7 @@ class _Cleaner:
             closing = "\\)" if character == "(" else "\\]"
             close = self.find(closing, end)
             if close >= 0:
-                self.formula(self.text[end:close], "" if character == "(" else " ")
+                self.formula(_closed(self.text[end:close]), "" if character == "(" else " ")
                 return close + 2
             return end
         if character == "\\":
@@ -355,7 +361,7 @@ class _Cleaner:
         if name == "ensuremath":
             group = self.group(end)
             if group is not None:
-                self.formula(text[slice(*group)])
+                self.formula(_closed(text[slice(*group)]))
                 return group[1] + 1
             return end
         if name in _SKIPS_FIRST:
@@ -460,9 +466,10 @@ class _Cleaner:
             if close < 0:
                 return end
             if name == "tikzcd":
-                self.formula(text[begin:after], " ")
+                self.formula(_closed(text[begin:after]), " ")
             elif name in MATH:
-                self.formula(text[self.skip_groups(end, 1) if name in _WITH_ARGUMENT else end : close], " ")
+                at = self.skip_groups(end, 1) if name in _WITH_ARGUMENT else end
+                self.formula(_closed(text[at:close]), " ")
             elif name in VERBATIM:
                 self.output += ("\n\n", _literal(text[end:close]), "\n\n")
             return after
@@ -487,6 +494,8 @@ def _close_up(text: str) -> str:
 
 def clean(text: str) -> Cleaned:
     """The readable text of a piece of LaTeX; paragraphs are parted by an empty line."""
+    if not text:
+        return Cleaned("", [])
     # only the author's own empty lines part paragraphs, not those that dropped commands leave behind
     text = "\n\n".join(part.replace("\n", " ") for part in _BREAK.split(text.replace(_GONE, "")))
     cleaner = _Cleaner(text)

@@ -10,6 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from lemmata.latex.source import SHORT, match_brace, match_bracket, read_argument
@@ -320,9 +321,16 @@ def _substitute(body: str, values: Sequence[str]) -> str:
     return _join(parts)
 
 
+@lru_cache(maxsize=64)
+def _calls(names: frozenset[str]) -> re.Pattern[str]:
+    return re.compile(r"\\(" + "|".join(map(re.escape, sorted(names))) + r")(?![a-zA-Z@])")
+
+
 class _Expansion:
     def __init__(self, macros: Mapping[str, Macro], problems: dict[str, str], room: int) -> None:
         self.macros = macros
+        # few names are looked for themselves, many among all control words: whichever is faster
+        self.calls = _calls(frozenset(macros)) if len(macros) < 60 else WORD
         self.problems = problems
         self.room = room
         self.steps = _STEPS
@@ -337,7 +345,7 @@ class _Expansion:
     def run(self, text: str) -> str:
         pieces: list[str] = []
         position = 0
-        for found in WORD.finditer(text):
+        for found in self.calls.finditer(text):
             begin, end = found.span()
             name = found[1]
             macro = self.macros.get(name)

@@ -188,7 +188,7 @@ class Structure:
 
 
 _EVENT = re.compile(
-    r"\\(?:\\|(?P<which>begin|end)\s*\{(?P<name>[^{}\n]*)\}"
+    r"\\(?=[\\bcdelpsv])(?:\\|(?P<which>begin|end)\s*\{(?P<name>[^{}\n]*)\}"
     r"|(?P<section>part|chapter|(?:sub){0,2}section|paragraph)(?P<star>\*?)(?=\s*[\[{])"
     r"|label\s*\{(?P<label>[^{}]*)\}"
     r"|(?P<plain>proclaim|demo)(?P<finish>)(?=\s*\{)|(?P<endplain>endproclaim|enddemo)(?![a-zA-Z])"
@@ -452,6 +452,8 @@ class _Reader:
     @staticmethod
     def named(hint: str, by_label: Mapping[str, Statement], by_note: Mapping[str, Statement]) -> list[Statement]:
         """The statements that a proof says it proves, not those that it says it uses."""
+        if not hint:
+            return []
         proved = _USES.split(hint)[0]
         labels = (one or other for one, other in _REFERRED.findall(proved))
         found = {label.strip() for group in labels for label in group.split(",")} & by_label.keys()

@@ -1,0 +1,188 @@
+"""mteb, where it is installed, must come to the same numbers as lemmata's own measures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lemmata.encode.hashing import HashingEncoder
+from lemmata.errors import InputError
+from lemmata.evaluate.measures import evaluate, judged, parse_measure
+from lemmata.evaluate.mteb import mteb_encoder, mteb_search
+from lemmata.index.lexical import LexicalIndex
+from lemmata.types import Floats, Integers
+
+# For the first query, BM25 scores d1 and d2 alike: both are five words long and share one with it.
+CORPUS = {
+    "d1": "every compact set is closed",
+    "d2": "some compact operators have eigenvalues",
+    "d3": "a continuous image of a connected space is connected",
+    "d4": "the spectrum of a bounded operator is not empty",
+    "d5": "a prime ideal of a noetherian ring is finitely generated",
+    "d6": "every field has an algebraic closure",
+}
+QUERIES = {
+    "q1": "compact subsets",
+    "q2": "image of a connected space under a continuous map",
+    "q3": "is the spectrum of an operator empty",
+    "q4": "primality and noetherianity",  # shares parts of words with the passages, but no word
+}
+QRELS = {"q1": {"d1": 2, "d6": 1}, "q2": {"d3": 1, "d1": 1}, "q3": {"d2": 2, "d4": 1}, "q4": {"d5": 1}}
+
+
+def scored_by_mteb(model: Any, *, top_ranked: dict[str, list[str]] | None = None) -> float:
+    """nDCG@10 of the task above, which never leaves memory."""
+    mteb = pytest.importorskip("mteb")
+    datasets = pytest.importorskip("datasets")
+    retrieval = pytest.importorskip("mteb.abstasks.retrieval")
+
+    class Tiny(retrieval.AbsTaskRetrieval):  # type: ignore[name-defined, misc]
+        metadata = mteb.TaskMetadata(
+            name="Tiny",
+            description="Six statements.",
+            dataset={"path": "none", "revision": "none"},
+            type="Reranking" if top_ranked else "Retrieval",
+            category="t2t",
+            modalities=["text"],
+            eval_splits=["test"],
+            eval_langs=["eng-Latn"],
+            main_score="ndcg_at_10",
+        )
+
+        def load_data(self, **_: Any) -> None:
+            split = {
+                "corpus": datasets.Dataset.from_list(
+                    [{"id": identity, "title": "", "text": text} for identity, text in CORPUS.items()]
+                ),
+                "queries": datasets.Dataset.from_list(
+                    [{"id": identity, "text": text} for identity, text in QUERIES.items()]
+                ),
+                "relevant_docs": {query: dict(grades) for query, grades in QRELS.items()},
+                "top_ranked": top_ranked,
+            }
+            self.dataset = {"default": {"test": split}}
+            self.data_loaded = True
+
+    result = mteb.evaluate(model, Tiny(), cache=None, show_progress_bar=False, co2_tracker=False)
+    return float(result.task_results[0].scores["test"][0]["ndcg_at_10"])
+
+
+def scored_here(ranked: Integers) -> float:
+    values = evaluate(ranked, judged(QRELS, list(CORPUS).index), [parse_measure("nDCG@10")])
+    return float(values["nDCG@10"].mean())
+
+
+def lexical(folder: Path) -> Callable[[Sequence[tuple[str, str]]], Any]:
+    def build(passages: Sequence[tuple[str, str]]) -> Any:
+        identities = [identity for identity, _ in passages]
+        index = LexicalIndex.build([text for _, text in passages], folder)
+
+        def ask(queries: Sequence[str], k: int) -> list[list[tuple[str, float]]]:
+            rows, scores = index.search(queries, k)
+            return [
+                [(identities[row], float(score)) for row, score in zip(own, values, strict=True) if row >= 0]
+                for own, values in zip(rows, scores, strict=True)
+            ]
+
+        return ask
+
+    return build
+
+
+def answering(answers: list[list[tuple[str, float]]]) -> Callable[[Sequence[tuple[str, str]]], Any]:
+    """A search that always finds the same."""
+    return lambda _passages: lambda _queries, _k: answers
+
+
+def test_mteb_scores_an_encoder_as_lemmata_does() -> None:
+    pytest.importorskip("mteb")
+    encoder = HashingEncoder()
+    scores = encoder.encode(list(QUERIES.values()), "query") @ encoder.encode(list(CORPUS.values())).T
+    assert all(len(set(row)) == len(CORPUS) for row in scores.tolist())  # mteb breaks ties in its own way
+    here = scored_here(np.argsort(-scores, axis=1))
+    assert 0 < here < 1
+    assert scored_by_mteb(mteb_encoder(encoder)) == pytest.approx(here, abs=1e-5)  # mteb rounds to five places
+
+
+def test_mteb_scores_a_lexical_search_as_lemmata_does_even_where_scores_tie(tmp_path: Path) -> None:
+    pytest.importorskip("mteb")
+    rows, scores = LexicalIndex.build(CORPUS.values(), tmp_path / "here").search(list(QUERIES.values()), 10)
+    assert rows[0, :2].tolist() == [0, 1]
+    assert scores[0, 0] == scores[0, 1]
+    assert (rows[3] == -1).all()
+    here = scored_here(rows)
+    assert 0 < here < 1
+    model = mteb_search(lexical(tmp_path / "there"), name="lexical")
+    assert scored_by_mteb(model) == pytest.approx(here, abs=1e-5)
+
+
+def test_reranking_ranks_the_candidates_only(tmp_path: Path) -> None:
+    pytest.importorskip("mteb")
+    candidates = {"q1": ["d2", "d6"], "q2": ["d1", "d3"], "q3": ["d2"], "q4": ["d5"]}
+    rows, _ = LexicalIndex.build(CORPUS.values(), tmp_path / "here").search(list(QUERIES.values()), 6)
+    ranked = np.full_like(rows, -1)
+    for number, query in enumerate(QUERIES):
+        kept = [row for row in rows[number] if row >= 0 and list(CORPUS)[row] in candidates[query]]
+        ranked[number, : len(kept)] = kept
+    model = mteb_search(lexical(tmp_path / "there"), name="lexical")
+    assert scored_by_mteb(model, top_ranked=candidates) == pytest.approx(scored_here(ranked), abs=1e-5)
+
+
+def test_queries_and_passages_are_told_apart() -> None:
+    mteb = pytest.importorskip("mteb")
+
+    class Recorder(HashingEncoder):
+        def encode(self, texts: Sequence[str], role: str = "passage") -> Floats:
+            roles.append((role, len(texts)))
+            return super().encode(texts, role)
+
+    roles: list[tuple[str, int]] = []
+    model = mteb_encoder(Recorder(8))
+    assert isinstance(model, mteb.EncoderProtocol)
+    assert not isinstance(model, mteb.SearchProtocol)
+    batches = [{"text": ["one", "two"]}, {"text": ["three"]}]
+    for prompt_type in (mteb.types.PromptType.query, mteb.types.PromptType.document, None):
+        vectors = model.encode(batches, prompt_type=prompt_type)
+    assert roles == [("query", 3), ("passage", 3), ("passage", 3)]
+    assert np.allclose(model.similarity(vectors, vectors), vectors @ vectors.T)
+    assert np.allclose(model.similarity_pairwise(vectors, vectors), 1)
+
+
+def test_a_model_has_the_name_of_its_encoder_or_the_one_given() -> None:
+    pytest.importorskip("mteb")
+    assert mteb_encoder(HashingEncoder(8)).mteb_model_meta.name == "lemmata/hashing-0@8"
+    assert mteb_encoder(HashingEncoder(8), name="me/mine").mteb_model_meta.name == "me/mine"
+    assert mteb_search(answering([]), name="words").mteb_model_meta.name == "lemmata/words"
+
+
+def test_titles_and_instructions_reach_the_search_as_they_reach_an_encoder() -> None:
+    mteb = pytest.importorskip("mteb")
+    seen: list[Any] = []
+
+    def build(passages: Sequence[tuple[str, str]]) -> Any:
+        seen.append(list(passages))
+        return ask
+
+    def ask(queries: Sequence[str], k: int) -> list[list[tuple[str, float]]]:
+        seen.append((list(queries), k))
+        return [[("b", 1.0), ("a", 1.0)]]
+
+    model = mteb_search(build, name="words")
+    assert isinstance(model, mteb.SearchProtocol)
+    model.index([{"id": "a", "title": "Urysohn", "text": "normal spaces"}, {"id": "b", "text": " closed "}])
+    found = model.search([{"id": "q", "text": "metric", "instruction": "find lemmas"}], top_k=5)
+    assert seen == [[("a", "Urysohn normal spaces"), ("b", "closed")], (["metric find lemmas"], 5)]
+    assert list(found["q"]) == ["b", "a"]
+    assert np.float32(found["q"]["b"]) > np.float32(found["q"]["a"])
+
+
+def test_a_ranking_that_repeats_a_passage_is_refused() -> None:
+    pytest.importorskip("mteb")
+    model = mteb_search(answering([[("a", 2.0), ("a", 1.0)]]), name="words")
+    model.index([{"id": "a", "text": "closed"}])
+    with pytest.raises(InputError, match="holds 'a' twice"):
+        model.search([{"id": "q", "text": "closed"}], top_k=5)
