@@ -552,12 +552,17 @@ def _prepare(flat: Flat) -> tuple[Flat, Definitions, dict[str, Any]]:
     if carriers:
         names = "|".join(map(re.escape, carriers))
         defined = sorted(edits)
+        failures = 0  # calls whose arguments never end may cost a long look, but not often
         for found in re.compile(r"\\(?:" + names + r")(?![a-zA-Z@])").finditer(flat.text, flat.body):
             begin = found.start()
             before = bisect_right(defined, begin, key=lambda edit: edit[0]) - 1
-            if before < 0 or begin >= defined[before][1]:
-                end = _call(flat.text, begin, found.end(), carriers)
+            if before >= 0 and begin < defined[before][1]:
+                continue
+            end = _call(flat.text, begin, found.end(), carriers)
+            if end >= 0:
                 edits.append((begin, end, expand(flat.text[begin:end], carriers, macros.problems)))
+            elif (failures := failures + 1) == 50:
+                break
     if edits:
         apart: list[tuple[int, int, str]] = []
         for edit in sorted(edits):
@@ -570,12 +575,11 @@ def _prepare(flat: Flat) -> tuple[Flat, Definitions, dict[str, Any]]:
 
 
 def _call(text: str, begin: int, end: int, macros: Mapping[str, Any]) -> int:
-    """The offset behind a macro call with its arguments."""
-    macro = macros[text[begin + 1 : end]]
-    for _ in range(macro.arguments):
+    """The offset behind a macro call with its arguments, -1 where those do not end."""
+    for _ in range(macros[text[begin + 1 : end]].arguments):
         argument = read_argument(text, end)
         if argument is None:
-            break
+            return -1
         end = argument[1]
     return end
 

@@ -1,0 +1,770 @@
+"""Graphs from files and to files: GraphML, triples, Neo4j's import tables, JSON, OGB's raw layout.
+
+What is written here is read back the same. Graphs of others are read by their usual names for things:
+a node with a name becomes a concept, any other only a node. Does not know which nodes a corpus has.
+
+Every reader returns the records and what it had to leave out. With `strict`, anything left out is an
+InputError that names the first places; a file that is no graph at all is one in either case. Every file may
+be compressed with gzip; one whose name ends in `.gz` is written so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import gzip
+import hashlib
+import io
+import json
+import math
+import os
+import re
+import unicodedata
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, TextIO, cast
+from urllib.parse import quote
+from xml.parsers import expat
+
+from lemmata.errors import InputError
+from lemmata.types import Concept, Edge, Skip
+
+__all__ = [
+    "GraphRecords",
+    "read_graphml",
+    "read_json",
+    "read_neo4j",
+    "read_ogb",
+    "read_triples",
+    "slug",
+    "write_graphml",
+    "write_json",
+    "write_neo4j",
+    "write_ogb",
+    "write_triples",
+]
+
+NODE_FIELDS = ("id", "kind", "name", "concept_kind", "description", "aliases", "papers")
+EDGE_FIELDS = ("source", "relation", "target", "weight", "evidence", "maker")
+CONCEPT_KINDS = frozenset("object theorem definition technique formula identity conjecture person".split())
+NAMES = ("name", "label", "display_name", "title", "drawn label")  # of a node, the best first
+TYPES = ("type", "kind", "labels")
+RELATIONS = ("relation", "type", "label", "edge label", "predicate", "name", "drawn label")
+SHOWN = 3  # bad places told in an error
+LONGEST_CELL = 10_000_000  # characters; what is longer is a quote left open
+
+
+class GraphRecords(NamedTuple):
+    """A graph as records; `kinds` has every node, also the concepts and the ends of all edges."""
+
+    concepts: list[Concept]
+    kinds: dict[str, str]  # node id: kind
+    edges: list[Edge]
+    papers: dict[str, list[str]]  # concept id: document ids
+
+
+# ---------------------------------------------------------------- what all readers share
+
+
+class _Gathering:
+    """What the files of one graph gave so far, and what in them could not be used."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = str(path)  # the one being read
+        self.records = GraphRecords([], {}, [], {})
+        self.skips: list[Skip] = []
+        self.early: list[tuple[int, Skip]] = []  # edges before their nodes, with what is wrong if none comes
+
+    def skip(self, line: int, cause: str) -> None:
+        self.skips.append(Skip(self.file, line, cause))
+
+    def node(self, line: int, row: Mapping[str, str]) -> bool:
+        """Take in one node by `NODE_FIELDS`, or by the names that others use; whether it could be used."""
+        identity = row.get("id", "")
+        if not identity:
+            self.skip(line, "a node without an id")
+            return False
+        if identity in self.records.kinds:
+            self.skip(line, f"the node {identity!r} was there before")
+            return False
+        try:
+            aliases, papers = _listed(row.get("aliases", "")), _listed(row.get("papers", ""))
+        except ValueError as error:
+            self.skip(line, f"the node {identity!r}: {error}")
+            return False
+        if row.get("aliases") and "concept_kind" in row:  # as we write it
+            concept = Concept(
+                identity,
+                row.get("name", row.get("label", "")),
+                row["concept_kind"],
+                row.get("description", ""),
+                tuple(aliases),
+            )
+            self.concept(concept, row.get("kind", "concept"), papers if row.get("papers") else None)
+            return True
+        name, kind = _first(row, NAMES), _first(row, TYPES).strip(":")
+        if name:
+            concept = Concept(identity, name, _concept_kind(kind), row.get("description", ""), tuple(aliases))
+            self.concept(concept, "concept", papers or None)
+        else:
+            self.records.kinds[identity] = row["kind"] if "kind" in row else kind or "unknown"
+        return True
+
+    def concept(self, concept: Concept, kind: str, papers: list[str] | None) -> None:
+        self.records.concepts.append(concept)
+        self.records.kinds[concept.id] = kind
+        if papers is not None:
+            self.records.papers[concept.id] = papers
+
+    def edge(self, line: int, row: Mapping[str, str]) -> None:
+        """Take in one edge by `EDGE_FIELDS`; its nodes may come later in the file."""
+        source, target = row.get("source", ""), row.get("target", "")
+        if not source or not target:
+            self.skip(line, f"an edge without a {'target' if source else 'source'}")
+            return
+        try:
+            weight = _weight(row.get("weight", ""))
+        except ValueError as error:
+            self.skip(line, f"the edge from {source!r} to {target!r}: {error}")
+            return
+        missing = [end for end in (source, target) if end not in self.records.kinds]
+        if missing:
+            cause = f"the edge from {source!r} to {target!r}: there is no node {missing[0]!r}"
+            self.early.append((len(self.records.edges), Skip(self.file, line, cause)))
+        relation = row["relation"] if "relation" in row else _first(row, RELATIONS) or "related_to"
+        edge = Edge(source, relation, target, row.get("evidence", ""), row.get("maker", ""), weight)
+        self.records.edges.append(edge)
+
+    def finish(self, strict: bool) -> tuple[GraphRecords, list[Skip]]:
+        edges, kinds = self.records.edges, self.records.kinds
+        lost = {
+            position: skip
+            for position, skip in self.early
+            if edges[position].source not in kinds or edges[position].target not in kinds
+        }
+        skips = [*self.skips, *lost.values()]
+        if strict and skips:
+            raise InputError(_told(skips), file=skips[0].file, line=skips[0].line)
+        if lost:
+            edges[:] = [edge for position, edge in enumerate(edges) if position not in lost]
+        return self.records, skips
+
+
+def _told(skips: Sequence[Skip]) -> str:
+    """The first few causes in one sentence, the first without its place, which the error names."""
+    if len(skips) == 1:
+        return skips[0].cause
+    causes = [skips[0].cause]
+    for skip in skips[1:SHOWN]:
+        place = Path(skip.file).name if skip.file != skips[0].file else ""
+        line = f"line {skip.line}" if skip.line else ""
+        causes.append(": ".join(filter(None, (" ".join(filter(None, (place, line))), skip.cause))))
+    more = [f"and {len(skips) - SHOWN} more"] if len(skips) > SHOWN else []
+    return f"{len(skips)} things can not be used: " + "; ".join(causes + more)
+
+
+def _first(row: Mapping[str, str], names: Iterable[str]) -> str:
+    return next((row[name] for name in names if row.get(name)), "")
+
+
+def _concept_kind(kind: str) -> str:
+    if kind.lower() in CONCEPT_KINDS:
+        return kind.lower()
+    return kind if kind and kind.lower() != "concept" else "object"
+
+
+def _listed(cell: str) -> list[str]:
+    """A JSON list of texts, as we write it, or texts with `;` or `|` between them."""
+    if not cell.startswith("["):
+        return [part.strip() for part in re.split(r"[;|]", cell) if part.strip()]
+    try:
+        values = json.loads(cell)
+    except (ValueError, RecursionError):
+        values = [None]
+    if not all(isinstance(value, str) and _is_text(value) for value in values):
+        raise ValueError(f"{cell[:80]!r} is no list of texts")
+    return list(values)
+
+
+def _weight(value: Any) -> float:
+    if value is None or value == "":
+        return 1.0
+    try:
+        weight = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        weight = math.nan
+    if not math.isfinite(weight):
+        raise ValueError(f"the weight {value!r} is no number")
+    return weight
+
+
+def _is_text(text: str) -> bool:
+    """Bytes that are no UTF-8 come as half a surrogate pair, which no text has."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+# ---------------------------------------------------------------- files to lines and rows
+
+_DAMAGE = (EOFError, OSError, zlib.error)  # what reading a broken gzip file raises
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    try:
+        stream = path.open("rb")
+    except OSError as error:
+        raise InputError(f"can not be opened: {error.strerror}", file=str(path)) from error
+    with stream:
+        if stream.peek(2)[:2] == b"\x1f\x8b":
+            with gzip.GzipFile(fileobj=stream) as unpacked:
+                yield cast(BinaryIO, unpacked)
+        else:
+            yield stream
+
+
+def _lines(gathering: _Gathering, path: Path) -> Iterator[str]:
+    """Lines with their ends; only \\n ends one, as others may stand inside a text."""
+    gathering.file = str(path)
+    number = 0
+    with _opened(path) as stream:
+        text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="\n")
+        try:
+            for line in text:
+                number += 1
+                yield line
+        except _DAMAGE as error:
+            gathering.skip(number + 1, f"the file is damaged from here on: {error}")
+
+
+def _tsv_rows(gathering: _Gathering, path: Path) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(_lines(gathering, path), 1):
+        line = line.removesuffix("\n").removesuffix("\r")
+        if not _is_text(line):
+            gathering.skip(number, "the line is not UTF-8")
+        elif line:
+            yield number, line.split("\t")
+
+
+def _csv_rows(gathering: _Gathering, path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """Each row with the line it begins on."""
+    before = csv.field_size_limit(LONGEST_CELL)  # a concept of 20,000 papers is longer than the usual limit
+    try:
+        reader = csv.reader(_lines(gathering, path), delimiter=delimiter, strict=True)
+        while True:
+            line = reader.line_num + 1
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                gathering.skip(line, f"not a row of a table: {error}")
+                continue
+            if not _is_text("".join(cells)):
+                gathering.skip(line, "the row is not UTF-8")
+            elif cells:
+                yield line, cells
+    finally:
+        csv.field_size_limit(before)
+
+
+# ---------------------------------------------------------------- what all writers share
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[TextIO]:
+    """A text file that is there once it is whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with contextlib.ExitStack() as stack:
+            stream: Any = stack.enter_context(temporary.open("wb"))
+            if path.suffix == ".gz":  # without name and time, so that the same graph gives the same bytes
+                stream = stack.enter_context(gzip.GzipFile("", "wb", fileobj=stream, mtime=0))
+            yield stack.enter_context(io.TextIOWrapper(stream, "utf-8", newline=""))
+        temporary.replace(path)
+    except UnicodeEncodeError as error:
+        raise InputError(f"{error.object[:80]!r} is no text: {error.reason}", file=str(path)) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _check(records: GraphRecords) -> None:
+    """Raise InputError for what no reader would take back."""
+    kinds = records.kinds
+    numbers = Counter(concept.id for concept in records.concepts)
+    wrong = [f"the concept {identity!r} is there {n} times" for identity, n in numbers.items() if n > 1]
+    wrong += [f"the concept {identity!r} is no node" for identity in numbers if identity not in kinds]
+    wrong += [f"papers of {identity!r}, which is no concept" for identity in records.papers if identity not in numbers]
+    wrong += ["a node without an id"] if "" in kinds else []
+    for edge in records.edges:
+        if edge.source not in kinds or edge.target not in kinds:
+            wrong.append(f"the edge from {edge.source!r} to {edge.target!r}: not both are nodes")
+        if not math.isfinite(edge.weight):
+            wrong.append(f"the edge from {edge.source!r} to {edge.target!r}: the weight {edge.weight} is no number")
+    if wrong:
+        raise InputError(_told([Skip("", 0, cause) for cause in wrong]))
+
+
+def _node_rows(records: GraphRecords) -> Iterator[dict[str, str]]:
+    """Every node by `NODE_FIELDS`, concepts first; only a concept has a list of aliases, though it be empty."""
+    for concept in records.concepts:
+        papers = records.papers.get(concept.id)
+        yield {
+            "id": concept.id,
+            "kind": records.kinds[concept.id],
+            "name": concept.name,
+            "concept_kind": concept.kind,
+            "description": concept.description,
+            "aliases": _json(concept.aliases),
+            "papers": "" if papers is None else _json(papers),
+        }
+    concepts = {concept.id for concept in records.concepts}
+    for identity, kind in records.kinds.items():
+        if identity not in concepts:
+            yield dict.fromkeys(NODE_FIELDS, "") | {"id": identity, "kind": kind}
+
+
+def _edge_cells(edge: Edge) -> list[str]:
+    return [edge.source, edge.relation, edge.target, repr(float(edge.weight)), edge.evidence, edge.maker]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+# ---------------------------------------------------------------- GraphML
+
+_XML = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
+)
+_NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|_(?=x[0-9A-F]{4})")
+_ESCAPED = re.compile(r"_x([0-9A-F]{4})_")
+_HEAD = """<?xml version="1.0" encoding="UTF-8"?>
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+<key id="lemmata" for="graph" attr.name="lemmata" attr.type="string"/>
+"""
+
+
+def write_graphml(path: Path, records: GraphRecords) -> None:
+    """One directed graph; a name is the attribute `label`, lists are JSON.
+
+    A character that XML can not hold is written `_x0001_` by its code, and a text that has such a thing
+    already (`_x` and four digits) with `_x005F_` for the underscore.
+    """
+    _check(records)
+    with _writing(path) as out:
+        out.write(_HEAD)
+        for field in NODE_FIELDS[1:]:
+            name = "label" if field == "name" else field
+            out.write(f'<key id="{field}" for="node" attr.name="{name}" attr.type="string"/>\n')
+        for field in ("relation", *EDGE_FIELDS[3:]):
+            kind = "double" if field == "weight" else "string"
+            out.write(f'<key id="{field}" for="edge" attr.name="{field}" attr.type="{kind}"/>\n')
+        out.write('<graph edgedefault="directed">\n<data key="lemmata">1</data>\n')
+        for row in _node_rows(records):
+            fields = NODE_FIELDS[1:] if row["aliases"] else NODE_FIELDS[1:2]
+            data = "".join(_data(field, row[field]) for field in fields if row[field] or field != "papers")
+            out.write(f'<node id="{_xml(row["id"])}">{data}</node>\n')
+        for edge in records.edges:
+            data = _data("relation", edge.relation) + _data("weight", repr(float(edge.weight)))
+            data += _data("evidence", edge.evidence) if edge.evidence else ""
+            data += _data("maker", edge.maker) if edge.maker else ""
+            out.write(f'<edge source="{_xml(edge.source)}" target="{_xml(edge.target)}">{data}</edge>\n')
+        out.write("</graph>\n</graphml>\n")
+
+
+def _xml(text: str) -> str:
+    return _NOT_XML.sub(lambda found: f"_x{ord(found[0]):04X}_", text).translate(_XML)
+
+
+def _data(key: str, text: str) -> str:
+    return f'<data key="{key}">{_xml(text)}</data>'
+
+
+def read_graphml(path: Path, *, strict: bool = True) -> tuple[GraphRecords, list[Skip]]:
+    """Any GraphML without a document type, also as networkx, Gephi, yEd and Neo4j write it.
+
+    A relation is the first of `relation`, `type`, `label` or the label drawn by yEd; else `related_to`. An
+    edge without direction is read from its source to its target, groups of nodes lose their frame. Other
+    attributes have no place in the records.
+    """
+    gathering = _Gathering(path)
+    with _opened(path) as stream:
+        _GraphML(gathering).read(stream)
+    return gathering.finish(strict)
+
+
+class _GraphML:
+    """The state of one pass; expat instead of ElementTree, as only expat tells lines."""
+
+    def __init__(self, gathering: _Gathering) -> None:
+        self.gathering = gathering
+        self.parser = expat.ParserCreate(namespace_separator=" ")
+        self.parser.buffer_text = True
+        self.parser.StartElementHandler = self.start
+        self.parser.EndElementHandler = self.end
+        self.parser.CharacterDataHandler = self.characters
+        self.parser.StartDoctypeDeclHandler = self.refuse
+        self.tags: list[str] = []  # open ones
+        self.keys: dict[str, str] = {}  # id: attribute name
+        self.defaults: dict[str, dict[str, str]] = {"node": {}, "edge": {}}
+        self.declared: tuple[str, str] = ("", "")  # what the open key is for, and its name
+        self.open: list[tuple[int, dict[str, str]]] = []  # nodes and edges, with their lines
+        self.graph: dict[str, str] = {}  # its own data
+        self.holder: dict[str, str] | None = None  # of the open data
+        self.key = ""  # of the open data
+        self.text: list[str] = []
+
+    def read(self, stream: BinaryIO) -> None:
+        try:
+            self.parser.ParseFile(stream)
+        except expat.ExpatError as error:
+            self.gathering.skip(error.lineno, f"not well-formed XML: {error}")
+        except (LookupError, ValueError) as error:
+            self.gathering.skip(1, f"can not be decoded: {error}")
+        except _DAMAGE as error:
+            self.gathering.skip(self.parser.CurrentLineNumber, f"the file is damaged from here on: {error}")
+
+    def refuse(self, *_: object) -> None:
+        cause = "a document type (<!DOCTYPE …>) is refused, as its entities can fill the memory or read other files"
+        raise InputError(cause, file=self.gathering.file, line=self.parser.CurrentLineNumber)
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        tag = name.rpartition(" ")[2]
+        around = self.tags[-1] if self.tags else ""
+        if not around and tag != "graphml":
+            cause = f"not GraphML: the root is <{tag}>"
+            raise InputError(cause, file=self.gathering.file, line=self.parser.CurrentLineNumber)
+        self.tags.append(tag)
+        line = self.parser.CurrentLineNumber
+        if self.holder is not None:
+            if tag in ("NodeLabel", "EdgeLabel"):
+                self.text = []
+        elif tag == "key":
+            title = attributes.get("attr.name", "").lower() or attributes.get("id", "")
+            self.keys[attributes.get("id", "")] = title
+            self.declared = attributes.get("for", "all"), title
+        elif tag in ("node", "edge"):
+            self.open.append((line, self.defaults[tag] | {key: self.plain(attributes[key]) for key in attributes}))
+        elif tag == "data":
+            self.key = self.keys.get(attributes.get("key", ""), attributes.get("key", "").lower())
+            self.holder = self.open[-1][1] if around in ("node", "edge") else self.graph if around == "graph" else {}
+            self.text = []
+        elif tag == "default":
+            self.text = []
+        elif tag == "hyperedge":
+            self.gathering.skip(line, "an edge between more than two nodes")
+
+    def end(self, _: str) -> None:
+        tag = self.tags.pop()
+        if tag == "data" and self.holder is not None:
+            if self.key not in ("id", "source", "target"):  # those are what the element itself says
+                self.holder[self.key] = self.plain("".join(self.text))
+            self.holder = None
+        elif tag in ("NodeLabel", "EdgeLabel") and self.holder is not None:
+            self.holder.setdefault("drawn label", "".join(self.text).strip())
+        elif tag == "default":
+            for kind in ("node", "edge") if self.declared[0] == "all" else (self.declared[0],):
+                self.defaults.setdefault(kind, {})[self.declared[1]] = "".join(self.text)
+        elif tag == "node":
+            self.gathering.node(*self.open.pop())
+        elif tag == "edge":
+            self.gathering.edge(*self.open.pop())
+
+    def characters(self, text: str) -> None:
+        if self.holder is not None or self.tags[-1] == "default":
+            self.text.append(text)
+
+    def plain(self, text: str) -> str:
+        if "lemmata" in self.graph and "_x" in text:
+            return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+        return text
+
+
+# ---------------------------------------------------------------- triples
+
+_TSV = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
+_UNESCAPED = {"\\": "\\", "t": "\t", "n": "\n", "r": "\r"}
+_HEADERS = (
+    {"source", "head", "subject", "from", "h", "s"},
+    {"relation", "predicate", "type", "r", "p", "rel"},
+    {"target", "tail", "object", "to", "t", "o"},
+)
+
+
+def write_triples(path: Path, records: GraphRecords) -> None:
+    """Edges as lines of six cells parted by tabs, under a header; the nodes beside them in `NAME.nodes.tsv`.
+
+    A backslash is written `\\\\`, a tab `\\t`, a line feed `\\n`, a carriage return `\\r`. The header tells a
+    reader that this was done.
+    """
+    _check(records)
+    with _writing(_nodes_beside(path)) as out:
+        out.write("\t".join(NODE_FIELDS) + "\n")
+        for row in _node_rows(records):
+            out.write("\t".join(row[field].translate(_TSV) for field in NODE_FIELDS) + "\n")
+    with _writing(path) as out:
+        out.write("\t".join(EDGE_FIELDS) + "\n")
+        for edge in records.edges:
+            out.write("\t".join(cell.translate(_TSV) for cell in _edge_cells(edge)) + "\n")
+
+
+def _nodes_beside(path: Path) -> Path:
+    """`graph.tsv.gz` has its nodes in `graph.nodes.tsv.gz`."""
+    base = path.name.removesuffix(".gz")
+    ending = Path(base).suffix + path.name[len(base) :]
+    return path.with_name(base.removesuffix(Path(base).suffix) + ".nodes" + ending)
+
+
+def read_triples(path: Path, *, strict: bool = True) -> tuple[GraphRecords, list[Skip]]:
+    """Lines of source, relation, target and, where there are more cells, weight, evidence and maker.
+
+    Under our own header cells are escaped and the nodes are read from beside the file. In any other file
+    (with or without a header) a backslash is a backslash, and every end of an edge is a node of unknown kind.
+    """
+    gathering = _Gathering(path)
+    rows = _tsv_rows(gathering, path)
+    first = next(rows, (0, []))
+    ours = first[1] == list(EDGE_FIELDS)
+    nodes = _nodes_beside(path)
+    known = ours and nodes.is_file()
+    if known:
+        table = _tsv_rows(gathering, nodes)
+        if next(table, (0, []))[1] != list(NODE_FIELDS):
+            raise InputError(f"the header must be {' '.join(NODE_FIELDS)}, parted by tabs", file=str(nodes), line=1)
+        for line, cells in table:
+            if row := _cells(gathering, line, cells, NODE_FIELDS, escaped=True):
+                gathering.node(line, row)
+        gathering.file = str(path)
+    headed = len(first[1]) >= 3 and all(cell.lower() in one for cell, one in zip(first[1], _HEADERS, strict=False))
+    for line, cells in rows if headed or not first[1] else itertools.chain([first], rows):
+        row = _cells(gathering, line, cells, EDGE_FIELDS, escaped=ours)
+        if row and gathering.edge(line, row) and not known:
+            gathering.records.kinds.setdefault(row["source"], "unknown")
+            gathering.records.kinds.setdefault(row["target"], "unknown")
+    return gathering.finish(strict)
+
+
+def _cells(
+    gathering: _Gathering, line: int, cells: list[str], fields: Sequence[str], *, escaped: bool
+) -> dict[str, str]:
+    """The cells by name; empty, and recorded, where they are too few or too many. Ours are never too few."""
+    if not (len(fields) if escaped else 3) <= len(cells) <= len(fields):
+        needed = len(fields) if escaped else f"3 to {len(fields)}"
+        gathering.skip(line, f"the line has {len(cells)} cells parted by tabs, not {needed}")
+        return {}
+    row = dict(zip(fields, cells, strict=False))
+    try:
+        return {field: _unescaped(cell) for field, cell in row.items()} if escaped else row
+    except ValueError as error:
+        gathering.skip(line, str(error))
+        return {}
+
+
+def _unescaped(cell: str) -> str:
+    def meant(found: re.Match[str]) -> str:
+        if found[1] not in _UNESCAPED:
+            raise ValueError(f"{found[0]!r} stands for nothing; a backslash is written twice")
+        return _UNESCAPED[found[1]]
+
+    return re.sub(r"\\(.?)", meant, cell, flags=re.DOTALL) if "\\" in cell else cell
+
+
+# ---------------------------------------------------------------- Neo4j's import tables
+
+_FIELD = re.compile(r"(?P<name>.*?)(?::(?P<type>[A-Za-z_]+(?:\[\])?)(?:\((?P<space>[^)]*)\))?(?:\{.*\})?)?")
+_TYPED = {"ID": "id", "LABEL": "kind", "START_ID": "source", "END_ID": "target", "TYPE": "relation"}
+
+
+def write_neo4j(folder: Path, records: GraphRecords) -> None:
+    """`nodes.csv` and `edges.csv`, as `neo4j-admin database import` takes them; lists are JSON.
+
+    A text with line ends in it needs that command's option `--multiline-fields=true`.
+    """
+    _check(records)
+    with _writing(folder / "nodes.csv") as out:
+        table = csv.writer(out)
+        table.writerow(["id:ID", ":LABEL", *NODE_FIELDS[2:]])
+        table.writerows([row[field] for field in NODE_FIELDS] for row in _node_rows(records))
+    with _writing(folder / "edges.csv") as out:
+        table = csv.writer(out)
+        table.writerow([":START_ID", ":TYPE", ":END_ID", "weight:double", "evidence", "maker"])
+        table.writerows(_edge_cells(edge) for edge in records.edges)
+
+
+def read_neo4j(
+    nodes: Sequence[Path], edges: Sequence[Path], *, strict: bool = True
+) -> tuple[GraphRecords, list[Skip]]:
+    """Tables of nodes (`:ID`, `:LABEL`) and of edges (`:START_ID`, `:END_ID`, `:TYPE`), in any number.
+
+    A file without a header of its own goes on under that of the file before it. Cells are parted by what
+    parts the header: comma, semicolon, tab or bar. Ids of different id spaces stay apart: an id that
+    another space has too is called `space:id`.
+    """
+    if not nodes:
+        raise InputError("no table of nodes is given")
+    gathering = _Gathering(nodes[0])
+    ids: dict[tuple[str, str], str] = {}
+    for line, row, spaces in _neo4j_rows(gathering, nodes, ("id",)):
+        identity, space = row.get("id", ""), spaces.get("id", "")
+        if space and identity in gathering.records.kinds and (space, identity) not in ids:
+            row["id"] = f"{space}:{identity}"
+        if gathering.node(line, row):
+            ids[space, identity] = row["id"]
+    for line, row, spaces in _neo4j_rows(gathering, edges, ("source", "target")):
+        for end in ("source", "target"):
+            row[end] = ids.get((spaces.get(end, ""), row[end]), row[end])
+        gathering.edge(line, row)
+    return gathering.finish(strict)
+
+
+def _neo4j_rows(
+    gathering: _Gathering, paths: Sequence[Path], wanted: Sequence[str]
+) -> Iterator[tuple[int, dict[str, str], dict[str, str]]]:
+    """Line, cells by name and id spaces by name, of all rows of all tables."""
+    fields: list[str] = []
+    spaces: dict[str, str] = {}
+    delimiter = ","
+    for path in paths:
+        head = next(_lines(gathering, path), "")
+        parting = max(",;\t|", key=head.count)
+        header = next(csv.reader([head], delimiter=parting), [])
+        matches = [found for cell in header if (found := _FIELD.fullmatch(cell.strip()))]
+        names = [_TYPED.get(found["type"] or "", found["name"].lower()) for found in matches]
+        own = set(wanted) <= {_TYPED.get(found["type"] or "") for found in matches}
+        if own:
+            fields, delimiter = names, parting
+            spaces = {name: found["space"] or "" for name, found in zip(names, matches, strict=True)}
+        elif not fields:
+            missing = " and ".join(f":{key}" for key, name in _TYPED.items() if name in wanted)
+            raise InputError(f"the header has no {missing}", file=str(path), line=1)
+        for number, (line, cells) in enumerate(_csv_rows(gathering, path, delimiter)):
+            if own and not number:
+                continue
+            if len(cells) != len(fields):
+                gathering.skip(line, f"the row has {len(cells)} cells, the header {len(fields)}")
+                continue
+            yield line, dict(zip(fields, cells, strict=True)), spaces
+
+
+# ---------------------------------------------------------------- JSON
+
+
+def write_json(path: Path, records: GraphRecords) -> None:
+    """The shape of Math-Embed with ids: `concepts` with their `papers`, `edges`, and the kinds of all `nodes`."""
+    _check(records)
+    concepts = (
+        {
+            "id": concept.id,
+            "name": concept.name,
+            "type": concept.kind,
+            "description": concept.description,
+            "aliases": list(concept.aliases),
+            **({"papers": records.papers[concept.id]} if concept.id in records.papers else {}),
+        }
+        for concept in records.concepts
+    )
+    with _writing(path) as out:
+        out.write('{"concepts": [')
+        _write_entries(out, concepts)
+        out.write('],\n"edges": [')
+        _write_entries(out, (edge._asdict() for edge in records.edges))
+        out.write('],\n"nodes": ' + _json(records.kinds) + "}\n")
+
+
+def _write_entries(out: TextIO, entries: Iterable[Mapping[str, Any]]) -> None:
+    """One a line, so that a change shows as one line."""
+    for number, entry in enumerate(entries):
+        out.write((",\n" if number else "\n") + _json(entry))
+
+
+def read_json(path: Path, *, strict: bool = True) -> tuple[GraphRecords, list[Skip]]:
+    """`concepts` (or `entities`, `nodes`) and `edges` (or `links`, `relations`, `relationships`, `triples`).
+
+    Concepts are objects in a list, or by name; or only names. One without an id is called `concept:slug`
+    after its name, with a number where another has that id. An edge is an object, or a list of source,
+    relation and target, and names its ends by id, by name, or by what has the same slug. Places are told
+    as `edges[17]`, counted from 0.
+    """
+    gathering = _Gathering(path)
+    data = _json_document(gathering, path)
+    kinds = data.get("nodes")
+    own = isinstance(kinds, dict) and all(isinstance(kind, str) for kind in kinds.values())
+    names = ("concepts", "entities") if own or "concepts" in data else ("concepts", "entities", "nodes")
+    title = next((name for name in names if name in data), "")
+    called = _read_concepts(gathering, title, data.get(title, []), kinds if own and kinds else {})
+    if own and kinds:
+        for identity, kind in kinds.items():
+            if not identity or not _is_text(identity + kind):
+                gathering.skip(0, f"nodes: {identity!r} is no id of a node")
+            else:
+                gathering.records.kinds.setdefault(identity, kind)
+    title = next((name for name in ("edges", "links", "relations", "relationships", "triples") if name in data), "")
+    _read_edges(gathering, title, data.get(title, []), called)
+    return gathering.finish(strict)
+
+
+def _json_document(gathering: _Gathering, path: Path) -> dict[str, Any]:
+    def whole(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            doubles = [key for key, number in Counter(key for key, _ in pairs).items() if number > 1]
+            gathering.skip(0, f"the key {doubles[0]!r} stands twice in an object; the last one counts")
+        return found
+
+    try:
+        with _opened(path) as stream:
+            data = json.loads(stream.read().decode("utf-8-sig"), object_pairs_hook=whole)
+    except json.JSONDecodeError as error:
+        raise InputError(f"not JSON: {error.msg}", file=str(path), line=error.lineno) from error
+    except (ValueError, RecursionError, *_DAMAGE) as error:
+        raise InputError(f"not JSON: {error}", file=str(path)) from error
+    if not isinstance(data, dict) or not data.keys() & {"concepts", "entities", "nodes", "edges", "links", "triples"}:
+        raise InputError('no graph: there must be an object with "concepts" and "edges"', file=str(path))
+    return data
+
+
+def _entries(gathering: _Gathering, title: str, section: Any) -> Iterator[tuple[str, Any]]:
+    """Place and content of each entry of a list, or of an object whose keys are names."""
+    if isinstance(section, dict):
+        for key, entry in section.items():
+            yield f"{title}[{key!r}]", {"name": key} | (entry if isinstance(entry, dict) else {"description": entry})
+    elif isinstance(section, list):
+        for number, entry in enumerate(section):
+            yield f"{title}[{number}]", entry
+    else:
+        gathering.skip(0, f"{title}: neither a list nor an object")
+
+
+def _read_concepts(gathering: _Gathering, title: str, section: Any, kinds: Mapping[str, str]) -> dict[str, str]:
+    """Take in concepts; returns ids by every name and slug that an edge may use."""
+    entries = [
+        (place, {"name": entry} if isinstance(entry, str) else entry)
+        for place, entry in _entries(gathering, title, section)
+    ]
+    given = {str(entry["id"]) for _, entry in entries if isinstance(entry, dict) and entry.get("id") is not None}
+    exact: dict[str, str] = {}
+    alike: dict[str, str] = {}
+    for place, entry in entries:
+        try:
+            concept, name, papers = _concept(entry)
+        except ValueError as error:
+            gathering.skip(0, f"{place}: {error}")
+            continue
+        identity = concept.id
+        if not identity and concept.name not in exact:
+            identity = _free(f"concept:{slug(concept.name)}", given | gathering.records.kinds.keys())
+        if not identity or identity in gathering.records.kinds:
+            gathering.skip(0, f"{place}: the concept {identity or concept.name!r} was there before")
+            continue
+        gathering.concept(replace(concept, id=identity), kinds.get(identity, "concept"), papers)
+        for one in filter(None, (name, concept.name)):
+            exact.setdefault(one, identity)
+            alike.setdefault(slug(one), identity)
+    return alike | exact

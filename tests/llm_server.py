@@ -1,0 +1,175 @@
+"""An OpenAI-compatible chat server for tests: a process of its own, with bad days by order.
+
+    python llm_server.py JOURNAL [PORT]
+
+It prints its port. Every call is a line in JOURNAL before anything else happens, so that its own count of calls
+and tokens survives being killed. `POST /script` sets what happens: `{"days": {PIECE: [DAY, …]}, …}`; each call
+whose first question contains PIECE takes the next DAY of the list. Its tokenizer is the worst there is: a byte is
+a token.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+
+class Service(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, journal: Path, port: int) -> None:
+        self.journal = journal
+        self.lock = threading.Lock()
+        self.script: dict[str, Any] = {}
+        super().__init__(("127.0.0.1", port), Handler)
+
+    def note(self, **entry: Any) -> None:
+        with self.lock, self.journal.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+
+    def next_day(self, question: str) -> dict[str, Any]:
+        with self.lock:
+            for piece, days in self.script.get("days", {}).items():
+                if piece in question and days:
+                    day: dict[str, Any] = days.pop(0)
+                    return day
+        return {}
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Service
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/script":
+            self.server.script = body
+            self.reply(200, {})
+            return
+        messages = body["messages"]
+        question = next(message["content"] for message in messages if message["role"] == "user")
+        digest = hashlib.sha256(json.dumps(messages).encode()).hexdigest()
+        wanted = body.get("response_format", {"type": "text"})["type"]
+        call = {"digest": digest, "question": question, "format": wanted, "turns": len(messages), "time": time.time()}
+        self.server.note(event="call", **call)
+        script = self.server.script
+        if wanted not in script.get("formats", ["json_schema", "json_object", "text"]):
+            self.refuse(400, f"response_format of type {wanted} is not supported")
+            return
+        limit = script.get("limit", "max_tokens")
+        if limit not in body:
+            self.refuse(400, f"Unsupported parameter: 'max_tokens'. Use '{limit}' instead.")
+            return
+        time.sleep(script.get("seconds", 0))
+        day = self.server.next_day(question)
+        time.sleep(day.get("hang", 0))
+        if "status" in day:
+            self.refuse(day["status"], day.get("message", "a bad day"), day.get("headers", {}))
+            return
+        if day.get("reset"):
+            self.close_connection = True
+            return
+        text = day.get("text", json.dumps({"echo": question}) if script.get("json", True) else question)
+        encoded = text.encode()[: body[limit]]
+        tokens_in = 100 + sum(len(message["content"].encode()) for message in messages)
+        tokens_in += len(json.dumps(body.get("response_format", "")))
+        self.server.note(event="answer", digest=digest, question=question, tokens=tokens_in + len(encoded))
+        finish = "length" if len(encoded) < len(text.encode()) else "stop"
+        answer: dict[str, Any] = {
+            "id": "1",
+            "object": "chat.completion",
+            "model": body["model"],
+            "choices": [
+                {
+                    "index": 0,
+                    "finish_reason": finish,
+                    "message": {"role": "assistant", "content": encoded.decode("utf-8", "ignore")},
+                }
+            ],
+        }
+        if not day.get("silent"):
+            answer["usage"] = {"prompt_tokens": tokens_in, "completion_tokens": len(encoded)}
+        self.reply(200, answer, cut=day.get("cut", 0), dribble=day.get("dribble", 0.0))
+
+    def refuse(self, status: int, message: str, headers: dict[str, str] | None = None) -> None:
+        self.reply(status, {"error": {"message": message}}, headers)
+
+    def reply(
+        self,
+        status: int,
+        value: dict[str, Any],
+        headers: dict[str, str] | None = None,
+        *,
+        cut: int = 0,
+        dribble: float = 0.0,
+    ) -> None:
+        body = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        for name, text in (headers or {}).items():
+            self.send_header(name, text)
+        self.end_headers()
+        if dribble:
+            for index in range(len(body)):
+                self.wfile.write(body[index : index + 1])
+                time.sleep(dribble)
+        else:
+            self.wfile.write(body[: len(body) - cut])
+        self.close_connection = self.close_connection or bool(cut)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name that http.server wants
+        pass
+
+
+class Server:
+    """The process, seen from a test."""
+
+    def __init__(self, journal: Path, port: int = 0) -> None:
+        self._journal = journal
+        command = [sys.executable, __file__, str(journal), str(port)]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        self.port = int(self._process.stdout.readline())
+        self.url = f"http://127.0.0.1:{self.port}/v1"
+
+    def script(self, **script: Any) -> None:
+        """What happens from now on; forgets the journal."""
+        self._journal.write_text("", encoding="utf-8")
+        self.change(**script)
+
+    def change(self, **script: Any) -> None:
+        data = json.dumps(script).encode()
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/script", data):
+            pass
+
+    def calls(self) -> list[dict[str, Any]]:
+        return [entry for entry in self._entries() if entry["event"] == "call"]
+
+    def answers(self) -> list[dict[str, Any]]:
+        return [entry for entry in self._entries() if entry["event"] == "answer"]
+
+    def _entries(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self._journal.read_text(encoding="utf-8").splitlines()]
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+if __name__ == "__main__":
+    service = Service(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    sys.stdout.write(f"{service.server_address[1]}\n")
+    sys.stdout.flush()
+    service.serve_forever()
