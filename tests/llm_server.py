@@ -32,6 +32,10 @@ class Service(ThreadingHTTPServer):
         self.script: dict[str, Any] = {}
         super().__init__(("127.0.0.1", port), Handler)
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):  # a client that has left is no error
+            super().handle_error(request, client_address)
+
     def note(self, **entry: Any) -> None:
         with self.lock, self.journal.open("a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
@@ -50,7 +54,10 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        sent = self.rfile.read(int(self.headers["Content-Length"]))
+        if not sent:
+            raise ConnectionAbortedError("the client was killed while it spoke")
+        body = json.loads(sent)
         if self.path == "/script":
             self.server.script = body
             self.reply(200, {})

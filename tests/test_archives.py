@@ -204,7 +204,7 @@ def test_a_zip_with_a_comment_and_one_followed_by_garbage_are_read(tmp_path: Pat
     assert read(tmp_path, zip_of(TREE) + b"garbage" * 9) == (TREE, [])
 
 
-@pytest.mark.parametrize("content", [tar_of({}), gzip.compress(tar_of({})), zip_of({})])
+@pytest.mark.parametrize("content", [tar_of({}), gzip.compress(tar_of({})), zip_of({})], ids=["tar", "gzip", "zip"])
 def test_empty_archives_are_empty(tmp_path: Path, content: bytes) -> None:
     if sniff(content[:512]):  # a bare run of zeros is no tar that could be known
         assert read(tmp_path, content) == ({}, [])
@@ -243,9 +243,7 @@ def test_a_compressed_pdf_is_not_called_tex(tmp_path: Path) -> None:
         ("", "a.tex"),
     ],
 )
-def test_the_name_in_a_gzip_header_counts_where_it_is_sane(
-    tmp_path: Path, original: str, inside: str
-) -> None:
+def test_the_name_in_a_gzip_header_counts_where_it_is_sane(tmp_path: Path, original: str, inside: str) -> None:
     named = bytearray(gzip.compress(b"text", mtime=0))
     named[3] |= 8
     named[10:10] = original.encode() + b"\0"
@@ -365,9 +363,7 @@ def test_hostile_names_are_refused_and_the_rest_goes_on(tmp_path: Path, name: st
 
 
 def test_names_with_zero_bytes_or_in_another_encoding_are_refused(tmp_path: Path) -> None:
-    tar = (
-        pax({"path": "a\0b.tex"}) + header(b"a.tex", 1) + padded(b"x") + header(b"\xe9.tex", 1) + padded(b"y")
-    )
+    tar = pax({"path": "a\0b.tex"}) + header(b"a.tex", 1) + padded(b"x") + header(b"\xe9.tex", 1) + padded(b"y")
     assert [skip.cause for skip in read(tmp_path, tar).skips] == [
         "its name holds control characters",
         "its name is not UTF-8",
@@ -418,9 +414,7 @@ def test_a_sparse_map_that_goes_on_is_passed_over(tmp_path: Path) -> None:
 
 def test_a_sparse_file_of_the_newer_kind_is_refused_under_its_real_name(tmp_path: Path) -> None:
     sparse = pax({"GNU.sparse.major": "1", "GNU.sparse.name": "real.tex", "GNU.sparse.realsize": "9" * 19})
-    content = (
-        sparse + header(b"GNUSparseFile.1/real.tex", 512) + bytes(512) + header(b"b.tex", 1) + padded(b"x")
-    )
+    content = sparse + header(b"GNUSparseFile.1/real.tex", 512) + bytes(512) + header(b"b.tex", 1) + padded(b"x")
     package = read(tmp_path, content)
     assert package.files == {"b.tex": b"x"}
     assert causes(package) == {"real.tex": "it is a sparse file"}
@@ -502,9 +496,7 @@ def test_a_bomb_stops_at_the_limit_without_the_memory(tmp_path: Path, kind: str)
     for content in (start + body, body):
         for wanted in (everything, tex):
             tracemalloc.start()
-            with pytest.raises(
-                ArchiveError, match=r"packed bytes unpack to [\d,]+ and more; over 200 to 1 is refused"
-            ):
+            with pytest.raises(ArchiveError, match=r"packed bytes unpack to [\d,]+ and more; over 200 to 1 is refused"):
                 read(tmp_path, content, wanted, name="a.tex.gz")
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
@@ -666,9 +658,7 @@ def test_a_truncated_zip_is_read_without_its_directory(tmp_path: Path) -> None:
     content = zip_of(TREE)
     package = read(tmp_path, content[: content.index(b"PK\1\2") + 9], name="p.zip")
     assert package.files == TREE
-    assert causes(package) == {
-        "p.zip": "the directory at the end of the zip is missing; what came before is kept"
-    }
+    assert causes(package) == {"p.zip": "the directory at the end of the zip is missing; what came before is kept"}
     cut = read(tmp_path, content[: content.rindex(b"PK\3\4") + 45], name="p.zip")
     assert list(cut.files) == ["main.tex", "sections/one.tex"]
     assert list(causes(cut)) == ["fig/a b.png", "p.zip"]
@@ -844,9 +834,7 @@ def test_any_bytes_end_in_a_package_or_an_archive_error(
 
 @settings(deadline=None, max_examples=150)
 @given(
-    st.sampled_from(
-        [tar_of(TREE), zip_of(TREE), *(compress(tar_of(TREE)) for compress in COMPRESSIONS.values())]
-    ),
+    st.sampled_from([tar_of(TREE), zip_of(TREE), *(compress(tar_of(TREE)) for compress in COMPRESSIONS.values())]),
     st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255)), min_size=1, max_size=4),
 )
 def test_flipped_bits_never_give_a_name_that_leaves_the_archive(

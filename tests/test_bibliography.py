@@ -166,9 +166,7 @@ def test_revtex_marks_up_what_it_prints() -> None:
         ("Steen, Jr., {\\it Counterexamples}, Dover", "Counterexamples", "Steen, Jr.", None),
     ],
 )
-def test_title_authors_and_year_are_found_in_many_styles(
-    body: str, title: str, authors: str, year: int | None
-) -> None:
+def test_title_authors_and_year_are_found_in_many_styles(body: str, title: str, authors: str, year: int | None) -> None:
     reference = item(body)
     assert (reference.title, reference.authors, reference.year) == (title, authors, year)
 
@@ -179,9 +177,7 @@ def test_the_year_of_a_natbib_label_goes_before_numbers_in_the_text() -> None:
 
 
 def test_the_author_is_repeated_where_the_style_does_not() -> None:
-    references = read_bibitems(
-        r"\bibitem{a} A. Bee, \emph{One}, 1990. \bibitem{b} \bysame, \emph{Two}, 1991."
-    )
+    references = read_bibitems(r"\bibitem{a} A. Bee, \emph{One}, 1990. \bibitem{b} \bysame, \emph{Two}, 1991.")
     assert [reference.authors for reference in references] == ["A. Bee", "A. Bee"]
 
 
@@ -420,9 +416,7 @@ def test_no_text_makes_any_reader_fail(text: str) -> None:
     assert isinstance(arxiv_id(text) + doi(text) + plain(text), str)
 
 
-WORDS = st.lists(st.text("abcdefghijklmnopqrstuvwxyzé", min_size=1, max_size=9), min_size=1, max_size=6).map(
-    " ".join
-)
+WORDS = st.lists(st.text("abcdefghijklmnopqrstuvwxyzé", min_size=1, max_size=9), min_size=1, max_size=6).map(" ".join)
 ENTRIES = st.lists(
     st.tuples(
         st.text("abcdefghij0123456789:_-", min_size=1, max_size=12),
@@ -439,8 +433,7 @@ ENTRIES = st.lists(
 @given(ENTRIES)
 def test_written_entries_are_read_back(entries: list[tuple[str, str, int, str, str]]) -> None:
     text = "\n".join(
-        frame % (key, f" title = {quotes % title}, year = {year}")
-        for key, title, year, quotes, frame in entries
+        frame % (key, f" title = {quotes % title}, year = {year}") for key, title, year, quotes, frame in entries
     )
     read = [(reference.key, reference.title, reference.year) for reference in read_bib(text)]
     assert read == [(key, title, year) for key, title, year, _, _ in entries]

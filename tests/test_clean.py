@@ -183,7 +183,7 @@ def test_references_inside_notes_and_verbatim() -> None:
 # ---------------------------------------------------------------- anything at all
 
 FRAGMENTS = [
-    ")", "\\ ", "$", "$$", "\\$", "\\(", "\\)", "\\[", "\\]", "{", "}", "[", "]",
+    ")", "\\textbackslash", "\\ ", "$", "$$", "\\$", "\\(", "\\)", "\\[", "\\]", "{", "}", "[", "]",
     "\\begin{equation}", "\\end{equation}", "\\\\",
     "\\begin{itemize}", "\\item", "\\end{itemize}", "\\emph{", "\\text{", "\\footnote{", "\\cite[", "\\cite{a}",
     "\\ref{b}", "\\verb|", "|", "\\begin{verbatim}", "\\end{verbatim}", "\\section{", "\\'", "\\\"{o}",

@@ -116,9 +116,7 @@ def test_columns_can_have_any_name_and_a_title() -> None:
 
 
 def test_empty_texts_repeated_ids_and_rows_of_another_length_are_skips() -> None:
-    readings = read(
-        "id,text,date\n1,a,2012-01-01\n2, ,2012-01-01\n1,b,2012-01-01\n4\n5,c,2012-01-01,x,y\n6,d,\n"
-    )
+    readings = read("id,text,date\n1,a,2012-01-01\n2, ,2012-01-01\n1,b,2012-01-01\n4\n5,c,2012-01-01,x,y\n6,d,\n")
     assert [log.id for log in passages(readings)] == ["1", "6"]
     assert skips(readings) == [
         Skip("shifts.csv", 3, "log '2' has no text in the column 'text'"),
@@ -148,9 +146,7 @@ def test_an_id_repeated_in_a_cell_makes_one_link() -> None:
 
 
 def test_rows_of_json_may_leave_out_columns_and_hold_lists_and_numbers() -> None:
-    lines = (
-        b'{"id": 1.0, "text": "a"}\n{"id": 2, "text": "b", "related": [1], "cost": 0, "n": NaN}\n{"id": 3}\n'
-    )
+    lines = b'{"id": 1.0, "text": "a"}\n{"id": 2, "text": "b", "related": [1], "cost": 0, "n": NaN}\n{"id": 3}\n'
     bad: dict[int, str] = {}
     rows = jsonl_rows(io.BytesIO(lines), bad.__setitem__)
     [reading] = read_logs(rows, document="d", file="f", columns=Columns())
@@ -198,10 +194,7 @@ def test_dates_are_read_where_they_can_mean_one_day_only(written: object, iso: s
     assert date_of(written) == iso
 
 
-@given(
-    st.text(max_size=30)
-    | st.from_regex(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([ T]\d{1,2}:\d\d)?", fullmatch=True)
-)
+@given(st.text(max_size=30) | st.from_regex(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([ T]\d{1,2}:\d\d)?", fullmatch=True))
 def test_any_date_is_iso_or_none(written: str) -> None:
     date = date_of(written)
     assert date is None or date[4] == "-"
@@ -213,9 +206,7 @@ def test_any_date_is_iso_or_none(written: str) -> None:
 def test_locations_know_their_parent_and_are_called_by_their_id() -> None:
     reading = tree("id,parent,description\nP,,plant\nP-A,P,Destillation\n")
     assert reading.documents == [
-        Document(
-            id="location:P", title="plant", kind="location", file="tree.csv", metadata={"location": "P"}
-        ),
+        Document(id="location:P", title="plant", kind="location", file="tree.csv", metadata={"location": "P"}),
         Document(
             id="location:P-A",
             title="Destillation",
@@ -269,9 +260,7 @@ names = st.sampled_from("ABCDEFG")
 
 @given(st.lists(st.tuples(names, names | st.just(""))))
 def test_what_is_read_never_has_a_cycle_or_an_unknown_parent(edges: list[tuple[str, str]]) -> None:
-    rows = [
-        (n, {"id": child, "parent": parent, "description": ""}) for n, (child, parent) in enumerate(edges)
-    ]
+    rows = [(n, {"id": child, "parent": parent, "description": ""}) for n, (child, parent) in enumerate(edges)]
     reading = read_hierarchy(rows, file="tree.csv")
     up = {name.removeprefix("location:"): parent for name, parent in parents(reading).items()}
     assert set(up) == {child for child, _ in edges}
@@ -392,8 +381,7 @@ def test_any_bytes_end_as_rows_or_an_input_error(data: bytes) -> None:
 
 
 json_lines = st.lists(
-    st.binary(max_size=30)
-    | st.dictionaries(st.text(max_size=4), st.text(max_size=4)).map(json.dumps).map(str.encode)
+    st.binary(max_size=30) | st.dictionaries(st.text(max_size=4), st.text(max_size=4)).map(json.dumps).map(str.encode)
 ).map(b"\n".join)
 
 
@@ -408,14 +396,7 @@ def test_any_bytes_end_as_objects_or_reports(data: bytes) -> None:
     assert not {line for line, _ in rows} & set(bad)
 
 
-cells = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=8)
-    | st.lists(st.text(max_size=3))
-)
+cells = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.lists(st.text(max_size=3))
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(["id", "text", "date", "location", "x"]), cells), max_size=8))

@@ -87,7 +87,7 @@ def test_unknown_ids_are_all_named() -> None:
 
 def test_a_wrong_file_does_not_fill_the_screen_without_end() -> None:
     with pytest.raises(InputError, match="and 500 more"):
-        judged({"q": {f"u{n}": 1 for n in range(1500)}}, {}.__getitem__)
+        judged({"q": {f"u{n}": 1 for n in range(1500)}}, ROWS.__getitem__)
 
 
 def test_gains_are_the_grades_in_the_order_of_the_ranking() -> None:

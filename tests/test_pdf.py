@@ -100,9 +100,7 @@ def test_two_columns_are_read_one_after_the_other_below_a_title_of_full_width() 
             740,
             ["Abstract. This line is as wide as the whole page is, over both of its columns, so."],
         )
-        for left, right, row in zip(
-            LEFT, RIGHT, range(5), strict=True
-        ):  # drawn line by line, across the columns
+        for left, right, row in zip(LEFT, RIGHT, range(5), strict=True):  # drawn line by line, across the columns
             canvas.drawString(72, 700 - 12 * row, left)
             canvas.drawString(330, 700 - 12 * row, right)
 
@@ -169,9 +167,7 @@ def test_a_table_of_contents_that_names_the_references_cuts_nothing() -> None:
 
 
 def test_metadata_is_given_where_it_is_there() -> None:
-    _, _, metadata = read_pages(
-        pdf(lambda canvas: canvas.drawString(72, 700, "x"), title="On Sums"), file="x.pdf"
-    )
+    _, _, metadata = read_pages(pdf(lambda canvas: canvas.drawString(72, 700, "x"), title="On Sums"), file="x.pdf")
     assert metadata["title"] == "On Sums"
     assert metadata["author"] == "A. Author"
     assert metadata["date"] == "2000-01-01"

@@ -77,9 +77,7 @@ def test_ids_are_unique_and_follow_time(folder: Path) -> None:
     assert len({log["id"] for log in logs}) == len(logs) == 3000
     assert [log["id"] for log in logs] == sorted(log["id"] for log in logs)
     assert [log["date"] for log in logs] == sorted(log["date"] for log in logs)
-    assert all(
-        log["shift"] == {0: "N", 1: "F", 2: "S"}[(int(log["date"][11:13]) + 2) % 24 // 8] for log in logs
-    )
+    assert all(log["shift"] == {0: "N", 1: "F", 2: "S"}[(int(log["date"][11:13]) + 2) % 24 // 8] for log in logs)
 
 
 def test_the_hierarchy_is_one_tree_of_five_levels_in_two_languages(folder: Path) -> None:
@@ -133,9 +131,7 @@ def test_locations_are_missing_or_too_coarse_in_a_realistic_share(folder: Path) 
         if link["relation"] == "reports_about"
     }
     assert 0.15 < sum(not log["location"] for log in logs) / len(logs) < 0.3
-    coarse = [
-        log for log in logs if log["location"] and truths.get(log["id"], "").startswith(log["location"] + "-")
-    ]
+    coarse = [log for log in logs if log["location"] and truths.get(log["id"], "").startswith(log["location"] + "-")]
     assert 0.08 < len(coarse) / len(logs) < 0.25
 
 
@@ -210,9 +206,7 @@ def test_the_reader_takes_all_of_it_and_every_link_has_its_label(folder: Path) -
     with (folder / "hierarchy.csv").open("rb") as stream:
         tree = read_hierarchy(csv_rows(stream), file="hierarchy.csv")
     with (folder / "logs.csv").open("rb") as stream:
-        readings = list(
-            read_logs(csv_rows(stream), document="logs", file="logs.csv", columns=Columns(), batch=1000)
-        )
+        readings = list(read_logs(csv_rows(stream), document="logs", file="logs.csv", columns=Columns(), batch=1000))
     labels = {label.name for reading in [tree, *readings] for label in reading.labels}
     links = [link for reading in readings for passage in reading.passages for link in passage.links]
     assert [len(reading.passages) for reading in readings] == [1000, 1000, 1000]

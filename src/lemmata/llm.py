@@ -741,12 +741,11 @@ def read_json(text: str) -> Parsed:
     text = re.sub(r"\s*```\s*$", "", text)
     best: _Found | None = None
     farthest = _Syntax(0, "there is no JSON object in it")
-    position = tried = 0
-    while tried < 1000 and (opening := re.compile(r"[{\[]").search(text, position)):
+    position = 0
+    while opening := _OPENING.search(text, position):
         found = _read_at(text, opening.start())
-        tried += 1
         if isinstance(found, _Syntax):
-            position = opening.end()
+            position = max(opening.end(), found.position)  # a part of a broken value is not what was meant
             farthest = max(farthest, found, key=lambda syntax: syntax.position)
             continue
         position = found.end
@@ -788,9 +787,11 @@ def _read_at(text: str, start: int) -> _Found | _Syntax:
 
 
 _NOTHING = object()  # in place of a value that breaks off
+_OPENING = re.compile(r"[{\[]")
 _SPACE = re.compile(r"\s*")
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,999})(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_NUMBER_CUT = re.compile(r"[-+.0-9eE]*\Z")
 _WORDS = {"true": True, "false": False, "null": None}
 _DEEPEST = 100
 
@@ -821,11 +822,11 @@ class _Reader:
                 return value
             if word.startswith(rest) and depth:
                 return self._broken()
+        if depth and _NUMBER_CUT.match(self.text, self.position):
+            return self._broken()  # more digits may have been to come
         number = _NUMBER.match(self.text, self.position)
         if number is None:
             raise _Syntax(self.position, "a value is expected")
-        if number.end() == len(self.text) and depth:
-            return self._broken()  # more digits may have been to come
         self.position = number.end()
         digits = number.group()
         return float(digits) if set(digits) & set(".eE") else int(digits)

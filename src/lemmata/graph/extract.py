@@ -152,15 +152,16 @@ def extraction_requests(
     """Document ids and prompts, in order; a document whose chosen passages exceed `characters` gets several."""
     for document, passages in documents:
         chosen = choose_chunks(passages, mode, first, last)
-        for prompt in _prompts(document, chosen, characters):
+        for prompt in _prompts(document, chosen, mode, characters):
             yield document.id, prompt
 
 
-def _prompts(document: Document, passages: Sequence[Passage], characters: int) -> list[Prompt]:
-    pieces = [
-        f"[{number}] {passage.kind}{f' ({passage.title})' if passage.title else ''}: {passage.text[:characters].strip()}"
-        for number, passage in enumerate(passages, start=1)
-    ]
+def _prompts(document: Document, passages: Sequence[Passage], mode: str, characters: int) -> list[Prompt]:
+    pieces = []
+    for number, passage in enumerate(passages, start=1):
+        head = f"[{number}] {passage.kind}{f' ({passage.title})' if passage.title else ''}"
+        end = len(passage.text) if mode == "all" else characters  # of a very long one, its beginning stands for it
+        pieces += [f"{head}: {passage.text[at : at + characters].strip()}" for at in range(0, end, characters)]
     batches: list[list[str]] = []
     room = 0
     for piece in pieces:
@@ -197,7 +198,7 @@ def extract(
         for document, passages in documents:
             if document.id in done:
                 continue
-            asked = _prompts(document, choose_chunks(passages, mode, first, last), characters)
+            asked = _prompts(document, choose_chunks(passages, mode, first, last), mode, characters)
             waiting.append((document, passages, len(asked)))
             yield from asked
 

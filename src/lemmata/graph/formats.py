@@ -15,6 +15,7 @@ import csv
 import gzip
 import hashlib
 import io
+import itertools
 import json
 import math
 import os
@@ -22,7 +23,8 @@ import re
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TextIO, cast
 from urllib.parse import quote
@@ -75,7 +77,7 @@ class _Gathering:
         self.file = str(path)  # the one being read
         self.records = GraphRecords([], {}, [], {})
         self.skips: list[Skip] = []
-        self.early: list[tuple[int, Skip]] = []  # edges before their nodes, with what is wrong if none comes
+        self.early: list[tuple[int, str, int]] = []  # edges that came before their nodes: position, file, line
 
     def skip(self, line: int, cause: str) -> None:
         self.skips.append(Skip(self.file, line, cause))
@@ -109,7 +111,7 @@ class _Gathering:
             concept = Concept(identity, name, _concept_kind(kind), row.get("description", ""), tuple(aliases))
             self.concept(concept, "concept", papers or None)
         else:
-            self.records.kinds[identity] = row["kind"] if "kind" in row else kind or "unknown"
+            self.records.kinds[identity] = row.get("kind", kind or "unknown")
         return True
 
     def concept(self, concept: Concept, kind: str, papers: list[str] | None) -> None:
@@ -118,33 +120,37 @@ class _Gathering:
         if papers is not None:
             self.records.papers[concept.id] = papers
 
-    def edge(self, line: int, row: Mapping[str, str]) -> None:
-        """Take in one edge by `EDGE_FIELDS`; its nodes may come later in the file."""
+    def edge(self, line: int, row: Mapping[str, str]) -> bool:
+        """Take in one edge by `EDGE_FIELDS`, whose nodes may come later; whether it could be used so far."""
         source, target = row.get("source", ""), row.get("target", "")
         if not source or not target:
             self.skip(line, f"an edge without a {'target' if source else 'source'}")
-            return
+            return False
         try:
             weight = _weight(row.get("weight", ""))
         except ValueError as error:
             self.skip(line, f"the edge from {source!r} to {target!r}: {error}")
-            return
-        missing = [end for end in (source, target) if end not in self.records.kinds]
-        if missing:
-            cause = f"the edge from {source!r} to {target!r}: there is no node {missing[0]!r}"
-            self.early.append((len(self.records.edges), Skip(self.file, line, cause)))
+            return False
+        if source not in self.records.kinds or target not in self.records.kinds:
+            self.early.append((len(self.records.edges), self.file, line))
         relation = row["relation"] if "relation" in row else _first(row, RELATIONS) or "related_to"
         edge = Edge(source, relation, target, row.get("evidence", ""), row.get("maker", ""), weight)
         self.records.edges.append(edge)
+        return True
 
     def finish(self, strict: bool) -> tuple[GraphRecords, list[Skip]]:
+        """The records, and what is left out in the order of its places; raises InputError for that if `strict`."""
         edges, kinds = self.records.edges, self.records.kinds
-        lost = {
-            position: skip
-            for position, skip in self.early
-            if edges[position].source not in kinds or edges[position].target not in kinds
-        }
-        skips = [*self.skips, *lost.values()]
+        lost: set[int] = set()
+        for position, file, line in self.early:
+            source, target = edges[position].source, edges[position].target
+            missing = [end for end in (source, target) if end not in kinds]
+            if missing:
+                lost.add(position)
+                cause = f"the edge from {source!r} to {target!r}: there is no node {missing[0]!r}"
+                self.skips.append(Skip(file, line, cause))
+        files = {file: number for number, file in enumerate(dict.fromkeys(skip.file for skip in self.skips))}
+        skips = sorted(self.skips, key=lambda skip: (files[skip.file], skip.line or math.inf))
         if strict and skips:
             raise InputError(_told(skips), file=skips[0].file, line=skips[0].line)
         if lost:
@@ -288,8 +294,6 @@ def _writing(path: Path) -> Iterator[TextIO]:
                 stream = stack.enter_context(gzip.GzipFile("", "wb", fileobj=stream, mtime=0))
             yield stack.enter_context(io.TextIOWrapper(stream, "utf-8", newline=""))
         temporary.replace(path)
-    except UnicodeEncodeError as error:
-        raise InputError(f"{error.object[:80]!r} is no text: {error.reason}", file=str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -302,6 +306,13 @@ def _check(records: GraphRecords) -> None:
     wrong += [f"the concept {identity!r} is no node" for identity in numbers if identity not in kinds]
     wrong += [f"papers of {identity!r}, which is no concept" for identity in records.papers if identity not in numbers]
     wrong += ["a node without an id"] if "" in kinds else []
+    texts = itertools.chain(
+        (identity + kind for identity, kind in kinds.items()),
+        ("".join((one.name, one.kind, one.description, *one.aliases)) for one in records.concepts),
+        ("".join(papers) for papers in records.papers.values()),
+        (edge.relation + edge.evidence + edge.maker for edge in records.edges),
+    )
+    wrong += [f"half a surrogate pair is no text: {text[:80]!r}" for text in texts if not _is_text(text)]
     for edge in records.edges:
         if edge.source not in kinds or edge.target not in kinds:
             wrong.append(f"the edge from {edge.source!r} to {edge.target!r}: not both are nodes")
@@ -579,7 +590,14 @@ def _unescaped(cell: str) -> str:
 # ---------------------------------------------------------------- Neo4j's import tables
 
 _FIELD = re.compile(r"(?P<name>.*?)(?::(?P<type>[A-Za-z_]+(?:\[\])?)(?:\((?P<space>[^)]*)\))?(?:\{.*\})?)?")
-_TYPED = {"ID": "id", "LABEL": "kind", "START_ID": "source", "END_ID": "target", "TYPE": "relation"}
+_TYPED = {
+    "ID": "id",
+    "LABEL": "kind",
+    "START_ID": "source",
+    "END_ID": "target",
+    "TYPE": "relation",
+    "IGNORE": "ignored",
+}
 
 
 def write_neo4j(folder: Path, records: GraphRecords) -> None:
@@ -598,9 +616,7 @@ def write_neo4j(folder: Path, records: GraphRecords) -> None:
         table.writerows(_edge_cells(edge) for edge in records.edges)
 
 
-def read_neo4j(
-    nodes: Sequence[Path], edges: Sequence[Path], *, strict: bool = True
-) -> tuple[GraphRecords, list[Skip]]:
+def read_neo4j(nodes: Sequence[Path], edges: Sequence[Path], *, strict: bool = True) -> tuple[GraphRecords, list[Skip]]:
     """Tables of nodes (`:ID`, `:LABEL`) and of edges (`:START_ID`, `:END_ID`, `:TYPE`), in any number.
 
     A file without a header of its own goes on under that of the file before it. Cells are parted by what
@@ -636,8 +652,10 @@ def _neo4j_rows(
         parting = max(",;\t|", key=head.count)
         header = next(csv.reader([head], delimiter=parting), [])
         matches = [found for cell in header if (found := _FIELD.fullmatch(cell.strip()))]
-        names = [_TYPED.get(found["type"] or "", found["name"].lower()) for found in matches]
-        own = set(wanted) <= {_TYPED.get(found["type"] or "") for found in matches}
+        typed = [_TYPED.get(found["type"] or "") for found in matches]
+        plain = [found["name"].lower() for found in matches]  # an edge may well have a property `source`
+        names = [t or (f"property {p}" if p in typed else p) for t, p in zip(typed, plain, strict=True)]
+        own = set(wanted) <= set(typed)
         if own:
             fields, delimiter = names, parting
             spaces = {name: found["space"] or "" for name, found in zip(names, matches, strict=True)}
@@ -743,14 +761,13 @@ def _entries(gathering: _Gathering, title: str, section: Any) -> Iterator[tuple[
 
 
 def _read_concepts(gathering: _Gathering, title: str, section: Any, kinds: Mapping[str, str]) -> dict[str, str]:
-    """Take in concepts; returns ids by every name and slug that an edge may use."""
+    """Take in concepts; returns their ids by the names that an edge may use."""
     entries = [
         (place, {"name": entry} if isinstance(entry, str) else entry)
         for place, entry in _entries(gathering, title, section)
     ]
-    given = {str(entry["id"]) for _, entry in entries if isinstance(entry, dict) and entry.get("id") is not None}
-    exact: dict[str, str] = {}
-    alike: dict[str, str] = {}
+    taken = {str(entry["id"]) for _, entry in entries if isinstance(entry, dict) and entry.get("id") is not None}
+    called: dict[str, str] = {}
     for place, entry in entries:
         try:
             concept, name, papers = _concept(entry)
@@ -758,13 +775,336 @@ def _read_concepts(gathering: _Gathering, title: str, section: Any, kinds: Mappi
             gathering.skip(0, f"{place}: {error}")
             continue
         identity = concept.id
-        if not identity and concept.name not in exact:
-            identity = _free(f"concept:{slug(concept.name)}", given | gathering.records.kinds.keys())
+        if not identity and concept.name not in called:
+            identity = _free(f"concept:{slug(concept.name)}", taken)
+            taken.add(identity)
         if not identity or identity in gathering.records.kinds:
             gathering.skip(0, f"{place}: the concept {identity or concept.name!r} was there before")
             continue
         gathering.concept(replace(concept, id=identity), kinds.get(identity, "concept"), papers)
-        for one in filter(None, (name, concept.name)):
-            exact.setdefault(one, identity)
-            alike.setdefault(slug(one), identity)
-    return alike | exact
+        for one in (name, concept.name):
+            called.setdefault(one, identity)
+    return called
+
+
+def _concept(entry: Any) -> tuple[Concept, str, list[str] | None]:
+    """A concept, the name that edges use for it, and its papers where it has a list of them."""
+    if not isinstance(entry, dict):
+        raise ValueError("not an object")
+    if not _is_text(_json(entry)):
+        raise ValueError("half a surrogate pair is no text")
+    identity = _text(entry.get("id"))
+    name = _text(_any(entry, "name", "label", "title", otherwise=identity))
+    shown = _text(entry.get("display_name")) or name
+    if not identity and not shown:
+        raise ValueError("a concept without a name")
+    aliases = _texts(_any(entry, "aliases", "synonyms"))
+    if shown != name and slug(shown) != slug(name):
+        aliases.append(name)
+    papers = _any(entry, "papers", "documents")
+    kind, description = _text(_any(entry, "type", "kind", otherwise="object")), _text(entry.get("description"))
+    concept = Concept(identity, shown, kind, description, tuple(aliases))
+    return concept, name, None if papers is None else _texts(papers)
+
+
+def _read_edges(gathering: _Gathering, title: str, section: Any, called: dict[str, str]) -> None:
+    kinds = gathering.records.kinds
+    alike: dict[str, str] = {}
+
+    def resolve(value: Any) -> str:
+        name = _text(value)
+        found = name if name in kinds else called.get(name)
+        if found is None and name:
+            if not alike:  # only now, as graphs with ids never need it
+                alike.update((slug(one), called[one]) for one in reversed(called))
+            found = alike.get(slug(name))
+        if not found:
+            raise ValueError(f"there is no node {name!r}" if name else "an edge needs a source and a target")
+        return found
+
+    if not isinstance(section, list):
+        gathering.skip(0, f"{title}: not a list")
+        return
+    for number, entry in enumerate(section):
+        try:
+            if isinstance(entry, list) and len(entry) == 3:
+                entry = dict(zip(EDGE_FIELDS, entry, strict=False))
+            if not isinstance(entry, dict) or not _is_text(_json(entry)):
+                raise ValueError("neither an object nor a list of source, relation and target")
+            edge = Edge(
+                resolve(_any(entry, "source", "from", "head", "subject")),
+                _text(_any(entry, "relation", "type", "label", "predicate", otherwise="related_to")),
+                resolve(_any(entry, "target", "to", "tail", "object")),
+                _text(entry.get("evidence")),
+                _text(entry.get("maker")),
+                _weight(entry.get("weight")),
+            )
+        except ValueError as error:
+            gathering.skip(0, f"{title}[{number}]: {error}")
+        else:
+            gathering.records.edges.append(edge)
+
+
+def _any(entry: Mapping[str, Any], *names: str, otherwise: Any = None) -> Any:
+    return next((entry[name] for name in names if entry.get(name) is not None), otherwise)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool | list | dict):
+        raise ValueError(f"{_json(value)[:80]} is no text")
+    return "" if value is None else str(value)
+
+
+def _texts(value: Any) -> list[str]:
+    return [_text(one) for one in value] if isinstance(value, list) else [_text(value)] if value else []
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    return next(one for one in names if one not in taken)
+
+
+# ---------------------------------------------------------------- OGB's raw layout
+
+_SEVERAL = "several graphs in one folder are not read"
+
+
+def write_ogb(folder: Path, records: GraphRecords) -> None:
+    """The heterogeneous layout of ogbn-mag: nodes by kind, edges by the kinds of their ends and relation.
+
+    The mapping of a kind has our own fields as further columns; `edge_weight` and `edge_evidence` (with the
+    maker) stand beside each `edge`. Order is kept only inside each of them. Names that would make a bad file
+    name are written with `%`, as in a web address, or as a number.
+    """
+    _check(records)
+    raw = folder / "raw"
+    members: dict[str, list[dict[str, str]]] = {}
+    places: dict[str, int] = {}
+    for row in _node_rows(records):
+        of_kind = members.setdefault(row["kind"], [])
+        places[row["id"]] = len(of_kind)
+        of_kind.append(row)
+    kinds = sorted(members)
+    for kind, name in zip(kinds, _file_names([(kind,) for kind in kinds]), strict=True):
+        header = ["ent idx", "ent name", *NODE_FIELDS[2:]]
+        rows = (
+            [number, row["id"], *(row[field] for field in NODE_FIELDS[2:])] for number, row in enumerate(members[kind])
+        )
+        _write_csv(folder / "mapping" / f"{name}_entidx2name.csv.gz", itertools.chain([header], rows))
+    _write_csv(raw / "num-node-dict.csv.gz", [kinds, [len(members[kind]) for kind in kinds]])
+    grouped: dict[tuple[str, str, str], list[Edge]] = {}
+    for edge in records.edges:
+        triplet = (records.kinds[edge.source], edge.relation, records.kinds[edge.target])
+        grouped.setdefault(triplet, []).append(edge)
+    triplets = sorted(grouped)
+    for triplet, name in zip(triplets, _file_names(triplets), strict=True):
+        edges, beside = grouped[triplet], raw / "relations" / name
+        _write_csv(beside / "edge.csv.gz", ([places[edge.source], places[edge.target]] for edge in edges))
+        _write_csv(beside / "num-edge-list.csv.gz", [[len(edges)]])
+        _write_csv(beside / "edge_weight.csv.gz", ([repr(float(edge.weight))] for edge in edges))
+        _write_csv(beside / "edge_evidence.csv.gz", ([edge.evidence, edge.maker] for edge in edges))
+    _write_csv(raw / "triplet-type-list.csv.gz", triplets)  # last: without it the folder is no graph
+
+
+def _write_csv(path: Path, rows: Iterable[Sequence[Any]]) -> None:
+    with _writing(path) as out:
+        csv.writer(out).writerows(rows)
+
+
+def _file_names(titles: Sequence[Sequence[str]]) -> list[str]:
+    """`author___writes___paper` as OGB has it, or `=n` where that is too long or taken on some file system."""
+    names: list[str] = []
+    taken: set[str] = set()
+    for number, title in enumerate(titles):
+        name = "___".join(quote(part, safe=" ") for part in title)
+        if len(name) > 200 or name.lower() in taken:
+            name = f"={number}"
+        taken.add(name.lower())
+        names.append(name)
+    return names
+
+
+def read_ogb(folder: Path, *, strict: bool = True) -> tuple[GraphRecords, list[Skip]]:
+    """One graph as ogbn-arxiv and ogbl-citation2 (`raw/edge`), or as ogbn-mag (`raw/triplet-type-list`) have it.
+
+    Nodes are called as their mapping says, or `kind:number`. Where there is one kind only, its name is that
+    of the mapping (`nodeidx2paperid`: paper), and papers cite; relations by number (`edge_reltype`) get their
+    names from the mapping too. Features, labels and years are not read.
+    """
+    raw, mapping = folder / "raw", folder / "mapping"
+    gathering = _Gathering(folder)
+    if (triplets := _plain_or_packed(raw / "triplet-type-list.csv")) is not None:
+        table = [cells for _, cells in _csv_rows(gathering, _needed(raw / "num-node-dict.csv"))]
+        if len(table) > 2:
+            raise InputError(_SEVERAL, file=gathering.file)
+        kinds, sizes = (table[0], _wholes(gathering, table[1])) if len(table) == 2 else ([], [])
+        if len(sizes) != len(kinds):
+            raise InputError(f"{len(kinds)} kinds of nodes, but {len(sizes)} numbers", file=gathering.file)
+        ids = {}
+        for kind, size, name in zip(kinds, sizes, _file_names([(kind,) for kind in kinds]), strict=True):
+            ids[kind] = _ogb_nodes(gathering, kind, size, _plain_or_packed(mapping / f"{name}_entidx2name.csv"))
+        rows = list(_csv_rows(gathering, triplets))
+        for (line, cells), name in zip(rows, _file_names([cells for _, cells in rows]), strict=True):
+            gathering.file = str(triplets)
+            if len(cells) != 3 or cells[0] not in ids or cells[2] not in ids:
+                gathering.skip(line, f"{cells} are not kind, relation and kind")
+            else:
+                _ogb_edges(gathering, raw / "relations" / name, cells[1], ids[cells[0]], ids[cells[2]], {})
+    else:
+        sizes = _numbers(gathering, _needed(raw / "num-node-list.csv"))
+        if len(sizes) != 1:
+            raise InputError(_SEVERAL if sizes else "no number of nodes", file=gathering.file)
+        names = next(iter(sorted(mapping.glob("nodeidx2*.csv*"))), None)
+        found = re.match(r"nodeidx2(.+?)_?(?:id)?\.csv", names.name) if names else None
+        kind = found[1] if found else "unknown"
+        nodes = _ogb_nodes(gathering, kind, sizes[0], names)
+        relations = _ogb_relations(gathering, mapping)
+        _ogb_edges(gathering, raw, "cites" if kind == "paper" else "related_to", nodes, nodes, relations)
+    return gathering.finish(strict)
+
+
+def _plain_or_packed(path: Path) -> Path | None:
+    return next((one for one in (path, path.with_name(path.name + ".gz")) if one.is_file()), None)
+
+
+def _needed(path: Path) -> Path:
+    found = _plain_or_packed(path)
+    if found is None:
+        raise InputError("there is no such file, neither plain nor with .gz", file=str(path))
+    return found
+
+
+def _wholes(gathering: _Gathering, cells: Sequence[str]) -> list[int]:
+    try:
+        return [int(cell) for cell in cells]
+    except ValueError as error:
+        raise InputError(f"{','.join(cells)!r} are no whole numbers", file=gathering.file) from error
+
+
+def _numbers(gathering: _Gathering, path: Path) -> list[int]:
+    return _wholes(gathering, [cell for _, cells in _csv_rows(gathering, path) for cell in cells])
+
+
+def _ogb_nodes(gathering: _Gathering, kind: str, size: int, mapping: Path | None) -> list[str]:
+    """Take in the nodes of one kind; returns their ids by number."""
+    ids = [""] * size
+    rows = _csv_rows(gathering, mapping) if mapping else iter(())
+    _, header = next(rows, (0, []))
+    fields = ["number", "id", *header[2:]]
+    for line, cells in rows:
+        if len(cells) != len(fields) or len(cells) < 2:
+            gathering.skip(line, f"the row has {len(cells)} cells, the header {len(header)}")
+            continue
+        row = {"kind": kind} | dict(zip(fields, cells, strict=True))
+        number = int(row["number"]) if row["number"].isdecimal() else size
+        if number >= size or ids[number]:
+            gathering.skip(line, f"{row['number']!r} is not the number of one of {size} nodes, each told once")
+            continue
+        if gathering.records.kinds.get(row["id"], kind) != kind:
+            row["id"] = f"{kind}:{row['id']}"  # numbers as ids begin anew in each kind
+        if gathering.node(line, row):
+            ids[number] = row["id"]
+    for number in range(size):
+        if not ids[number]:
+            ids[number] = _free(f"{kind}:{number}", gathering.records.kinds)
+            gathering.records.kinds[ids[number]] = kind
+    return ids
+
+
+def _ogb_relations(gathering: _Gathering, mapping: Path) -> dict[int, str]:
+    """Names of relations by number."""
+    paths = sorted((*mapping.glob("relidx2*.csv*"), *mapping.glob("reltype2*.csv*")))
+    rows = list(_csv_rows(gathering, paths[0]))[1:] if paths else []
+    return {int(cells[0]): cells[1] for _, cells in rows if len(cells) > 1 and cells[0].isdecimal()}
+
+
+def _ogb_edges(
+    gathering: _Gathering,
+    folder: Path,
+    relation: str,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    relations: Mapping[int, str],
+) -> None:
+    """Take in one list of edges with what stands beside it; `relations` are names by number."""
+    path = _needed(folder / "edge.csv")
+    promised = _plain_or_packed(folder / "num-edge-list.csv")
+    numbers = _numbers(gathering, promised) if promised else []
+    if len(numbers) > 1:
+        raise InputError(_SEVERAL, file=gathering.file)
+    beside: dict[str, list[list[str]]] = {}
+    for name in ("edge_weight", "edge_evidence", "edge_reltype"):
+        if (one := _plain_or_packed(folder / f"{name}.csv")) is not None:
+            beside[name] = [cells for _, cells in _csv_rows(gathering, one)]
+    count = 0
+    for line, cells in _csv_rows(gathering, path):
+        ends = [int(cell) if cell.strip().isdecimal() else -1 for cell in cells]
+        told = {name: rows[count] for name, rows in beside.items() if count < len(rows)}
+        count += 1
+        if len(ends) != 2 or not (0 <= ends[0] < len(sources) and 0 <= ends[1] < len(targets)):
+            gathering.skip(line, f"{','.join(cells)!r} are not the numbers of two nodes")
+            continue
+        number = told.get("edge_reltype", [""])[0].strip()
+        own = relations.get(int(number), number) if number.isdecimal() and relations else relation
+        evidence, maker = (*told.get("edge_evidence", []), "", "")[:2]
+        weight = told.get("edge_weight", [""])[0].strip()
+        row = {"source": sources[ends[0]], "relation": own, "target": targets[ends[1]], "weight": weight}
+        gathering.edge(line, row | {"evidence": evidence, "maker": maker})
+    for name, rows in beside.items():
+        if len(rows) != count:
+            gathering.skip(0, f"{count} edges, but {name} has {len(rows)} rows")
+    if numbers and numbers[0] != count:
+        gathering.skip(0, f"{count} edges, but num-edge-list says {numbers[0]}")
+
+
+# ---------------------------------------------------------------- names to ids
+
+_ACCENT = re.compile(r"""\\(?:[`'^"~=.]|[uvHcdbkrt](?![A-Za-z]))\s*""")
+_COMMAND = re.compile(r"\\([A-Za-z]+)\*?\s*")
+_LETTERS = {
+    "ss": "ss",
+    "o": "o",
+    "l": "l",
+    "ae": "ae",
+    "oe": "oe",
+    "aa": "a",
+    "i": "i",
+    "j": "j",
+    "dh": "d",
+    "th": "th",
+}
+_FORMAT = frozenset(
+    "emph text textit textbf textrm textsf texttt textsc textnormal textup textsl underline mbox hbox ensuremath "
+    "it bf rm sf tt sc em sl cal frak mathbb mathcal mathfrak mathrm mathbf mathit mathsf mathtt mathscr mathop "
+    "boldsymbol bm pmb operatorname left right big Big bigl bigr displaystyle textstyle limits nolimits math "
+    "quad qquad hat widehat tilde widetilde bar overline vec dot ddot breve check acute grave".split()
+)
+_FOLDED = str.maketrans(
+    {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h"}
+    | dict.fromkeys("'’‘ʼ`´{}$", "")
+)
+_GREEK = re.compile(r"[α-ω]")
+
+
+def slug(name: str) -> str:
+    """A name as an id: small letters, digits and hyphens; `Erd\\H{o}s's $\\alpha$-Lemma` is `erdoss-alpha-lemma`.
+
+    Accents are folded, LaTeX is stripped, what its commands mean in mathematics stays as letters; letters of
+    other scripts stay. A name without any letter or digit gets a number made from it. Different names can
+    have one slug; a slug is its own slug.
+    """
+    text = _ACCENT.sub("", name.replace("\\-", "").replace("}{", "} {"))
+    text = _COMMAND.sub(_spoken, text)
+    for _ in range(2):  # small letters can have accents that capitals hide
+        text = unicodedata.normalize("NFKD", text.casefold().translate(_FOLDED))
+        text = "".join(letter for letter in text if unicodedata.category(letter) != "Mn")
+    text = _GREEK.sub(lambda found: f" {unicodedata.name(found[0]).split()[-1].lower()} ", text)
+    text = re.sub(r"[\W_]+", "-", unicodedata.normalize("NFC", text)).strip("-")
+    return text or "x" + hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:8]
+
+
+def _spoken(found: re.Match[str]) -> str:
+    command = found[1]
+    if command in _FORMAT:
+        return ""
+    return _LETTERS.get(command.lower(), f" {command} ")

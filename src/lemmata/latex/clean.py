@@ -95,7 +95,7 @@ _SYMBOLS = {
     "j": "ȷ", "dh": "ð", "th": "þ", "TH": "Þ", "dag": "†", "ddag": "‡", "copyright": "©", "pounds": "£",
     "euro": "€", "TeX": "TeX", "LaTeX": "LaTeX", "LaTeXe": "LaTeX2e", "textendash": "–", "textemdash": "—",
     "textquoteright": "’", "textquoteleft": "‘", "textquotedblleft": "“", "textquotedblright": "”",
-    "textbackslash": "\\", "textbar": "|", "textless": "<", "textgreater": ">", "textasciitilde": "~",
+    "textbackslash": "\\ ", "textbar": "|", "textless": "<", "textgreater": ">", "textasciitilde": "~",
     "textunderscore": "_", "guillemotleft": "«", "guillemotright": "»", "glqq": "„", "grqq": "“", "slash": "/",
     "textdegree": "°", "degree": "°", "textregistered": "®", "texttrademark": "™", "og": "«", "fg": "»",
     "colon": ":", "lq": "‘", "rq": "’", "bullet": "•", "textbullet": "•",
@@ -126,6 +126,7 @@ _BRACKETED = re.compile(r"[(\[]\s*(?:cf\.|see|see also|e\.g\.,?|siehe|voir)?[\s\
 _TRIMMED = re.compile(r"(\\\\)|\\(?:label\s*\{[^{}]*\}|nonumber(?![a-zA-Z])|notag(?![a-zA-Z]))\s*")
 _INNER = re.compile(r"(\\\\)|\\(eqref|ref|[cC]ref|autoref|cite[tp]?)\s*(?:\[[^\]]{0,200}\])?\s*\{([^{}]*)\}")
 _UNESCAPED = re.compile(r"(\\.)|\$", re.DOTALL)
+_DOLLARS = re.compile(r"\\*\$")
 _DEPTH = 20  # arguments inside arguments that are cleaned on their own
 _BREAK = re.compile(r"\n[ \t]*\n")
 
@@ -144,7 +145,8 @@ def _end_of(name: str) -> re.Pattern[str]:
 
 def _literal(text: str) -> str:
     """Text that is to be read as it stands, with its dollars kept from opening formulas."""
-    return text.replace("$", "\\$")
+    text = _DOLLARS.sub(lambda found: found[0] if len(found[0]) % 2 == 0 else found[0][:-1] + "\\$", text)
+    return text + " " if text.endswith("\\") else text  # what follows may be a formula
 
 
 class _Cleaner:

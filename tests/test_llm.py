@@ -1,0 +1,624 @@
+"""The chat client against a real server process that has bad days, and JSON full of LaTeX."""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.llm_server import Server
+
+from lemmata.errors import ConfigError, InputError
+from lemmata.llm import Answer, Budget, Chat, Request, Spent, complaints, parse_json, read_json, to_json_text
+
+pytest.importorskip("openai")
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"echo": {"type": "string"}},
+    "required": ["echo"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    process = Server(tmp_path_factory.mktemp("server") / "journal")
+    yield process
+    process.kill()
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache.sqlite"
+
+
+def open_chat(server: Server, cache: Path, **options: Any) -> Chat:
+    quick: dict[str, Any] = {"timeout": 10.0, "retries": 3, "back_off": 0.01, "generator": np.random.default_rng(0)}
+    return Chat(server.url, "tiny", cache=cache, **(quick | options))
+
+
+def questions(*users: str, schema: dict[str, Any] | None = SCHEMA) -> list[Request]:
+    return [Request("Be brief.", user, schema) for user in users]
+
+
+def text_answer(value: Any) -> dict[str, Any]:
+    return {"text": value if isinstance(value, str) else json.dumps(value)}
+
+
+# ---------------------------------------------------------------- calls
+
+
+def test_answers_come_in_order_and_are_asked_once(server: Server, cache: Path) -> None:
+    server.script(days={"q0": [{"hang": 0.3}]})  # the first is the last to come back
+    chat = open_chat(server, cache)
+    requests = questions(*[f"q{number}" for number in range(12)], "q3")
+    told: list[str] = []
+    answers = list(chat.run(requests, on_answer=lambda request, _: told.append(request.user)))
+    assert [answer.value["echo"] for answer in answers] == [request.user for request in requests]
+    assert [answer.cached for answer in answers] == [False] * 12 + [True]
+    assert told[0] != "q0"
+    assert Counter(told) == Counter(request.user for request in requests)
+    assert len(server.calls()) == 12
+    chat.close()
+    again = list(open_chat(server, cache).run(requests))
+    assert all(answer.cached for answer in again)
+    assert [answer.value for answer in again] == [answer.value for answer in answers]
+    assert len(server.calls()) == 12
+
+
+def test_plain_text_is_returned_as_it_is(server: Server, cache: Path) -> None:
+    server.script(days={"hello": [text_answer("no {JSON} here")], "nothing": [text_answer(" ")]})
+    first, second = open_chat(server, cache).run(questions("hello", "nothing", schema=None))
+    assert (first.text, first.value, first.error) == ("no {JSON} here", None, "")
+    assert second.error == "tiny gave an empty answer"
+    assert {call["format"] for call in server.calls()} == {"text"}
+
+
+def test_another_model_temperature_or_schema_is_another_question(server: Server, cache: Path) -> None:
+    server.script()
+    list(open_chat(server, cache).run(questions("q")))
+    assert open_chat(server, cache).preview(questions("q")).calls == 0
+    assert open_chat(server, cache, temperature=0.5).preview(questions("q")).calls == 1
+    assert open_chat(server, cache).preview(questions("q", schema=None)).calls == 1
+    assert Chat(server.url, "other", cache=cache).preview(questions("q")).calls == 1
+
+
+@pytest.mark.parametrize(
+    "days",
+    [
+        [{"status": 500}, {"status": 500}],
+        [{"status": 502}, {"status": 503}, {"status": 429}],
+        [{"reset": True}],
+        [{"cut": 20}],
+        [{"status": 429, "headers": {"Retry-After": "soon"}}],
+    ],
+)
+def test_what_may_pass_is_tried_again(server: Server, cache: Path, days: list[dict[str, Any]]) -> None:
+    server.script(days={"q": [*days]})
+    [answer] = open_chat(server, cache).run(questions("q"))
+    assert (answer.value, answer.error) == ({"echo": "q"}, "")
+    assert len(server.calls()) == len(days) + 1
+
+
+def test_retry_after_is_waited_for_by_all(server: Server, cache: Path) -> None:
+    server.script(days={"q0": [{"status": 429, "headers": {"Retry-After": "0.6"}}]}, seconds=0.05)
+    answers = list(open_chat(server, cache, concurrency=2).run(questions("q0", "q1", "q2", "q3")))
+    assert not any(answer.error for answer in answers)
+    times = sorted(call["time"] for call in server.calls())
+    assert sum(moment - times[0] < 0.55 for moment in times) <= 3  # those already on their way
+    assert times[-1] - times[0] >= 0.55
+
+
+def test_a_wait_of_an_hour_is_an_error(server: Server, cache: Path) -> None:
+    server.script(days={"q": [{"status": 429, "headers": {"Retry-After": "3600"}}]})
+    [answer] = open_chat(server, cache).run(questions("q"))
+    assert "asks to wait 3600 s" in answer.error
+
+
+def test_a_hanging_socket_and_a_dribbling_one_are_left_and_tried_again(server: Server, cache: Path) -> None:
+    server.script(days={"hang": [{"hang": 5}], "drop": [{"dribble": 0.05}]})
+    start = time.monotonic()
+    answers = list(open_chat(server, cache, timeout=0.5).run(questions("hang", "drop by drop")))
+    assert [answer.error for answer in answers] == ["", ""]
+    assert time.monotonic() - start < 4
+    assert Counter(call["question"] for call in server.calls()) == {"hang": 2, "drop by drop": 2}
+
+
+def test_failures_are_answers_and_are_asked_again_next_time(server: Server, cache: Path) -> None:
+    server.script(days={"bad": [{"status": 500}] * 4})
+    good, bad, last = open_chat(server, cache).run(questions("good", "bad", "last"))
+    assert (good.error, last.error) == ("", "")
+    assert bad.error == f"{server.url} failed 4 times for tiny: status 500, " + bad.error.partition("500, ")[2]
+    assert bad.value is None
+    assert [answer.error for answer in open_chat(server, cache).run(questions("good", "bad", "last"))] == [""] * 3
+    assert Counter(call["question"] for call in server.calls()) == {"good": 1, "bad": 5, "last": 1}
+    [outcomes] = zip(*sqlite3.connect(cache).execute("SELECT outcome FROM calls WHERE outcome != ''"), strict=True)
+    assert len(outcomes) == 4
+
+
+@pytest.mark.parametrize("status", [401, 404])
+def test_a_closed_door_is_one_sentence_and_few_calls(server: Server, cache: Path, status: int) -> None:
+    server.script(days={"q": [{"status": status, "message": "no such thing"}] * 50})
+    chat = open_chat(server, cache, concurrency=2)
+    answers = list(chat.run(questions(*[f"q{number}" for number in range(50)])))
+    assert {answer.error for answer in answers} == {chat.down}
+    assert chat.down.startswith(f"{server.url} refused tiny: status {status}")
+    assert "no such thing" in chat.down
+    assert len(server.calls()) <= 2
+
+
+def test_a_bad_request_concerns_itself_only(server: Server, cache: Path) -> None:
+    server.script(days={"long": [{"status": 400, "message": "the context is exceeded"}]})
+    bad, good = open_chat(server, cache).run(questions("long", "short"))
+    assert f"{server.url} refused tiny: status 400" in bad.error
+    assert good.error == ""
+    assert len(server.calls()) == 2
+
+
+def test_an_endpoint_that_is_down_is_one_clear_error_at_once(cache: Path) -> None:
+    chat = Chat("http://127.0.0.1:9/v1", "tiny", cache=cache)
+    start = time.monotonic()
+    answers = list(chat.run(questions(*[f"q{number}" for number in range(100)])))
+    assert time.monotonic() - start < 3
+    assert {answer.error for answer in answers} == {chat.down}
+    assert chat.down.startswith("http://127.0.0.1:9/v1 can not be reached for tiny: ")
+
+
+def test_a_server_that_only_fails_is_given_up(server: Server, cache: Path) -> None:
+    server.script(days={"q": [{"status": 503}] * 500})
+    chat = open_chat(server, cache, retries=1, concurrency=2)
+    answers = list(chat.run(questions(*[f"q{number}" for number in range(60)])))
+    assert all("failed 2 times" in answer.error for answer in answers)
+    assert len(server.calls()) <= 2 * 10
+
+
+def test_leaving_early_ends_the_threads(server: Server, cache: Path) -> None:
+    server.script(seconds=0.05)
+    for answer in open_chat(server, cache).run(questions(*[f"q{number}" for number in range(40)])):
+        assert not answer.error
+        break
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("chat")]
+    assert len(server.calls()) < 15
+
+
+def test_a_damaged_cache_is_an_error(server: Server, cache: Path) -> None:
+    cache.write_bytes(b"not a database" * 100)
+    with pytest.raises(InputError, match="can not be used as a cache"):
+        open_chat(server, cache)
+
+
+def test_options_that_make_no_sense_are_refused(cache: Path) -> None:
+    with pytest.raises(ConfigError, match="json_mode"):
+        Chat("http://127.0.0.1:9/v1", "tiny", cache=cache, json_mode="xml")
+    with pytest.raises(ConfigError, match="positive"):
+        Chat("http://127.0.0.1:9/v1", "tiny", cache=cache, concurrency=0)
+
+
+# ---------------------------------------------------------------- being killed
+
+
+CLIENT = """
+import sys
+from pathlib import Path
+import numpy as np
+from lemmata.llm import Budget, Chat, Request
+url, cache, schema = sys.argv[1], Path(sys.argv[2]), {"type": "object"}
+chat = Chat(url, "tiny", cache=cache, concurrency=2)
+for answer in chat.run(Request("", f"question {n}", schema) for n in range(40)):
+    print(answer.error or answer.text, flush=True)
+"""
+
+
+def test_a_killed_client_goes_on_where_it_was(server: Server, cache: Path) -> None:
+    server.script(seconds=0.02)
+    command = [sys.executable, "-c", CLIENT, server.url, str(cache)]
+    client = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert client.stdout is not None
+    seen = [client.stdout.readline() for _ in range(10)]
+    client.kill()
+    client.wait()
+    client.stdout.close()
+    assert all("question" in line for line in seen)
+    done = len(sqlite3.connect(cache).execute("SELECT digest FROM answers").fetchall())
+    assert 10 <= done < 40
+    time.sleep(0.1)
+    before = len(server.calls())
+    requests = [Request("", f"question {number}", {"type": "object"}) for number in range(40)]
+    chat = open_chat(server, cache)
+    answers = list(chat.run(requests))
+    assert [answer.value["echo"] for answer in answers] == [request.user for request in requests]
+    assert sum(answer.cached for answer in answers) == done
+    assert len(server.calls()) == before + 40 - done
+    assert 0 <= chat.spent().calls - len(server.calls()) <= 2  # a call is written down just before it is made
+
+
+def test_a_killed_server_that_comes_back_costs_no_answer_twice(tmp_path: Path, cache: Path) -> None:
+    first = Server(tmp_path / "journal")
+    first.change(seconds=0.02)
+    chat = open_chat(first, cache, retries=8, back_off=0.05, concurrency=3)
+    requests = questions(*[f"question {number}" for number in range(40)])
+    answers: list[Answer] = []
+    second: Server | None = None
+    for answer in chat.run(requests):
+        answers.append(answer)
+        if len(answers) == 10:
+            first.kill()
+            second = Server(tmp_path / "journal", first.port)
+    assert second is not None
+    assert [answer.value["echo"] for answer in answers] == [request.user for request in requests]
+    received = Counter(entry["question"] for entry in second.answers())
+    assert set(received) == {request.user for request in requests}
+    kept = len(requests)
+    assert sum(received.values()) - kept <= 3  # only what was on its way at the kill
+    list(chat.run(requests))
+    assert Counter(entry["question"] for entry in second.answers()) == received
+    second.kill()
+
+
+def test_a_server_that_stays_away_leaves_the_rest_for_later(tmp_path: Path, cache: Path) -> None:
+    first = Server(tmp_path / "journal")
+    requests = questions(*[f"question {number}" for number in range(30)])
+    answers: list[Answer] = []
+    for answer in open_chat(first, cache, retries=1, concurrency=2).run(requests):
+        answers.append(answer)
+        if len(answers) == 5:
+            first.kill()
+    assert len(answers) == 30
+    failed = [answer for answer in answers if answer.error]
+    second = Server(tmp_path / "journal")
+    before = len(second.answers())
+    again = list(open_chat(second, cache).run(requests))
+    assert not any(answer.error for answer in again)
+    assert len(second.answers()) - before == len(failed)
+    second.kill()
+
+
+# ---------------------------------------------------------------- the budget
+
+
+def test_a_budget_of_calls_counts_every_attempt(server: Server, cache: Path) -> None:
+    server.script(days={"q": [{"status": 500}] * 3})
+    answers = list(open_chat(server, cache).run(questions(*[f"q{n}" for n in range(20)]), budget=Budget(calls=10)))
+    assert len(server.calls()) == 10
+    assert [answer.error for answer in answers].count("budget") == 13
+    assert all(answer.error == "budget" or answer.value for answer in answers)
+
+
+def test_a_budget_of_tokens_and_cost_holds_in_the_servers_own_count(server: Server, cache: Path) -> None:
+    requests = questions(*[f"q{number} {'x' * 37 * (number % 5)}" for number in range(60)])
+    server.script(seconds=0.01)
+    chat = open_chat(server, cache, prices=(1.0, 4.0), answer_tokens=300)
+    for budget, limit in [(Budget(tokens=9_000), 9_000), (Budget(cost=0.02), 20_000)]:
+        before = sum(entry["tokens"] for entry in server.answers())
+        answers = list(chat.run(requests, budget=budget))
+        used = sum(entry["tokens"] for entry in server.answers()) - before
+        assert 0.6 * limit < used <= limit if budget.tokens < math.inf else used <= limit
+        assert {answer.error for answer in answers} == {"", "budget"}
+        assert budget.spent.cost <= budget.cost
+    assert chat.spent().tokens == sum(entry["tokens"] for entry in server.answers())
+
+
+def test_tokens_that_the_server_does_not_tell_are_counted_at_their_most(server: Server, cache: Path) -> None:
+    server.script(days={"q": [{"silent": True}] * 9})
+    budget = Budget(tokens=3_000)
+    list(
+        open_chat(server, cache, answer_tokens=200).run(
+            questions(*[f"q{number}" for number in range(9)]), budget=budget
+        )
+    )
+    assert sum(entry["tokens"] for entry in server.answers()) <= budget.spent.tokens <= 3_000
+
+
+def test_a_call_that_timed_out_is_charged_as_if_it_was_answered(server: Server, cache: Path) -> None:
+    server.script(days={"q": [{"hang": 0.4}] * 2})
+    budget = Budget()
+    [answer] = open_chat(server, cache, timeout=0.1, retries=1).run(questions("q"), budget=budget)
+    assert "no answer within 0.1 s" in answer.error
+    time.sleep(0.8)
+    assert sum(entry["tokens"] for entry in server.answers()) <= budget.spent.tokens
+
+
+def test_a_budget_of_seconds_ends_calls_and_pauses(server: Server, cache: Path) -> None:
+    server.script(days={"hang": [{"hang": 5}] * 9, "later": [{"status": 503, "headers": {"Retry-After": "60"}}]})
+    start = time.monotonic()
+    budget = Budget(seconds=0.6)
+    answers = list(open_chat(server, cache).run(questions("hang 1", "hang 2", "hang 3", "later", "q"), budget=budget))
+    assert time.monotonic() - start < 2
+    assert answers[3].error == "budget"
+    assert all(answer.error for answer in answers[:4])
+
+
+def test_a_budget_is_shared_by_runs_and_can_carry_on(server: Server, cache: Path) -> None:
+    server.script()
+    chat, budget = open_chat(server, cache), Budget(calls=3)
+    list(chat.run(questions("a", "b"), budget=budget))
+    answers = list(chat.run(questions("b", "c", "d"), budget=budget))
+    assert [answer.error for answer in answers] == ["", "", "budget"]
+    assert budget.spent.calls == 3
+    assert [answer.error for answer in chat.run(questions("d"), budget=Budget(calls=3, spent=chat.spent()))] == [
+        "budget"
+    ]
+    assert Budget(calls=3, spent=Spent(1)).reserve(1, 0.0)
+
+
+def test_the_preview_tells_what_a_run_will_take(server: Server, cache: Path) -> None:
+    server.script(seconds=0.1)
+    chat = open_chat(server, cache, prices=(1.0, 2.0), concurrency=2)
+    requests = questions(*[f"question {number}" for number in range(10)])
+    guess = chat.preview(requests)
+    assert (guess.calls, guess.cached) == (10, 0)
+    assert guess.tokens_in > 0
+    assert guess.cost == pytest.approx((guess.tokens_in + 2 * guess.tokens_out) / 1e6)
+    list(chat.run(requests[:5]))
+    known = chat.preview([*requests, requests[9]])
+    assert (known.calls, known.cached) == (5, 6)
+    before = chat.spent()
+    start = time.monotonic()
+    list(chat.run(requests))
+    assert known.tokens_in + known.tokens_out == pytest.approx(chat.spent().tokens - before.tokens, rel=0.05)
+    assert known.seconds == pytest.approx(time.monotonic() - start, rel=1.0)
+
+
+# ---------------------------------------------------------------- structured answers
+
+
+@pytest.mark.parametrize(("formats", "last"), [(["json_object", "text"], "json_object"), (["text"], "text")])
+def test_a_server_without_schemas_is_asked_more_simply(
+    server: Server, cache: Path, formats: list[str], last: str
+) -> None:
+    server.script(formats=formats)
+    chat = open_chat(server, cache, concurrency=1)
+    answers = list(chat.run(questions("a", "b", "c")))
+    assert [answer.value for answer in answers] == [{"echo": user} for user in "abc"]
+    used = [call["format"] for call in server.calls()]
+    assert used == ["json_schema", "json_object", "text"][: 3 - len(formats)] + [last] * 3
+
+
+def test_newer_names_of_parameters_are_found_out(server: Server, cache: Path) -> None:
+    server.script(limit="max_completion_tokens")
+    answers = list(open_chat(server, cache, concurrency=1).run(questions("a", "b")))
+    assert not any(answer.error for answer in answers)
+    assert len(server.calls()) == 3
+
+
+def test_a_chosen_json_mode_stays(server: Server, cache: Path) -> None:
+    server.script(formats=["text"])
+    [answer] = open_chat(server, cache, json_mode="json_object").run(questions("a"))
+    assert "response_format" in answer.error
+    assert len(server.calls()) == 1
+
+
+def test_a_wrong_answer_is_corrected_when_told_why(server: Server, cache: Path) -> None:
+    server.script(
+        days={"q": [text_answer({"ech": "q"}), text_answer("Sorry, I can not."), text_answer({"echo": "ok"})]}
+    )
+    [answer] = open_chat(server, cache).run(questions("q"))
+    assert (answer.value, answer.error) == ({"echo": "ok"}, "")
+    assert [call["turns"] for call in server.calls()] == [2, 4, 4]
+    assert answer.tokens_in + answer.tokens_out == sum(entry["tokens"] for entry in server.answers())
+
+
+def test_an_answer_that_stays_wrong_is_a_failure_with_its_cause(server: Server, cache: Path) -> None:
+    server.script(days={"q": [text_answer({"echo": 3})] * 3})
+    [answer] = open_chat(server, cache).run(questions("q"))
+    assert answer.error == "tiny gave no valid answer in 3 turns: the answer.echo must be of type string"
+    assert answer.text == '{"echo": 3}'
+    assert len(server.calls()) == 3
+
+
+def test_turns_are_part_of_the_budget(server: Server, cache: Path) -> None:
+    server.script(days={"q": [text_answer({})] * 9})
+    [answer] = open_chat(server, cache).run(questions("q"), budget=Budget(calls=2))
+    assert answer.error == "budget"
+    assert len(server.calls()) == 2
+
+
+ITEMS = {
+    "type": "object",
+    "properties": {"items": {"type": "array", "items": {"type": "string"}}, "more": {"type": "array"}},
+    "required": ["items", "more"],
+}
+
+
+def test_an_answer_that_breaks_off_is_asked_shorter_and_else_repaired(server: Server, cache: Path) -> None:
+    long = {"items": [f"item {number}" for number in range(40)], "more": []}
+    server.script(days={"short": [text_answer(long), text_answer({"items": ["all"], "more": []})]})
+    chat = open_chat(server, cache, answer_tokens=100)
+    [answer] = chat.run(questions("short", schema=ITEMS))
+    assert (answer.value, answer.truncated) == ({"items": ["all"], "more": []}, False)
+    server.script(days={"long": [text_answer(long)] * 3})
+    for cached in (False, True):
+        [answer] = chat.run(questions("long", schema=ITEMS))
+        assert (answer.error, answer.truncated, answer.cached) == ("", True, cached)
+        assert answer.value["items"] == long["items"][: len(answer.value["items"])]
+        assert len(answer.value["items"]) >= 6
+        assert answer.value["more"] == []
+    assert len(server.calls()) == 3
+
+
+def test_chatter_and_single_backslashes_arrive_as_they_were_meant(server: Server, cache: Path) -> None:
+    text = 'Sure! The set {1, 2} gives:\n```json\n{"echo": "$\\beta \\le \\frac{\\nu}{\\theta}$",}\n```\nAnything else?'
+    server.script(days={"q": [text_answer(text)]})
+    [answer] = open_chat(server, cache).run(questions("q"))
+    assert answer.value == {"echo": r"$\beta \le \frac{\nu}{\theta}$"}
+    assert len(server.calls()) == 1
+
+
+# ---------------------------------------------------------------- JSON that speaks LaTeX
+
+COMMANDS = (
+    r"\alpha \beta \nu \theta \frac{a}{b} \rho \tau \times \neq \nabla \binom{n}{k} \forall \to \begin{x}".split()
+)
+SAFE = r"\alpha \sum_{n\ge0} \lambda \{ \} \, \leq \zeta \int \operatorname{Hom} \mathbb{Q} \(x\)".split()
+words = st.text(st.characters(codec="utf-8", exclude_characters="\\\b\f", exclude_categories=["Cs"]), max_size=12)
+texts = st.lists(st.sampled_from(COMMANDS + SAFE + ["\n", "\t", "\r\n", '"', "\\\\", "$", " "]) | words, max_size=12)
+latex = texts.map("".join).map(lambda text: r"\alpha " + text)
+values = st.recursive(
+    latex | st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(latex, inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(values, st.booleans())
+def test_proper_json_is_read_as_json(value: Any, ascii_only: bool) -> None:
+    assert parse_json(json.dumps(value, ensure_ascii=ascii_only)) == value
+    assert parse_json(to_json_text(value)) == value
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from(["word", "$x$", "\n", "\t", "é", '"quoted"', "3 < 4", "[1]", "{a}"]), max_size=10))
+def test_proper_json_without_any_latex_is_read_as_json(pieces: list[str]) -> None:
+    value = {"text": " ".join(pieces)}
+    assert read_json(json.dumps(value)) == (value, False)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.sampled_from(COMMANDS + SAFE + ["and", "$", "x_1", "é", "12", r"\\ "]), max_size=12), st.booleans())
+def test_single_backslashes_are_what_they_look_like(pieces: list[str], fenced: bool) -> None:
+    meant = " ".join([r"\alpha", *pieces])
+    text = f'{{"a": "{meant}", "b": ["{meant}"]}}'
+    text = f"Here you are:\n```json\n{text}\n```" if fenced else text
+    assert parse_json(text) == {"a": meant, "b": [meant]}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_lone_command_in_math_survives_with_one_backslash_or_two(command: str) -> None:
+    assert parse_json(f'{{"a": "${command}$"}}') == {"a": f"${command}$"}
+    assert parse_json(json.dumps({"a": f"${command}$"})) == {"a": f"${command}$"}
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        (r"first\nsecond", "first\nsecond"),
+        (r"a\tb", "a\tb"),
+        (r"x\nu", "x\nu"),  # outside of dollars a line end is as likely, and JSON says so
+        (r"$x\nu$", r"$x\nu$"),
+        (r"3 \times 4", r"3 \times 4"),
+        (r"\\alpha\nu", "\\alpha\nu"),  # doubled backslashes elsewhere: it is a line end
+        (r"\alpha\nu", r"\alpha\nu"),
+        (r"\alpha.\nThen", "\\alpha.\nThen"),
+        (r"\begin{matrix} a & b \\ c & d \end{matrix}", r"\begin{matrix} a & b \\ c & d \end{matrix}"),
+        (r"\\alpha and \beta", r"\alpha and \beta"),
+        (r"Poincar\'e isn\'t", r"Poincar\'e isn't"),
+        (r"\(K\"ahler\)", r"\(K\"ahler\)"),
+        (r"say \"open\"", 'say "open"'),
+        (r"\u00e9\upsilon", "é\\upsilon"),
+        (r"\ud83d\ude00 \ud83d", "😀 �"),
+        (r"http:\/\/a", "http://a"),
+        (r"$\tr A$", r"$\tr A$"),
+        (r"page\fNext", "page\fNext"),
+    ],
+)
+def test_context_decides_about_backslashes(written: str, meant: str) -> None:
+    assert parse_json(f'{{"a": "{written}"}}') == {"a": meant}
+
+
+def test_the_other_strings_decide_about_one_without_evidence() -> None:
+    assert parse_json(r'["\alpha", "x\nu"]') == [r"\alpha", r"x\nu"]
+    assert parse_json(r'["\\alpha", "$x\nu$"]') == [r"\alpha", "$x\nu$"]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('<think>maybe {"a": 1}?</think>{"a": 2}', {"a": 2}),
+        ('As in [1], the set {x} has ```\n{"a": [1, 2,], }\n```', {"a": [1, 2]}),
+        ('{"a": "two\nlines"}', {"a": "two\nlines"}),
+        ('[1] says \\frac{a}{b}: [{"a": null}] and so on', [{"a": None}]),
+        ("12", 12),
+        ('"text"', "text"),
+        ("\ufeff{}", {}),
+    ],
+)
+def test_what_stands_around_is_left_out(text: str, value: Any) -> None:
+    assert read_json(text) == (value, False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no JSON",
+        "{",
+        '{"a',
+        "[",
+        "{a: 1}",
+        "[" * 5000,
+        "{'a': 1}",
+        '{"a": [{"b": 1} {"b": 2}]}',
+        '{"a" 1}',
+        "<think>{}"[:7],
+    ],
+)
+def test_a_text_without_json_is_an_error(text: str) -> None:
+    with pytest.raises(InputError, match="not JSON"):
+        parse_json(text)
+
+
+def test_every_cut_keeps_complete_items_only() -> None:
+    whole: dict[str, Any] = {
+        "concepts": [{"name": f"$\\alpha_{n}$", "kind": "object", "n": n} for n in range(4)],
+        "relations": [1.5, True],
+    }
+    text = to_json_text(whole)
+    seen = set()
+    for end in range(len(text)):
+        try:
+            value, truncated = read_json(text[:end])
+        except InputError:
+            continue
+        assert truncated
+        assert value["concepts"] == whole["concepts"][: len(value["concepts"])]
+        assert value.get("relations", []) in ([], [1.5], [1.5, True])
+        seen.add(len(value["concepts"]))
+    assert seen == {1, 2, 3, 4}
+    assert read_json(f"Here:\n```json\n{text[:-30]}\n```").truncated
+
+
+# ---------------------------------------------------------------- schemas
+
+
+def test_complaints_name_place_and_cause() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "minLength": 1, "maxLength": 3},
+            "kind": {"enum": ["a", "b"]},
+            "list": {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 2},
+            "maybe": {"type": ["number", "null"]},
+        },
+        "required": ["name"],
+        "additionalProperties": False,
+    }
+    assert complaints({"name": "abc", "kind": "a", "list": [1], "maybe": None}, schema) == []
+    assert complaints([], schema) == ["the answer must be of type object"]
+    bad = {"kind": "c", "list": [1, True, 2.0], "maybe": "x", "other": 1}
+    assert complaints(bad, schema) == [
+        "the answer lacks 'name'",
+        'the answer.kind must be one of ["a", "b"], not "c"',
+        "the answer.list must have at most 2 items, not 3",
+        "the answer.list[1] must be of type integer",
+        "the answer.list[2] must be of type integer",
+        "the answer.maybe must be of type number or null",
+        "the answer must not have 'other'",
+    ]
+    assert complaints({"name": ""}, schema) == ["the answer.name must have at least 1 characters, not 0"]
+    assert complaints({"a": "x"}, {"additionalProperties": {"type": "integer"}}) == [
+        "the answer.a must be of type integer"
+    ]
