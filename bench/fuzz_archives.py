@@ -220,8 +220,7 @@ def edit_tar_header(tar: bytes, chance: random.Random) -> bytes:
     value = chance.choice(values) if values else chance.randbytes(field[1] - field[0])
     if field == (124, 136) and chance.random() < 0.5:
         value = b"%011o\0" % (
-            int(header[124:135].strip(b" \0") or b"0", 8) + chance.choice([-1, 1, 511, 512, 1 << 20])
-            & 0o77777777777
+            int(header[124:135].strip(b" \0") or b"0", 8) + chance.choice([-1, 1, 511, 512, 1 << 20]) & 0o77777777777
         )
     header[slice(*field)] = value.ljust(field[1] - field[0], b"\0")
     if chance.random() < 0.2:
@@ -236,19 +235,14 @@ def edit_extended_header(tar: bytes, chance: random.Random) -> bytes:
     with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
         start = chance.choice([member.offset for member in archive])
     key = chance.choice(["path", "size", "GNU.sparse.name", "GNU.sparse.map", "linkpath", "hdrcharset", "x"])
-    value = chance.choice(
-        ["../a.tex", "9" * chance.randrange(1, 30), "-1", "", "\0", "ö" * 600, "1,2,3", "BINARY"]
-    )
+    value = chance.choice(["../a.tex", "9" * chance.randrange(1, 30), "-1", "", "\0", "ö" * 600, "1,2,3", "BINARY"])
     text = f" {key}={value}\n".encode()
     text = str(len(text) + chance.choice([1, 2, 2, 2, 3, 3, 99, 10**9])).encode() + text
     member = tarfile.TarInfo("extended")
     member.type = chance.choice([b"x", b"x", b"g", b"L", b"K", b"X"])
     member.size = chance.choice([len(text), len(text), len(text) + 1, 1 << 30, 1 << 62])
     return (
-        tar[:start]
-        + member.tobuf(tarfile.GNU_FORMAT)
-        + text.ljust(512 * (len(text) // 512 + 1), b"\0")
-        + tar[start:]
+        tar[:start] + member.tobuf(tarfile.GNU_FORMAT) + text.ljust(512 * (len(text) // 512 + 1), b"\0") + tar[start:]
     )
 
 
@@ -326,9 +320,7 @@ def watch(event: str, arguments: tuple[Any, ...]) -> None:
         return
     if event == "open":
         flags = arguments[2]
-        if isinstance(flags, int) and flags & (
-            os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-        ):
+        if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND):
             deeds.append(f"opened {arguments[0]!r} for writing")
     elif event in CHANGES:
         deeds.append(f"{event} {arguments!r}")
@@ -387,9 +379,7 @@ def main() -> int:
     parser.add_argument("--mutations", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds-each", type=float, default=10)
-    parser.add_argument(
-        "--memory", type=int, default=512, help="MiB above the start that the process may come to"
-    )
+    parser.add_argument("--memory", type=int, default=512, help="MiB above the start that the process may come to")
     parser.add_argument("--only", type=int, help="run the mutant of this number alone")
     options = parser.parse_args()
 

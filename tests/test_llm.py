@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import sqlite3
@@ -45,9 +46,25 @@ def cache(tmp_path: Path) -> Path:
     return tmp_path / "cache.sqlite"
 
 
+OPENED: list[Chat] = []
+
+
+@pytest.fixture(autouse=True)
+def close_chats() -> Iterator[None]:
+    yield
+    while OPENED:
+        OPENED.pop().close()
+
+
 def open_chat(server: Server, cache: Path, **options: Any) -> Chat:
     quick: dict[str, Any] = {"timeout": 10.0, "retries": 3, "back_off": 0.01, "generator": np.random.default_rng(0)}
-    return Chat(server.url, "tiny", cache=cache, **(quick | options))
+    OPENED.append(Chat(server.url, "tiny", cache=cache, **(quick | options)))
+    return OPENED[-1]
+
+
+def rows(cache: Path, query: str) -> list[Any]:
+    with contextlib.closing(sqlite3.connect(cache)) as connection:
+        return connection.execute(query).fetchall()
 
 
 def questions(*users: str, schema: dict[str, Any] | None = SCHEMA) -> list[Request]:
@@ -93,7 +110,8 @@ def test_another_model_temperature_or_schema_is_another_question(server: Server,
     assert open_chat(server, cache).preview(questions("q")).calls == 0
     assert open_chat(server, cache, temperature=0.5).preview(questions("q")).calls == 1
     assert open_chat(server, cache).preview(questions("q", schema=None)).calls == 1
-    assert Chat(server.url, "other", cache=cache).preview(questions("q")).calls == 1
+    with contextlib.closing(Chat(server.url, "other", cache=cache)) as chat:
+        assert chat.preview(questions("q")).calls == 1
 
 
 @pytest.mark.parametrize(
@@ -115,10 +133,10 @@ def test_what_may_pass_is_tried_again(server: Server, cache: Path, days: list[di
 
 def test_retry_after_is_waited_for_by_all(server: Server, cache: Path) -> None:
     server.script(days={"q0": [{"status": 429, "headers": {"Retry-After": "0.6"}}]}, seconds=0.05)
-    answers = list(open_chat(server, cache, concurrency=2).run(questions("q0", "q1", "q2", "q3")))
+    answers = list(open_chat(server, cache, concurrency=2).run(questions(*[f"q{number}" for number in range(9)])))
     assert not any(answer.error for answer in answers)
     times = sorted(call["time"] for call in server.calls())
-    assert sum(moment - times[0] < 0.55 for moment in times) <= 3  # those already on their way
+    assert sum(moment - times[0] < 0.55 for moment in times) <= 5  # those already on their way
     assert times[-1] - times[0] >= 0.55
 
 
@@ -145,11 +163,16 @@ def test_failures_are_answers_and_are_asked_again_next_time(server: Server, cach
     assert bad.value is None
     assert [answer.error for answer in open_chat(server, cache).run(questions("good", "bad", "last"))] == [""] * 3
     assert Counter(call["question"] for call in server.calls()) == {"good": 1, "bad": 5, "last": 1}
-    [outcomes] = zip(*sqlite3.connect(cache).execute("SELECT outcome FROM calls WHERE outcome != ''"), strict=True)
-    assert len(outcomes) == 4
+    assert rows(cache, "SELECT COUNT(*) FROM calls WHERE outcome LIKE 'status 500%'") == [(4,)]
 
 
-@pytest.mark.parametrize("status", [401, 404])
+def test_a_text_that_is_forbidden_concerns_itself_only(server: Server, cache: Path) -> None:
+    server.script(days={"rude": [{"status": 403}]})
+    answers = list(open_chat(server, cache, concurrency=1).run(questions("kind", "rude", "polite")))
+    assert [bool(answer.error) for answer in answers] == [False, True, False]
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
 def test_a_closed_door_is_one_sentence_and_few_calls(server: Server, cache: Path, status: int) -> None:
     server.script(days={"q": [{"status": status, "message": "no such thing"}] * 50})
     chat = open_chat(server, cache, concurrency=2)
@@ -175,6 +198,7 @@ def test_an_endpoint_that_is_down_is_one_clear_error_at_once(cache: Path) -> Non
     assert time.monotonic() - start < 3
     assert {answer.error for answer in answers} == {chat.down}
     assert chat.down.startswith("http://127.0.0.1:9/v1 can not be reached for tiny: ")
+    chat.close()
 
 
 def test_a_server_that_only_fails_is_given_up(server: Server, cache: Path) -> None:
@@ -191,7 +215,7 @@ def test_leaving_early_ends_the_threads(server: Server, cache: Path) -> None:
         assert not answer.error
         break
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("chat")]
-    assert len(server.calls()) < 15
+    assert len(server.calls()) < 30
 
 
 def test_a_damaged_cache_is_an_error(server: Server, cache: Path) -> None:
@@ -223,7 +247,7 @@ for answer in chat.run(Request("", f"question {n}", schema) for n in range(40)):
 
 
 def test_a_killed_client_goes_on_where_it_was(server: Server, cache: Path) -> None:
-    server.script(seconds=0.02)
+    server.script(seconds=0.04)
     command = [sys.executable, "-c", CLIENT, server.url, str(cache)]
     client = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert client.stdout is not None
@@ -232,7 +256,7 @@ def test_a_killed_client_goes_on_where_it_was(server: Server, cache: Path) -> No
     client.wait()
     client.stdout.close()
     assert all("question" in line for line in seen)
-    done = len(sqlite3.connect(cache).execute("SELECT digest FROM answers").fetchall())
+    done = len(rows(cache, "SELECT digest FROM answers"))
     assert 10 <= done < 40
     time.sleep(0.1)
     before = len(server.calls())
@@ -473,7 +497,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(values, st.booleans())
 def test_proper_json_is_read_as_json(value: Any, ascii_only: bool) -> None:
     assert parse_json(json.dumps(value, ensure_ascii=ascii_only)) == value
@@ -487,7 +511,7 @@ def test_proper_json_without_any_latex_is_read_as_json(pieces: list[str]) -> Non
     assert read_json(json.dumps(value)) == (value, False)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from(COMMANDS + SAFE + ["and", "$", "x_1", "é", "12", r"\\ "]), max_size=12), st.booleans())
 def test_single_backslashes_are_what_they_look_like(pieces: list[str], fenced: bool) -> None:
     meant = " ".join([r"\alpha", *pieces])

@@ -1948,9 +1948,7 @@ def spell(place: Place, author: Author, randomness: random.Random) -> str:
     return place.id if randomness.random() < 0.02 else spellings[style]
 
 
-def measured(
-    low: float, high: float, digits: int, unit: str, author: Author, randomness: random.Random
-) -> str:
+def measured(low: float, high: float, digits: int, unit: str, author: Author, randomness: random.Random) -> str:
     number = f"{randomness.uniform(low, high):.{digits}f}"
     if author.language == "de":
         number = number.replace(".", ",")
@@ -1961,9 +1959,7 @@ def measured(
     return f"{number}{unit}" if randomness.random() < 0.2 else f"{number} {unit}"
 
 
-def fill(
-    pattern: str, place: Place | None, fault: Fault | None, author: Author, randomness: random.Random
-) -> str:
+def fill(pattern: str, place: Place | None, fault: Fault | None, author: Author, randomness: random.Random) -> str:
     """The pattern with its choices made and its slots filled."""
     text = expand(pattern, randomness)
     while slot := re.search(r"\{(\w)\}", text):
@@ -2017,9 +2013,7 @@ def scrawl(text: str, author: Author, randomness: random.Random) -> str:
     return text.lower() if author.lower else text
 
 
-def compose(
-    stage: str, fault: Fault, place: Place, author: Author, again: bool, randomness: random.Random
-) -> str:
+def compose(stage: str, fault: Fault, place: Place, author: Author, again: bool, randomness: random.Random) -> str:
     """A log of one stage of an incident: d detected, m measure, f follow-up, z closed."""
     own = fault.de if author.language == "de" else fault.en
     shared = SHARED[author.language]
@@ -2090,9 +2084,7 @@ def stages(randomness: random.Random) -> str:
     return "d" + (between[:-1] + "z" if closed else between)
 
 
-def happen(
-    places: Sequence[Place], authors: Sequence[Author], count: int, randomness: random.Random
-) -> list[Log]:
+def happen(places: Sequence[Place], authors: Sequence[Author], count: int, randomness: random.Random) -> list[Log]:
     """`count` logs in order of time."""
     by_id = {place.id: place for place in places}
     by_kind: dict[str, list[Place]] = defaultdict(list)
@@ -2124,9 +2116,7 @@ def happen(
             truth = by_id.get(f"{place.id}-M1", place) if fault.motor else place
             incident.append(Log(date, author, text, truth, fault, related))
             related = incident[0 if randomness.random() < 0.15 else -1]
-            date += datetime.timedelta(
-                minutes=randomness.randrange(240, 480 * randomness.randrange(1, 5) + 1)
-            )
+            date += datetime.timedelta(minutes=randomness.randrange(240, 480 * randomness.randrange(1, 5) + 1))
         logs += incident
         last[fault.name, place.id] = incident[-1]
     while len(logs) < count:
@@ -2196,9 +2186,7 @@ def ask(logs: Sequence[Log], randomness: random.Random, count: int = 40) -> list
         asked.add((fault.name, where))
         own = fault.de if language == "de" else fault.en
         text = own["q"][0].replace("{place}", say(where, language)).replace(" , ", ", ")
-        grades = {
-            log.id: 2 if log.place and where in (log.place.section, log.place.unit) else 1 for log in reports
-        }
+        grades = {log.id: 2 if log.place and where in (log.place.section, log.place.unit) else 1 for log in reports}
         queries.append(Query(text, grades))
     return queries
 

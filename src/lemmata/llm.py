@@ -178,7 +178,7 @@ class _Trouble(Exception):  # noqa: N818 - what one call met; becomes an error i
     def __init__(self, cause: str, kind: str, *, pause: float = 0.0, charged: bool = False) -> None:
         super().__init__(cause)
         self.cause = cause
-        self.kind = kind  # again, refused (this request), closed (all requests), unreachable
+        self.kind = kind  # again, refused (this request), forbidden, closed (all requests), unreachable
         self.pause = pause  # seconds that the server asks for
         self.charged = charged  # the server may have worked, and counted it
 
@@ -229,6 +229,7 @@ class Chat:
         self._memory = _Memory(cache)
         self._lock = threading.Lock()
         self._reached = False  # whether the server ever answered, in whatever way
+        self._answered = False  # whether it ever gave a reply
         self._failures = 0  # requests in a row
         self._quiet_until = 0.0  # what one call was told by Retry-After holds for all
         self._client = self._openai.OpenAI(base_url=url, api_key=key or "none", timeout=timeout, max_retries=0)
@@ -404,7 +405,7 @@ class Chat:
                 seconds = time.monotonic() - started
                 self._memory.close_call(row, used, cost, seconds, trouble.cause if trouble else "")
             if reply is not None:
-                self._failures = 0
+                self._failures, self._answered = 0, True
                 return reply, used
             assert trouble is not None
             if trouble.kind == "refused" and self._adapt(dialect, trouble.cause):
@@ -430,7 +431,9 @@ class Chat:
         with self._lock:
             if trouble.kind == "again":
                 self._failures += 1
-            if trouble.kind in ("unreachable", "closed") or self._failures >= _GIVE_UP:
+            # a key without rights is forbidden everything, a text that a gateway does not like is forbidden alone
+            closed = trouble.kind in ("unreachable", "closed") or (trouble.kind == "forbidden" and not self._answered)
+            if closed or self._failures >= _GIVE_UP:
                 self.down = self.down or sentence
         return sentence
 
@@ -558,7 +561,9 @@ def _used(reply: _Reply, worst: tuple[int, int]) -> tuple[int, int]:
 
 def _status_trouble(error: Any) -> _Trouble:
     status, cause = error.status_code, f"status {error.status_code}, {_excerpt(str(error.message), 300)}"
-    if status in (401, 403, 404) or getattr(error, "code", None) == "insufficient_quota":
+    if status == 403:
+        return _Trouble(cause, "forbidden")
+    if status in (401, 404) or getattr(error, "code", None) == "insufficient_quota":
         return _Trouble(cause, "closed")
     if _ABOUT_FORMAT.search(cause.lower()) and status in (500, 501):
         return _Trouble(cause, "refused")  # llama.cpp's way to say that it can not make a grammar of the schema
@@ -734,27 +739,29 @@ def read_json(text: str) -> Parsed:
     others; without any, `\times` is a command and `\n` a line end, and what could be both (`\nu`) is a
     command inside of dollars only.
     """
-    text = text.rpartition("</think>")[2].strip().removeprefix("\ufeff")
+    text = text.strip().removeprefix("\ufeff")
     whole = _read_at(text, 0)
     if isinstance(whole, _Found) and whole.end == len(text) and not whole.truncated:
         return Parsed(whole.value, False)
-    text = re.sub(r"\s*```\s*$", "", text)
+    text = re.sub(r"\s*```\s*$", "", text.rpartition("</think>")[2])
     best: _Found | None = None
-    farthest = _Syntax(0, "there is no JSON object in it")
+    longest, syntax = 0, _Syntax(0, "there is no JSON object in it")
     position = 0
     while opening := _OPENING.search(text, position):
         found = _read_at(text, opening.start())
         if isinstance(found, _Syntax):
-            position = max(opening.end(), found.position)  # a part of a broken value is not what was meant
-            farthest = max(farthest, found, key=lambda syntax: syntax.position)
+            position = max(opening.end(), found.position)
+            if found.position - opening.start() > longest:
+                longest, syntax = found.position - opening.start(), found
             continue
         position = found.end
         if best is None or found.end - found.start > best.end - best.start:
             best = found
-    if best is None or (best.truncated and not best.value):
-        where = f" near {text[max(0, farthest.position - 20) : farthest.position + 20]!r}" if farthest.position else ""
-        cause = "it breaks off before its first complete item" if best else farthest.cause
-        raise InputError(f"the text is not JSON: {cause}{where}")
+    if best is not None and best.truncated and not best.value:
+        raise InputError("the text is not JSON: it breaks off before its first complete item")
+    if best is None or longest > best.end - best.start:  # a part of a broken value is not what was meant
+        where = f" near {text[max(0, syntax.position - 20) : syntax.position + 20]!r}" if longest else ""
+        raise InputError(f"the text is not JSON: {syntax.cause}{where}")
     return Parsed(best.value, best.truncated)
 
 

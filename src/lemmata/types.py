@@ -146,7 +146,7 @@ class Edge(NamedTuple):
     """A typed edge between any two nodes (passages, documents, concepts, locations), with where it was read."""
 
     source: str  # ids
-    relation: str  # generalizes, is_instance_of, uses, implies, proves, defines, equivalent_to, related_to, mentions, ...
+    relation: str  # generalizes, is_instance_of, uses, implies, proves, defines, equivalent_to, related_to, ...
     target: str
     evidence: str = ""  # id of the passage that says so
     maker: str = ""  # which rule or model found it

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, NamedTuple, Protocol
 
 from lemmata.errors import ConfigError, LemmataError
+from lemmata.graph.formats import slug
 from lemmata.types import Concept, Document, Edge, Passage, Skip
 
 __all__ = [
@@ -256,31 +257,39 @@ def read_extraction(
     texts = {passage.id: _Text(f"{passage.title} {passage.text} {passage.proof}") for passage in passages}
     concepts: dict[str, Concept] = {}
     mentions: dict[tuple[str, str], None] = {}
-    by_name: dict[str, str] = {}  # slug of any name: id
+    by_name: dict[str, str] = {}  # key of a concept's own name: id
+    by_alias: dict[str, str] = {}
 
     def add(concept: Concept) -> bool:
         found = _mentions(concept, texts)
         if not found:
             return False
-        known = concepts.get(concept.id)
-        concepts[concept.id] = concept if known is None else _united(known, concept)
-        mentions.update(dict.fromkeys((passage, concept.id) for passage in found))
-        for name in (concept.name, *concept.aliases):
-            by_name.setdefault(_slug(name), concept.id)
-        by_name[_slug(concept.name)] = concept.id  # a name of its own counts for more than an alias of another
+        own = by_name.setdefault(_key(concept.name), concept.id)  # of `Bailey lemma` and `Bailey's lemma`, the first
+        known = concepts.get(own)
+        concepts[own] = concept if known is None else _united(known, concept)
+        mentions.update(dict.fromkeys((passage, own) for passage in found))
+        for alias in concept.aliases:
+            by_alias.setdefault(_key(alias), own)
         return True
+
+    def find(name: str) -> str:
+        """The id of a concept, made of its name where only the text has it; "" for none."""
+        key = _key(name)
+        if key and key not in by_name and key not in by_alias:
+            add(Concept(f"concept:{slug(name)}", name))
+        return by_name.get(key) or by_alias.get(key, "")
 
     for item in _items(value, "concepts", skip):
         name, kind = _text(item, "name"), _text(item, "kind")
-        if not _slug(name):
+        if not _key(name):
             skip(f"a concept without a name: {str(item)[:80]}")
         elif kind not in KINDS:
             skip(f"{name!r} has the unknown kind {kind!r}")
         else:
             aliases = item.get("aliases")
             others = [alias.strip() for alias in aliases if isinstance(alias, str)] if isinstance(aliases, list) else []
-            distinct = tuple(alias for alias in dict.fromkeys(others) if _slug(alias) and alias != name)
-            if not add(Concept(f"concept:{_slug(name)}", name, kind, _text(item, "description"), distinct)):
+            distinct = tuple(alias for alias in dict.fromkeys(others) if _key(alias) and alias != name)
+            if not add(Concept(f"concept:{slug(name)}", name, kind, _text(item, "description"), distinct)):
                 skip(f"the concept {name!r} does not occur in the text")
 
     edges: dict[tuple[str, str, str], Edge] = {}
@@ -295,15 +304,10 @@ def read_extraction(
         if not evidence:
             skip(f"{told}: its quote stands in no passage: {quote[:80]!r}")
             continue
-        unknown = [
-            name
-            for name in ends
-            if _slug(name) not in by_name and not (_slug(name) and add(Concept(f"concept:{_slug(name)}", name)))
-        ]
-        if unknown:
-            skip(f"{told}: {unknown[0]!r} is no concept of the text")
+        source, target = (find(name) for name in ends)
+        if not (source and target):
+            skip(f"{told}: {ends[bool(source)]!r} is no concept of the text")
             continue
-        source, target = (by_name[_slug(name)] for name in ends)
         if source == target:
             skip(f"{told}: both ends are the same concept")
             continue
@@ -362,13 +366,13 @@ def _stem(word: str) -> str:
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
 
 
-def _slug(name: str) -> str:
-    return "-".join(_words(name))
+def _key(name: str) -> str:
+    return " ".join(_stem(word) for word in _words(name))
 
 
 def _mentions(concept: Concept, texts: Mapping[str, _Text]) -> list[str]:
     """Passages in which a name stands, in singular or plural; else the first with all words of the name."""
-    lines = [f" {' '.join(_stem(word) for word in _words(name))} " for name in (concept.name, *concept.aliases)]
+    lines = [f" {_key(name)} " for name in (concept.name, *concept.aliases)]
     found = [passage for passage, text in texts.items() if any(line in text.stemmed for line in lines)]
     if found:
         return found

@@ -355,7 +355,7 @@ _XML = str.maketrans(
     {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
 )
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|_(?=x[0-9A-F]{4})")
-_ESCAPED = re.compile(r"_x([0-9A-F]{4})_")
+_ESCAPED = re.compile(r"_x((?!D[89A-F])[0-9A-F]{4})_")  # half a surrogate pair is no text
 _HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 <graphml xmlns="http://graphml.graphdrawing.org/xmlns">
 <key id="lemmata" for="graph" attr.name="lemmata" attr.type="string"/>

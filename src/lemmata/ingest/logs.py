@@ -308,9 +308,7 @@ def _known_columns(
     return head, rest
 
 
-def _placed(
-    rows: Iterable[tuple[int, Mapping[str, Any]]], file: str
-) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _placed(rows: Iterable[tuple[int, Mapping[str, Any]]], file: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """The rows; an error on the way gets the file's name, which who reads a stream does not know."""
     try:
         yield from rows

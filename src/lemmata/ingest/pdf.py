@@ -80,9 +80,7 @@ def _metadata(document: Any) -> dict[str, str]:
         "title": _clean(document.get_metadata_value("Title")),
         "author": _clean(document.get_metadata_value("Author")),
     }
-    date = re.match(
-        r"(?:D:)?(\d{4})(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])", document.get_metadata_value("CreationDate")
-    )
+    date = re.match(r"(?:D:)?(\d{4})(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])", document.get_metadata_value("CreationDate"))
     given["date"] = "-".join(date.groups()) if date else ""
     return {name: value for name, value in given.items() if value}
 
@@ -264,9 +262,7 @@ _EDGE = 2  # lines at the top and at the bottom that can be running heads
 _MARGIN = 0.15  # of the height of the page, in which running heads stand
 
 
-def _without_running_heads(
-    pages: dict[int, list[_Line]], heights: dict[int, float]
-) -> dict[int, list[_Line]]:
+def _without_running_heads(pages: dict[int, list[_Line]], heights: dict[int, float]) -> dict[int, list[_Line]]:
     """The lines without those that stand, apart from digits, at one edge of many pages, and page numbers.
 
     A title that runs on as the head of the other pages is larger there, and stays.
@@ -296,9 +292,7 @@ def _edges(lines: Sequence[_Line], height: float) -> dict[int, tuple[str, str, i
 
 
 def _outermost(lines: Sequence[_Line], without: set[int]) -> set[int]:
-    left = sorted(
-        (index for index in range(len(lines)) if index not in without), key=lambda index: lines[index].top
-    )
+    left = sorted((index for index in range(len(lines)) if index not in without), key=lambda index: lines[index].top)
     return {left[0], left[-1]} if len(left) > 1 else set()
 
 

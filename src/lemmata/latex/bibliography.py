@@ -245,9 +245,7 @@ _TITLE_MACRO = re.compile(r"\\(?:APACref[abe]title|showarticletitle|BibTitle|bib
 
 # Private characters stand for structure while the text around it is cleaned.
 _OPEN, _CLOSE, _BLOCK = "\ue000", "\ue001", "\ue002"
-_EMPHASIS = re.compile(
-    r"\\(?:emph|textit|textsl)\s*+(?=\{)|\{(?=\s*+\\(?:it|em|sl|itshape|slshape)(?![A-Za-z]))"
-)
+_EMPHASIS = re.compile(r"\\(?:emph|textit|textsl)\s*+(?=\{)|\{(?=\s*+\\(?:it|em|sl|itshape|slshape)(?![A-Za-z]))")
 _MARKS = str.maketrans("", "", _OPEN + _CLOSE + _BLOCK)
 
 
@@ -504,16 +502,10 @@ def _tidy_authors(authors: str) -> str:
     return re.sub(r"(?<=[^\W\d_]{2})(?<!\bal)(?<![JS]r)\.$", "", authors).strip(" ,;:")
 
 
-_PARENTHESISED_YEAR = re.compile(
-    r"\((?:[^\W\d_]{3,9}\.?,?\s+)?(?:\d\d?,\s*)?(1[5-9]\d\d|20\d\d|2100)[a-z]?\)"
-)
+_PARENTHESISED_YEAR = re.compile(r"\((?:[^\W\d_]{3,9}\.?,?\s+)?(?:\d\d?,\s*)?(1[5-9]\d\d|20\d\d|2100)[a-z]?\)")
 _ENDING_YEAR = re.compile(r"\b(1[5-9]\d\d|20\d\d)[a-z]?[\s.,:)]*$")
-_LONE_YEAR = re.compile(
-    r"(?<![\w/:.–-])(?:[^\W\d_]\w*[.,]\s?)?(1[5-9]\d\d|20\d\d|2100)[a-z]?(?![\w/–-]|[.:]\d|\s[–-])"
-)
-_NO_YEAR_BEHIND = re.compile(
-    r"(?:\bpp?\.?|\bpages?|\bno\.?|\bvol\.?|\bnumber|\bart\.?|#|\bnotes in math\S*)\s*$", re.I
-)
+_LONE_YEAR = re.compile(r"(?<![\w/:.–-])(?:[^\W\d_]\w*[.,]\s?)?(1[5-9]\d\d|20\d\d|2100)[a-z]?(?![\w/–-]|[.:]\d|\s[–-])")
+_NO_YEAR_BEHIND = re.compile(r"(?:\bpp?\.?|\bpages?|\bno\.?|\bvol\.?|\bnumber|\bart\.?|#|\bnotes in math\S*)\s*$", re.I)
 
 
 def _year(marked: str, label: str) -> int | None:
@@ -551,9 +543,7 @@ def read_biblatex_bbl(text: str) -> list[Reference]:
         end = following.start() if following else len(text)
         key = start[1].strip()
         if key not in references:
-            references[key] = _from_fields(
-                key, _biblatex_fields(text[start.end() : end].partition(r"\endentry")[0])
-            )
+            references[key] = _from_fields(key, _biblatex_fields(text[start.end() : end].partition(r"\endentry")[0]))
     return list(references.values())
 
 
@@ -623,9 +613,7 @@ def read_amsrefs(text: str) -> list[Reference]:
 
 
 _NEW_ID = re.compile(r"(?<!\d)(?<!\d\.)(\d\d(?:0[1-9]|1[0-2]|\d\d)\.\d{4,5})(?:v\d+)?(?![\d])")
-_VALID_NEW_ID = re.compile(
-    r"(?:0[7-9]|1[0-4])(?:0[1-9]|1[0-2])\.\d{4}|(?:1[5-9]|[2-9]\d)(?:0[1-9]|1[0-2])\.\d{5}"
-)
+_VALID_NEW_ID = re.compile(r"(?:0[7-9]|1[0-4])(?:0[1-9]|1[0-2])\.\d{4}|(?:1[5-9]|[2-9]\d)(?:0[1-9]|1[0-2])\.\d{5}")
 _LIKE_NEW_ID, _LIKE_OLD_ID = re.compile(r"\d{4}\.\d{4}"), re.compile(r"/\s?\d{7}")  # quick to rule out
 _ARCHIVES = (
     "astro-ph|cond-mat|gr-qc|hep-(?:ex|lat|ph|th)|math-ph|nlin|nucl-(?:ex|th)|physics|quant-ph|math|cs|q-bio|q-fin|"
@@ -672,9 +660,7 @@ def doi(text: str) -> str:
         return ""
     if "\\" in text:
         text = re.sub(r"\{?\\textunderscore(?![A-Za-z])\s*+(?:\{\})?\}?", "_", text)
-        text = re.sub(
-            r"\{?\\([_%&#])\}?|\\allowbreak(?![A-Za-z])\s*+|\\-", lambda match: match[1] or "", text
-        )
+        text = re.sub(r"\{?\\([_%&#])\}?|\\allowbreak(?![A-Za-z])\s*+|\\-", lambda match: match[1] or "", text)
     if "$" in text:
         text = re.sub(r"\$([<>])\$", r"\1", text)
     if "%" in text and re.search(r"%2f|%28|%3a", text, re.I):

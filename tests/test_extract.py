@@ -1,0 +1,274 @@
+"""Records by a model: prompts, what is taken from its answers, and a run against a real server process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.llm_server import Server
+
+from lemmata.errors import ConfigError, LemmataError
+from lemmata.graph.extract import (
+    KINDS,
+    RELATIONS,
+    SCHEMA,
+    Prompt,
+    choose_chunks,
+    extract,
+    extraction_requests,
+    read_extraction,
+)
+from lemmata.llm import Budget, Chat, Request, complaints
+from lemmata.types import Concept, Document, Edge, Passage
+
+PAPER = Document("paper", "Bailey chains", file="paper.tex")
+PASSAGES = [
+    Passage("paper@1", "paper", "chunk", "A Bailey pair is a pair $(\\alpha_n, \\beta_n)$ of sequences."),
+    Passage("paper@2", "paper", "theorem", "Bailey's lemma turns Bailey pairs into new ones.", title="Bailey's lemma"),
+    Passage(
+        "paper@3", "paper", "chunk", "The Rogers–Ramanujan identities follow from the Bailey lemma,\nas Slater saw."
+    ),
+]
+
+
+class Given(NamedTuple):
+    value: Any = None
+    error: str = ""
+
+
+def concept(name: str, kind: str = "object", description: str = "", aliases: Iterable[str] = ()) -> dict[str, Any]:
+    return {"name": name, "kind": kind, "description": description, "aliases": list(aliases)}
+
+
+def relation(source: str, name: str, target: str, quote: str) -> dict[str, Any]:
+    return {"source": source, "relation": name, "target": target, "quote": quote}
+
+
+def answer(concepts: list[Any], relations: list[Any]) -> dict[str, list[Any]]:
+    return {"concepts": concepts, "relations": relations}
+
+
+FROM_LEMMA = "Rogers-Ramanujan identities follow from the Bailey lemma"
+
+
+def test_the_ends_of_a_document_stand_for_it() -> None:
+    passages = [Passage(f"d@{number}", "d", "chunk", "text" if number != 1 else " ") for number in range(8)]
+
+    def chosen(**options: Any) -> list[str]:
+        return [passage.id for passage in choose_chunks(passages, **options)]
+
+    assert chosen() == ["d@0", "d@2", "d@6", "d@7"]
+    assert chosen(first=1, last=0) == ["d@0"]
+    assert chosen(first=4, last=4) == chosen(mode="all") == [f"d@{number}" for number in (0, 2, 3, 4, 5, 6, 7)]
+    assert choose_chunks([]) == []
+    with pytest.raises(ConfigError, match="'some'"):
+        choose_chunks(passages, mode="some")
+
+
+def test_prompts_show_the_text_and_the_closed_lists() -> None:
+    [(document, prompt)] = extraction_requests([(PAPER, PASSAGES), (Document("empty"), [])])
+    assert document == "paper"
+    for text in ("Bailey chains", *(passage.text for passage in PASSAGES), *KINDS, *RELATIONS):
+        assert text in prompt.user
+    assert prompt.schema is SCHEMA
+    assert Request(*prompt).check == "extraction"
+
+
+def test_long_documents_get_several_prompts_and_lose_nothing() -> None:
+    long = Passage("paper@4", "paper", "chunk", "".join(f"word{number} " for number in range(100)))
+    prompts = [prompt for _, prompt in extraction_requests([(PAPER, [*PASSAGES, long])], mode="all", characters=300)]
+    assert len(prompts) > 3
+    shown = "".join(prompt.user for prompt in prompts)
+    assert all(passage.text in shown for passage in PASSAGES)
+    assert len(list(extraction_requests([(PAPER, [long])], characters=300))) == 1
+
+
+def test_an_answer_becomes_concepts_relations_and_mentions() -> None:
+    value = answer(
+        [
+            concept("Bailey pair", "definition", "Two sequences.", ["pair $(\\alpha_n, \\beta_n)$"]),
+            concept("Bailey's lemma", "theorem"),
+            concept("Rogers-Ramanujan identities", "identity"),
+        ],
+        [
+            relation("Bailey's lemma", "implies", "Rogers–Ramanujan identities", FROM_LEMMA),
+            relation("Bailey lemma", "uses", "bailey pairs", "turns Bailey pairs into new ones"),
+        ],
+    )
+    assert complaints(value, SCHEMA) == []
+    concepts, edges, skips = read_extraction(value, PAPER, PASSAGES, maker="tiny")
+    assert concepts[0] == Concept(
+        "concept:bailey-pair", "Bailey pair", "definition", "Two sequences.", ("pair $(\\alpha_n, \\beta_n)$",)
+    )
+    lemma, identities = concepts[1].id, concepts[2].id
+    assert Edge(lemma, "implies", identities, "paper@3", "tiny") in edges
+    found = {(edge.source, edge.target) for edge in edges if edge.relation == "mentions"}
+    assert {("paper@1", "concept:bailey-pair"), ("paper@2", "concept:bailey-pair")} <= found
+    assert {("paper@2", lemma), ("paper@3", lemma), ("paper@3", identities)} <= found
+    assert skips == []
+
+
+def test_what_the_text_does_not_bear_out_is_skipped_with_its_cause() -> None:
+    value = answer(
+        [
+            concept("Bailey pair"),
+            concept("mock theta function"),
+            concept("Slater", "mathematician"),
+            concept(" "),
+            "Bailey",
+        ],
+        [
+            relation("Bailey pair", "eats", "Bailey lemma", FROM_LEMMA),
+            relation("Bailey pair", "uses", "Bailey lemma", "these words stand nowhere in it"),
+            relation("Bailey pair", "uses", "modular form", FROM_LEMMA),
+            relation("Bailey pair", "uses", "Bailey pair", FROM_LEMMA),
+            relation("Slater", "proves", "Rogers-Ramanujan identities", "as Slater saw"),
+            {"source": 1},
+        ],
+    )
+    concepts, edges, skips = read_extraction(value, PAPER, PASSAGES)
+    causes = [skip.cause for skip in skips]
+    assert all(skip.file == "paper.tex" for skip in skips)
+    for cause in (
+        "'mock theta function' does not occur",
+        "unknown kind 'mathematician'",
+        "a concept without a name",
+        "one of the concepts is not an object",
+        "an unknown relation",
+        "its quote stands in no passage",
+        "'modular form' is no concept of the text",
+        "both ends are the same",
+    ):
+        assert sum(cause in told for told in causes) == 1 + (cause == "an unknown relation"), cause
+    assert len(skips) == 9
+    kept = [edge[:4] for edge in edges if edge.relation != "mentions"]
+    assert kept == [("concept:slater", "proves", "concept:rogers-ramanujan-identities", "paper@3")]
+    assert {concept.name for concept in concepts} == {"Bailey pair", "Slater", "Rogers-Ramanujan identities"}
+
+
+def test_a_quote_with_a_word_changed_is_still_found() -> None:
+    quote = "The Rogers-Ramanujan identities all follow from the Bailey lemma, as Slater saw"
+    value = answer([], [relation("Slater", "related_to", "Bailey lemma", quote)])
+    [edge, *_] = read_extraction(value, PAPER, PASSAGES)[1]
+    assert edge.evidence == "paper@3"
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=8)
+    | st.sampled_from([*KINDS, *RELATIONS, "Bailey pair"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from("concepts relations name kind aliases source relation target quote".split()), inner
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(json_values)
+def test_any_value_is_read_without_an_error_and_only_true_ids_come_out(value: Any) -> None:
+    concepts, edges, _ = read_extraction(value, PAPER, PASSAGES)
+    nodes = {concept.id for concept in concepts} | {passage.id for passage in PASSAGES}
+    assert all({edge.source, edge.target} <= nodes for edge in edges)
+    assert all(concept.kind in KINDS and concept.id.startswith("concept:") for concept in concepts)
+
+
+def documents(count: int) -> list[tuple[Document, list[Passage]]]:
+    return [
+        (Document(f"d{n}"), [Passage(f"d{n}@1", f"d{n}", "chunk", f"Every ring{n} is a module{n}.")])
+        for n in range(count)
+    ]
+
+
+def ring(number: int) -> dict[str, list[Any]]:
+    source, target = f"ring{number}", f"module{number}"
+    return answer(
+        [concept(source), concept(target)],
+        [relation(source, "is_instance_of", target, f"Every {source} is a {target}")],
+    )
+
+
+def test_documents_come_one_by_one_and_failures_are_marked() -> None:
+    def ask(prompts: Iterable[Prompt]) -> Iterator[Given]:
+        for number, _ in enumerate(prompts):
+            yield Given(error="status 500") if number == 1 else Given(ring(number))
+
+    corpus = documents(4)
+    corpus.insert(1, (Document("empty"), []))
+    corpus.insert(2, (Document("done"), PASSAGES))
+    corpus.append((Document("last"), []))
+    found = list(extract(corpus, ask, done={"done"}))
+    assert [(one.document, one.complete) for one in found] == [
+        ("d0", True),
+        ("empty", True),
+        ("d1", False),
+        ("d2", True),
+        ("d3", True),
+        ("last", True),
+    ]
+    assert "status 500" in found[2].skips[0].cause
+    assert "no text" in found[1].skips[0].cause
+    assert [len(one.concepts) for one in found] == [2, 0, 0, 2, 2, 0]
+
+
+def test_several_prompts_of_a_document_are_one_extraction() -> None:
+    def ask(prompts: Iterable[Prompt]) -> Iterator[Given]:
+        for number, _ in enumerate(prompts):
+            yield Given(answer([concept("Bailey pair", aliases=[f"pair{number}"])], []))
+
+    [one] = extract([(PAPER, PASSAGES)], ask, mode="all", characters=80)
+    assert one.complete
+    assert one.concepts == [Concept("concept:bailey-pair", "Bailey pair", aliases=("pair0", "pair1", "pair2"))]
+
+
+def test_answers_that_run_out_are_an_error() -> None:
+    with pytest.raises(LemmataError, match="before d0 is answered"):
+        list(extract(documents(1), lambda prompts: iter(list(prompts)[1:])))  # type: ignore[arg-type]
+
+
+def test_an_extraction_killed_half_way_is_resumed_within_its_budget(tmp_path: Path) -> None:
+    pytest.importorskip("openai")
+    corpus = documents(20)
+    server = Server(tmp_path / "journal")
+    days = {f"ring{n} ": [{"text": json.dumps(ring(n))}] * 3 for n in range(20)}
+    server.change(days=days)
+
+    def opened(url: str) -> Chat:
+        return Chat(url, "tiny", cache=tmp_path / "cache", retries=1, back_off=0.01, concurrency=2)
+
+    found = []
+    chat = opened(server.url)
+    for one in extract(corpus, lambda prompts: chat.run(Request(*prompt) for prompt in prompts)):
+        found.append(one)
+        if len(found) == 5:
+            server.kill()
+    whole = {one.document for one in found if one.complete}
+    assert len(found) == 20
+    assert 5 <= len(whole) <= 20
+    chat.close()
+
+    server = Server(tmp_path / "journal")
+    server.change(days=days)
+    before = len(server.calls())
+    chat, budget = opened(server.url), Budget(calls=20 - len(whole))
+    again = list(
+        extract(corpus, lambda prompts: chat.run((Request(*prompt) for prompt in prompts), budget=budget), done=whole)
+    )
+    assert {one.document for one in again} | whole == {document.id for document, _ in corpus}
+    assert all(one.complete for one in again)
+    assert len(server.calls()) - before == 20 - len(whole)
+    everything = [one for one in found if one.complete] + again
+    relations = [edge for one in everything for edge in one.edges if edge.relation == "is_instance_of"]
+    assert sorted(edge.evidence for edge in relations) == sorted(f"d{n}@1" for n in range(20))
+    server.kill()
+    chat.close()
