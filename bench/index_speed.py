@@ -42,8 +42,22 @@ def main() -> None:
     parser.add_argument("--dimension", type=int, default=384)
     parser.add_argument("--queries", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", choices=["lexical", "vectors"])
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    results: dict[str, Any] = {}
+    if options.only != "lexical":
+        results["vectors"] = compare_vectors(*_vectors(options))
+    if options.texts and options.only != "vectors":
+        results["lexical"] = compare_lexical(list(_texts(options.texts, options.rows)), options.queries)
+    text = json.dumps(results, indent=1)
+    print(text)
+    if options.out:
+        options.out.write_text(text + "\n", "utf-8")
+
+
+def _vectors(options: argparse.Namespace) -> tuple[Floats, Floats]:
+    """The rows to search and the queries."""
     generator = np.random.default_rng(options.seed)
     if options.vectors:
         matrix = np.load(options.vectors)[: options.rows].astype(np.float32)
@@ -52,14 +66,7 @@ def main() -> None:
     else:
         both = mixture(options.rows + options.queries, options.dimension, generator)
         matrix, queries = both[: options.rows], both[options.rows :]
-    results: dict[str, Any] = {"vectors": compare_vectors(matrix, queries)}
-    if options.texts:
-        texts = list(_texts(options.texts, options.rows))
-        results["lexical"] = compare_lexical(texts, options.queries)
-    text = json.dumps(results, indent=1)
-    print(text)
-    if options.out:
-        options.out.write_text(text + "\n", "utf-8")
+    return matrix, queries
 
 
 def mixture(count: int, dimension: int, generator: np.random.Generator) -> Floats:

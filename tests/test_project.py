@@ -78,6 +78,7 @@ def test_a_folder_of_papers_becomes_a_corpus_with_links(project: Project, source
 def test_ingesting_again_says_what_changed(project: Project, sources: Path) -> None:
     project.ingest([sources])
     assert changes(project.ingest([sources])) == ([], [], [], 2)
+    assert changes(project.ingest([sources], again=True)) == ([], ["a.tex", "b.tex"], [], 0)
     (sources / "a.tex").write_text(paper("a2"))
     (sources / "b.tex").unlink()
     (sources / "c.tex").write_text(paper("c"))

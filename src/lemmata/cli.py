@@ -140,6 +140,7 @@ def ingest(
         str, typer.Option("--related", help="... the log that it follows up.", metavar="COLUMN")
     ] = "",
     workers: Annotated[int | None, typer.Option(help="Processes; default: one per core.", min=1)] = None,
+    again: Annotated[bool, typer.Option("--again", help="Read what did not change, too.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Read sources into the corpus; again: add, update, remove."""
@@ -160,7 +161,7 @@ def ingest(
         settings["columns"] = {name: column for name, column in columns.items() if column}
     project = Project(workspace)
     with _progress() as progress:
-        report = project.ingest(paths, settings=settings, workers=workers, progress=progress)
+        report = project.ingest(paths, settings=settings, workers=workers, again=again, progress=progress)
     if as_json:
         _print_json(asdict(report))
         return
@@ -485,10 +486,7 @@ def evaluate(
     if as_json:
         _print_json(report_as_json(report))
     else:
-        console = _console()
-        for note in report.notes:
-            console.print(f"[yellow]{note}[/]")
-        console.print(terminal_table(report))
+        _console().print(terminal_table(report))
 
 
 def _task(

@@ -159,11 +159,12 @@ class Project:
         *,
         settings: Mapping[str, Any] | None = None,
         workers: int | None = None,
+        again: bool = False,
         progress: Progress = _silent,
     ) -> IngestReport:
         """Read sources into the corpus: what is new is added, what changed is replaced, what is gone is removed.
 
-        `settings` go over those of `lemmata.toml`. Stopped at any point, the same call goes on from there
+        `settings` go over those of `lemmata.toml`; `again` reads what did not change, too. Stopped at any point, the same call goes on from there
         and ends with the same corpus.
         """
         begin = time.perf_counter()
@@ -174,7 +175,7 @@ class Project:
             manifest = self.layout.manifest(self.layout.corpus)
             for path, source in sources.items():
                 root = os.path.relpath(path, self.layout.root)
-                self._ingest_source(writer, root, source, options, report, workers, progress)
+                self._ingest_source(writer, root, source, options, report, workers, again, progress)
             if report.added or report.updated or report.removed or read_manifest(manifest) is None:
                 progress("resolving links", 0, None)
                 with writer.transaction():
@@ -201,6 +202,7 @@ class Project:
         options: IngestOptions,
         report: IngestReport,
         workers: int | None,
+        again: bool,
         progress: Progress,
     ) -> None:
         known = writer.units(root)
@@ -209,7 +211,7 @@ class Project:
         for unit in source.units:
             old = known.get(unit.path)
             same = old is not None and old.fingerprint == fingerprint(unit, options)
-            if old is not None and same and is_unchanged(source.base, old.files, hashes):
+            if old is not None and same and not again and is_unchanged(source.base, old.files, hashes):
                 report.unchanged += 1
             else:
                 todo.append(unit)

@@ -54,6 +54,7 @@ _ARCHIVES = (".tar", ".tgz", ".zip", ".txz", ".tbz2", *_PACKED)
 _ABOUT = re.compile(r"(?:readme|license|licence|copying|changelog|contributing|authors|notice)(?:\.|$)", re.I)
 # test data that lies beside a corpus must never get into it
 _TEST_DATA = re.compile(r"(?:^|/)(?:qrels(?:/.*|[^/]*\.tsv)|queries[^/]*\.jsonl|withheld[^/]*\.tsv)(?:\.\w+)?$", re.I)
+_READING = 1  # raised when the readers read differently, so that everything is read again
 _LARGEST_FILE = 64 * 2**20
 
 
@@ -322,7 +323,7 @@ def _hash_file(path: Path) -> str:
 
 def fingerprint(unit: Unit, options: IngestOptions) -> str:
     """What besides the files' content decides how a unit is read."""
-    parts = [unit.reader, unit.document, sorted(unit.metadata.items()), unit.confidence]
+    parts = [_READING, unit.reader, unit.document, sorted(unit.metadata.items()), unit.confidence]
     parts.append(
         asdict(options.papers) if unit.reader in ("paper", "package", "text", "pdf") else asdict(options.columns)
     )
