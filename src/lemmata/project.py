@@ -164,8 +164,8 @@ class Project:
     ) -> IngestReport:
         """Read sources into the corpus: what is new is added, what changed is replaced, what is gone is removed.
 
-        `settings` go over those of `lemmata.toml`; `again` reads what did not change, too. Stopped at any point, the same call goes on from there
-        and ends with the same corpus.
+        `settings` go over those of `lemmata.toml`; `again` reads what did not change, too. Stopped at any point,
+        the same call goes on from there and ends with the same corpus.
         """
         begin = time.perf_counter()
         options = build(IngestOptions, merged(self.config.get("ingest", {}), settings or {}), "[ingest]")

