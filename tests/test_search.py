@@ -146,6 +146,7 @@ def test_only_what_changed_is_indexed_again(indexed: Project, tmp_path: Path) ->
     assert (report["tokenised"], report["encoded"]) == (1, 1)
     again = indexed.index(settings={"encoder": "hashing"})
     assert (again["tokenised"], again["encoded"]) == (0, 0)
+    assert indexed.index(settings={"encoder": "hashing"}, rebuild=True)["tokenised"] == 5
     retriever = indexed.retriever()
     for name in ("lexical", "dense"):
         assert retriever.search("crystal", 1, retriever=name)[0].id == "0"

@@ -296,6 +296,7 @@ def index(
     ] = "",
     dimension: Annotated[int, typer.Option(help="Cut vectors to so many numbers; 0: all.", min=0)] = 0,
     dense: Annotated[bool, typer.Option("--dense/--no-dense", help="Make vectors, or only the lexical index.")] = True,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Start the lexical index anew.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Build or update the indexes."""
@@ -306,7 +307,7 @@ def index(
         settings["dimension"] = dimension
     project = Project(workspace)
     with _progress() as progress:
-        report = project.index(settings=settings, dense=dense, progress=progress)
+        report = project.index(settings=settings, dense=dense, rebuild=rebuild, progress=progress)
     if as_json:
         _print_json(report)
         return

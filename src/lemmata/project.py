@@ -240,11 +240,17 @@ class Project:
     # ------------------------------------------------------------ index and search
 
     def index(
-        self, *, settings: Mapping[str, Any] | None = None, dense: bool = True, progress: Progress = _silent
+        self,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        dense: bool = True,
+        rebuild: bool = False,
+        progress: Progress = _silent,
     ) -> dict[str, Any]:
         """Bring the lexical index, the vectors and, for large corpora, the neighbour index up to date.
 
-        Returns how many passages each of them had to work on. What a killed run finished is not done again.
+        Returns how many passages each of them had to work on. `rebuild` starts the lexical index anew, without
+        the statistics of passages that are gone. What a killed run finished is not done again.
         """
         from lemmata.encode.models import load_encoder
         from lemmata.indexing import content_hashes, index_ann, index_lexical, index_vectors
@@ -256,6 +262,8 @@ class Project:
                 raise WorkspaceError(f"the corpus in {self.layout.root} is empty: ingest something first")
             hashes = content_hashes(corpus, progress)
             report: dict[str, Any] = {"passages": len(corpus)}
+            if rebuild:
+                self.layout.manifest(self.layout.lexical).unlink(missing_ok=True)
             report["tokenised"] = index_lexical(self.layout, corpus, hashes, progress)
             if dense:
                 encoder = load_encoder(options.encoder, dimension=options.dimension or None)
