@@ -162,28 +162,28 @@ def _faiss(matrix: Floats, path: Path) -> tuple[Callable[[], object], Walk]:
 def _usearch(matrix: Floats, path: Path) -> tuple[Callable[[], object], Walk]:
     from usearch.index import Index
 
-    graph = Index(ndim=matrix.shape[1], metric="ip", dtype="f16", connectivity=LINKS, expansion_add=BUILD_WIDTH)
+    graph: Any = Index(ndim=matrix.shape[1], metric="ip", dtype="f16", connectivity=LINKS, expansion_add=BUILD_WIDTH)
     graph.add(np.arange(len(matrix)), matrix, threads=os.cpu_count() or 1)
     graph.save(str(path))
 
     def walk(queries: Floats, width: int) -> Integers:
-        graph.expansion_search = width  # type: ignore[misc]
+        graph.expansion_search = width
         return np.asarray(graph.search(queries, K, threads=1).keys).reshape(len(queries), -1).astype(np.int64)
 
     return lambda: Index.restore(str(path), view=True), walk
 
 
 def _hnswlib(matrix: Floats, path: Path) -> tuple[Callable[[], object], Walk]:
-    import hnswlib  # type: ignore[import-untyped]
+    import hnswlib
 
-    graph = hnswlib.Index("ip", matrix.shape[1])
+    graph: Any = hnswlib.Index("ip", matrix.shape[1])
     graph.init_index(len(matrix), M=LINKS, ef_construction=BUILD_WIDTH, random_seed=0)
     graph.add_items(matrix, np.arange(len(matrix)))
     graph.save_index(str(path))
 
     def walk(queries: Floats, width: int) -> Integers:
         graph.set_ef(width)
-        return graph.knn_query(queries, K, num_threads=1)[0].astype(np.int64)  # type: ignore[no-any-return]
+        return np.asarray(graph.knn_query(queries, K, num_threads=1)[0], dtype=np.int64)
 
     def open_again() -> object:
         other = hnswlib.Index("ip", matrix.shape[1])
@@ -218,7 +218,7 @@ def compare_lexical(texts: list[str], count: int) -> dict[str, Any]:
         results["add_100_cpu_s"] = time.process_time() - begin
     results["peak_memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     if importlib.util.find_spec("bm25s"):
-        import bm25s  # type: ignore[import-untyped]
+        import bm25s
 
         begin = time.process_time()
         peer = bm25s.BM25(k1=1.2, b=0.8, method="lucene")

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-import networkx  # type: ignore[import-untyped]
+import networkx
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import bm25s  # type: ignore[import-untyped]
+import bm25s
 import numpy as np
 import pytest
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from random import Random
 
-import networkx  # type: ignore[import-untyped]
+import networkx
 import numpy as np
 import pytest
 from hypothesis import given

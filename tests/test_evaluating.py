@@ -1,0 +1,136 @@
+"""The verbs `evaluate` and `tune` on a small workspace, from files to report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.test_cli import lemmata
+
+from lemmata.errors import ConfigError, InputError, LemmataError
+from lemmata.evaluate.audit import Example
+from lemmata.evaluate.report import as_json
+from lemmata.evaluate.tasks import task_from
+from lemmata.project import EvaluateOptions, Project
+
+TEXTS = {
+    "a1": ("a", "Partitions into odd parts and partitions into distinct parts are equally many."),
+    "a2": ("a", "Franklin's involution proves the pentagonal number theorem."),
+    "b1": ("b", "Every prime ideal of a Noetherian ring has finite height."),
+    "b2": ("b", "An ideal in a union of primes lies in one of them."),
+    "c1": ("c", "The pump of the column leaks again since this morning."),
+}
+QUERIES = {"q1": "odd parts and distinct parts", "q2": "height of prime ideals", "q3": "leaking pump"}
+QRELS = {"q1": {"a1": 2, "a2": 1}, "q2": {"b1": 1}, "q3": {"c1": 1}}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    folder = tmp_path_factory.mktemp("evaluating")
+    rows = [{"id": i, "document": d, "text": t} for i, (d, t) in TEXTS.items()]
+    (folder / "p.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (folder / "q.jsonl").write_text("\n".join(json.dumps({"_id": q, "text": t}) for q, t in QUERIES.items()))
+    lines = [f"{q}\t{p}\t{g}" for q, grades in QRELS.items() for p, g in grades.items()]
+    (folder / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n" + "\n".join(lines))
+    project = Project.init(folder / "w")
+    project.ingest([folder / "p.jsonl"])
+    project.index(settings={"encoder": "hashing"})
+    return project
+
+
+def test_measures_intervals_and_comparisons_come_out(project: Project) -> None:
+    report = as_json(project.evaluate(task_from("t", QUERIES, QRELS), options=EvaluateOptions(measures="MRR@10,R@2")))
+    assert report["queries"] == 3
+    assert set(report["retrievers"]) == {"lexical", "dense", "hybrid"}
+    assert report["retrievers"]["lexical"]["measures"]["MRR@10"] == 1.0
+    low, high = report["retrievers"]["dense"]["ci"]["MRR@10"]
+    assert low <= report["retrievers"]["dense"]["measures"]["MRR@10"] <= high
+    assert {(c["first"], c["second"]) for c in report["comparisons"]} == {("dense", "lexical"), ("hybrid", "lexical")}
+
+
+def test_document_level_counts_any_passage_of_the_document(project: Project) -> None:
+    task = task_from("t", {"q": "odd parts and distinct parts"}, {"q": {"a2": 1}})
+    values = [
+        project.evaluate(
+            task, retrievers=["lexical"], options=EvaluateOptions(measures="Success@1", level=level)
+        ).retrievers["lexical"]["Success@1"][0]
+        for level in ("passage", "document")
+    ]
+    assert values == [0.0, 1.0]
+
+
+def test_known_test_data_is_refused_unless_allowed_and_then_told(project: Project) -> None:
+    task = task_from("t", QUERIES, QRELS)
+    train = [Example("t1", "Odd parts  and Distinct parts", ("a1",))]
+    with pytest.raises(LemmataError, match=r"1 same anchor.*1 same passage.*--allow-leakage"):
+        project.evaluate(task, retrievers=["lexical"], train=train)
+    report = project.evaluate(task, retrievers=["lexical"], train=train, allow_leakage=True)
+    assert report.notes[-1].startswith("LEAKAGE ALLOWED: ")
+    assert report.groups["seen"].tolist() == [True, False, False]
+    assert report.groups["unseen"].tolist() == [False, True, True]
+
+
+def test_clean_training_data_is_told_too(project: Project) -> None:
+    report = project.evaluate(
+        task_from("t", {"q3": QUERIES["q3"]}, {"q3": QRELS["q3"]}),
+        retrievers=["lexical"],
+        train=[Example("t1", "prime avoidance", ("b2",))],
+    )
+    assert "no leakage found" in report.notes[-1]
+
+
+def test_a_query_that_is_a_passage_does_not_find_itself(project: Project, tmp_path: Path) -> None:
+    source = tmp_path / "d.tex"
+    statements = "".join(
+        f"\\begin{{lemma}}\\label{{l{n}}} Lemma {n} on rings and ideals, by \\ref{{l{n - 1}}}. \\end{{lemma}}\n"
+        for n in range(1, 9)
+    )
+    source.write_text(f"\\documentclass{{article}}\\begin{{document}}{statements}\\end{{document}}")
+    other = Project.init(tmp_path / "w")
+    other.ingest([source])
+    other.index(dense=False)
+    task = other.task("references", share=1.0)
+    assert set(task.queries) == {f"d#l{n}" for n in range(2, 9)}
+    report = other.evaluate(task, retrievers=["lexical"], options=EvaluateOptions(measures="R@10,Success@1"))
+    assert report.retrievers["lexical"]["R@10"].tolist() == [1.0] * 7
+    with pytest.raises(LemmataError, match="no task 'riddles'"):
+        other.task("riddles")
+
+
+def test_tuning_is_remembered(project: Project) -> None:
+    result = project.tune(task_from("t", QUERIES, QRELS))
+    assert len(result["tried"]) == 22
+    retriever = project.retriever()
+    assert retriever.fusion.method == result["fusion"]["method"]
+    assert retriever.fusion.weight == result["fusion"]["weight"]
+    retriever.close()
+
+
+def test_unknown_measures_and_passages_are_named(project: Project) -> None:
+    task = task_from("t", QUERIES, QRELS)
+    with pytest.raises(ConfigError, match="no measure"):
+        project.evaluate(task, options=EvaluateOptions(measures="Magic@3"))
+    with pytest.raises(InputError, match="'zz', 'yy'"):
+        project.evaluate(task_from("t", {"q": "?"}, {"q": {"zz": 1, "yy": 1}}), retrievers=["lexical"])
+
+
+def test_the_command_keeps_its_contract(project: Project, tmp_path: Path) -> None:
+    folder = project.layout.root.parent
+    files: list[str | Path] = [
+        "--queries",
+        folder / "q.jsonl",
+        "--qrels",
+        folder / "qrels.tsv",
+        "-w",
+        project.layout.root,
+    ]
+    report = json.loads(lemmata("evaluate", *files, "--retriever", "lexical,hybrid", "--json"))
+    assert report["queries"] == 3
+    assert {"MRR@10", "nDCG@10", "R@20", "Success@1"} <= report["retrievers"]["hybrid"]["measures"].keys()
+    assert "lexical" in lemmata("evaluate", *files, "--html", tmp_path / "r.html")
+    assert "<html" in (tmp_path / "r.html").read_text()
+    assert "one of" in lemmata("evaluate", "-w", project.layout.root, code=1)
+    hits = json.loads(lemmata("search", "distinct parts", "-w", project.layout.root, "-k", "2", "--json"))
+    assert [hit["rank"] for hit in hits] == [1, 2]
+    assert set(hits[0]) == {"rank", "id", "score", "kind", "document", "title", "text", "path"}
