@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lemmata.encode.hashing import HashingEncoder
+from lemmata.indexing import SHARD, content_hashes, index_vectors
+from lemmata.project import Project
+from lemmata.store import Layout, VectorWriter, open_vectors
+from lemmata.types import Floats
+
+
+class Stopping:
+    """An encoder that is stopped after some texts, as a process that is killed."""
+
+    def __init__(self, most: int) -> None:
+        self.inner = HashingEncoder(dimension=32)
+        self.name, self.dimension, self.left = self.inner.name, 32, most
+        self.encoded = 0
+
+    def encode(self, texts: list[str], role: str = "passage") -> Floats:
+        self.left -= len(texts)
+        if self.left < 0:
+            raise KeyboardInterrupt
+        self.encoded += len(texts)
+        return self.inner.encode(texts, role)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    lines = [f'{{"id": "p{n}", "text": "passage number {n} on the topic {n % 7}"}}' for n in range(3 * SHARD + 10)]
+    (tmp_path / "p.jsonl").write_text("\n".join(lines))
+    project = Project.init(tmp_path / "w")
+    project.ingest([tmp_path / "p.jsonl"])
+    return project
+
+
+def quiet(*_: object) -> None:
+    pass
+
+
+def test_encoding_goes_on_where_it_was_stopped(project: Project) -> None:
+    corpus = project.corpus
+    hashes = content_hashes(corpus, quiet)
+    first = Stopping(2 * SHARD)
+    with pytest.raises(KeyboardInterrupt):
+        index_vectors(project.layout, corpus, hashes, first, "x", quiet)  # type: ignore[arg-type]
+    second = Stopping(10**9)
+    assert index_vectors(project.layout, corpus, hashes, second, "x", quiet) == SHARD + 10  # type: ignore[arg-type]
+    assert first.encoded + second.encoded == len(corpus)
+    expected = HashingEncoder(dimension=32).encode(list(corpus.contents()))
+    np.testing.assert_array_equal(open_vectors(project.layout).matrix, expected)
+    corpus.close()
+
+
+def test_another_encoder_starts_anew(project: Project) -> None:
+    corpus = project.corpus
+    hashes = content_hashes(corpus, quiet)
+    with pytest.raises(KeyboardInterrupt):
+        index_vectors(project.layout, corpus, hashes, Stopping(SHARD), "x", quiet)  # type: ignore[arg-type]
+    assert index_vectors(project.layout, corpus, hashes, Stopping(10**9), "y", quiet) == len(corpus)  # type: ignore[arg-type]
+    corpus.close()
+
+
+def test_old_vectors_stay_until_the_new_ones_are_whole(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    old = VectorWriter(layout, "old", 2, np.arange(3, dtype=np.uint64))
+    old.write(np.arange(3), np.ones((3, 2), np.float32))
+    old.finish({})
+    new = VectorWriter(layout, "new", 4, np.arange(5, dtype=np.uint64))
+    new.write(np.array([0, 4]), np.ones((2, 4), np.float32))
+    assert new.missing().tolist() == [1, 2, 3]
+    assert open_vectors(layout).encoder == "old"
+    new.write(np.array([1, 2, 3]), np.ones((3, 4), np.float32))
+    new.finish({})
+    assert open_vectors(layout).matrix.shape == (5, 4)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["vectors"]
