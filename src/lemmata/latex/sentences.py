@@ -29,7 +29,7 @@ _END = re.compile(r"(?<![.!?…])[.!?…]++[\"”“’')\]]*+(?=\s++[\"“„«
 def formulas(text: str) -> list[tuple[int, int]]:
     """Spans of the formulas, dollars included; one whose `\\text` holds dollars of its own counts once."""
     spans: list[tuple[int, int]] = []
-    patience = 50  # formulas whose braces never close may cost a long look, but not often
+    patience = 15  # formulas whose braces never close may cost a long look, but not often
     opening = _OPENING.match(text)
     while opening:
         at = opening.end() - 1
