@@ -243,3 +243,11 @@ def test_a_neighbour_graph_finds_the_same(indexed: Project) -> None:
     retriever.close()
     assert indexed.index(settings={"encoder": "hashing"})["neighbours"] == "exact"  # too few for a graph
     assert not indexed.layout.ann.exists()
+
+
+def test_cut_vectors_are_searched_with_a_cut_query(project: Project) -> None:
+    project.index(settings={"encoder": "hashing", "dimension": 64})
+    retriever = project.retriever()
+    assert retriever.vectors.matrix.shape == (5, 64)
+    assert retriever.search("pump in the column leaks", 1, retriever="dense")[0].id == "3"
+    retriever.close()

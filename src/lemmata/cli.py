@@ -341,9 +341,10 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Search the corpus."""
-    from lemmata.search import Filter, Retriever
+    from lemmata.project import Project
+    from lemmata.search import Filter
 
-    opened = Retriever.open(workspace)
+    opened = Project(workspace).retriever()
     only = Filter(tuple(kind or ()), tuple(document or ()), tuple(category or ()), since, until)
     hits = opened.search(text, k, retriever=retriever, only=only, diversity=diversity)
     _print_hits(opened.corpus, hits, text, as_json)
@@ -364,9 +365,10 @@ def similar(
     as_json: AsJson = False,
 ) -> None:
     """Find passages like a passage."""
-    from lemmata.search import Filter, Retriever
+    from lemmata.project import Project
+    from lemmata.search import Filter
 
-    opened = Retriever.open(workspace)
+    opened = Project(workspace).retriever()
     only = Filter(tuple(kind or ()), tuple(document or ()), tuple(category or ()), since, until)
     row = _row(opened.corpus, identity)
     hits = opened.similar(identity, k, only=only, diversity=diversity)

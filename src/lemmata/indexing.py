@@ -62,12 +62,9 @@ def index_lexical(layout: Layout, corpus: Corpus, hashes: Hashes, progress: Prog
     kept = _matched(old, hashes)
     path.unlink(missing_ok=True)
     if manifest is None or len(old) - int((kept >= 0).sum()) > _MOST_GONE * len(hashes):
-        new = layout.lexical.with_name("lexical.partial")
-        shutil.rmtree(new, ignore_errors=True)
-        LexicalIndex.build(_watched(corpus.contents(), len(corpus), progress), new)
-        np.save(new / "hashes.npy", hashes)
-        write_manifest(layout.manifest(new), {"verb": "index", "corpus": corpus.inputs})
-        replace_folder(new, layout.lexical)
+        LexicalIndex.build(_watched(corpus.contents(), len(corpus), progress), layout.lexical)
+        np.save(layout.lexical / "hashes.npy", hashes)
+        write_manifest(path, {"verb": "index", "corpus": corpus.inputs})
         return len(corpus)
     fresh = np.flatnonzero(kept < 0)
     order = np.full(len(old) + len(fresh), -1, dtype=np.int64)
@@ -101,11 +98,12 @@ def _contents_of(corpus: Corpus, rows: Integers) -> Iterator[str]:
 
 
 def index_vectors(
-    layout: Layout, corpus: Corpus, hashes: Hashes, encoder: Encoder, spec: str, progress: Progress
+    layout: Layout, corpus: Corpus, hashes: Hashes, encoder: Encoder, spec: str, progress: Progress, *, cut: int = 0
 ) -> int:
     """Encode the corpus, shard by shard; returns how many passages were encoded.
 
-    Vectors of unchanged passages are copied when the same encoder made them.
+    `cut` says that the encoder was told to cut its vectors to so many numbers. Vectors of unchanged passages
+    are copied when the same encoder made them.
     """
     manifest = read_manifest(layout.manifest(layout.vectors))
     same = manifest is not None and manifest["encoder"] == spec and manifest["dimension"] == encoder.dimension
@@ -128,7 +126,9 @@ def index_vectors(
         vectors: Floats = encoder.encode(list(islice(contents, len(rows))), role="passage")
         writer.write(rows, vectors)
     progress("encoding", len(missing), len(missing))
-    writer.finish({"verb": "index", "corpus": corpus.inputs, "dimension": encoder.dimension, "made_by": encoder.name})
+    writer.finish(
+        {"verb": "index", "corpus": corpus.inputs, "dimension": encoder.dimension, "cut": cut, "made_by": encoder.name}
+    )
     return len(missing)
 
 

@@ -266,9 +266,13 @@ class Project:
                 self.layout.manifest(self.layout.lexical).unlink(missing_ok=True)
             report["tokenised"] = index_lexical(self.layout, corpus, hashes, progress)
             if dense:
-                encoder = load_encoder(options.encoder, dimension=options.dimension or None)
+                encoder = load_encoder(
+                    options.encoder, dimension=options.dimension or None, key=_key(), cache=self.layout.encodings
+                )
                 report["encoder"] = encoder.name
-                report["encoded"] = index_vectors(self.layout, corpus, hashes, encoder, options.encoder, progress)
+                report["encoded"] = index_vectors(
+                    self.layout, corpus, hashes, encoder, options.encoder, progress, cut=options.dimension
+                )
                 report["neighbours"] = index_ann(self.layout, corpus, progress)  # exact, or ann
         report["seconds"] = time.perf_counter() - begin
         return report
@@ -277,7 +281,7 @@ class Project:
         """Search in this workspace."""
         from lemmata.search import Retriever
 
-        return Retriever(self.layout)
+        return Retriever(self.layout, key=_key())
 
     # ------------------------------------------------------------ evaluate
 
@@ -340,13 +344,14 @@ class Project:
             if documents is not None:
                 notes.append("document level: a document counts by its best passage")
             depth = max(100, *(m.cutoff for m in measures)) * (10 if documents is not None else 1)
+            # judged as not relevant does not count; nothing relevant is nothing missed
+            relevant = np.array([max(1, sum(grade > 0 for grade in grades.values())) for grades in task.qrels.values()])
             results: dict[str, Any] = {}
             recall: dict[str, Any] = {}
             for name in retrievers:
                 ranked = _ranked(retriever, task, name, depth, corpus, progress)
                 results[name] = measure(ranked, judgments, measures, documents=documents)
-                relevant = np.maximum(np.diff(judgments.indptr), 1)[:, None]
-                recall[name] = np.cumsum(gains(ranked[:, :100], judgments) > 0, axis=1) / relevant
+                recall[name] = np.cumsum(gains(ranked[:, :100], judgments) > 0, axis=1) / relevant[:, None]
         names = [str(m) for m in measures]
         baseline = retrievers[0] if options.baseline == "" else options.baseline
         comparisons = (
@@ -540,6 +545,11 @@ def _resolve(writer: CorpusWriter) -> None:
     links = list(writer.links())
     targets = resolve_links(links, writer.labels(), writer.prefixes(), lambda d, key: cited.get((d, key)))
     writer.set_targets("links", targets)
+
+
+def _key() -> str:
+    """The key for encoders that answer at an address."""
+    return os.environ.get("OPENAI_API_KEY", "")
 
 
 def _versions() -> dict[str, str]:

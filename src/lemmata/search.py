@@ -137,20 +137,22 @@ def open_lexical(layout: Layout) -> StoredLexical:
 class Retriever:
     """Search in a workspace; `Retriever.open(folder)` opens one.
 
-    `encode` overrides the encoder that made the index, for example to share a loaded one.
+    `encoder` overrides the one that made the index, for example to share a loaded one; `key` is for one that
+    answers at an address.
     """
 
-    def __init__(self, layout: Layout, *, encoder: Encoder | None = None) -> None:
+    def __init__(self, layout: Layout, *, encoder: Encoder | None = None, key: str = "") -> None:
         self.layout = layout
         self.corpus = Corpus(layout)
         self._encoder = encoder
+        self._key = key
         if not len(self.corpus):
             raise WorkspaceError(f"the corpus in {layout.root} is empty: ingest something first")
 
     @classmethod
-    def open(cls, folder: str | Path = ".", *, encoder: Encoder | None = None) -> Retriever:
+    def open(cls, folder: str | Path = ".", *, encoder: Encoder | None = None, key: str = "") -> Retriever:
         """The retriever of a workspace folder."""
-        return cls(Layout(Path(folder)), encoder=encoder)
+        return cls(Layout(Path(folder)), encoder=encoder, key=key)
 
     def close(self) -> None:
         self.corpus.close()
@@ -177,8 +179,10 @@ class Retriever:
 
     @cached_property
     def encoder(self) -> Encoder:
-        encoder = self._encoder or load_encoder(self.vectors.encoder)
         dimension = self.vectors.matrix.shape[1]
+        encoder = self._encoder or load_encoder(
+            self.vectors.encoder, dimension=self.vectors.cut or None, key=self._key, cache=self.layout.encodings
+        )
         if encoder.dimension != dimension:
             raise InputError(
                 f"the index holds vectors of {dimension} numbers, {encoder.name} makes {encoder.dimension}:"

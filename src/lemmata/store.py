@@ -69,6 +69,10 @@ class Layout:
         return self.root / "vectors"
 
     @property
+    def encodings(self) -> Path:
+        return self.root / "cache" / "encodings.sqlite"
+
+    @property
     def lexical(self) -> Path:
         return self.root / "index" / "lexical"
 
@@ -603,6 +607,7 @@ class StoredVectors(NamedTuple):
     matrix: Floats  # (n, dim)
     hashes: npt.NDArray[np.uint64]  # (n,) of the texts that were encoded
     encoder: str  # what `load_encoder` takes
+    cut: int = 0  # numbers that its vectors were cut to; 0: none was cut off
 
 
 def open_vectors(layout: Layout) -> StoredVectors:
@@ -611,7 +616,8 @@ def open_vectors(layout: Layout) -> StoredVectors:
     if manifest is None:
         raise WorkspaceError("there are no vectors yet: run 'lemmata index'")
     matrix = np.load(layout.vectors / "matrix.npy", mmap_mode="r")
-    return StoredVectors(matrix, np.load(layout.vectors / "hashes.npy", mmap_mode="r"), manifest["encoder"])
+    hashes = np.load(layout.vectors / "hashes.npy", mmap_mode="r")
+    return StoredVectors(matrix, hashes, manifest["encoder"], manifest.get("cut", 0))
 
 
 class VectorWriter:
