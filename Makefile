@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test fuzz lint bench clean
 .DELETE_ON_ERROR:
 
 $(READY): pyproject.toml constraints.txt
@@ -17,6 +17,9 @@ demo: $(READY)
 
 test: lint
 	$(BIN)/python -m pytest -n 2 --cov=lemmata --cov-report=term:skip-covered --cov-fail-under=85
+
+fuzz: $(READY)
+	$(BIN)/python -m pytest -n 2 --hypothesis-profile=searching
 
 lint: $(READY)
 	$(BIN)/ruff check .

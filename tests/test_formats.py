@@ -183,7 +183,7 @@ def test_damage_gives_good_records_or_an_input_error(name: str) -> None:
         "ogb": read_ogb,
     }
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=100, deadline=None)
     @given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 20), st.binary(max_size=5))
     def check(which: int, where: int, gone: int, new: bytes) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -201,6 +201,15 @@ def test_damage_gives_good_records_or_an_input_error(name: str) -> None:
             write(Path(folder) / "again" / file, records)  # refuses what does not hold together
 
     check()
+
+
+def test_a_table_whose_header_is_broken_names_its_line(tmp_path: Path) -> None:
+    write_neo4j(tmp_path / "graph", HARD)
+    nodes = next(path for path in sorted((tmp_path / "graph").iterdir()) if "node" in path.name)
+    nodes.write_bytes(nodes.read_bytes().replace(b",", b"\r,", 1))
+    with pytest.raises(InputError, match="header is no row of a table") as caught:
+        read_neo4j_folder(tmp_path / "graph")
+    assert caught.value.line == 1
 
 
 @pytest.mark.parametrize("name", ["graphml.gz", "triples.gz"])

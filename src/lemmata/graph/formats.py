@@ -650,7 +650,10 @@ def _neo4j_rows(
     for path in paths:
         head = next(_lines(gathering, path), "")
         parting = max(",;\t|", key=head.count)
-        header = next(csv.reader([head], delimiter=parting), [])
+        try:
+            header = next(csv.reader([head], delimiter=parting), [])
+        except csv.Error as error:  # a stray carriage return, a quote left open
+            raise InputError(f"the header is no row of a table: {error}", file=str(path), line=1) from error
         matches = [found for cell in header if (found := _FIELD.fullmatch(cell.strip()))]
         typed = [_TYPED.get(found["type"] or "") for found in matches]
         plain = [found["name"].lower() for found in matches]  # an edge may well have a property `source`
