@@ -20,7 +20,8 @@ import numpy as np
 from lemmata.index.ann import AnnIndex
 from lemmata.indexing import content_hashes, index_lexical
 from lemmata.project import Project
-from lemmata.store import VectorWriter, replace_folder, write_manifest
+from lemmata.store.files import replace_folder, write_manifest
+from lemmata.store.vectors import VectorWriter
 
 DIMENSION = 384
 PROBE = """
@@ -71,7 +72,8 @@ def make(folder: Path, count: int) -> None:
 
 def graph(folder: Path) -> float:
     """Build the neighbour graph; returns the seconds it took."""
-    from lemmata.store import open_vectors, read_manifest
+    from lemmata.store.files import read_manifest
+    from lemmata.store.vectors import open_vectors
 
     layout = Project(folder).layout
     if read_manifest(layout.manifest(layout.ann)) is not None:
@@ -79,7 +81,7 @@ def graph(folder: Path) -> float:
     begin = time.perf_counter()
     new = layout.ann.with_name("ann.partial")
     new.mkdir(parents=True, exist_ok=True)
-    AnnIndex.build(open_vectors(layout).matrix, layout.graph(new))
+    AnnIndex.build(open_vectors(layout).matrix, layout.ann_graph(new))
     key = read_manifest(layout.manifest(layout.vectors))
     write_manifest(layout.manifest(new), {"verb": "index", "vectors": key})
     replace_folder(new, layout.ann)

@@ -13,20 +13,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lemmata.errors import InputError
-from lemmata.graph.formats import (
-    GraphRecords,
-    read_graphml,
-    read_json,
-    read_neo4j,
-    read_ogb,
-    read_triples,
-    slug,
-    write_graphml,
-    write_json,
-    write_neo4j,
-    write_ogb,
-    write_triples,
-)
+from lemmata.graph.formats.any_format import read_graph, write_graph
+from lemmata.graph.formats.graphml import read_graphml, write_graphml
+from lemmata.graph.formats.json_file import read_json, write_json
+from lemmata.graph.formats.neo4j import read_neo4j, write_neo4j
+from lemmata.graph.formats.ogb import read_ogb, write_ogb
+from lemmata.graph.formats.shared import GraphRecords, slug
+from lemmata.graph.formats.triples import read_triples, write_triples
 from lemmata.types import Concept, Edge, Skip
 
 Result = tuple[GraphRecords, list[Skip]]
@@ -664,6 +657,87 @@ def test_several_graphs_and_odd_numbers_are_refused(tmp_path: Path) -> None:
     folder_of(tmp_path, {"raw/num-node-list.csv.gz": "three\n"})
     with pytest.raises(InputError, match="'three' are no whole numbers"):
         read_ogb(tmp_path, strict=False)
+
+
+# ---------------------------------------------------------------- whichever format
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_format_is_known_by_its_content(name: str, tmp_path: Path) -> None:
+    file, write, read = FORMATS[name]
+    write(tmp_path / file, HARD)
+    assert read_graph([tmp_path / file]) == read(tmp_path / file)
+    assert read_graph([tmp_path / file], name.removesuffix(".gz")) == read(tmp_path / file)
+    if (tmp_path / file).is_file():
+        (tmp_path / file).rename(tmp_path / "anything")
+        assert read_graph([tmp_path / "anything"])[0].edges == HARD.edges
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_graph_is_written_in_the_format_asked_for(name: str, tmp_path: Path) -> None:
+    file, write, _ = FORMATS[name]
+    write_graph(tmp_path / file, HARD, name.removesuffix(".gz"))
+    assert same(read_graph([tmp_path / file])[0], HARD, name)
+    if not (tmp_path / file).is_dir():
+        write_graph(tmp_path / "by_ending" / file, HARD)
+        assert (tmp_path / "by_ending" / file).read_bytes() == (tmp_path / file).read_bytes()
+
+
+def test_tables_of_nodes_and_edges_are_told_apart_by_their_headers(tmp_path: Path) -> None:
+    files = {
+        "a_roles.csv": ":START_ID(Person),:END_ID(Movie),:TYPE\n1,1,ACTED_IN\n",
+        "movies.csv": "movieId:ID(Movie),title,:LABEL\n1,The Matrix,Movie\n",
+        "people-header.csv": ":ID(Person){label:Person}|name:string\n",
+        "people.csv": "1|Keanu\n",
+    }
+    folder_of(tmp_path, files)
+    records, _ = read_graph([tmp_path])
+    assert records.edges == [Edge("Person:1", "ACTED_IN", "1")]
+    assert read_graph([tmp_path / name for name in files])[0] == records
+
+
+def test_the_nodes_of_triples_may_be_given_with_them(tmp_path: Path) -> None:
+    write_triples(tmp_path / "graph.tsv", HARD)
+    assert read_graph(sorted(tmp_path.iterdir()))[0] == HARD
+
+
+def test_graphml_in_two_bytes_a_letter_is_known(tmp_path: Path) -> None:
+    text = '<?xml version="1.0" encoding="UTF-16"?><graphml><graph><node id="ü"/></graph></graphml>'
+    (tmp_path / "g").write_text(text, encoding="utf-16")
+    assert read_graph([tmp_path / "g"])[0].kinds == {"ü": "unknown"}
+
+
+@pytest.mark.parametrize(
+    ("files", "paths", "cause"),
+    [
+        ({}, [], "no file of a graph is given"),
+        ({}, ["no.json"], r"no.json: there is no such file or folder"),
+        ({"a.pdf": "%PDF-1.7"}, ["a.pdf"], "a.pdf: no graph that is known here"),
+        ({"a": ""}, ["a"], "no graph that is known here"),
+        ({"a.csv": "source,target\n"}, ["."], "neither OGB's folder `raw` nor tables"),
+        ({"a.json": "{}", "b.json": "{}"}, ["a.json", "b.json"], "json is one file, but 2 are given"),
+        ({"a.json": "{}"}, ["a.json", "."], "a folder is a graph by itself"),
+        ({"a.gz": "\x1f\x8b"}, ["a.gz"], "no graph that is known here|damaged"),
+    ],
+)
+def test_what_is_no_known_graph_is_told(files: dict[str, str], paths: list[str], cause: str, tmp_path: Path) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_bytes(text.encode("latin-1"))
+    with pytest.raises(InputError, match=cause):
+        read_graph([tmp_path / name for name in paths])
+
+
+def test_an_unknown_format_is_told_with_the_known_ones(tmp_path: Path) -> None:
+    cause = "the format 'rdf' is unknown: choose auto, graphml, triples, neo4j, json or ogb"
+    with pytest.raises(InputError, match=cause):
+        read_graph([tmp_path], "rdf")
+    with pytest.raises(InputError, match=cause):
+        write_graph(tmp_path / "g.json", HARD, "rdf")
+    with pytest.raises(InputError, match=r"g: its name .* does not tell the format"):
+        write_graph(tmp_path / "g", HARD)
+    with pytest.raises(InputError, match="is no file, which json is written to"):
+        write_graph(tmp_path, HARD, "json")
+    assert list(tmp_path.iterdir()) == []
 
 
 # ---------------------------------------------------------------- slugs

@@ -29,6 +29,7 @@ FLOORS = {
     "graph": 2,
     "index": 2,
     "latex": 2,
+    "leakage": 2,
     "llm": 2,
     "store": 2,
     "workers": 2,

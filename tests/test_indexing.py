@@ -8,7 +8,8 @@ import pytest
 from lemmata.encode.hashing import HashingEncoder
 from lemmata.indexing import SHARD, content_hashes, index_vectors
 from lemmata.project import Project
-from lemmata.store import Layout, VectorWriter, open_vectors
+from lemmata.store.files import Layout
+from lemmata.store.vectors import VectorWriter, open_vectors
 from lemmata.types import Floats
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from lemmata.errors import WorkspaceError
-from lemmata.store import Corpus, CorpusWriter, Layout, read_manifest, write_atomically, write_manifest
+from lemmata.store.corpus import Corpus, CorpusWriter
+from lemmata.store.files import Layout, read_manifest, write_atomically, write_manifest
 from lemmata.types import Document, Label, Link, Passage, Reading, Reference, Skip
 
 

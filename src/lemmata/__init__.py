@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError
     from lemmata.project import IngestReport, Project
     from lemmata.search import Filter, Retriever
-    from lemmata.store import Corpus
+    from lemmata.store.corpus import Corpus
     from lemmata.types import Document, Hit, Link, Passage, Reference
 
 __all__ = [
@@ -33,7 +33,7 @@ _HOMES = {
     "errors": ("ConfigError", "InputError", "LemmataError", "WorkspaceError"),
     "project": ("IngestReport", "Project"),
     "search": ("Filter", "Retriever"),
-    "store": ("Corpus",),
+    "store.corpus": ("Corpus",),
     "types": ("Document", "Hit", "Link", "Passage", "Reference"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

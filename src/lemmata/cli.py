@@ -17,10 +17,10 @@ from lemmata.errors import LemmataError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from lemmata.evaluate.audit import Example
+    from lemmata.leakage import Example
     from lemmata.evaluate.tasks import Task
     from lemmata.project import Progress, Project
-    from lemmata.store import Corpus
+    from lemmata.store.corpus import Corpus
     from lemmata.types import Hit, Passage
 
 __all__ = ["app", "main"]
@@ -459,7 +459,7 @@ def evaluate(
     from lemmata.evaluate.report import as_html, terminal_table
     from lemmata.evaluate.report import as_json as report_as_json
     from lemmata.project import EvaluateOptions, Project
-    from lemmata.store import write_atomically
+    from lemmata.store.files import write_atomically
 
     project = Project(workspace)
     given = {"measures": measures, "level": level}
@@ -519,7 +519,7 @@ def _task(
 
 
 def _examples(queries: Path | None, qrels: Path | None) -> list[Example]:
-    from lemmata.evaluate.audit import Example
+    from lemmata.leakage import Example
     from lemmata.ingest.beir import read_qrels, read_queries
 
     if queries is None and qrels is None:

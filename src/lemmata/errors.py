@@ -5,6 +5,7 @@ LemmataError             what a user can cause and cure; the faces print it as o
 │   └── ArchiveError     an archive that is broken, encrypted or hostile
 ├── ConfigError          lemmata.toml or an option is wrong
 ├── WorkspaceError       a workspace is missing, damaged, busy or of another format
+├── LeakageError         test data where only training data may be
 └── MissingExtra         an optional library is not installed
 """
 
@@ -17,6 +18,7 @@ __all__ = [
     "ArchiveError",
     "ConfigError",
     "InputError",
+    "LeakageError",
     "LemmataError",
     "MissingExtra",
     "WorkspaceError",
@@ -52,6 +54,10 @@ class ConfigError(LemmataError):
 
 class WorkspaceError(LemmataError):
     """A workspace that is missing, damaged, busy or written in another format."""
+
+
+class LeakageError(LemmataError):
+    """Test data where only training data may be."""
 
 
 class MissingExtra(LemmataError):  # noqa: N818 - reads as what it is: an extra is missing

@@ -14,7 +14,9 @@ import numpy.typing as npt
 
 from lemmata.index.ann import EXACT_UP_TO, AnnIndex
 from lemmata.index.lexical import LexicalIndex
-from lemmata.store import Corpus, Layout, VectorWriter, open_vectors, read_manifest, replace_folder, write_manifest
+from lemmata.store.corpus import Corpus
+from lemmata.store.files import Layout, read_manifest, replace_folder, write_manifest
+from lemmata.store.vectors import VectorWriter, open_vectors
 from lemmata.types import Encoder, Floats, Integers
 
 __all__ = ["content_hashes", "index_ann", "index_lexical", "index_vectors"]
@@ -150,7 +152,7 @@ def index_ann(layout: Layout, corpus: Corpus, progress: Progress, *, more_than: 
         new = layout.ann.with_name("ann.partial")
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(parents=True)
-        AnnIndex.build(open_vectors(layout).matrix, layout.graph(new))
+        AnnIndex.build(open_vectors(layout).matrix, layout.ann_graph(new))
         write_manifest(layout.manifest(new), {"verb": "index", "vectors": key})
         replace_folder(new, layout.ann)
     return "ann"

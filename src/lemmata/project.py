@@ -30,12 +30,13 @@ from lemmata.ingest.sources import (
     read_unit,
     read_whole_unit,
 )
-from lemmata.store import Corpus, CorpusWriter, Layout, read_manifest, write_atomically, write_manifest
+from lemmata.store.corpus import Corpus, CorpusWriter
+from lemmata.store.files import Layout, read_manifest, write_atomically, write_manifest
 from lemmata.types import Floats, Integers, Reading, Skip
 from lemmata.workers import WorkerDied, parallel_map
 
 if TYPE_CHECKING:
-    from lemmata.evaluate.audit import Example
+    from lemmata.leakage import Example
     from lemmata.evaluate.report import Report
     from lemmata.evaluate.tasks import Task
     from lemmata.search import Retriever
@@ -371,7 +372,7 @@ class Project:
         )
 
     def _audit(self, corpus: Corpus, task: Task, train: Sequence[Example], allow_leakage: bool) -> list[str]:
-        from lemmata.evaluate.audit import Example, audit
+        from lemmata.leakage import Example, audit
 
         def text(identity: str) -> str:
             return corpus[corpus.row(identity)].text

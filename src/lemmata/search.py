@@ -18,7 +18,9 @@ from lemmata.errors import InputError, LemmataError, WorkspaceError
 from lemmata.index.ann import AnnIndex
 from lemmata.index.exact import ExactIndex
 from lemmata.index.lexical import LexicalIndex
-from lemmata.store import Corpus, Layout, StoredVectors, open_vectors, read_manifest
+from lemmata.store.corpus import Corpus
+from lemmata.store.files import Layout, read_manifest
+from lemmata.store.vectors import StoredVectors, open_vectors
 from lemmata.types import Encoder, Floats, Hit, Index, Integers, Mask
 
 __all__ = ["RETRIEVERS", "Filter", "Fusion", "Retriever", "diversify", "fuse", "tune"]
@@ -193,7 +195,7 @@ class Retriever:
     @cached_property
     def dense_index(self) -> Index:
         if read_manifest(self.layout.manifest(self.layout.ann)) is not None:
-            return AnnIndex.open(self.layout.graph(self.layout.ann), self.vectors.matrix)
+            return AnnIndex.open(self.layout.ann_graph(self.layout.ann), self.vectors.matrix)
         return ExactIndex(self.vectors.matrix)
 
     @cached_property

@@ -24,6 +24,7 @@ __all__ = [
     "Label",
     "Link",
     "Metric",
+    "Negative",
     "Pair",
     "Passage",
     "Reading",
@@ -178,24 +179,30 @@ class Vectors:
 
 
 class Pair(NamedTuple):
-    """A training pair in rows, with the miner and the reason that made it."""
+    """A training pair, with the miner and the reason that made it."""
 
-    anchor: int
-    positive: int
-    source: str
+    anchor: int | str  # a row, or the text of a query that is no passage
+    positive: int  # a row
+    source: str  # the miner
     relation: str = ""
     reason: str = ""
+    weight: float = 1.0
+
+
+class Negative(NamedTuple):
+    """A passage that does not answer an anchor: who proposed it, and why it stayed."""
+
+    row: int
+    proposer: str
+    reason: str = ""
+    score: float = 0.0  # by the proposer, or by the model that ranked it again
 
 
 class Triplet(NamedTuple):
-    """A training triplet in rows, with the miner and the reason that made it."""
+    """A pair with what does not belong to it, nearest first."""
 
-    anchor: int
-    positive: int
-    negative: int
-    source: str
-    relation: str = ""
-    reason: str = ""
+    pair: Pair
+    negatives: tuple[Negative, ...]
 
 
 class Step(NamedTuple):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, NamedTuple, Protocol
 
 from lemmata.errors import ConfigError, LemmataError
-from lemmata.graph.formats import slug
+from lemmata.graph.formats.shared import slug
 from lemmata.types import Concept, Document, Edge, Passage, Skip
 
 __all__ = [

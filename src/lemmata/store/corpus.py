@@ -1,8 +1,7 @@
-"""Records to disk and back; the only module that knows the file names of a workspace.
+"""Passages, documents, labels, links and bibliographies in one SQLite file.
 
-Passages, documents, labels, links and bibliographies live in one SQLite file. A unit (a paper, an archive,
-a table) is replaced as a whole in one transaction, so what is on disk is always whole units; the manifest
-is written last, so its existence means that the stage is complete.
+A unit (a paper, an archive, a table) is replaced as a whole in one transaction, so what is on disk is always
+whole units.
 """
 
 from __future__ import annotations
@@ -10,128 +9,19 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from lemmata.errors import WorkspaceError
-from lemmata.types import Document, Floats, Integers, Label, Link, Mask, Passage, Reading, Reference, Skip
+from lemmata.store.files import FORMAT, Layout, hold, read_manifest
+from lemmata.types import Document, Integers, Label, Link, Mask, Passage, Reading, Reference, Skip
 
-__all__ = [
-    "FORMAT",
-    "Corpus",
-    "CorpusWriter",
-    "Layout",
-    "StoredUnit",
-    "StoredVectors",
-    "VectorWriter",
-    "open_vectors",
-    "read_manifest",
-    "replace_folder",
-    "write_atomically",
-    "write_manifest",
-]
-
-FORMAT = 1  # of everything below; raised when an older workspace can not be read any more
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """The file names of a workspace."""
-
-    root: Path
-
-    @property
-    def config(self) -> Path:
-        return self.root / "lemmata.toml"
-
-    @property
-    def lock(self) -> Path:
-        return self.root / ".lock"
-
-    @property
-    def corpus(self) -> Path:
-        return self.root / "corpus"
-
-    @property
-    def database(self) -> Path:
-        return self.corpus / "corpus.sqlite"
-
-    @property
-    def vectors(self) -> Path:
-        return self.root / "vectors"
-
-    @property
-    def encodings(self) -> Path:
-        return self.root / "cache" / "encodings.sqlite"
-
-    @property
-    def lexical(self) -> Path:
-        return self.root / "index" / "lexical"
-
-    @property
-    def ann(self) -> Path:
-        return self.root / "index" / "ann"
-
-    def graph(self, ann: Path) -> Path:
-        return ann / "graph.faiss"
-
-    @property
-    def fusion(self) -> Path:
-        return self.root / "index" / "fusion.json"
-
-    def manifest(self, artefact: Path) -> Path:
-        return artefact / "manifest.json"
-
-    def hold(self) -> contextlib.AbstractContextManager[Any]:
-        """An exclusive lock on the workspace that dies with its process; WorkspaceError when another has it."""
-        return contextlib.closing(_hold(self.lock))
-
-
-# ---------------------------------------------------------------- whole files
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that a reader sees the old content or the new, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def write_manifest(path: Path, content: Mapping[str, Any]) -> None:
-    """The last act of a stage."""
-    data = json.dumps({"format": FORMAT, **content}, indent=1, sort_keys=True, ensure_ascii=False)
-    write_atomically(path, data.encode() + b"\n")
-
-
-def read_manifest(path: Path) -> dict[str, Any] | None:
-    """What a complete stage wrote, or None where it is not complete."""
-    try:
-        content = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except ValueError:
-        return None  # a damaged manifest is no manifest: the stage runs again
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        return None
-    return content
-
-
-# ---------------------------------------------------------------- the corpus file
+__all__ = ["Corpus", "CorpusWriter", "StoredUnit"]
 
 _SCHEMA = """
 CREATE TABLE units(
@@ -209,7 +99,7 @@ class CorpusWriter:
         self._lock: Any = None
 
     def __enter__(self) -> CorpusWriter:
-        self._lock = _hold(self.layout.lock)
+        self._lock = hold(self.layout.lock)
         try:
             self.connection = _connect(self.layout.database, create=True)
         except BaseException:
@@ -369,20 +259,6 @@ class CorpusWriter:
         for row in self.connection.execute("SELECT root, id, fingerprint, files FROM units ORDER BY root, id"):
             digest.update("\0".join(row).encode())
         return digest.hexdigest()
-
-
-def _hold(path: Path) -> Any:
-    """An exclusive lock that dies with its process."""
-    import fcntl
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    stream = path.open("w")
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        stream.close()
-        raise WorkspaceError(f"another lemmata is writing to {path.parent}; try again when it is done") from error
-    return stream
 
 
 def _documents(connection: sqlite3.Connection, where: str = "", values: Sequence[str] = ()) -> Iterator[Document]:
@@ -596,80 +472,3 @@ class Corpus(Sequence[Passage]):
             },
             "skips": one("SELECT COUNT(*) FROM skips"),
         }
-
-
-# ---------------------------------------------------------------- vectors
-
-
-class StoredVectors(NamedTuple):
-    """One vector per row of the corpus, memory-mapped, and who made them."""
-
-    matrix: Floats  # (n, dim)
-    hashes: npt.NDArray[np.uint64]  # (n,) of the texts that were encoded
-    encoder: str  # what `load_encoder` takes
-    cut: int = 0  # numbers that its vectors were cut to; 0: none was cut off
-
-
-def open_vectors(layout: Layout) -> StoredVectors:
-    """The vectors of a workspace, complete ones only."""
-    manifest = read_manifest(layout.manifest(layout.vectors))
-    if manifest is None:
-        raise WorkspaceError("there are no vectors yet: run 'lemmata index'")
-    matrix = np.load(layout.vectors / "matrix.npy", mmap_mode="r")
-    hashes = np.load(layout.vectors / "hashes.npy", mmap_mode="r")
-    return StoredVectors(matrix, hashes, manifest["encoder"], manifest.get("cut", 0))
-
-
-class VectorWriter:
-    """Vectors on their way to disk, a shard at a time; what a killed run finished is not done again.
-
-    Rows arrive by number in any order. `finish` puts the whole in place of what was there before.
-    """
-
-    def __init__(self, layout: Layout, encoder: str, dimension: int, hashes: npt.NDArray[np.uint64]) -> None:
-        self.layout = layout
-        self.encoder = encoder
-        self.folder = layout.vectors.with_name("vectors.partial")
-        key = hashlib.sha256(f"{encoder}\0{dimension}\0".encode() + hashes.tobytes()).hexdigest()
-        note = self.folder / "key"
-        shape = (len(hashes), dimension)
-        if not note.is_file() or note.read_text() != key:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            self.folder.mkdir(parents=True)
-            np.lib.format.open_memmap(self.folder / "matrix.npy", "w+", np.float32, shape).flush()
-            np.lib.format.open_memmap(self.folder / "done.npy", "w+", np.bool_, (len(hashes),)).flush()
-            np.save(self.folder / "hashes.npy", hashes)
-            note.write_text(key)  # last: with it, the folder is whole
-        self.matrix = np.lib.format.open_memmap(self.folder / "matrix.npy", "r+")
-        self.done = np.lib.format.open_memmap(self.folder / "done.npy", "r+")
-
-    def missing(self) -> Integers:
-        """Rows that are not there yet."""
-        return np.flatnonzero(~self.done).astype(np.int64)
-
-    def write(self, rows: Integers, vectors: Floats) -> None:
-        """Store some rows; they are marked as done after they are on disk."""
-        self.matrix[rows] = vectors
-        self.matrix.flush()
-        self.done[rows] = True
-        self.done.flush()
-
-    def finish(self, manifest: Mapping[str, Any]) -> None:
-        """Replace the workspace's vectors by these."""
-        assert self.done.all()
-        del self.matrix, self.done
-        (self.folder / "done.npy").unlink()
-        (self.folder / "key").unlink()
-        write_manifest(self.layout.manifest(self.folder), {**manifest, "encoder": self.encoder})
-        replace_folder(self.folder, self.layout.vectors)
-
-
-def replace_folder(new: Path, old: Path) -> None:
-    """Put a finished folder where another may be."""
-    old.parent.mkdir(parents=True, exist_ok=True)
-    retired = old.with_name(f".{old.name}.old")
-    shutil.rmtree(retired, ignore_errors=True)
-    if old.exists():
-        old.replace(retired)
-    new.replace(old)
-    shutil.rmtree(retired, ignore_errors=True)

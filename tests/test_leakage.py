@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.evaluate.audit import Audit, Example, audit, near_duplicates
+from lemmata.leakage import Audit, Example, audit, near_duplicates
 
 WORDS = "the pump of column two leaks since this morning and was closed by the late shift after a short test".split()
 TEXT = {

@@ -1,0 +1,280 @@
+"""What was found about a corpus' graph, by whom, in one SQLite file; and the graph made of it, as arrays.
+
+Records are kept as each source (`text`, `llm`, an import, `predicted`) gave them, so that a source can be
+replaced alone and a merge of concepts can be taken back. The compressed graph is made from all of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lemmata.errors import WorkspaceError
+from lemmata.store.files import FORMAT, Layout, read_manifest, replace_folder, write_manifest
+from lemmata.types import Concept, Edge, Floats, Graph, Integers, Skip, Vectors
+
+__all__ = ["GraphRecordStore", "StoredGraph", "open_embedding", "open_graph", "write_embedding", "write_graph"]
+
+_SCHEMA = """
+CREATE TABLE sources(name TEXT PRIMARY KEY, inputs TEXT NOT NULL, options TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE done(source TEXT NOT NULL, unit TEXT NOT NULL, PRIMARY KEY(source, unit)) WITHOUT ROWID;
+CREATE TABLE nodes(source TEXT NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL);
+CREATE TABLE concepts(
+    source TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL, description TEXT NOT NULL,
+    aliases TEXT NOT NULL);
+CREATE TABLE edges(
+    maker_source TEXT NOT NULL, source TEXT NOT NULL, relation TEXT NOT NULL, target TEXT NOT NULL,
+    evidence TEXT NOT NULL, maker TEXT NOT NULL, weight REAL NOT NULL);
+CREATE TABLE skips(source TEXT NOT NULL, file TEXT NOT NULL, line INTEGER NOT NULL, cause TEXT NOT NULL);
+CREATE TABLE verdicts(kept TEXT NOT NULL, gone TEXT NOT NULL, verdict TEXT NOT NULL, PRIMARY KEY(kept, gone))
+    WITHOUT ROWID;
+CREATE INDEX edges_of_source ON edges(source, target);
+CREATE INDEX edges_of_target ON edges(target);
+CREATE INDEX edges_of_maker ON edges(maker_source);
+CREATE INDEX concepts_of_id ON concepts(id);
+"""
+_OWNED = (("nodes", "source"), ("concepts", "source"), ("edges", "maker_source"), ("skips", "source"))
+
+
+class GraphRecordStore:
+    """Concepts, edges and verdicts as their sources gave them; use as a context manager."""
+
+    def __init__(self, layout: Layout) -> None:
+        path = layout.graph_records
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self.connection = sqlite3.connect(path, timeout=10, isolation_level=None)
+            version = self.connection.execute("PRAGMA user_version").fetchone()[0]
+            if version == 0:
+                self.connection.execute("PRAGMA journal_mode = WAL")
+                self.connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {FORMAT}; COMMIT;")
+            elif version != FORMAT:
+                raise WorkspaceError(f"{path} has format {version}, this lemmata reads {FORMAT}: remove the folder")
+            self.connection.execute("PRAGMA synchronous = NORMAL")
+        except sqlite3.DatabaseError as error:
+            raise WorkspaceError(f"{path} is damaged or no graph file ({error})") from error
+
+    def __enter__(self) -> GraphRecordStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.connection.close()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing."""
+        self.connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self.connection.execute("ROLLBACK")
+            raise
+        self.connection.execute("COMMIT")
+
+    # what sources say
+
+    def sources(self) -> dict[str, dict[str, Any]]:
+        """Who has said something: its name with `inputs` (which corpus it saw) and `options`."""
+        rows = self.connection.execute("SELECT name, inputs, options FROM sources ORDER BY name")
+        return {name: {"inputs": inputs, "options": json.loads(options)} for name, inputs, options in rows}
+
+    def remove(self, source: str) -> None:
+        """Forget all that a source said."""
+        for table, column in (*_OWNED, ("done", "source"), ("sources", "name")):
+            self.connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (source,))
+
+    def replace(
+        self,
+        source: str,
+        *,
+        concepts: Iterable[Concept] = (),
+        edges: Iterable[Edge] = (),
+        kinds: Mapping[str, str] | None = None,
+        skips: Iterable[Skip] = (),
+        inputs: str = "",
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Store what a source says now instead of what it said before, in one transaction."""
+        with self.transaction():
+            self.remove(source)
+            self.announce(source, inputs, options or {})
+            self._add(source, concepts, edges, kinds or {}, skips)
+
+    def announce(self, source: str, inputs: str, options: Mapping[str, Any]) -> None:
+        """Note that a source speaks about a corpus, before or without replacing what it said."""
+        values = (source, inputs, json.dumps(options, sort_keys=True, ensure_ascii=False))
+        self.connection.execute("INSERT OR REPLACE INTO sources VALUES (?, ?, ?)", values)
+
+    def add_unit(
+        self, source: str, unit: str, concepts: Iterable[Concept], edges: Iterable[Edge], skips: Iterable[Skip], *,
+        complete: bool = True,
+    ) -> None:  # fmt: skip
+        """Add what a source says about one document, in one transaction; `complete` marks it as done."""
+        with self.transaction():
+            self._add(source, concepts, edges, {}, skips)
+            if complete:
+                self.connection.execute("INSERT OR IGNORE INTO done VALUES (?, ?)", (source, unit))
+
+    def done(self, source: str) -> set[str]:
+        """Units that a source is through with."""
+        return {unit for (unit,) in self.connection.execute("SELECT unit FROM done WHERE source = ?", (source,))}
+
+    def _add(
+        self,
+        source: str,
+        concepts: Iterable[Concept],
+        edges: Iterable[Edge],
+        kinds: Mapping[str, str],
+        skips: Iterable[Skip],
+    ) -> None:
+        many = self.connection.executemany
+        many("INSERT INTO nodes VALUES (?, ?, ?)", ((source, node, kind) for node, kind in kinds.items()))
+        many(
+            "INSERT INTO concepts VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                (source, c.id, c.name, c.kind, c.description, json.dumps(c.aliases, ensure_ascii=False))
+                for c in concepts
+            ),
+        )
+        many("INSERT INTO edges VALUES (?, ?, ?, ?, ?, ?, ?)", ((source, *edge) for edge in edges))
+        many("INSERT INTO skips VALUES (?, ?, ?, ?)", ((source, *skip) for skip in skips))
+
+    # what all of them said
+
+    def concepts(self) -> Iterator[Concept]:
+        """All concepts, sources by name; the same id may come more than once."""
+        query = "SELECT id, name, kind, description, aliases FROM concepts ORDER BY source, rowid"
+        for identity, name, kind, description, aliases in self.connection.execute(query):
+            yield Concept(identity, name, kind, description, tuple(json.loads(aliases)))
+
+    def edges(self, source: str | None = None) -> Iterator[Edge]:
+        """All edges, or those of one source."""
+        where, values = ("", ()) if source is None else ("WHERE maker_source = ? ", (source,))
+        query = f"SELECT source, relation, target, evidence, maker, weight FROM edges {where}ORDER BY rowid"
+        return (Edge(*row) for row in self.connection.execute(query, values))
+
+    def kinds(self) -> dict[str, str]:
+        """Kinds of nodes that only the graph knows."""
+        return dict(self.connection.execute("SELECT id, kind FROM nodes ORDER BY rowid"))
+
+    def skips(self) -> list[Skip]:
+        """What was left out, and why."""
+        rows = self.connection.execute("SELECT file, line, cause FROM skips ORDER BY source, rowid")
+        return [Skip(*row) for row in rows]
+
+    def between(self, ones: Iterable[str], others: Iterable[str]) -> list[Edge]:
+        """The edges from some nodes to others, with their evidence."""
+        pairs = list(itertools.product(ones, others))
+        found: list[Edge] = []
+        for pair in pairs:
+            query = (
+                "SELECT source, relation, target, evidence, maker, weight FROM edges"
+                " WHERE source = ? AND target = ? ORDER BY rowid"
+            )
+            found += (Edge(*row) for row in self.connection.execute(query, pair))
+        return found
+
+    # what people decided about merges
+
+    def verdicts(self) -> dict[tuple[str, str], str]:
+        """`accept` or `reject`, by the two concepts of a merge."""
+        rows = self.connection.execute("SELECT kept, gone, verdict FROM verdicts ORDER BY kept, gone")
+        return {(kept, gone): verdict for kept, gone, verdict in rows}
+
+    def decide(self, kept: str, gone: str, verdict: str | None) -> None:
+        """Set or, with None, take back a verdict."""
+        self.connection.execute("DELETE FROM verdicts WHERE kept = ? AND gone = ?", (kept, gone))
+        if verdict is not None:
+            self.connection.execute("INSERT INTO verdicts VALUES (?, ?, ?)", (kept, gone, verdict))
+
+
+# ---------------------------------------------------------------- the graph as arrays
+
+
+class StoredGraph(NamedTuple):
+    """The compressed graph of a workspace, memory-mapped, and what its nodes are."""
+
+    graph: Graph
+    rows: Integers  # (nodes,) row of each node that is a passage, else -1
+    concepts: dict[str, Concept]  # by id, merged
+    merged: dict[str, str]  # id of a concept that was merged away: the one that stands for it
+    inputs: str  # changes whenever the graph does
+
+
+_ARRAYS = ("indptr", "indices", "relation", "weight")
+
+
+def write_graph(
+    layout: Layout,
+    graph: Graph,
+    rows: Integers,
+    concepts: Iterable[Concept],
+    merged: Mapping[str, str],
+    manifest: Mapping[str, Any],
+) -> None:
+    """Put a compressed graph in place of the one before."""
+    folder = layout.graph.with_name(f".{layout.graph.name}.{os.getpid()}")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for name in _ARRAYS:
+        np.save(folder / f"{name}.npy", getattr(graph, name))
+    np.save(folder / "rows.npy", rows)
+    kinds = sorted(set(graph.kinds))
+    number = {kind: place for place, kind in enumerate(kinds)}
+    content = {
+        "nodes": list(graph.nodes),
+        "kinds": kinds,
+        "kind": [number[kind] for kind in graph.kinds],
+        "relations": list(graph.relations),
+    }
+    (folder / "nodes.json").write_text(json.dumps(content, ensure_ascii=False), "utf-8")
+    known = [(c.id, c.name, c.kind, c.description, c.aliases) for c in concepts]
+    (folder / "concepts.json").write_text(json.dumps([known, dict(merged)], ensure_ascii=False), "utf-8")
+    write_manifest(layout.manifest(folder), manifest)
+    replace_folder(folder, layout.graph)
+
+
+def open_graph(layout: Layout) -> StoredGraph:
+    """The compressed graph of a workspace; WorkspaceError where none was built."""
+    manifest = read_manifest(layout.manifest(layout.graph))
+    if manifest is None:
+        raise WorkspaceError(f"{layout.root} has no graph yet: run 'lemmata graph build'")
+    folder = layout.graph
+    content = json.loads((folder / "nodes.json").read_bytes())
+    known, merged = json.loads((folder / "concepts.json").read_bytes())
+    arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in _ARRAYS}
+    kinds = content["kinds"]
+    graph = Graph(content["nodes"], [kinds[number] for number in content["kind"]], content["relations"], **arrays)
+    concepts = {
+        identity: Concept(identity, name, kind, description, tuple(aliases))
+        for identity, name, kind, description, aliases in known
+    }
+    return StoredGraph(graph, np.load(folder / "rows.npy", mmap_mode="r"), concepts, merged, manifest["inputs"])
+
+
+def write_embedding(layout: Layout, vectors: Floats, manifest: Mapping[str, Any]) -> None:
+    """Put one vector per node of the compressed graph in place of those before."""
+    folder = layout.embedding.with_name(f".{layout.embedding.name}.{os.getpid()}")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    np.save(folder / "matrix.npy", vectors)
+    write_manifest(layout.manifest(folder), manifest)
+    replace_folder(folder, layout.embedding)
+
+
+def open_embedding(layout: Layout, inputs: str) -> Vectors:
+    """The graph embedding that belongs to the graph with these `inputs`; WorkspaceError where there is none."""
+    manifest = read_manifest(layout.manifest(layout.embedding))
+    if manifest is None:
+        raise WorkspaceError("the graph is not embedded yet: run 'lemmata graph embed'")
+    if manifest["inputs"] != inputs:
+        raise WorkspaceError("the graph changed since it was embedded: run 'lemmata graph embed' again")
+    return Vectors(np.load(layout.embedding / "matrix.npy", mmap_mode="r"), manifest["maker"])

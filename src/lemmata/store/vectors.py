@@ -1,0 +1,80 @@
+"""One vector per row of the corpus, written a shard at a time and read memory-mapped."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lemmata.errors import WorkspaceError
+from lemmata.store.files import Layout, read_manifest, replace_folder, write_manifest
+from lemmata.types import Floats, Integers
+
+__all__ = ["StoredVectors", "VectorWriter", "open_vectors"]
+
+
+class StoredVectors(NamedTuple):
+    """One vector per row of the corpus, memory-mapped, and who made them."""
+
+    matrix: Floats  # (n, dim)
+    hashes: npt.NDArray[np.uint64]  # (n,) of the texts that were encoded
+    encoder: str  # what `load_encoder` takes
+    cut: int = 0  # numbers that its vectors were cut to; 0: none was cut off
+
+
+def open_vectors(layout: Layout) -> StoredVectors:
+    """The vectors of a workspace, complete ones only."""
+    manifest = read_manifest(layout.manifest(layout.vectors))
+    if manifest is None:
+        raise WorkspaceError("there are no vectors yet: run 'lemmata index'")
+    matrix = np.load(layout.vectors / "matrix.npy", mmap_mode="r")
+    hashes = np.load(layout.vectors / "hashes.npy", mmap_mode="r")
+    return StoredVectors(matrix, hashes, manifest["encoder"], manifest.get("cut", 0))
+
+
+class VectorWriter:
+    """Vectors on their way to disk, a shard at a time; what a killed run finished is not done again.
+
+    Rows arrive by number in any order. `finish` puts the whole in place of what was there before.
+    """
+
+    def __init__(self, layout: Layout, encoder: str, dimension: int, hashes: npt.NDArray[np.uint64]) -> None:
+        self.layout = layout
+        self.encoder = encoder
+        self.folder = layout.vectors.with_name("vectors.partial")
+        key = hashlib.sha256(f"{encoder}\0{dimension}\0".encode() + hashes.tobytes()).hexdigest()
+        note = self.folder / "key"
+        shape = (len(hashes), dimension)
+        if not note.is_file() or note.read_text() != key:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder.mkdir(parents=True)
+            np.lib.format.open_memmap(self.folder / "matrix.npy", "w+", np.float32, shape).flush()
+            np.lib.format.open_memmap(self.folder / "done.npy", "w+", np.bool_, (len(hashes),)).flush()
+            np.save(self.folder / "hashes.npy", hashes)
+            note.write_text(key)  # last: with it, the folder is whole
+        self.matrix = np.lib.format.open_memmap(self.folder / "matrix.npy", "r+")
+        self.done = np.lib.format.open_memmap(self.folder / "done.npy", "r+")
+
+    def missing(self) -> Integers:
+        """Rows that are not there yet."""
+        return np.flatnonzero(~self.done).astype(np.int64)
+
+    def write(self, rows: Integers, vectors: Floats) -> None:
+        """Store some rows; they are marked as done after they are on disk."""
+        self.matrix[rows] = vectors
+        self.matrix.flush()
+        self.done[rows] = True
+        self.done.flush()
+
+    def finish(self, manifest: Mapping[str, Any]) -> None:
+        """Replace the workspace's vectors by these."""
+        assert self.done.all()
+        del self.matrix, self.done
+        (self.folder / "done.npy").unlink()
+        (self.folder / "key").unlink()
+        write_manifest(self.layout.manifest(self.folder), {**manifest, "encoder": self.encoder})
+        replace_folder(self.folder, self.layout.vectors)
