@@ -62,7 +62,7 @@ def main() -> None:
     lemmata = [
         sys.executable,
         "-c",
-        "from lemmata.cli import main; main()",
+        "from lemmata.cli.main import main; main()",
         "search",
         QUERY,
         "-w",

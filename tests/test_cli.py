@@ -13,7 +13,7 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "qseries"
 def lemmata(*arguments: str | Path, code: int = 0) -> str:
     """Run the command as a user does, and return what it printed: standard output, or the error where one is due."""
     done = subprocess.run(
-        [sys.executable, "-c", "from lemmata.cli import main; main()", *map(str, arguments)],
+        [sys.executable, "-c", "from lemmata.cli.main import main; main()", *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,

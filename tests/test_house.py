@@ -14,7 +14,7 @@ import pytest
 import typer.main
 
 import lemmata
-from lemmata.cli import app
+from lemmata.cli.main import app
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "lemmata"
@@ -117,14 +117,14 @@ def test_help_loads_nothing_heavy_and_answers_at_once() -> None:
     heavy = "torch,numpy,transformers,onnxruntime,faiss,pyarrow,numba,rich.progress,lemmata.project,sqlite3"
     code = (
         "import sys; sys.argv = ['lemmata', '--help']\n"
-        "from lemmata.cli import main\n"
+        "from lemmata.cli.main import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         f"loaded = [name for name in '{heavy}'.split(',') if name in sys.modules]\n"
         "assert not loaded, loaded"
     )
     run("-c", code)
-    code = "import sys; sys.argv = ['lemmata', '--help']; from lemmata.cli import app; app(standalone_mode=False)"
+    code = "import sys; sys.argv = ['lemmata', '--help']; from lemmata.cli.main import app; app(standalone_mode=False)"
     costs = []
     for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)

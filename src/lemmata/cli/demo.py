@@ -1,0 +1,66 @@
+"""The demo: the whole story on the bundled example."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lemmata.cli.faces import open_console, showing_progress
+from lemmata.cli.measuring import evaluate
+from lemmata.cli.searching import index, search
+from lemmata.cli.workspace import info, print_passage
+from lemmata.errors import LemmataError
+
+__all__ = ["demo", "example"]
+
+
+def demo(
+    folder: Annotated[Path, typer.Argument(help="A new folder for the demo's workspace.", metavar="[DIR]")] = Path(
+        "demo"
+    ),
+) -> None:
+    """The whole story on the bundled example, offline."""
+    from lemmata.project import Project
+
+    console = open_console()
+    notes = example("qseries")
+    question = "in how many ways can one fill a Young diagram so that rows and columns increase"
+
+    def step(text: str, command: str) -> None:
+        console.print(f"\n[bold]{text}[/]\n[dim]$ lemmata {command}[/]")
+
+    step("Make a workspace and read the example: LaTeX notes on q-series.", f"ingest examples/qseries -w {folder}")
+    project = Project.init(folder)
+    with showing_progress() as progress:
+        report = project.ingest([notes], progress=progress)
+    console.print(
+        f"{report.passages:,} passages in {report.documents:,} documents, {report.resolved:,} of {report.links:,}"
+        f" links resolved, in {report.seconds:.1f} s"
+    )
+    step("What was found?", f"info -w {folder}")
+    info(folder)
+    corpus = project.corpus
+    chosen = max(corpus, key=lambda p: (bool(p.title and p.proof), len(p.links) + len(corpus.referring(p.id))))
+    step("One statement with its proof and its links.", f"show '{chosen.id}' -w {folder}")
+    print_passage(console, corpus, chosen)
+    corpus.close()
+    step("Index it: BM25 that reads formulas, and vectors from the packaged encoder.", f"index -w {folder}")
+    index(folder)
+    step("Ask in your own words.", f'search "{question}" -w {folder} -k 3')
+    search(question, folder, k=3)
+    step("How good is it? 64 questions with known answers, never used for anything else.",
+         f"evaluate --beir examples/qseries -w {folder} --html {folder}/report.html")  # fmt: skip
+    evaluate(folder, beir=notes, measures="MRR@10,nDCG@10,R@20", html=folder / "report.html")
+    console.print(f"\nEvery query is in {folder}/report.html. Your own corpus is the same few commands.")
+
+
+def example(name: str) -> Path:
+    """The folder of a bundled example, in an installation or in a checkout."""
+    installed = Path(__file__).parents[1] / "examples" / name
+    checkout = Path(__file__).parents[3] / "examples" / name
+    for folder in (installed, checkout):
+        if folder.is_dir():
+            return folder
+    raise LemmataError(f"the example {name!r} is not part of this installation")

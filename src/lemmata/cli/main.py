@@ -1,0 +1,50 @@
+"""All commands in the order of the help, and the entry of the program."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from lemmata.cli import demo, measuring, searching, workspace
+from lemmata.cli.faces import fail
+from lemmata.errors import LemmataError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="lemmata",
+    help="Turn a corpus and its graph into a search engine that speaks its language.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (
+    demo.demo,
+    workspace.init,
+    workspace.ingest,
+    workspace.info,
+    workspace.show,
+    workspace.doctor,
+    searching.index,
+    searching.search,
+    searching.similar,
+    measuring.evaluate,
+    measuring.export_encoder,
+):
+    app.command()(command)
+
+
+def main() -> None:
+    """Run the command line; a user's error is one sentence and exit code 1."""
+    try:
+        app(standalone_mode=True)
+    except LemmataError as error:
+        fail(str(error))
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output went away; that is not an error
+        sys.exit(0)
+    except KeyboardInterrupt:
+        fail("stopped; nothing done so far is lost, the same command goes on from here", 130)

@@ -1,0 +1,187 @@
+"""Commands on a workspace and what it holds: init, ingest, info, show, doctor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lemmata.cli.faces import HERE, AsJson, Workspace, open_console, print_json, row_of, showing_progress
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from lemmata.store.corpus import Corpus
+    from lemmata.types import Passage
+
+
+__all__ = ["doctor", "info", "ingest", "init", "show"]
+
+
+def init(
+    workspace: Annotated[Path, typer.Argument(help="The folder to make a workspace.", metavar="[DIR]")] = HERE,
+) -> None:
+    """Make a folder a workspace."""
+    from lemmata.project import Project
+
+    project = Project.init(workspace)
+    open_console().print(f"workspace [bold]{project.layout.root}[/], settings in {project.layout.config}")
+
+
+def ingest(
+    paths: Annotated[list[Path], typer.Argument(help="Files, folders or archives.", metavar="PATHS...")],
+    workspace: Workspace = HERE,
+    reader: Annotated[
+        str,
+        typer.Option("--as", help="auto, papers, logs, hierarchy, passages, text or pdf.", metavar="READER"),
+    ] = "",
+    id_column: Annotated[str, typer.Option("--id", help="Column of a table that holds the id.", metavar="COLUMN")] = "",
+    text_column: Annotated[str, typer.Option("--text", help="... the text.", metavar="COLUMN")] = "",
+    title_column: Annotated[str, typer.Option("--title", help="... a title.", metavar="COLUMN")] = "",
+    date_column: Annotated[str, typer.Option("--date", help="... the date.", metavar="COLUMN")] = "",
+    location_column: Annotated[str, typer.Option("--location", help="... the location.", metavar="COLUMN")] = "",
+    related_column: Annotated[
+        str, typer.Option("--related", help="... the log that it follows up.", metavar="COLUMN")
+    ] = "",
+    workers: Annotated[int | None, typer.Option(help="Processes; default: one per core.", min=1)] = None,
+    again: Annotated[bool, typer.Option("--again", help="Read what did not change, too.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Read sources into the corpus; again: add, update, remove."""
+    from dataclasses import asdict
+
+    from lemmata.project import Project
+
+    columns = {
+        "id": id_column,
+        "text": text_column,
+        "title": title_column,
+        "date": date_column,
+        "location": location_column,
+        "related": related_column,
+    }
+    settings: dict[str, Any] = {"reader": reader} if reader else {}
+    if any(columns.values()):
+        settings["columns"] = {name: column for name, column in columns.items() if column}
+    project = Project(workspace)
+    with showing_progress() as progress:
+        report = project.ingest(paths, settings=settings, workers=workers, again=again, progress=progress)
+    if as_json:
+        print_json(asdict(report))
+        return
+    console = open_console()
+    changes = [
+        f"{len(report.added):,} added",
+        f"{len(report.updated):,} updated",
+        f"{len(report.removed):,} removed",
+    ]
+    console.print(f"[bold]{', '.join(changes)}[/], {report.unchanged:,} unchanged, in {report.seconds:.1f} s")
+    console.print(
+        f"{report.passages:,} passages in {report.documents:,} documents;"
+        f" {report.resolved:,} of {report.links:,} links lead somewhere"
+    )
+    for name, cause in list(report.failed.items())[:10]:
+        console.print(f"[red]could not be read[/] {name}: {cause}", markup=True)
+    if len(report.failed) > 10:
+        console.print(f"... and {len(report.failed) - 10:,} more")
+    if report.skips:
+        console.print(f"{report.skips:,} notes on what was left out: lemmata info --skips")
+
+
+def info(
+    workspace: Workspace = HERE,
+    skips: Annotated[bool, typer.Option("--skips", help="List what was left out, and why.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show what the workspace holds."""
+    from lemmata.project import Project
+
+    project = Project(workspace)
+    if skips:
+        corpus = project.corpus
+        found = corpus.skips()
+        corpus.close()
+        if as_json:
+            print_json([skip._asdict() for skip in found])
+            return
+        for skip in found:
+            place = f"{skip.file}:{skip.line}" if skip.line else skip.file
+            print(f"{place}: {skip.cause}")  # noqa: T201
+        return
+    content = project.info()
+    if as_json:
+        print_json(content)
+        return
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    table.add_row("documents", f"{content['documents']:,}")
+    table.add_row("passages", f"{content['passages_in_all']:,}")
+    for kind, number in content["passages"].items():
+        table.add_row(f"  {kind}", f"{number:,}")
+    table.add_row("links", f"{sum(link['all'] for link in content['links'].values()):,}")
+    for relation, number in content["links"].items():
+        table.add_row(f"  {relation}", f"{number['resolved']:,} of {number['all']:,} resolved")
+    bibliography = content["bibliography"]
+    table.add_row("bibliography", f"{bibliography['in_corpus']:,} of {bibliography['entries']:,} entries in the corpus")
+    table.add_row("left out", f"{content['skips']:,} notes")
+    open_console().print(table)
+
+
+def show(
+    identity: Annotated[str, typer.Argument(help="Id of a passage or document.", metavar="ID")],
+    workspace: Workspace = HERE,
+    as_json: AsJson = False,
+) -> None:
+    """Show one passage with its proof, its place and its links."""
+    from lemmata.project import Project
+
+    corpus = Project(workspace).corpus
+    passage = corpus[row_of(corpus, identity)]
+    if as_json:
+        from dataclasses import asdict
+
+        content = asdict(passage)
+        content["links"] = [link._asdict() for link in passage.links]
+        content["referred_by"] = [{"source": s, "relation": r} for s, r in corpus.referring(identity)]
+        print_json(content)
+    else:
+        print_passage(open_console(), corpus, passage)
+    corpus.close()
+
+
+def print_passage(console: Console, corpus: Corpus, passage: Passage) -> None:
+    from rich.markup import escape
+
+    title = f" ({escape(passage.title)})" if passage.title else ""
+    console.print(f"[bold cyan]{escape(passage.id)}[/]  {passage.kind}{title}")
+    document = corpus.document(passage.document)
+    lines = f":{passage.first_line}-{passage.last_line}" if passage.first_line else ""
+    where = " / ".join(filter(None, (document.title, passage.section)))
+    console.print(f"[dim]{escape(where)}  {escape(passage.file)}{lines}[/]\n")
+    console.print(escape(passage.text))
+    if passage.proof:
+        console.print(f"\n[bold]Proof.[/] {escape(passage.proof)}")
+    links = [(link.relation, link.target or f"{link.label} (not in the corpus)") for link in passage.links]
+    links += [(f"{relation} from", source) for source, relation in corpus.referring(passage.id)]
+    if links:
+        console.print()
+    for relation, target in links:
+        console.print(f"  [green]{relation}[/] {escape(target)}")
+
+
+def doctor(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
+    """Check the installation and the workspace."""
+    from lemmata.project import doctor as examine
+
+    checks = examine(workspace)
+    if as_json:
+        print_json([check._asdict() for check in checks])
+        return
+    console = open_console()
+    for check in checks:
+        mark = "[green]ok[/]" if check.fine else "[yellow]--[/]"
+        console.print(f"{mark}  {check.name}: {check.finding}")
