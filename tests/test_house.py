@@ -36,6 +36,7 @@ FLOORS = {
     "answer": 3,
     "evaluate": 3,
     "excerpts": 3,
+    "graphing": 3,
     "indexing": 3,
     "ingest": 3,
     "inspect": 3,

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from lemmata.errors import ConfigError, InputError, WorkspaceError
-from lemmata.project import IngestReport, Project, doctor
+from lemmata.ingest.corpus import IngestReport
+from lemmata.project import Project, doctor
 
 PAPER = r"""\documentclass{article}
 \newtheorem{thm}{Theorem}

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError
-    from lemmata.project import IngestReport, Project
+    from lemmata.ingest.corpus import IngestReport
+    from lemmata.project import Project
     from lemmata.search import Filter, Retriever
     from lemmata.store.corpus import Corpus
     from lemmata.types import Document, Hit, Link, Passage, Reference
@@ -31,7 +32,8 @@ __all__ = [
 
 _HOMES = {
     "errors": ("ConfigError", "InputError", "LemmataError", "WorkspaceError"),
-    "project": ("IngestReport", "Project"),
+    "ingest.corpus": ("IngestReport",),
+    "project": ("Project",),
     "search": ("Filter", "Retriever"),
     "store.corpus": ("Corpus",),
     "types": ("Document", "Hit", "Link", "Passage", "Reference"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -16,8 +17,11 @@ __all__ = ["build", "merged", "read_toml", "suggest"]
 Options = TypeVar("Options")
 
 
-def read_toml(path: Path, tables: Mapping[str, type[Any]]) -> dict[str, Any]:
-    """The tables of a settings file, each checked against the options it is for."""
+def read_toml(path: Path, tables: Mapping[str, str]) -> dict[str, Any]:
+    """The tables of a settings file, each checked against the options it is for.
+
+    Those are named as `module:class` and loaded only where a table says something: most verbs need one of them.
+    """
     try:
         config = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -27,8 +31,14 @@ def read_toml(path: Path, tables: Mapping[str, type[Any]]) -> dict[str, Any]:
             raise ConfigError(f"{path}: there is no table [{table}]{suggest(table, list(tables))}")
         if not isinstance(values, dict):
             raise ConfigError(f"{path}: {table} should be a table: [{table}]")
-        build(tables[table], values, f"{path}: [{table}]")
+        if _says_something(values):
+            module, _, name = tables[table].partition(":")
+            build(getattr(importlib.import_module(module), name), values, f"{path}: [{table}]")
     return config
+
+
+def _says_something(values: Mapping[str, Any]) -> bool:
+    return any(_says_something(value) if isinstance(value, dict) else True for value in values.values())
 
 
 def suggest(word: str, known: Sequence[str]) -> str:

@@ -10,39 +10,32 @@ import shutil
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
 from lemmata.config import build, merged, read_toml
-from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError
-from lemmata.ingest.resolve import match_bibliography, resolve_links
-from lemmata.ingest.sources import (
-    IngestOptions,
-    Source,
-    Unit,
-    find_units,
-    fingerprint,
-    is_unchanged,
-    read_unit,
-    read_whole_unit,
-)
-from lemmata.store.corpus import Corpus, CorpusWriter
+from lemmata.errors import ConfigError, LemmataError, WorkspaceError
+from lemmata.store.corpus import Corpus
 from lemmata.store.files import Layout, read_manifest, write_atomically, write_manifest
-from lemmata.types import Floats, Integers, Reading, Skip
-from lemmata.workers import WorkerDied, parallel_map
+from lemmata.types import Floats, Integers
 
 if TYPE_CHECKING:
-    from lemmata.leakage import Example
     from lemmata.evaluate.report import Report
     from lemmata.evaluate.tasks import Task
+    from lemmata.graph.merge import Merge
+    from lemmata.graphing.extract import Limits
+    from lemmata.ingest.corpus import IngestReport
+    from lemmata.leakage import Example
+    from lemmata.llm import Preview
     from lemmata.search import Retriever
 
-__all__ = ["Check", "EvaluateOptions", "IndexOptions", "IngestReport", "Progress", "Project", "doctor"]
+__all__ = ["Check", "EvaluateOptions", "IndexOptions", "Progress", "Project", "doctor"]
 
+Options = TypeVar("Options")
 Progress = Callable[[str, int, int | None], None]  # what is being done, how many are done, of how many
 
 _DEFAULT_CONFIG = """\
@@ -96,24 +89,14 @@ class EvaluateOptions:
     command: str = ""
 
 
-_TABLES = {"ingest": IngestOptions, "index": IndexOptions, "evaluate": EvaluateOptions}
-
-
-@dataclass(slots=True)
-class IngestReport:
-    """What an ingest changed, and what there is now."""
-
-    added: list[str] = field(default_factory=list)
-    updated: list[str] = field(default_factory=list)
-    removed: list[str] = field(default_factory=list)
-    unchanged: int = 0
-    failed: dict[str, str] = field(default_factory=dict)  # source: why
-    seconds: float = 0.0
-    documents: int = 0
-    passages: int = 0
-    links: int = 0
-    resolved: int = 0
-    skips: int = 0
+_TABLES = {
+    "ingest": "lemmata.ingest.sources:IngestOptions",
+    "index": "lemmata.project:IndexOptions",
+    "graph": "lemmata.graphing.build:GraphOptions",
+    "extract": "lemmata.graphing.extract:ExtractOptions",
+    "llm": "lemmata.graphing.extract:ModelOptions",
+    "evaluate": "lemmata.project:EvaluateOptions",
+}
 
 
 class Check(NamedTuple):
@@ -168,75 +151,13 @@ class Project:
         `settings` go over those of `lemmata.toml`; `again` reads what did not change, too. Stopped at any point,
         the same call goes on from there and ends with the same corpus.
         """
-        begin = time.perf_counter()
-        options = build(IngestOptions, merged(self.config.get("ingest", {}), settings or {}), "[ingest]")
-        sources = _find_all([Path(path) for path in paths], options, progress)
-        report = IngestReport()
-        with CorpusWriter(self.layout) as writer:
-            manifest = self.layout.manifest(self.layout.corpus)
-            for path, source in sources.items():
-                root = os.path.relpath(path, self.layout.root)
-                self._ingest_source(writer, root, source, options, report, workers, again, progress)
-            if report.added or report.updated or report.removed or read_manifest(manifest) is None:
-                progress("resolving links", 0, None)
-                with writer.transaction():
-                    _resolve(writer)
-                    writer.number_rows()
-                content = {"verb": "ingest", "options": asdict(options), "inputs": writer.digest()}
-                write_manifest(manifest, {**content, "versions": _versions()})
-        corpus = self.corpus
-        counts = corpus.counts()
-        corpus.close()
-        report.documents = sum(counts["documents"].values())
-        report.passages = sum(counts["passages"].values())
-        report.links = sum(link["all"] for link in counts["links"].values())
-        report.resolved = sum(link["resolved"] for link in counts["links"].values())
-        report.skips = counts["skips"]
-        report.seconds = time.perf_counter() - begin
-        return report
+        from lemmata.ingest.corpus import ingest
+        from lemmata.ingest.sources import IngestOptions
 
-    def _ingest_source(
-        self,
-        writer: CorpusWriter,
-        root: str,
-        source: Source,
-        options: IngestOptions,
-        report: IngestReport,
-        workers: int | None,
-        again: bool,
-        progress: Progress,
-    ) -> None:
-        known = writer.units(root)
-        hashes: dict[str, str] = {}
-        todo = []
-        for unit in source.units:
-            old = known.get(unit.path)
-            same = old is not None and old.fingerprint == fingerprint(unit, options)
-            if old is not None and same and not again and is_unchanged(source.base, old.files, hashes):
-                report.unchanged += 1
-            else:
-                todo.append(unit)
-        gone = known.keys() - {unit.path for unit in source.units} - {""}
-        if todo or gone:
-            self.layout.manifest(self.layout.corpus).unlink(missing_ok=True)
-        with writer.transaction():
-            for name in sorted(gone):
-                writer.remove(known[name].number)
-                report.removed.append(name)
-            # what was left out before any unit was read belongs to the source itself
-            writer.replace(root, "", "", [Reading(skips=source.skips)])
-        for number, (unit, readings) in enumerate(_read_all(source.base, todo, options, workers)):
-            progress("reading", number, len(todo))
-            if isinstance(readings, str):
-                report.failed[unit.path] = readings
-                if unit.path in known:
-                    continue  # what was read before stays until the source can be read again
-                readings = [Reading(skips=[Skip(unit.path, 0, readings)])]
-            with writer.transaction():
-                writer.replace(root, unit.path, fingerprint(unit, options), readings)
-            (report.updated if unit.path in known else report.added).append(unit.path)
-        if todo:
-            progress("reading", len(todo), len(todo))
+        options = self._options(IngestOptions, "ingest", settings)
+        return ingest(
+            self.layout, [Path(path) for path in paths], options, workers=workers, again=again, progress=progress
+        )
 
     # ------------------------------------------------------------ index and search
 
@@ -257,7 +178,7 @@ class Project:
         from lemmata.indexing import content_hashes, index_ann, index_lexical, index_vectors
 
         begin = time.perf_counter()
-        options = build(IndexOptions, merged(self.config.get("index", {}), settings or {}), "[index]")
+        options = self._options(IndexOptions, "index", settings)
         with self.layout.hold(), contextlib.closing(self.corpus) as corpus:
             if not len(corpus):
                 raise WorkspaceError(f"the corpus in {self.layout.root} is empty: ingest something first")
@@ -283,6 +204,82 @@ class Project:
         from lemmata.search import Retriever
 
         return Retriever(self.layout, key=_key())
+
+    # ------------------------------------------------------------ the graph
+
+    def build_graph(self, *, settings: Mapping[str, Any] | None = None, progress: Progress = _silent) -> dict[str, Any]:
+        """Links, concepts, relations and mentions by rules; returns what the graph holds now."""
+        from lemmata.graphing.build import GraphOptions
+        from lemmata.graphing.build import build as build_it
+
+        return build_it(self.layout, self._options(GraphOptions, "graph", settings), progress)
+
+    def preview_extraction(
+        self, *, settings: Mapping[str, Any] | None = None, model: Mapping[str, Any] | None = None
+    ) -> Preview:
+        """Calls, tokens, cost and seconds that `extract_graph` would take from here on."""
+        from lemmata.graphing.extract import ExtractOptions, ModelOptions, preview_extraction
+
+        options = self._options(ExtractOptions, "extract", settings)
+        return preview_extraction(self.layout, options, self._options(ModelOptions, "llm", model), _key())
+
+    def extract_graph(
+        self,
+        limits: Limits,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        model: Mapping[str, Any] | None = None,
+        progress: Progress = _silent,
+    ) -> dict[str, Any]:
+        """Concepts and relations by a language model, never beyond the limits; goes on where it was stopped."""
+        from lemmata.graphing.extract import ExtractOptions, ModelOptions, extract_concepts
+
+        options = self._options(ExtractOptions, "extract", settings)
+        return extract_concepts(
+            self.layout, options, self._options(ModelOptions, "llm", model), limits, _key(), progress
+        )
+
+    def import_graph(
+        self,
+        paths: Sequence[str | Path],
+        *,
+        format: str = "auto",  # noqa: A002 - the word that users know
+        name: str = "",
+        strict: bool = True,
+        progress: Progress = _silent,
+    ) -> dict[str, Any]:
+        """Take in a graph from files; without `strict`, what can not be used is left out and counted."""
+        from lemmata.graphing.exchange import import_graph
+
+        files = [Path(path) for path in paths]
+        return import_graph(
+            self.layout, files, format=format, name=name or files[0].stem, strict=strict, progress=progress
+        )
+
+    def export_graph(self, path: str | Path, *, format: str = "auto") -> dict[str, int]:  # noqa: A002
+        """Write the graph to a file or folder."""
+        from lemmata.graphing.exchange import export_graph
+
+        return export_graph(self.layout, Path(path), format=format)
+
+    def merges(self, *, similar: bool = False) -> list[Merge]:
+        """Merges of concepts and what became of them; with `similar` also candidates by the encoder."""
+        from lemmata.encode.models import load_encoder
+        from lemmata.graphing.merges import merges
+
+        return merges(self.layout, load_encoder("minilm") if similar else None)
+
+    def decide_merge(
+        self, kept: str, gone: str, verdict: str | None, *, progress: Progress = _silent
+    ) -> dict[str, Any]:
+        """`accept` or `reject` a merge of two concepts, or take the verdict back with None."""
+        from lemmata.graphing.merges import decide_merge
+
+        return decide_merge(self.layout, kept, gone, verdict, progress)
+
+    def _options(self, kind: type[Options], table: str, settings: Mapping[str, Any] | None) -> Options:
+        """The options of a verb: `settings` over the table of `lemmata.toml`."""
+        return build(kind, merged(self.config.get(table, {}), settings or {}), f"[{table}]")
 
     # ------------------------------------------------------------ evaluate
 
@@ -492,75 +489,9 @@ def _seen(corpus: Corpus, task: Task, train: Sequence[Example]) -> dict[str, Any
     return {"seen": seen, "unseen": ~seen}
 
 
-def _find_all(paths: Sequence[Path], options: IngestOptions, progress: Progress) -> dict[Path, Source]:
-    """The units of all paths; all paths that can not be used are named in one error."""
-    sources: dict[Path, Source] = {}
-    wrong = []
-    for number, path in enumerate(paths):
-        progress("looking for sources", number, len(paths))
-        try:
-            sources[path] = find_units(path, options)
-        except InputError as error:
-            wrong.append(str(error))
-        except OSError as error:
-            wrong.append(f"{path}: {error.strerror}")
-    if wrong:
-        raise InputError("; ".join(wrong))
-    return sources
-
-
-_STREAMED = ("logs", "passages")  # tables of any length go straight to disk, batch by batch
-
-
-def _read_all(
-    base: Path, units: Sequence[Unit], options: IngestOptions, workers: int | None
-) -> Iterator[tuple[Unit, Iterator[Reading] | list[Reading] | str]]:
-    tasks = [(base, unit, options) for unit in units if unit.reader not in _STREAMED]
-    for (_, unit, _), result in parallel_map(read_whole_unit, tasks, workers=1 if len(tasks) < 3 else workers):
-        yield unit, str(result) if isinstance(result, WorkerDied) else result
-    for unit in units:
-        if unit.reader in _STREAMED:
-            readings = read_unit(base, unit, options)
-            try:  # a table that can not be read at all shows it at its first batch
-                first = next(readings, None)
-            except InputError as error:
-                yield unit, error.cause
-            else:
-                yield unit, _chained(first, readings)
-
-
-def _chained(first: Reading | None, rest: Iterator[Reading]) -> Iterator[Reading]:
-    if first is not None:
-        yield first
-    yield from rest
-
-
-def _resolve(writer: CorpusWriter) -> None:
-    cited: dict[tuple[str, str], str] = {}
-    matches = []
-    for number, document, key, target in match_bibliography(writer.bibliography(), writer.documents()):
-        matches.append((target, number))
-        if target is not None:
-            cited[document, key] = target
-    writer.set_targets("bibliography", matches)
-    links = list(writer.links())
-    targets = resolve_links(links, writer.labels(), writer.prefixes(), lambda d, key: cited.get((d, key)))
-    writer.set_targets("links", targets)
-
-
 def _key() -> str:
     """The key for encoders that answer at an address."""
     return os.environ.get("OPENAI_API_KEY", "")
-
-
-def _versions() -> dict[str, str]:
-    from importlib.metadata import version
-
-    return {
-        "lemmata": version("lemmata"),
-        "python": platform.python_version(),
-        "sqlite": sqlite3.sqlite_version,
-    }
 
 
 # ---------------------------------------------------------------- doctor

@@ -412,15 +412,42 @@ class Corpus(Sequence[Passage]):
             [numbers.setdefault(document, len(numbers)) for (document,) in self._connection.execute(query)], np.int64
         )
 
+    def document_ids(self) -> list[str]:
+        """The documents that have rows, each at its number (see `document_numbers`)."""
+        query = "SELECT document FROM rows JOIN passages ON number = passage GROUP BY document ORDER BY MIN(row)"
+        return [document for (document,) in self._connection.execute(query)]
+
+    def places(self) -> Iterator[tuple[str, str, str, str | None, str, int, int]]:
+        """Id, document, kind, date, file, first and last line of each row, without its text.
+
+        A passage without a date has its document's.
+        """
+        yield from self._connection.execute(
+            "SELECT p.id, p.document, p.kind, COALESCE(p.date, d.date), p.file, p.first_line, p.last_line"
+            " FROM rows JOIN passages p ON p.number = passage LEFT JOIN documents d ON d.id = p.document ORDER BY row"
+        )
+
     def document(self, identity: str) -> Document:
         """A document; KeyError when there is none of that id."""
         for document in _documents(self._connection, "WHERE id = ?", (identity,)):
             return replace(document, links=self._links([identity]).get(identity, ()))
         raise KeyError(identity)
 
-    def documents(self) -> Iterator[Document]:
-        """All documents, by id; without their links."""
-        return _documents(self._connection)
+    def documents(self, *, links: bool = False) -> Iterator[Document]:
+        """All documents, by id; their own links only where asked for."""
+        if not links:
+            yield from _documents(self._connection)
+            return
+        own: dict[str, list[Link]] = {}
+        query = "SELECT source, relation, label, target FROM links WHERE source = document ORDER BY number"
+        for source, *link in self._connection.execute(query):
+            own.setdefault(source, []).append(Link(*link))
+        for document in _documents(self._connection):
+            yield replace(document, links=tuple(own.get(document.id, ())))
+
+    def kinds(self) -> Iterator[tuple[str, str]]:
+        """Id and kind of every passage, in the order of the rows."""
+        yield from self._connection.execute("SELECT id, kind FROM rows JOIN passages ON number = passage ORDER BY row")
 
     def referring(self, identity: str) -> list[tuple[str, str]]:
         """Who links to a passage or document: (id, relation)."""

@@ -87,6 +87,10 @@ class Layout:
         return self.root / "graph" / "embedding"
 
     @property
+    def split(self) -> Path:
+        return self.root / "split"
+
+    @property
     def answers(self) -> Path:
         return self.root / "cache" / "answers.sqlite"
 
