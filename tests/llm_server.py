@@ -85,7 +85,8 @@ class Handler(BaseHTTPRequestHandler):
         if day.get("reset"):
             self.close_connection = True
             return
-        text = day.get("text", json.dumps({"echo": question}) if script.get("json", True) else question)
+        usual = json.dumps({"echo": question}) if script.get("json", True) else question
+        text = day.get("text", script.get("answer", usual))
         encoded = text.encode()[: body[limit]]
         tokens_in = 100 + sum(len(message["content"].encode()) for message in messages)
         tokens_in += len(json.dumps(body.get("response_format", "")))

@@ -283,14 +283,20 @@ class Project:
 
     # ------------------------------------------------------------ evaluate
 
-    def task(self, name: str, *, share: float = 0.2, limit: int = 0, seed: int = 0) -> Task:
-        """A task that the corpus poses by itself: `references` or `documents`.
+    def task(self, name: str, *, share: float = 0.2, limit: int = 0, seed: int = 0, protocol: str = "passage") -> Task:
+        """A task that the corpus poses by itself: `references`, `documents`, `concepts` or `descriptions`.
 
-        `share` of the documents are held out for it; `limit` keeps a random sample of the queries.
+        `share` of the documents, or of the concepts, are held out for it; `limit` keeps a random sample of the
+        queries. `protocol` is `passage` or `seed`, for concepts.
         """
         from lemmata.evaluate.tasks import documents_task, held_out, references_task
 
         generator = np.random.default_rng(seed)
+        if name in ("concepts", "descriptions"):
+            task = self._concepts_task(name, share, limit, generator, protocol)
+            if not task.queries:
+                raise LemmataError("the graph has no concept in two documents: run 'lemmata graph build' first")
+            return task
         with contextlib.closing(self.corpus) as corpus:
             passages = list(corpus)
             documents = list(corpus.documents())
@@ -301,10 +307,34 @@ class Project:
             inside = [document for document in documents if document.id in chosen]
             task = documents_task(passages, inside, limit=limit, generator=generator)
         else:
-            raise LemmataError(f"there is no task {name!r} (there are: references, documents)")
+            raise LemmataError(f"there is no task {name!r} (there are: references, documents, concepts, descriptions)")
         if not task.queries:
             raise LemmataError(f"this corpus has nothing to ask for the task {name!r}")
         return task
+
+    def _concepts_task(
+        self, name: str, share: float, limit: int, generator: np.random.Generator, protocol: str
+    ) -> Task:
+        from lemmata.evaluate.tasks import concepts_task, held_out
+        from lemmata.store.graph import concept_passages, open_graph
+
+        if protocol not in ("passage", "seed"):
+            raise LemmataError(f"the protocol is passage or seed, not {protocol!r}")
+        stored = open_graph(self.layout)
+        speaking, defining = concept_passages(stored)
+        chosen = held_out(list(stored.concepts), share, generator)
+        with contextlib.closing(self.corpus) as corpus:
+            document_of = dict(corpus.documents_of())
+        return concepts_task(
+            [concept for identity, concept in stored.concepts.items() if identity in chosen],
+            speaking,
+            document_of,
+            ask="name" if name == "concepts" else "description",
+            protocol=protocol,
+            defining=defining,
+            limit=limit,
+            generator=generator,
+        )
 
     def evaluate(
         self,
@@ -417,6 +447,21 @@ class Project:
     def _manifest(self, artefact: Path) -> dict[str, Any] | None:
         return read_manifest(self.layout.manifest(artefact))
 
+    def _graph_counts(self, counts: Mapping[str, Any], documents: int, passages: int, locations: int) -> dict[str, Any]:
+        """Nodes and edges of the graph, or what the corpus alone says of them while there is none."""
+        built = self._manifest(self.layout.graph)
+        if built is not None:
+            embedded = self._manifest(self.layout.embedding)
+            current = embedded is not None and embedded["inputs"] == built["inputs"]
+            report = {name: built["report"][name] for name in ("nodes", "edges", "concepts", "merges")}
+            return {**report, "graph": {"sources": built["report"]["sources"], "embedded": current}}
+        nodes = {"passage": passages, "document": documents, **({"location": locations} if locations else {})}
+        return {
+            "nodes": nodes,
+            "edges": {relation: number["resolved"] for relation, number in counts["links"].items()},
+            "concepts": {},
+        }
+
     def info(self) -> dict[str, Any]:
         """Counts of everything in the workspace."""
         corpus = self.corpus
@@ -431,12 +476,7 @@ class Project:
             "documents_by_kind": counts["documents"],
             "passages": counts["passages"],
             "passages_in_all": passages,
-            "nodes": {
-                "passage": passages,
-                "document": documents,
-                **({"location": locations} if locations else {}),
-            },
-            "edges": {relation: number["resolved"] for relation, number in counts["links"].items()},
+            **self._graph_counts(counts, documents, passages, locations),
             "links": counts["links"],
             "labels": counts["labels"],
             "bibliography": counts["bibliography"],

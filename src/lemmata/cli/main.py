@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from lemmata.cli import demo, measuring, searching, workspace
+from lemmata.cli import demo, graphs, measuring, searching, workspace
 from lemmata.cli.faces import fail
 from lemmata.errors import LemmataError
 
@@ -35,6 +35,11 @@ for command in (
     measuring.export_encoder,
 ):
     app.command()(command)
+
+graph = typer.Typer(help="Build, enrich and exchange the graph.", no_args_is_help=True, rich_markup_mode=None)
+for verb in (graphs.build, graphs.extract, graphs.import_, graphs.export, graphs.merges):
+    graph.command(verb.__name__.rstrip("_"))(verb)
+app.add_typer(graph, name="graph")
 
 
 def main() -> None:

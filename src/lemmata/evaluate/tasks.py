@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lemmata.errors import InputError
-from lemmata.types import Document, Mask, Passage
+from lemmata.types import Concept, Document, Mask, Passage
 
-__all__ = ["Task", "documents_task", "held_out", "references_task", "task_from"]
+__all__ = ["Task", "concepts_task", "documents_task", "held_out", "references_task", "task_from"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +121,49 @@ def documents_task(
         {query: dict.fromkeys(inside[query], 1) for query in kept},
         {query: itself[query] for query in kept if query in itself},
         candidates,
+    )
+
+
+def concepts_task(
+    concepts: Sequence[Concept],
+    speaking: Mapping[str, Collection[str]],
+    document_of: Mapping[str, str],
+    *,
+    ask: str = "name",
+    protocol: str = "passage",
+    defining: Mapping[str, str] | None = None,
+    limit: int = 0,
+    generator: np.random.Generator | None = None,
+) -> Task:
+    """Retrieve what a corpus has about a concept, asked by its name or its description.
+
+    `speaking` has the passages that mention or define a concept, `document_of` the document of every passage,
+    `defining` the passage that a description was taken from, which is no answer to it. Under the *passage*
+    protocol those passages are relevant; under the *seed* protocol (Math-Embed's) all passages of their
+    documents are. Concepts of a single document are not asked.
+    """
+    inside: dict[str, list[str]] = {}
+    for passage, document in document_of.items():
+        inside.setdefault(document, []).append(passage)
+    queries: dict[str, str] = {}
+    qrels: dict[str, dict[str, int]] = {}
+    for concept in concepts:
+        text = concept.name if ask == "name" else concept.description
+        documents = {document_of[passage] for passage in speaking.get(concept.id, ())}
+        if not text.strip() or len(documents) < 2:
+            continue
+        relevant = speaking[concept.id] if protocol == "passage" else (p for one in documents for p in inside[one])
+        own = (defining or {}).get(concept.id) if ask == "description" else None
+        queries[concept.id] = text
+        qrels[concept.id] = dict.fromkeys(sorted(set(relevant) - {own}), 1)
+    kept = _sample(sorted(query for query in queries if qrels[query]), limit, generator)
+    told = "passages that mention the concept" if protocol == "passage" else "all passages of its documents"
+    return Task(
+        "concepts" if ask == "name" else "descriptions",
+        {query: queries[query] for query in kept},
+        {query: qrels[query] for query in kept},
+        {query: defining[query] for query in kept if query in defining} if defining and ask == "description" else {},
+        notes=(f"relevant: {told} ({protocol} protocol)",),
     )
 
 

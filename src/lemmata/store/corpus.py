@@ -404,6 +404,11 @@ class Corpus(Sequence[Passage]):
             for row in self._connection.execute("SELECT id FROM rows JOIN passages ON number = passage ORDER BY row")
         ]
 
+    def documents_of(self) -> Iterator[tuple[str, str]]:
+        """Id and document of every passage, in the order of the rows."""
+        query = "SELECT id, document FROM rows JOIN passages ON number = passage ORDER BY row"
+        yield from self._connection.execute(query)
+
     def document_numbers(self) -> Integers:
         """For each row the number of its document, counted in the order of first appearance."""
         numbers: dict[str, int] = {}

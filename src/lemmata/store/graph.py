@@ -21,7 +21,15 @@ from lemmata.errors import WorkspaceError
 from lemmata.store.files import FORMAT, Layout, read_manifest, replace_folder, write_manifest
 from lemmata.types import Concept, Edge, Floats, Graph, Integers, Skip, Vectors
 
-__all__ = ["GraphRecordStore", "StoredGraph", "open_embedding", "open_graph", "write_embedding", "write_graph"]
+__all__ = [
+    "GraphRecordStore",
+    "StoredGraph",
+    "concept_passages",
+    "open_embedding",
+    "open_graph",
+    "write_embedding",
+    "write_graph",
+]
 
 _SCHEMA = """
 CREATE TABLE sources(name TEXT PRIMARY KEY, inputs TEXT NOT NULL, options TEXT NOT NULL) WITHOUT ROWID;
@@ -258,6 +266,25 @@ def open_graph(layout: Layout) -> StoredGraph:
         for identity, name, kind, description, aliases in known
     }
     return StoredGraph(graph, np.load(folder / "rows.npy", mmap_mode="r"), concepts, merged, manifest["inputs"])
+
+
+def concept_passages(stored: StoredGraph) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """For each concept the passages that mention or define it; and the first one that defines it."""
+    graph = stored.graph
+    sources = np.repeat(np.arange(len(graph.nodes)), np.diff(graph.indptr))
+    speaking: dict[str, list[str]] = {}
+    defining: dict[str, str] = {}
+    for number, relation in enumerate(graph.relations):
+        if relation not in ("mentions", "defines"):
+            continue
+        edges = np.flatnonzero((graph.relation == number) & (stored.rows[sources] >= 0))
+        for source, target in zip(sources[edges].tolist(), graph.indices[edges].tolist(), strict=True):
+            passage, concept = graph.nodes[source], graph.nodes[target]
+            if concept in stored.concepts:
+                speaking.setdefault(concept, []).append(passage)
+                if relation == "defines":
+                    defining.setdefault(concept, passage)
+    return {concept: sorted(set(passages)) for concept, passages in speaking.items()}, defining
 
 
 def write_embedding(layout: Layout, vectors: Floats, manifest: Mapping[str, Any]) -> None:

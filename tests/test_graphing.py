@@ -1,0 +1,279 @@
+"""The verbs of the graph on a small workspace, through the library and the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.llm_server import Server
+
+from lemmata.errors import InputError, LemmataError, WorkspaceError
+from lemmata.graphing.extract import Limits
+from lemmata.project import Project
+from lemmata.store.graph import GraphRecordStore, concept_passages, open_graph
+
+PAPERS = 12
+PAPER = r"""\documentclass{article}
+\newtheorem{theorem}{Theorem}
+\newtheorem{definition}{Definition}
+\title{On Bailey chains, part %(number)d}
+\begin{document}
+\maketitle
+\section{Bailey pairs}
+\begin{definition}\label{def-pair}
+A \emph{Bailey pair} relative to $a$ is a pair of sequences tied by a sum over $q$-factorials, see note %(number)d.
+\end{definition}
+\begin{theorem}[Bailey's lemma]\label{thm-lemma}
+If two sequences form a Bailey pair in the sense of Definition \ref{def-pair}, then so do their transforms.
+\end{theorem}
+\begin{proof}
+This follows from Definition \ref{def-pair} by the $q$-binomial theorem.
+\end{proof}
+\end{document}
+"""
+ANSWER = {
+    "concepts": [
+        {"name": "Bailey pair", "kind": "object", "description": "A pair of sequences.", "aliases": []},
+        {"name": "Bailey lemma", "kind": "theorem", "description": "Makes new pairs.", "aliases": ["Bailey's lemma"]},
+    ],
+    "relations": [
+        {
+            "source": "Bailey lemma",
+            "relation": "uses",
+            "target": "Bailey pair",
+            "quote": "two sequences form a Bailey pair in the sense of",
+        }
+    ],
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    papers = tmp_path / "papers"
+    papers.mkdir()
+    for number in range(PAPERS):
+        (papers / f"paper{number:02}.tex").write_text(PAPER % {"number": number}, encoding="utf-8")
+    project = Project.init(tmp_path / "work")
+    project.ingest([papers])
+    return project
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    process = Server(tmp_path_factory.mktemp("server") / "journal")
+    yield process
+    process.kill()
+
+
+def lemmata(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from lemmata.cli.main import main; main()", *arguments]
+    return subprocess.run([*command, "-w", str(project.layout.root)], capture_output=True, text=True, check=False)
+
+
+# ---------------------------------------------------------------- build
+
+
+def test_rules_find_concepts_and_who_speaks_of_them(project: Project) -> None:
+    report = project.build_graph()
+    assert report["nodes"]["document"] == PAPERS
+    assert report["edges"]["refers_to"] >= PAPERS
+    stored = open_graph(project.layout)
+    assert "concept:bailey-pair" in stored.concepts
+    speaking, defining = concept_passages(stored)
+    assert len(speaking["concept:bailey-pair"]) >= 2 * PAPERS
+    assert defining["concept:bailey-pair"].endswith("#def-pair")
+    info = project.info()
+    assert info["nodes"] == report["nodes"]
+    assert sum(info["concepts"].values()) == len(stored.concepts)
+
+
+def test_building_again_gives_the_same_graph(project: Project) -> None:
+    first = project.build_graph()
+    inputs = open_graph(project.layout).inputs
+    second = project.build_graph()
+    assert open_graph(project.layout).inputs == inputs
+    assert {**first, "seconds": 0} == {**second, "seconds": 0}
+
+
+def test_without_a_graph_one_is_told_how_to_get_it(project: Project) -> None:
+    with pytest.raises(WorkspaceError, match="lemmata graph build"):
+        open_graph(project.layout)
+
+
+def test_concepts_are_asked_by_name_and_by_description(project: Project) -> None:
+    project.build_graph()
+    by_name = project.task("concepts", share=1.0)
+    assert by_name.queries["concept:bailey-pair"] == "Bailey pair"
+    seeds = project.task("concepts", share=1.0, protocol="seed")
+    assert set(by_name.qrels["concept:bailey-pair"]) <= set(seeds.qrels["concept:bailey-pair"])
+    told = project.task("descriptions", share=1.0)
+    own = told.itself["concept:bailey-pair"]
+    assert own not in told.qrels["concept:bailey-pair"]
+    with pytest.raises(LemmataError, match="passage or seed"):
+        project.task("concepts", protocol="paper")
+
+
+# ---------------------------------------------------------------- extract
+
+
+def asked(server: Server) -> list[str]:
+    return [call["digest"] for call in server.calls()]
+
+
+def start(project: Project, server: Server, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", "from lemmata.cli.main import main; main()", "graph", "extract"]
+    where = ["-w", str(project.layout.root), "--url", server.url, "--model", "tiny", "--json", "--concurrency", "2"]
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([*command, *where, *arguments], text=True, **pipes)
+
+
+def extracted(project: Project) -> set[str]:
+    with GraphRecordStore(project.layout) as records:
+        return records.done("llm")
+
+
+def test_without_a_limit_nothing_is_sent(project: Project, server: Server) -> None:
+    server.script(answer=json.dumps(ANSWER))
+    done = start(project, server)
+    preview = json.loads(done.communicate()[0])["preview"]
+    assert preview["calls"] == PAPERS
+    assert asked(server) == []
+
+
+def test_a_killed_extraction_repeats_no_call_and_loses_nothing(project: Project, server: Server) -> None:
+    server.script(answer=json.dumps(ANSWER), seconds=0.2)
+    first = start(project, server, "--unlimited")
+    while len(server.answers()) < PAPERS // 2:
+        time.sleep(0.02)
+    first.kill()
+    first.communicate()
+    time.sleep(0.5)  # for calls in flight
+    before = asked(server)
+    assert len(before) < PAPERS
+    server.change(answer=json.dumps(ANSWER))
+    second = start(project, server, "--unlimited")
+    report = json.loads(second.communicate()[0])
+    assert report["extracted"] == report["documents"] == PAPERS
+    assert report["unanswered"] == []
+    assert len(extracted(project)) == PAPERS
+    again = [digest for digest in asked(server)[len(before) :] if digest in before]
+    assert len(again) <= 2  # those in flight when it was killed: their answers reached nobody
+    with GraphRecordStore(project.layout) as records:
+        found = list(records.edges("llm"))
+    assert sum(edge.relation == "uses" for edge in found) == PAPERS
+    third = start(project, server, "--unlimited")
+    third.communicate()
+    assert len(asked(server)) == PAPERS + len(again)
+
+
+def test_limits_hold_over_all_runs(project: Project, server: Server) -> None:
+    server.script(answer=json.dumps(ANSWER))
+    report = json.loads(start(project, server, "--calls", "5").communicate()[0])
+    assert len(asked(server)) == 5
+    assert report["extracted"] == 5
+    assert len(report["unanswered"]) == PAPERS - 5
+    assert report["spent"]["calls"] == 5
+    start(project, server, "--calls", "5").communicate()
+    assert len(asked(server)) == 5
+    report = json.loads(start(project, server, "--calls", "8").communicate()[0])
+    assert len(asked(server)) == 8
+    assert report["extracted"] == 8
+
+
+def test_an_endpoint_that_is_down_is_one_sentence(project: Project) -> None:
+    done = lemmata(
+        project, "graph", "extract", "--url", "http://127.0.0.1:9/v1", "--model", "tiny", "--unlimited"
+    )  # fmt: skip
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("lemmata: http://127.0.0.1:9/v1 can not be reached")
+    assert "Traceback" not in done.stderr
+
+
+def test_bad_answers_are_told_of_and_asked_again_later(project: Project, server: Server) -> None:
+    bad = [{"text": '{"concepts": "none"}'}] * 9
+    server.script(answer=json.dumps(ANSWER), days={"part 3": bad})
+    report = project.extract_graph(Limits(calls=100), model={"url": server.url, "model": "tiny"})
+    assert report["extracted"] == PAPERS - 1
+    assert "paper03" in report["unanswered"][0]
+    server.change(answer=json.dumps(ANSWER))
+    report = project.extract_graph(Limits(calls=100), model={"url": server.url, "model": "tiny"})
+    assert report["extracted"] == PAPERS
+
+
+# ---------------------------------------------------------------- import and export
+
+
+@pytest.mark.parametrize("name", ["graph.graphml", "graph.tsv", "graph.json", "neo4j", "ogb"])
+def test_an_exported_graph_comes_back_whole(project: Project, tmp_path: Path, name: str) -> None:
+    kind = {"graph.graphml": "graphml", "graph.tsv": "triples", "graph.json": "json"}.get(name, name)
+    project.build_graph()
+    before = open_graph(project.layout)
+    project.export_graph(tmp_path / name, format=kind)
+    other = Project.init(tmp_path / "other")
+    other.ingest([tmp_path / "papers"])
+    other.import_graph([tmp_path / name])
+    after = open_graph(other.layout)
+    assert after.concepts == before.concepts
+    assert list(after.graph.nodes) == list(before.graph.nodes)
+    assert list(after.graph.kinds) == list(before.graph.kinds)
+    assert after.graph.indices.tolist() == before.graph.indices.tolist()
+
+
+def test_a_graph_with_missing_nodes_is_refused_or_read_in_part(project: Project, tmp_path: Path) -> None:
+    path = tmp_path / "bad.graphml"
+    path.write_text(
+        '<graphml xmlns="http://graphml.graphdrawing.org/xmlns"><graph edgedefault="directed">'
+        '<node id="a"/><node id="b"/><edge source="a" target="b"/><edge source="a" target="nowhere"/>'
+        "</graph></graphml>",
+        encoding="utf-8",
+    )
+    with pytest.raises(InputError, match="nowhere"):
+        project.import_graph([path])
+    report = project.import_graph([path], strict=False)
+    assert report["imported"]["edges"] == 1
+    assert report["imported"]["skips"] == 1
+
+
+def test_importing_under_the_same_name_replaces(project: Project, tmp_path: Path) -> None:
+    path = tmp_path / "more.tsv"
+    path.write_text("paper00\tcites\tpaper01\n", encoding="utf-8")
+    assert project.import_graph([path])["edges"]["cites"] == 1
+    path.write_text("paper00\tcites\tpaper02\npaper01\tcites\tpaper02\n", encoding="utf-8")
+    assert project.import_graph([path])["edges"]["cites"] == 2
+
+
+# ---------------------------------------------------------------- merges
+
+
+def test_a_verdict_changes_the_graph_and_can_be_taken_back(project: Project, tmp_path: Path) -> None:
+    path = tmp_path / "concepts.json"
+    concepts = [{"name": "chain rule", "papers": ["paper00"]}, {"name": "rule of chains", "papers": ["paper01"]}]
+    path.write_text(json.dumps({"concepts": concepts, "edges": []}), encoding="utf-8")
+    project.import_graph([path])
+    before = open_graph(project.layout)
+    one, other = sorted(before.concepts)
+    project.decide_merge(one, other, "accept")
+    joined = open_graph(project.layout)
+    assert set(joined.concepts) == {one}
+    assert joined.merged == {other: one}
+    assert joined.concepts[one].aliases == (before.concepts[other].name,)
+    project.decide_merge(one, other, None)
+    after = open_graph(project.layout)
+    assert after.inputs == before.inputs
+    assert after.concepts == before.concepts
+    with pytest.raises(LemmataError, match="no concept"):
+        project.decide_merge(one, "concept:unheard", "accept")
+
+
+def test_merges_are_listed_with_their_reasons(project: Project) -> None:
+    project.build_graph()
+    done = lemmata(project, "graph", "merges", "--json")
+    assert done.returncode == 0, done.stderr
+    assert all({"kept", "gone", "reason", "score", "status"} == set(merge) for merge in json.loads(done.stdout))
