@@ -8,6 +8,7 @@ import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import islice
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,16 @@ SHARD = 512  # passages that are encoded between two safe points: less than a mi
 _MOST_GONE = 0.2  # share of removed passages above which a lexical index is built anew
 
 
-def content_hashes(corpus: Corpus, progress: Progress) -> Hashes:
+class Contents(Protocol):
+    """Texts to be encoded, one per row: a corpus, or a corpus with something added to its texts."""
+
+    inputs: str
+
+    def __len__(self) -> int: ...
+    def contents(self, start: int = 0, stop: int | None = None) -> Iterator[str]: ...
+
+
+def content_hashes(corpus: Contents, progress: Progress) -> Hashes:
     """A hash of what each row says (n,)."""
     hashes = np.empty(len(corpus), dtype=np.uint64)
     for row, content in enumerate(corpus.contents()):
@@ -91,7 +101,7 @@ def _watched(contents: Iterator[str], total: int, progress: Progress) -> Iterato
         yield content
 
 
-def _contents_of(corpus: Corpus, rows: Integers) -> Iterator[str]:
+def _contents_of(corpus: Contents, rows: Integers) -> Iterator[str]:
     for row in rows.tolist():
         yield from corpus.contents(row, row + 1)
 
@@ -100,16 +110,26 @@ def _contents_of(corpus: Corpus, rows: Integers) -> Iterator[str]:
 
 
 def index_vectors(
-    layout: Layout, corpus: Corpus, hashes: Hashes, encoder: Encoder, spec: str, progress: Progress, *, cut: int = 0
+    layout: Layout,
+    corpus: Contents,
+    hashes: Hashes,
+    encoder: Encoder,
+    spec: str,
+    progress: Progress,
+    *,
+    cut: int = 0,
+    expansion: str = "",
 ) -> int:
     """Encode the corpus, shard by shard; returns how many passages were encoded.
 
-    `cut` says that the encoder was told to cut its vectors to so many numbers. Vectors of unchanged passages
+    `cut` says that the encoder was told to cut its vectors to so many numbers, `expansion` what was added to the
+    texts of the corpus. Vectors of unchanged passages
     are copied when the same encoder made them.
     """
     manifest = read_manifest(layout.manifest(layout.vectors))
     same = manifest is not None and manifest["encoder"] == spec and manifest["dimension"] == encoder.dimension
-    if manifest is not None and same and manifest["corpus"] == corpus.inputs:
+    seen = {"corpus": corpus.inputs, "expansion": expansion}
+    if manifest is not None and same and {name: manifest.get(name, "") for name in seen} == seen:
         return 0
     writer = VectorWriter(layout, spec, encoder.dimension, hashes)
     if same:
@@ -128,9 +148,7 @@ def index_vectors(
         vectors: Floats = encoder.encode(list(islice(contents, len(rows))), role="passage")
         writer.write(rows, vectors)
     progress("encoding", len(missing), len(missing))
-    writer.finish(
-        {"verb": "index", "corpus": corpus.inputs, "dimension": encoder.dimension, "cut": cut, "made_by": encoder.name}
-    )
+    writer.finish({"verb": "index", **seen, "dimension": encoder.dimension, "cut": cut, "made_by": encoder.name})
     return len(missing)
 
 

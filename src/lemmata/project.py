@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lemmata.evaluate.tasks import Task
     from lemmata.graph.merge import Merge
     from lemmata.graphing.extract import Limits
+    from lemmata.indexing import Contents
     from lemmata.ingest.corpus import IngestReport
     from lemmata.leakage import Example
     from lemmata.llm import Preview
@@ -53,6 +54,9 @@ _DEFAULT_CONFIG = """\
 [index]
 # encoder = "minilm"         # packaged; or a model folder, a hub name, an address
 # dimension = 0              # 0: as many as the encoder makes
+# expand = false             # show the encoder what the locations in a log are
+
+[graph]                      # more: [graph.concepts], [extract], [llm], [link], [embed] in docs/graph.md
 
 [evaluate]
 # measures = "MRR@10,nDCG@10,R@20,R@100,Success@1,MAP@100"
@@ -75,6 +79,7 @@ class IndexOptions:
     SMALLEST: ClassVar = {"dimension": 0}
     encoder: str = "minilm"
     dimension: int = 0  # of the vectors, for Matryoshka models; 0: all of them
+    expand: bool = False  # show the encoder what the locations in a log are
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,8 @@ _TABLES = {
     "index": "lemmata.project:IndexOptions",
     "graph": "lemmata.graphing.build:GraphOptions",
     "extract": "lemmata.graphing.extract:ExtractOptions",
+    "link": "lemmata.graphing.link:LinkOptions",
+    "embed": "lemmata.graphing.embed:EmbedVerbOptions",
     "llm": "lemmata.graphing.extract:ModelOptions",
     "evaluate": "lemmata.project:EvaluateOptions",
 }
@@ -192,12 +199,31 @@ class Project:
                     options.encoder, dimension=options.dimension or None, key=_key(), cache=self.layout.encodings
                 )
                 report["encoder"] = encoder.name
+                seen, expansion = self._seen_by_encoder(corpus, options)
+                if expansion:
+                    hashes = content_hashes(seen, progress)
                 report["encoded"] = index_vectors(
-                    self.layout, corpus, hashes, encoder, options.encoder, progress, cut=options.dimension
+                    self.layout,
+                    seen,
+                    hashes,
+                    encoder,
+                    options.encoder,
+                    progress,
+                    cut=options.dimension,
+                    expansion=expansion,
                 )
                 report["neighbours"] = index_ann(self.layout, corpus, progress)  # exact, or ann
         report["seconds"] = time.perf_counter() - begin
         return report
+
+    def _seen_by_encoder(self, corpus: Corpus, options: IndexOptions) -> tuple[Contents, str]:
+        """The texts to encode, and what names the addition to them."""
+        if not options.expand:
+            return corpus, ""
+        from lemmata.graphing.link import ExpandedCorpus
+
+        expanded = ExpandedCorpus(self.layout, corpus)
+        return expanded, expanded.expansion
 
     def retriever(self) -> Retriever:
         """Search in this workspace."""
@@ -261,6 +287,25 @@ class Project:
         from lemmata.graphing.exchange import export_graph
 
         return export_graph(self.layout, Path(path), format=format)
+
+    def link_graph(
+        self,
+        *,
+        withheld: str | Path | None = None,
+        settings: Mapping[str, Any] | None = None,
+        progress: Progress = _silent,
+    ) -> dict[str, Any]:
+        """Predict links of logs to locations and to each other; `withheld` true links measure the result."""
+        from lemmata.graphing.link import LinkOptions, link
+
+        options = self._options(LinkOptions, "link", settings)
+        return link(self.layout, options, Path(withheld) if withheld else None, progress)
+
+    def embed_graph(self, *, settings: Mapping[str, Any] | None = None, progress: Progress = _silent) -> dict[str, Any]:
+        """Vectors for all nodes of the graph, begun from the vectors of their texts."""
+        from lemmata.graphing.embed import EmbedVerbOptions, embed
+
+        return embed(self.layout, self._options(EmbedVerbOptions, "embed", settings), _key(), progress)
 
     def merges(self, *, similar: bool = False) -> list[Merge]:
         """Merges of concepts and what became of them; with `similar` also candidates by the encoder."""

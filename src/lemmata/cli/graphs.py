@@ -1,4 +1,4 @@
-"""Commands on the graph: build, extract, import, export, merges."""
+"""Commands on the graph: build, extract, import, export, link, embed, merges."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from lemmata.cli.faces import HERE, AsJson, Workspace, open_console, print_json, showing_progress
 from lemmata.errors import LemmataError
 
-__all__ = ["build", "export", "extract", "import_", "merges"]
+__all__ = ["build", "embed", "export", "extract", "import_", "link", "merges"]
 
 Format = Annotated[str, typer.Option("--format", help="auto, graphml, triples, neo4j, json or ogb.", metavar="NAME")]
 
@@ -123,6 +123,71 @@ def export(
     else:
         open_console().print(
             f"{path}: {report['concepts']:,} concepts, {report['nodes']:,} nodes, {report['edges']:,} edges"
+        )
+
+
+def link(
+    workspace: Workspace = HERE,
+    withheld: Annotated[
+        Path | None, typer.Option(help="True links that are not in the corpus, to measure with.", metavar="FILE")
+    ] = None,
+    days: Annotated[float, typer.Option(help="A follow-up comes within so many days; 0: as set.", min=0)] = 0.0,
+    seed: Annotated[int, typer.Option(help="For what is learned.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Predict links of logs to locations and to each other."""
+    from lemmata.project import Project
+
+    settings: dict[str, Any] = {"seed": seed} | ({"window_days": days} if days else {})
+    with showing_progress() as progress:
+        report = Project(workspace).link_graph(withheld=withheld, settings=settings, progress=progress)
+    if not as_json:
+        console = open_console()
+        for relation, added in report["restored"].items():
+            console.print(f"{relation}: {added['edges']:,} new edges, {added['nodes']:,} nodes that had none")
+        for relation, found in report.get("withheld", {}).items():
+            console.print(
+                f"{relation}: {found['right']:,} of {found['wanted']:,} withheld links came back,"
+                f" recall {found['recall']:.3f}"
+            )
+        for cause in report["hierarchy"][:5]:
+            console.print(f"[yellow]hierarchy: {cause}[/]")
+    _print_report(report, as_json)
+
+
+def embed(
+    workspace: Workspace = HERE,
+    start: Annotated[str, typer.Option(help="text or random.", metavar="HOW")] = "",
+    dimension: Annotated[int, typer.Option(help="Of the vectors; 0: as set.", min=0)] = 0,
+    operator: Annotated[
+        str, typer.Option(help="identity, translation, diagonal or complex.", metavar="NAME")
+    ] = "",
+    epochs: Annotated[int, typer.Option(help="At most so many; 0: as set.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="For the start and the negatives.")] = 0,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Learn a vector for every node of the graph."""
+    from lemmata.project import Project
+
+    given = {"dimension": dimension, "operator": operator, "epochs": epochs, "seed": seed}
+    settings: dict[str, Any] = {"training": {key: value for key, value in given.items() if value}}
+    if start:
+        settings["start"] = start
+    with showing_progress() as progress:
+        report = Project(workspace).embed_graph(settings=settings, progress=progress)
+    if as_json:
+        print_json(report)
+        return
+    console = open_console()
+    console.print(
+        f"{report['nodes']:,} nodes, {report['edges']:,} edges, {report['epochs']} epochs,"
+        f" {report['edges_per_second']:,.0f} edges/s, in {report['seconds']:.1f} s"
+    )
+    if "measures" in report:
+        told = report["measures"]
+        console.print(
+            f"{report['held_out']:,} held-out edges: MRR {told['mrr']:.3f}, Hits@1 {told['hits_at_1']:.3f},"
+            f" Hits@10 {told['hits_at_10']:.3f}, mean rank {told['mean_rank']:.0f}, AUC {told['auc']:.3f}"
         )
 
 

@@ -37,7 +37,15 @@ for command in (
     app.command()(command)
 
 graph = typer.Typer(help="Build, enrich and exchange the graph.", no_args_is_help=True, rich_markup_mode=None)
-for verb in (graphs.build, graphs.extract, graphs.import_, graphs.export, graphs.merges):
+for verb in (
+    graphs.build,
+    graphs.extract,
+    graphs.link,
+    graphs.embed,
+    graphs.merges,
+    graphs.import_,
+    graphs.export,
+):
     graph.command(verb.__name__.rstrip("_"))(verb)
 app.add_typer(graph, name="graph")
 

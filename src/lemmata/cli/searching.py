@@ -22,6 +22,7 @@ def index(
         str, typer.Option(help="minilm (packaged), a model folder, a hub name, or an address.", metavar="ENCODER")
     ] = "",
     dimension: Annotated[int, typer.Option(help="Cut vectors to so many numbers; 0: all.", min=0)] = 0,
+    expand: Annotated[bool, typer.Option("--expand", help="Show the encoder what the locations in a log are.")] = False,
     dense: Annotated[bool, typer.Option("--dense/--no-dense", help="Make vectors, or only the lexical index.")] = True,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Start the lexical index anew.")] = False,
     as_json: AsJson = False,
@@ -32,6 +33,8 @@ def index(
     settings: dict[str, Any] = {"encoder": encoder} if encoder else {}
     if dimension:
         settings["dimension"] = dimension
+    if expand:
+        settings["expand"] = True
     project = Project(workspace)
     with showing_progress() as progress:
         report = project.index(settings=settings, dense=dense, rebuild=rebuild, progress=progress)

@@ -26,14 +26,18 @@ MAKER = "links"
 def link_edges(passages: Iterable[Passage], documents: Iterable[Document]) -> Iterator[Edge]:
     """Every resolved link under its own relation, and what follows from where passages stand.
 
-    A passage is `part_of` its document and leads to the `next` one of it, in the order given. A document
+    A passage is `part_of` its document and leads to the `next` one of it, in the order given; but not in a table,
+    which is a place to keep logs and would tie all of them together. A document
     `cites` what its passages cite, with their number as the weight. An edge to itself is left out; what one
     passage says twice counts once. `documents` are read first; of passages only the ids are kept.
     """
     cited: Counter[tuple[str, str]] = Counter()
     known: set[str] = set()
+    tables: set[str] = set()
     for document in documents:
         known.add(document.id)
+        if document.kind == "table":
+            tables.add(document.id)
         for relation, target in _resolved(document):
             if relation == "cites":
                 cited[document.id, target] = 0  # at least an edge, even where no passage cites
@@ -55,6 +59,8 @@ def link_edges(passages: Iterable[Passage], documents: Iterable[Document]) -> It
             cited.update((passage.document, target) for target in citing)
         else:
             later.append((passage.document, citing))  # it cites passages, whose documents may be still to come
+        if passage.document in tables:
+            continue
         if passage.id != passage.document:
             yield Edge(passage.id, "part_of", passage.document, maker=MAKER)
         if passage.document in last:

@@ -33,7 +33,8 @@ def compress(layout: Layout, corpus: Corpus, records: GraphRecordStore, progress
     concepts, found, mapping = apply(concepts, found, decided)
     progress("compressing the graph", 0, None)
     kinds = _kinds(corpus, records, concepts)
-    graph = build_graph(itertools.chain(link_edges(corpus, corpus.documents(links=True)), found), kinds)
+    there = [edge for edge in found if edge.source in kinds and edge.target in kinds]  # a passage may be gone by now
+    graph = build_graph(itertools.chain(link_edges(corpus, corpus.documents(links=True)), there), kinds)
     rows = np.full(len(graph.nodes), -1, np.int64)
     row_of = {identity: row for row, identity in enumerate(corpus.ids())}
     for number, node in enumerate(graph.nodes):

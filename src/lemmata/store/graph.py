@@ -42,14 +42,17 @@ CREATE TABLE edges(
     maker_source TEXT NOT NULL, source TEXT NOT NULL, relation TEXT NOT NULL, target TEXT NOT NULL,
     evidence TEXT NOT NULL, maker TEXT NOT NULL, weight REAL NOT NULL);
 CREATE TABLE skips(source TEXT NOT NULL, file TEXT NOT NULL, line INTEGER NOT NULL, cause TEXT NOT NULL);
+CREATE TABLE spans(
+    source TEXT NOT NULL, passage TEXT NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL, node TEXT NOT NULL);
 CREATE TABLE verdicts(kept TEXT NOT NULL, gone TEXT NOT NULL, verdict TEXT NOT NULL, PRIMARY KEY(kept, gone))
     WITHOUT ROWID;
 CREATE INDEX edges_of_source ON edges(source, target);
 CREATE INDEX edges_of_target ON edges(target);
 CREATE INDEX edges_of_maker ON edges(maker_source);
+CREATE INDEX spans_of_passage ON spans(passage);
 CREATE INDEX concepts_of_id ON concepts(id);
 """
-_OWNED = (("nodes", "source"), ("concepts", "source"), ("edges", "maker_source"), ("skips", "source"))
+_OWNED = (("nodes", "source"), ("concepts", "source"), ("edges", "maker_source"), ("skips", "source"), ("spans", "source"))
 
 
 class GraphRecordStore:
@@ -107,14 +110,20 @@ class GraphRecordStore:
         edges: Iterable[Edge] = (),
         kinds: Mapping[str, str] | None = None,
         skips: Iterable[Skip] = (),
+        spans: Iterable[tuple[str, int, int, str]] = (),
         inputs: str = "",
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        """Store what a source says now instead of what it said before, in one transaction."""
+        """Store what a source says now instead of what it said before, in one transaction.
+
+        `spans` are parts of passages (id, start, stop) and the node that each of them names.
+        """
         with self.transaction():
             self.remove(source)
             self.announce(source, inputs, options or {})
             self._add(source, concepts, edges, kinds or {}, skips)
+            rows = ((source, *span) for span in spans)
+            self.connection.executemany("INSERT INTO spans VALUES (?, ?, ?, ?, ?)", rows)
 
     def announce(self, source: str, inputs: str, options: Mapping[str, Any]) -> None:
         """Note that a source speaks about a corpus, before or without replacing what it said."""
@@ -177,6 +186,14 @@ class GraphRecordStore:
         """What was left out, and why."""
         rows = self.connection.execute("SELECT file, line, cause FROM skips ORDER BY source, rowid")
         return [Skip(*row) for row in rows]
+
+    def spans(self) -> dict[str, list[tuple[int, int, str]]]:
+        """By passage: parts of its text, and the node that each of them names."""
+        found: dict[str, list[tuple[int, int, str]]] = {}
+        query = "SELECT passage, start, stop, node FROM spans ORDER BY passage, start, stop"
+        for passage, *span in self.connection.execute(query):
+            found.setdefault(passage, []).append((span[0], span[1], span[2]))
+        return found
 
     def between(self, ones: Iterable[str], others: Iterable[str]) -> list[Edge]:
         """The edges from some nodes to others, with their evidence."""
