@@ -21,19 +21,25 @@ def read_toml(path: Path, tables: Mapping[str, str]) -> dict[str, Any]:
     """The tables of a settings file, each checked against the options it is for.
 
     Those are named as `module:class` and loaded only where a table says something: most verbs need one of them.
+    `name.*` stands for any number of tables [name.…], all of the same kind.
     """
     try:
         config = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: {error}") from error
     for table, values in config.items():
-        if table not in tables:
-            raise ConfigError(f"{path}: there is no table [{table}]{suggest(table, list(tables))}")
+        several = tables.get(f"{table}.*", "")
+        if table not in tables and not several:
+            known = [name.removesuffix(".*") for name in tables]
+            raise ConfigError(f"{path}: there is no table [{table}]{suggest(table, known)}")
         if not isinstance(values, dict):
             raise ConfigError(f"{path}: {table} should be a table: [{table}]")
-        if _says_something(values):
-            module, _, name = tables[table].partition(":")
-            build(getattr(importlib.import_module(module), name), values, f"{path}: [{table}]")
+        for where, content in ((f"{table}.{name}", values[name]) for name in values) if several else [(table, values)]:
+            if not isinstance(content, dict):
+                raise ConfigError(f"{path}: {where} should be a table: [{where}]")
+            if _says_something(content):
+                module, _, name = (several or tables[table]).partition(":")
+                build(getattr(importlib.import_module(module), name), content, f"{path}: [{where}]")
     return config
 
 

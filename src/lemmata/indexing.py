@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.index.ann import EXACT_UP_TO, AnnIndex
-from lemmata.index.lexical import LexicalIndex
+from lemmata.index.lexical import ORDER, LexicalIndex
 from lemmata.store.corpus import Corpus
 from lemmata.store.files import Layout, read_manifest, replace_folder, write_manifest
 from lemmata.store.vectors import VectorWriter, open_vectors
@@ -87,9 +87,9 @@ def index_lexical(layout: Layout, corpus: Corpus, hashes: Hashes, progress: Prog
         LexicalIndex.open(layout.lexical).add(_watched(_contents_of(corpus, fresh), len(fresh), progress))
     np.save(layout.lexical / "hashes.npy", np.concatenate([old, hashes[fresh]]))
     if np.array_equal(order, np.arange(len(order))):
-        (layout.lexical / "order.npy").unlink(missing_ok=True)
+        (layout.lexical / ORDER).unlink(missing_ok=True)
     else:
-        np.save(layout.lexical / "order.npy", order)
+        np.save(layout.lexical / ORDER, order)
     write_manifest(path, {"verb": "index", "corpus": corpus.inputs})
     return len(fresh)
 

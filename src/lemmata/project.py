@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from lemmata.graphing.extract import Limits
     from lemmata.indexing import Contents
     from lemmata.ingest.corpus import IngestReport
-    from lemmata.leakage import Example
+    from lemmata.leakage import Audit, Example
     from lemmata.llm import Preview
+    from lemmata.mine.verbs import Gate
     from lemmata.search import Retriever
 
 __all__ = ["Check", "EvaluateOptions", "IndexOptions", "Progress", "Project", "doctor"]
@@ -102,6 +103,10 @@ _TABLES = {
     "link": "lemmata.graphing.link:LinkOptions",
     "embed": "lemmata.graphing.embed:EmbedVerbOptions",
     "llm": "lemmata.graphing.extract:ModelOptions",
+    "split": "lemmata.mine.splits:SplitOptions",
+    "mine": "lemmata.mine.verbs:MineOptions",
+    "audit": "lemmata.mine.verbs:AuditOptions",
+    "recipes.*": "lemmata.mine.export:Recipe",
     "evaluate": "lemmata.project:EvaluateOptions",
 }
 
@@ -321,6 +326,96 @@ class Project:
         from lemmata.graphing.merges import decide_merge
 
         return decide_merge(self.layout, kept, gone, verdict, progress)
+
+    # ------------------------------------------------------------ training data
+
+    def split(self, *, settings: Mapping[str, Any] | None = None, progress: Progress = _silent) -> dict[str, Any]:
+        """Part the corpus and its concepts into train, validation and test, before anything is mined."""
+        from lemmata.mine.splits import SplitOptions
+        from lemmata.mine.verbs import split
+
+        return split(self.layout, self._options(SplitOptions, "split", settings), progress)
+
+    def mine(
+        self,
+        what: str,
+        *,
+        name: str = "",
+        of: str = "",
+        kind: str = "embedding",
+        found_within: int = 0,
+        settings: Mapping[str, Any] | None = None,
+        progress: Progress = _silent,
+    ) -> dict[str, Any]:
+        """Mine `pairs`, `queries`, `triplets` or `negatives` into the training set `name`.
+
+        `of` is the set that negatives are added to; `kind` says where triplets come from; `found_within` keeps
+        only queries that find their passage among so many hits.
+        """
+        from lemmata.mine import verbs
+
+        options = self._options(verbs.MineOptions, "mine", settings)
+        into = (self.layout, name or what)
+        gate = self._gate()
+        if what == "pairs":
+            return verbs.mine_pair_set(*into, options, gate, progress)
+        if what == "queries":
+            return verbs.mine_query_set(*into, options, gate, progress, found_within=found_within, key=_key())
+        if what == "triplets":
+            return verbs.mine_triplet_set(*into, options, gate, progress, kind=kind, of=of)
+        if what == "negatives":
+            return verbs.mine_negative_set(*into, of or "pairs", options, gate, progress, key=_key())
+        raise LemmataError(f"there is nothing to mine called {what!r} (there are: pairs, queries, triplets, negatives)")
+
+    def mix(self, recipe: str, *, name: str = "", progress: Progress = _silent) -> dict[str, Any]:
+        """One training set from several, by a recipe of `lemmata.toml`; with what each contributed."""
+        from lemmata.mine import verbs
+        from lemmata.mine.export import Recipe
+
+        recipes = self.config.get("recipes", {})
+        if recipe not in recipes:
+            known = ", ".join(recipes) or "none yet"
+            raise ConfigError(f"{self.layout.config} has no table [recipes.{recipe}] (there are: {known})")
+        chosen = build(Recipe, recipes[recipe], f"[recipes.{recipe}]")
+        report, table = verbs.mix_sets(self.layout, name or recipe, chosen, self._gate(), progress)
+        return {**report, "table": [row._asdict() for row in table]}
+
+    def audit(self, names: Sequence[str] = (), *, progress: Progress = _silent) -> Audit:
+        """Look for held-out data in mined sets; LeakageError where there is some."""
+        from lemmata.mine.verbs import audit
+
+        return audit(self.layout, names, self._gate(), progress)
+
+    def training_sets(self) -> dict[str, dict[str, Any]]:
+        """Every mined set with its manifest."""
+        from lemmata.mine.verbs import sets
+
+        return sets(self.layout)
+
+    def export_training(self, name: str, path: str | Path, *, file_format: str = "parquet") -> int:
+        """Write a mined set as `parquet`, `tevatron`, `flagembedding` or `tsv`."""
+        from lemmata.mine.verbs import export
+
+        return export(self.layout, name, Path(path), file_format)
+
+    def _gate(self) -> Gate:
+        """What mined sets have to pass: the audit's options, with the test queries that [audit] names."""
+        from lemmata.ingest.beir import read_qrels, read_queries
+        from lemmata.leakage import Example
+        from lemmata.mine.verbs import AuditOptions, Gate
+
+        options = self._options(AuditOptions, "audit", None)
+        if not options.queries and not options.qrels:
+            return Gate(options)
+        if not (options.queries and options.qrels):
+            raise ConfigError(f"{self.layout.config}: [audit]: queries and qrels go together")
+        texts = read_queries(self.layout.root / options.queries)
+        judgments = read_qrels(self.layout.root / options.qrels)
+        examples = [
+            Example(query, texts.get(query, ""), tuple(passage for passage, grade in grades.items() if grade > 0))
+            for query, grades in judgments.items()
+        ]
+        return Gate(options, examples)
 
     def _options(self, kind: type[Options], table: str, settings: Mapping[str, Any] | None) -> Options:
         """The options of a verb: `settings` over the table of `lemmata.toml`."""

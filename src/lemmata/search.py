@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from lemmata.encode.models import load_encoder
 from lemmata.errors import InputError, LemmataError, WorkspaceError
 from lemmata.index.ann import AnnIndex
 from lemmata.index.exact import ExactIndex
-from lemmata.index.lexical import LexicalIndex
+from lemmata.index.lexical import OrderedLexical
 from lemmata.store.corpus import Corpus
 from lemmata.store.files import Layout, read_manifest
 from lemmata.store.vectors import StoredVectors, open_vectors
@@ -123,19 +123,6 @@ def pad(rows: Sequence[int], scores: Sequence[float], k: int) -> tuple[Integers,
 # ---------------------------------------------------------------- on a workspace
 
 
-class StoredLexical(NamedTuple):
-    """A lexical index, and the corpus row of each of its passages: -1 for one that is gone; None: the same order."""
-
-    ranker: LexicalIndex
-    order: Integers | None
-
-
-def open_lexical(layout: Layout) -> StoredLexical:
-    """The lexical index of a workspace."""
-    order = layout.lexical / "order.npy"
-    return StoredLexical(LexicalIndex.open(layout.lexical), np.load(order, mmap_mode="r") if order.exists() else None)
-
-
 class Retriever:
     """Search in a workspace; `Retriever.open(folder)` opens one.
 
@@ -170,9 +157,9 @@ class Retriever:
         return manifest
 
     @cached_property
-    def lexical(self) -> StoredLexical:
+    def lexical(self) -> OrderedLexical:
         self._fresh(read_manifest(self.layout.manifest(self.layout.lexical)), "lexical index")
-        return open_lexical(self.layout)
+        return OrderedLexical.open(self.layout.lexical)
 
     @cached_property
     def vectors(self) -> StoredVectors:
@@ -210,17 +197,6 @@ class Retriever:
 
     # searching
 
-    def lexical_rows(self, texts: Sequence[str], k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]:
-        """BM25 rankings; the index may hold passages in another order than the corpus, and some that are gone."""
-        ranker, order = self.lexical
-        if order is None:
-            return ranker.search(texts, k, allowed)
-        there = order >= 0
-        if allowed is not None:
-            there &= allowed[order]
-        rows, scores = ranker.search(texts, k, None if there.all() else there)
-        return np.where(rows >= 0, order[rows], -1), scores
-
     def search_rows(
         self,
         texts: Sequence[str],
@@ -236,7 +212,7 @@ class Retriever:
             retriever = "hybrid" if self.has_vectors else "lexical"
         texts = [text[:LONGEST_QUERY] for text in texts]
         if retriever == "lexical":
-            return self.lexical_rows(texts, k, allowed)
+            return self.lexical.search(texts, k, allowed)
         fusion = fusion or self.fusion
         depth = k if retriever == "dense" else max(k, fusion.depth)
         dense = self.dense_index.search(self.encoder.encode(texts, role="query"), depth, allowed)
@@ -244,7 +220,7 @@ class Retriever:
         dense[0][blank], dense[1][blank] = -1, -np.inf  # an empty query is near to nothing
         if retriever == "dense":
             return dense
-        return fuse(dense, self.lexical_rows(texts, depth, allowed), k, fusion)
+        return fuse(dense, self.lexical.search(texts, depth, allowed), k, fusion)
 
     def search(
         self,
@@ -272,7 +248,7 @@ class Retriever:
             query = np.asarray(self.vectors.matrix[row : row + 1], dtype=np.float32)
             rows, scores = self.dense_index.search(query, depth, allowed)
         else:
-            rows, scores = self.lexical_rows(list(self.corpus.contents(row, row + 1)), depth, allowed)
+            rows, scores = self.lexical.search(list(self.corpus.contents(row, row + 1)), depth, allowed)
         return self._hits(rows[0], scores[0], k, diversity)
 
     def _allowed(self, only: Filter | None) -> Mask | None:

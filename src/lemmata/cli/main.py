@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from lemmata.cli import demo, graphs, measuring, searching, workspace
+from lemmata.cli import demo, graphs, measuring, searching, training, workspace
 from lemmata.cli.faces import fail
 from lemmata.errors import LemmataError
 
@@ -28,6 +28,8 @@ for command in (
     workspace.info,
     workspace.show,
     workspace.doctor,
+    training.split,
+    training.audit,
     searching.index,
     searching.search,
     searching.similar,
@@ -48,6 +50,20 @@ for verb in (
 ):
     graph.command(verb.__name__.rstrip("_"))(verb)
 app.add_typer(graph, name="graph")
+mine = typer.Typer(
+    help="Mine training data from the corpus and its graph.", no_args_is_help=True, rich_markup_mode=None
+)
+for miner in (
+    training.pairs,
+    training.queries,
+    training.triplets,
+    training.negatives,
+    training.mix,
+    training.sets,
+    training.export,
+):
+    mine.command()(miner)
+app.add_typer(mine, name="mine")
 
 
 def main() -> None:

@@ -57,12 +57,8 @@ def import_graph(
 def export_graph(layout: Layout, path: Path, *, format: str) -> dict[str, int]:  # noqa: A002
     """Write the whole graph, with evidence where it is known, to a file or folder."""
     stored = open_graph(layout)
-    merged = stored.merged
     with contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
-        told = [
-            edge._replace(source=merged.get(edge.source, edge.source), target=merged.get(edge.target, edge.target))
-            for edge in records.edges()
-        ]
+        told = records.merged_edges(stored.merged)
         edges = list(_distinct(itertools.chain(link_edges(corpus, corpus.documents(links=True)), told)))
     kinds = dict(zip(stored.graph.nodes, stored.graph.kinds, strict=True))
     write_graph(path, GraphRecords(list(stored.concepts.values()), kinds, edges, {}), format)

@@ -29,7 +29,9 @@ from lemmata.index.exact import best, check_allowed
 from lemmata.index.tokens import tokenize
 from lemmata.types import Floats, Integers, Mask
 
-__all__ = ["LexicalIndex"]
+__all__ = ["ORDER", "LexicalIndex", "OrderedLexical"]
+
+ORDER = "order.npy"  # corpus rows, where they differ
 
 _FORMAT = 1  # raised when the files or the tokens change
 _INDEX = "index.json"
@@ -151,6 +153,29 @@ class LexicalIndex:
         # exact integers: the mean does not depend on how the passages are cut into segments
         mean = max(1.0, int(lengths.sum(dtype=np.int64)) / max(1, len(lengths)))
         self._norms: Floats = (self._k1 * (1 - self._b + self._b * lengths / mean)).astype(np.float32)
+
+
+class OrderedLexical(NamedTuple):
+    """A lexical index whose passages stand in another order than those of the corpus, some of them gone."""
+
+    index: LexicalIndex
+    order: Integers | None  # corpus row of each passage, -1 for one that is gone; None: the same order
+
+    @classmethod
+    def open(cls, folder: Path) -> OrderedLexical:
+        """The index of a folder, with the order that stands beside it, if any."""
+        order = folder / ORDER
+        return cls(LexicalIndex.open(folder), np.load(order, mmap_mode="r") if order.exists() else None)
+
+    def search(self, queries: Sequence[str], k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]:
+        """BM25 rankings in rows of the corpus."""
+        if self.order is None:
+            return self.index.search(queries, k, allowed)
+        there = self.order >= 0
+        if allowed is not None:
+            there &= allowed[self.order]
+        rows, scores = self.index.search(queries, k, None if there.all() else there)
+        return np.where(rows >= 0, self.order[rows], -1), scores
 
 
 def _key(token: str) -> int:

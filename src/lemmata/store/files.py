@@ -86,6 +86,12 @@ class Layout:
     def embedding(self) -> Path:
         return self.root / "graph" / "embedding"
 
+    def training(self, name: str) -> Path:
+        return self.root / "training" / name
+
+    def training_file(self, name: str) -> Path:
+        return self.training(name) / "data.parquet"
+
     @property
     def split(self) -> Path:
         return self.root / "split"

@@ -52,7 +52,13 @@ CREATE INDEX edges_of_maker ON edges(maker_source);
 CREATE INDEX spans_of_passage ON spans(passage);
 CREATE INDEX concepts_of_id ON concepts(id);
 """
-_OWNED = (("nodes", "source"), ("concepts", "source"), ("edges", "maker_source"), ("skips", "source"), ("spans", "source"))
+_OWNED = (
+    ("nodes", "source"),
+    ("concepts", "source"),
+    ("edges", "maker_source"),
+    ("skips", "source"),
+    ("spans", "source"),
+)
 
 
 class GraphRecordStore:
@@ -177,6 +183,13 @@ class GraphRecordStore:
         where, values = ("", ()) if source is None else ("WHERE maker_source = ? ", (source,))
         query = f"SELECT source, relation, target, evidence, maker, weight FROM edges {where}ORDER BY rowid"
         return (Edge(*row) for row in self.connection.execute(query, values))
+
+    def merged_edges(self, merged: Mapping[str, str]) -> Iterator[Edge]:
+        """All edges, their ends replaced by the concepts that stand for them."""
+        for edge in self.edges():
+            yield edge._replace(
+                source=merged.get(edge.source, edge.source), target=merged.get(edge.target, edge.target)
+            )
 
     def kinds(self) -> dict[str, str]:
         """Kinds of nodes that only the graph knows."""

@@ -1,0 +1,195 @@
+"""Commands that make training data: split, mine, audit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lemmata.cli.faces import HERE, AsJson, Workspace, open_console, print_json, showing_progress
+
+__all__ = ["audit", "export", "mix", "negatives", "pairs", "queries", "sets", "split", "triplets"]
+
+Name = Annotated[str, typer.Option(help="What to call the training set.", metavar="NAME")]
+Seed = Annotated[int, typer.Option(help="For what is drawn.")]
+
+
+def split(
+    workspace: Workspace = HERE,
+    method: Annotated[str, typer.Option(help="document, concept, time or stratified.", metavar="NAME")] = "",
+    validation: Annotated[float, typer.Option(help="Share for validation.", min=0, max=1)] = 0.1,
+    test: Annotated[float, typer.Option(help="Share for test.", min=0, max=1)] = 0.1,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Part the corpus into train, validation and test, before anything is mined."""
+    from lemmata.project import Project
+
+    settings: dict[str, Any] = {"validation": validation, "test": test, "seed": seed}
+    if method:
+        settings["method"] = method
+    with showing_progress() as progress:
+        report = Project(workspace).split(settings=settings, progress=progress)
+    if as_json:
+        print_json(report)
+        return
+    console = open_console()
+    for part, counts in report["counts"].items():
+        told = ", ".join(f"{number:,} {name}" for name, number in counts.items())
+        console.print(f"[bold]{part:10}[/] {told}")
+    for note in report["notes"]:
+        console.print(f"[dim]{note}[/]")
+
+
+def pairs(workspace: Workspace = HERE, name: Name = "pairs", seed: Seed = 0, as_json: AsJson = False) -> None:
+    """Pairs from concepts, structure and citations."""
+    from lemmata.project import Project
+
+    seeds = {"seed": seed} if seed else {}
+    settings = {"pairs": {"concepts": seeds, "structure": seeds, "citations": seeds}}
+    with showing_progress() as progress:
+        report = Project(workspace).mine("pairs", name=name, settings=settings, progress=progress)
+    _print_report(report, as_json)
+
+
+def queries(
+    workspace: Workspace = HERE,
+    name: Name = "queries",
+    found_within: Annotated[
+        int, typer.Option(help="Keep only what finds its passage among so many hits; 0: keep all.", min=0)
+    ] = 0,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Questions, key words and slogans from the passages, by rules."""
+    from lemmata.project import Project
+
+    settings = {"queries": {"seed": seed}} if seed else {}
+    with showing_progress() as progress:
+        report = Project(workspace).mine(
+            "queries", name=name, found_within=found_within, settings=settings, progress=progress
+        )
+    _print_report(report, as_json)
+
+
+def triplets(
+    workspace: Workspace = HERE,
+    name: Name = "triplets",
+    kind: Annotated[
+        str, typer.Option("--from", help="embedding, scincl, citations or queries.", metavar="WHERE")
+    ] = "embedding",
+    of: Annotated[str, typer.Option(help="The set of queries, with --from queries.", metavar="NAME")] = "",
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Triplets from a graph embedding, from citations, or for queries."""
+    from lemmata.project import Project
+
+    settings = {"triplets": {"seed": seed}, "citations": {"seed": seed}} if seed else {}
+    with showing_progress() as progress:
+        report = Project(workspace).mine("triplets", name=name, kind=kind, of=of, settings=settings, progress=progress)
+    _print_report(report, as_json)
+
+
+def negatives(
+    of: Annotated[str, typer.Argument(help="The training set to add them to.", metavar="SET")] = "pairs",
+    workspace: Workspace = HERE,
+    name: Annotated[str, typer.Option(help="What to call the result; SET-hard.", metavar="NAME")] = "",
+    number: Annotated[int, typer.Option(help="Of negatives for a pair; 0: as set.", min=0)] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Hard negatives for the pairs of a set, with a guard against false ones."""
+    from lemmata.project import Project
+
+    settings = {"negatives": {"number": number}} if number else {}
+    with showing_progress() as progress:
+        report = Project(workspace).mine(
+            "negatives", name=name or f"{of}-hard", of=of, settings=settings, progress=progress
+        )
+    _print_report(report, as_json)
+
+
+def mix(
+    recipe: Annotated[str, typer.Argument(help="A table [recipes.…] of lemmata.toml.", metavar="RECIPE")],
+    workspace: Workspace = HERE,
+    name: Annotated[str, typer.Option(help="What to call the result; as the recipe.", metavar="NAME")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """One training set from several, by a recipe."""
+    from lemmata.project import Project
+
+    with showing_progress() as progress:
+        report = Project(workspace).mix(recipe, name=name, progress=progress)
+    if not as_json:
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False)
+        for column in ("source", "offered", "duplicates", "capped", "kept"):
+            table.add_column(column, justify="left" if column == "source" else "right")
+        for row in report["table"]:
+            table.add_row(row["source"], *(f"{row[key]:,}" for key in ("offered", "duplicates", "capped", "kept")))
+        open_console().print(table)
+    _print_report(report, as_json)
+
+
+def sets(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
+    """What was mined so far."""
+    from lemmata.project import Project
+
+    found = Project(workspace).training_sets()
+    if as_json:
+        print_json(found)
+        return
+    console = open_console()
+    for name, manifest in found.items():
+        console.print(f"[bold]{name}[/]  {manifest['report']['records']:,} records")
+
+
+def export(
+    name: Annotated[str, typer.Argument(help="A training set.", metavar="SET")],
+    path: Annotated[Path, typer.Argument(help="The file to write.", metavar="PATH")],
+    workspace: Workspace = HERE,
+    format: Annotated[  # noqa: A002 - the word that users know
+        str, typer.Option("--format", help="parquet, tevatron, flagembedding or tsv.", metavar="NAME")
+    ] = "parquet",
+) -> None:
+    """Write a training set for other trainers."""
+    from lemmata.project import Project
+
+    number = Project(workspace).export_training(name, path, file_format=format)
+    open_console().print(f"{path}: {number:,} records")
+
+
+def audit(
+    names: Annotated[list[str] | None, typer.Argument(help="Training sets; all.", metavar="[SETS...]")] = None,
+    workspace: Workspace = HERE,
+    as_json: AsJson = False,
+) -> None:
+    """Look for held-out data in what was mined; fails where there is some."""
+    from lemmata.project import Project
+
+    with showing_progress() as progress:
+        found = Project(workspace).audit(names or (), progress=progress)
+    if as_json:
+        print_json({"clean": found.clean, "looked_for": list(found.looked_for), "sentence": found.sentence()})
+    else:
+        open_console().print(found.sentence())
+
+
+def _print_report(report: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(report)
+        return
+    console = open_console()
+    seconds = report["seconds"]
+    console.print(
+        f"[bold]{report['name']}[/]: {report['records']:,} records in {seconds['mining']:.1f} s;"
+        f" audited in {seconds['all'] - seconds['mining']:.1f} s: {report['audit']}"
+    )
+    for source, number in sorted(report["by_source"].items(), key=lambda item: -item[1]):
+        console.print(f"  {number:>9,}  {source}")
+    for style, share in report.get("round_trip", {}).items():
+        console.print(f"  {style}: {share['kept']:,} of {share['asked']:,} found their passage again")
+    for rule, number in sorted(report.get("dropped", {}).items(), key=lambda item: -item[1]):
+        console.print(f"  {number:>9,}  dropped: {rule}")

@@ -1,0 +1,424 @@
+"""The verbs of mining on a workspace: split, mine, mix, audit; what they make lies in `training/NAME`.
+
+Every set passes the leakage audit before it is put in place; one that does not is never seen by a trainer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from lemmata.encode.models import load_encoder
+from lemmata.errors import ConfigError, InputError, WorkspaceError
+from lemmata.graph.embed import EmbedOptions, train_embedding
+from lemmata.index.ann import AnnIndex
+from lemmata.index.exact import ExactIndex
+from lemmata.index.lexical import OrderedLexical
+from lemmata.leakage import Audit, Example
+from lemmata.mine.audit import audit_mined
+from lemmata.mine.export import Contribution, Recipe, mix, read_training, text_columns, write_training
+from lemmata.mine.material import Material, material
+from lemmata.mine.negatives import NegativeOptions, NegativeReport, known_answers, mine_negatives
+from lemmata.mine.pairs import PairOptions, mine_pairs
+from lemmata.mine.queries.filter import round_trip
+from lemmata.mine.queries.rules import QueryOptions, rule_queries
+from lemmata.mine.splits import Split, SplitOptions, open_split, outline, split_corpus, write_split
+from lemmata.mine.triplets import (
+    PRESETS,
+    CitationTripletOptions,
+    GraphTripletOptions,
+    citation_triplets,
+    graph_triplets,
+    query_triplets,
+)
+from lemmata.store.corpus import Corpus
+from lemmata.store.files import Layout, read_manifest, replace_folder, write_manifest
+from lemmata.store.graph import GraphRecordStore, StoredGraph, open_graph
+from lemmata.store.vectors import open_vectors
+from lemmata.types import Edge, Encoder, Floats, Index, Integers, Mask, Negative, Pair, Triplet, Vectors
+
+__all__ = [
+    "AuditOptions",
+    "Gate",
+    "MineOptions",
+    "audit",
+    "export",
+    "mine_negative_set",
+    "mine_pair_set",
+    "mine_query_set",
+    "mine_triplet_set",
+    "mix_sets",
+    "sets",
+    "split",
+]
+
+Progress = Callable[[str, int, int | None], None]
+Record = Pair | Triplet
+TRIPLETS = ("embedding", "scincl", "citations", "queries")
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOptions:
+    """What the audit looks for beside the held-out rows of the split."""
+
+    SMALLEST: ClassVar = {"hops": 0}
+    queries: str = ""  # a file of test queries; with their judgments they may not be known either
+    qrels: str = ""
+    hops: int = 0  # in the graph around held-out passages; 0: neighbours are allowed
+    similarity: float = 0.7  # of word shingles, from which on two texts are nearly equal
+
+
+@dataclass(frozen=True, slots=True)
+class MineOptions:
+    """All miners' options; in `lemmata.toml` a table below [mine] for each."""
+
+    pairs: PairOptions = field(default_factory=PairOptions)
+    queries: QueryOptions = field(default_factory=QueryOptions)
+    triplets: GraphTripletOptions = field(default_factory=GraphTripletOptions)
+    citations: CitationTripletOptions = field(default_factory=CitationTripletOptions)
+    negatives: NegativeOptions = field(default_factory=NegativeOptions)
+
+
+class Gate(NamedTuple):
+    """What every set has to pass."""
+
+    options: AuditOptions = AuditOptions()
+    test: Sequence[Example] = ()  # queries that a user keeps outside the workspace
+
+
+class Opened(NamedTuple):
+    """What the verbs work on."""
+
+    corpus: Corpus
+    split: Split
+    stored: StoredGraph | None
+    material: Material
+
+
+# ---------------------------------------------------------------- split
+
+
+def split(layout: Layout, options: SplitOptions, progress: Progress) -> dict[str, Any]:
+    """Part the corpus and the concepts of its graph, once and for all that is mined later."""
+    begin = time.perf_counter()
+    with layout.hold(), contextlib.closing(Corpus(layout)) as corpus:
+        progress("comparing passages", 0, None)
+        stored = _graph(layout)
+        told = outline(
+            corpus,
+            graph=stored.graph if stored else None,
+            concepts=stored.concepts if stored else None,
+            merged=stored.merged if stored else None,
+        )
+        parted = split_corpus(told, options)
+        graph = stored.inputs if stored else ""
+        write_split(
+            layout, parted, {"verb": "split", "inputs": corpus.inputs, "graph": graph, "options": asdict(options)}
+        )
+    return {"counts": parted.counts(), "notes": list(parted.notes), "seconds": time.perf_counter() - begin}
+
+
+def _graph(layout: Layout) -> StoredGraph | None:
+    return open_graph(layout) if read_manifest(layout.manifest(layout.graph)) is not None else None
+
+
+def _told(layout: Layout, stored: StoredGraph) -> Iterator[Edge]:
+    """The records of the graph, which know their evidence."""
+    with GraphRecordStore(layout) as kept:
+        yield from kept.merged_edges(stored.merged)
+
+
+@contextlib.contextmanager
+def _opened(layout: Layout) -> Iterator[Opened]:
+    with layout.hold(), contextlib.closing(Corpus(layout)) as corpus:
+        parted = open_split(layout, corpus.inputs)
+        stored = _graph(layout)
+        part = material(
+            corpus,
+            parted,
+            "train",
+            graph=stored.graph if stored else None,
+            concepts=stored.concepts if stored else None,
+            edges=_told(layout, stored) if stored else None,
+        )
+        yield Opened(corpus, parted, stored, part)
+
+
+# ---------------------------------------------------------------- sets on disk
+
+
+def sets(layout: Layout) -> dict[str, dict[str, Any]]:
+    """Every mined set with its manifest, by name."""
+    folders = sorted(layout.training("any").parent.glob("*")) if layout.training("any").parent.is_dir() else []
+    found = {folder.name: read_manifest(layout.manifest(folder)) for folder in folders}
+    return {name: manifest for name, manifest in found.items() if manifest is not None}
+
+
+def records(layout: Layout, name: str, row_of: Mapping[str, int]) -> Iterator[Record]:
+    """The records of a mined set, in rows."""
+    path = layout.training_file(name)
+    if not path.exists():
+        known = ", ".join(sets(layout)) or "none yet"
+        raise WorkspaceError(f"there is no training set {name!r} (there are: {known})")
+    for number, line in enumerate(read_training(path)):
+        try:
+            anchor = line["anchor"] if line["anchor_id"] is None else row_of[line["anchor_id"]]
+            pair = Pair(
+                anchor, row_of[line["positive_id"]], line["source"], line["relation"], line["reason"], line["weight"]
+            )
+            columns = ("negative_ids", "negative_proposers", "negative_reasons", "negative_scores")
+            negatives = tuple(
+                Negative(row_of[identity], *rest)
+                for identity, *rest in zip(*(line[column] for column in columns), strict=True)
+            )
+        except KeyError as error:
+            cause = f"record {number} names {error}, which is no passage of the training part"
+            raise InputError(f"{cause}: mine {name!r} again", file=str(path)) from error
+        yield Triplet(pair, negatives) if negatives else pair
+
+
+def _put(
+    layout: Layout,
+    name: str,
+    opened: Opened,
+    made: Iterable[Record],
+    options: Mapping[str, Any],
+    gate: Gate,
+    progress: Progress,
+    *,
+    negatives: int = 0,
+    after: Callable[[], Mapping[str, Any]] = dict,
+) -> dict[str, Any]:
+    """Write records to a set under another name, audit what was written, and put it in place."""
+    if not re.fullmatch(r"[\w-]+(?:\.[\w-]+)*", name):
+        raise ConfigError(f"a training set is named with letters, digits, - and _, not {name!r}")
+    begin = time.perf_counter()
+    counts: Counter[str] = Counter()
+
+    def counted() -> Iterator[Record]:
+        for number, record in enumerate(made):
+            pair = record if isinstance(record, Pair) else record.pair
+            counts[f"{pair.source}/{pair.relation}" if pair.relation else pair.source] += 1
+            if number % 1000 == 0:
+                progress(f"mining {name}", number, None)
+            yield record
+
+    waiting = f".{name}"
+    shutil.rmtree(layout.training(waiting), ignore_errors=True)
+    try:
+        number = write_training(counted(), opened.material, layout.training_file(waiting), negatives=negatives)
+        mined = time.perf_counter() - begin
+        progress("auditing", 0, None)
+        found = _audited(layout, [waiting], opened, gate)
+        report: dict[str, Any] = {
+            "name": name,
+            "records": number,
+            "by_source": dict(sorted(counts.items())),
+            "audit": found.sentence(),
+            **after(),
+        }
+        content = {"verb": "mine", "inputs": opened.corpus.inputs, "options": dict(options), "report": report}
+        write_manifest(layout.manifest(layout.training(waiting)), content)
+        replace_folder(layout.training(waiting), layout.training(name))
+    finally:
+        shutil.rmtree(layout.training(waiting), ignore_errors=True)
+    return {**report, "seconds": {"mining": mined, "all": time.perf_counter() - begin}}
+
+
+# ---------------------------------------------------------------- audit
+
+
+def audit(layout: Layout, names: Sequence[str], gate: Gate, progress: Progress) -> Audit:
+    """Look for held-out data in mined sets, all of them if none is named; LeakageError where there is some."""
+    with _opened(layout) as opened:
+        progress("auditing", 0, None)
+        return _audited(layout, names or list(sets(layout)), opened, gate)
+
+
+def _audited(layout: Layout, names: Sequence[str], opened: Opened, gate: Gate) -> Audit:
+    # all rows, not only those of training: the audit is to find what should not be there
+    row_of = {identity: row for row, identity in enumerate(opened.corpus.ids())}
+    return audit_mined(
+        (record for name in names for record in records(layout, name, row_of)),
+        opened.split,
+        opened.corpus,
+        test=gate.test,
+        concepts=opened.stored.concepts if opened.stored else None,
+        hops=gate.options.hops,
+        graph=opened.stored.graph if opened.stored else None,
+        similarity=gate.options.similarity,
+    )
+
+
+# ---------------------------------------------------------------- miners
+
+
+def mine_pair_set(layout: Layout, name: str, options: MineOptions, gate: Gate, progress: Progress) -> dict[str, Any]:
+    """Pairs from concepts, structure and citations."""
+    with _opened(layout) as opened:
+        made = mine_pairs(opened.material, options.pairs)
+        return _put(layout, name, opened, made, asdict(options.pairs), gate, progress)
+
+
+def mine_query_set(
+    layout: Layout,
+    name: str,
+    options: MineOptions,
+    gate: Gate,
+    progress: Progress,
+    *,
+    found_within: int = 0,
+    key: str = "",
+) -> dict[str, Any]:
+    """Queries by rules; with `found_within` only those that find their passage among so many hits."""
+    with _opened(layout) as opened:
+        made: Iterable[Pair] = rule_queries(opened.material, options.queries)
+        if not found_within:
+            return _put(layout, name, opened, made, asdict(options.queries), gate, progress)
+        search = _search(layout, opened.material.allowed, key)
+        kept = round_trip(made, search, found_within)
+
+        def shares() -> Mapping[str, Any]:
+            return {"round_trip": {style: share._asdict() for style, share in kept.by_style.items()}}
+
+        return _put(layout, name, opened, kept, asdict(options.queries), gate, progress, after=shares)
+
+
+def mine_triplet_set(
+    layout: Layout,
+    name: str,
+    options: MineOptions,
+    gate: Gate,
+    progress: Progress,
+    *,
+    kind: str = "embedding",
+    of: str = "",
+) -> dict[str, Any]:
+    """Triplets from a graph embedding (`embedding`, `scincl`), from citations, or for the queries of the set `of`."""
+    if kind not in TRIPLETS:
+        raise ConfigError(f"triplets come from {', '.join(TRIPLETS)}, not {kind!r}")
+    with _opened(layout) as opened:
+        chosen = PRESETS["scincl"] if kind == "scincl" else options.triplets
+        made: Iterable[Triplet]
+        if kind == "citations":
+            made = citation_triplets(opened.material, options.citations)
+            most = max(1, options.citations.hard + options.citations.easy)
+            used: Mapping[str, Any] = asdict(options.citations)
+        else:
+            vectors = _training_embedding(layout, opened, progress)
+            made = graph_triplets(opened.material, vectors, chosen)
+            most, used = chosen.hard + chosen.easy, asdict(chosen)
+            if kind == "queries":
+                asked = (one for one in records(layout, of or "queries", opened.material.row_of))
+                made = query_triplets((one for one in asked if isinstance(one, Pair)), made, opened.material)
+                most = 10
+        return _put(layout, name, opened, made, used, gate, progress, negatives=most)
+
+
+def _training_embedding(layout: Layout, opened: Opened, progress: Progress) -> Vectors:
+    """An embedding of the training part alone: one of the whole graph has seen the edges of the test part."""
+    if opened.stored is None:
+        raise WorkspaceError("there is no graph to embed: run 'lemmata graph build'")
+    vectors = open_vectors(layout)
+    initial = np.zeros((len(opened.material.graph.nodes), vectors.matrix.shape[1]), np.float32)
+    inside = np.flatnonzero(opened.material.node_rows >= 0)
+    initial[inside] = vectors.matrix[opened.material.node_rows[inside]]
+    trained = train_embedding(opened.material.graph, EmbedOptions(epochs=20), initial=initial, progress=progress)
+    return Vectors(trained.vectors, "graph embedding of the training part")
+
+
+def mine_negative_set(
+    layout: Layout, name: str, of: str, options: MineOptions, gate: Gate, progress: Progress, *, key: str = ""
+) -> dict[str, Any]:
+    """The pairs of a set, each with hard negatives."""
+    with _opened(layout) as opened:
+        row_of = opened.material.row_of
+        vectors = open_vectors(layout)
+        encoder = _encoder(layout, key)
+        lexical = OrderedLexical.open(layout.lexical) if read_manifest(layout.manifest(layout.lexical)) else None
+        told = NegativeReport()
+        pairs = [one if isinstance(one, Pair) else one.pair for one in records(layout, of, row_of)]
+        made = mine_negatives(
+            pairs,
+            opened.material,
+            vectors=vectors.matrix,
+            lexical=lexical,
+            nearest=_nearest(layout, vectors.matrix),
+            encode=lambda texts: encoder.encode(texts, role="query"),
+            answers=known_answers(pairs),
+            options=options.negatives,
+            report=told,
+        )
+        used = {"of": of, **asdict(options.negatives)}
+
+        def found() -> Mapping[str, Any]:
+            return {
+                "left_out": told.left_out,
+                "short": told.short,
+                "kept": dict(told.kept),
+                "dropped": dict(told.dropped),
+            }
+
+        return _put(layout, name, opened, made, used, gate, progress, negatives=options.negatives.number, after=found)
+
+
+def mix_sets(
+    layout: Layout, name: str, recipe: Recipe, gate: Gate, progress: Progress
+) -> tuple[dict[str, Any], Sequence[Contribution]]:
+    """One training set from several, by a recipe; and what each contributed."""
+    with _opened(layout) as opened:
+        names = list(recipe.weights) or [one for one in sets(layout) if one != name]
+        streams = {one: records(layout, one, opened.material.row_of) for one in names}
+        most = max((_negatives(layout, one) for one in names), default=0)
+        with mix(streams, recipe, opened.material) as mixture:
+            report = _put(layout, name, opened, mixture.records, asdict(recipe), gate, progress, negatives=most)
+            return report, mixture.table
+
+
+def _negatives(layout: Layout, name: str) -> int:
+    return len(text_columns(layout.training_file(name))) - 2
+
+
+def export(layout: Layout, name: str, path: Path, file_format: str) -> int:
+    """Write a mined set in a format that other trainers read; returns the number of records."""
+    with _opened(layout) as opened:
+        made = records(layout, name, opened.material.row_of)
+        return write_training(made, opened.material, path, file_format=file_format, negatives=_negatives(layout, name))
+
+
+# ---------------------------------------------------------------- what finds passages
+
+
+def _encoder(layout: Layout, key: str) -> Encoder:
+    vectors = open_vectors(layout)
+    return load_encoder(vectors.encoder, dimension=vectors.cut or None, key=key, cache=layout.encodings)
+
+
+def _nearest(layout: Layout, matrix: Floats) -> Index | None:
+    if read_manifest(layout.manifest(layout.ann)) is None:
+        return None
+    return AnnIndex.open(layout.ann_graph(layout.ann), matrix)
+
+
+def _search(layout: Layout, allowed: Mask, key: str) -> Callable[[Sequence[str], int], Integers]:
+    """Rows by words and by meaning, in turn, among those allowed."""
+    lexical = OrderedLexical.open(layout.lexical)
+    vectors = open_vectors(layout)
+    encoder = _encoder(layout, key)
+    index: Index = _nearest(layout, vectors.matrix) or ExactIndex(vectors.matrix)
+
+    def search(texts: Sequence[str], k: int) -> Integers:
+        words, _ = lexical.search(texts, k, allowed)
+        points, _ = index.search(encoder.encode(list(texts), role="query"), k, allowed)
+        return np.concatenate((words, points), axis=1)
+
+    return search
