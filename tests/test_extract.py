@@ -23,7 +23,8 @@ from lemmata.graph.extract import (
     extraction_requests,
     read_extraction,
 )
-from lemmata.llm import Budget, Chat, Request, complaints
+from lemmata.llm.answers import complaints
+from lemmata.llm.chat import Budget, Chat, Request
 from lemmata.types import Concept, Document, Edge, Passage
 
 PAPER = Document("paper", "Bailey chains", file="paper.tex")

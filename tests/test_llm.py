@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 from tests.llm_server import Server
 
 from lemmata.errors import ConfigError, InputError
-from lemmata.llm import Answer, Budget, Chat, Request, Spent, complaints, parse_json, read_json, to_json_text
+from lemmata.llm.answers import complaints, parse_json, read_json, to_json_text
+from lemmata.llm.chat import Answer, Budget, Chat, Request, Spent
 
 pytest.importorskip("openai")
 
@@ -238,7 +239,7 @@ CLIENT = """
 import sys
 from pathlib import Path
 import numpy as np
-from lemmata.llm import Budget, Chat, Request
+from lemmata.llm.chat import Budget, Chat, Request
 url, cache, schema = sys.argv[1], Path(sys.argv[2]), {"type": "object"}
 chat = Chat(url, "tiny", cache=cache, concurrency=2)
 for answer in chat.run(Request("", f"question {n}", schema) for n in range(40)):

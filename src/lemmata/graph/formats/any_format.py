@@ -29,7 +29,7 @@ FOLDERS = frozenset({"neo4j", "ogb"})
 ENDINGS = {".graphml": "graphml", ".xml": "graphml", ".tsv": "triples", ".json": "json"}
 HEAD = 65_536  # bytes looked at
 
-_NODES = re.compile(r'(?:^|[,;\t|"]|\w):ID(?:\([^)]*\))?(?:\{[^}]*\})?"?(?:[,;\t|]|$)')
+_NODES = re.compile(r':ID(?:\([^)]*\))?(?:\{[^}]*\})?"?(?:[,;\t|]|$)')
 _EDGES = re.compile(r":(?:START|END)_ID\b")
 
 

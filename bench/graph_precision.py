@@ -1,0 +1,193 @@
+"""How right the concepts of a corpus are: samples for a mathematician to judge, and what the verdicts say.
+
+    python bench/graph_precision.py WORKSPACE NAME [--seed 100]       draw 100 concepts and 100 relations
+    python bench/graph_precision.py WORKSPACE NAME --check            precision from the committed verdicts
+    python bench/graph_precision.py WORKSPACE --planetmath-recall     what PlanetMath declares and the rules find
+
+The samples go to bench/precision/NAME-concepts.tsv and NAME-relations.tsv: names and ids only, no text of a corpus.
+A verdict is yes or no; old verdicts are kept where the same item is drawn again with the same rule and evidence.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import random
+import resource
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from lemmata.graph.concepts.build import ConceptGraph, ConceptOptions, build_concepts
+from lemmata.graph.concepts.words import key_of, mask
+from lemmata.store.corpus import Corpus
+from lemmata.store.files import Layout
+
+FOLDER = Path(__file__).parent / "precision"
+CONCEPT_FIELDS = ("id", "name", "kind", "rule", "evidence", "verdict", "note")
+RELATION_FIELDS = ("source", "relation", "target", "rule", "evidence", "verdict", "note")
+SAMPLE = 100
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("workspace", type=Path)
+    parser.add_argument("name", nargs="?", default="")
+    parser.add_argument("--seed", type=int, default=100)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--planetmath-recall", action="store_true")
+    options = parser.parse_args()
+    corpus = Corpus(Layout(options.workspace))
+    if options.planetmath_recall:
+        print(json.dumps(planetmath_recall(corpus), indent=1))
+        return
+    if not options.name:
+        parser.error("a NAME for the samples is needed")
+    started = time.process_time()
+    graph = build_concepts(corpus, corpus.documents(), ConceptOptions())
+    summary = counts(graph) | {
+        "cpu_seconds": round(time.process_time() - started, 1),
+        "peak_megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    }
+    if options.check:
+        summary["precision"] = [check(options.name, part, rows(graph, part)) for part in ("concepts", "relations")]
+    else:
+        for part in ("concepts", "relations"):
+            draw(options.name, part, rows(graph, part), options.seed)
+    print(json.dumps(summary, indent=1))
+
+
+def counts(graph: ConceptGraph) -> dict[str, Any]:
+    """How many concepts by rule, relations by relation, and edges from passages."""
+    known = {concept.id for concept in graph.concepts}
+    return {
+        "concepts": len(graph.concepts),
+        "rules": dict(Counter(rule for rule, _ in graph.origins.values()).most_common()),
+        "from passages": dict(Counter(edge.relation for edge in graph.edges if edge.source not in known)),
+        "between concepts": dict(Counter(edge.relation for edge in graph.edges if edge.source in known)),
+    }
+
+
+def rows(graph: ConceptGraph, part: str) -> list[tuple[str, ...]]:
+    """What can be judged, in the order built, without verdict and note."""
+    if part == "concepts":
+        return [(item.id, item.name, item.kind, *graph.origins[item.id]) for item in graph.concepts]
+    known = {concept.id for concept in graph.concepts}
+    return [
+        (edge.source, edge.relation, edge.target, edge.maker, edge.evidence)
+        for edge in graph.edges
+        if edge.source in known and edge.target in known
+    ]
+
+
+def draw(name: str, part: str, items: Sequence[tuple[str, ...]], seed: int) -> None:
+    """Write a uniform sample; verdicts given before to the same item stay."""
+    path = FOLDER / f"{name}-{part}.tsv"
+    judged = {tuple(row[:5]): row[5:] for row in read(path)} if path.exists() else {}
+    FOLDER.mkdir(exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
+        writer.writerow((*(CONCEPT_FIELDS if part == "concepts" else RELATION_FIELDS), f"seed {seed}"))
+        for item in random.Random(seed).sample(list(items), min(SAMPLE, len(items))):
+            writer.writerow((*item, *judged.get(item, ("", ""))))
+
+
+def read(path: Path) -> list[list[str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file, delimiter="\t"))[1:]
+
+
+def check(name: str, part: str, items: Iterable[tuple[str, ...]]) -> dict[str, Any]:
+    """Share of yes with its 95 % Wilson interval, by rule too, and which sampled items are gone."""
+    present = {item[:3] for item in items}
+    sampled = read(FOLDER / f"{name}-{part}.tsv")
+    verdicts = [row for row in sampled if row[5] in {"yes", "no"}]
+    right = sum(row[5] == "yes" for row in verdicts)
+    wrong = Counter(row[3] for row in verdicts if row[5] == "no")
+    judged = Counter(row[3] for row in verdicts)
+    return {
+        "file": f"{name}-{part}.tsv",
+        "judged": len(verdicts),
+        "unjudged": len(sampled) - len(verdicts),
+        "right": right,
+        "precision": round(right / len(verdicts), 3) if verdicts else None,
+        "interval": wilson(right, len(verdicts)),
+        "wrong by rule": {rule: f"{number} of {judged[rule]}" for rule, number in wrong.most_common()},
+        "no longer built": [list(row[:3]) for row in sampled if tuple(row[:3]) not in present],
+    }
+
+
+def wilson(right: int, judged: int, z: float = 1.96) -> list[float]:
+    """The interval (p + z²/2n ± z √(p(1-p)/n + z²/4n²)) / (1 + z²/n) for p = right / judged."""
+    if not judged:
+        return [0.0, 1.0]
+    share = right / judged
+    middle = share + z * z / (2 * judged)
+    half = z * math.sqrt(share * (1 - share) / judged + z * z / (4 * judged * judged))
+    scale = 1 + z * z / judged
+    return [round((middle - half) / scale, 3), round((middle + half) / scale, 3)]
+
+
+def planetmath_recall(corpus: Corpus) -> dict[str, Any]:
+    """What the rules find of PlanetMath's declarations when they may not read them."""
+    documents = list(corpus.documents())
+    graph = build_concepts(corpus, documents, ConceptOptions(metadata=False))
+    known: dict[str, str] = {}
+    for concept in graph.concepts:
+        for text in (concept.name, *concept.aliases):
+            known.setdefault(key_of(mask(text)), concept.id)
+    identities = {concept.id for concept in graph.concepts}
+    direct: set[frozenset[str]] = set()
+    neighbours: defaultdict[str, set[str]] = defaultdict(set)
+    mentioned: defaultdict[str, set[str]] = defaultdict(set)  # concept: passages
+    for edge in graph.edges:
+        if edge.source in identities:
+            direct.add(frozenset((edge.source, edge.target)))
+            neighbours[edge.source].add(edge.target)
+            neighbours[edge.target].add(edge.source)
+        elif edge.relation == "mentions":
+            mentioned[edge.target].add(edge.source)
+    result: dict[str, Any] = {"concepts": len(graph.concepts)}
+    subjects: dict[str, str] = {}
+    pairs: set[frozenset[str]] = set()
+    for field in ("defines", "synonyms"):
+        phrases = [text for document in documents for text in _declared(document).get(field, ()) if text.strip()]
+        result[field] = {"declared": len(phrases), "found": sum(key_of(mask(text)) in known for text in phrases)}
+    for document in documents:
+        found = known.get(key_of(mask(document.title)))
+        if found and _declared(document):
+            subjects[_declared(document)["name"]] = found
+    total = 0
+    for document in documents:
+        declared = _declared(document)
+        for other in declared.get("related", ()):
+            total += 1
+            ends = frozenset((subjects.get(declared["name"], ""), subjects.get(other, "")))
+            if "" not in ends and len(ends) == 2:
+                pairs.add(ends)
+    near = [pair for pair in pairs if pair in direct or _meet(pair, neighbours)]
+    result["related"] = {
+        "declared": total,
+        "pairs with both subjects found": len(pairs),
+        "direct edge": sum(pair in direct for pair in pairs),
+        "within two hops": len(near),
+        "mentioned in one passage": sum(_meet(pair, mentioned) for pair in pairs),
+    }
+    return result
+
+
+def _declared(document: Any) -> dict[str, Any]:
+    return dict(document.metadata.get("planetmath", {}))
+
+
+def _meet(pair: frozenset[str], sets: defaultdict[str, set[str]]) -> bool:
+    first, second = pair
+    return not sets[first].isdisjoint(sets[second])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What a corpus speaks about: concepts, the relations between them, and where they are mentioned."""

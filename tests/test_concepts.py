@@ -1,0 +1,405 @@
+"""Concepts without a model: candidates, mentions, relations, and the graph they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import overload
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lemmata.graph.concepts.build import ConceptGraph, ConceptOptions, build_concepts
+from lemmata.graph.concepts.candidates import definienda, named_results, note_name, phrases_of_title
+from lemmata.graph.concepts.mentions import find_mentions, name_trie
+from lemmata.graph.concepts.relations import name_relations, sentence_relations
+from lemmata.graph.concepts.words import clean_term, key_of, mask, normal, sentence_spans
+from lemmata.types import Document, Edge, Link, Passage
+
+NOETHERIAN = Passage(
+    "rings#def",
+    "rings",
+    "definition",
+    "A ring $R$ is called a Noetherian ring if every ideal is finitely generated.",
+    raw="A ring $R$ is called a \\emph{Noetherian ring} if every ideal is finitely generated.",
+)
+RING = Passage(
+    "rings#ring",
+    "rings",
+    "definition",
+    "A ring is a set with two operations.",
+    raw="A {\\it ring} is a set with two operations.",
+)
+IDEAL = Passage(
+    "rings#ideal",
+    "rings",
+    "definition",
+    "An ideal, also called a kernel subset, is a subgroup closed under products.",
+    raw="An \\emph{ideal}, also called a \\emph{kernel subset}, is a subgroup closed under products.",
+)
+ZORN = Passage("sets#zorn", "sets", "lemma", "Every chain has a bound.", title="Zorn's lemma", proof="Clear.")
+MAXIMAL = Passage(
+    "rings#max",
+    "rings",
+    "theorem",
+    "Every ring has an ideal.",
+    title="Krull",
+    proof="By Zorn's lemma and the axioms.",
+    links=(Link("proof_uses", "zorn", "sets#zorn"),),
+)
+CORPUS = [RING, IDEAL, NOETHERIAN, ZORN, MAXIMAL]
+DOCUMENTS = [Document("rings"), Document("sets")]
+
+
+def names(graph: ConceptGraph) -> set[str]:
+    return {concept.name for concept in graph.concepts}
+
+
+def edges(graph: ConceptGraph, relation: str) -> set[tuple[str, str]]:
+    return {(edge.source, edge.target) for edge in graph.edges if edge.relation == relation}
+
+
+def defined(text: str, raw: str = "", kind: str = "definition") -> set[str]:
+    passage = Passage("d#1", "d", kind, text, raw=raw)
+    return {find.name for find in definienda(passage, mask(text), opening=False)}
+
+
+# ---------------------------------------------------------------- words
+
+
+def test_a_mask_keeps_every_place_and_the_letters_glued_to_words() -> None:
+    text = "the $q$-binomial of $\\sigma$-algebras over $x^2$"
+    assert len(mask(text)) == len(text)
+    assert mask(text).split() == ["the", "q-binomial", "of", "σ-algebras", "over", "$$$$$"]
+
+
+@given(st.text(alphabet="ab $\\{}-.\n", max_size=60))
+def test_any_text_is_masked_to_its_own_length_and_split_into_parts_of_it(text: str) -> None:
+    masked = mask(text)
+    assert len(masked) == len(text)
+    spans = sentence_spans(masked)
+    assert all(start < end for start, end in spans)
+    assert all(first[1] <= second[0] for first, second in pairwise(spans))
+
+
+@pytest.mark.parametrize(
+    ("written", "form"),
+    [
+        ("Rings", "ring"),
+        ("Zorn's", "zorn"),
+        ("Möbius", "mobius"),
+        ("matrices", "matrix"),
+        ("topos", "topos"),
+        ("classes", "class"),
+        ("basis", "basis"),
+        ("series", "series"),
+        ("σ", "sigma"),
+    ],
+)
+def test_a_word_has_one_normal_form(written: str, form: str) -> None:
+    assert normal(written) == form
+
+
+def test_spellings_with_case_hyphen_plural_and_possessive_have_one_key() -> None:
+    assert key_of("Quasi-Coherent Sheaves") == key_of("quasi coherent sheaf")
+    assert key_of("Bailey's Lemma") == key_of("Bailey lemma")
+
+
+@pytest.mark.parametrize(
+    "phrase",
+    [
+        "following conditions",
+        "$x$ is associated to",
+        "the",
+        "not",
+        "fixed element",
+        "A",
+        "PSh",
+        "if it is flat",
+        "good",
+    ],
+)
+def test_what_nobody_looks_up_is_no_term(phrase: str) -> None:
+    assert clean_term(mask(phrase)) == ""
+
+
+@pytest.mark.parametrize(
+    ("phrase", "term"),
+    [
+        ("flat at $x$", "flat"),
+        ("the ring of integers of $K$", "ring of integers"),
+        ("divided power structure $\\gamma$", "divided power structure"),
+        ("tree (set theoretic)", "tree"),
+        ("$q$-shifted factorial", "q-shifted factorial"),
+    ],
+)
+def test_a_term_loses_what_speaks_of_variables(phrase: str, term: str) -> None:
+    assert clean_term(mask(phrase)) == term
+
+
+# ---------------------------------------------------------------- candidates
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("A ring $R$ is called a local ring if it has one maximal ideal.", "local ring"),
+        ("A map is said to be quasi-finite if its fibres are finite.", "quasi-finite"),
+        ("We say that $f$ is flat if tensoring is exact.", "flat"),
+        ("We call $X$ a Baire space when it is not meagre.", "Baire space"),
+        ("This sum is known as the class number formula.", "class number formula"),
+        ("By a plane tree we mean a tree with an embedding.", "plane tree"),
+        ("The Krull dimension of $R$ is defined as the supremum of lengths.", "Krull dimension"),
+        ("Ein Ring heißt noetherscher Ring, wenn jede Kette abbricht.", "noetherscher Ring"),
+        ("Eine solche Reihe nennt man eine Potenzreihe.", "Potenzreihe"),
+    ],
+)
+def test_the_phrases_of_defining_give_their_term(text: str, name: str) -> None:
+    assert name in defined(text, kind="chunk")
+
+
+def test_what_stands_behind_is_a_is_the_term_when_a_condition_follows() -> None:
+    assert "group" in defined("A group is a set with a product.")
+    assert "domain" not in defined("A domain $R$ is a field if every element is invertible.")
+
+
+def test_emphasis_gives_terms_in_definitions_and_no_emphasis_of_speech_elsewhere() -> None:
+    raw = "Let $k$ be a field. A {\\it Coxeter system} is a pair; it is \\emph{reduced}."
+    assert defined("Let $k$ be a field. A Coxeter system is a pair; it is reduced.", raw) >= {
+        "Coxeter system",
+        "reduced",
+    }
+    assert defined("It does not hold.", "It does \\emph{not} hold for \\emph{many rings}.", kind="lemma") == set()
+
+
+def test_emphasis_inside_a_formula_is_no_term() -> None:
+    assert defined("The functor.", "The functor $\\textit{Sheaves} \\to \\textit{Groups}$.") == set()
+
+
+def test_named_results_stand_in_running_text() -> None:
+    text = "Then by Zorn's lemma and the Cauchy–Schwarz inequality, see Algebra, Lemma, this holds."
+    assert [name for name, _ in named_results(text)] == ["Zorn's lemma", "Cauchy–Schwarz inequality"]
+
+
+@pytest.mark.parametrize(
+    ("note", "kind", "name"),
+    [
+        ("Gordon, 1961", "theorem", "Gordon's theorem"),
+        ("Andrews–Garvan", "theorem", "Andrews–Garvan theorem"),
+        ("Murnaghan, Nakayama", "theorem", "Murnaghan–Nakayama theorem"),
+        ("Hook length formula", "theorem", "Hook length formula"),
+        ("Reflection", "principle", "Reflection principle"),
+        ("Fundamental theorem", "theorem", ""),
+        ("Euler", "corollary", ""),
+        ("see [3], p. 7", "theorem", ""),
+    ],
+)
+def test_a_note_names_its_statement(note: str, kind: str, name: str) -> None:
+    assert note_name(note, kind)[0] == name
+
+
+def test_a_title_gives_the_things_it_joins() -> None:
+    assert phrases_of_title("Regular rings and global dimension") == ["Regular rings", "global dimension"]
+    assert phrases_of_title("Sums of squares and cubes") == []
+
+
+@given(st.text(alphabet="aeg sIT.,$\\{}()-em\n", max_size=80))
+def test_no_text_breaks_the_search_for_terms(text: str) -> None:
+    passage = Passage("d#1", "d", "definition", text, raw="\\emph{" + text)
+    for find in definienda(passage, mask(text), opening=True):
+        assert find.name == " ".join(find.name.split())
+        assert key_of(find.name)
+
+
+# ---------------------------------------------------------------- mentions
+
+
+def spoken(text: str, *known: str) -> list[str]:
+    masked = mask(text)
+    matches = find_mentions(masked, name_trie((name, number) for number, name in enumerate(known)))
+    assert all(match.number < len(known) for match in matches)
+    return [masked[match.start : match.end].strip() for match in matches]
+
+
+def test_the_longest_name_is_mentioned() -> None:
+    assert spoken("Local rings of a ring are rings.", "ring", "local ring") == ["Local rings", "ring", "rings"]
+
+
+def test_a_mention_does_not_begin_or_end_inside_a_word_with_hyphens() -> None:
+    assert spoken("A quasi-compact space, a compact-open topology, an $R$-module.", "compact", "module") == ["module"]
+    assert spoken("a k-algebra", "algebra") == ["algebra"]
+
+
+def test_names_do_not_go_across_formulas_or_stops_and_acronyms_want_capitals() -> None:
+    assert spoken("a local $x$ ring; local. Ring", "local ring") == []
+    assert spoken("ad hoc, but AD holds", "AD") == ["AD"]
+
+
+@given(st.lists(st.sampled_from("ring local module of the $x$ . -".split()), max_size=30))
+def test_mentions_are_in_order_and_do_not_overlap(words: list[str]) -> None:
+    masked = mask(" ".join(words))
+    matches = find_mentions(masked, name_trie([("local ring", 0), ("ring", 1), ("module of the ring", 2)]))
+    assert all(first.end <= second.start for first, second in pairwise(matches))
+    assert [match for match in matches if match.number == 0] or "local ring" not in masked
+
+
+# ---------------------------------------------------------------- relations
+
+
+def related(sentence: str, *known: tuple[str, str]) -> set[tuple[str, str, str]]:
+    masked = mask(sentence)
+    matches = find_mentions(masked, name_trie((name, number) for number, (name, _) in enumerate(known)))
+    return {
+        (known[found.source][0], found.relation, known[found.target][0])
+        for found in sentence_relations(masked, matches, [kind for _, kind in known])
+    }
+
+
+FIELD, DOMAIN = ("field", "object"), ("domain", "object")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("A field is a domain with inverses.", {("field", "is_instance_of", "domain")}),
+        ("Every field $k$ is a domain.", {("field", "is_instance_of", "domain")}),
+        ("A domain $R$ is called a field if it is simple.", {("field", "is_instance_of", "domain")}),
+        ("A domain is a field if it is finite.", set()),
+        ("A field is not a domain.", set()),
+        ("A field is a domain-like thing.", set()),
+        ("The domain is a generalization of the field.", {("domain", "generalizes", "field")}),
+        ("A field is a special case of a domain.", {("domain", "generalizes", "field")}),
+    ],
+)
+def test_sentences_say_how_things_are_related(sentence: str, expected: set[tuple[str, str, str]]) -> None:
+    assert related(sentence, FIELD, DOMAIN) == expected
+
+
+def test_every_thing_with_a_property_implies_it() -> None:
+    compact, normal_space = ("compact space", "object"), ("paracompact", "definition")
+    assert related("Every compact space is paracompact.", compact, normal_space) == {
+        ("compact space", "implies", "paracompact")
+    }
+
+
+def test_results_follow_from_each_other() -> None:
+    zorn, choice = ("Zorn's lemma", "theorem"), ("axiom of choice", "theorem")
+    assert related("Zorn's lemma is equivalent to the axiom of choice.", zorn, choice) == {
+        ("Zorn's lemma", "equivalent_to", "axiom of choice")
+    }
+
+
+def test_names_tell_their_genus_unless_a_word_changes_it() -> None:
+    known = ["ring", "Noetherian ring", "ring of integers", "partial function", "function", "cube-free", "free"]
+    numbers = {key_of(name): number for number, name in enumerate(known)}
+    found = {(known[one.source], known[one.target]) for one in name_relations(known, numbers, ["object"] * len(known))}
+    assert found == {("Noetherian ring", "ring"), ("ring of integers", "ring")}
+
+
+# ---------------------------------------------------------------- the whole graph
+
+
+def test_a_small_corpus_becomes_the_graph_one_would_draw_by_hand() -> None:
+    graph = build_concepts(CORPUS, DOCUMENTS)
+    assert names(graph) >= {"ring", "ideal", "Noetherian ring", "Zorn's lemma", "Krull's theorem"}
+    noetherian = next(concept for concept in graph.concepts if concept.name == "Noetherian ring")
+    assert noetherian.id == "concept:noetherian-ring"
+    assert noetherian.description == NOETHERIAN.text
+    ideal = next(concept for concept in graph.concepts if concept.name == "ideal")
+    assert ideal.aliases == ("kernel subset",)
+    assert ("concept:noetherian-ring", "concept:ring") in edges(graph, "is_instance_of")
+    assert edges(graph, "uses") >= {
+        ("concept:noetherian-ring", "concept:ideal"),
+        ("concept:krulls-theorem", "concept:zorns-lemma"),
+    }
+    assert ("rings#def", "concept:noetherian-ring") in edges(graph, "defines")
+    assert ("sets#zorn", "concept:zorns-lemma") in edges(graph, "proves")
+    assert ("rings#max", "concept:zorns-lemma") in edges(graph, "mentions")
+
+
+def test_every_edge_has_known_ends_evidence_and_maker() -> None:
+    graph = build_concepts(CORPUS, DOCUMENTS)
+    known = {concept.id for concept in graph.concepts} | {passage.id for passage in CORPUS}
+    passages = {passage.id for passage in CORPUS}
+    for edge in graph.edges:
+        assert {edge.source, edge.target} <= known
+        assert edge.evidence in passages
+        assert edge.maker
+        assert edge.source != edge.target
+    assert graph.origins.keys() == {concept.id for concept in graph.concepts}
+    assert len({(edge.source, edge.relation, edge.target) for edge in graph.edges}) == len(graph.edges)
+
+
+def test_the_same_corpus_gives_the_same_graph() -> None:
+    assert build_concepts(CORPUS, DOCUMENTS) == build_concepts(CORPUS, DOCUMENTS)
+
+
+def test_an_empty_corpus_has_no_concepts() -> None:
+    assert build_concepts([], []) == ConceptGraph([], [], {})
+
+
+def test_passages_are_read_front_to_back_and_progress_is_told() -> None:
+    class Stored(Sequence[Passage]):
+        """Like a corpus on disk: iteration is cheap, places are not."""
+
+        passes = 0
+
+        def __len__(self) -> int:
+            return len(CORPUS)
+
+        @overload
+        def __getitem__(self, place: int) -> Passage: ...
+        @overload
+        def __getitem__(self, place: slice) -> list[Passage]: ...
+        def __getitem__(self, place: int | slice) -> Passage | list[Passage]:
+            raise AssertionError("read by place")
+
+        def __iter__(self) -> Iterator[Passage]:
+            self.passes += 1
+            return iter(CORPUS)
+
+    told: list[tuple[str, int, int]] = []
+    stored = Stored()
+    graph = build_concepts(stored, DOCUMENTS, progress=lambda what, done, total: told.append((what, done, total)))
+    assert graph == build_concepts(CORPUS, DOCUMENTS)
+    assert stored.passes == 2
+    assert told[0] == ("candidates", 0, 5)
+    assert told[-1] == ("mentions", 5, 5)
+
+
+PLANETMATH = [
+    Document(
+        "a",
+        "torsion group",
+        metadata={
+            "planetmath": {
+                "name": "TorsionGroup",
+                "type": "Definition",
+                "defines": ["torsion element"],
+                "synonyms": ["periodic group"],
+                "related": ["BurnsideProblem"],
+            }
+        },
+    ),
+    Document("b", "Burnside problem", metadata={"planetmath": {"name": "BurnsideProblem", "type": "Definition"}}),
+]
+
+
+def test_what_planetmath_declares_is_used_and_can_be_left_out() -> None:
+    passages = [Passage("a@1", "a", "chunk", "Nothing is said."), Passage("b@1", "b", "chunk", "Here neither.")]
+    graph = build_concepts(passages, PLANETMATH)
+    assert names(graph) == {"torsion group", "torsion element", "Burnside problem"}
+    group = next(concept for concept in graph.concepts if concept.name == "torsion group")
+    assert group.aliases == ("periodic group",)
+    assert Edge("concept:torsion-group", "related_to", "concept:burnside-problem", "a@1", "planetmath") in graph.edges
+    assert names(build_concepts(passages, PLANETMATH, ConceptOptions(metadata=False, titles=False))) == set()
+
+
+def test_frequent_phrases_need_words_that_definitions_use() -> None:
+    text = "The local ring is here. A following step is there. Apples and pears and plums and cherries and figs grow."
+    passages = [*CORPUS, Passage("e#l", "e", "definition", "It is local.", raw="It is \\emph{local}.")]
+    passages += [Passage(f"e@{number}", "e", "chunk", f"{text} Number {number}.") for number in range(20)]
+    graph = build_concepts(passages, DOCUMENTS, ConceptOptions(least=3))
+    assert "local ring" in names(graph)
+    assert "following step" not in names(graph)

@@ -1,0 +1,484 @@
+from __future__ import annotations
+
+import itertools
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lemmata.errors import ConfigError, InputError
+from lemmata.graph import embed
+from lemmata.graph.embed import (
+    Embedding,
+    EmbedOptions,
+    edge_array,
+    evaluate_embedding,
+    split_edges,
+    train_embedding,
+)
+from lemmata.types import Graph, Integers
+
+torch: Any = pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Threads that wait for each other make tiny products slow on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def typed_graph(edges: list[tuple[int, int, int]], kinds: list[str], relations: int = 1) -> Graph:
+    """Edges as (source, relation, target)."""
+    rows = np.array(sorted(edges), np.int64).reshape(-1, 3)
+    indptr = np.concatenate(([0], np.cumsum(np.bincount(rows[:, 0], minlength=len(kinds)))))
+    return Graph(
+        [f"n{number}" for number in range(len(kinds))],
+        kinds,
+        [f"r{number}" for number in range(relations)],
+        indptr.astype(np.int64),
+        rows[:, 2].copy(),
+        rows[:, 1].astype(np.int16),
+        np.ones(len(rows), np.float32),
+    )
+
+
+def villages(size: int = 8, count: int = 6) -> Graph:
+    """Groups whose members all know each other, and a warden (another kind) per group whom all obey."""
+    edges = []
+    for village in range(count):
+        members = range(village * size, (village + 1) * size)
+        edges += [(one, 0, other) for one, other in itertools.permutations(members, 2) if (one * other) % 3]
+        edges += [(one, 1, count * size + village) for one in members]
+    return typed_graph(edges, ["person"] * (size * count) + ["warden"] * count, relations=2)
+
+
+SMALL = EmbedOptions(dimension=16, batch=64, chunk=8, uniform=20, epochs=12, rate=0.1, every=4)
+
+
+# ---------------------------------------------------------------- splitting
+
+
+def test_a_split_loses_no_edge_and_keeps_a_neighbour_for_every_node() -> None:
+    graph = villages()
+    train, held_out = split_edges(graph, 0.3, seed=1)
+    together = np.concatenate((edge_array(train), held_out))
+    assert sorted(map(tuple, together.tolist())) == sorted(map(tuple, edge_array(graph).tolist()))
+    assert abs(len(held_out) / len(together) - 0.3) < 0.03
+    kept = edge_array(train)
+    assert set(kept[:, [0, 2]].ravel().tolist()) == set(range(len(graph.nodes)))
+
+
+def test_edges_between_the_same_two_nodes_stay_on_one_side_of_the_split() -> None:
+    graph = villages()
+    train, held_out = split_edges(graph, 0.3, seed=2)
+    pairs = [{frozenset((a, b)) for a, _, b in edges.tolist()} for edges in (edge_array(train), held_out)]
+    assert not pairs[0] & pairs[1]
+
+
+def test_a_split_spares_last_edges_last_relations_and_loops() -> None:
+    chain = typed_graph([(0, 0, 1), (1, 0, 2), (2, 0, 3)], ["a"] * 4)
+    train, held_out = split_edges(chain, 0.9, seed=0)
+    kept = edge_array(train)
+    assert set(kept[:, [0, 2]].ravel().tolist()) == {0, 1, 2, 3}
+    assert len(held_out) <= 1
+    triangle = typed_graph([(0, 0, 1), (1, 0, 2), (0, 1, 2), (1, 0, 1)], ["a"] * 3, relations=2)
+    for seed in range(5):
+        train, held_out = split_edges(triangle, 0.9, seed)
+        assert set(edge_array(train)[:, 1].tolist()) == {0, 1}
+        assert [1, 0, 1] in edge_array(train).tolist()
+
+
+def test_a_share_outside_nought_and_one_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"1\.5"):
+        split_edges(villages(), 1.5, 0)
+
+
+# ---------------------------------------------------------------- gradients
+
+
+@pytest.mark.parametrize("operator", embed.OPERATORS)
+@pytest.mark.parametrize("reciprocal", [False, True])
+@pytest.mark.parametrize("loss", embed.LOSSES)
+@pytest.mark.parametrize("comparator", embed.COMPARATORS)
+@pytest.mark.parametrize("in_batch", [False, True])
+def test_gradients_by_hand_are_those_of_autograd(
+    operator: str, reciprocal: bool, loss: str, comparator: str, in_batch: bool
+) -> None:
+    options = EmbedOptions(
+        dimension=6, operator=operator, reciprocal=reciprocal, loss=loss, comparator=comparator, in_batch=in_batch
+    )
+    chunks, size, drawn, sides = 3, 4, 5, 1 + reciprocal
+    made = torch.Generator().manual_seed(0)
+    rows = [torch.randn(chunks, size + drawn, 6, dtype=torch.float64, generator=made) for _ in range(2)]
+    width = 0 if operator == "identity" else 6
+    parameters = torch.randn(sides, chunks, width, dtype=torch.float64, generator=made)
+    counted = torch.ones(chunks, size, dtype=torch.float64)
+    counted[0, 3] = 0
+    wide = drawn + (size if in_batch else 0)
+    barred = [torch.rand(chunks, size, wide, generator=made) < 0.2 for _ in range(2)]
+    if in_batch:
+        for one in barred:
+            one[:, :, :size] |= torch.eye(size, dtype=torch.bool)
+    value, of_rows, of_parameters = embed._gradients(
+        (rows[0], rows[1]), parameters, (barred[0], barred[1]), counted, options
+    )
+    for leaf in (*rows, parameters):
+        leaf.requires_grad_()
+    expected = loss_in_words(rows, parameters, barred, counted, options)
+    expected.backward()
+    torch.testing.assert_close(value, expected.detach())
+    for gradient, leaf in zip(of_rows, rows, strict=True):
+        torch.testing.assert_close(gradient, leaf.grad)
+    if width:
+        torch.testing.assert_close(torch.stack(of_parameters), parameters.grad)
+
+
+def loss_in_words(rows: list[Any], parameters: Any, barred: list[Any], counted: Any, options: EmbedOptions) -> Any:
+    """Edge after edge, as the definition says."""
+    chunks, size = counted.shape
+    total = torch.zeros((), dtype=torch.float64)
+    for chunk, edge, asked in itertools.product(range(chunks), range(size), range(2)):
+        if not counted[chunk, edge]:
+            continue
+        given = rows[1 - asked][chunk, edge]
+        scores = []
+        for candidate in rows[asked][chunk]:
+            if options.reciprocal:
+                left, right = moved(options.operator, given, parameters[1 - asked, chunk]), candidate
+            elif asked == 1:
+                left, right = moved(options.operator, given, parameters[0, chunk]), candidate
+            else:
+                left, right = given, moved(options.operator, candidate, parameters[0, chunk])
+            if options.comparator == "cosine":
+                left, right = left / left.norm(), right / right.norm()
+            scores.append((left * right).sum())
+        others = scores if options.in_batch else scores[size:]
+        rivals = [score for score, bar in zip(others, barred[asked][chunk, edge], strict=True) if not bar]
+        if options.loss == "softmax":
+            scale = embed.COSINE_SCALE if options.comparator == "cosine" else 1.0
+            everyone = torch.stack([scores[edge], *rivals]) * scale
+            total = total + everyone.logsumexp(0) - everyone[0]
+        else:
+            for rival in rivals:
+                total = total + (rival - scores[edge] + options.margin).clamp(min=0)
+    return total
+
+
+def moved(operator: str, vector: Any, parameter: Any) -> Any:
+    if operator == "identity":
+        return vector
+    if operator == "translation":
+        return vector + parameter
+    if operator == "diagonal":
+        return vector * parameter
+    half = len(vector) // 2
+    product = torch.complex(vector[:half], vector[half:]) * torch.complex(parameter[:half], parameter[half:])
+    return torch.cat((product.real, product.imag))
+
+
+def test_adagrad_has_one_step_width_per_row() -> None:
+    values, sums = torch.zeros(3, 2), torch.tensor([0.0, 0.0, 7.0])
+    embed._descend(values, sums, torch.tensor([2, 0]), torch.tensor([[1.0, 5.0**0.5 * 1.0], [3.0, 4.0]]), 0.5)
+    np.testing.assert_allclose(sums, [12.5, 0, 10.0], rtol=1e-6)
+    np.testing.assert_allclose(values[0], [-1.5 / 12.5**0.5, -2 / 12.5**0.5], rtol=1e-6)
+    np.testing.assert_allclose(values[2], [-0.5 / 10**0.5, -0.5 * (5 / 10) ** 0.5], rtol=1e-6)
+    assert values[1].tolist() == [0, 0]
+
+
+# ---------------------------------------------------------------- batches
+
+
+def test_an_epoch_visits_every_edge_once_in_chunks_of_one_relation() -> None:
+    relation = np.array([0] * 23 + [2] * 3 + [1] * 10)
+    slots = embed._chunks(relation, 5, np.random.default_rng(0))
+    assert sorted(slots[slots >= 0].tolist()) == list(range(36))
+    assert (slots[:, 0] >= 0).all()
+    assert all(len(set(relation[row[row >= 0]])) == 1 for row in slots)
+
+
+@pytest.mark.parametrize("options", [{"uniform": 9}, {"uniform": 0, "by_degree": 9}, {"uniform": 4, "in_batch": True}])
+def test_negatives_have_a_kind_that_the_relation_has_on_that_side(options: dict[str, Any]) -> None:
+    graph = villages()
+    edges = edge_array(graph)
+    pools = embed._pools(graph, edges)
+    chosen = EmbedOptions(chunk=8, batch=32, **options)
+    for batch in embed._batches(edges, pools, chosen, np.random.default_rng(0)):
+        for relation, nodes in zip(batch.relation, batch.nodes[1][:, 8:], strict=True):
+            assert {graph.kinds[node] for node in nodes} == {"warden" if relation else "person"}
+        for relation, nodes in zip(batch.relation, batch.nodes[0][:, 8:], strict=True):
+            assert {graph.kinds[node] for node in nodes} == {"person"}, relation
+
+
+def test_the_right_answer_never_stands_among_its_own_negatives() -> None:
+    graph = villages()
+    edges = edge_array(graph)
+    for in_batch in (False, True):
+        options = EmbedOptions(chunk=8, batch=32, uniform=30, in_batch=in_batch)
+        for batch in embed._batches(edges, embed._pools(graph, edges), options, np.random.default_rng(0)):
+            for side in range(2):
+                own = batch.nodes[side][:, :8]
+                others = batch.nodes[side][:, 0 if in_batch else 8 :]
+                competing = ~batch.barred[side]
+                assert not (competing & (others[:, None] == own[:, :, None])).any()
+                if in_batch:
+                    assert not (competing[:, :, :8] & ~batch.counted[:, None]).any()
+
+
+def test_negatives_by_degree_come_as_often_as_they_have_edges() -> None:
+    graph = typed_graph([(0, 0, 1), (0, 0, 2), (0, 0, 3), (1, 0, 2)], ["a"] * 5)
+    edges = edge_array(graph)
+    options = EmbedOptions(chunk=4, batch=4, uniform=0, by_degree=40_000)
+    batch = next(embed._batches(edges, embed._pools(graph, edges), options, np.random.default_rng(0)))
+    found = np.bincount(batch.nodes[1][0, 4:], minlength=5) / 40_000
+    np.testing.assert_allclose(found, [3 / 8, 2 / 8, 2 / 8, 1 / 8, 0], atol=0.01)
+
+
+def test_distinct_nodes_and_their_numbers() -> None:
+    nodes = np.array([[5, 2, 5], [0, 2, 9]])
+    distinct, which = embed._distinct(nodes, np.full(10, 77))
+    assert sorted(distinct.tolist()) == [0, 2, 5, 9]
+    assert distinct[which].tolist() == nodes.tolist()
+
+
+# ---------------------------------------------------------------- evaluation
+
+
+def brute_ranks(embedding: Embedding, graph: Graph, held_out: Integers) -> list[tuple[int, int, float, int]]:
+    """Side, relation, rank and number of competitors, one candidate at a time in double precision."""
+    vectors = embedding.vectors.astype(np.float64)
+    known = set(map(tuple, np.concatenate((edge_array(graph), held_out)).tolist()))
+    found = []
+    for side in range(2):
+        for source, relation, target in held_out.tolist():
+            ends = (source, target)
+            kinds = {graph.kinds[edge[2 * side]] for edge in known if edge[1] == relation}
+            loops = any(a == b and r == relation for a, r, b in known)
+
+            def score(source: int, relation: int, target: int, side: int = side) -> float:
+                reciprocal = embedding.options.reciprocal
+                left, right = torch.tensor(vectors[source]), torch.tensor(vectors[target])
+                which = 1 - side if reciprocal else 0
+                parameter = torch.tensor(embedding.parameters[which, relation].astype(np.float64))
+                if reciprocal and side == 0:
+                    right = moved(embedding.options.operator, right, parameter)
+                else:
+                    left = moved(embedding.options.operator, left, parameter)
+                if embedding.options.comparator == "cosine":
+                    left, right = left / left.norm(), right / right.norm()
+                return float(left @ right)
+
+            right_score, rivals = score(source, relation, target), []
+            for node, kind in enumerate(graph.kinds):
+                edge = (node, relation, ends[1]) if side == 0 else (ends[0], relation, node)
+                if kind in kinds and edge not in known and (loops or node != ends[1 - side]):
+                    rivals.append(score(*edge))
+            better = sum(one > right_score + 1e-6 for one in rivals)
+            level = sum(abs(one - right_score) <= 1e-6 for one in rivals)
+            found.append((side, relation, 1 + better + level / 2, len(rivals)))
+    return found
+
+
+@pytest.mark.parametrize("operator", embed.OPERATORS)
+@pytest.mark.parametrize("reciprocal", [False, True])
+@pytest.mark.parametrize("comparator", embed.COMPARATORS)
+def test_measures_are_those_of_brute_force(
+    operator: str, reciprocal: bool, comparator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embed, "BLOCK", 100)  # several blocks even here
+    graph, held_out = split_edges(villages(5, 3), 0.2, seed=0)
+    generator = np.random.default_rng(1)
+    vectors = generator.standard_normal((len(graph.nodes), 6)).astype(np.float32)
+    vectors[3] = vectors[4]  # a tie
+    width = 0 if operator == "identity" else 6
+    parameters = generator.standard_normal((1 + reciprocal, 2, width)).astype(np.float32)
+    options = EmbedOptions(dimension=6, operator=operator, reciprocal=reciprocal, comparator=comparator)
+    embedding = Embedding(vectors, parameters, options)
+    found = evaluate_embedding(embedding, graph, held_out)
+    brute = [one for one in brute_ranks(embedding, graph, held_out) if one[3]]
+    for name, part, chosen in [
+        ("all", found.all, brute),
+        *((n, r, [one for one in brute if f"r{one[1]}" == n]) for n, r in found.relations.items()),
+        *((n, r, [one for one in brute if ("source", "target")[one[0]] == n]) for n, r in found.sides.items()),
+    ]:
+        ranks = np.array([rank for *_, rank, _ in chosen])
+        rivals = np.array([number for *_, number in chosen])
+        expected = (
+            len(ranks),
+            (1 / ranks).mean(),
+            (ranks <= 1).mean(),
+            (ranks <= 10).mean(),
+            ranks.mean(),
+            (1 - (ranks - 1) / rivals).mean(),
+        )
+        np.testing.assert_allclose(part, expected, rtol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("nodes", [7, 131, 1000])
+def test_constant_scores_rank_in_the_middle(nodes: int) -> None:
+    graph = typed_graph([(node, 0, node + 1) for node in range(nodes - 1)], ["a"] * nodes)
+    held_out = np.array([[0, 0, 3], [1, 0, 5]])
+    one = np.random.default_rng(0).standard_normal(37).astype(np.float32)
+    same = Embedding(np.tile(one, (nodes, 1)), np.zeros((1, 1, 0), np.float32), EmbedOptions(37, "identity", False))
+    found = evaluate_embedding(same, graph, held_out).all
+    assert found.auc == pytest.approx(0.5)
+    assert found.mrr < 3 / nodes
+    assert found.hits_at_1 == 0
+
+
+def test_further_known_edges_do_not_compete() -> None:
+    graph = typed_graph([(0, 0, 1), (1, 0, 2), (2, 0, 3)], ["a"] * 4)
+    vectors = np.array([[1, 0], [2, 0], [3, 0], [0.5, 0]], np.float32)
+    embedding = Embedding(vectors, np.zeros((1, 1, 0), np.float32), EmbedOptions(2, "identity", False))
+    held_out = np.array([[0, 0, 3]])
+    assert evaluate_embedding(embedding, graph, held_out).sides["target"].mrr == pytest.approx(1 / 2)
+    known = np.array([[0, 0, 2]])
+    assert evaluate_embedding(embedding, graph, held_out, known).sides["target"].questions == 0  # nobody is left
+
+
+# ---------------------------------------------------------------- training
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"operator": "complex", "reciprocal": False, "in_batch": True},
+        {"operator": "diagonal", "by_degree": 10},
+        {"operator": "identity", "reciprocal": False, "comparator": "cosine"},
+        {"operator": "translation", "loss": "margin", "comparator": "cosine"},
+    ],
+    ids=lambda options: " ".join(map(str, options.values())) or "default",
+)
+def test_training_finds_the_villages(options: dict[str, Any]) -> None:
+    train, held_out = split_edges(villages(), 0.15, seed=0)
+    chosen = replace(SMALL, **options)
+    before = train_embedding(train, replace(chosen, epochs=1, rate=1e-9), held_out=held_out).evaluation
+    after = train_embedding(train, chosen, held_out=held_out)
+    assert before is not None
+    assert after.evaluation is not None
+    assert after.history[-1].loss < after.history[0].loss
+    assert after.evaluation.all.mrr > max(0.4, 2 * before.all.mrr)
+    assert after.vectors.shape == (len(train.nodes), 16)
+    assert after.vectors.dtype == np.float32
+
+
+def test_the_same_seed_gives_the_same_vectors() -> None:
+    graph = villages()
+    one, same = (train_embedding(graph, SMALL).vectors for _ in range(2))
+    assert np.array_equal(one, same)
+    assert not np.array_equal(one, train_embedding(graph, replace(SMALL, seed=1)).vectors)
+
+
+def test_training_stops_when_held_out_edges_gain_nothing_and_returns_the_best_epoch() -> None:
+    train, held_out = split_edges(villages(), 0.15, seed=0)
+    options = replace(SMALL, epochs=200, every=1, patience=2)
+    found = train_embedding(train, options, held_out=held_out)
+    looks = [epoch.mrr for epoch in found.history if epoch.mrr is not None]
+    assert len(found.history) < 200
+    assert found.evaluation is not None
+    assert found.evaluation.all.mrr == pytest.approx(max(looks))
+    assert looks.index(max(looks)) == len(looks) - 3
+
+
+def test_vectors_of_texts_begin_where_the_texts_are() -> None:
+    graph = villages()
+    generator = np.random.default_rng(0)
+    texts = generator.standard_normal((len(graph.nodes), 24)).astype(np.float32)
+    texts[5] = 0
+    still = replace(SMALL, epochs=1, rate=1e-9)
+    unit = texts / np.maximum(np.linalg.norm(texts, axis=1, keepdims=True), 1e-9)
+    same = train_embedding(graph, replace(still, dimension=24), initial=texts).vectors
+    np.testing.assert_allclose(np.delete(same, 5, 0), np.delete(unit, 5, 0), atol=1e-5)
+    assert np.linalg.norm(same[5]) > 0.1  # no text: at random
+    wider = np.delete(train_embedding(graph, replace(still, dimension=40), initial=texts).vectors, 5, 0)
+    np.testing.assert_allclose(wider @ wider.T, np.delete(unit, 5, 0) @ np.delete(unit, 5, 0).T, atol=1e-5)
+
+
+def test_fewer_dimensions_keep_the_inner_products_as_well_as_they_can() -> None:
+    generator = np.random.default_rng(0)
+    low = generator.standard_normal((30, 4)) @ generator.standard_normal((4, 20))
+    fitted = embed._fitted(low.astype(np.float32), 4, generator)
+    np.testing.assert_allclose(fitted @ fitted.T, low @ low.T, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"operator": "rotation", "loss": "hinge"}, "rotation.*hinge"),
+        ({"operator": "complex", "dimension": 15}, "even dimension, not 15"),
+        ({"uniform": 0}, "no negatives"),
+        ({"rate": 0.0, "chunk": 0}, "chunk is 0.*rate is 0.0"),
+    ],
+)
+def test_options_that_make_no_sense_are_named(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        train_embedding(villages(), EmbedOptions(**options))
+
+
+def test_vectors_and_edges_of_another_graph_are_refused() -> None:
+    with pytest.raises(InputError, match="54 rows"):
+        train_embedding(villages(), SMALL, initial=np.zeros((3, 4), np.float32))
+    with pytest.raises(InputError, match="outside a graph of 54 nodes"):
+        train_embedding(villages(), SMALL, held_out=np.array([[0, 0, 54]]))
+    with pytest.raises(InputError, match="no edges"):
+        train_embedding(typed_graph([], ["a", "b"]), SMALL)
+
+
+# ---------------------------------------------------------------- checkpoints
+
+
+def test_a_run_that_is_continued_ends_like_one_that_was_not_interrupted(tmp_path: Path) -> None:
+    train, held_out = split_edges(villages(), 0.15, seed=0)
+    whole = train_embedding(train, SMALL, held_out=held_out)
+    path = tmp_path / "checkpoint.npz"
+    train_embedding(train, replace(SMALL, epochs=8), held_out=held_out, checkpoint=path)
+    seen: list[int] = []
+    found = train_embedding(
+        train, SMALL, held_out=held_out, checkpoint=path, progress=lambda _, done, __: seen.append(done)
+    )
+    assert seen == [9, 10, 11, 12]
+    assert np.array_equal(found.vectors, whole.vectors)
+    assert np.array_equal(found.parameters, whole.parameters)
+    assert [epoch.loss for epoch in found.history] == [epoch.loss for epoch in whole.history]
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.npz"]
+
+
+def test_a_killed_run_goes_on_and_ends_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.npz"
+    code = (
+        "import os, signal, sys\n"
+        "sys.path.insert(0, sys.argv[2])\n"
+        "from pathlib import Path\n"
+        "from test_embed import SMALL, villages\n"
+        "from lemmata.graph.embed import train_embedding\n"
+        "def die(_, done, __):\n"
+        "    if done == 7: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "import torch; torch.set_num_threads(int(sys.argv[3]))\n"
+        "train_embedding(villages(), SMALL, checkpoint=Path(sys.argv[1]), checkpoint_seconds=0, progress=die)\n"
+    )
+    arguments = [str(path), str(Path(__file__).parent), str(torch.get_num_threads())]
+    died = subprocess.run([sys.executable, "-c", code, *arguments], check=False)
+    assert died.returncode == -signal.SIGKILL
+    seen: list[int] = []
+    found = train_embedding(villages(), SMALL, checkpoint=path, progress=lambda _, done, __: seen.append(done))
+    assert seen == [7, 8, 9, 10, 11, 12]
+    assert np.array_equal(found.vectors, train_embedding(villages(), SMALL).vectors)
+
+
+def test_a_foreign_or_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.npz"
+    train_embedding(villages(), replace(SMALL, epochs=1), checkpoint=path)
+    with pytest.raises(InputError, match="other options"):
+        train_embedding(villages(), replace(SMALL, seed=4), checkpoint=path)
+    path.write_bytes(path.read_bytes()[:500])
+    with pytest.raises(InputError, match="damaged"):
+        train_embedding(villages(), SMALL, checkpoint=path)

@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lemmata.config import build
+from lemmata.errors import ConfigError, InputError, LeakageError
+from lemmata.mine.export import (
+    Contribution,
+    Recipe,
+    mix,
+    read_batches,
+    read_training,
+    text_columns,
+    write_training,
+)
+from lemmata.mine.material import Material, material
+from lemmata.mine.splits import Split
+from lemmata.types import Document, Integers, Negative, Pair, Passage, Triplet
+
+
+class Shelf:
+    """A corpus in memory."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.texts = list(texts)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def passages(self, rows: Iterable[int]) -> list[Passage]:
+        return [Passage(f"p{row}", "d", "lemma", self.texts[row], "note" if row == 0 else "") for row in rows]
+
+    def documents(self) -> Iterator[Document]:
+        return iter([Document("d")])
+
+    def ids(self) -> list[str]:
+        return [f"p{row}" for row in range(len(self.texts))]
+
+    def document_ids(self) -> list[str]:
+        return ["d"]
+
+    def document_numbers(self) -> Integers:
+        return np.zeros(len(self.texts), np.int64)
+
+
+def part(*texts: str, held_out: int = 0) -> Material:
+    """A material of some texts, of which the last are of another part."""
+    places = np.zeros(len(texts), np.int8)
+    places[len(texts) - held_out :] = 2
+    return material(Shelf(texts), Split(places, np.zeros(len(texts), bool)))
+
+
+FIVE = part("zero", "one\twith a tab", "two\nlines", 'three "quoted" ∀', "four")
+RECORDS: list[Pair | Triplet] = [
+    Pair("what is zero?", 0, "queries", "question", "rule", 0.5),
+    Triplet(Pair(1, 2, "structure", "refers_to"), (Negative(3, "lexical", "rank 4", 0.25), Negative(4, "dense"))),
+    Triplet(Pair("x", 3, "bands"), ()),
+]
+
+
+def test_parquet_comes_back_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "sets" / "train.parquet"
+    assert write_training(RECORDS, FIVE, path, negatives=2) == 3
+    first, second, third = read_training(path)
+    assert first == {
+        "anchor": "what is zero?", "positive": "note. zero", "negative_1": None, "negative_2": None,
+        "anchor_id": None, "positive_id": "p0", "negative_ids": [], "negative_proposers": [], "negative_reasons": [],
+        "negative_scores": [], "source": "queries", "relation": "question", "reason": "rule", "weight": 0.5,
+    }  # fmt: skip
+    assert second["anchor"] == "one\twith a tab"
+    assert second["anchor_id"] == "p1"
+    assert [second["negative_1"], second["negative_2"]] == ['three "quoted" ∀', "four"]
+    assert second["negative_ids"] == ["p3", "p4"]
+    assert second["negative_proposers"] == ["lexical", "dense"]
+    assert second["negative_reasons"] == ["rank 4", ""]
+    assert second["negative_scores"] == [0.25, 0.0]
+    assert third["source"] == "bands"
+    assert text_columns(path) == ["anchor", "positive", "negative_1", "negative_2"]
+    assert [path.name for path in path.parent.iterdir()] == ["train.parquet"]
+
+
+def test_batches_are_as_large_as_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    write_training((Pair(f"q{n}", 1, "m") for n in range(4501)), FIVE, path)
+    sizes = [len(batch) for batch in read_batches(path, 1000)]
+    assert sizes == [1000] * 4 + [501]
+    assert [row["anchor"] for batch in read_batches(path, 7, ["anchor"]) for row in batch] == [
+        f"q{n}" for n in range(4501)
+    ]
+    write_training([], FIVE, path)
+    assert list(read_training(path)) == []
+
+
+def test_no_row_of_another_part_gets_into_a_file_and_no_half_file_stays(tmp_path: Path) -> None:
+    seen = part("zero", "one", "secret", held_out=1)
+    path = tmp_path / "t.parquet"
+    write_training([Pair("old", 0, "m")], seen, path)
+    for file_format in ("parquet", "tevatron", "flagembedding", "tsv"):
+        for record in (Pair("x", 2, "m"), Pair(2, 0, "m"), Triplet(Pair("x", 0, "m"), (Negative(2, "m"),))):
+            with pytest.raises(LeakageError):
+                write_training([Pair("new", 1, "m"), record], seen, path, file_format=file_format, negatives=1)
+    assert [row["anchor"] for row in read_training(path)] == ["old"]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_tevatron_reads_queries_with_their_passages(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    write_training(RECORDS[:2], FIVE, path, file_format="tevatron", negatives=1)
+    first, second = map(json.loads, path.read_text("utf-8").splitlines())
+    assert first["positive_passages"] == [{"docid": "p0", "title": "note", "text": "zero"}]
+    assert (first["query"], first["negative_passages"]) == ("what is zero?", [])
+    assert second["query_id"] == "p1"
+    assert [passage["docid"] for passage in second["negative_passages"]] == ["p3"]
+
+
+def test_flagembedding_and_triples_are_plain_texts(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    write_training(RECORDS, FIVE, path, file_format="flagembedding", negatives=5)
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    assert lines[1] == {"query": "one\twith a tab", "pos": ["two\nlines"], "neg": ['three "quoted" ∀', "four"]}
+    write_training(RECORDS, FIVE, path, file_format="tsv", negatives=5)
+    assert path.read_text("utf-8").splitlines() == [
+        "what is zero?\tnote. zero\t",
+        'one with a tab\ttwo lines\tthree "quoted" ∀',
+        "one with a tab\ttwo lines\tfour",
+        'x\tthree "quoted" ∀\t',
+    ]
+    with pytest.raises(ConfigError, match="did you mean 'tevatron'"):
+        write_training(RECORDS, FIVE, path, file_format="tevatrn")
+
+
+def test_a_file_that_is_no_training_data_is_told_so(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    path.write_bytes(b"nothing")
+    with pytest.raises(InputError, match="no Parquet file"):
+        list(read_training(path))
+
+
+def test_the_datasets_library_loads_the_file(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    path = tmp_path / "t.parquet"
+    write_training(RECORDS[1:2] * 4, FIVE, path, negatives=2)
+    loaded = datasets.Dataset.from_parquet(str(path), cache_dir=str(tmp_path / "cache"))
+    chosen = loaded.select_columns(text_columns(path))
+    assert chosen.column_names == ["anchor", "positive", "negative_1", "negative_2"]
+    assert chosen[0]["negative_2"] == "four"
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.text(max_size=8) | st.integers(0, 2), st.integers(0, 2), st.lists(st.integers(0, 2)))))
+def test_any_record_survives_mixing_and_writing(
+    tmp_path_factory: pytest.TempPathFactory, drawn: list[tuple[str | int, int, list[int]]]
+) -> None:
+    seen = part("alpha", "beta", "gamma")
+    records = [
+        Triplet(Pair(anchor, positive, "m"), tuple(Negative(row, "n") for row in rows))
+        for anchor, positive, rows in drawn
+    ]
+    with mix({"m": records}, Recipe(), seen) as mixture:
+        mixed = list(mixture.records)
+    texts = {(r.pair.anchor if isinstance(r.pair.anchor, str) else seen.texts([r.pair.anchor])[0], r.pair.positive)
+             for r in records}  # fmt: skip
+    assert set(mixed) <= set(records)
+    assert len(mixed) == len(texts)
+    path = tmp_path_factory.mktemp("any") / "t.parquet"
+    write_training(mixed, seen, path, negatives=2)
+    assert [row["positive_id"] for row in read_training(path)] == [f"p{r.pair.positive}" for r in mixed]  # type: ignore[union-attr]
+
+
+# ---------------------------------------------------------------- mixing
+
+
+def pairs(source: str, *numbers: int) -> list[Pair]:
+    return [Pair(f"q{n}", 0, source) for n in numbers]
+
+
+def test_equal_texts_are_kept_once_from_the_source_named_first() -> None:
+    streams = {"a": pairs("a", 1, 2, 3, 3), "b": pairs("b", 3, 4), "c": pairs("c", 9)}
+    with mix(streams, Recipe(weights={"b": 1.0, "a": 1.0}), FIVE) as mixture:
+        found = {(pair.anchor, pair.source) for pair in mixture.records if isinstance(pair, Pair)}
+    assert found == {("q1", "a"), ("q2", "a"), ("q3", "b"), ("q4", "b")}
+    assert mixture.table == (Contribution("b", 2, 0, 0, 2), Contribution("a", 4, 2, 0, 2))
+
+
+def test_a_passage_and_its_very_text_are_one_anchor_but_beginnings_are_not() -> None:
+    seen = part("x" * 60 + "a", "x" * 60 + "b", "y")
+    records = [Pair(0, 2, "m"), Pair("note. " + "x" * 60 + "a", 2, "m"), Pair(1, 2, "m")]
+    with mix({"m": records}, Recipe(), seen) as mixture:
+        assert len(list(mixture.records)) == 2
+
+
+def test_caps_and_totals_are_kept_and_the_rest_is_counted() -> None:
+    streams = {"a": pairs("a", *range(100)), "b": pairs("b", *range(100, 400)), "c": pairs("c", *range(400, 410))}
+    with mix(streams, Recipe(caps={"b": 50}), FIVE) as mixture:
+        assert [(row.source, row.capped, row.kept) for row in mixture.table] == [
+            ("a", 0, 100), ("b", 250, 50), ("c", 0, 10),
+        ]  # fmt: skip
+    recipe = Recipe(weights={"a": 1.0, "b": 2.0, "c": 1.0}, total=100)
+    with mix(streams, recipe, FIVE) as mixture:
+        assert [row.kept for row in mixture.table] == [30, 60, 10]  # c has too few: the others share
+        assert len(list(mixture.records)) == 100
+    with mix(streams, Recipe(weights={"a": 1.0, "b": 0.0}), FIVE) as mixture:
+        assert [row.source for row in mixture.table] == ["a"]
+
+
+def test_the_mixture_depends_on_the_seed_and_not_on_the_order_offered() -> None:
+    def anchors(seed: int, *numbers: int) -> list[object]:
+        with mix({"a": pairs("a", *numbers)}, Recipe(caps={"a": 30}, seed=seed), FIVE) as mixture:
+            return [record.anchor for record in mixture.records if isinstance(record, Pair)]
+
+    one = anchors(1, *range(60))
+    assert one == anchors(1, *reversed(range(60)))
+    assert set(one) != set(anchors(2, *range(60)))
+    assert one != sorted(one, key=str)
+
+
+def test_sources_are_mixed_all_the_way_through() -> None:
+    streams = {"a": pairs("a", *range(500)), "b": pairs("b", *range(500, 1000))}
+    with mix(streams, Recipe(), FIVE) as mixture:
+        first = [record.source for record in list(mixture.records)[:200] if isinstance(record, Pair)]
+    assert 60 < first.count("a") < 140
+
+
+def test_a_recipe_with_a_wrong_name_is_refused() -> None:
+    with pytest.raises(ConfigError, match="unknown source 'quereis'; did you mean 'queries'"):
+        mix({"queries": []}, Recipe(weights={"quereis": 1.0}), FIVE).__enter__()
+    assert build(Recipe, {"weights": {"a": 2.0}, "total": 5}, "[recipe]") == Recipe({"a": 2.0}, total=5)
+
+
+def test_numbers_of_numpy_are_taken() -> None:
+    triplet = Triplet(Pair(np.int64(1), np.int64(0), "m"), (Negative(np.int64(2), "n", score=np.float32(0.5)),))  # type: ignore[arg-type]
+    with mix({"m": [triplet]}, Recipe(), FIVE) as mixture:
+        assert list(mixture.records) == [triplet]
+
+
+def test_memory_does_not_grow_with_the_records(tmp_path: Path) -> None:
+    def peak(number: int) -> int:
+        tracemalloc.start()
+        with mix({"a": (Pair(f"question {n}", n % 5, "m") for n in range(number))}, Recipe(), FIVE) as mixture:
+            write_training(mixture.records, FIVE, tmp_path / "t.parquet")
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    assert (peak(8_000) - peak(4_000)) / 4_000 < 200  # bytes for each further record

@@ -1,0 +1,523 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lemmata.config import build
+from lemmata.errors import ConfigError, InputError, LeakageError, WorkspaceError
+from lemmata.graph.links import build_graph, link_edges
+from lemmata.leakage import find_twins, near_pairs, sketch
+from lemmata.mine.material import Material, material
+from lemmata.mine.splits import (
+    LEFT_OUT,
+    PARTS,
+    Outline,
+    Split,
+    SplitOptions,
+    name_key,
+    open_split,
+    outline,
+    split_concepts,
+    split_corpus,
+    write_split,
+)
+from lemmata.store.corpus import Corpus, CorpusWriter
+from lemmata.store.files import Layout, write_manifest
+from lemmata.types import Concept, Document, Edge, Graph, Integers, Link, Passage, Reading
+
+NO_CONCEPTS = {"concept_validation": 0.0, "concept_test": 0.0}
+
+
+def papers(*sizes: int) -> Outline:
+    """Papers d0, d1, … with so many statements each."""
+    documents = [f"d{n}" for n, size in enumerate(sizes) for _ in range(size)]
+    return Outline(ids=[f"{d}#{n}" for n, d in enumerate(documents)], documents=documents)
+
+
+def parts(split: Split, told: Outline) -> dict[str, str]:
+    return {name: PARTS[part] if part >= 0 else "" for name, part in zip(told.ids, split.part, strict=True)}
+
+
+# ---------------------------------------------------------------- by document
+
+
+def test_a_split_by_document_keeps_documents_whole_and_meets_its_shares() -> None:
+    told = papers(*[5] * 40)
+    split = split_corpus(told, SplitOptions(validation=0.1, test=0.2))
+    for document in set(told.documents):
+        assert len({p for p, d in zip(split.part.tolist(), told.documents, strict=True) if d == document}) == 1
+    counts = split.counts()
+    assert (counts["train"]["rows"], counts["validation"]["rows"], counts["test"]["rows"]) == (140, 20, 40)
+    assert counts["test"]["unseen"] == 40
+    assert not (split.unseen & split.rows("train")).any()
+
+
+def test_the_order_of_rows_does_not_matter_but_the_seed_does() -> None:
+    told = papers(*range(1, 30))
+    shuffled = np.random.default_rng(5).permutation(len(told.ids)).tolist()
+    other = Outline([told.ids[n] for n in shuffled], [told.documents[n] for n in shuffled])
+    for method in ("document", "stratified"):
+        options = SplitOptions(method=method, seed=3)
+        one = split_corpus(told, options)
+        assert parts(one, told) == parts(split_corpus(other, options), other)
+        assert parts(one, told) != parts(split_corpus(told, replace(options, seed=4)), told)
+
+
+def test_a_new_document_moves_hardly_any_other() -> None:
+    told = papers(*[3] * 50)
+    more = papers(*[3] * 51)
+    one, other = (parts(split_corpus(some, SplitOptions()), some) for some in (told, more))
+    assert sum(one[name] != other[name] for name in one) <= 6
+
+
+def test_the_same_paper_twice_stays_on_one_side() -> None:
+    words = [f"statement {n} of paper {d} with words a{n}{d} b{n}{d} c{n}{d}" for d in range(10) for n in range(4)]
+    texts = words + words[:3] + ["something quite new that stands nowhere else in here"]  # d10: d0 with one change
+    told = replace(papers(*[4] * 11), sketches=sketch(texts))
+    for seed in range(20):
+        split = split_corpus(told, SplitOptions(seed=seed, validation=0.2, test=0.3))
+        assert split.part[0] == split.part[40]
+        assert "documents kept together with another that holds half of their passages: 1" in split.notes
+
+
+def test_one_passage_in_two_documents_does_not_tie_them_but_is_not_trained_on() -> None:
+    texts = [f"statement {n} says a{n} b{n} c{n} d{n}" for n in range(40)]
+    texts[39] = texts[0].upper()  # d9 repeats one statement of d0
+    told = replace(papers(*[4] * 10), sketches=sketch(texts))
+    apart = 0
+    for seed in range(20):
+        split = split_corpus(told, SplitOptions(seed=seed, test=0.3))
+        part = {d: {int(p) for p, e in zip(split.part, told.documents, strict=True) if e == d} for d in ("d0", "d9")}
+        if max(part["d0"]) != max(part["d9"]):
+            apart += 1
+            assert (split.part[[0, 39]] == LEFT_OUT).sum() == 1
+            assert (split.part == LEFT_OUT).sum() == 1
+    assert apart
+
+
+def test_too_few_documents_are_a_clear_error() -> None:
+    with pytest.raises(ConfigError, match="3 parts needs as many documents that differ, not 1"):
+        split_corpus(papers(100), SplitOptions())
+    with pytest.raises(InputError, match="no passages"):
+        split_corpus(papers(), SplitOptions())
+    with pytest.raises(ConfigError, match="leave nothing for training"):
+        split_corpus(papers(1, 2, 3), SplitOptions(validation=0.5, test=0.5))
+    with pytest.raises(ConfigError, match="did you mean 'document'"):
+        split_corpus(papers(1, 2, 3), SplitOptions(method="documents"))
+
+
+def test_options_come_from_a_table() -> None:
+    assert build(SplitOptions, {"method": "time", "test": 0.2}, "[split]") == SplitOptions(method="time", test=0.2)
+    with pytest.raises(ConfigError, match="too small"):
+        build(SplitOptions, {"test": -0.1}, "[split]")
+
+
+# ---------------------------------------------------------------- by time
+
+
+def dated(*dates: str | None) -> Outline:
+    return Outline([f"p{n}" for n in range(len(dates))], [f"d{n}" for n in range(len(dates))], dates=dates)
+
+
+def test_the_newest_are_held_out_and_the_undated_are_not() -> None:
+    told = dated("2020", "2023-05", "2021", None, "2022", "2019", "2018", "2017", "2016", "2015")
+    split = split_corpus(told, SplitOptions(method="time"))
+    assert parts(split, told) | {"p1": "test", "p4": "validation", "p3": "train"} == parts(split, told)
+    assert split.counts()["train"]["rows"] == 8
+    assert split.notes == ("passages without a date, which are all in training: 1",)
+
+
+def test_one_date_is_not_parted() -> None:
+    told = dated(*["2020"] * 5, *["2021"] * 3, *["2022"] * 4)
+    split = split_corpus(told, SplitOptions(method="time", test=0.25, validation=0.25))
+    assert split.part.tolist() == [0] * 5 + [1] * 3 + [2] * 4
+    with pytest.raises(ConfigError, match="too few different dates"):
+        split_corpus(dated("2020", "2020", "2020"), SplitOptions(method="time"))
+    with pytest.raises(ConfigError, match="no passage has a date"):
+        split_corpus(dated(None, None), SplitOptions(method="time"))
+
+
+def test_dates_can_be_given_instead_of_shares() -> None:
+    told = dated("2018", "2019-12-31", "2020-01-01", "2021-06", "2022", "2023")
+    split = split_corpus(told, SplitOptions(method="time", validation_since="2020", test_since="2022"))
+    assert split.part.tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_paper_is_as_old_as_its_first_copy_while_logs_keep_their_dates() -> None:
+    texts = [f"a text of its own with words a{n} b{n} c{n}" for n in range(6)]
+    texts[5] = texts[0]
+    told = replace(dated("2015", "2016", "2017", "2018", "2019", "2023"), sketches=sketch(texts))
+    split = split_corpus(told, SplitOptions(method="time"))
+    assert split.part.tolist() == [0, 0, 0, 1, 2, 0]
+    logs = replace(dated("2015", "2016", "2017", "2018"), documents=["table"] * 4)
+    assert split_corpus(logs, SplitOptions(method="time")).part.tolist() == [0, 0, 1, 2]
+
+
+# ---------------------------------------------------------------- stratified
+
+
+def test_the_stratified_split_is_that_of_the_thesis() -> None:
+    told = papers(*[3] * 20, *[14] * 30, *[40] * 10)
+    split = split_corpus(told, SplitOptions(method="stratified", validation=0.0, test=0.1, unseen=0.3))
+    sizes = {d: told.documents.count(d) for d in told.documents}
+    held_out = [d for d, p in zip(told.documents, split.part, strict=True) if p == 2]
+    assert all(sizes[d] >= 4 for d in held_out)
+    assert len(held_out) == 88
+    whole = {d for d, lonely in zip(told.documents, split.unseen, strict=True) if lonely}
+    assert {sizes[d] for d in whole} == {14}  # nearest to the average of 14.7
+    assert len(whole) == 2
+    seen = {d for d in held_out if d not in whole}
+    assert len(seen) == 38  # of every larger paper some statements, of none all
+    with pytest.raises(ConfigError, match="no document has 4 statements"):
+        split_corpus(papers(3, 3, 3), SplitOptions(method="stratified"))
+
+
+def test_prose_is_held_out_only_with_its_whole_document() -> None:
+    told = replace(papers(*[10] * 20), kinds=(["chunk"] * 5 + ["lemma"] * 5) * 20)
+    split = split_corpus(told, SplitOptions(method="stratified", unseen=0.5))
+    prose = np.array([kind == "chunk" for kind in told.kinds])
+    assert (split.part[prose & ~split.unseen] == 0).all()
+    assert split.counts()["test"]["unseen"] == 10
+    assert (split.rows("test") & ~prose).sum() == 10
+
+
+def test_passages_that_share_lines_with_a_held_out_one_are_in_no_part() -> None:
+    told = papers(*[10] * 5)
+    lines = np.array([[10 * n + 1, 10 * n + 9] for n in range(50)])
+    lines[::10, 1] += 5  # the first of each paper reaches into the second
+    split = split_corpus(replace(told, files=["f"] * 50, lines=lines), SplitOptions(method="stratified", test=0.4))
+    assert (split.part == LEFT_OUT).any()
+    for one in range(0, 50, 10):
+        both = set(split.part[[one, one + 1]].tolist())
+        assert not {0, 2} <= both
+        assert not {0, 1} <= both
+
+
+# ---------------------------------------------------------------- concepts
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        "ring|Rings|the ring",
+        "matrix|matrices",
+        "basis|bases",
+        "vertex|vertices",
+        "complex|complexes",
+        "category|categories",
+        "Gröbner basis|Grobner bases",
+        "q-series|$q$-series|q series",
+        "Bailey's lemma|Bailey lemma|lemma of Bailey",
+        "lemma|lemmata",
+        "class|classes",
+    ],
+)
+def test_names_that_mean_the_same_have_one_key(names: str) -> None:
+    assert len({name_key(name) for name in names.split("|")}) == 1
+
+
+def test_names_that_differ_have_different_keys() -> None:
+    names = ["ring", "rig", "group", "class field", "field", "cyclic group", "H1", "H2", "the", "∮", "∯"]
+    assert len({name_key(name) for name in names}) == len(names)
+
+
+def test_concepts_with_one_name_are_never_parted() -> None:
+    base = [Concept(f"concept:c{n}", f"notion {n}") for n in range(60)]
+    tied = [
+        Concept("concept:ring", "ring"),
+        Concept("concept:rings", "Rings"),
+        Concept("concept:anneau", "anneau", aliases=("ring",)),
+        Concept("concept:noetherian", "Noetherian scheme"),
+        Concept("concept:noetherien", "Noetherien scheme"),
+        Concept("concept:a", "alpha"),
+        Concept("concept:b", "beta"),
+    ]
+    merged = {"concept:old-alpha": "concept:a"}
+    together = [
+        {"concept:ring", "concept:rings", "concept:anneau"},
+        {"concept:noetherian", "concept:noetherien"},
+        {"concept:a", "concept:old-alpha"},
+    ]
+    kinds = set()
+    for seed in range(30):
+        found = split_concepts([*base, *tied], validation=0.2, test=0.3, seed=seed, merged=merged)
+        for group in together:
+            assert len({found.get(name, "train") for name in group}) == 1
+        kinds.add((found.get("concept:a"), found.get("concept:b")))
+        joined = split_concepts(
+            [*base, *tied], validation=0.2, test=0.3, seed=seed, equivalent=[("concept:a", "concept:b")]
+        )
+        assert joined.get("concept:a") == joined.get("concept:b")
+        assert 15 <= sum(part == "test" for part in found.values()) <= 25
+    assert any(one != other for one, other in kinds)
+
+
+def test_the_order_of_concepts_does_not_matter() -> None:
+    concepts = [Concept(f"concept:c{n}", f"notion {n}") for n in range(50)]
+    one = split_concepts(concepts, validation=0.1, test=0.1)
+    assert one == split_concepts(reversed(concepts), validation=0.1, test=0.1)
+
+
+def test_in_a_split_by_concept_rows_go_with_what_they_define_or_with_their_rarest_concept() -> None:
+    concepts = {f"concept:c{n}": Concept(f"concept:c{n}", f"notion {n}") for n in range(10)}
+    told = replace(
+        papers(12),
+        concepts=concepts,
+        definitions=[(n, f"concept:c{n}") for n in range(10)],
+        mentions=[(10, "concept:c0"), (10, "concept:c1"), (9, "concept:c0")],
+    )
+    split = split_corpus(told, SplitOptions(method="concept", concept_test=0.3))
+    for n in range(10):
+        assert PARTS[split.part[n]] == split.part_of(f"concept:c{n}")
+    assert PARTS[split.part[10]] == split.part_of("concept:c1")
+    assert split.part[11] == 0
+    with pytest.raises(ConfigError, match="needs concepts"):
+        split_corpus(papers(3, 3), SplitOptions(method="concept"))
+
+
+# ---------------------------------------------------------------- texts alike
+
+
+def test_a_twin_is_found_where_a_pair_is() -> None:
+    generator = np.random.default_rng(0)
+    texts = [" ".join(f"w{n}" for n in generator.integers(0, 6, 12)) for _ in range(300)]
+    one, other = sketch(texts[:200]), sketch(texts[100:])
+    pairs = {int(a) for block in near_pairs(one, other, similarity=0.3) for a, _ in block}
+    twin = find_twins(one, other, similarity=0.3)
+    assert set(np.flatnonzero(twin >= 0).tolist()) == pairs
+    assert set(range(100, 200)) <= pairs
+    assert len(find_twins(sketch([]), other)) == 0
+    assert find_twins(one, sketch([])).tolist() == [-1] * 200
+
+
+# ---------------------------------------------------------------- on disk
+
+
+def test_a_split_comes_back_as_it_was_and_not_for_another_corpus(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    with pytest.raises(WorkspaceError, match="run 'lemmata split'"):
+        open_split(layout, "one")
+    told = replace(papers(*[5] * 20), concepts={"concept:é": Concept("concept:é", "é"), "c": Concept("c", "x")})
+    split = split_corpus(told, SplitOptions(concept_test=0.5, seed=9))
+    for _ in range(2):
+        write_split(layout, split, {"inputs": "one"})
+        again = open_split(layout, "one")
+        assert (again.part == split.part).all()
+        assert (again.unseen == split.unseen).all()
+        assert replace(again, part=split.part, unseen=split.unseen) == split
+    assert [path.name for path in tmp_path.iterdir()] == ["split"]
+    with pytest.raises(WorkspaceError, match="the corpus changed since it was split"):
+        open_split(layout, "another")
+
+
+# ---------------------------------------------------------------- what miners see
+
+
+class Shelf:
+    """A corpus in memory."""
+
+    def __init__(self, passages: list[Passage], documents: list[Document]) -> None:
+        self.held, self.about = passages, documents
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+    def passages(self, rows: Iterable[int]) -> list[Passage]:
+        return [self.held[row] for row in rows]
+
+    def documents(self) -> Iterator[Document]:
+        return iter(self.about)
+
+    def ids(self) -> list[str]:
+        return [passage.id for passage in self.held]
+
+    def document_ids(self) -> list[str]:
+        return list(dict.fromkeys(passage.document for passage in self.held))
+
+    def document_numbers(self) -> Integers:
+        known = self.document_ids()
+        return np.array([known.index(passage.document) for passage in self.held], np.int64)
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> tuple[Shelf, list[Edge], dict[str, Concept], Graph, Split]:
+    """A corpus whose every text tells where it comes from, a graph and any split."""
+    size, papers_, notions = draw(st.integers(1, 8)), draw(st.integers(1, 4)), draw(st.integers(0, 4))
+    row, notion = st.integers(0, size - 1), st.integers(0, max(0, notions - 1))
+    homes = sorted(draw(st.lists(st.integers(0, papers_ - 1), min_size=size, max_size=size)))
+    ids = [f"d{home}d#p{n}p" for n, home in enumerate(homes)]
+    documents = [f"d{n}d" for n in range(papers_)]
+    targets = st.sampled_from([*ids, *documents])
+    concepts = {}
+    edges: list[Edge] = []
+    for n in range(notions):
+        definer = draw(st.none() | row)
+        told = "" if definer is None else f"as p{definer}p says"
+        concepts[f"concept:c{n}c"] = Concept(f"concept:c{n}c", f"c{n}c", description=told, aliases=(f"alias c{n}c",))
+        if definer is not None:
+            edges.append(Edge(ids[definer], draw(st.sampled_from(["defines", "mentions"])), f"concept:c{n}c"))
+    names = st.sampled_from(["", *(f"c{n}c" for n in range(notions)), *(f"alias c{n}c" for n in range(notions))])
+    passages = []
+    for n, name in enumerate(ids):
+        links = tuple(Link("cites", "label", draw(targets)) for _ in range(draw(st.integers(0, 2))))
+        title, word = draw(names), draw(names)
+        passages.append(
+            Passage(
+                name,
+                name.split("#")[0],
+                "lemma",
+                f"text p{n}p",
+                title or f"title p{n}p",
+                section=draw(names),
+                metadata={"words": [word]},
+                links=links,
+            )
+        )
+    about = [Document(d, draw(names) or f"title {d}", links=(Link("cites", "", draw(targets)),)) for d in documents]
+    edges += link_edges(passages, about)
+    if notions:
+        for one, other in draw(st.lists(st.tuples(row, notion), max_size=6)):
+            edges.append(Edge(ids[one], "mentions", f"concept:c{other}c", ids[one]))
+        for one, other, evidence in draw(st.lists(st.tuples(notion, notion, row), max_size=4)):
+            edges.append(Edge(f"concept:c{one}c", "uses", f"concept:c{other}c", ids[evidence]))
+    kinds = dict.fromkeys(ids, "passage") | dict.fromkeys(documents, "paper") | dict.fromkeys(concepts, "concept")
+    part = np.array(draw(st.lists(st.sampled_from([0, 0, 1, 2, -1]), min_size=size, max_size=size)), np.int8)
+    held_out = {name: draw(st.sampled_from(PARTS)) for name in concepts}
+    return (
+        Shelf(passages, about),
+        edges,
+        concepts,
+        build_graph(edges, kinds),
+        Split(part, np.zeros(size, bool), held_out),
+    )
+
+
+@settings(max_examples=120, deadline=None)
+@given(worlds(), st.sampled_from(PARTS))
+def test_nothing_that_a_material_gives_stems_from_another_part(
+    world: tuple[Shelf, list[Edge], dict[str, Concept], Graph, Split], part: str
+) -> None:
+    shelf, edges, concepts, graph, split = world
+    seen = material(shelf, split, part, graph=graph, concepts=concepts, edges=edges)
+    own = {n for n, inside in enumerate(split.rows(part)) if inside}
+    foreign = {f"p{n}p" for n in range(len(shelf)) if n not in own}
+    foreign |= {d.id for d in shelf.about} - {shelf.held[n].document for n in own}
+    foreign |= {concept.name for concept in concepts.values() if split.part_of(concept.id) != part}
+
+    arrows = list(edges_of(seen))
+    everything = repr((list(seen.all_passages()), seen.documents, seen.row_of, seen.graph.nodes, arrows, seen.concepts))
+    assert not [word for word in foreign if word in everything]
+    assert [n for n, _ in seen.all_passages()] == sorted(own)
+    for n in set(range(-1, len(shelf) + 1)) - own:
+        with pytest.raises(LeakageError):
+            seen.passages([n])
+    said = {(e.source, e.relation, e.target): e.evidence for e in edges if e.evidence in seen.row_of or not e.evidence}
+    cited = {
+        (shelf.held[n].document, target)
+        for n in own
+        for link in shelf.held[n].links
+        for target in (link.target, str(link.target).split("#")[0])
+    }
+    mixed = {p.document for n, p in enumerate(shelf.held) if n not in own}
+    for source, relation, target in arrows:
+        if source in concepts and target in concepts:
+            assert (source, relation, target) in said
+        if source in mixed and target not in seen.row_of:
+            assert (source, target) in cited
+
+
+def edges_of(seen: Material) -> Iterator[tuple[str, str, str]]:
+    for node, name in enumerate(seen.graph.nodes):
+        for edge in range(seen.graph.indptr[node], seen.graph.indptr[node + 1]):
+            yield name, seen.graph.relations[seen.graph.relation[edge]], seen.graph.nodes[seen.graph.indices[edge]]
+
+
+def test_what_is_of_the_part_is_there() -> None:
+    passages = [
+        Passage("a#1", "a", "lemma", "one", "ring", links=(Link("refers_to", "2", "a#2"), Link("cites", "b", "b"))),
+        Passage("a#2", "a", "lemma", "two"),
+        Passage("b#1", "b", "lemma", "three"),
+    ]
+    documents = [Document("a", "paper a"), Document("b", "paper b"), Document("location:x", "mill", kind="location")]
+    concepts = {
+        name: Concept(name, name.removeprefix("concept:"), description="told")
+        for name in ("concept:ring", "concept:group", "concept:field", "concept:unknown")
+    }
+    edges = [
+        *link_edges(passages, documents),
+        Edge("a#1", "defines", "concept:ring"),
+        Edge("a#2", "mentions", "concept:group"),
+        Edge("b#1", "mentions", "concept:group"),
+        Edge("a#2", "mentions", "concept:field"),
+        Edge("concept:ring", "uses", "concept:group"),
+    ]
+    graph = build_graph(edges, {"a": "paper", "b": "paper", "location:x": "location"})
+    split = Split(np.array([0, 0, 2], np.int8), np.zeros(3, bool), {"concept:field": "test"})
+    seen = material(Shelf(passages, documents), split, graph=graph, concepts=concepts)
+    assert seen.passages([1, 0])[1].links == (Link("refers_to", "2", "a#2"), Link("cites", "b", None))
+    assert seen.texts([0]) == ["ring. one"]
+    assert list(seen.documents) == ["a", "location:x"]
+    assert {name: concept.description for name, concept in seen.concepts.items()} == {
+        "concept:group": "",  # a passage of the test part speaks of it as well
+        "concept:ring": "told",
+    }
+    assert set(edges_of(seen)) == {
+        ("a#1", "refers_to", "a#2"),
+        ("a#1", "part_of", "a"),
+        ("a#2", "part_of", "a"),
+        ("a#1", "next", "a#2"),
+        ("a#1", "defines", "concept:ring"),
+        ("a#2", "mentions", "concept:group"),
+        ("concept:ring", "uses", "concept:group"),
+    }
+    assert seen.node_rows[list(seen.graph.nodes).index("a#2")] == 1
+
+
+def test_a_title_that_names_a_held_out_concept_is_hidden() -> None:
+    passages = [Passage("a#1", "a", "definition", "one", "Bailey pairs", section="bailey pair", metadata={"n": ["x"]})]
+    concepts = {"concept:bailey-pair": Concept("concept:bailey-pair", "Bailey pair")}
+    split = Split(np.zeros(1, np.int8), np.zeros(1, bool), {"concept:bailey-pair": "test"})
+    seen = material(Shelf(passages, [Document("a", "Bailey Pair", metadata={"name": "Bailey pair"})]), split,
+                    concepts=concepts)  # fmt: skip
+    assert seen.texts([0]) == ["one"]
+    assert seen.passages([0])[0].section == ""
+    assert seen.documents["a"].title == ""
+    assert seen.documents["a"].metadata == {"name": ""}
+
+
+def test_a_split_of_another_corpus_gives_no_material() -> None:
+    with pytest.raises(WorkspaceError, match="the corpus changed"):
+        material(Shelf([], []), Split(np.zeros(2, np.int8), np.zeros(2, bool)))
+
+
+def test_a_corpus_on_disk_is_outlined_split_and_given_in_parts(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    with CorpusWriter(layout) as writer, writer.transaction():
+        for n in range(10):
+            passages = [
+                Passage(
+                    f"d{n}#{k}", f"d{n}", "lemma", f"text {n} {k}", file=f"{n}.tex", first_line=k + 1, last_line=k + 1
+                )
+                for k in range(3)
+            ]
+            writer.replace(
+                "r", f"u{n}", "", [Reading(documents=[Document(f"d{n}", date=f"20{10 + n}")], passages=passages)]
+            )
+        writer.number_rows()
+    write_manifest(layout.manifest(layout.corpus), {"inputs": "x"})
+    corpus = Corpus(layout)
+    told = outline(corpus)
+    assert told.ids[:4] == ["d0#0", "d0#1", "d0#2", "d1#0"]
+    assert told.dates[3] == "2011"
+    split = split_corpus(told, SplitOptions(method="time"))
+    write_split(layout, split, {"inputs": corpus.inputs})
+    seen = material(corpus, open_split(layout, corpus.inputs), "test")
+    assert [passage.id for _, passage in seen.all_passages()] == ["d9#0", "d9#1", "d9#2"]
+    assert list(seen.documents) == ["d9"]
+    corpus.close()
