@@ -131,7 +131,8 @@ def from_workspace(options: argparse.Namespace) -> Data:
     from lemmata.store.files import Layout
 
     corpus = Corpus(Layout(options.workspace))
-    graph = build_graph(link_edges(corpus, corpus.documents(links=True)), dict(corpus.kinds()))
+    kinds = {document.id: document.kind for document in corpus.documents()} | dict(corpus.kinds())
+    graph = build_graph(link_edges(corpus, corpus.documents(links=True)), kinds)
     if not options.vectors.exists():
         from lemmata.encode.models import load_encoder
 
@@ -270,7 +271,7 @@ def speed(options: argparse.Namespace, data: Data) -> dict[str, Any]:
 class Cost(NamedTuple):
     wall: float
     processor: float
-    peak: float  # MB, of the largest process
+    peak: float  # MB, of the main process (wait4's own figure begins with the memory of whoever forked)
     embedding: Embedding
 
 
@@ -293,12 +294,11 @@ def run_peer(options: argparse.Namespace, peer: str, parts: Parts, chosen: Embed
         found = np.load(place / "found.npz")
         own = json.loads((place / "usage.json").read_text())
         embedding = Embedding(found["vectors"], found["parameters"], chosen)
-    peak = max(usage.ru_maxrss, own["peak"]) / 1024
-    return Cost(wall, usage.ru_utime + usage.ru_stime, peak, embedding)
+    return Cost(wall, usage.ru_utime + usage.ru_stime, own["peak"] / 1024, embedding)
 
 
 CPU = """
-import json, resource
+import json
 from pathlib import Path
 import numpy as np
 settings = json.loads(Path("settings.json").read_text())
@@ -306,8 +306,8 @@ edges = np.load("edges.npy")
 
 def finish(vectors, parameters):
     np.savez("found.npz", vectors=np.float32(vectors), parameters=np.float32(parameters))
-    peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    Path("usage.json").write_text(json.dumps({"peak": peak}))
+    peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    Path("usage.json").write_text(json.dumps({"peak": int(peak.split()[1])}))
 """
 
 LEMMATA = """

@@ -160,7 +160,7 @@ def _sentence_transformers_small(workspace: Path, most: int, out: Path) -> None:
 
 
 def _sentence_transformers_no_margin(workspace: Path, most: int, out: Path) -> None:
-    # its margin is measured from the lowest positive of an anchor, ours from that of the pair: with it few pairs are left
+    # its margin counts from the lowest positive of an anchor, ours from that of the pair: with it few pairs are left
     _sentence_transformers(workspace, most, out, batch=1024, margin=None)
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.llm_server import Server
 
 from lemmata.errors import InputError, LemmataError, WorkspaceError
-from lemmata.graphing.extract import Limits
+from lemmata.llm.endpoint import Limits
 from lemmata.project import Project
 from lemmata.store.graph import GraphRecordStore, concept_passages, open_graph
 

@@ -361,6 +361,12 @@ def test_a_person_is_no_thing() -> None:
     ]
 
 
+def test_names_that_are_each_others_only_context_are_no_riddle() -> None:
+    concepts = [Concept("k", "kernel", aliases=("nullspace",)), Concept("n", "nullspace")]
+    edges = [*mentions({"p": ["k", "n"], "q": ["n", "k"]}), Edge("k", "equivalent_to", "n")]
+    assert accepted(propose(concepts, edges, rule=Rule(evidence=1))) == {("k", "n", "alias")}
+
+
 def test_an_alias_does_not_join_homonyms() -> None:
     concepts, edges = kernels(OPERATORS, GROUPS)
     concepts.append(Concept("concept:null-space", "null space", aliases=("kernel",)))

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from lemmata.evaluate.report import Report
     from lemmata.evaluate.tasks import Task
     from lemmata.graph.merge import Merge
-    from lemmata.graphing.extract import Limits
     from lemmata.indexing import Contents
     from lemmata.ingest.corpus import IngestReport
     from lemmata.leakage import Audit, Example
-    from lemmata.llm import Preview
+    from lemmata.llm.chat import Preview
+    from lemmata.llm.endpoint import Limits
     from lemmata.mine.verbs import Gate
     from lemmata.search import Retriever
 
@@ -102,7 +102,7 @@ _TABLES = {
     "extract": "lemmata.graphing.extract:ExtractOptions",
     "link": "lemmata.graphing.link:LinkOptions",
     "embed": "lemmata.graphing.embed:EmbedVerbOptions",
-    "llm": "lemmata.graphing.extract:ModelOptions",
+    "llm": "lemmata.llm.endpoint:EndpointOptions",
     "split": "lemmata.mine.splits:SplitOptions",
     "mine": "lemmata.mine.verbs:MineOptions",
     "audit": "lemmata.mine.verbs:AuditOptions",
@@ -249,10 +249,11 @@ class Project:
         self, *, settings: Mapping[str, Any] | None = None, model: Mapping[str, Any] | None = None
     ) -> Preview:
         """Calls, tokens, cost and seconds that `extract_graph` would take from here on."""
-        from lemmata.graphing.extract import ExtractOptions, ModelOptions, preview_extraction
+        from lemmata.graphing.extract import ExtractOptions, preview_extraction
+        from lemmata.llm.endpoint import EndpointOptions
 
         options = self._options(ExtractOptions, "extract", settings)
-        return preview_extraction(self.layout, options, self._options(ModelOptions, "llm", model), _key())
+        return preview_extraction(self.layout, options, self._options(EndpointOptions, "llm", model), _key())
 
     def extract_graph(
         self,
@@ -263,11 +264,12 @@ class Project:
         progress: Progress = _silent,
     ) -> dict[str, Any]:
         """Concepts and relations by a language model, never beyond the limits; goes on where it was stopped."""
-        from lemmata.graphing.extract import ExtractOptions, ModelOptions, extract_concepts
+        from lemmata.graphing.extract import ExtractOptions, extract_concepts
+        from lemmata.llm.endpoint import EndpointOptions
 
         options = self._options(ExtractOptions, "extract", settings)
         return extract_concepts(
-            self.layout, options, self._options(ModelOptions, "llm", model), limits, _key(), progress
+            self.layout, options, self._options(EndpointOptions, "llm", model), limits, _key(), progress
         )
 
     def import_graph(

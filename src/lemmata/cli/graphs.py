@@ -48,7 +48,7 @@ def extract(
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Concepts and relations by a language model; without a limit, only what it would take."""
-    from lemmata.graphing.extract import Limits
+    from lemmata.llm.endpoint import Limits
     from lemmata.project import Project
 
     project = Project(workspace)

@@ -429,7 +429,7 @@ class _Proposing:
         less, more = sorted((first.things, second.things), key=len)
         common = math.fsum([weight * more[thing] for thing, weight in less.items() if thing in more])
         chance = self.chance(_own(self.forms[one]) | _own(self.forms[other])) * first.places * second.places
-        alike = common / chance if common else 0.0
+        alike = 0.0 if not common else common / chance if chance > 0 else math.inf
         if first.person != second.person:
             return True, alike, "one is a person"
         if len(less) >= self.rule.evidence:
@@ -448,11 +448,10 @@ class _Proposing:
             return False
         if kept in self.contexts or gone in self.contexts:
             first, second = self.context(kept), self.context(gone)
-            square = first.square
+            common = math.fsum([weight * first.things.get(thing, 0.0) for thing, weight in second.things.items()])
+            square = first.square + 2 * common + second.square
             for thing, weight in second.things.items():
-                before = first.things.get(thing, 0.0)
-                first.things[thing] = before + weight
-                square += (before + weight) ** 2 - before**2
+                first.things[thing] = first.things.get(thing, 0.0) + weight
             places, categories = first.places + second.places, first.categories | second.categories
             self.contexts[kept] = first._replace(square=square, places=places, categories=categories)
             del self.contexts[gone]

@@ -4,42 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from lemmata.errors import LemmataError
 from lemmata.graph.extract import Prompt, extract, extraction_requests
 from lemmata.graphing.compress import Progress, compress
-from lemmata.llm import Answer, Budget, Chat, Preview, Request, Spent
+from lemmata.llm.chat import Answer, Preview, Request, Spent
+from lemmata.llm.endpoint import EndpointOptions, Limits, open_chat
 from lemmata.store.corpus import Corpus
 from lemmata.store.files import Layout
 from lemmata.store.graph import GraphRecordStore
 from lemmata.types import Document, Passage, Skip
 
-__all__ = ["ExtractOptions", "Limits", "ModelOptions", "extract_concepts", "preview_extraction"]
+__all__ = ["ExtractOptions", "extract_concepts", "preview_extraction"]
 
 
 MODEL = "llm"  # the name of this source of records
-
-
-@dataclass(frozen=True, slots=True)
-class ModelOptions:
-    """Where a language model answers, and what it costs."""
-
-    CHOICES: ClassVar = {"json_mode": ("auto", "json_schema", "json_object", "text")}
-    SMALLEST: ClassVar = {"concurrency": 1, "answer_tokens": 1, "retries": 0}
-    url: str = "http://localhost:11434/v1"  # Ollama's
-    model: str = ""
-    concurrency: int = 4
-    timeout: float = 120.0  # seconds for one answer
-    retries: int = 5
-    answer_tokens: int = 2048  # at most, of one answer
-    price_in: float = 0.0  # per million tokens
-    price_out: float = 0.0
-    json_mode: str = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,27 +37,18 @@ class ExtractOptions:
     characters: int = 12_000  # of one prompt
 
 
-class Limits(NamedTuple):
-    """Hard limits of an extraction, those of its earlier runs included; 0 is none."""
-
-    calls: int = 0
-    tokens: int = 0
-    cost: float = 0.0
-    seconds: float = 0.0  # of this run alone
-
-
-def preview_extraction(layout: Layout, options: ExtractOptions, model: ModelOptions, key: str) -> Preview:
+def preview_extraction(layout: Layout, options: ExtractOptions, model: EndpointOptions, key: str) -> Preview:
     """What an extraction would take from here on; nothing is sent."""
     with contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
         done = records.done(MODEL) if _goes_on(records, corpus, options, model) else set()
         documents = ((document, passages) for document, passages in _documents(corpus) if document.id not in done)
         prompts = extraction_requests(documents, **_chosen(options))
-        with contextlib.closing(_chat(layout, model, key)) as chat:
+        with contextlib.closing(open_chat(model, layout.answers, key)) as chat:
             return chat.preview(Request(*prompt) for _, prompt in prompts)
 
 
 def extract_concepts(
-    layout: Layout, options: ExtractOptions, model: ModelOptions, limits: Limits, key: str, progress: Progress
+    layout: Layout, options: ExtractOptions, model: EndpointOptions, limits: Limits, key: str, progress: Progress
 ) -> dict[str, Any]:
     """Concepts and relations by a language model; what a stopped run was answered is not asked again.
 
@@ -83,14 +57,14 @@ def extract_concepts(
     """
     begin = time.perf_counter()
     with layout.hold(), contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
-        with contextlib.closing(_chat(layout, model, key)) as chat:
+        with contextlib.closing(open_chat(model, layout.answers, key)) as chat:
             if not _goes_on(records, corpus, options, model):
                 with records.transaction():
                     records.remove(MODEL)
                     noted = _asked(options, model) | {"spent_before": chat.spent()}
                     records.announce(MODEL, corpus.inputs, noted)
             before = Spent(*records.sources()[MODEL]["options"]["spent_before"])
-            budget = _budget(limits, chat.spent(), before)
+            budget = limits.budget(chat.spent(), before)
             done = records.done(MODEL)
             total = sum(1 for _ in _documents(corpus))
             unanswered: list[Skip] = []
@@ -113,18 +87,18 @@ def extract_concepts(
         if down:
             raise LemmataError(f"{down}; {number} of {total} documents are extracted, the same command goes on")
         report = compress(layout, corpus, records, progress)
-    used = _less(spent, before)
+    used = spent.without(before)
     report |= {"extracted": number, "documents": total, "unanswered": [skip.cause for skip in unanswered]}
     report["spent"] = used._asdict()
     report["seconds"] = time.perf_counter() - begin
     return report
 
 
-def _asked(options: ExtractOptions, model: ModelOptions) -> dict[str, Any]:
+def _asked(options: ExtractOptions, model: EndpointOptions) -> dict[str, Any]:
     return {"model": model.model, **asdict(options)}
 
 
-def _goes_on(records: GraphRecordStore, corpus: Corpus, options: ExtractOptions, model: ModelOptions) -> bool:
+def _goes_on(records: GraphRecordStore, corpus: Corpus, options: ExtractOptions, model: EndpointOptions) -> bool:
     """Whether what a model said before belongs to this corpus and was asked in the same way."""
     known = records.sources().get(MODEL)
     if known is None or known["inputs"] != corpus.inputs:
@@ -139,33 +113,6 @@ def _chosen(options: ExtractOptions) -> dict[str, Any]:
         "last": options.last,
         "characters": options.characters,
     }
-
-
-def _chat(layout: Layout, model: ModelOptions, key: str) -> Chat:
-    if not model.model:
-        raise LemmataError("which model? name it with --model, or as 'model' in [llm] of lemmata.toml")
-    layout.answers.parent.mkdir(parents=True, exist_ok=True)
-    return Chat(
-        model.url,
-        model.model,
-        key,
-        cache=layout.answers,
-        concurrency=model.concurrency,
-        timeout=model.timeout,
-        retries=model.retries,
-        prices=(model.price_in, model.price_out),
-        json_mode=model.json_mode,
-        answer_tokens=model.answer_tokens,
-    )
-
-
-def _budget(limits: Limits, spent: Spent, before: Spent) -> Budget:
-    values = [limit or math.inf for limit in limits]
-    return Budget(*values, spent=_less(spent, before))
-
-
-def _less(spent: Spent, before: Spent) -> Spent:
-    return Spent(spent.calls - before.calls, spent.tokens - before.tokens, spent.cost - before.cost)
 
 
 def _documents(corpus: Corpus) -> Iterator[tuple[Document, list[Passage]]]:

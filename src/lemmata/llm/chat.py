@@ -83,6 +83,10 @@ class Spent(NamedTuple):
     tokens: int = 0
     cost: float = 0.0
 
+    def without(self, before: Spent) -> Spent:
+        """What was used up since."""
+        return Spent(self.calls - before.calls, self.tokens - before.tokens, self.cost - before.cost)
+
 
 class Budget:
     """Hard limits that all calls made with this object share; a limit left out is none.

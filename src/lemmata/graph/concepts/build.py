@@ -6,6 +6,7 @@ The same corpus always gives the same graph. Uniting different spellings of one 
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections import Counter
@@ -93,7 +94,14 @@ _DECLARED = {
     "Biography": "person",
     "Topic": "object",
 }
-_WEAK_HEADS = frozenset("system structure choice pair family member copy version theory category-theory part".split())
+_LOOSE_MODIFIERS = frozenset(
+    """finite infinite induced natural canonical countable disjoint upper lower vertical horizontal functorial vanishing
+    higher nth pth kth ith ascending descending opposite adjacent surjective integer classical mathematical
+    inner outer empty""".split()
+)  # of frequent phrases: what they make of a noun is nothing of its own
+_WEAK_HEADS = frozenset(
+    "system structure choice pair family member copy version theory part arrow image number object union state kernel".split()
+)
 _PLURAL = frozenset(
     "neighbourhoods colours colourings centres fibres".split()
 )  # whose normal form is spelled otherwise
@@ -276,7 +284,7 @@ class _Gathering:
                     phrases.add(key)
                     if key not in self.written or self.times[key] == 20:  # by then sentence case has settled
                         self.written[key] = " ".join(words[start:])
-                self.single.update(part for word in words for part in phrase_key([word]).split())
+                self.single.update(phrase_key([word]) for word in words)
         self.seen.update(phrases)
 
     # ------------------------------------------------------------ decisions
@@ -339,7 +347,7 @@ class _Gathering:
             return False
         if strong and "title" in rules:
             return True
-        return strong >= 2 or (strong == 1 and self.seen[key] >= 3)
+        return strong >= 2 or (strong == 1 and self.seen[key] >= 3 and not key.endswith("ed"))
 
     def _phrases(self, chosen: Mapping[str, _Entry]) -> Iterator[str]:
         """Frequent phrases whose words definitions have used in the same places, and that stick together."""
@@ -360,27 +368,22 @@ class _Gathering:
         least = self.options.least or max(3, round(math.log2(self.passages + 1)) - 4)
         total = sum(self.single.values())
         for key, seen in self.seen.items():
-            words = key.split()
-            if seen < least or not 2 <= len(words) <= 5 or key in chosen:
+            words = [phrase_key([word]) for word in self.written[key].split()]
+            if seen < least or not 2 <= len(words) <= 3 or key in chosen or 2 * longer[key] > self.times[key]:
+                continue  # rare, a whole clause, or a piece of a longer name
+            head = words[-1]
+            if not heads[head] or head in VAGUE | RESULT | _WEAK_HEADS or _adjective_or_object(head) != "object":
                 continue
-            head, before = words[-1], words[:-1]
-            if (
-                not heads[head]
-                or head in VAGUE
-                or head in RESULT
-                or any(word in GENERIC or word in VAGUE for word in before)
-            ):
+            before = " ".join(words[:-1]).split()
+            if any(word in GENERIC or word in VAGUE or word in _LOOSE_MODIFIERS or len(word) < 3 for word in before):
                 continue
             if not all(modifiers[word] or self.proper(word) for word in before):
                 continue
-            if 2 * longer[key] > self.times[key] or any(len(word) == 1 and word not in "pq" for word in words):
-                continue  # a piece of a longer name, or about the author's letters
-            last = self.written[key].split()[-1]
-            if clean_term(self.written[key]) == "" or head in _WEAK_HEADS or last[0].isupper():
+            if clean_term(self.written[key]) == "" or self.written[key].split()[-1][0].isupper():
                 continue
             rest = self.times[" ".join(words[1:])]
             together = math.log2(self.times[key] * total / (max(1, self.single[words[0]]) * max(1, rest)))
-            if together >= 3:
+            if together >= (4 if len(words) == 2 else 8):
                 yield key
 
     def _spelled(self, name: str, kind: str) -> str:
@@ -460,6 +463,11 @@ def _concepts(
 
 
 # ---------------------------------------------------------------- edges
+
+
+_OTHER_NAME = re.compile(
+    r"[,\s(]*(?:or|(?:(?:is|are)\s+)?(?:also|sometimes|often)\s+(?:known\s+as|called|termed))\s+(?:simply\s+)?(?:(?:an?|the)\s+)?"
+)
 
 
 class _Drawing:
@@ -545,11 +553,16 @@ class _Drawing:
             for found in sentence_relations(text[start:end], inside, self.kinds):
                 self.relate(found.source, found.relation, found.target, passage.id, found.rule)
             numbers = dict.fromkeys(match.number for match in inside)
+            same = {
+                frozenset((left.number, right.number))
+                for left, right in itertools.pairwise(inside)
+                if _OTHER_NAME.fullmatch(text, start + left.end, start + right.start)
+            }
             sentence = " ".join(passage.text[start:end].split())
             for number in sorted(defined & numbers.keys()):
                 if self.entries[number].passage == passage.id and self.entries[number].sentence == sentence:
                     for other in numbers:
-                        if other not in defined and self._specific(other):
+                        if other not in defined and self._specific(other) and frozenset((number, other)) not in same:
                             self.relate(number, "uses", other, passage.id, "defining sentence")
 
     def relate_declared(self, documents: Iterable[Document]) -> None:

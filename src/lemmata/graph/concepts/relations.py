@@ -119,11 +119,11 @@ _PRIVATIVE = frozenset(
     double triple dual higher big small large total difference differential hidden n k m x p symbolic dummy empty
     potential possible former would ideal generic differential inner outer left right missing free point bi tri
     formally essentially nearly virtually groupoid plane
-    abstract mock fibered fibred relative universal algebraic cellular directed logical""".split()
+    relatively hyperbolic spectral abstract mock fibered fibred relative universal algebraic cellular directed logical""".split()
 )
 # Measures and other nouns that are used anew for each thing: a hook length is no case of the length of a partition.
 LOOSE_HEADS = frozenset(
-    "sequence arrow "
+    "sequence arrow converse inverse power infinite plane operator equivalence differential coordinate dotted "
     "length degree height rank weight dimension index type part side content order base normalization system object "
     "representation net state integral smooth change sum product "
     "point word letter term symbol property kind size value limit".split()

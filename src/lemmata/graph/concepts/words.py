@@ -57,7 +57,7 @@ STOP = _words(
 # May stand in a sentence before a term, or as a whole phrase, but are nothing to look up.
 GENERIC = _words(
     """
-    first second third fourth fifth
+    first second third fourth fifth alternate alternative
     arbitrary following fixed given unique certain nonzero non-zero nonempty non-empty nontrivial non-trivial obvious
     trivial main basic important interesting useful general specific special simple easy hard difficult good bad nice
     big large small great little long short new old right left above below present current crucial key famous
@@ -106,7 +106,8 @@ PROPERTY_ONLY = _words(
 # Heads that leave nothing to look up whatever stands before them.
 HOLLOW = _words(
     """case situation setting way manner sense fact example remark notation result statement proof claim assumption
-    conclusion section chapter article paper choice reason thing part side step case-distinction list collection"""
+    conclusion section chapter article paper choice reason thing part side step list collection definition notion
+    concept term discussion question answer approach"""
 )
 
 INNER = _words("of in on over to with by for from at the a an and along under modulo without between up")
@@ -287,7 +288,7 @@ def clean_term(phrase: str) -> str:
             return ""
     elif all(normal(part) in VAGUE | GENERIC or part.casefold() in INNER | GENERIC for part in WORD.findall(text)):
         return ""
-    if re.search(r"\d{3,}", text) or not re.search(r"[^\W\d_]{3}", text):
+    if re.search(r"\d{3,}|^th\b|\bof [A-Z]$", text) or not re.search(r"[^\W\d_]{3}", text):
         return ""
     return text
 
