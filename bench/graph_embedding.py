@@ -140,7 +140,10 @@ def from_workspace(options: argparse.Namespace) -> Data:
         texts |= {passage.id: f"{passage.title}\n{passage.text}".strip()[:400] for passage in corpus}
         encoder = load_encoder("minilm")
         np.save(options.vectors, encoder.encode([texts.get(node, "") for node in graph.nodes]))
-    return Data(graph, np.load(options.vectors))
+    vectors = np.load(options.vectors)
+    if len(vectors) != len(graph.nodes):
+        raise SystemExit(f"{options.vectors} has {len(vectors)} rows for {len(graph.nodes)} nodes: remove it")
+    return Data(graph, vectors)
 
 
 def split(graph: Graph, seed: int, added: Path | None = None) -> Parts:

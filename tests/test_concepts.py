@@ -397,7 +397,8 @@ def test_what_planetmath_declares_is_used_and_can_be_left_out() -> None:
 
 
 def test_frequent_phrases_need_words_that_definitions_use() -> None:
-    text = "The local ring is here. A following step is there. Apples and pears and plums and cherries and figs grow."
+    fruit = " and ".join("apples pears plums cherries figs quinces lemons limes dates grapes".split() * 3)
+    text = f"The local ring is here. A following step is there. Now {fruit} grow."
     passages = [*CORPUS, Passage("e#l", "e", "definition", "It is local.", raw="It is \\emph{local}.")]
     passages += [Passage(f"e@{number}", "e", "chunk", f"{text} Number {number}.") for number in range(20)]
     graph = build_concepts(passages, DOCUMENTS, ConceptOptions(least=3))

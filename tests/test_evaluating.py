@@ -9,9 +9,9 @@ import pytest
 from tests.test_cli import lemmata
 
 from lemmata.errors import ConfigError, InputError, LemmataError
-from lemmata.leakage import Example
 from lemmata.evaluate.report import as_json
 from lemmata.evaluate.tasks import task_from
+from lemmata.leakage import Example
 from lemmata.project import EvaluateOptions, Project
 
 TEXTS = {

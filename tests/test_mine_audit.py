@@ -12,7 +12,8 @@ from lemmata.errors import ConfigError, LeakageError
 from lemmata.graph.links import build_graph
 from lemmata.leakage import Example, find_twins, near_duplicates, sketch
 from lemmata.mine.audit import audit_mined, inspect_mined
-from lemmata.mine.splits import Outline, Split, SplitOptions, split_corpus
+from lemmata.mine.splits import Outline, SplitOptions, split_corpus
+from lemmata.store.split import Split
 from lemmata.types import Concept, Edge, Negative, Pair, Passage, Triplet
 
 WORDS = "the pump of column two leaks since this morning and was closed by the late shift after a short test".split()

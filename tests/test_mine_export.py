@@ -22,7 +22,7 @@ from lemmata.mine.export import (
     write_training,
 )
 from lemmata.mine.material import Material, material
-from lemmata.mine.splits import Split
+from lemmata.store.split import Split
 from lemmata.types import Document, Integers, Negative, Pair, Passage, Triplet
 
 

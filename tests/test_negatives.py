@@ -17,7 +17,7 @@ from lemmata.graph.links import build_graph, reverse, within
 from lemmata.index.lexical import LexicalIndex
 from lemmata.mine.material import Material, material
 from lemmata.mine.negatives import NegativeOptions, NegativeReport, known_answers, mine_negatives
-from lemmata.mine.splits import Split
+from lemmata.store.split import Split
 from lemmata.types import Concept, Document, Edge, Floats, Integers, Pair, Passage, Triplet
 
 FREE = NegativeOptions(other_document=False, ratio=1.0, hops=0, near_cosine=1.01, near_words=1.01)

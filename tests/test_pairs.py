@@ -29,7 +29,7 @@ from lemmata.mine.pairs import (
     positive_text,
     structure_pairs,
 )
-from lemmata.mine.splits import Split
+from lemmata.store.split import Split
 from lemmata.types import Concept, Document, Edge, Graph, Integers, Link, Pair, Passage
 
 

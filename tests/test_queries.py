@@ -34,7 +34,7 @@ from lemmata.mine.queries.phrases import (
 )
 from lemmata.mine.queries.rules import QueryOptions, passage_queries, rule_queries
 from lemmata.mine.queries.styles import STYLES, Query
-from lemmata.mine.splits import Split
+from lemmata.store.split import Split
 from lemmata.types import Document, Integers, Pair, Passage
 
 

@@ -14,21 +14,10 @@ from lemmata.errors import ConfigError, InputError, LeakageError, WorkspaceError
 from lemmata.graph.links import build_graph, link_edges
 from lemmata.leakage import find_twins, near_pairs, sketch
 from lemmata.mine.material import Material, material
-from lemmata.mine.splits import (
-    LEFT_OUT,
-    PARTS,
-    Outline,
-    Split,
-    SplitOptions,
-    name_key,
-    open_split,
-    outline,
-    split_concepts,
-    split_corpus,
-    write_split,
-)
+from lemmata.mine.splits import Outline, SplitOptions, name_key, outline, split_concepts, split_corpus
 from lemmata.store.corpus import Corpus, CorpusWriter
 from lemmata.store.files import Layout, write_manifest
+from lemmata.store.split import LEFT_OUT, PARTS, Split, open_split, write_split
 from lemmata.types import Concept, Document, Edge, Graph, Integers, Link, Passage, Reading
 
 NO_CONCEPTS = {"concept_validation": 0.0, "concept_test": 0.0}

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from lemmata.errors import ConfigError, InputError, LeakageError
 from lemmata.graph.links import build_graph
 from lemmata.mine.material import Material, material
-from lemmata.mine.splits import Split
 from lemmata.mine.triplets import (
     PRESETS,
     CitationTripletOptions,
@@ -22,6 +21,7 @@ from lemmata.mine.triplets import (
     graph_triplets,
     query_triplets,
 )
+from lemmata.store.split import Split
 from lemmata.types import Document, Edge, Floats, Integers, Negative, Pair, Passage, Triplet, Vectors
 
 

@@ -425,58 +425,26 @@ class Project:
 
     # ------------------------------------------------------------ evaluate
 
-    def task(self, name: str, *, share: float = 0.2, limit: int = 0, seed: int = 0, protocol: str = "passage") -> Task:
+    def task(
+        self,
+        name: str,
+        *,
+        part: str = "",
+        share: float = 0.2,
+        limit: int = 0,
+        seed: int = 0,
+        protocol: str = "passage",
+    ) -> Task:
         """A task that the corpus poses by itself: `references`, `documents`, `concepts` or `descriptions`.
 
-        `share` of the documents, or of the concepts, are held out for it; `limit` keeps a random sample of the
-        queries. `protocol` is `passage` or `seed`, for concepts.
+        What is asked comes from a `part` of the split (`validation`, `test`), whose seen and unseen documents are
+        reported apart; without one, from a random `share` of the documents or concepts. `limit` keeps a random
+        sample of the queries. `protocol` is `passage` or `seed`, for concepts.
         """
-        from lemmata.evaluate.tasks import documents_task, held_out, references_task
+        from lemmata.evaluate.posing import pose
 
         generator = np.random.default_rng(seed)
-        if name in ("concepts", "descriptions"):
-            task = self._concepts_task(name, share, limit, generator, protocol)
-            if not task.queries:
-                raise LemmataError("the graph has no concept in two documents: run 'lemmata graph build' first")
-            return task
-        with contextlib.closing(self.corpus) as corpus:
-            passages = list(corpus)
-            documents = list(corpus.documents())
-        chosen = held_out([document.id for document in documents], share, generator)
-        if name == "references":
-            task = references_task(passages, chosen, limit=limit, generator=generator)
-        elif name == "documents":
-            inside = [document for document in documents if document.id in chosen]
-            task = documents_task(passages, inside, limit=limit, generator=generator)
-        else:
-            raise LemmataError(f"there is no task {name!r} (there are: references, documents, concepts, descriptions)")
-        if not task.queries:
-            raise LemmataError(f"this corpus has nothing to ask for the task {name!r}")
-        return task
-
-    def _concepts_task(
-        self, name: str, share: float, limit: int, generator: np.random.Generator, protocol: str
-    ) -> Task:
-        from lemmata.evaluate.tasks import concepts_task, held_out
-        from lemmata.store.graph import concept_passages, open_graph
-
-        if protocol not in ("passage", "seed"):
-            raise LemmataError(f"the protocol is passage or seed, not {protocol!r}")
-        stored = open_graph(self.layout)
-        speaking, defining = concept_passages(stored)
-        chosen = held_out(list(stored.concepts), share, generator)
-        with contextlib.closing(self.corpus) as corpus:
-            document_of = dict(corpus.documents_of())
-        return concepts_task(
-            [concept for identity, concept in stored.concepts.items() if identity in chosen],
-            speaking,
-            document_of,
-            ask="name" if name == "concepts" else "description",
-            protocol=protocol,
-            defining=defining,
-            limit=limit,
-            generator=generator,
-        )
+        return pose(self.layout, name, generator, part=part, share=share, limit=limit, protocol=protocol)
 
     def evaluate(
         self,
@@ -506,7 +474,11 @@ class Project:
         with contextlib.closing(self.retriever()) as retriever:
             corpus = retriever.corpus
             judgments = judged(task.qrels, corpus.row)
-            groups: dict[str, Any] = {}
+            groups: dict[str, Any] = {
+                name: np.array([query in members for query in task.qrels], bool)
+                for name, members in task.groups.items()
+            }
+            groups = {name: members for name, members in groups.items() if members.any()}
             if train:
                 notes += self._audit(corpus, task, train, allow_leakage)
                 groups = _seen(corpus, task, train)

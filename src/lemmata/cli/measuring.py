@@ -26,6 +26,7 @@ def evaluate(
     qrels: Annotated[Path | None, typer.Option(help="Judgments, BEIR or TREC.", metavar="FILE")] = None,
     beir: Annotated[Path | None, typer.Option(help="Folder with queries and qrels/test.tsv.", metavar="DIR")] = None,
     task: Annotated[str, typer.Option(help="references, documents, concepts, descriptions.", metavar="NAME")] = "",
+    part: Annotated[str, typer.Option(help="validation or test of the split, for --task.", metavar="PART")] = "",
     share: Annotated[float, typer.Option(help="Share of documents or concepts held out.", min=0, max=1)] = 0.2,
     protocol: Annotated[str, typer.Option(help="passage or seed, for concepts.", metavar="NAME")] = "passage",
     limit: Annotated[int, typer.Option(help="At most so many queries for --task; 0: all.", min=0)] = 0,
@@ -52,7 +53,7 @@ def evaluate(
     settings: dict[str, Any] = {key: value for key, value in given.items() if value}
     settings |= {"seed": seed, "command": " ".join(["lemmata", *sys.argv[1:]])}
     options = build(EvaluateOptions, merged(project.config.get("evaluate", {}), settings), "[evaluate]")
-    chosen = _task(project, queries, qrels, beir, task, share, limit, seed, protocol)
+    chosen = _task(project, queries, qrels, beir, task, part, share, limit, seed, protocol)
     with showing_progress() as progress:
         if tune:
             result = project.tune(chosen, measure=options.measures.split(",")[0], progress=progress)
@@ -86,6 +87,7 @@ def _task(
     qrels: Path | None,
     beir: Path | None,
     name: str,
+    part: str,
     share: float,
     limit: int,
     seed: int,
@@ -97,7 +99,7 @@ def _task(
     if sum((bool(queries or qrels), beir is not None, bool(name))) != 1:
         raise LemmataError("evaluate needs one of --queries with --qrels, --beir, or --task")
     if name:
-        return project.task(name, share=share, limit=limit, seed=seed, protocol=protocol)
+        return project.task(name, part=part, share=share, limit=limit, seed=seed, protocol=protocol)
     if beir is not None:
         packed = sorted(beir.glob("queries.jsonl*"))
         queries = packed[0] if packed else beir / "queries.jsonl"

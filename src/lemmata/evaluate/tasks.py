@@ -23,6 +23,7 @@ class Task:
     itself: Mapping[str, str] = field(default_factory=dict)  # query: the passage that it is, never an answer
     candidates: Mask | None = None  # (n passages,) what may be found
     notes: tuple[str, ...] = ()
+    groups: Mapping[str, Collection[str]] = field(default_factory=dict)  # name: queries that are reported apart
 
 
 def task_from(name: str, queries: Mapping[str, str], qrels: Mapping[str, Mapping[str, int]]) -> Task:
@@ -53,6 +54,7 @@ def references_task(
     passages: Sequence[Passage],
     documents: Collection[str],
     *,
+    asking: Collection[str] | None = None,
     kinds: Collection[str] = (),
     limit: int = 0,
     generator: np.random.Generator | None = None,
@@ -60,7 +62,8 @@ def references_task(
     """Retrieve what a statement of a held-out document refers to, in its text or its proof.
 
     The query is the statement's own text; candidates are all statements (or all passages of `kinds`)
-    but itself. `documents` are those held out; `limit` keeps a random sample of the queries.
+    but itself. `documents` are those held out, `asking` the passages of them that ask (all); `limit` keeps a
+    random sample of the queries.
     """
     statements = {
         passage.id
@@ -71,6 +74,8 @@ def references_task(
     qrels: dict[str, dict[str, int]] = {}
     for passage in passages:
         if passage.id not in statements or passage.document not in documents:
+            continue
+        if asking is not None and passage.id not in asking:
             continue
         targets = {
             link.target

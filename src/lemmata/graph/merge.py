@@ -427,12 +427,13 @@ class _Proposing:
         """Whether two groups are different things under one name, how alike their contexts are, and why."""
         first, second = self.context(one), self.context(other)
         less, more = sorted((first.things, second.things), key=len)
+        own = _own(self.forms[one]) | _own(self.forms[other])
         common = math.fsum([weight * more[thing] for thing, weight in less.items() if thing in more])
-        chance = self.chance(_own(self.forms[one]) | _own(self.forms[other])) * first.places * second.places
+        chance = self.chance(own) * first.places * second.places
         alike = 0.0 if not common else common / chance if chance > 0 else math.inf
         if first.person != second.person:
             return True, alike, "one is a person"
-        if len(less) >= self.rule.evidence:
+        if min(len(things) - len(own & things.keys()) for things in (less, more)) >= self.rule.evidence:
             told = f"contexts {alike:.2f} times as alike as by chance, the line is {self.rule.alike:g}"
             far = common < self.similar * math.sqrt(first.square * second.square)
             return far and alike < self.rule.alike, alike, told

@@ -158,7 +158,7 @@ class LexicalIndex:
 class OrderedLexical(NamedTuple):
     """A lexical index whose passages stand in another order than those of the corpus, some of them gone."""
 
-    index: LexicalIndex
+    ranker: LexicalIndex
     order: Integers | None  # corpus row of each passage, -1 for one that is gone; None: the same order
 
     @classmethod
@@ -170,11 +170,11 @@ class OrderedLexical(NamedTuple):
     def search(self, queries: Sequence[str], k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]:
         """BM25 rankings in rows of the corpus."""
         if self.order is None:
-            return self.index.search(queries, k, allowed)
+            return self.ranker.search(queries, k, allowed)
         there = self.order >= 0
         if allowed is not None:
             there &= allowed[self.order]
-        rows, scores = self.index.search(queries, k, None if there.all() else there)
+        rows, scores = self.ranker.search(queries, k, None if there.all() else there)
         return np.where(rows >= 0, self.order[rows], -1), scores
 
 

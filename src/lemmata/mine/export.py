@@ -23,6 +23,7 @@ import numpy.typing as npt
 from lemmata.config import suggest
 from lemmata.errors import ConfigError, InputError, require
 from lemmata.mine.material import Material
+from lemmata.mine.pairs import positive_text
 from lemmata.types import Integers, Negative, Pair, Triplet
 
 __all__ = [
@@ -138,7 +139,7 @@ def _spooled(spool: IO[bytes], streams: Sequence[Iterable[Record]], material: Ma
                 place += len(line)
                 starts.append(place)
                 sources.append(number)
-                both = f"{known.anchor(pair)}\0{known.text(pair.positive)}".encode("utf-8", "surrogatepass")
+                both = f"{known.anchor(pair)}\0{known.positive(pair)}".encode("utf-8", "surrogatepass")
                 texts += hashlib.blake2b(both, digest_size=16).digest()
                 records += hashlib.blake2b(line, digest_size=8).digest()
     return _Offers(
@@ -235,6 +236,9 @@ class _Texts:
         passage = self.passages[row]
         return f"{passage.title}. {passage.text}" if passage.title else passage.text
 
+    def positive(self, pair: Pair) -> str:
+        return positive_text(pair, self.passages[pair.positive])
+
     def anchor(self, pair: Pair) -> str:
         return pair.anchor if isinstance(pair.anchor, str) else self.text(pair.anchor)
 
@@ -318,7 +322,7 @@ def _columns(pair: Pair, others: Sequence[Negative], known: _Texts, negatives: i
     texts += [None] * (negatives - len(texts))
     return {
         "anchor": _sound(known.anchor(pair)),
-        "positive": _sound(known.text(pair.positive)),
+        "positive": _sound(known.positive(pair)),
         **{name: text and _sound(text) for name, text in zip(_negative_columns(negatives), texts, strict=True)},
         "anchor_id": None if isinstance(pair.anchor, str) else known.passages[pair.anchor].id,
         "positive_id": known.passages[pair.positive].id,
@@ -357,14 +361,14 @@ def _tevatron(pair: Pair, others: Sequence[Negative], known: _Texts) -> str:
 def _flagembedding(pair: Pair, others: Sequence[Negative], known: _Texts) -> str:
     value = {
         "query": known.anchor(pair),
-        "pos": [known.text(pair.positive)],
+        "pos": [known.positive(pair)],
         "neg": [known.text(negative.row) for negative in others],
     }
     return json.dumps(value, ensure_ascii=False) + "\n"
 
 
 def _tsv(pair: Pair, others: Sequence[Negative], known: _Texts) -> str:
-    head = [" ".join(text.split()) for text in (known.anchor(pair), known.text(pair.positive))]
+    head = [" ".join(text.split()) for text in (known.anchor(pair), known.positive(pair))]
     tails = [" ".join(known.text(negative.row).split()) for negative in others] or [""]
     return "".join("\t".join((*head, tail)) + "\n" for tail in tails)
 

@@ -5,7 +5,7 @@ Miners get a Material, never the corpus, so that no mistake in a miner can reach
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.errors import LeakageError, WorkspaceError
-from lemmata.mine.splits import Split, name_key
+from lemmata.mine.splits import asked_key, name_key
+from lemmata.store.split import Split
 from lemmata.types import Concept, Document, Edge, Graph, Integers, Link, Mask, Passage
 
 __all__ = ["Material", "PassageReader", "PassageSource", "material"]
@@ -49,6 +50,7 @@ class Material:
     graph: Graph  # every node, those of other parts without a name; only edges between nodes of this part
     node_rows: Integers  # (nodes,) row of a node that is an allowed passage, else -1
     concepts: Mapping[str, Concept]  # of this part
+    may_ask: Callable[[str], bool]  # whether a query is about no concept of another part
 
     def passages(self, rows: Iterable[int]) -> list[Passage]:
         """Passages in the order asked for, their links to other parts unresolved; LeakageError for foreign rows.
@@ -93,6 +95,9 @@ class _Known:
 
     def may_name(self, text: str) -> bool:
         return not (self._names and text and len(text) <= LONGEST_NAME and name_key(text) in self._names)
+
+    def may_ask(self, text: str) -> bool:
+        return not (self._names and len(text) <= LONGEST_NAME and asked_key(text) in self._names)
 
     def passage(self, passage: Passage) -> Passage:
         return replace(
@@ -187,7 +192,16 @@ def material(
     nodes = [node if stays else "" for node, stays in zip(graph.nodes, kept.tolist(), strict=True)]
     guard = _Guard(source, allowed, known)
     return Material(
-        guard, allowed, rows, row_of, documents, numbers, replace(restricted, nodes=nodes), node_rows, chosen
+        guard,
+        allowed,
+        rows,
+        row_of,
+        documents,
+        numbers,
+        replace(restricted, nodes=nodes),
+        node_rows,
+        chosen,
+        known.may_ask,
     )
 
 

@@ -13,7 +13,7 @@ from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -177,7 +177,16 @@ def survey(material: Material) -> Survey:
     return Survey(order, place, names, whole, bare, lengths, prose, titles, notes, sections, heads, resolved)
 
 
-def positive_text(pair: Pair, passage: Passage) -> str:
+class Titled(Protocol):
+    """A passage, or what is kept of one."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+
+
+def positive_text(pair: Pair, passage: Titled) -> str:
     """What a pair's positive says in training: without its title where the anchor is that title.
 
     A row's text begins with its title; a model would only learn to find a string again.
@@ -189,7 +198,7 @@ def _untitled(pair: Pair) -> bool:
     return pair.source == "structure" and pair.relation in ("note", "title")
 
 
-def _whole(passage: Passage) -> str:
+def _whole(passage: Titled) -> str:
     return f"{passage.title}. {passage.text}" if passage.title else passage.text
 
 

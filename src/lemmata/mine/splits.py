@@ -8,10 +8,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
-import json
-import os
 import re
-import shutil
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -22,66 +19,26 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.config import suggest
-from lemmata.errors import ConfigError, InputError, WorkspaceError
+from lemmata.errors import ConfigError, InputError
 from lemmata.leakage import Sketches, chosen, distinct, find_twins, near_pairs, sketch
-from lemmata.store.files import Layout, read_manifest, replace_folder, write_manifest
+from lemmata.store.split import LEFT_OUT, PARTS, Parts, Split
 from lemmata.types import Concept, Graph, Integers, Mask
 
 __all__ = [
-    "LEFT_OUT",
-    "PARTS",
     "Outline",
     "Outlined",
-    "Split",
     "SplitOptions",
+    "asked_key",
     "name_key",
-    "open_split",
     "outline",
     "split_concepts",
     "split_corpus",
-    "write_split",
 ]
 
-Parts = npt.NDArray[np.int8]
-PARTS = ("train", "validation", "test")
 TRAIN, VALIDATION, TEST = range(3)
-LEFT_OUT = -1  # in no part: too much like a passage that is held out
 METHODS = ("document", "concept", "time", "stratified")
 BOILERPLATE = 50  # documents that share a text; beyond, it tells nothing about any two of them
 NOT_STATEMENTS = frozenset(("chunk", "abstract"))
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """The part of every row and of every concept."""
-
-    part: Parts  # (n rows,) place in PARTS, or LEFT_OUT
-    unseen: Mask  # (n rows,) no passage of its document is in training
-    concepts: Mapping[str, str] = field(default_factory=dict)  # id: part; one that is not named is in training
-    method: str = ""
-    seed: int = 0
-    notes: tuple[str, ...] = ()  # what a reader of the split should know, a sentence each
-
-    def rows(self, part: str) -> Mask:
-        """Which rows belong to a part."""
-        return np.asarray(self.part == PARTS.index(part), dtype=bool)
-
-    def part_of(self, concept: str) -> str:
-        return self.concepts.get(concept, "train")
-
-    def counts(self) -> dict[str, dict[str, int]]:
-        """Rows of each part, those of unseen documents among them, held-out concepts, and rows in no part."""
-        held_out = Counter(self.concepts.values())
-        table = {
-            name: {
-                "rows": int(self.rows(name).sum()),
-                "unseen": int((self.rows(name) & self.unseen).sum()),
-                "concepts": held_out[name],
-            }
-            for name in PARTS[1:]
-        }
-        train = {"rows": int(self.rows("train").sum())}
-        return {"train": train, **table, "left_out": {"rows": int((self.part == LEFT_OUT).sum())}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -541,6 +498,19 @@ def name_key(name: str) -> str:
     return " ".join(kept) or folded.strip()
 
 
+_ASKING = frozenset(
+    "about called characterisation concept condition defined definition describe does exist explain give hold how "
+    "imply is lemma mean meaning means proof prove proved result say said says show state stated statement theorem "
+    "there was what when where which who whose why".split()
+)  # fmt: skip
+
+
+def asked_key(text: str) -> str:
+    """The key of what a question asks about: that of `What is a flat module?` is that of `flat module`."""
+    words = [word for word in re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", text) if word.casefold() not in _ASKING]
+    return name_key(" ".join(words) or text)
+
+
 def _singular(word: str) -> str:
     """One spelling for singular and plural, not always a word: matrices and matrix, bases and basis."""
     if len(word) < 4:
@@ -594,36 +564,3 @@ def split_concepts(
     sizes = {name: len(group) for name, group in groups.items()}
     dealt = _dealt(sizes, {TEST: test, VALIDATION: validation}, seed)
     return {member: PARTS[part] for name, part in sorted(dealt.items()) for member in sorted(groups[name])}
-
-
-# ---------------------------------------------------------------- on disk
-
-
-def write_split(layout: Layout, split: Split, manifest: Mapping[str, Any]) -> None:
-    """Put a split in place of the one before; `manifest` says under `inputs` which corpus it parts."""
-    folder = layout.split.with_name(f".{layout.split.name}.{os.getpid()}")
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    np.save(folder / "part.npy", split.part)
-    np.save(folder / "unseen.npy", split.unseen)
-    (folder / "concepts.json").write_text(json.dumps(dict(split.concepts), ensure_ascii=False, indent=0), "utf-8")
-    own = {"method": split.method, "seed": split.seed, "notes": list(split.notes), "counts": split.counts()}
-    write_manifest(layout.manifest(folder), {**manifest, **own})
-    replace_folder(folder, layout.split)
-
-
-def open_split(layout: Layout, inputs: str) -> Split:
-    """The split of the corpus with these `inputs`; WorkspaceError where there is none."""
-    manifest = read_manifest(layout.manifest(layout.split))
-    if manifest is None:
-        raise WorkspaceError(f"{layout.root} is not split yet: run 'lemmata split'")
-    if manifest.get("inputs") != inputs:
-        raise WorkspaceError("the corpus changed since it was split: run 'lemmata split' again")
-    return Split(
-        part=np.load(layout.split / "part.npy"),
-        unseen=np.load(layout.split / "unseen.npy"),
-        concepts=json.loads((layout.split / "concepts.json").read_bytes()),
-        method=manifest["method"],
-        seed=manifest["seed"],
-        notes=tuple(manifest["notes"]),
-    )

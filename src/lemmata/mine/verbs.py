@@ -31,7 +31,7 @@ from lemmata.mine.negatives import NegativeOptions, NegativeReport, known_answer
 from lemmata.mine.pairs import PairOptions, mine_pairs
 from lemmata.mine.queries.filter import round_trip
 from lemmata.mine.queries.rules import QueryOptions, rule_queries
-from lemmata.mine.splits import Split, SplitOptions, open_split, outline, split_corpus, write_split
+from lemmata.mine.splits import SplitOptions, outline, split_corpus
 from lemmata.mine.triplets import (
     PRESETS,
     CitationTripletOptions,
@@ -43,6 +43,7 @@ from lemmata.mine.triplets import (
 from lemmata.store.corpus import Corpus
 from lemmata.store.files import Layout, read_manifest, replace_folder, write_manifest
 from lemmata.store.graph import GraphRecordStore, StoredGraph, open_graph
+from lemmata.store.split import Split, open_split, write_split
 from lemmata.store.vectors import open_vectors
 from lemmata.types import Edge, Encoder, Floats, Index, Integers, Mask, Negative, Pair, Triplet, Vectors
 
@@ -207,6 +208,9 @@ def _put(
     def counted() -> Iterator[Record]:
         for number, record in enumerate(made):
             pair = record if isinstance(record, Pair) else record.pair
+            if isinstance(pair.anchor, str) and not opened.material.may_ask(pair.anchor):
+                counts["left out: asks about a held-out concept"] += 1
+                continue
             counts[f"{pair.source}/{pair.relation}" if pair.relation else pair.source] += 1
             if number % 1000 == 0:
                 progress(f"mining {name}", number, None)

@@ -100,7 +100,8 @@ _LOOSE_MODIFIERS = frozenset(
     inner outer empty""".split()
 )  # of frequent phrases: what they make of a noun is nothing of its own
 _WEAK_HEADS = frozenset(
-    "system structure choice pair family member copy version theory part arrow image number object union state kernel".split()
+    """system structure choice pair family member copy version theory part arrow image number object union state
+    kernel""".split()
 )
 _PLURAL = frozenset(
     "neighbourhoods colours colourings centres fibres".split()

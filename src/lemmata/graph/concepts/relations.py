@@ -119,7 +119,8 @@ _PRIVATIVE = frozenset(
     double triple dual higher big small large total difference differential hidden n k m x p symbolic dummy empty
     potential possible former would ideal generic differential inner outer left right missing free point bi tri
     formally essentially nearly virtually groupoid plane
-    relatively hyperbolic spectral abstract mock fibered fibred relative universal algebraic cellular directed logical""".split()
+    relatively hyperbolic spectral
+    abstract mock fibered fibred relative universal algebraic cellular directed logical""".split()
 )
 # Measures and other nouns that are used anew for each thing: a hook length is no case of the length of a partition.
 LOOSE_HEADS = frozenset(
