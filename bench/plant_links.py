@@ -50,12 +50,11 @@ def read_plant(folder: Path) -> tuple[list[Passage], list[Document], dict[str, P
     with (folder / "logs.csv").open("rb") as stream:
         readings = read_logs(csv_rows(stream), document="logs", file="logs.csv", columns=Columns())
         logs = [log for reading in readings for log in reading.passages]
-    places = {location.id for location in locations}
-    names = {log.id for log in logs}
+    there = {location.id for location in locations} | {log.id for log in logs}
 
     def resolve(link: Link) -> Link:
         target = link.label if link.relation == "related_to" else f"location:{link.label}"
-        return link._replace(target=target if target in places | names else None)
+        return link._replace(target=target if target in there else None)
 
     logs = [replace(log, links=tuple(map(resolve, log.links))) for log in logs]
     locations = [replace(place, links=tuple(map(resolve, place.links))) for place in locations]
@@ -238,7 +237,7 @@ def work_order_figures(path: Path, levels: Sequence[str]) -> dict[str, Any]:
         for log in logs
     ]
     asked = [log for log in logs if log.id in parts.withheld]
-    known = {name: truth[name] for name in parts.known}
+    known = {log.id: truth[log.id] for log in logs if log.id in parts.known}
     gold = {(log.id, truth[log.id]) for log in asked}
     rows = {"majority": majority(known, asked, asset), "nearest log": nearest_log(known, logs, asked, asset)}
     linker = learn_entities(logs, build_tree(locations), np.random.default_rng(0))

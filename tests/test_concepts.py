@@ -404,3 +404,11 @@ def test_frequent_phrases_need_words_that_definitions_use() -> None:
     graph = build_concepts(passages, DOCUMENTS, ConceptOptions(least=3))
     assert "local ring" in names(graph)
     assert "following step" not in names(graph)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("piece", ["A ring of ", "$x$ ", "Cauchy Schwarz ", "\\emph{", "We call it a ", "the x of "])
+def test_no_text_is_walked_through_again_and_again(piece: str) -> None:
+    text = piece * 1500
+    passage = Passage("a#1", "a", "definition", text, raw=text, title=text[:300], proof=text)
+    build_concepts([passage], [Document("a", text[:300])])

@@ -369,6 +369,39 @@ class Project:
             return verbs.mine_negative_set(*into, of or "pairs", options, gate, progress, key=_key())
         raise LemmataError(f"there is nothing to mine called {what!r} (there are: pairs, queries, triplets, negatives)")
 
+    def preview_queries(self, *, model: Mapping[str, Any] | None = None) -> Preview:
+        """Calls, tokens, cost and seconds that `write_queries` would take from here on."""
+        from lemmata.llm.endpoint import EndpointOptions
+        from lemmata.mine.verbs import MineOptions, preview_queries
+
+        endpoint = self._options(EndpointOptions, "llm", model)
+        return preview_queries(self.layout, self._options(MineOptions, "mine", None), endpoint, _key())
+
+    def write_queries(
+        self,
+        limits: Limits,
+        *,
+        name: str = "written",
+        model: Mapping[str, Any] | None = None,
+        found_within: int = 0,
+        progress: Progress = _silent,
+    ) -> dict[str, Any]:
+        """Queries for the passages by a language model, never beyond the limits; goes on where it was stopped."""
+        from lemmata.llm.endpoint import EndpointOptions
+        from lemmata.mine.verbs import MineOptions, mine_written_set
+
+        return mine_written_set(
+            self.layout,
+            name,
+            self._options(MineOptions, "mine", None),
+            self._options(EndpointOptions, "llm", model),
+            limits,
+            self._gate(),
+            progress,
+            found_within=found_within,
+            key=_key(),
+        )
+
     def mix(self, recipe: str, *, name: str = "", progress: Progress = _silent) -> dict[str, Any]:
         """One training set from several, by a recipe of `lemmata.toml`; with what each contributed."""
         from lemmata.mine import verbs

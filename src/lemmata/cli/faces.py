@@ -17,15 +17,46 @@ from lemmata.errors import LemmataError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from lemmata.llm.chat import Preview
     from lemmata.project import Progress
     from lemmata.store.corpus import Corpus
 
-__all__ = ["HERE", "AsJson", "Workspace", "fail", "open_console", "print_json", "row_of", "showing_progress"]
+__all__ = [
+    "HERE",
+    "AsJson",
+    "Calls",
+    "Concurrency",
+    "Cost",
+    "Model",
+    "Price",
+    "Seconds",
+    "Tokens",
+    "Unlimited",
+    "Url",
+    "Workspace",
+    "endpoint",
+    "fail",
+    "may_go_on",
+    "open_console",
+    "print_json",
+    "row_of",
+    "showing_progress",
+]
 
 
 Workspace = Annotated[Path, typer.Option("-w", "--workspace", help="The workspace folder.", metavar="DIR")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 HERE = Path()
+
+Url = Annotated[str, typer.Option(help="An OpenAI-compatible address.", metavar="URL")]
+Model = Annotated[str, typer.Option(help="The model's name there.", metavar="NAME")]
+Calls = Annotated[int, typer.Option(help="At most so many calls, over all runs.", min=0)]
+Tokens = Annotated[int, typer.Option(help="At most so many tokens, over all runs.", min=0)]
+Cost = Annotated[float, typer.Option(help="At most this cost, over all runs.", min=0)]
+Seconds = Annotated[float, typer.Option(help="At most so many seconds, this run.", min=0)]
+Unlimited = Annotated[bool, typer.Option("--unlimited", help="Without any limit.")]
+Price = Annotated[tuple[float, float], typer.Option(help="Of a million tokens in and out.", metavar="IN OUT")]
+Concurrency = Annotated[int, typer.Option(help="Calls at a time.", min=0)]
 
 
 def fail(message: str, code: int = 1) -> NoReturn:
@@ -93,3 +124,26 @@ def row_of(corpus: Corpus, identity: str) -> int:
         near = difflib.get_close_matches(identity, corpus.ids(), 3, 0.6)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise LemmataError(f"there is no passage {identity!r}{hint}") from None
+
+
+def endpoint(url: str, model: str, price: tuple[float, float], concurrency: int) -> dict[str, Any]:
+    """Settings of a language model, those that were given."""
+    given = {"url": url, "model": model, "concurrency": concurrency, "price_in": price[0], "price_out": price[1]}
+    return {key: value for key, value in given.items() if value}
+
+
+def may_go_on(preview: Preview, limited: bool, as_json: bool) -> bool:
+    """Say what a run of a language model would take; whether to go on, which needs a limit."""
+    told = (
+        f"{preview.calls:,} calls ({preview.cached:,} answered before), about {preview.tokens_in:,} tokens in and"
+        f" {preview.tokens_out:,} out, cost {preview.cost:.2f}, {preview.seconds / 60:.0f} minutes"
+    )
+    if limited:
+        print(told, file=sys.stderr)  # noqa: T201
+    elif as_json:
+        print_json({"preview": preview._asdict()})
+    else:
+        console = open_console()
+        console.print(told)
+        console.print("nothing was sent: give a limit (--calls, --tokens, --cost, --seconds) or --unlimited to go on")
+    return limited

@@ -7,7 +7,25 @@ from typing import Annotated, Any
 
 import typer
 
-from lemmata.cli.faces import HERE, AsJson, Workspace, open_console, print_json, showing_progress
+from lemmata.cli.faces import (
+    HERE,
+    AsJson,
+    Calls,
+    Concurrency,
+    Cost,
+    Model,
+    Price,
+    Seconds,
+    Tokens,
+    Unlimited,
+    Url,
+    Workspace,
+    endpoint,
+    may_go_on,
+    open_console,
+    print_json,
+    showing_progress,
+)
 from lemmata.errors import LemmataError
 
 __all__ = ["build", "embed", "export", "extract", "import_", "link", "merges"]
@@ -33,44 +51,29 @@ def build(
 
 def extract(
     workspace: Workspace = HERE,
-    url: Annotated[str, typer.Option(help="An OpenAI-compatible address.", metavar="URL")] = "",
-    model: Annotated[str, typer.Option(help="The model's name there.", metavar="NAME")] = "",
+    url: Url = "",
+    model: Model = "",
     chunks: Annotated[str, typer.Option(help="ends (first and last passages) or all.", metavar="WHICH")] = "",
-    calls: Annotated[int, typer.Option(help="At most so many calls, over all runs.", min=0)] = 0,
-    tokens: Annotated[int, typer.Option(help="At most so many tokens, over all runs.", min=0)] = 0,
-    cost: Annotated[float, typer.Option(help="At most this cost, over all runs.", min=0)] = 0.0,
-    seconds: Annotated[float, typer.Option(help="At most so many seconds, this run.", min=0)] = 0.0,
-    unlimited: Annotated[bool, typer.Option("--unlimited", help="Without any limit.")] = False,
-    price: Annotated[
-        tuple[float, float], typer.Option(help="Of a million tokens in and out.", metavar="IN OUT")
-    ] = (0.0, 0.0),
-    concurrency: Annotated[int, typer.Option(help="Calls at a time.", min=0)] = 0,
+    calls: Calls = 0,
+    tokens: Tokens = 0,
+    cost: Cost = 0.0,
+    seconds: Seconds = 0.0,
+    unlimited: Unlimited = False,
+    price: Price = (0.0, 0.0),
+    concurrency: Concurrency = 0,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Concepts and relations by a language model; without a limit, only what it would take."""
     from lemmata.llm.endpoint import Limits
     from lemmata.project import Project
 
     project = Project(workspace)
-    given: dict[str, Any] = {"url": url, "model": model, "concurrency": concurrency}
-    given |= {"price_in": price[0], "price_out": price[1]}
-    asked = {key: value for key, value in given.items() if value}
+    asked = endpoint(url, model, price, concurrency)
     settings = {"chunks": chunks} if chunks else {}
     limits = Limits(calls, tokens, cost, seconds)
     preview = project.preview_extraction(settings=settings, model=asked)
-    told = (
-        f"{preview.calls:,} calls ({preview.cached:,} answered before), about {preview.tokens_in:,} tokens in and"
-        f" {preview.tokens_out:,} out, cost {preview.cost:.2f}, {preview.seconds / 60:.0f} minutes"
-    )
-    if not any(limits) and not unlimited:
-        if as_json:
-            print_json({"preview": preview._asdict()})
-            return
-        console = open_console()
-        console.print(told)
-        console.print("nothing was sent: give a limit (--calls, --tokens, --cost, --seconds) or --unlimited to go on")
+    if not may_go_on(preview, any(limits) or unlimited, as_json):
         return
-    typer.echo(told, err=True)
     with showing_progress() as progress:
         report = project.extract_graph(limits, settings=settings, model=asked, progress=progress)
     if not as_json:

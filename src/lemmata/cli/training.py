@@ -7,7 +7,25 @@ from typing import Annotated, Any
 
 import typer
 
-from lemmata.cli.faces import HERE, AsJson, Workspace, open_console, print_json, showing_progress
+from lemmata.cli.faces import (
+    HERE,
+    AsJson,
+    Calls,
+    Concurrency,
+    Cost,
+    Model,
+    Price,
+    Seconds,
+    Tokens,
+    Unlimited,
+    Url,
+    Workspace,
+    endpoint,
+    may_go_on,
+    open_console,
+    print_json,
+    showing_progress,
+)
 
 __all__ = ["audit", "export", "mix", "negatives", "pairs", "queries", "sets", "split", "triplets"]
 
@@ -55,21 +73,40 @@ def pairs(workspace: Workspace = HERE, name: Name = "pairs", seed: Seed = 0, as_
 
 def queries(
     workspace: Workspace = HERE,
-    name: Name = "queries",
+    name: Annotated[str, typer.Option(help="What to call it; queries, or written.", metavar="NAME")] = "",
     found_within: Annotated[
         int, typer.Option(help="Keep only what finds its passage among so many hits; 0: keep all.", min=0)
     ] = 0,
+    url: Url = "",
+    model: Model = "",
+    calls: Calls = 0,
+    tokens: Tokens = 0,
+    cost: Cost = 0.0,
+    seconds: Seconds = 0.0,
+    unlimited: Unlimited = False,
+    price: Price = (0.0, 0.0),
+    concurrency: Concurrency = 0,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Questions, key words and slogans from the passages, by rules."""
+    """Questions, key words and slogans for the passages: by rules, or with --model by a language model."""
+    from lemmata.llm.endpoint import Limits
     from lemmata.project import Project
 
-    settings = {"queries": {"seed": seed}} if seed else {}
-    with showing_progress() as progress:
-        report = Project(workspace).mine(
-            "queries", name=name, found_within=found_within, settings=settings, progress=progress
-        )
+    project = Project(workspace)
+    if model:
+        limits = Limits(calls, tokens, cost, seconds)
+        asked = endpoint(url, model, price, concurrency)
+        if not may_go_on(project.preview_queries(model=asked), any(limits) or unlimited, as_json):
+            return
+        with showing_progress() as progress:
+            report = project.write_queries(
+                limits, name=name or "written", model=asked, found_within=found_within, progress=progress
+            )
+    else:
+        settings = {"queries": {"seed": seed}} if seed else {}
+        with showing_progress() as progress:
+            report = project.mine("queries", name=name, found_within=found_within, settings=settings, progress=progress)
     _print_report(report, as_json)
 
 
@@ -191,5 +228,7 @@ def _print_report(report: dict[str, Any], as_json: bool) -> None:
         console.print(f"  {number:>9,}  {source}")
     for style, share in report.get("round_trip", {}).items():
         console.print(f"  {style}: {share['kept']:,} of {share['asked']:,} found their passage again")
+    if report.get("unanswered"):
+        console.print(f"  {report['unanswered']:,} passages have no answer yet; the same command goes on")
     for rule, number in sorted(report.get("dropped", {}).items(), key=lambda item: -item[1]):
         console.print(f"  {number:>9,}  dropped: {rule}")

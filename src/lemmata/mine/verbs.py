@@ -6,6 +6,7 @@ Every set passes the leakage audit before it is put in place; one that does not 
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import shutil
 import time
@@ -18,18 +19,22 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from lemmata.encode.models import load_encoder
-from lemmata.errors import ConfigError, InputError, WorkspaceError
+from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError
 from lemmata.graph.embed import EmbedOptions, train_embedding
 from lemmata.index.ann import AnnIndex
 from lemmata.index.exact import ExactIndex
 from lemmata.index.lexical import OrderedLexical
 from lemmata.leakage import Audit, Example
+from lemmata.llm.chat import Preview, Spent
+from lemmata.llm.endpoint import EndpointOptions, Limits, open_chat
 from lemmata.mine.audit import audit_mined
 from lemmata.mine.export import Contribution, Recipe, mix, read_training, text_columns, write_training
 from lemmata.mine.material import Material, material
 from lemmata.mine.negatives import NegativeOptions, NegativeReport, known_answers, mine_negatives
 from lemmata.mine.pairs import PairOptions, mine_pairs
 from lemmata.mine.queries.filter import round_trip
+from lemmata.mine.queries.model import ModelOptions as WrittenOptions
+from lemmata.mine.queries.model import model_queries, query_requests
 from lemmata.mine.queries.rules import QueryOptions, rule_queries
 from lemmata.mine.splits import SplitOptions, outline, split_corpus
 from lemmata.mine.triplets import (
@@ -41,7 +46,7 @@ from lemmata.mine.triplets import (
     query_triplets,
 )
 from lemmata.store.corpus import Corpus
-from lemmata.store.files import Layout, read_manifest, replace_folder, write_manifest
+from lemmata.store.files import Layout, read_manifest, replace_folder, write_atomically, write_manifest
 from lemmata.store.graph import GraphRecordStore, StoredGraph, open_graph
 from lemmata.store.split import Split, open_split, write_split
 from lemmata.store.vectors import open_vectors
@@ -57,7 +62,9 @@ __all__ = [
     "mine_pair_set",
     "mine_query_set",
     "mine_triplet_set",
+    "mine_written_set",
     "mix_sets",
+    "preview_queries",
     "sets",
     "split",
 ]
@@ -84,6 +91,7 @@ class MineOptions:
 
     pairs: PairOptions = field(default_factory=PairOptions)
     queries: QueryOptions = field(default_factory=QueryOptions)
+    written: WrittenOptions = field(default_factory=WrittenOptions)
     triplets: GraphTripletOptions = field(default_factory=GraphTripletOptions)
     citations: CitationTripletOptions = field(default_factory=CitationTripletOptions)
     negatives: NegativeOptions = field(default_factory=NegativeOptions)
@@ -295,6 +303,60 @@ def mine_query_set(
             return {"round_trip": {style: share._asdict() for style, share in kept.by_style.items()}}
 
         return _put(layout, name, opened, kept, asdict(options.queries), gate, progress, after=shares)
+
+
+def preview_queries(layout: Layout, options: MineOptions, endpoint: EndpointOptions, key: str) -> Preview:
+    """What it would take to let a model write queries; nothing is sent."""
+    with _opened(layout) as opened, contextlib.closing(open_chat(endpoint, layout.answers, key)) as chat:
+        return chat.preview(query_requests(opened.material, options.written))
+
+
+def mine_written_set(
+    layout: Layout,
+    name: str,
+    options: MineOptions,
+    endpoint: EndpointOptions,
+    limits: Limits,
+    gate: Gate,
+    progress: Progress,
+    *,
+    found_within: int = 0,
+    key: str = "",
+) -> dict[str, Any]:
+    """Queries by a language model, within limits that hold over all runs until every passage is answered.
+
+    What was answered before is not asked again. Passages without an answer are told of, and asked in the next run.
+    """
+    with _opened(layout) as opened, contextlib.closing(open_chat(endpoint, layout.answers, key)) as chat:
+        begun = layout.training(f".{name}.begun")
+        if not begun.exists():
+            write_atomically(begun, json.dumps(chat.spent()).encode())
+        before = Spent(*json.loads(begun.read_bytes()))
+        budget = limits.budget(chat.spent(), before)
+        unanswered: list[str] = []
+
+        def made() -> Iterator[Pair]:
+            for written in model_queries(
+                opened.material, lambda requests: chat.run(requests, budget=budget), options.written
+            ):
+                if not written.complete:
+                    unanswered.extend(skip.cause for skip in written.skips)
+                yield from written.pairs
+                if chat.down:
+                    raise LemmataError(f"{chat.down}; what was answered is kept, the same command goes on")
+
+        kept = round_trip(made(), _search(layout, opened.material.allowed, key), found_within) if found_within else None
+
+        def told() -> Mapping[str, Any]:
+            shares = {style: share._asdict() for style, share in kept.by_style.items()} if kept else {}
+            spent = chat.spent().without(before)._asdict()
+            return {"round_trip": shares, "unanswered": len(unanswered), "spent": spent}
+
+        used = {"model": endpoint.model, **asdict(options.written)}
+        report = _put(layout, name, opened, kept or made(), used, gate, progress, after=told)
+        if not unanswered:
+            begun.unlink()
+        return report
 
 
 def mine_triplet_set(

@@ -28,6 +28,7 @@ from lemmata.graph.concepts.mentions import Match, find_mentions, name_trie
 from lemmata.graph.concepts.relations import LOOSE_HEADS, name_relations, sentence_relations
 from lemmata.graph.concepts.words import (
     GENERIC,
+    INNER,
     RESULT,
     VAGUE,
     clean_term,
@@ -398,7 +399,7 @@ class _Gathering:
                     words[place] = word[0].lower() + word[1:]
         last, singular = words[-1], normal(words[-1])
         lower = last.isascii() and last.isalpha() and last.islower() and last not in _PLURAL
-        if kind == "object" and "of" not in words and lower and singular != last and self.single[singular]:
+        if kind == "object" and INNER.isdisjoint(words) and lower and singular != last and self.single[singular]:
             words[-1] = singular
         return " ".join(words)
 

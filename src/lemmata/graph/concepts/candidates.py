@@ -245,7 +245,7 @@ _NOT_PEOPLE = frozenset(
     Algorithm Condition    Conditions Equations Property""".split()
 )
 _REFERENCE = re.compile(
-    r"\b[A-Z][\w-]*(?:\s+(?:of|on|in|and|the|over|for|to|with|[A-Z][\w-]*))*,\s+"
+    r"\b[A-Z][\w-]*(?:\s+(?:of|on|in|and|the|over|for|to|with|[A-Z][\w-]*)){0,8},\s+"
     r"(?=(?:Lemma|Section|Theorem|Proposition|Definition|Remark|Example|Equation|Situation|Chapter|Subsection)\w*)"
 )
 

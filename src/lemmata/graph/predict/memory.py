@@ -71,7 +71,7 @@ def associations(
         beside = known.together[one]
         shared = familiar & beside.keys()
         total = (len(familiar) - len(shared)) * log(SMOOTHING / (count + SMOOTHING))
-        for word in shared:
+        for word in sorted(shared, key=str):  # sums must not depend on the hash seed
             share = (known.words[word] - counted) / everywhere
             total += log((beside[word] - own + SMOOTHING * share) / (count + SMOOTHING) / share)
         scores[one] = total / sqrt(len(said))
@@ -93,7 +93,7 @@ def index_neighbours(texts: Sequence[Collection[str]]) -> Neighbours:
     rarity = {word: log(1 + len(texts) / number) for word, number in count.items()}
     postings: dict[str, list[tuple[int, float]]] = defaultdict(list)
     for row, words in enumerate(texts):
-        length = sqrt(sum(rarity[word] ** 2 for word in words)) or 1.0
+        length = sqrt(sum(rarity[word] ** 2 for word in sorted(words))) or 1.0
         for word in words:
             postings[word].append((row, rarity[word] / length))
     packed = {
@@ -108,10 +108,10 @@ def index_neighbours(texts: Sequence[Collection[str]]) -> Neighbours:
 
 def nearest(known: Neighbours, words: Collection[str], leave_out: int, count: int = 10) -> list[tuple[int, float]]:
     """Rows and cosines of the most similar known logs, best first; row `leave_out` is never among them."""
-    shared = [word for word in words if word in known.postings]
+    shared = sorted(word for word in words if word in known.postings)
     if not shared:
         return []
-    length = sqrt(sum(known.rarity.get(word, log(1 + known.size)) ** 2 for word in words))
+    length = sqrt(sum(known.rarity.get(word, log(1 + known.size)) ** 2 for word in sorted(words)))
     rows = np.concatenate([known.postings[word][0] for word in shared])
     weights = np.concatenate([known.postings[word][1] * (known.rarity[word] / length) for word in shared])
     found, places = np.unique(rows, return_inverse=True)

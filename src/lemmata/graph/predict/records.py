@@ -177,7 +177,7 @@ def _prepare(
             for _, row in dated
         ],
         words=words,
-        lengths=[sqrt(sum(rarity[word] ** 2 for word in own)) or 1.0 for own in words],
+        lengths=[sqrt(sum(rarity[word] ** 2 for word in sorted(own))) or 1.0 for own in words],
         named=named,
         rarity=rarity,
         often=often,
@@ -276,7 +276,7 @@ def _features(linker: RecordLinker, at: int, earlier: Sequence[int], there: Mapp
                     near = max(near, closeness(tree, here, place))
                     above = max(above, float(contains(tree, here, place) or contains(tree, place, here)))
         shared = words & records.words[one]
-        weights = [records.rarity[word] for word in shared]
+        weights = sorted(records.rarity[word] for word in shared)
         steps = backwards.get(one)
         mine = one in known
         values[position] = (
