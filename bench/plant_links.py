@@ -2,8 +2,9 @@
 
     python bench/plant_links.py [--plant DIR] [--work-orders CSV] [--many 100000] [--out FILE]
 
-Without --plant the example is generated twice: with seed 7, on which the features were developed, and with seed 8,
-which nobody looked at. For the work orders a fifth of the links from logs to locations is withheld, by log; the
+Without --plant the example is generated twice: with seed 7, whose withheld links were looked at while the features
+were made, and with seed 8, whose links decided one thing only: not to link locations by predicted follow-ups.
+For the work orders a fifth of the links from logs to locations is withheld, by log; the
 asset of each order stays known. There are no links between work orders, so nothing is measured about them.
 """
 

@@ -3,9 +3,9 @@
     python llm_server.py JOURNAL [PORT]
 
 It prints its port. Every call is a line in JOURNAL before anything else happens, so that its own count of calls
-and tokens survives being killed. `POST /script` sets what happens: `{"days": {PIECE: [DAY, …]}, …}`; each call
-whose first question contains PIECE takes the next DAY of the list. Its tokenizer is the worst there is: a byte is
-a token.
+and tokens survives being killed; `POST /begin` forgets them. `POST /script` sets what happens:
+`{"days": {PIECE: [DAY, …]}, …}`; each call whose first question contains PIECE takes the next DAY of the list. Its
+tokenizer is the worst there is: a byte is a token.
 """
 
 from __future__ import annotations
@@ -30,15 +30,23 @@ class Service(ThreadingHTTPServer):
         self.journal = journal
         self.lock = threading.Lock()
         self.script: dict[str, Any] = {}
+        self.chapter = 0  # of the journal; a late answer to a call of an earlier one is not told of
         super().__init__(("127.0.0.1", port), Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), ConnectionError):  # a client that has left is no error
             super().handle_error(request, client_address)
 
-    def note(self, **entry: Any) -> None:
-        with self.lock, self.journal.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(entry) + "\n")
+    def note(self, chapter: int, **entry: Any) -> None:
+        with self.lock:
+            if chapter == self.chapter:
+                with self.journal.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(entry) + "\n")
+
+    def begin(self) -> None:
+        with self.lock:
+            self.chapter += 1
+            self.journal.write_text("", encoding="utf-8")
 
     def next_day(self, question: str) -> dict[str, Any]:
         with self.lock:
@@ -58,6 +66,11 @@ class Handler(BaseHTTPRequestHandler):
         if not sent:
             raise ConnectionAbortedError("the client was killed while it spoke")
         body = json.loads(sent)
+        chapter = self.server.chapter
+        if self.path == "/begin":
+            self.server.begin()
+            self.reply(200, {})
+            return
         if self.path == "/script":
             self.server.script = body
             self.reply(200, {})
@@ -67,7 +80,7 @@ class Handler(BaseHTTPRequestHandler):
         digest = hashlib.sha256(json.dumps(messages).encode()).hexdigest()
         wanted = body.get("response_format", {"type": "text"})["type"]
         call = {"digest": digest, "question": question, "format": wanted, "turns": len(messages), "time": time.time()}
-        self.server.note(event="call", **call)
+        self.server.note(chapter, event="call", **call)
         script = self.server.script
         if wanted not in script.get("formats", ["json_schema", "json_object", "text"]):
             self.refuse(400, f"response_format of type {wanted} is not supported")
@@ -90,7 +103,7 @@ class Handler(BaseHTTPRequestHandler):
         encoded = text.encode()[: body[limit]]
         tokens_in = 100 + sum(len(message["content"].encode()) for message in messages)
         tokens_in += len(json.dumps(body.get("response_format", "")))
-        self.server.note(event="answer", digest=digest, question=question, tokens=tokens_in + len(encoded))
+        self.server.note(chapter, event="answer", digest=digest, question=question, tokens=tokens_in + len(encoded))
         finish = "length" if len(encoded) < len(text.encode()) else "stop"
         answer: dict[str, Any] = {
             "id": "1",
@@ -152,12 +165,14 @@ class Server:
 
     def script(self, **script: Any) -> None:
         """What happens from now on; forgets the journal."""
-        self._journal.write_text("", encoding="utf-8")
+        self._post("begin", {})
         self.change(**script)
 
     def change(self, **script: Any) -> None:
-        data = json.dumps(script).encode()
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/script", data):
+        self._post("script", script)
+
+    def _post(self, path: str, body: dict[str, Any]) -> None:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/{path}", json.dumps(body).encode()):
             pass
 
     def calls(self) -> list[dict[str, Any]]:

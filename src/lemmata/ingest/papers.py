@@ -244,9 +244,12 @@ class _Paper:
     def skip(self, offset: int, cause: str) -> None:
         self.skips.append(Skip(*self.flat.place(offset), cause))
 
-    def clean(self, begin: int, end: int, relation: str) -> tuple[str, list[Link]]:
-        """Clean text of a span, and its links; bare references carry `relation`."""
-        result = clean(expand(self.flat.text[begin:end], self.macros.at(begin), self.macros.problems))
+    def expand(self, begin: int, end: int) -> str:
+        return expand(self.flat.text[begin:end], self.macros.at(begin), self.macros.problems)
+
+    def clean(self, source: str, relation: str) -> tuple[str, list[Link]]:
+        """Clean text of an expanded source, and its links; bare references carry `relation`."""
+        result = clean(source)
         links = []
         for family, key in result.references:
             if family == "cite":
@@ -295,7 +298,7 @@ def _statement(paper: _Paper, statement: Statement, identity: str) -> Passage | 
     end = statement.close
     if inner:  # a proof inside the statement's own environment is not part of what it says
         end = max(statement.content, paper.flat.text.rfind("\\begin", statement.content, inner[0][0]))
-    text, links = paper.clean(statement.content, end, "refers_to")
+    text, links = paper.clean(paper.expand(statement.content, end), "refers_to")
     if not text:
         paper.skip(statement.begin, f"{statement.kind} without text")
         return None
@@ -304,7 +307,7 @@ def _statement(paper: _Paper, statement: Statement, identity: str) -> Passage | 
     paper.cited += [key for family, key in note.references if family == "cite"]
     proofs = []
     for span in statement.proofs:
-        proof, uses = paper.clean(*span, "proof_uses")
+        proof, uses = paper.clean(paper.expand(*span), "proof_uses")
         proofs.append(proof)
         links += uses
     metadata: dict[str, Any] = {"environment": statement.environment}
@@ -389,17 +392,18 @@ def _chunks(paper: _Paper) -> list[Passage]:
     for title, spans in _prose(paper):
         parts: list[str] = []
         starts: list[int] = []  # of each paragraph in the joined text
-        sources: list[tuple[int, int, list[Link]]] = []
+        sources: list[tuple[int, int, list[Link], list[str]]] = []  # begin, end, links, emphasised terms
         length = 0
         for span in spans:
             for begin, end in _paragraphs(paper.flat.text, *span):
-                text, links = paper.clean(begin, end, "refers_to")
+                source = paper.expand(begin, end)
+                text, links = paper.clean(source, "refers_to")
                 if _LETTERS.search(text) is None and "$" not in text:
                     continue
                 text = " ".join(text.split())
                 starts.append(length)
                 parts.append(text)
-                sources.append((begin, end, links))
+                sources.append((begin, end, links, emphasised(source)))
                 length += len(text) + 2
         joined = "\n\n".join(parts)
         for start, stop in chunks(joined, paper.options.chunk_size, paper.options.chunk_overlap):
@@ -408,24 +412,65 @@ def _chunks(paper: _Paper) -> list[Passage]:
             begin, end = sources[first][0], sources[last][1]
             identity = f"{paper.document}@{len(passages) + 1}"
             file, first_line, last_line = paper.lines(begin, end)
-            if _LETTERS.search(joined[start:stop]) is None:
+            text = joined[start:stop]
+            if _LETTERS.search(text) is None:
                 continue
             paper.spans.append((begin, end, identity))
-            links = [link for source in sources[first : last + 1] for link in source[2]]
+            links = [link for part in sources[first : last + 1] for link in part[2]]
+            terms = [term for part in sources[first : last + 1] for term in part[3] if term in text]
             passages.append(
                 Passage(
                     id=identity,
                     document=paper.document,
                     kind="chunk",
-                    text=joined[start:stop],
+                    text=text,
                     section=title,
                     file=file,
                     first_line=first_line,
                     last_line=last_line,
+                    metadata={"terms": terms[:_MOST_TERMS]} if terms else {},
                     links=tuple(dict.fromkeys(links)),
                 )
             )
     return passages
+
+
+_INSIDE = r"([^{}]{1,200}+(?:\{[^{}]{0,100}+\}[^{}]{0,100}+){0,5}+)\}"
+_EMPHASIS = re.compile(
+    r"\\(?:emph|text(?:it|bf|sl)|defn|dfn|defined?|term|df|defi|concept|newterm)\s*\{"
+    + _INSIDE
+    + r"|\{\s*\\(?:it|em|bf|sl|itshape|bfseries|slshape)(?![a-zA-Z])\s*"
+    + _INSIDE
+)
+_RUN_IN = re.compile(
+    r"(?:Proof|Definition|Theorem|Lemma|Proposition|Corollary|Remark|Example|Exercise|Note|Notation|Claim|Case|Step|"
+    r"Problem|Solution|Question|Answer|Fact|Warning|Convention|Conjecture|Observation|Acknowledg|Keywords|Properties|"
+    r"Beweis|Satz|Beispiel|Bemerkung|References|Abstract|Introduction)"
+)
+_NOTHING = re.compile(r"(?:\s|\\(?:noindent|item|par|\w+skip)(?![a-zA-Z]))*+")  # that is read
+_MOST_TERMS = 20  # of one chunk
+_LONGEST_TERM = 80  # characters
+_MOST_WORDS = 6  # a longer one is a sentence
+
+
+def emphasised(source: str) -> list[str]:
+    """Terms that the author emphasised in prose, cleaned, in order; no sentences, no run-in headings, no formulas."""
+    terms: list[str] = []
+    dollars = at = 0
+    for found in _EMPHASIS.finditer(source):
+        dollars += source.count("$", at, found.start())
+        at = found.start()
+        if dollars % 2:
+            continue  # within a formula
+        term = plain(found[1] or found[2])
+        heading = term.endswith((".", ":")) and at < 60 and _NOTHING.fullmatch(source, 0, at)
+        term = term.rstrip(" .,;:")
+        words = term.count(" ") + 1
+        if heading or len(term) > _LONGEST_TERM or words > _MOST_WORDS or _RUN_IN.match(term):
+            continue
+        if _LETTERS.search(term):
+            terms.append(term)
+    return terms
 
 
 def _abstracts(paper: _Paper) -> list[Passage]:
@@ -440,7 +485,7 @@ def _abstracts(paper: _Paper) -> list[Passage]:
                 break
     passages = []
     for number, (begin, end) in enumerate(spans, 1):
-        text, links = paper.clean(begin, end, "refers_to")
+        text, links = paper.clean(paper.expand(begin, end), "refers_to")
         if text:
             file, first, last = paper.lines(begin, end)
             identity = f"{paper.document}#abstract-{number}"

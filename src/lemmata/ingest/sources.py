@@ -54,7 +54,7 @@ _ARCHIVES = (".tar", ".tgz", ".zip", ".txz", ".tbz2", *_PACKED)
 _ABOUT = re.compile(r"(?:readme|license|licence|copying|changelog|contributing|authors|notice)(?:\.|$)", re.I)
 # test data that lies beside a corpus must never get into it
 _TEST_DATA = re.compile(r"(?:^|/)(?:qrels(?:/.*|[^/]*\.tsv)|queries[^/]*\.jsonl|withheld[^/]*\.tsv)(?:\.\w+)?$", re.I)
-_READING = 1  # raised when the readers read differently, so that everything is read again
+_READING = 2  # raised when the readers read differently, so that everything is read again
 _LARGEST_FILE = 64 * 2**20
 
 

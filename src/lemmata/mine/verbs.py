@@ -172,12 +172,17 @@ def sets(layout: Layout) -> dict[str, dict[str, Any]]:
     return {name: manifest for name, manifest in found.items() if manifest is not None}
 
 
-def records(layout: Layout, name: str, row_of: Mapping[str, int]) -> Iterator[Record]:
-    """The records of a mined set, in rows."""
+def _file(layout: Layout, name: str) -> Path:
     path = layout.training_file(name)
     if not path.exists():
         known = ", ".join(sets(layout)) or "none yet"
         raise WorkspaceError(f"there is no training set {name!r} (there are: {known})")
+    return path
+
+
+def records(layout: Layout, name: str, row_of: Mapping[str, int]) -> Iterator[Record]:
+    """The records of a mined set, in rows."""
+    path = _file(layout, name)
     for number, line in enumerate(read_training(path)):
         try:
             anchor = line["anchor"] if line["anchor_id"] is None else row_of[line["anchor_id"]]
@@ -451,7 +456,7 @@ def mix_sets(
 
 
 def _negatives(layout: Layout, name: str) -> int:
-    return len(text_columns(layout.training_file(name))) - 2
+    return len(text_columns(_file(layout, name))) - 2
 
 
 def export(layout: Layout, name: str, path: Path, file_format: str) -> int:

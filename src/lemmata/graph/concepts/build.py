@@ -31,6 +31,7 @@ from lemmata.graph.concepts.words import (
     INNER,
     RESULT,
     VAGUE,
+    adjective_or_object,
     clean_term,
     is_german,
     key_of,
@@ -224,7 +225,7 @@ class _Gathering:
         for text in declared.get("defines", ()):
             term = clean_term(mask(text))
             if term and _subject(term):
-                self.add(Find(term, result_kind(term) or _adjective_or_object(term), "planetmath"), "")
+                self.add(Find(term, result_kind(term) or adjective_or_object(term), "planetmath"), "")
 
     def read(self, passage: Passage) -> None:
         """One passage of the first pass, in order."""
@@ -374,7 +375,7 @@ class _Gathering:
             if seen < least or not 2 <= len(words) <= 3 or key in chosen or 2 * longer[key] > self.times[key]:
                 continue  # rare, a whole clause, or a piece of a longer name
             head = words[-1]
-            if not heads[head] or head in VAGUE | RESULT | _WEAK_HEADS or _adjective_or_object(head) != "object":
+            if not heads[head] or head in VAGUE | RESULT | _WEAK_HEADS or adjective_or_object(head) != "object":
                 continue
             before = " ".join(words[:-1]).split()
             if any(word in GENERIC or word in VAGUE or word in _LOOSE_MODIFIERS or len(word) < 3 for word in before):
@@ -412,22 +413,6 @@ def _subject(name: str) -> bool:
 
 def _acronym(text: str) -> str:
     return text.strip() if re.fullmatch(r"[A-Z]{2,6}", text.strip()) else ""
-
-
-_ADJECTIVE = re.compile(r"(?:al|ic|ive|able|ible|ous|ary|ar|ed|ful|less|ent|ant|ian|ean|ete|ite|ute)$")
-_NOUNS = frozenset(
-    """interval integral ideal logic metric arithmetic topic element complement coefficient component constant
-    determinant gradient exponent derivative scalar quotient residual functional numeral cardinal ordinal polynomial
-    binomial monomial multinomial variable site discriminant invariant radical primitive table rational statement
-    argument segment moment increment antecedent tangent secant cotangent cosecant variant resolvent commutant
-    resultant diagonal reciprocal trial signal characteristic heuristic event content parent precedent exponential
-    differential potential dual centralizer seed""".split()
-)
-
-
-def _adjective_or_object(name: str) -> str:
-    last = name.split()[-1].casefold()
-    return "definition" if _ADJECTIVE.search(last) and last not in _NOUNS else "object"
 
 
 # ---------------------------------------------------------------- records

@@ -9,7 +9,17 @@ import re
 import unicodedata
 from functools import lru_cache
 
-__all__ = ["clean_term", "is_german", "key_of", "mask", "normal", "result_kind", "sentence_spans", "words_of"]
+__all__ = [
+    "adjective_or_object",
+    "clean_term",
+    "is_german",
+    "key_of",
+    "mask",
+    "normal",
+    "result_kind",
+    "sentence_spans",
+    "words_of",
+]
 
 
 def _words(text: str) -> frozenset[str]:
@@ -309,3 +319,20 @@ def result_kind(name: str) -> str:
         if last in nouns:
             return kind
     return ""
+
+
+_ADJECTIVE = re.compile(r"(?:al|ic|ive|able|ible|ous|ary|ar|ed|ful|less|ent|ant|ian|ean|ete|ite|ute)$")
+_NOUNS = frozenset(
+    """interval integral ideal logic metric arithmetic topic element complement coefficient component constant
+    determinant gradient exponent derivative scalar quotient residual functional numeral cardinal ordinal polynomial
+    binomial monomial multinomial variable site discriminant invariant radical primitive table rational statement
+    argument segment moment increment antecedent tangent secant cotangent cosecant variant resolvent commutant
+    resultant diagonal reciprocal trial signal characteristic heuristic event content parent precedent exponential
+    differential potential dual centralizer seed""".split()
+)
+
+
+def adjective_or_object(name: str) -> str:
+    """`definition` where the last word of a name looks like an adjective, else `object`."""
+    last = name.split()[-1].casefold()
+    return "definition" if _ADJECTIVE.search(last) and last not in _NOUNS else "object"

@@ -1,0 +1,224 @@
+"""Split, mine, mix and audit on a small workspace, through the library and the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.llm_server import Server
+
+from lemmata.errors import ConfigError, LeakageError, LemmataError, WorkspaceError
+from lemmata.llm.endpoint import Limits
+from lemmata.mine.export import read_training
+from lemmata.project import Project
+from lemmata.store.graph import open_graph
+from lemmata.store.split import open_split
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "qseries"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The q-series notes with graph, indexes and split; the tests add training sets of their own names."""
+    project = Project.init(tmp_path_factory.mktemp("notes"))
+    project.ingest([EXAMPLE])
+    project.build_graph()
+    project.index(settings={"encoder": "hashing"})
+    project.split(settings={"seed": 1})
+    return project
+
+
+def records(project: Project, name: str) -> list[dict[str, Any]]:
+    return list(read_training(project.layout.training_file(name)))
+
+
+def held_out(project: Project) -> set[str]:
+    """Ids of all passages that are not for training."""
+    with_inputs = project.corpus
+    ids = np.array(with_inputs.ids(), dtype=object)
+    split = open_split(project.layout, with_inputs.inputs)
+    with_inputs.close()
+    return set(ids[~split.rows("train")])
+
+
+def shown(record: dict[str, Any]) -> set[str]:
+    return {record["anchor_id"], record["positive_id"], *record["negative_ids"]} - {None}
+
+
+def test_nothing_is_mined_before_the_split(tmp_path: Path) -> None:
+    project = Project.init(tmp_path / "w")
+    (tmp_path / "note.md").write_text("# One\n\nA text of some length about one thing.\n", encoding="utf-8")
+    project.ingest([tmp_path / "note.md"])
+    with pytest.raises(WorkspaceError, match="lemmata split"):
+        project.mine("pairs")
+
+
+@pytest.mark.parametrize(
+    ("what", "more"),
+    [
+        ("pairs", {}),
+        ("queries", {}),
+        ("queries", {"found_within": 5}),
+        ("triplets", {"kind": "citations"}),
+        ("triplets", {"kind": "embedding"}),
+    ],
+)
+def test_what_is_mined_stays_in_the_training_part(built: Project, what: str, more: dict[str, Any]) -> None:
+    report = built.mine(what, name=f"{what}-{len(more)}-{'-'.join(map(str, more.values()))}", **more)
+    made = records(built, report["name"])
+    assert len(made) == report["records"] > 0
+    outside = held_out(built)
+    assert not [record for record in made if shown(record) & outside]
+    assert "no leakage found" in report["audit"]
+
+
+def test_hard_negatives_are_added_to_a_set(built: Project) -> None:
+    built.mine("pairs", name="plain")
+    report = built.mine("negatives", of="plain", name="hard", settings={"negatives": {"number": 2}})
+    made = records(built, "hard")
+    assert all(1 <= len(record["negative_ids"]) <= 2 for record in made)
+    assert not [record for record in made if shown(record) & held_out(built)]
+    assert sum(report["kept"].values()) == sum(len(record["negative_ids"]) for record in made)
+    corpus = built.corpus
+    home = dict(corpus.documents_of())
+    corpus.close()
+    assert not [r for r in made if home[r["positive_id"]] in {home[one] for one in r["negative_ids"]}]
+
+
+def test_names_of_held_out_concepts_are_no_anchors(built: Project) -> None:
+    corpus = built.corpus
+    split = open_split(built.layout, corpus.inputs)
+    corpus.close()
+    stored = open_graph(built.layout)
+    names = {c.name.casefold() for c in stored.concepts.values() if split.part_of(c.id) == "test"}
+    assert names
+    for name, what in (("names-pairs", "pairs"), ("names-queries", "queries")):
+        built.mine(what, name=name)
+        anchors = {record["anchor"].casefold() for record in records(built, name)}
+        assert not anchors & names
+
+
+def test_the_same_options_give_the_same_file(built: Project) -> None:
+    first, second = (built.mine("pairs", name=name) for name in ("once", "again"))
+    assert first["by_source"] == second["by_source"]
+    assert records(built, "once") == records(built, "again")
+
+
+def test_sets_are_mixed_by_a_recipe(built: Project) -> None:
+    built.mine("pairs", name="pairs")
+    built.mine("queries", name="queries")
+    text = built.layout.config.read_text(encoding="utf-8")
+    recipe = "\n[recipes.both]\nweights = { pairs = 2.0, queries = 1.0 }\ntotal = 90\n"
+    built.layout.config.write_text(text + recipe, encoding="utf-8")
+    project = Project(built.layout.root)
+    report = project.mix("both")
+    assert {row["source"]: row["kept"] for row in report["table"]} == {"pairs": 60, "queries": 30}
+    assert report["records"] == 90
+    with pytest.raises(ConfigError, match=r"recipes\.other"):
+        project.mix("other")
+    built.layout.config.write_text(text, encoding="utf-8")
+
+
+def test_a_set_that_knows_test_queries_is_refused_and_not_put_in_place(built: Project, tmp_path: Path) -> None:
+    built.mine("queries", name="asked")
+    known = records(built, "asked")[0]
+    (tmp_path / "queries.jsonl").write_text(json.dumps({"_id": "q1", "text": known["anchor"]}), encoding="utf-8")
+    (tmp_path / "qrels.tsv").write_text(
+        f"query-id\tcorpus-id\tscore\nq1\t{known['positive_id']}\t1\n", encoding="utf-8"
+    )
+    text = built.layout.config.read_text(encoding="utf-8")
+    files = f'\n[audit]\nqueries = "{tmp_path / "queries.jsonl"}"\nqrels = "{tmp_path / "qrels.tsv"}"\n'
+    built.layout.config.write_text(text + files, encoding="utf-8")
+    project = Project(built.layout.root)
+    with pytest.raises(LeakageError, match="q1"):
+        project.mine("queries", name="leaking")
+    assert "leaking" not in project.training_sets()
+    with pytest.raises(LeakageError, match="q1"):
+        project.audit(["asked"])
+    built.layout.config.write_text(text, encoding="utf-8")
+
+
+def test_another_corpus_needs_another_split(tmp_path: Path) -> None:
+    project = Project.init(tmp_path / "w")
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    for number in range(12):
+        text = f"# Note {number}\n\nSomething of its own about the number {number} and its {number * 7} friends.\n"
+        (notes / f"note{number}.md").write_text(text, encoding="utf-8")
+    project.ingest([notes])
+    project.split()
+    project.mine("queries")
+    (notes / "more.md").write_text("# More\n\nA further note that came later.\n", encoding="utf-8")
+    project.ingest([notes])
+    with pytest.raises(WorkspaceError, match="changed since it was split"):
+        project.mine("queries")
+
+
+def test_sets_are_exported_for_other_trainers(built: Project, tmp_path: Path) -> None:
+    built.mine("pairs", name="out")
+    number = built.export_training("out", tmp_path / "out.jsonl", file_format="flagembedding")
+    lines = (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == number
+    assert {"query", "pos", "neg"} == set(json.loads(lines[0]))
+    with pytest.raises(WorkspaceError, match="no training set 'nothing'"):
+        built.export_training("nothing", tmp_path / "no.jsonl")
+
+
+@pytest.mark.parametrize("name", ["../up", "a/b", "", " "])
+def test_a_set_has_a_plain_name(built: Project, name: str) -> None:
+    if not name:
+        return  # the default name
+    with pytest.raises(ConfigError, match="named with letters"):
+        built.mine("pairs", name=name)
+
+
+def test_the_commands_say_what_they_made(built: Project) -> None:
+    command = [sys.executable, "-c", "from lemmata.cli.main import main; main()"]
+    where = ["-w", str(built.layout.root)]
+    for arguments in (["mine", "queries", "--name", "told"], ["mine", "sets"], ["audit", "told"]):
+        done = subprocess.run([*command, *arguments, *where], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert "no leakage found" in done.stdout.replace("\n", " ")
+
+
+def test_tasks_are_asked_from_a_part_of_the_split(built: Project) -> None:
+    task = built.task("references", part="test")
+    assert set(task.queries) <= held_out(built)
+    assert set(task.groups["unseen"]) >= set(task.queries)
+    with pytest.raises(LemmataError, match="train, validation, test"):
+        built.task("references", part="tests")
+
+
+# ---------------------------------------------------------------- by a language model
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    process = Server(tmp_path_factory.mktemp("server") / "journal")
+    yield process
+    process.kill()
+
+
+def test_a_model_writes_queries_within_its_limits(built: Project, server: Server) -> None:
+    entry = {"question": "How many ways are there?", "keyword": "ways number counting", "slogan": "Counting is fun."}
+    answer = {"queries": [{"passage": n, **entry, "paraphrase": "One counts ways."} for n in range(1, 5)]}
+    server.script(answer=json.dumps(answer))
+    model = {"url": server.url, "model": "tiny"}
+    preview = built.preview_queries(model=model)
+    assert server.calls() == []
+    assert preview.calls > 20
+    report = built.write_queries(Limits(calls=5), model=model)
+    assert len(server.calls()) == report["spent"]["calls"] == 5
+    assert report["records"] > 0
+    assert report["unanswered"] > 0
+    built.write_queries(Limits(calls=5), model=model)
+    assert len(server.calls()) == 5
+    report = built.write_queries(Limits(calls=preview.calls), model=model)
+    assert len(server.calls()) == preview.calls
+    assert report["unanswered"] == 0
