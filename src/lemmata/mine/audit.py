@@ -9,7 +9,7 @@ import numpy as np
 
 from lemmata.errors import LeakageError
 from lemmata.leakage import Audit, Example, Offence, Sketches, chosen, distinct, find_twins, normal, sketch
-from lemmata.mine.splits import asked_key, name_key
+from lemmata.mine.splits import asked_keys, name_key
 from lemmata.store.split import LEFT_OUT, PARTS, Split
 from lemmata.types import Concept, Graph, Integers, Mask, Pair, Passage, Triplet
 
@@ -105,7 +105,7 @@ def inspect_mined(
                     report("same_anchor", same, pair.anchor, number)
                     equal.add(same)
                 if names and len(pair.anchor) <= LONGEST_NAME:
-                    named = names.get(asked_key(pair.anchor))
+                    named = next((names[key] for key in asked_keys(pair.anchor) if key in names), None)
                     if named is not None:
                         report("same_anchor", named, pair.anchor, number)
                 anchor_record.append(number)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.errors import LeakageError, WorkspaceError
-from lemmata.mine.splits import asked_key, name_key
+from lemmata.mine.splits import asked_keys, name_key
 from lemmata.store.split import Split
 from lemmata.types import Concept, Document, Edge, Graph, Integers, Link, Mask, Passage
 
@@ -97,7 +97,7 @@ class _Known:
         return not (self._names and text and len(text) <= LONGEST_NAME and name_key(text) in self._names)
 
     def may_ask(self, text: str) -> bool:
-        return not (self._names and len(text) <= LONGEST_NAME and asked_key(text) in self._names)
+        return not (self._names and len(text) <= LONGEST_NAME and self._names.intersection(asked_keys(text)))
 
     def passage(self, passage: Passage) -> Passage:
         return replace(

@@ -28,7 +28,7 @@ __all__ = [
     "Outline",
     "Outlined",
     "SplitOptions",
-    "asked_key",
+    "asked_keys",
     "name_key",
     "outline",
     "split_concepts",
@@ -500,15 +500,15 @@ def name_key(name: str) -> str:
 
 _ASKING = frozenset(
     "about called characterisation concept condition defined definition describe does exist explain give hold how "
-    "imply is lemma mean meaning means proof prove proved result say said says show state stated statement theorem "
-    "there was what when where which who whose why".split()
-)  # fmt: skip
+    "imply is mean meaning means proof prove proved say said says show state stated statement there was what when "
+    "where which who whose why".split()
+)
 
 
-def asked_key(text: str) -> str:
-    """The key of what a question asks about: that of `What is a flat module?` is that of `flat module`."""
+def asked_keys(text: str) -> tuple[str, str]:
+    """The keys of a text as a name, and of what it asks about: `What is a flat module?` asks about `flat module`."""
     words = [word for word in re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", text) if word.casefold() not in _ASKING]
-    return name_key(" ".join(words) or text)
+    return name_key(text), name_key(" ".join(words) or text)
 
 
 def _singular(word: str) -> str:

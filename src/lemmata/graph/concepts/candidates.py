@@ -16,6 +16,7 @@ from lemmata.graph.concepts.words import (
     STOP,
     TECHNIQUE,
     VAGUE,
+    adjective_or_object,
     clean_term,
     key_of,
     mask,
@@ -62,6 +63,29 @@ _ARTICLE_BEFORE = re.compile(
 _DEFINING_BEFORE = re.compile(
     r"(?:\b(?:called|termed|named|say|says|said to be|call|known as|means?|is|are|be|as|heißt|nennt man)"
     r"|\b(?:called|termed|call|known as|mean|is|are|as|heißt) (?:an?|the|ein|eine))\s*$"
+)
+_CALLED_BEFORE = re.compile(
+    r"\b(?:called|termed|named|say|says|said to be|call|known as|referred to as|means?|defined? as|heißt|nennt man)"
+    r"(?:\s+(?:an?|the|ein|eine|einen|to be|simply|also))*\s*$"
+)
+_OF_DEFINING = re.compile(
+    r"\b(?:[Dd]efin\w+|[Dd]enote\w*|[Ii]ntroduc\w+|notions?|concepts?|[Cc]all\w*|means?|refer\w*|known|named|"
+    r"obtain\w*|is (?:an?|the))\b"
+)
+_IS_BEHIND = re.compile(
+    r"[^.;:]{0,110}?\b(?:is|are|consists?|means?|refers?|denotes?|states?|says?|asserts?)\b(?! not)"
+)
+_SENTENCE_START = re.compile(r"[.!?:]\s+(?=[A-Z])|\s•\s")
+_SENTENCE_STOP = re.compile(r"[.!?](?=\s|$)|\s•\s")
+_YEAR = re.compile(r"\b(?:1[6-9]|20)\d\d\b")
+_STRESSED = frozenset(
+    """same finite infinite smallest largest greatest least inductive constructive proposition every exactly only
+    cannot arbitrary countable entire local-only actual minimal maximal converse opposite all sole""".split()
+)  # emphasised in prose, they are rather spoken loudly
+_NOUN_BEHIND = re.compile(r"\s+([a-z][a-z-]+(?:\s+[a-z][a-z-]+){0,2})\b")
+_NOT_NOUN = re.compile(
+    r"(?:ed|ly|ing)$|^(?:relative|generated|freely|such|built|equivalent|associated|due|dual|iff|aka|runs?|builds?|"
+    r"states|expresses|demonstrates|asserts|becomes|acts|version|sense|case|proof|part|way|one|notion|definition)$"
 )
 _OR_BETWEEN = re.compile(
     r"[,\s(]*(?:or|also called|also known as|or simply|or just|also)(?:\s+(?:an?|the|simply|just|called))*\s*"
@@ -153,35 +177,110 @@ def definienda(passage: Passage, masked: str, opening: bool) -> Iterator[Find]:
                 yield Find(name, _kind(name, "object"), "is a", readable, aliases)
 
 
+class _Mark(NamedTuple):
+    """One emphasised term where it stands: between what is before and behind it, in the source or in the text."""
+
+    term: str
+    start: int
+    end: int
+
+
 def _emphasised(passage: Passage, masked: str, spans: list[tuple[int, int]]) -> Iterator[Find]:
-    """Emphasised terms of the source; outside definitions only where a word of defining stands before them."""
-    if "\\" not in passage.raw:
-        return
-    raw = mask(_ACCENT.sub(_accented, _DISPLAY.sub(" $ ", passage.raw)).replace("~", " ").replace("--", "–"))
+    """Emphasised terms of the source; outside definitions only where the words around them define."""
+    source, marks = _marks(passage, masked)
     keys: list[str] = []
     last: tuple[int, Find] | None = None
-    for found in _EMPHASIS.finditer(raw):
-        before = " ".join(raw[max(0, found.start() - 60) : found.start()].split())
-        name = clean_term((found[1] or found[2] or "").replace("\\/", "").replace("\\ ", " "))
+    for term, start, end in marks:
+        before = " ".join(source[max(0, start - 160) : start].split())
+        after = source[end : end + 160]
+        article = bool(_ARTICLE_BEFORE.search(before))
+        name = clean_term(f"{term} {noun}") if article and (noun := _noun_behind(term, after)) else clean_term(term)
         if not name or _relative(name):
             continue
-        if passage.kind != "definition" and not _DEFINING_BEFORE.search(before):
-            continue
-        object_ = bool(_ARTICLE_BEFORE.search(before)) or not re.search(r"[\w$,]$", before)
+        if passage.kind != "definition":
+            if not (_DEFINING_BEFORE.search(before) if passage.raw else _defined_in_prose(name, before, after)):
+                continue
+        object_ = article or not re.search(r"[\w$,]$", before)
         if not object_ and _verb(name) and not re.search(r"\bcalled(?: the)?$", before):
             continue
-        if last and _OR_BETWEEN.fullmatch(raw[last[0] : found.start()]):
-            last = (found.end(), last[1]._replace(aliases=(*last[1].aliases, name)))
+        if last and _OR_BETWEEN.fullmatch(source[last[0] : start]):
+            last = (end, last[1]._replace(aliases=(*last[1].aliases, name)))
             continue
         if last:
             yield last[1]
-        keys = keys or [f" {key_of(masked[start:end])} " for start, end in spans]
+        keys = keys or [f" {key_of(masked[first:stop])} " for first, stop in spans]
         key = f" {key_of(name)} "
         place = next((span for span, text in zip(spans, keys, strict=True) if key in text), None)
         sentence = " ".join(passage.text[place[0] : place[1]].split()) if place else ""
-        last = (found.end(), Find(name, _kind(name, "object" if object_ else "definition"), "emphasis", sentence))
+        last = (end, Find(name, _kind(name, "object" if object_ else "definition"), "emphasis", sentence))
     if last:
         yield last[1]
+
+
+def _marks(passage: Passage, masked: str) -> tuple[str, list[_Mark]]:
+    """The source of a statement, or the masked text of prose, and the emphasised terms in it, in order."""
+    if "\\" in passage.raw:
+        raw = mask(_ACCENT.sub(_accented, _DISPLAY.sub(" $ ", passage.raw)).replace("~", " ").replace("--", "–"))
+        return raw, [
+            _Mark((found[1] or found[2] or "").replace("\\/", "").replace("\\ ", " "), *found.span())
+            for found in _EMPHASIS.finditer(raw)
+        ]
+    marks: list[_Mark] = []
+    at = 0
+    for written in passage.metadata.get("terms", ()):
+        term = mask(str(written)).strip()
+        places = _occurrences(term, masked, at)
+        if not places:
+            continue
+        # the same words may stand before the emphasised ones without emphasis: words of defining tell them apart
+        start = next((place for place in places if _CALLED_BEFORE.search(masked[max(0, place - 40) : place])), places[0])
+        at = start + len(term)
+        marks.append(_Mark(term, start, at))
+    return masked, marks
+
+
+def _occurrences(term: str, text: str, at: int, most: int = 4) -> list[int]:
+    """Where a term stands as whole words from `at` on, the first few places."""
+    places: list[int] = []
+    start = text.find(term, at) if term else -1
+    while start >= 0 and len(places) < most:
+        if not text[start - 1 : start].isalnum() and not text[start + len(term) :][:1].isalnum():
+            places.append(start)
+        start = text.find(term, start + 1)
+    return places
+
+
+def _defined_in_prose(name: str, before: str, after: str) -> bool:
+    """Whether the sentence around an emphasised term defines it, and does not only stress it or cite a book."""
+    before = _SENTENCE_START.split(before)[-1]
+    after = _SENTENCE_STOP.split(after, maxsplit=1)[0]
+    capitals = [word for word in name.split() if word[0].isupper()]
+    if name[0].isupper() and (len(capitals) > 2 or _YEAR.search(after) or re.search(r"\b(?:in|on|and|to) [A-Z]", name)):
+        return False
+    if name.split()[0].casefold() in _STRESSED:
+        return False
+    if _CALLED_BEFORE.search(before):
+        return True
+    if not _ARTICLE_BEFORE.search(before):
+        return bool(re.search(r"\b(?:is|are|be)$", before) and _CONDITION.search(after))
+    if re.fullmatch(r"\W*\w+", before):  # the article alone: the sentence is about the term
+        return bool(_IS_BEHIND.match(after))
+    return " " in name or bool(_OF_DEFINING.search(before) or _CONDITION.search(after[:60]))
+
+
+def _noun_behind(term: str, after: str) -> str:
+    """What an emphasised adjective stands before: `symmetric function` behind a stressed `monomial`; "" for none."""
+    found = _NOUN_BEHIND.match(after)
+    words = found[1].split() if found else []
+    for number, word in enumerate(words):
+        if word in STOP or word in VAGUE or _NOT_NOUN.search(word):
+            words = words[:number]
+            break
+    if not words or (len(words) == 3 and found and not re.match(r"\s*(?:[^\w\s]|$)", after[found.end() :])):
+        return ""
+    if normal(words[-1]) != words[-1] and adjective_or_object(term) == "object":
+        return ""  # rather a verb: the triangle inequality states
+    return " ".join(words)
 
 
 def _accented(found: re.Match[str]) -> str:
