@@ -45,7 +45,7 @@ MAXIMAL = Passage(
     "theorem",
     "Every ring has an ideal.",
     title="Krull",
-    proof="By Zorn's lemma and the axioms.",
+    proof="By Zorn's lemma and the axioms. This is the theorem of Krull.",
     links=(Link("proof_uses", "zorn", "sets#zorn"),),
 )
 CORPUS = [RING, IDEAL, NOETHERIAN, ZORN, MAXIMAL]
@@ -177,6 +177,52 @@ def test_emphasis_inside_a_formula_is_no_term() -> None:
     assert defined("The functor.", "The functor $\\textit{Sheaves} \\to \\textit{Groups}$.") == set()
 
 
+def emphasised(text: str, *terms: str) -> dict[str, str]:
+    passage = Passage("d@1", "d", "chunk", text, metadata={"terms": list(terms)})
+    return {find.name: find.kind for find in definienda(passage, mask(text), opening=False) if find.rule == "emphasis"}
+
+
+@pytest.mark.parametrize(
+    ("text", "term", "found"),
+    [
+        ("Such a group is called soluble here.", "soluble", {"soluble": "definition"}),
+        (
+            "A cyclotomic field $K$ is an extension by roots.",
+            "cyclotomic field",
+            {"cyclotomic field": "object"},
+        ),
+        ("A set is meagre if it is a union of thin ones.", "meagre", {"meagre": "definition"}),
+        ("We obtain the change of rings functor.", "change of rings", {"change of rings functor": "object"}),
+        ("Let us define the star of $A$ by a union.", "star", {"star": "object"}),
+        ("Three rules: • cut if it cuts.", "cut", {"cut": "object"}),
+        ("By definition it is always true.", "always", {}),
+        ("It can not hold for the same ring.", "same", {}),
+        ("See the Counterexamples in Topology, Springer, 1978.", "Counterexamples in Topology", {}),
+        ("A smooth curve came up.", "smooth", {}),
+        ("It is gone.", "absent", {}),
+    ],
+)
+def test_emphasis_in_prose_gives_terms_where_its_sentence_defines(text: str, term: str, found: dict[str, str]) -> None:
+    assert emphasised(text, term) == found
+
+
+def test_emphasised_terms_of_prose_are_found_in_order_and_joined_by_or() -> None:
+    text = "In a tree a vertex may end. Such a vertex is called a leaf or a terminal vertex."
+    passage = Passage("d@1", "d", "chunk", text, metadata={"terms": ["leaf", "terminal vertex"]})
+    (find,) = (find for find in definienda(passage, mask(text), opening=False) if find.rule == "emphasis")
+    assert (find.name, find.aliases) == ("leaf", ("terminal vertex",))
+    assert find.sentence == "Such a vertex is called a leaf or a terminal vertex."
+
+
+def test_an_emphasised_adjective_takes_its_noun_with_it() -> None:
+    text = "For $a$ the monomial symmetric function $m_a$ is a sum."
+    assert "monomial symmetric function" in defined(text, text.replace("monomial", "\\emph{monomial}"))
+    text = "The triangle inequality states that a detour is longer."
+    assert "triangle inequality" in defined(text, text.replace("triangle inequality", "\\emph{triangle inequality}"))
+    text = "A path associated to $x$ is a map."
+    assert "path" in defined(text, text.replace("path", "{\\it path}"))
+
+
 def test_named_results_stand_in_running_text() -> None:
     text = "Then by Zorn's lemma and the Cauchy–Schwarz inequality, see Algebra, Lemma, this holds."
     assert [name for name, _ in named_results(text)] == ["Zorn's lemma", "Cauchy–Schwarz inequality"]
@@ -206,10 +252,12 @@ def test_a_title_gives_the_things_it_joins() -> None:
 
 @given(st.text(alphabet="aeg sIT.,$\\{}()-em\n", max_size=80))
 def test_no_text_breaks_the_search_for_terms(text: str) -> None:
-    passage = Passage("d#1", "d", "definition", text, raw="\\emph{" + text)
-    for find in definienda(passage, mask(text), opening=True):
-        assert find.name == " ".join(find.name.split())
-        assert key_of(find.name)
+    marked = Passage("d#1", "d", "definition", text, raw="\\emph{" + text)
+    prose = Passage("d@1", "d", "chunk", text, metadata={"terms": [*text.split(), text]})
+    for passage in (marked, prose):
+        for find in definienda(passage, mask(text), opening=True):
+            assert find.name == " ".join(find.name.split())
+            assert key_of(find.name)
 
 
 # ---------------------------------------------------------------- mentions
@@ -318,6 +366,15 @@ def test_a_small_corpus_becomes_the_graph_one_would_draw_by_hand() -> None:
     assert ("rings#max", "concept:zorns-lemma") in edges(graph, "mentions")
 
 
+def test_a_note_of_people_names_nothing_that_the_text_does_not_call_so() -> None:
+    noted = Passage("s#1", "s", "theorem", "Every tableau is good.", title="Stanley, 1971")
+    assert names(build_concepts([noted], [])) == set()
+    told = Passage("s@1", "s", "chunk", "We come back to Stanley's theorem.")
+    credited = Passage("s@2", "s", "chunk", "We come back to the theorem of Stanley.")
+    assert names(build_concepts([noted, told], [])) == names(build_concepts([noted, credited], []))
+    assert names(build_concepts([noted, told], [])) == {"Stanley's theorem"}
+
+
 def test_every_edge_has_known_ends_evidence_and_maker() -> None:
     graph = build_concepts(CORPUS, DOCUMENTS)
     known = {concept.id for concept in graph.concepts} | {passage.id for passage in CORPUS}
@@ -411,4 +468,5 @@ def test_frequent_phrases_need_words_that_definitions_use() -> None:
 def test_no_text_is_walked_through_again_and_again(piece: str) -> None:
     text = piece * 1500
     passage = Passage("a#1", "a", "definition", text, raw=text, title=text[:300], proof=text)
-    build_concepts([passage], [Document("a", text[:300])])
+    prose = Passage("a@1", "a", "chunk", text, metadata={"terms": [piece.strip()] * 20})
+    build_concepts([passage, prose], [Document("a", text[:300])])

@@ -195,6 +195,23 @@ def test_tasks_are_asked_from_a_part_of_the_split(built: Project) -> None:
         built.task("references", part="tests")
 
 
+def test_logs_are_paired_with_what_their_locations_are(tmp_path: Path) -> None:
+    generator = EXAMPLE.parent / "plant" / "generate.py"
+    subprocess.run([sys.executable, str(generator), str(tmp_path / "plant"), "--logs", "300"], check=True)
+    project = Project.init(tmp_path / "w")
+    project.ingest([tmp_path / "plant" / "logs.csv", tmp_path / "plant" / "hierarchy.csv"])
+    project.build_graph()
+    project.split(settings={"method": "time"})
+    report = project.mine("pairs", settings={"pairs": {"structure": {"most_per_location": 2}}})
+    corpus = project.corpus
+    titles = {document.title for document in corpus.documents() if document.kind == "location"}
+    corpus.close()
+    located = [record for record in records(project, "pairs") if record["relation"] == "location"]
+    assert len(located) == report["by_source"]["structure/location"] > 20
+    assert {record["anchor"] for record in located} <= titles
+    assert not [record for record in located if shown(record) & held_out(project)]
+
+
 # ---------------------------------------------------------------- by a language model
 
 

@@ -85,6 +85,33 @@ def test_prose_becomes_chunks_and_statements_stay_out_of_it() -> None:
     assert chunk.section == "S"
 
 
+def test_a_chunk_keeps_the_terms_that_its_author_emphasised() -> None:
+    reading = body(
+        r"""
+\textbf{Remark.} A \emph{free variable} of $\textit{Sub}$ is {\em bound} by no \defn{$q$-quantifier}.
+A \new{na\"{\i}ve set} {\bf is not a set but a very long sentence.}
+
+\noindent\textbf{Plain trees.} {\it Lost
+lines\/} end; \emph{} \textbf{1}.
+""",
+        r"\newcommand{\new}[1]{\textsl{#1}}",
+    )
+    (chunk,) = reading.passages
+    assert chunk.metadata == {"terms": ["free variable", "bound", "$q$-quantifier", "naïve set", "Lost lines"]}
+    (plain,) = body("Nothing is emphasised.").passages
+    assert plain.metadata == {}
+
+
+def test_each_chunk_keeps_only_its_own_terms_and_not_too_many() -> None:
+    text = " ".join(f"Here is \\emph{{term{number}x}} of many." for number in range(120))
+    chunks = body(text).passages
+    assert len(chunks) > 1
+    for chunk in chunks:
+        terms = chunk.metadata["terms"]
+        assert 0 < len(terms) <= 20
+        assert all(term in chunk.text for term in terms)
+
+
 def test_chunks_can_hold_all_or_be_left_out() -> None:
     source = "\\begin{document}Words here.\\begin{lemma}inside\\end{lemma}\\end{document}"
     everything = read(source, options=PaperOptions(chunks="all"))
@@ -377,7 +404,8 @@ def test_reading_never_raises_on_bytes(data: bytes) -> None:
      r"\begin{verbatim}", r"\footnote{",
      r"\cite[", r"\item[", r"\begin{theorem}\label{a}x\end{theorem}", r"\def\bt{\begin{theorem}}\bt ", r"\title{",
      r"\author{a} ", "a ", "$a{$",
-     r"\section{x}y ", r"\begin{a}", r"\abstract{", r"\def\b#1{\label{#1}}\b{"],
+     r"\section{x}y ", r"\begin{a}", r"\abstract{", r"\def\b#1{\label{#1}}\b{",
+     r"\emph{ab} ", r"\emph{", r"{\it ", r"\emph{a{b}", r"\label{\emph{ab}}x "],
 )  # fmt: skip
 def test_hostile_repetition_is_read_in_linear_time(fragment: str) -> None:
     source = "\\begin{document}" + fragment * (100_000 // len(fragment))

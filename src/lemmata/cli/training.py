@@ -117,13 +117,17 @@ def triplets(
         str, typer.Option("--from", help="embedding, scincl, citations or queries.", metavar="WHERE")
     ] = "embedding",
     of: Annotated[str, typer.Option(help="The set of queries, with --from queries.", metavar="NAME")] = "",
+    relations: Annotated[
+        str, typer.Option(help="What counts as citing, parted by commas.", metavar="NAMES")
+    ] = "",
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Triplets from a graph embedding, from citations, or for queries."""
     from lemmata.project import Project
 
-    settings = {"triplets": {"seed": seed}, "citations": {"seed": seed}} if seed else {}
+    seeds: dict[str, Any] = {"seed": seed} if seed else {}
+    settings = {"triplets": seeds, "citations": seeds | ({"relations": relations} if relations else {})}
     with showing_progress() as progress:
         report = Project(workspace).mine("triplets", name=name, kind=kind, of=of, settings=settings, progress=progress)
     _print_report(report, as_json)

@@ -392,7 +392,9 @@ def _chunks(paper: _Paper) -> list[Passage]:
     for title, spans in _prose(paper):
         parts: list[str] = []
         starts: list[int] = []  # of each paragraph in the joined text
-        sources: list[tuple[int, int, list[Link], list[str]]] = []  # begin, end, links, emphasised terms
+        sources: list[tuple[int, int, list[Link]]] = []
+        terms: list[str] = []  # emphasised
+        places: list[int] = []  # of each term in the joined text
         length = 0
         for span in spans:
             for begin, end in _paragraphs(paper.flat.text, *span):
@@ -403,7 +405,10 @@ def _chunks(paper: _Paper) -> list[Passage]:
                 text = " ".join(text.split())
                 starts.append(length)
                 parts.append(text)
-                sources.append((begin, end, links, emphasised(source)))
+                sources.append((begin, end, links))
+                for place, term in _placed(emphasised(source), text):
+                    places.append(length + place)
+                    terms.append(term)
                 length += len(text) + 2
         joined = "\n\n".join(parts)
         for start, stop in chunks(joined, paper.options.chunk_size, paper.options.chunk_overlap):
@@ -417,7 +422,7 @@ def _chunks(paper: _Paper) -> list[Passage]:
                 continue
             paper.spans.append((begin, end, identity))
             links = [link for part in sources[first : last + 1] for link in part[2]]
-            terms = [term for part in sources[first : last + 1] for term in part[3] if term in text]
+            inside = terms[bisect_left(places, start) : bisect_left(places, stop)][:_MOST_TERMS]
             passages.append(
                 Passage(
                     id=identity,
@@ -428,7 +433,7 @@ def _chunks(paper: _Paper) -> list[Passage]:
                     file=file,
                     first_line=first_line,
                     last_line=last_line,
-                    metadata={"terms": terms[:_MOST_TERMS]} if terms else {},
+                    metadata={"terms": inside} if inside else {},
                     links=tuple(dict.fromkeys(links)),
                 )
             )
@@ -471,6 +476,18 @@ def emphasised(source: str) -> list[str]:
         if _LETTERS.search(term):
             terms.append(term)
     return terms
+
+
+def _placed(terms: Iterable[str], text: str) -> Iterable[tuple[int, str]]:
+    """Terms with their places in the cleaned text, in order; those that it does not hold are left out."""
+    at = failures = 0
+    for term in terms:
+        place = text.find(term, at)
+        if place >= 0:
+            yield place, term
+            at = place + len(term)
+        elif (failures := failures + 1) == 50:  # each costs a look to the end
+            return
 
 
 def _abstracts(paper: _Paper) -> list[Passage]:

@@ -68,21 +68,23 @@ class ConceptPairOptions:
 
 @dataclass(frozen=True, slots=True)
 class StructurePairOptions:
-    """Pairs from how texts are written; the first seven are weights, and 0 switches off."""
+    """Pairs from how texts are written; the first eight are weights, and 0 switches off."""
 
     SMALLEST: ClassVar = {
-        **dict.fromkeys(("refers_to", "proof_uses", "related_to", "section", "note", "title", "proof"), 0.0),
-        "most_per_target": 1, "most_per_section": 1, "shortest_proof": 0, "generic_share": 0.0,
+        **dict.fromkeys("refers_to proof_uses related_to location section note title proof".split(), 0.0),
+        "most_per_target": 1, "most_per_location": 1, "most_per_section": 1, "shortest_proof": 0, "generic_share": 0.0,
     }  # fmt: skip
     refers_to: float = 1.0  # statement -> statement that it names
     proof_uses: float = 1.0  # statement -> statement that its proof names
     related_to: float = 1.0  # log -> log that it follows up
+    location: float = 1.0  # what a functional location is -> log that reports about it
     section: float = 1.0  # title of a section -> statement in it
     note: float = 1.0  # name of a statement -> the statement
     title: float = 1.0  # title -> abstract, or passage under a title of its own
     proof: float = 0.0  # proof -> its statement; off, because it lowered retrieval where it was measured
     chunks: bool = False  # whether prose counts as a statement
     most_per_target: int = 50  # what everything refers to says little about what refers to it
+    most_per_location: int = 20
     most_per_section: int = 10
     shortest_proof: int = 200  # characters
     generic_share: float = 0.05  # of documents; a title that more of them have (and more than 8) is no anchor
@@ -461,7 +463,7 @@ def structure_pairs(
     found: Survey | None = None,
     seen: set[int] | None = None,
 ) -> Iterator[Pair]:
-    """References, section titles, names of statements, titles, proofs.
+    """References, locations, section titles, names of statements, titles, proofs.
 
     A proof is the anchor and its statement the positive, since a positive is a row. The positives of `note` and
     `title` are meant without their title: see `positive_text`.
@@ -479,6 +481,8 @@ def structure_pairs(
                     anchors, targets = anchors[statements], targets[statements]
                 for anchor, target in _capped(found, anchors, targets, options.most_per_target, options.seed):
                     yield Pair(anchor, target, "structure", relation, "a link of the author", weight)
+        if options.location:
+            yield from _location_pairs(material, found, options)
         if options.section:
             yield from _section_pairs(material, found, options)
         if options.note or options.title or options.proof:
@@ -498,6 +502,26 @@ def _capped(found: Survey, anchors: Integers, targets: Integers, most: int, seed
     kept = by_target[np.arange(len(by_target)) - first < most]
     for edge in kept[np.lexsort((found.place[targets[kept]], found.place[anchors[kept]]))].tolist():
         yield int(anchors[edge]), int(targets[edge])
+
+
+def _location_pairs(material: Material, found: Survey, options: StructurePairOptions) -> Iterator[Pair]:
+    """By the edges of the graph, so that predicted links count as well."""
+    graph = material.graph
+    if "reports_about" not in graph.relations:
+        return
+    sources = np.repeat(np.arange(len(graph.nodes)), np.diff(graph.indptr))
+    edges = np.flatnonzero(graph.relation == list(graph.relations).index("reports_about"))
+    rows, targets = material.node_rows[sources[edges]], graph.indices[edges]
+    rows, targets = rows[rows >= 0], targets[rows >= 0]
+    for node in sorted(np.unique(targets).tolist(), key=lambda one: graph.nodes[one]):
+        location = material.documents.get(graph.nodes[node])
+        title = location.title.strip() if location else ""
+        if len(title) < 3:
+            continue
+        own = rows[targets == node]
+        drawn = own[np.argsort(_lots(options.seed, found.names[own]), kind="stable")][: options.most_per_location]
+        for row in drawn[np.argsort(found.place[drawn])].tolist():
+            yield Pair(title, row, "structure", "location", f"reports about {graph.nodes[node]}", options.location)
 
 
 def _section_pairs(material: Material, found: Survey, options: StructurePairOptions) -> Iterator[Pair]:

@@ -234,6 +234,8 @@ def _put(
     try:
         number = write_training(counted(), opened.material, layout.training_file(waiting), negatives=negatives)
         mined = time.perf_counter() - begin
+        if not number:
+            raise LemmataError(f"the training part has nothing to mine for {name!r}: no such links, concepts or titles")
         progress("auditing", 0, None)
         found = _audited(layout, [waiting], opened, gate)
         report: dict[str, Any] = {

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from lemmata.graph.concepts.candidates import (
     Find,
     content_runs,
+    credited_results,
     definienda,
     named_results,
     note_name,
@@ -177,6 +178,7 @@ class _Gathering:
         self.small: Counter[str] = Counter()
         self.sections: dict[str, str] = {}  # title: the passage where it was first seen
         self.titles = {document.id: document for document in documents}
+        self.credited: set[str] = set()  # results that the text credits to people, by key
         self.opened: set[str] = set()
         self.texts: set[int] = set()
         self.passages = 0
@@ -251,6 +253,7 @@ class _Gathering:
         for text in (masked, proof):
             for name, people in named_results(text):
                 self.add(Find(name, result_kind(name) or "theorem", "named"), passage.id, people)
+            self.credited.update(credited_results(text))
         self._count(masked, proof)
 
     def _note(self, passage: Passage, german: bool) -> None:
@@ -336,8 +339,8 @@ class _Gathering:
             return False
         if "named" in rules or "people" in rules:
             people = entry.people or {word for name in entry.names for word in re.findall(r"[A-ZÄÖÜ][^\W\d_]+", name)}
-            if "named" not in rules and len(entry.stated) > 1:
-                return False  # several results of the same people
+            if "named" not in rules and (len(entry.stated) > 1 or key not in self.credited):
+                return False  # several results of the same people, or a name that nobody uses
             known = "people" in rules or rules["named"] > 1 or any("'" in name or "’" in name for name in entry.names)
             if all(not self.small[word.casefold()] and (known or self.capital[word.casefold()]) for word in people):
                 return True

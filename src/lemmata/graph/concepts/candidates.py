@@ -26,7 +26,16 @@ from lemmata.graph.concepts.words import (
 )
 from lemmata.types import Passage
 
-__all__ = ["Find", "content_runs", "definienda", "named_results", "note_name", "phrases_of_title", "without_references"]
+__all__ = [
+    "Find",
+    "content_runs",
+    "credited_results",
+    "definienda",
+    "named_results",
+    "note_name",
+    "phrases_of_title",
+    "without_references",
+]
 
 
 class Find(NamedTuple):
@@ -194,17 +203,18 @@ def _emphasised(passage: Passage, masked: str, spans: list[tuple[int, int]]) -> 
         before = " ".join(source[max(0, start - 160) : start].split())
         after = source[end : end + 160]
         article = bool(_ARTICLE_BEFORE.search(before))
-        name = clean_term(f"{term} {noun}") if article and (noun := _noun_behind(term, after)) else clean_term(term)
+        noun = _noun_behind(term, after) if article else ""
+        name = clean_term(_CUT.sub("", f"{term} {noun}"))
         if not name or _relative(name):
-            continue
-        if passage.kind != "definition":
-            if not (_DEFINING_BEFORE.search(before) if passage.raw else _defined_in_prose(name, before, after)):
-                continue
-        object_ = article or not re.search(r"[\w$,]$", before)
-        if not object_ and _verb(name) and not re.search(r"\bcalled(?: the)?$", before):
             continue
         if last and _OR_BETWEEN.fullmatch(source[last[0] : start]):
             last = (end, last[1]._replace(aliases=(*last[1].aliases, name)))
+            continue
+        told = _DEFINING_BEFORE.search(before) if passage.raw else _defined_in_prose(name, before, after)
+        if passage.kind != "definition" and not told:
+            continue
+        object_ = article or not re.search(r"[\w$,]$", before)
+        if not object_ and _verb(name) and not re.search(r"\bcalled(?: the)?$", before):
             continue
         if last:
             yield last[1]
@@ -233,7 +243,8 @@ def _marks(passage: Passage, masked: str) -> tuple[str, list[_Mark]]:
         if not places:
             continue
         # the same words may stand before the emphasised ones without emphasis: words of defining tell them apart
-        start = next((place for place in places if _CALLED_BEFORE.search(masked[max(0, place - 40) : place])), places[0])
+        called = (place for place in places if _CALLED_BEFORE.search(masked[max(0, place - 40) : place]))
+        start = next(called, places[0])
         at = start + len(term)
         marks.append(_Mark(term, start, at))
     return masked, marks
@@ -257,10 +268,12 @@ def _defined_in_prose(name: str, before: str, after: str) -> bool:
     capitals = [word for word in name.split() if word[0].isupper()]
     if name[0].isupper() and (len(capitals) > 2 or _YEAR.search(after) or re.search(r"\b(?:in|on|and|to) [A-Z]", name)):
         return False
-    if name.split()[0].casefold() in _STRESSED:
+    if name.split()[0].casefold() in _STRESSED or re.search(r"\d$| and ", name):
         return False
     if _CALLED_BEFORE.search(before):
         return True
+    if re.search(r"(?:•|\(\d+\))$", before):  # an item of a list
+        return bool(re.match(r"[\s$]*(?::|(?:if|iff|when|is|are)\b)", after))
     if not _ARTICLE_BEFORE.search(before):
         return bool(re.search(r"\b(?:is|are|be)$", before) and _CONDITION.search(after))
     if re.fullmatch(r"\W*\w+", before):  # the article alone: the sentence is about the term
@@ -373,6 +386,18 @@ def named_results(masked: str) -> Iterator[tuple[str, list[str]]]:
             continue  # `Algebra Lemma` is a reference
         start = found.start() + found["people"].index(people[0]) if skipped else found.start()
         yield " ".join(masked[start : found.end()].split()), people
+
+
+_CREDITED = re.compile(
+    rf"\b(?P<head>[Tt]heorems?|[Ll]emmas?|[Cc]onjectures?) (?:of|by|due to) "
+    rf"(?P<people>{_NAME}(?:(?:,? and |, |[-–]){_NAME}){{0,2}})"
+)
+
+
+def credited_results(masked: str) -> Iterator[str]:
+    """Keys of the results that running text credits to people: `theorem of Gordon` is that of `Gordon's theorem`."""
+    for found in _CREDITED.finditer(masked):
+        yield key_of(re.sub(r"\band\b", " ", found["people"]) + " " + found["head"])
 
 
 _PLAIN = frozenset(
