@@ -106,6 +106,18 @@ def test_without_a_graph_one_is_told_how_to_get_it(project: Project) -> None:
         open_graph(project.layout)
 
 
+def test_a_concept_is_shown_with_what_is_known_of_it(project: Project) -> None:
+    project.build_graph()
+    found = project.concept("concept:bailey-pair")
+    assert found["name"] == "Bailey pair"
+    assert found["passages"][0].endswith("#def-pair")
+    done = lemmata(project, "show", "concept:bailey-pair")
+    assert "passages speak of it" in done.stdout
+    done = lemmata(project, "show", "concept:baily-pair")
+    assert done.returncode == 1
+    assert "did you mean concept:bailey-pair" in done.stderr
+
+
 def test_concepts_are_asked_by_name_and_by_description(project: Project) -> None:
     project.build_graph()
     by_name = project.task("concepts", share=1.0)

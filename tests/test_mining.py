@@ -153,7 +153,6 @@ def test_another_corpus_needs_another_split(tmp_path: Path) -> None:
         (notes / f"note{number}.md").write_text(text, encoding="utf-8")
     project.ingest([notes])
     project.split()
-    project.mine("queries")
     (notes / "more.md").write_text("# More\n\nA further note that came later.\n", encoding="utf-8")
     project.ingest([notes])
     with pytest.raises(WorkspaceError, match="changed since it was split"):

@@ -314,6 +314,12 @@ class Project:
 
         return embed(self.layout, self._options(EmbedVerbOptions, "embed", settings), _key(), progress)
 
+    def concept(self, identity: str) -> dict[str, Any]:
+        """All that the graph knows of a concept; one that was merged away is shown as what stands for it."""
+        from lemmata.graphing.concept import describe
+
+        return describe(self.layout, identity)
+
     def merges(self, *, similar: bool = False) -> list[Merge]:
         """Merges of concepts and what became of them; with `similar` also candidates by the encoder."""
         from lemmata.encode.models import load_encoder

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from lemmata.cli import graphs, training
 from lemmata.cli.faces import open_console, showing_progress
 from lemmata.cli.measuring import evaluate
 from lemmata.cli.searching import index, search
-from lemmata.cli.workspace import info, print_passage
+from lemmata.cli.workspace import info, print_passage, show
 from lemmata.errors import LemmataError
 
 __all__ = ["demo", "example"]
@@ -46,6 +48,11 @@ def demo(
     step("One statement with its proof and its links.", f"show '{chosen.id}' -w {folder}")
     print_passage(console, corpus, chosen)
     corpus.close()
+    step("Its graph: what is spoken of, where, and how it hangs together; by rules, no language model.",
+         f"graph build -w {folder}")  # fmt: skip
+    graphs.build(folder)
+    step("One concept, with who says what about it.", f"show concept:bailey-pair -w {folder}")
+    show("concept:bailey-pair", folder)
     step("Index it: BM25 that reads formulas, and vectors from the packaged encoder.", f"index -w {folder}")
     index(folder)
     step("Ask in your own words.", f'search "{question}" -w {folder} -k 3')
@@ -53,6 +60,13 @@ def demo(
     step("How good is it? 64 questions with known answers, never used for anything else.",
          f"evaluate --beir examples/qseries -w {folder} --html {folder}/report.html")  # fmt: skip
     evaluate(folder, beir=notes, measures="MRR@10,nDCG@10,R@20", html=folder / "report.html")
+    if importlib.util.find_spec("pyarrow") is None:
+        console.print("\nTraining data needs one more library: pip install 'lemmata[parquet]'")
+    else:
+        step("Part the corpus, and mine training data from one part only; an audit looks for leaks.",
+             f"split -w {folder} && lemmata mine pairs -w {folder}")  # fmt: skip
+        training.split(folder)
+        training.pairs(folder)
     console.print(f"\nEvery query is in {folder}/report.html. Your own corpus is the same few commands.")
 
 

@@ -12,6 +12,7 @@ from lemmata.cli.faces import HERE, AsJson, Workspace, open_console, print_json,
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from lemmata.project import Project
     from lemmata.store.corpus import Corpus
     from lemmata.types import Passage
 
@@ -125,6 +126,11 @@ def info(
     table.add_row("links", f"{sum(link['all'] for link in content['links'].values()):,}")
     for relation, number in content["links"].items():
         table.add_row(f"  {relation}", f"{number['resolved']:,} of {number['all']:,} resolved")
+    if "graph" in content:
+        for title in ("concepts", "edges"):
+            table.add_row(title if title == "concepts" else "edges of the graph", f"{sum(content[title].values()):,}")
+            for name, number in sorted(content[title].items(), key=lambda item: -item[1]):
+                table.add_row(f"  {name}", f"{number:,}")
     bibliography = content["bibliography"]
     table.add_row("bibliography", f"{bibliography['in_corpus']:,} of {bibliography['entries']:,} entries in the corpus")
     table.add_row("left out", f"{content['skips']:,} notes")
@@ -132,14 +138,18 @@ def info(
 
 
 def show(
-    identity: Annotated[str, typer.Argument(help="Id of a passage or document.", metavar="ID")],
+    identity: Annotated[str, typer.Argument(help="Id of a passage or concept.", metavar="ID")],
     workspace: Workspace = HERE,
     as_json: AsJson = False,
 ) -> None:
-    """Show one passage with its proof, its place and its links."""
+    """Show one passage with its proof, its place and its links; or a concept."""
     from lemmata.project import Project
 
-    corpus = Project(workspace).corpus
+    project = Project(workspace)
+    if identity.startswith("concept:"):
+        _show_concept(project, identity, as_json)
+        return
+    corpus = project.corpus
     passage = corpus[row_of(corpus, identity)]
     if as_json:
         from dataclasses import asdict
@@ -171,6 +181,29 @@ def print_passage(console: Console, corpus: Corpus, passage: Passage) -> None:
         console.print()
     for relation, target in links:
         console.print(f"  [green]{relation}[/] {escape(target)}")
+
+
+def _show_concept(project: Project, identity: str, as_json: bool) -> None:
+    """What is known of a concept: its names, relations with who says so, and who speaks of it."""
+    from rich.markup import escape
+
+    found = project.concept(identity)
+    if as_json:
+        print_json(found)
+        return
+    console = open_console()
+    console.print(f"[bold cyan]{escape(found['name'])}[/]  {found['kind']}  [dim]{escape(identity)}[/]")
+    if found["aliases"]:
+        console.print(f"also: {escape(', '.join(found['aliases']))}")
+    if found["description"]:
+        console.print(f"\n{escape(found['description'])}\n")
+    for edge in found["edges"]:
+        out = edge["source"] == identity
+        told = f"{edge['relation']} {edge['target']}" if out else f"{edge['source']} {edge['relation']} it"
+        console.print(f"  [green]{escape(told)}[/]  [dim]{escape(edge['evidence'])} ({edge['maker']})[/]")
+    passages = found["passages"]
+    shown = ", ".join(passages[:8]) + (", …" if len(passages) > 8 else "")
+    console.print(f"\n{len(passages):,} passages speak of it: {escape(shown)}")
 
 
 def doctor(workspace: Workspace = HERE, as_json: AsJson = False) -> None:

@@ -9,24 +9,27 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, islice, pairwise, tee
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
 from lemmata.errors import InputError
-from lemmata.graph.predict.hierarchy import Tree, closeness, contains
+from lemmata.graph.predict.hierarchy import Shape, Tree, closeness, contains, many_closeness, shape_of
 from lemmata.graph.predict.memory import (
     Association,
     Neighbours,
+    Turned,
+    all_associations,
     associate,
     associations,
     index_neighbours,
     nearest,
+    turn,
 )
 from lemmata.graph.predict.names import Mention, Names, Option, Token, find_mentions, index_names, tokenise
 from lemmata.graph.predict.scorer import Doubles, Scorer, choose_threshold, cross_fit, fit
-from lemmata.types import Edge, Passage
+from lemmata.types import Edge, Integers, Mask, Passage
 
 __all__ = ["FEATURES", "EntityLink", "EntityLinker", "Step", "learn_entities", "link_entities"]
 
@@ -34,6 +37,7 @@ Step = Literal["exact", "fuzzy", "hierarchy", "learned"]
 MAKER = "predict:entity"
 LEAST_CHANCE = 0.01  # below, a candidate is not looked at again
 MOST_TRAINING_LOGS = 10_000
+BLOCK = 256  # logs whose candidates are compared at once
 MOST_CHILDREN = 40  # of a named location that are looked at too
 LEAST_STRENGTH = 0.5  # of a mention, where nothing is learned
 LEAST_TITLE = 0.75  # share of a title that must be there, where nothing is learned
@@ -88,9 +92,15 @@ class EntityLinker:
     known: Mapping[str, tuple[int, ...]]  # log: rows, the deepest ones
     context: Mapping[str, tuple[int, ...]]  # log: rows that lie above a known one
     related: Mapping[str, tuple[int, ...]]  # log: rows that related logs are known to report about
-    kind_words: Association
-    place_words: Association
+    shape: Shape
+    kind_words: Turned
+    kind_columns: Integers  # (locations, most sorts): of `kind_words`, filled up with the column of new classes
+    kind_counts: Integers  # (locations,): sorts
+    place_words: Turned
+    place_columns: Integers  # (locations,): of `place_words`
+    place_counts: Integers  # (locations,): logs known there
     number_words: Association
+    number_asked: dict[tuple[str, str, bool, bool], float]  # what was asked before
     neighbours: Neighbours
     remembered: Mapping[str, int]  # log: row of `neighbours`
     places: Sequence[tuple[int, ...]]  # of each row of `neighbours`
@@ -98,12 +108,27 @@ class EntityLinker:
     threshold: float
 
 
+class Draft(NamedTuple):
+    """What one log may report about, and what the text itself says of each row."""
+
+    rows: list[int]
+    options: list[Option]  # strength 0 and an empty span where nothing in the text names the row
+    said: Mapping[str, list[float]]  # feature: value of each row
+    named: list[bool]  # of each row, whether a code, a title or a number with a fitting word names it
+    kind_words: Doubles  # (rows,)
+    place_words: Doubles  # (rows,)
+    clear: Sequence[int]  # codes that mean one location only
+    context: Sequence[int]
+    related: Sequence[int]
+    own: Sequence[int]
+
+
 class Candidates(NamedTuple):
     """What one log may report about."""
 
     rows: list[int]
     features: Doubles  # (rows, features)
-    options: list[Option]  # strength 0 and an empty span where nothing in the text names the row
+    options: list[Option]
 
 
 # ---------------------------------------------------------------- learning
@@ -122,7 +147,7 @@ def learn_entities(logs: Sequence[Passage], tree: Tree, rng: np.random.Generator
     pretended = _pretend(known, context, tree, rng)
     share = MOST_TRAINING_LOGS / max(len(known), 1)
     taken = [log for log in logs if log.id in known and rng.random() < share]
-    candidates = [_candidates(linker, log, pretended[log.id]) for log in taken]
+    candidates = list(_candidates(linker, ((log, pretended[log.id]) for log in taken)))
     places = [known[log.id] for log in taken]
     groups = [(one.features, _judge(one, rows, tree)) for one, rows in zip(candidates, places, strict=True)]
     scorer, scored = cross_fit(groups, len(FEATURES), rng)
@@ -164,7 +189,15 @@ def _remember(
                 beside[link.target].append(log.id)
     tokens = {log.id: tokenise(log.text) for log in logs if log.id in known}
     words = {name: _words(own) for name, own in tokens.items()}
-    sorts = {row: _sorts(names, row) for rows in known.values() for row in rows}
+    sorts = [_sorts(names, row) for row in range(len(names.tree.ids))]
+    kind_words = turn(
+        associate((words[name], {sort for row in rows for sort in sorts[row]}) for name, rows in known.items())
+    )
+    place_words = turn(associate((words[name], rows) for name, rows in known.items()))
+    new_kind, new_place = len(kind_words.columns), len(place_words.columns)
+    kind_columns = np.full((len(sorts), max(map(len, sorts), default=1)), new_kind, np.int64)
+    for row, own in enumerate(sorts):
+        kind_columns[row, : len(own)] = [kind_words.columns.get(sort, new_kind) for sort in own]
     return EntityLinker(
         names=names,
         known=known,
@@ -173,14 +206,18 @@ def _remember(
             name: tuple(dict.fromkeys(row for other in others for row in known.get(other, ())))
             for name, others in beside.items()
         },
-        kind_words=associate(
-            (words[name], {sort for row in rows for sort in sorts[row]}) for name, rows in known.items()
-        ),
-        place_words=associate((words[name], rows) for name, rows in known.items()),
+        shape=shape_of(names.tree),
+        kind_words=kind_words,
+        kind_columns=kind_columns,
+        kind_counts=np.array([len(own) for own in sorts], np.int64),
+        place_words=place_words,
+        place_columns=np.array([place_words.columns.get(row, new_place) for row in range(len(sorts))], np.int64),
+        place_counts=np.array([place_words.known.classes[row] for row in range(len(sorts))], np.int64),
         number_words=associate(
             (_number_words(tokens[name], names, rows), {names.kinds[row] for row in rows})
             for name, rows in known.items()
         ),
+        number_asked={},
         neighbours=index_neighbours([_spelt(tokens[name]) for name in known]),
         remembered={name: row for row, name in enumerate(known)},
         places=list(known.values()),
@@ -256,15 +293,26 @@ def _number_words(tokens: Sequence[Token], names: Names, rows: Sequence[int]) ->
     )
 
 
-def _candidates(linker: EntityLinker, log: Passage, context: Sequence[int]) -> Candidates:
-    """Every location that the log may report about; the log's own link is left out of what was learned."""
+def _candidates(linker: EntityLinker, asked: Iterable[tuple[Passage, Sequence[int]]]) -> Iterator[Candidates]:
+    """Every location that each log may report about, given its context; its own link is left out of what was learned.
+
+    Logs are taken in blocks, as a few operations on long arrays cost less than many on short ones.
+    """
+    waiting = iter(asked)
+    while block := [_draft(linker, log, context) for log, context in islice(waiting, BLOCK)]:
+        filled = [draft for draft in block if draft.rows]
+        ends = np.cumsum([len(draft.rows) for draft in filled])[:-1]
+        features = iter(np.split(_features(linker, filled), ends) if filled else ())
+        for draft in block:
+            own = next(features) if draft.rows else np.zeros((0, len(FEATURES)))
+            yield Candidates(draft.rows, own, draft.options)
+
+
+def _draft(linker: EntityLinker, log: Passage, context: Sequence[int]) -> Draft:
     names, tree = linker.names, linker.names.tree
     tokens = tokenise(log.text)
     words = _words(tokens)
     own = linker.known.get(log.id, ())
-    own_sorts = {sort for row in own for sort in _sorts(names, row)}
-    own_kinds = {names.kinds[row] for row in own}
-    own_number_words = _number_words(tokens, names, own) if own else frozenset()
     related = linker.related.get(log.id, ())
     mentions = find_mentions(names, log.text, tokens, [*context, *related])
 
@@ -279,95 +327,137 @@ def _candidates(linker: EntityLinker, log: Passage, context: Sequence[int]) -> C
     best = _best_options(mentions)
     coded = {row for mention in mentions if mention.kind == "code" for row in mention.options}
     clear = {next(iter(m.options)) for m in mentions if m.kind == "code" and len(m.options) == 1}
-    named = {
-        row
-        for mention in mentions
-        for row, option in mention.options.items()
-        if mention.kind in ("code", "title") or option.strength >= LEAST_STRENGTH
-    }
-    rows = set(best) | set(votes) | set(related)
+    found = set(best) | set(votes) | set(related)
     for row in clear | set(context):
         children = _children(tree, row)
         if len(children) <= MOST_CHILDREN:
-            rows.update(children)
-    ordered = sorted(rows)
-    by_kind: dict[str, list[Mention]] = defaultdict(list)
-    for mention in mentions:
-        by_kind[mention.kind].append(mention)
-    best_words = max((o.strength for m in by_kind["words"] for o in m.options.values()), default=0.0)
-    explained = _explained(tree, ordered, mentions)
-    most_explained = max(explained.values(), default=0.0)
-    counted = bool(own)
-    all_sorts = {sort for row in ordered for sort in _sorts(names, row)}
-    sort_scores = associations(linker.kind_words, words, all_sorts, counted=counted, members=own_sorts)
-    kind_words = {
-        row: sum(sort_scores[sort] for sort in sorts) / len(sorts)
-        for row, sorts in ((row, _sorts(names, row)) for row in ordered)
-    }
-    place_words = associations(linker.place_words, words, ordered, counted=counted, members=own)
-    best_kind = max(kind_words.values(), default=0.0)
-    best_place = max(place_words.values(), default=0.0)
+            found.update(children)
+    rows = sorted(found)
+    nothing = Option(0.0, 0, 0)
+    options = [best.get(row, nothing) for row in rows]
+    said, named = _said(linker, rows, mentions, _number_words(tokens, names, own) if own else frozenset(), own)
+    length = max(len(log.text), 1)
+    said["spelt"] = [
+        (option.end - option.start) / 10 if code or title else 0.0
+        for option, code, title in zip(options, said["code"], said["title"], strict=True)
+    ]
+    said["early"] = [1 - option.start / length if option.strength else 0.0 for option in options]
+    said["child_of_code"] = [float(tree.parent[row] in coded) for row in rows]
+    said["same_as_related"] = [float(row in related) for row in rows]
+    said["neighbour"] = [alike.get(row, 0.0) for row in rows]
+    said["votes"] = [votes.get(row, 0.0) / all_votes for row in rows]
+    own_sorts = {sort for row in own for sort in _sorts(names, row)}
+    kinds = all_associations(linker.kind_words, words, counted=bool(own), members=own_sorts)
+    places = all_associations(linker.place_words, words, counted=bool(own), members=own)
+    return Draft(
+        rows=rows,
+        options=options,
+        said=said,
+        named=named,
+        kind_words=kinds[linker.kind_columns[rows]].sum(axis=1) / linker.kind_counts[rows],
+        place_words=places[linker.place_columns[rows]],
+        clear=sorted(clear),
+        context=context,
+        related=related,
+        own=own,
+    )
 
-    features = np.zeros((len(ordered), len(FEATURES)))
-    options = []
-    for at, row in enumerate(ordered):
-        option = best.get(row, Option(0.0, 0, 0))
-        options.append(option)
-        code = _clearest(by_kind["code"], row)
-        title = _clearest(by_kind["title"], row)
-        number, number_best, number_word = 0.0, 0.0, 0.0
-        for mention in by_kind["number"]:
-            if row in mention.options:
-                strength = mention.options[row].strength
-                number = max(number, strength)
-                others = max((o.strength for r, o in mention.options.items() if r != row), default=0.0)
-                number_best = max(number_best, float(strength > others))
-                kind = names.kinds[row]
-                seen = mention.word in own_number_words
-                learned = associations(
-                    linker.number_words,
-                    (mention.word,),
-                    (kind,),
-                    counted=seen,
-                    members=own_kinds if seen else (),
-                )[kind]
-                number_word = max(number_word, 1 + learned, key=abs)
-        covered = max((m.options[row].strength for m in by_kind["words"] if row in m.options), default=0.0)
-        other_codes = [other for other in clear if other != row]
-        named_here = row in named
-        inside = any(contains(tree, place, row) for place in context)
-        features[at] = (
-            code,
-            title,
-            (option.end - option.start) / 10 if code or title else 0.0,
-            number,
-            number_best,
-            number_word,
-            covered,
-            covered - best_words,
-            float(any(row in mention.options for mention in by_kind["initials"])),
-            1 - option.start / max(len(log.text), 1) if option.strength else 0.0,
-            float(tree.parent[row] in coded),
-            explained[row],
-            explained[row] - most_explained,
-            max((closeness(tree, row, other) for other in other_codes), default=0.0),
-            float(named_here and any(contains(tree, other, row) for other in other_codes)),
-            float(bool(context)),
-            float(inside),
-            max((closeness(tree, row, place) for place in context), default=0.0),
-            float(inside and named_here),
-            max((closeness(tree, row, place) for place in related), default=0.0),
-            float(row in related),
-            kind_words[row],
-            kind_words[row] - best_kind,
-            place_words[row],
-            place_words[row] - best_place,
-            alike.get(row, 0.0),
-            votes.get(row, 0.0) / all_votes,
-            np.log1p(max(linker.place_words.classes[row] - (row in own), 0)),
-            tree.depth[row],
-        )
-    return Candidates(ordered, features, options)
+
+def _said(
+    linker: EntityLinker,
+    rows: Sequence[int],
+    mentions: Sequence[Mention],
+    own_number_words: frozenset[str],
+    own: Sequence[int],
+) -> tuple[dict[str, list[float]], list[bool]]:
+    """The features that come from mentions alone, and which rows are named; every mentioned row is among `rows`."""
+    names = linker.names
+    place = {row: at for at, row in enumerate(rows)}
+    columns = ("code", "title", "number", "number_best", "number_word", "words", "initials")
+    said = {column: [0.0] * len(rows) for column in columns}
+    named = [False] * len(rows)
+    own_kinds = {names.kinds[row] for row in own}
+    for kind, word, options in mentions:
+        column = said[kind]
+        if kind in ("code", "title"):
+            for row in options:
+                at = place[row]
+                column[at] = max(column[at], 1 / len(options))
+                named[at] = True
+            continue
+        for row, option in options.items():
+            at = place[row]
+            column[at] = max(column[at], 1.0 if kind == "initials" else option.strength)
+            named[at] = named[at] or option.strength >= LEAST_STRENGTH
+        if kind == "number":
+            *_, second, first = sorted([0.0, 0.0, *(option.strength for option in options.values())])
+            for row, option in options.items():
+                at = place[row]
+                if option.strength == first > second:
+                    said["number_best"][at] = 1.0
+                learned = _number_word(linker, word, names.kinds[row], word in own_number_words, own_kinds)
+                said["number_word"][at] = max(said["number_word"][at], 1 + learned, key=abs)
+    said["explained"] = _explained(names.tree, rows, place, mentions)
+    return said, named
+
+
+def _number_word(linker: EntityLinker, word: str, kind: str, seen: bool, own_kinds: set[str]) -> float:
+    member = seen and kind in own_kinds
+    key = (word, kind, seen, member)
+    if key not in linker.number_asked:
+        members = (kind,) if member else ()
+        learned = associations(linker.number_words, (word,), (kind,), counted=seen, members=members)
+        linker.number_asked[key] = learned[kind]
+    return linker.number_asked[key]
+
+
+def _features(linker: EntityLinker, drafts: Sequence[Draft]) -> Doubles:
+    """(all rows of all drafts, features); no draft is empty."""
+    shape = linker.shape
+    sizes = np.array([len(draft.rows) for draft in drafts])
+    starts = np.cumsum(sizes) - sizes
+    rows = np.fromiter(chain.from_iterable(draft.rows for draft in drafts), np.int64)
+    named = np.fromiter(chain.from_iterable(draft.named for draft in drafts), bool)
+
+    def gap(values: Doubles) -> Doubles:
+        return values - np.repeat(np.maximum.reduceat(values, starts), sizes)
+
+    def compare(others: Iterable[Sequence[int]], *, itself: bool = True) -> tuple[Doubles, Mask]:
+        """Of each row the closeness to the nearest of the log's `others`, and whether one of them contains it."""
+        pairs = [(number, other) for number, own in enumerate(others) for other in own]
+        near, inside = np.zeros(len(rows)), np.zeros(len(rows), bool)
+        if pairs:
+            log, other = np.array(pairs).T
+            count = sizes[log]
+            at = np.repeat(starts[log] - (np.cumsum(count) - count), count) + np.arange(count.sum())
+            other = np.repeat(other, count)
+            if not itself:
+                at, other = at[rows[at] != other], other[rows[at] != other]
+            np.maximum.at(near, at, many_closeness(shape, rows[at], other))
+            inside[at[(other <= rows[at]) & (rows[at] < shape.end[other])]] = True
+        return near, inside
+
+    values = {
+        name: np.fromiter(chain.from_iterable(draft.said[name] for draft in drafts), np.float64)
+        for name in drafts[0].said
+    }
+    values["words_gap"] = gap(values["words"])
+    values["explained_gap"] = gap(values["explained"])
+    values["beside_code"], below_code = compare((draft.clear for draft in drafts), itself=False)
+    values["below_code"] = below_code & named
+    values["context"] = np.repeat([float(bool(draft.context)) for draft in drafts], sizes)
+    values["near_context"], inside = compare(draft.context for draft in drafts)
+    values["in_context"] = inside
+    values["named_in_context"] = inside & named
+    values["related"], _ = compare(draft.related for draft in drafts)
+    values["kind_words"] = np.concatenate([draft.kind_words for draft in drafts])
+    values["kind_words_gap"] = gap(values["kind_words"])
+    values["place_words"] = np.concatenate([draft.place_words for draft in drafts])
+    values["place_words_gap"] = gap(values["place_words"])
+    itself = np.fromiter((row in draft.own for draft in drafts for row in draft.rows), bool, len(rows))
+    values["known"] = np.log1p(np.maximum(linker.place_counts[rows] - itself, 0))
+    values["depth"] = shape.depth[rows]
+    return np.column_stack([values[name] for name in FEATURES]).astype(np.float64)
 
 
 def _best_options(mentions: Iterable[Mention]) -> dict[int, Option]:
@@ -380,11 +470,6 @@ def _best_options(mentions: Iterable[Mention]) -> dict[int, Option]:
     return best
 
 
-def _clearest(mentions: Iterable[Mention], row: int) -> float:
-    """One over the number of options of the clearest mention of a row; 0 without any."""
-    return max((1 / len(mention.options) for mention in mentions if row in mention.options), default=0.0)
-
-
 def _children(tree: Tree, row: int) -> list[int]:
     children = []
     child = row + 1
@@ -394,26 +479,27 @@ def _children(tree: Tree, row: int) -> list[int]:
     return children
 
 
-def _explained(tree: Tree, rows: Iterable[int], mentions: Sequence[Mention]) -> dict[int, float]:
+def _explained(tree: Tree, rows: Sequence[int], place: Mapping[int, int], mentions: Sequence[Mention]) -> list[float]:
     """How many mentions each row accounts for, by itself or by what lies above it.
 
     `P3 an K201` is explained twice by the third pump of K201, once by K201 or by any other third pump.
     """
-    named = [mention for mention in mentions if mention.kind != "words"]
-    spelt = [mention for mention in mentions if mention.kind == "words"]
-    explained = {}
-    for row in rows:
-        total = max((mention.options[row].strength for mention in spelt if row in mention.options), default=0.0)
-        line = [row, *_ancestors(tree, row)]
-        for mention in named:
-            total += max((mention.options[one].strength for one in line if one in mention.options), default=0.0)
-        explained[row] = total
+    explained = [0.0] * len(rows)
+    for mention in mentions:
+        if mention.kind == "words":
+            for row, option in mention.options.items():
+                explained[place[row]] = max(explained[place[row]], option.strength)
+    for mention in mentions:
+        if mention.kind != "words":
+            strongest: dict[int, float] = {}
+            for row, option in mention.options.items():
+                at, end = place[row], tree.end[row]
+                while at < len(rows) and rows[at] < end:  # rows are in preorder
+                    strongest[at] = max(strongest.get(at, 0.0), option.strength)
+                    at += 1
+            for at, strength in strongest.items():
+                explained[at] += strength
     return explained
-
-
-def _ancestors(tree: Tree, row: int) -> Iterator[int]:
-    while (row := tree.parent[row]) >= 0:
-        yield row
 
 
 # ---------------------------------------------------------------- linking
@@ -423,33 +509,36 @@ def link_entities(linker: EntityLinker, logs: Iterable[Passage], step: Step = "l
     """The links that each log lacks, best first; none to what it knows already nor to what lies above that."""
     if step not in get_args(Step):
         raise InputError(f"no step {step!r}; the steps are {', '.join(get_args(Step))}")
-    tree = linker.names.tree
-    for log in logs:
-        known = (*linker.known.get(log.id, ()), *linker.context.get(log.id, ()))
-        if step == "learned":
-            candidates = _candidates(linker, log, known)
-            chances = linker.scorer.probabilities(candidates.features)
-            chosen = [
-                (candidates.rows[at], float(chances[at]), candidates.options[at])
-                for at in _best_of_lines(candidates.rows, chances, tree)
-                if chances[at] >= linker.threshold
-            ]
-        else:
-            related = linker.related.get(log.id, ())
-            chosen = list(_by_rule(linker.names, log, known, related, step))
+    for log, known, chosen in _chosen(linker, logs, step):
         for row, weight, option in chosen:
-            if not any(contains(tree, row, place) for place in known):
-                edge = Edge(log.id, "reports_about", tree.ids[row], log.id, MAKER, round(float(weight), 4))
+            if not any(contains(linker.names.tree, row, place) for place in known):
+                place = linker.names.tree.ids[row]
+                edge = Edge(log.id, "reports_about", place, log.id, MAKER, round(float(weight), 4))
                 yield EntityLink(edge, option.start, option.end)
 
 
-def _best_of_lines(rows: Sequence[int], chances: Doubles, tree: Tree) -> list[int]:
+def _chosen(
+    linker: EntityLinker, logs: Iterable[Passage], step: Step
+) -> Iterator[tuple[Passage, Sequence[int], Iterable[tuple[int, float, Option]]]]:
+    """Each log, what is known of it, and what it is found to report about."""
+    asked = ((log, (*linker.known.get(log.id, ()), *linker.context.get(log.id, ()))) for log in logs)
+    if step != "learned":
+        for log, known in asked:
+            yield log, known, _by_rule(linker.names, log, known, linker.related.get(log.id, ()), step)
+        return
+    passed, waiting = tee(asked)
+    for (log, known), candidates in zip(passed, _candidates(linker, waiting), strict=True):
+        chances = linker.scorer.probabilities(candidates.features)
+        best = _best_of_lines(candidates.rows, chances, linker.names.tree, linker.threshold)
+        yield log, known, [(candidates.rows[at], float(chances[at]), candidates.options[at]) for at in best]
+
+
+def _best_of_lines(rows: Sequence[int], chances: Doubles, tree: Tree, least: float = 0.0) -> list[int]:
     """Places among the candidates that have a chance, best first; of rows one above the other only the best."""
     kept: list[int] = []
-    for at in np.argsort(-chances, kind="stable").tolist():
+    likely = np.flatnonzero(chances >= max(least, LEAST_CHANCE))
+    for at in likely[np.argsort(-chances[likely], kind="stable")].tolist():
         row = rows[at]
-        if chances[at] < LEAST_CHANCE:
-            break
         if not any(contains(tree, row, rows[other]) or contains(tree, rows[other], row) for other in kept):
             kept.append(at)
     return kept

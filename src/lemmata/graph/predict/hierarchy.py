@@ -8,10 +8,26 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from lemmata.types import Document, Skip
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["Tree", "below", "build_tree", "check_hierarchy", "closeness", "contains", "location_code", "lowest_common"]
+from lemmata.types import Document, Integers, Skip
+
+__all__ = [
+    "Shape",
+    "Tree",
+    "below",
+    "build_tree",
+    "check_hierarchy",
+    "closeness",
+    "contains",
+    "location_code",
+    "lowest_common",
+    "many_closeness",
+    "shape_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,3 +158,32 @@ def closeness(tree: Tree, one: int, two: int) -> float:
     """How much of the two ways from the root is shared, from 0 for different roots to 1 for the same place."""
     common = lowest_common(tree, one, two)
     return (tree.depth[common] + 1) / (max(tree.depth[one], tree.depth[two]) + 1) if common >= 0 else 0.0
+
+
+# ---------------------------------------------------------------- the same for many pairs at once
+
+
+class Shape(NamedTuple):
+    """A tree as arrays, (rows,) each."""
+
+    parent: Integers
+    depth: Integers
+    end: Integers
+
+
+def shape_of(tree: Tree) -> Shape:
+    return Shape(*(np.array(column, np.int64) for column in (tree.parent, tree.depth, tree.end)))
+
+
+def many_closeness(shape: Shape, ones: Integers, twos: Integers) -> npt.NDArray[np.float64]:
+    """`closeness` of each pair."""
+    common = ones.copy()
+    climbing = np.arange(len(ones))
+    while len(climbing):
+        reached = common[climbing]
+        apart = (reached > twos[climbing]) | (twos[climbing] >= shape.end[reached])
+        climbing = climbing[apart]
+        common[climbing] = shape.parent[reached[apart]]
+        climbing = climbing[common[climbing] >= 0]
+    shared = np.where(common >= 0, shape.depth[common] + 1, 0)
+    return np.asarray(shared / (np.maximum(shape.depth[ones], shape.depth[twos]) + 1), np.float64)

@@ -11,10 +11,23 @@ from dataclasses import dataclass
 from math import log, sqrt
 
 import numpy as np
+import numpy.typing as npt
 
 from lemmata.types import Integers
 
-__all__ = ["Association", "Neighbours", "associate", "associations", "index_neighbours", "nearest"]
+__all__ = [
+    "Association",
+    "Neighbours",
+    "Turned",
+    "all_associations",
+    "associate",
+    "associations",
+    "index_neighbours",
+    "nearest",
+    "turn",
+]
+
+Doubles = npt.NDArray[np.float64]
 
 LONGEST_POSTINGS = 5000  # logs that share a word; of a more frequent word only the latest are read
 SMOOTHING = 4.0  # pseudo-counts of the general share of a word
@@ -79,6 +92,66 @@ def associations(
 
 
 @dataclass(frozen=True, slots=True)
+class Turned:
+    """An association ordered by word, so that one text is compared with all classes at once."""
+
+    known: Association
+    columns: Mapping[Hashable, int]  # of each class; one more, the last, stands for every new class
+    floor: Doubles  # (classes,): what each word adds that never stood beside the class
+    words: Mapping[Hashable, int]
+    starts: Sequence[int]  # (words + 1,)
+    beside: Integers  # (pairs,): columns of the classes that a word stood beside
+    gains: tuple[Doubles, Doubles]  # (pairs,): what the word adds to the floor; the same for a text that is counted
+
+
+def turn(known: Association) -> Turned:
+    columns = {one: column for column, one in enumerate(known.classes)}
+    words = {word: number for number, word in enumerate(known.words)}
+    size = sum(map(len, known.together.values()))
+    pairs = (
+        (words[word], columns[one], count) for one, counts in known.together.items() for word, count in counts.items()
+    )
+    said, beside, count = np.fromiter(pairs, np.dtype((np.int64, 3)), size).T
+    order = np.argsort(said, kind="stable")
+    said, beside, count = said[order], beside[order], count[order]
+    often = np.fromiter(known.words.values(), np.float64, len(words))
+
+    def gains(counted: int) -> Doubles:
+        # a word of the counted text only is never asked for, but must not divide by zero
+        share = np.maximum(often - counted, 1) / max(known.total - counted, 1)
+        return np.log1p(count / (SMOOTHING * share[said]))
+
+    members = np.fromiter(known.classes.values(), np.float64, len(columns))
+    return Turned(
+        known=known,
+        columns=columns,
+        floor=np.log(SMOOTHING / (members + SMOOTHING)),
+        words=words,
+        starts=np.searchsorted(said, np.arange(len(words) + 1)).tolist(),
+        beside=beside.copy(),
+        gains=(gains(0), gains(1)),
+    )
+
+
+def all_associations(turned: Turned, said: Collection[str], *, counted: bool, members: Collection[Hashable]) -> Doubles:
+    """What `associations` says of every class: (classes + 1,), with 0 for the new class at the end."""
+    known = turned.known
+    scores = np.zeros(len(turned.columns) + 1)
+    familiar = sorted(word for word in said if known.words.get(word, 0) > counted)  # as sums depend on the order
+    if not familiar:
+        return scores
+    starts, gains = turned.starts, turned.gains[counted]
+    spans = [slice(starts[number], starts[number + 1]) for number in map(turned.words.__getitem__, familiar)]
+    beside = np.concatenate([turned.beside[span] for span in spans])
+    gained = np.bincount(beside, np.concatenate([gains[span] for span in spans]), len(turned.columns))
+    scores[:-1] = (gained + len(familiar) * turned.floor) / sqrt(len(said))
+    own = [one for one in members if one in turned.columns]
+    for one, score in associations(known, said, own, counted=counted, members=members).items():
+        scores[turned.columns[one]] = score
+    return scores
+
+
+@dataclass(frozen=True, slots=True)
 class Neighbours:
     """Known logs as an inverted index with tf-idf weights of unit length."""
 
@@ -114,7 +187,16 @@ def nearest(known: Neighbours, words: Collection[str], leave_out: int, count: in
     length = sqrt(sum(known.rarity.get(word, log(1 + known.size)) ** 2 for word in sorted(words)))
     rows = np.concatenate([known.postings[word][0] for word in shared])
     weights = np.concatenate([known.postings[word][1] * (known.rarity[word] / length) for word in shared])
-    found, places = np.unique(rows, return_inverse=True)
-    scores = np.bincount(places, weights)
-    order = np.lexsort((found, -scores))[: count + 1]
-    return [(int(found[at]), float(scores[at])) for at in order if found[at] != leave_out][:count]
+    scores = np.bincount(rows, weights, known.size)
+    if leave_out >= 0:
+        scores[leave_out] = 0.0
+    # sorting all that share a word is what would take time, so only the upper part is sorted
+    least = float(scores.max()) / 2
+    found = np.flatnonzero(scores > least)
+    while len(found) < count and least > 1e-3:
+        least /= 2
+        found = np.flatnonzero(scores > least)
+    if len(found) < count:
+        found = np.flatnonzero(scores)
+    order = found[np.lexsort((found, -scores[found]))][:count]
+    return list(zip(order.tolist(), scores[order].tolist(), strict=True))

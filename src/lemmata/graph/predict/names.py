@@ -10,10 +10,15 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import log
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from lemmata.graph.predict.hierarchy import Tree, below
+from lemmata.types import Integers
 
 __all__ = ["Mention", "Names", "Option", "Token", "find_mentions", "fold", "index_names", "similar_words", "tokenise"]
 
@@ -22,6 +27,7 @@ MOST_PLACES_OF_A_WORD = 200  # a word in more titles says nothing without a neig
 LONGEST_CODE = 10  # tokens: PL 1 DEST K 201 P 3 M 1 has nine
 LEAST_COVERED = 0.3  # share of a title that must be there
 LEAST_ALIKE = 0.5  # of two words
+LETTERS_OF_A_START = 4
 TOKEN = re.compile(r"[^\W\d_]+|\d+")
 SEPARATOR = re.compile(r"[\s\-–_/.:]{0,2}")
 TITLE_CODE = re.compile(r"\b[A-Z]{1,4}[-_ ]?\d{1,6}(?:[-_ ]?[A-Z](?![^\W_]))?(?![^\W_])")
@@ -64,6 +70,9 @@ class Names:
     title_words: Sequence[tuple[str, ...]]  # of each row
     kinds: Sequence[str]  # letters of the row's own code: p for P203
     rarity: Mapping[str, float]  # of each title word
+    starts: frozenset[str]  # first letters of all codes, up to four
+    word_rows: Mapping[str, Integers]  # `words` as arrays
+    title_weights: npt.NDArray[np.float64]  # (rows,): rarities of the title words together
     by_gram: Mapping[str, Sequence[str]]
     by_start: Mapping[str, Sequence[str]]
     alike: dict[str, list[tuple[str, float]]] = field(default_factory=dict)  # what was asked before
@@ -78,9 +87,12 @@ def fold(text: str) -> str:
     return "".join(letter for letter in plain if not unicodedata.combining(letter))
 
 
+_fold_word = lru_cache(maxsize=1 << 16)(fold)  # logs say the same words again and again
+
+
 def tokenise(text: str) -> list[Token]:
     """Letters and digits apart, with their places in the text: `P-101 A` is p, 101, a."""
-    return [Token(fold(match[0]), match.start(), match.end()) for match in TOKEN.finditer(text)]
+    return [Token(_fold_word(match[0]), *match.span()) for match in TOKEN.finditer(text)]
 
 
 # ---------------------------------------------------------------- what locations are called
@@ -118,6 +130,7 @@ def index_names(tree: Tree) -> Names:
         for length in range(2, len(letters) + 1):
             initials[letters[:length]].add(row)
     count = len(tree.ids)
+    rarity = {word: log(1 + count / len(rows)) for word, rows in words.items()}
     by_gram: dict[str, list[str]] = defaultdict(list)
     by_start: dict[str, list[str]] = defaultdict(list)
     for word in sorted(words):
@@ -132,7 +145,10 @@ def index_names(tree: Tree) -> Names:
         words=_sorted(words),
         title_words=title_words,
         kinds=kinds,
-        rarity={word: log(1 + count / len(rows)) for word, rows in words.items()},
+        rarity=rarity,
+        starts=frozenset(key[:length] for key in codes for length in range(1, LETTERS_OF_A_START + 1)),
+        word_rows={word: np.array(sorted(rows), np.int64) for word, rows in words.items()},
+        title_weights=np.array([sum(rarity[word] for word in own) for own in title_words], np.float64),
         by_gram=by_gram,
         by_start=by_start,
     )
@@ -247,6 +263,8 @@ def _exact(names: Names, text: str, tokens: Sequence[Token]) -> list[tuple[int, 
             if last > first and not _joined(text, tokens[last - 1], tokens[last]):
                 break
             key += tokens[last].word
+            if key[:LETTERS_OF_A_START] not in names.starts:
+                break
             rows = names.codes.get(key)
             if rows and not _goes_on(tokens, last):
                 best = (first, last, rows)
@@ -323,21 +341,36 @@ def _worded(names: Names, tokens: Sequence[Token], near: Sequence[int]) -> Itera
         for word, likeness in similar_words(names, token.word):
             if likeness > best.get(word, (0.0, at))[0]:
                 best[word] = (likeness, at)
-    covered: dict[int, dict[int, float]] = defaultdict(dict)  # row: token: weight
-    for word, (likeness, at) in best.items():
-        for row in _some(names.tree, names.words[word], near, MOST_PLACES_OF_A_WORD):
-            covered[row][at] = covered[row].get(at, 0.0) + names.rarity[word] * likeness
-    shares = {
-        row: min(sum(weights.values()) / sum(names.rarity[word] for word in names.title_words[row]), 1.0)
-        for row, weights in covered.items()
-    }
-    kept = sorted((row for row in shares if shares[row] >= LEAST_COVERED), key=lambda row: (-shares[row], row))
+    if not best:
+        return
+    places = [_places_of_word(names, word, near) for word in best]
+    lengths = [len(rows) for rows in places]
+    rows = np.concatenate(places)
+    weights = np.repeat([names.rarity[word] * likeness for word, (likeness, _) in best.items()], lengths)
+    total = np.bincount(rows, weights, len(names.title_weights))
+    kept = np.flatnonzero(total >= LEAST_COVERED * np.maximum(names.title_weights, 1e-9))
+    shares = np.minimum(total[kept] / names.title_weights[kept], 1.0)
+    order = np.lexsort((kept, -shares))[:MOST_OPTIONS]
+    covered: dict[int, dict[int, float]] = {row: {} for row in kept[order].tolist()}  # row: token: weight
+    inside = np.zeros(len(total), bool)
+    inside[kept[order]] = True
+    chosen = np.flatnonzero(inside[rows])
+    said = np.repeat([at for _, at in best.values()], lengths)[chosen]
+    for row, at, weight in zip(rows[chosen].tolist(), said.tolist(), weights[chosen].tolist(), strict=True):
+        covered[row][at] = covered[row].get(at, 0.0) + weight
     options = {}
-    for row in kept[:MOST_OPTIONS]:
-        first, last = _heaviest_run(covered[row])
-        options[row] = Option(shares[row], tokens[first].start, tokens[last].end)
+    for (row, own), share in zip(covered.items(), shares[order].tolist(), strict=True):
+        first, last = _heaviest_run(own)
+        options[row] = Option(share, tokens[first].start, tokens[last].end)
     if options:
         yield Mention("words", "", options)
+
+
+def _places_of_word(names: Names, word: str, near: Sequence[int]) -> Integers:
+    rows = names.word_rows[word]
+    if len(rows) <= MOST_PLACES_OF_A_WORD:
+        return rows
+    return np.array(_some(names.tree, names.words[word], near, MOST_PLACES_OF_A_WORD), np.int64)
 
 
 def _heaviest_run(weights: Mapping[int, float]) -> tuple[int, int]:
