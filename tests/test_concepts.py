@@ -179,7 +179,7 @@ def test_emphasis_inside_a_formula_is_no_term() -> None:
 
 def emphasised(text: str, *terms: str) -> dict[str, str]:
     passage = Passage("d@1", "d", "chunk", text, metadata={"terms": list(terms)})
-    return {find.name: find.kind for find in definienda(passage, mask(text), opening=False) if find.rule == "emphasis"}
+    return {find.name: find.kind for find in definienda(passage, mask(text), opening=False) if find.rule != "called"}
 
 
 @pytest.mark.parametrize(
@@ -212,6 +212,16 @@ def test_emphasised_terms_of_prose_are_found_in_order_and_joined_by_or() -> None
     (find,) = (find for find in definienda(passage, mask(text), opening=False) if find.rule == "emphasis")
     assert (find.name, find.aliases) == ("leaf", ("terminal vertex",))
     assert find.sentence == "Such a vertex is called a leaf or a terminal vertex."
+
+
+def test_emphasis_that_only_brings_a_term_in_defines_nothing() -> None:
+    text = "This represents the average rate of increase, or speed."
+    passage = Passage("d@1", "d", "chunk", text, metadata={"terms": ["average rate"]})
+    (find,) = definienda(passage, mask(text), opening=False)
+    assert (find.name, find.rule, find.sentence) == ("average rate", "stress", "")
+    graph = build_concepts([passage, RING], [])
+    assert "average rate" in names(graph)
+    assert edges(graph, "defines") == {("rings#ring", "concept:ring")}
 
 
 def test_an_emphasised_adjective_takes_its_noun_with_it() -> None:

@@ -92,12 +92,14 @@ def test_a_chunk_keeps_the_terms_that_its_author_emphasised() -> None:
 A \new{na\"{\i}ve set} {\bf is not a set but a very long sentence.}
 
 \noindent\textbf{Plain trees.} {\it Lost
-lines\/} end; \emph{} \textbf{1}.
+lines\/} end in \textbf{Factorial} and \textbf{Fact 3};  \emph{} \textbf{1}.
 """,
         r"\newcommand{\new}[1]{\textsl{#1}}",
     )
     (chunk,) = reading.passages
-    assert chunk.metadata == {"terms": ["free variable", "bound", "$q$-quantifier", "naïve set", "Lost lines"]}
+    assert chunk.metadata == {
+        "terms": ["free variable", "bound", "$q$-quantifier", "naïve set", "Lost lines", "Factorial"]
+    }
     (plain,) = body("Nothing is emphasised.").passages
     assert plain.metadata == {}
 

@@ -14,8 +14,16 @@ from hypothesis import strategies as st
 from lemmata.errors import InputError
 from lemmata.graph.predict.entities import Step, learn_entities, link_entities
 from lemmata.graph.predict.expand import Span, expand
-from lemmata.graph.predict.hierarchy import build_tree, check_hierarchy, closeness, contains, lowest_common
-from lemmata.graph.predict.memory import associate, associations, index_neighbours, nearest
+from lemmata.graph.predict.hierarchy import (
+    build_tree,
+    check_hierarchy,
+    closeness,
+    contains,
+    lowest_common,
+    many_closeness,
+    shape_of,
+)
+from lemmata.graph.predict.memory import all_associations, associate, associations, index_neighbours, nearest, turn
 from lemmata.graph.predict.names import find_mentions, fold, index_names, similar_words, tokenise
 from lemmata.graph.predict.plant import known_edges, predict_links
 from lemmata.graph.predict.records import learn_records, link_records
@@ -103,6 +111,13 @@ def test_any_table_of_parents_gives_a_tree(rows: list[tuple[str, str]]) -> None:
             climbed.append(node)
             node = tree.parent[node]
         assert [above for above in range(len(tree.ids)) if contains(tree, above, row)] == sorted(climbed)
+
+
+def test_closeness_of_many_pairs_is_that_of_each() -> None:
+    tree = build_tree([*PLANT, location("X", "other root")])
+    pairs = np.array([(one, two) for one in range(len(tree.ids)) for two in range(len(tree.ids))])
+    one_by_one = [closeness(tree, one, two) for one, two in pairs.tolist()]
+    assert many_closeness(shape_of(tree), pairs[:, 0], pairs[:, 1]).tolist() == one_by_one
 
 
 def test_closeness_is_the_shared_part_of_the_way_from_the_root() -> None:
@@ -269,6 +284,28 @@ def test_a_log_left_out_is_as_if_it_had_never_been_counted(known: list[tuple[fro
     with_it = associations(associate(known), words, "XYZ", counted=True, members=classes)
     without = associations(associate(known[1:]), words, "XYZ", counted=False, members=())
     assert with_it == pytest.approx(without)
+
+
+@given(said, st.frozensets(st.sampled_from("abcdef"), min_size=1), st.booleans())
+def test_all_classes_at_once_score_as_one_by_one(
+    known: list[tuple[frozenset[str], frozenset[str]]], words: frozenset[str], counted: bool
+) -> None:
+    members = known[0][1] if counted else frozenset()
+    words = known[0][0] if counted else words
+    learned = associate(known)
+    turned = turn(learned)
+    scores = all_associations(turned, words, counted=counted, members=members)
+    one_by_one = associations(learned, words, "XYZ", counted=counted, members=members)
+    assert {one: scores[turned.columns.get(one, -1)] for one in "XYZ"} == pytest.approx(one_by_one)
+
+
+@given(st.lists(st.frozensets(st.sampled_from("abcdefgh"), min_size=1), min_size=1, max_size=30), st.integers(1, 12))
+def test_the_nearest_logs_are_those_of_a_full_sort(texts: list[frozenset[str]], count: int) -> None:
+    index = index_neighbours(texts)
+    everything = nearest(index, texts[0], 0, len(texts))
+    assert nearest(index, texts[0], 0, count) == everything[:count]
+    assert everything == sorted(everything, key=lambda pair: (-pair[1], pair[0]))
+    assert {row for row, _ in everything} == {row for row, words in enumerate(texts) if row and words & texts[0]}
 
 
 def test_the_nearest_log_is_another_one() -> None:

@@ -449,8 +449,8 @@ _EMPHASIS = re.compile(
 )
 _RUN_IN = re.compile(
     r"(?:Proof|Definition|Theorem|Lemma|Proposition|Corollary|Remark|Example|Exercise|Note|Notation|Claim|Case|Step|"
-    r"Problem|Solution|Question|Answer|Fact|Warning|Convention|Conjecture|Observation|Acknowledg|Keywords|Properties|"
-    r"Beweis|Satz|Beispiel|Bemerkung|References|Abstract|Introduction)"
+    r"Problem|Solution|Question|Answer|Fact|Warning|Convention|Conjecture|Observation|Acknowledge?ments?|Keywords|Properties|"
+    r"Beweis|Satz|Beispiel|Bemerkung|References|Abstract|Introduction)\b"
 )
 _NOTHING = re.compile(r"(?:\s|\\(?:noindent|item|par|\w+skip)(?![a-zA-Z]))*+")  # that is read
 _MOST_TERMS = 20  # of one chunk

@@ -13,7 +13,7 @@ from lemmata.mine.splits import asked_keys, name_key
 from lemmata.store.split import LEFT_OUT, PARTS, Split
 from lemmata.types import Concept, Graph, Integers, Mask, Pair, Passage, Triplet
 
-__all__ = ["TextSource", "audit_mined", "inspect_mined"]
+__all__ = ["TextSource", "audit_mined", "inspect_mined", "refuse"]
 
 BATCH = 1000
 SHOWN = 3  # offenders named in the error
@@ -44,6 +44,12 @@ def audit_mined(
         records, split, corpus, test=test, concepts=concepts, hops=hops, graph=graph, relations=relations,
         similarity=similarity,
     )  # fmt: skip
+    refuse(found)
+    return found
+
+
+def refuse(found: Audit) -> None:
+    """LeakageError that names the first offenders, where there are any."""
     if not found.clean:
         number = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in found.counts.items())
         first = "; ".join(
@@ -51,7 +57,6 @@ def audit_mined(
             for offence in found.offences[:SHOWN]
         )
         raise LeakageError(f"what was mined knows held-out data ({number}): {first}")
-    return found
 
 
 def inspect_mined(

@@ -27,7 +27,7 @@ from lemmata.index.lexical import OrderedLexical
 from lemmata.leakage import Audit, Example
 from lemmata.llm.chat import Preview, Spent
 from lemmata.llm.endpoint import EndpointOptions, Limits, open_chat
-from lemmata.mine.audit import audit_mined
+from lemmata.mine.audit import inspect_mined, refuse
 from lemmata.mine.export import Contribution, Recipe, mix, read_training, text_columns, write_training
 from lemmata.mine.material import Material, material
 from lemmata.mine.negatives import NegativeOptions, NegativeReport, known_answers, mine_negatives
@@ -220,7 +220,7 @@ def _put(
 
     def counted() -> Iterator[Record]:
         for number, record in enumerate(made):
-            pair = record if isinstance(record, Pair) else record.pair
+            pair = _pair(record)
             if isinstance(pair.anchor, str) and not opened.material.may_ask(pair.anchor):
                 counts["left out: asks about a held-out concept"] += 1
                 continue
@@ -237,7 +237,10 @@ def _put(
         if not number:
             raise LemmataError(f"the training part has nothing to mine for {name!r}: no such links, concepts or titles")
         progress("auditing", 0, None)
-        found = _audited(layout, [waiting], opened, gate)
+        found, likenesses = _without_likenesses(layout, waiting, opened, gate, negatives)
+        if likenesses:
+            counts["left out: nearly equal to held-out text"] = likenesses
+            number -= likenesses
         report: dict[str, Any] = {
             "name": name,
             "records": number,
@@ -264,9 +267,15 @@ def audit(layout: Layout, names: Sequence[str], gate: Gate, progress: Progress) 
 
 
 def _audited(layout: Layout, names: Sequence[str], opened: Opened, gate: Gate) -> Audit:
+    found = _inspected(layout, names, opened, gate)
+    refuse(found)
+    return found
+
+
+def _inspected(layout: Layout, names: Sequence[str], opened: Opened, gate: Gate) -> Audit:
     # all rows, not only those of training: the audit is to find what should not be there
     row_of = {identity: row for row, identity in enumerate(opened.corpus.ids())}
-    return audit_mined(
+    return inspect_mined(
         (record for name in names for record in records(layout, name, row_of)),
         opened.split,
         opened.corpus,
@@ -276,6 +285,37 @@ def _audited(layout: Layout, names: Sequence[str], opened: Opened, gate: Gate) -
         graph=opened.stored.graph if opened.stored else None,
         similarity=gate.options.similarity,
     )
+
+
+def _without_likenesses(layout: Layout, name: str, opened: Opened, gate: Gate, negatives: int) -> tuple[Audit, int]:
+    """Audit a set; records that are only nearly like held-out text are taken out of it, anything worse is refused.
+
+    A sentence of one paper can stand in a paper that is held out, and then a description made of it is nearly
+    that paper's abstract: nobody's mistake, and no reason to refuse the other records.
+    """
+    taken = 0
+    while True:
+        found = _inspected(layout, [name], opened, gate)
+        if found.clean or set(found.counts) - {"near_anchor", "near_passage"}:
+            refuse(found)
+            return found, taken
+        alike = {int(offence.train) for offence in found.offences}
+        asked = {
+            pair.anchor
+            for number, pair in enumerate(map(_pair, records(layout, name, opened.material.row_of)))
+            if number in alike and isinstance(pair.anchor, str)
+        }
+        kept = (
+            record
+            for number, record in enumerate(records(layout, name, opened.material.row_of))
+            if number not in alike and _pair(record).anchor not in asked
+        )
+        before = sum(1 for _ in records(layout, name, opened.material.row_of))
+        taken += before - write_training(kept, opened.material, layout.training_file(name), negatives=negatives)
+
+
+def _pair(record: Record) -> Pair:
+    return record if isinstance(record, Pair) else record.pair
 
 
 # ---------------------------------------------------------------- miners
@@ -419,7 +459,7 @@ def mine_negative_set(
         encoder = _encoder(layout, key)
         lexical = OrderedLexical.open(layout.lexical) if read_manifest(layout.manifest(layout.lexical)) else None
         told = NegativeReport()
-        pairs = [one if isinstance(one, Pair) else one.pair for one in records(layout, of, row_of)]
+        pairs = [_pair(one) for one in records(layout, of, row_of)]
         made = mine_negatives(
             pairs,
             opened.material,

@@ -71,7 +71,7 @@ class ConceptGraph(NamedTuple):
 # The rules, the most trusted first: it gives a concept its name, kind and description.
 RULES = (
     "planetmath", "emphasis", "by we mean", "note", "is a", "called", "say that", "keywords", "defined as", "named",
-    "people", "title", "note phrase", "section", "phrase",
+    "people", "stress", "title", "note phrase", "section", "phrase",
 )  # fmt: skip
 _RANK = {rule: rank for rank, rule in enumerate(RULES)}
 _DEFINING = frozenset(("emphasis", "by we mean", "is a", "called", "say that", "defined as"))
@@ -333,7 +333,7 @@ class _Gathering:
     def _holds(self, key: str, entry: _Entry) -> bool:
         rules = entry.rules
         words = key.split()
-        if {"planetmath", "emphasis", "note", "by we mean", "keywords"} & rules.keys():
+        if {"planetmath", "emphasis", "stress", "note", "by we mean", "keywords"} & rules.keys():
             return True
         if any(word in GENERIC for word in words):
             return False
@@ -456,7 +456,7 @@ def _concepts(
 
 
 _OTHER_NAME = re.compile(
-    r"[,\s(]*(?:or|(?:(?:is|are)\s+)?(?:also|sometimes|often)\s+(?:known\s+as|called|termed))\s+(?:simply\s+)?(?:(?:an?|the)\s+)?"
+    r"[,\s(]*(?:or|(?:(?:is|are)\s+)?(?:(?:also|sometimes|often)\s+)+(?:known\s+as|called|termed))\s+(?:simply\s+)?(?:(?:an?|the)\s+)?"
 )
 
 
@@ -491,7 +491,7 @@ class _Drawing:
     def read(self, passage: Passage) -> None:
         """One passage of the second pass, in order."""
         self.opening.setdefault(passage.document, passage.id)
-        text, proof = mask(passage.text), mask(passage.proof)
+        text, proof = without_references(mask(passage.text)), mask(passage.proof)
         in_text = find_mentions(text, self.trie)
         in_proof = find_mentions(proof, self.trie)
         mentioned = dict.fromkeys(match.number for match in find_mentions(mask(passage.title), self.trie))

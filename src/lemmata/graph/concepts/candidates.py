@@ -210,19 +210,26 @@ def _emphasised(passage: Passage, masked: str, spans: list[tuple[int, int]]) -> 
         if last and _OR_BETWEEN.fullmatch(source[last[0] : start]):
             last = (end, last[1]._replace(aliases=(*last[1].aliases, name)))
             continue
-        told = _DEFINING_BEFORE.search(before) if passage.raw else _defined_in_prose(name, before, after)
-        if passage.kind != "definition" and not told:
+        rule = "emphasis"
+        if not passage.raw:
+            rule = _prose_rule(name, before, after)
+        elif passage.kind != "definition":
+            rule = "" if not _DEFINING_BEFORE.search(before) else "stress" if passage.kind == "exercise" else rule
+        if not rule:
             continue
         object_ = article or not re.search(r"[\w$,]$", before)
         if not object_ and _verb(name) and not re.search(r"\bcalled(?: the)?$", before):
             continue
         if last:
             yield last[1]
-        keys = keys or [f" {key_of(masked[first:stop])} " for first, stop in spans]
-        key = f" {key_of(name)} "
-        place = next((span for span, text in zip(spans, keys, strict=True) if key in text), None)
-        sentence = " ".join(passage.text[place[0] : place[1]].split()) if place else ""
-        last = (end, Find(name, _kind(name, "object" if object_ else "definition"), "emphasis", sentence))
+        if passage.raw:
+            keys = keys or [f" {key_of(masked[first:stop])} " for first, stop in spans]
+            key = f" {key_of(name)} "
+            place = next((span for span, text in zip(spans, keys, strict=True) if key in text), None)
+        else:
+            place = next((span for span in spans if span[0] <= start < span[1]), None)
+        sentence = " ".join(passage.text[place[0] : place[1]].split()) if place and rule == "emphasis" else ""
+        last = (end, Find(name, _kind(name, "object" if object_ else "definition"), rule, sentence))
     if last:
         yield last[1]
 
@@ -261,24 +268,29 @@ def _occurrences(term: str, text: str, at: int, most: int = 4) -> list[int]:
     return places
 
 
-def _defined_in_prose(name: str, before: str, after: str) -> bool:
-    """Whether the sentence around an emphasised term defines it, and does not only stress it or cite a book."""
+def _prose_rule(name: str, before: str, after: str) -> str:
+    """`emphasis` where the sentence around an emphasised term defines it, `stress` where it only brings it in, else "".
+
+    Single words that are only spoken loudly and titles of books give nothing.
+    """
     before = _SENTENCE_START.split(before)[-1]
     after = _SENTENCE_STOP.split(after, maxsplit=1)[0]
     capitals = [word for word in name.split() if word[0].isupper()]
     if name[0].isupper() and (len(capitals) > 2 or _YEAR.search(after) or re.search(r"\b(?:in|on|and|to) [A-Z]", name)):
-        return False
+        return ""
     if name.split()[0].casefold() in _STRESSED or re.search(r"\d$| and ", name):
-        return False
+        return ""
     if _CALLED_BEFORE.search(before):
-        return True
+        return "emphasis"
     if re.search(r"(?:•|\(\d+\))$", before):  # an item of a list
-        return bool(re.match(r"[\s$]*(?::|(?:if|iff|when|is|are)\b)", after))
+        return "emphasis" if re.match(r"[\s$]*(?::|(?:if|iff|when|is|are)\b)", after) else ""
     if not _ARTICLE_BEFORE.search(before):
-        return bool(re.search(r"\b(?:is|are|be)$", before) and _CONDITION.search(after))
+        return "emphasis" if re.search(r"\b(?:is|are|be)$", before) and _CONDITION.search(after) else ""
     if re.fullmatch(r"\W*\w+", before):  # the article alone: the sentence is about the term
-        return bool(_IS_BEHIND.match(after))
-    return " " in name or bool(_OF_DEFINING.search(before) or _CONDITION.search(after[:60]))
+        return "emphasis" if _IS_BEHIND.match(after) else ""
+    if re.search(r"\b[Dd]efine \w+$", before) or _CONDITION.match(after.lstrip("$ ")):
+        return "emphasis"
+    return "stress" if " " in name or _OF_DEFINING.search(before) or _CONDITION.search(after[:60]) else ""
 
 
 def _noun_behind(term: str, after: str) -> str:

@@ -7,12 +7,13 @@ the given logs count as known; links to be predicted must have been taken out by
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, pairwise, tee
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from lemmata.errors import InputError
 from lemmata.graph.predict.hierarchy import Shape, Tree, closeness, contains, many_closeness, shape_of
@@ -93,11 +94,10 @@ class EntityLinker:
     context: Mapping[str, tuple[int, ...]]  # log: rows that lie above a known one
     related: Mapping[str, tuple[int, ...]]  # log: rows that related logs are known to report about
     shape: Shape
-    kind_words: Turned
-    kind_columns: Integers  # (locations, most sorts): of `kind_words`, filled up with the column of new classes
+    words: Turned  # with the locations themselves and the sorts of location as classes
+    kind_columns: Integers  # (locations, most sorts): of `words`, filled up with the column of new classes
     kind_counts: Integers  # (locations,): sorts
-    place_words: Turned
-    place_columns: Integers  # (locations,): of `place_words`
+    place_columns: Integers  # (locations,): of `words`
     place_counts: Integers  # (locations,): logs known there
     number_words: Association
     number_asked: dict[tuple[str, str, bool, bool], float]  # what was asked before
@@ -121,6 +121,7 @@ class Draft(NamedTuple):
     context: Sequence[int]
     related: Sequence[int]
     own: Sequence[int]
+    length: int  # of the text, at least 1
 
 
 class Candidates(NamedTuple):
@@ -190,14 +191,11 @@ def _remember(
     tokens = {log.id: tokenise(log.text) for log in logs if log.id in known}
     words = {name: _words(own) for name, own in tokens.items()}
     sorts = [_sorts(names, row) for row in range(len(names.tree.ids))]
-    kind_words = turn(
-        associate((words[name], {sort for row in rows for sort in sorts[row]}) for name, rows in known.items())
-    )
-    place_words = turn(associate((words[name], rows) for name, rows in known.items()))
-    new_kind, new_place = len(kind_words.columns), len(place_words.columns)
-    kind_columns = np.full((len(sorts), max(map(len, sorts), default=1)), new_kind, np.int64)
+    learned = turn(associate((words[name], _classes(sorts, rows)) for name, rows in known.items()))
+    new = len(learned.columns)
+    kind_columns = np.full((len(sorts), max(map(len, sorts), default=1)), new, np.int64)
     for row, own in enumerate(sorts):
-        kind_columns[row, : len(own)] = [kind_words.columns.get(sort, new_kind) for sort in own]
+        kind_columns[row, : len(own)] = [learned.columns.get(sort, new) for sort in own]
     return EntityLinker(
         names=names,
         known=known,
@@ -207,12 +205,11 @@ def _remember(
             for name, others in beside.items()
         },
         shape=shape_of(names.tree),
-        kind_words=kind_words,
+        words=learned,
         kind_columns=kind_columns,
         kind_counts=np.array([len(own) for own in sorts], np.int64),
-        place_words=place_words,
-        place_columns=np.array([place_words.columns.get(row, new_place) for row in range(len(sorts))], np.int64),
-        place_counts=np.array([place_words.known.classes[row] for row in range(len(sorts))], np.int64),
+        place_columns=np.array([learned.columns.get(row, new) for row in range(len(sorts))], np.int64),
+        place_counts=np.array([learned.known.classes[row] for row in range(len(sorts))], np.int64),
         number_words=associate(
             (_number_words(tokens[name], names, rows), {names.kinds[row] for row in rows})
             for name, rows in known.items()
@@ -286,6 +283,11 @@ def _sorts(names: Names, row: int) -> tuple[str, ...]:
     return (*names.title_words[row], f"#{names.kinds[row]}")
 
 
+def _classes(sorts: Sequence[Iterable[str]], rows: Iterable[int]) -> list[Hashable]:
+    """The locations and their sorts, without doubles and in an order that no hash seed changes."""
+    return list(dict.fromkeys([*rows, *(sort for row in rows for sort in sorts[row])]))
+
+
 def _number_words(tokens: Sequence[Token], names: Names, rows: Sequence[int]) -> frozenset[str]:
     """The words in front of numbers that some of the rows have."""
     return frozenset(
@@ -336,30 +338,24 @@ def _draft(linker: EntityLinker, log: Passage, context: Sequence[int]) -> Draft:
     nothing = Option(0.0, 0, 0)
     options = [best.get(row, nothing) for row in rows]
     said, named = _said(linker, rows, mentions, _number_words(tokens, names, own) if own else frozenset(), own)
-    length = max(len(log.text), 1)
-    said["spelt"] = [
-        (option.end - option.start) / 10 if code or title else 0.0
-        for option, code, title in zip(options, said["code"], said["title"], strict=True)
-    ]
-    said["early"] = [1 - option.start / length if option.strength else 0.0 for option in options]
-    said["child_of_code"] = [float(tree.parent[row] in coded) for row in rows]
-    said["same_as_related"] = [float(row in related) for row in rows]
+    said["child_of_code"] = [float(tree.parent[row] in coded) for row in rows] if coded else [0.0] * len(rows)
     said["neighbour"] = [alike.get(row, 0.0) for row in rows]
     said["votes"] = [votes.get(row, 0.0) / all_votes for row in rows]
-    own_sorts = {sort for row in own for sort in _sorts(names, row)}
-    kinds = all_associations(linker.kind_words, words, counted=bool(own), members=own_sorts)
-    places = all_associations(linker.place_words, words, counted=bool(own), members=own)
+    own_classes = {*own, *(sort for row in own for sort in _sorts(names, row))}
+    scores = all_associations(linker.words, words, counted=bool(own), members=own_classes)
+    array = np.array(rows, np.int64)
     return Draft(
         rows=rows,
         options=options,
         said=said,
         named=named,
-        kind_words=kinds[linker.kind_columns[rows]].sum(axis=1) / linker.kind_counts[rows],
-        place_words=places[linker.place_columns[rows]],
+        kind_words=scores[linker.kind_columns[array]].sum(axis=1) / linker.kind_counts[array],
+        place_words=scores[linker.place_columns[array]],
         clear=sorted(clear),
         context=context,
         related=related,
         own=own,
+        length=max(len(log.text), 1),
     )
 
 
@@ -419,8 +415,15 @@ def _features(linker: EntityLinker, drafts: Sequence[Draft]) -> Doubles:
     rows = np.fromiter(chain.from_iterable(draft.rows for draft in drafts), np.int64)
     named = np.fromiter(chain.from_iterable(draft.named for draft in drafts), bool)
 
-    def gap(values: Doubles) -> Doubles:
-        return values - np.repeat(np.maximum.reduceat(values, starts), sizes)
+    def gap(column: npt.NDArray[Any]) -> Doubles:
+        return np.asarray(column - np.repeat(np.maximum.reduceat(column, starts), sizes), np.float64)
+
+    def among(chosen: Iterable[Sequence[int]]) -> Mask:
+        """Whether each row is one of those chosen for its log."""
+        if not any(chosen := list(chosen)):
+            return np.zeros(len(rows), bool)
+        pairs = zip(drafts, chosen, strict=True)
+        return np.fromiter((row in some for draft, some in pairs for row in draft.rows), bool, len(rows))
 
     def compare(others: Iterable[Sequence[int]], *, itself: bool = True) -> tuple[Doubles, Mask]:
         """Of each row the closeness to the nearest of the log's `others`, and whether one of them contains it."""
@@ -437,10 +440,13 @@ def _features(linker: EntityLinker, drafts: Sequence[Draft]) -> Doubles:
             inside[at[(other <= rows[at]) & (rows[at] < shape.end[other])]] = True
         return near, inside
 
-    values = {
+    strength, start, end = np.array([option for draft in drafts for option in draft.options]).T
+    values: dict[str, npt.NDArray[Any]] = {
         name: np.fromiter(chain.from_iterable(draft.said[name] for draft in drafts), np.float64)
         for name in drafts[0].said
     }
+    values["spelt"] = np.where((values["code"] > 0) | (values["title"] > 0), (end - start) / 10, 0.0)
+    values["early"] = np.where(strength > 0, 1 - start / np.repeat([draft.length for draft in drafts], sizes), 0.0)
     values["words_gap"] = gap(values["words"])
     values["explained_gap"] = gap(values["explained"])
     values["beside_code"], below_code = compare((draft.clear for draft in drafts), itself=False)
@@ -450,11 +456,12 @@ def _features(linker: EntityLinker, drafts: Sequence[Draft]) -> Doubles:
     values["in_context"] = inside
     values["named_in_context"] = inside & named
     values["related"], _ = compare(draft.related for draft in drafts)
+    values["same_as_related"] = among(draft.related for draft in drafts)
     values["kind_words"] = np.concatenate([draft.kind_words for draft in drafts])
     values["kind_words_gap"] = gap(values["kind_words"])
     values["place_words"] = np.concatenate([draft.place_words for draft in drafts])
     values["place_words_gap"] = gap(values["place_words"])
-    itself = np.fromiter((row in draft.own for draft in drafts for row in draft.rows), bool, len(rows))
+    itself = among(draft.own for draft in drafts)
     values["known"] = np.log1p(np.maximum(linker.place_counts[rows] - itself, 0))
     values["depth"] = shape.depth[rows]
     return np.column_stack([values[name] for name in FEATURES]).astype(np.float64)

@@ -119,7 +119,7 @@ def turn(known: Association) -> Turned:
     def gains(counted: int) -> Doubles:
         # a word of the counted text only is never asked for, but must not divide by zero
         share = np.maximum(often - counted, 1) / max(known.total - counted, 1)
-        return np.log1p(count / (SMOOTHING * share[said]))
+        return np.asarray(np.log1p(count / (SMOOTHING * share[said])), np.float64)
 
     members = np.fromiter(known.classes.values(), np.float64, len(columns))
     return Turned(

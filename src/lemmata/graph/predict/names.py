@@ -28,6 +28,7 @@ LONGEST_CODE = 10  # tokens: PL 1 DEST K 201 P 3 M 1 has nine
 LEAST_COVERED = 0.3  # share of a title that must be there
 LEAST_ALIKE = 0.5  # of two words
 LETTERS_OF_A_START = 4
+MOST_INITIALS = 5
 TOKEN = re.compile(r"[^\W\d_]+|\d+")
 SEPARATOR = re.compile(r"[\s\-–_/.:]{0,2}")
 TITLE_CODE = re.compile(r"\b[A-Z]{1,4}[-_ ]?\d{1,6}(?:[-_ ]?[A-Z](?![^\W_]))?(?![^\W_])")
@@ -73,6 +74,7 @@ class Names:
     starts: frozenset[str]  # first letters of all codes, up to four
     word_rows: Mapping[str, Integers]  # `words` as arrays
     title_weights: npt.NDArray[np.float64]  # (rows,): rarities of the title words together
+    least_weights: npt.NDArray[np.float64]  # (rows,): of these, what must be there; infinite without a title
     by_gram: Mapping[str, Sequence[str]]
     by_start: Mapping[str, Sequence[str]]
     alike: dict[str, list[tuple[str, float]]] = field(default_factory=dict)  # what was asked before
@@ -131,6 +133,7 @@ def index_names(tree: Tree) -> Names:
             initials[letters[:length]].add(row)
     count = len(tree.ids)
     rarity = {word: log(1 + count / len(rows)) for word, rows in words.items()}
+    title_weights = np.array([sum(rarity[word] for word in own) for own in title_words], np.float64)
     by_gram: dict[str, list[str]] = defaultdict(list)
     by_start: dict[str, list[str]] = defaultdict(list)
     for word in sorted(words):
@@ -148,7 +151,8 @@ def index_names(tree: Tree) -> Names:
         rarity=rarity,
         starts=frozenset(key[:length] for key in codes for length in range(1, LETTERS_OF_A_START + 1)),
         word_rows={word: np.array(sorted(rows), np.int64) for word, rows in words.items()},
-        title_weights=np.array([sum(rarity[word] for word in own) for own in title_words], np.float64),
+        title_weights=title_weights,
+        least_weights=np.where(title_weights > 0, LEAST_COVERED * title_weights, np.inf),
         by_gram=by_gram,
         by_start=by_start,
     )
@@ -312,6 +316,9 @@ def _initialled(
     """`A/C` or `AC` for air conditioning: capitals that are the first letters of a title."""
     first = 0
     while first < len(tokens):
+        if len(tokens[first].word) > MOST_INITIALS:
+            first += 1
+            continue
         last = first
         while (
             last + 1 < len(tokens)
@@ -322,10 +329,9 @@ def _initialled(
         ):
             last += 1
         letters = "".join(token.word for token in tokens[first : last + 1])
+        rows = names.initials.get(letters) if 2 <= len(letters) <= MOST_INITIALS else None
         start, end = tokens[first].start, tokens[last].end
-        written = text[start:end]
-        rows = names.initials.get(letters) if 2 <= len(letters) <= 5 and written.upper() == written else None
-        if rows and first not in taken:
+        if rows and first not in taken and text[start:end].upper() == text[start:end]:
             options = _some(names.tree, rows, near, MOST_OPTIONS)
             if options:
                 yield Mention("initials", "", {row: Option(0.5, start, end) for row in options})
@@ -346,16 +352,17 @@ def _worded(names: Names, tokens: Sequence[Token], near: Sequence[int]) -> Itera
     places = [_places_of_word(names, word, near) for word in best]
     lengths = [len(rows) for rows in places]
     rows = np.concatenate(places)
-    weights = np.repeat([names.rarity[word] * likeness for word, (likeness, _) in best.items()], lengths)
+    which = np.repeat(np.arange(len(places)), lengths)
+    weights = np.array([names.rarity[word] * likeness for word, (likeness, _) in best.items()])[which]
     total = np.bincount(rows, weights, len(names.title_weights))
-    kept = np.flatnonzero(total >= LEAST_COVERED * np.maximum(names.title_weights, 1e-9))
+    kept = np.flatnonzero(total >= names.least_weights)
     shares = np.minimum(total[kept] / names.title_weights[kept], 1.0)
     order = np.lexsort((kept, -shares))[:MOST_OPTIONS]
     covered: dict[int, dict[int, float]] = {row: {} for row in kept[order].tolist()}  # row: token: weight
     inside = np.zeros(len(total), bool)
     inside[kept[order]] = True
     chosen = np.flatnonzero(inside[rows])
-    said = np.repeat([at for _, at in best.values()], lengths)[chosen]
+    said = np.array([at for _, at in best.values()])[which[chosen]]
     for row, at, weight in zip(rows[chosen].tolist(), said.tolist(), weights[chosen].tolist(), strict=True):
         covered[row][at] = covered[row].get(at, 0.0) + weight
     options = {}
@@ -375,6 +382,9 @@ def _places_of_word(names: Names, word: str, near: Sequence[int]) -> Integers:
 
 def _heaviest_run(weights: Mapping[int, float]) -> tuple[int, int]:
     """First and last of the neighbouring tokens that weigh most; words far apart are no one mention."""
+    if len(weights) == 1:
+        (only,) = weights
+        return only, only
     runs: list[tuple[float, int, int]] = []
     for at in sorted(weights):
         weight, first, last = runs[-1] if runs else (0.0, at, -2)

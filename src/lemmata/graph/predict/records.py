@@ -224,6 +224,7 @@ def _compared(linker: RecordLinker, asked: Mask) -> Iterator[tuple[int, list[int
     unit: dict[int, deque[int]] = defaultdict(lambda: deque(maxlen=LATEST_IN_UNIT))
     with_word: dict[str, deque[int]] = defaultdict(lambda: deque(maxlen=LATEST_WITH_WORD))
     latest: deque[int] = deque(maxlen=LATEST)
+    followed: dict[int, float] = {}  # a log is a candidate many times, what its words say is the same each time
     too_often = max(50, len(records.ids) // 100)
     for at, hours in enumerate(records.hours):
         own = records.places[at]
@@ -242,7 +243,10 @@ def _compared(linker: RecordLinker, asked: Mask) -> Iterator[tuple[int, list[int
         candidates.update(records.named[at])
         if candidates and asked[at]:
             earlier = sorted(candidates)
-            yield at, earlier, _features(linker, at, earlier, there)
+            for one in earlier:
+                if one not in followed:
+                    followed[one] = _cue(linker.followed_words, records.words[one], linker.followed[one] > 0)
+            yield at, earlier, _features(linker, at, earlier, there, followed)
         latest.append(at)
         for place in own:
             there[place].append(at)
@@ -252,7 +256,13 @@ def _compared(linker: RecordLinker, asked: Mask) -> Iterator[tuple[int, list[int
             with_word[word].append(at)
 
 
-def _features(linker: RecordLinker, at: int, earlier: Sequence[int], there: Mapping[int, Sequence[int]]) -> Doubles:
+def _features(
+    linker: RecordLinker,
+    at: int,
+    earlier: Sequence[int],
+    there: Mapping[int, Sequence[int]],
+    followed: Mapping[int, float],
+) -> Doubles:
     records, tree = linker.records, linker.records.tree
     own, words, hours = records.places[at], records.words[at], records.hours[at]
     known = linker.known.get(at, ())
@@ -263,7 +273,6 @@ def _features(linker: RecordLinker, at: int, earlier: Sequence[int], there: Mapp
         for place in own
         for number, one in enumerate(reversed(there[place]))  # the last place wins, logs mostly have one
     }
-    followed = {one: _cue(linker.followed_words, records.words[one], linker.followed[one] > 0) for one in earlier}
     values = np.zeros((len(earlier), len(FEATURES)))
     for position, one in enumerate(earlier):
         other = records.places[one]
