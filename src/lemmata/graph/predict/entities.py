@@ -440,7 +440,13 @@ def _features(linker: EntityLinker, drafts: Sequence[Draft]) -> Doubles:
             inside[at[(other <= rows[at]) & (rows[at] < shape.end[other])]] = True
         return near, inside
 
-    strength, start, end = np.array([option for draft in drafts for option in draft.options]).T
+    strength, start, end = (
+        np.fromiter(
+            chain.from_iterable(option for draft in drafts for option in draft.options), np.float64, 3 * len(rows)
+        )
+        .reshape(-1, 3)
+        .T
+    )
     values: dict[str, npt.NDArray[Any]] = {
         name: np.fromiter(chain.from_iterable(draft.said[name] for draft in drafts), np.float64)
         for name in drafts[0].said

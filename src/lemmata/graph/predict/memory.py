@@ -153,7 +153,7 @@ def all_associations(turned: Turned, said: Collection[str], *, counted: bool, me
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Known logs as an inverted index with tf-idf weights of unit length."""
+    """Known logs as an inverted index with tf-idf weights of unit length, times the rarity in the text asked for."""
 
     rarity: Mapping[str, float]
     postings: Mapping[str, tuple[Integers, np.ndarray]]  # word: rows, weights
@@ -168,7 +168,7 @@ def index_neighbours(texts: Sequence[Collection[str]]) -> Neighbours:
     for row, words in enumerate(texts):
         length = sqrt(sum(rarity[word] ** 2 for word in sorted(words))) or 1.0
         for word in words:
-            postings[word].append((row, rarity[word] / length))
+            postings[word].append((row, rarity[word] ** 2 / length))
     packed = {
         word: (
             np.fromiter((row for row, _ in pairs[-LONGEST_POSTINGS:]), np.int64),
@@ -186,17 +186,17 @@ def nearest(known: Neighbours, words: Collection[str], leave_out: int, count: in
         return []
     length = sqrt(sum(known.rarity.get(word, log(1 + known.size)) ** 2 for word in sorted(words)))
     rows = np.concatenate([known.postings[word][0] for word in shared])
-    weights = np.concatenate([known.postings[word][1] * (known.rarity[word] / length) for word in shared])
+    weights = np.concatenate([known.postings[word][1] for word in shared])
     scores = np.bincount(rows, weights, known.size)
     if leave_out >= 0:
         scores[leave_out] = 0.0
     # sorting all that share a word is what would take time, so only the upper part is sorted
     least = float(scores.max()) / 2
     found = np.flatnonzero(scores > least)
-    while len(found) < count and least > 1e-3:
+    while len(found) < count and least > 1e-3 * length:
         least /= 2
         found = np.flatnonzero(scores > least)
     if len(found) < count:
         found = np.flatnonzero(scores)
     order = found[np.lexsort((found, -scores[found]))][:count]
-    return list(zip(order.tolist(), scores[order].tolist(), strict=True))
+    return list(zip(order.tolist(), (scores[order] / length).tolist(), strict=True))
