@@ -374,10 +374,9 @@ from pykeen.training import SLCWATrainingLoop
 from pykeen.triples import CoreTriplesFactory
 factory = CoreTriplesFactory(torch.from_numpy(edges), settings["nodes"], settings["relations"])
 model = ComplEx(triples_factory=factory, embedding_dim=settings["dimension"] // 2, loss="infonce",
-    loss_kwargs=dict(margin=0.0, log_adversarial_temperature=0.0), random_seed=settings["seed"])
-with torch.no_grad():
-    for values in model.entity_representations.parameters():
-        values.mul_(1e-3)  # as lemmata begins; from its own N(0, 1) this rate learns nothing
+    loss_kwargs=dict(margin=0.0, log_adversarial_temperature=0.0), random_seed=settings["seed"],
+    # as lemmata begins: from its own N(0, 1) this rate learns nothing; train() initialises anew, so not later
+    entity_initializer=lambda values: torch.nn.init.normal_(values, std=1e-3))
 loop = SLCWATrainingLoop(model=model, triples_factory=factory,
     optimizer=torch.optim.Adagrad(model.get_grad_params(), lr=settings["rate"]),
     negative_sampler_kwargs=dict(num_negs_per_pos=2 * settings["uniform"]))
