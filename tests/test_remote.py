@@ -16,6 +16,7 @@ import pytest
 from lemmata.encode.models import load_encoder
 from lemmata.encode.remote import RemoteEncoder, RemoteOptions
 from lemmata.errors import LemmataError
+from lemmata.project import Project
 
 pytest.importorskip("openai")
 
@@ -211,3 +212,20 @@ def test_prompts_go_before_the_text(service: Service) -> None:
     options = RemoteOptions(prompts={"query": "query: "})
     RemoteEncoder(service.url, "tiny", options=options).encode(["a"], role="query")
     assert service.requests == [["query: a"]]
+
+
+def test_a_workspace_is_told_what_a_remote_encoder_will_be_asked(service: Service, tmp_path: Path) -> None:
+    (tmp_path / "note.md").write_text("# One\n\nSome words.\n\n# Two\n\nOther words.\n", encoding="utf-8")
+    project = Project.init(tmp_path / "w")
+    project.ingest([tmp_path / "note.md"])
+    remote = {"encoder": f"{service.url}#tiny"}
+    estimate = project.estimate_index(settings=remote)
+    assert estimate is not None
+    assert estimate.calls >= 1
+    assert estimate.cached == 0
+    assert service.requests == []
+    assert project.estimate_index(settings={"encoder": "hashing"}) is None
+    project.index(settings=remote)
+    again = project.estimate_index(settings=remote)
+    assert again is not None
+    assert again.calls == 0

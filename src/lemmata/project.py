@@ -24,6 +24,7 @@ from lemmata.store.files import Layout, read_manifest, write_atomically, write_m
 from lemmata.types import Floats, Integers
 
 if TYPE_CHECKING:
+    from lemmata.encode.remote import Estimate
     from lemmata.evaluate.report import Report
     from lemmata.evaluate.tasks import Task
     from lemmata.graph.merge import Merge
@@ -220,6 +221,30 @@ class Project:
                 report["neighbours"] = index_ann(self.layout, corpus, progress)  # exact, or ann
         report["seconds"] = time.perf_counter() - begin
         return report
+
+    def estimate_index(self, *, settings: Mapping[str, Any] | None = None) -> Estimate | None:
+        """What a remote encoder would be asked for the whole corpus; None for an encoder that runs here."""
+        from itertools import islice
+
+        from lemmata.encode.models import load_encoder
+        from lemmata.encode.remote import Estimate, RemoteEncoder
+
+        options = self._options(IndexOptions, "index", settings)
+        if not options.encoder.startswith(("http://", "https://")):
+            return None
+        encoder = load_encoder(options.encoder, key=_key(), cache=self.layout.encodings)
+        assert isinstance(encoder, RemoteEncoder)
+        parts = []
+        with contextlib.closing(self.corpus) as corpus:
+            contents = corpus.contents()
+            while batch := list(islice(contents, 1000)):
+                parts.append(encoder.estimate(batch))
+        return Estimate(
+            sum(part.tokens for part in parts),
+            sum(part.cost for part in parts),
+            sum(part.calls for part in parts),
+            sum(part.cached for part in parts),
+        )
 
     def _seen_by_encoder(self, corpus: Corpus, options: IndexOptions) -> tuple[Contents, str]:
         """The texts to encode, and what names the addition to them."""
@@ -689,7 +714,7 @@ def _key() -> str:
 
 # ---------------------------------------------------------------- doctor
 
-_OPTIONAL = {"pypdfium2": "pdf", "pyarrow": "parquet"}
+_OPTIONAL = {"pypdfium2": "pdf", "pyarrow": "parquet", "faiss": "ann", "openai": "llm", "torch": "train"}
 
 
 def doctor(folder: str | Path = ".") -> list[Check]:

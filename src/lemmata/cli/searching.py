@@ -36,6 +36,10 @@ def index(
     if expand:
         settings["expand"] = True
     project = Project(workspace)
+    estimate = project.estimate_index(settings=settings) if dense else None
+    if estimate is not None:
+        told = f"about {estimate.tokens:,} tokens in {estimate.calls:,} calls; {estimate.cached:,} passages are known"
+        typer.echo(told, err=True)
     with showing_progress() as progress:
         report = project.index(settings=settings, dense=dense, rebuild=rebuild, progress=progress)
     if as_json:
