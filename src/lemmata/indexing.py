@@ -6,7 +6,7 @@ import hashlib
 import importlib.util
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import Protocol
 
@@ -18,11 +18,10 @@ from lemmata.index.lexical import ORDER, LexicalIndex
 from lemmata.store.corpus import Corpus
 from lemmata.store.files import Layout, read_manifest, replace_folder, write_manifest
 from lemmata.store.vectors import VectorWriter, open_vectors
-from lemmata.types import Encoder, Floats, Integers
+from lemmata.types import Encoder, Floats, Integers, Progress
 
 __all__ = ["content_hashes", "index_ann", "index_lexical", "index_vectors"]
 
-Progress = Callable[[str, int, int | None], None]
 Hashes = npt.NDArray[np.uint64]
 
 SHARD = 512  # passages that are encoded between two safe points: less than a minute on a small machine

@@ -10,7 +10,7 @@ import shutil
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
@@ -21,7 +21,7 @@ from lemmata.config import build, merged, read_toml
 from lemmata.errors import ConfigError, LemmataError, WorkspaceError
 from lemmata.store.corpus import Corpus
 from lemmata.store.files import Layout, read_manifest, write_atomically, write_manifest
-from lemmata.types import Floats, Integers
+from lemmata.types import Floats, Integers, Progress
 
 if TYPE_CHECKING:
     from lemmata.encode.remote import Estimate
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 __all__ = ["Check", "EvaluateOptions", "IndexOptions", "Progress", "Project", "doctor"]
 
 Options = TypeVar("Options")
-Progress = Callable[[str, int, int | None], None]  # what is being done, how many are done, of how many
 
 _DEFAULT_CONFIG = """\
 # lemmata workspace. One table per verb; every key below shows its default.

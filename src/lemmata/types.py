@@ -6,7 +6,7 @@ Scores: higher is better, everywhere; what shrinks as things get closer is calle
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -38,6 +38,7 @@ __all__ = [
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+Progress = Callable[[str, int, int | None], None]  # what is being done, how many are done, of how many
 
 
 # ---------------------------------------------------------------- what a corpus is made of
@@ -168,6 +169,10 @@ class Graph:
     indices: Integers  # (edges,)
     relation: npt.NDArray[np.int16]  # (edges,)
     weight: Floats  # (edges,); of merged doubles the sum
+
+    def sources(self) -> Integers:
+        """The node that each edge leaves (edges,)."""
+        return np.repeat(np.arange(len(self.nodes), dtype=np.int64), np.diff(self.indptr))
 
 
 @dataclass(frozen=True, slots=True)

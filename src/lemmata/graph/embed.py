@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lemmata.errors import ConfigError, InputError, require
-from lemmata.types import Floats, Graph, Integers
+from lemmata.types import Floats, Graph, Integers, Progress
 
 __all__ = [
     "EmbedOptions",
@@ -51,7 +51,6 @@ BLOCK = 2**24  # scores held at once while ranking
 WATCHED = 2000  # held-out edges that early stopping looks at
 CHECKPOINT_FORMAT = 1
 
-Progress = Callable[[str, int, int | None], None]
 Tensor = Any  # torch is optional, and untyped for whoever has none
 
 
@@ -122,8 +121,7 @@ class Embedding:
 
 def edge_array(graph: Graph) -> Integers:
     """Source, relation and target of every edge (m, 3), in the graph's order."""
-    sources = np.repeat(np.arange(len(graph.nodes), dtype=np.int64), np.diff(graph.indptr))
-    return np.stack((sources, graph.relation.astype(np.int64), graph.indices.astype(np.int64)), axis=1)
+    return np.stack((graph.sources(), graph.relation.astype(np.int64), graph.indices.astype(np.int64)), axis=1)
 
 
 def split_edges(graph: Graph, share: float, seed: int) -> tuple[Graph, Integers]:

@@ -130,7 +130,7 @@ def reverse(graph: Graph) -> Graph:
         graph.kinds,
         graph.relations,
         graph.indices,
-        _sources(graph),
+        graph.sources(),
         graph.relation,
         graph.weight.astype(np.float64),
     )
@@ -162,10 +162,6 @@ def _places(ordered: Sequence[str], numbers: Mapping[str, int]) -> Integers:
     places = np.empty(len(ordered), np.int64)
     places[np.fromiter((numbers[name] for name in ordered), np.int64, len(ordered))] = np.arange(len(ordered))
     return places
-
-
-def _sources(graph: Graph) -> Integers:
-    return np.repeat(np.arange(len(graph.nodes), dtype=np.int64), np.diff(graph.indptr))
 
 
 # ---------------------------------------------------------------- questions to a graph

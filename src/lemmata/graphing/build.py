@@ -9,10 +9,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lemmata.graph.concepts.build import ConceptOptions, build_concepts
-from lemmata.graphing.compress import Progress, compress
+from lemmata.graphing.compress import compress
 from lemmata.store.corpus import Corpus
 from lemmata.store.files import Layout
 from lemmata.store.graph import GraphRecordStore
+from lemmata.types import Progress
 
 __all__ = ["GraphOptions", "build"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -16,12 +16,9 @@ from lemmata.graph.merge import apply, decide, propose
 from lemmata.store.corpus import Corpus
 from lemmata.store.files import Layout
 from lemmata.store.graph import GraphRecordStore, write_graph
-from lemmata.types import Concept
+from lemmata.types import Concept, Progress
 
-__all__ = ["Progress", "compress", "united"]
-
-
-Progress = Callable[[str, int, int | None], None]  # what is being done, how many are done, of how many
+__all__ = ["compress", "united"]
 
 
 def compress(layout: Layout, corpus: Corpus, records: GraphRecordStore, progress: Progress) -> dict[str, Any]:

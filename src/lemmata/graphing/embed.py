@@ -11,12 +11,11 @@ import numpy as np
 from lemmata.encode.models import load_encoder
 from lemmata.errors import LemmataError
 from lemmata.graph.embed import EmbedOptions, split_edges, train_embedding
-from lemmata.graphing.compress import Progress
 from lemmata.store.corpus import Corpus
 from lemmata.store.files import Layout
 from lemmata.store.graph import StoredGraph, open_graph, write_embedding
 from lemmata.store.vectors import open_vectors
-from lemmata.types import Floats
+from lemmata.types import Floats, Progress
 
 __all__ = ["EmbedVerbOptions", "embed"]
 

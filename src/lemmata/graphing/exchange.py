@@ -11,11 +11,11 @@ from typing import Any
 from lemmata.graph.formats.any_format import read_graph, write_graph
 from lemmata.graph.formats.shared import GraphRecords
 from lemmata.graph.links import link_edges
-from lemmata.graphing.compress import Progress, compress
+from lemmata.graphing.compress import compress
 from lemmata.store.corpus import Corpus
 from lemmata.store.files import Layout
 from lemmata.store.graph import GraphRecordStore, open_graph
-from lemmata.types import Edge
+from lemmata.types import Edge, Progress
 
 __all__ = ["export_graph", "import_graph"]
 

@@ -11,13 +11,13 @@ from typing import Any, ClassVar
 
 from lemmata.errors import LemmataError
 from lemmata.graph.extract import Prompt, extract, extraction_requests
-from lemmata.graphing.compress import Progress, compress
+from lemmata.graphing.compress import compress
 from lemmata.llm.chat import Answer, Preview, Request, Spent
 from lemmata.llm.endpoint import EndpointOptions, Limits, open_chat
 from lemmata.store.corpus import Corpus
 from lemmata.store.files import Layout
 from lemmata.store.graph import GraphRecordStore
-from lemmata.types import Document, Passage, Skip
+from lemmata.types import Document, Passage, Progress, Skip
 
 __all__ = ["ExtractOptions", "extract_concepts", "preview_extraction"]
 

@@ -17,11 +17,11 @@ from lemmata.errors import InputError, LemmataError
 from lemmata.graph.predict.expand import Span, expand
 from lemmata.graph.predict.plant import predict_links
 from lemmata.graph.predict.scorer import measure
-from lemmata.graphing.compress import Progress, compress
+from lemmata.graphing.compress import compress
 from lemmata.store.corpus import Corpus
 from lemmata.store.files import Layout
 from lemmata.store.graph import GraphRecordStore
-from lemmata.types import Edge, Passage
+from lemmata.types import Edge, Passage, Progress
 
 __all__ = ["ExpandedCorpus", "LinkOptions", "link", "read_withheld"]
 

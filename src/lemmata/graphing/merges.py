@@ -7,11 +7,11 @@ from typing import Any
 
 from lemmata.errors import LemmataError
 from lemmata.graph.merge import Merge, decide, propose
-from lemmata.graphing.compress import Progress, compress, united
+from lemmata.graphing.compress import compress, united
 from lemmata.store.corpus import Corpus
 from lemmata.store.files import Layout
 from lemmata.store.graph import GraphRecordStore
-from lemmata.types import Encoder
+from lemmata.types import Encoder, Progress
 
 __all__ = ["decide_merge", "merges"]
 

@@ -7,7 +7,7 @@ import os
 import platform
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -25,12 +25,10 @@ from lemmata.ingest.sources import (
 )
 from lemmata.store.corpus import Corpus, CorpusWriter
 from lemmata.store.files import Layout, read_manifest, write_manifest
-from lemmata.types import Reading, Skip
+from lemmata.types import Progress, Reading, Skip
 from lemmata.workers import WorkerDied, parallel_map
 
 __all__ = ["IngestReport", "ingest"]
-
-Progress = Callable[[str, int, int | None], None]
 
 
 @dataclass(slots=True)

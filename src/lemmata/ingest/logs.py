@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from lemmata.errors import InputError, require
+from lemmata.graph.predict.hierarchy import cycles
 from lemmata.types import Document, Label, Link, Passage, Reading, Skip
 
 __all__ = ["Columns", "csv_rows", "jsonl_rows", "parquet_rows", "read_hierarchy", "read_logs"]
@@ -148,7 +149,7 @@ def read_hierarchy(rows: Iterable[tuple[int, Mapping[str, Any]]], *, file: str) 
         if parent and parent not in titles:
             skips.append(Skip(file, lines[name], f"the parent {parent!r} of {name!r} is not in the table"))
             parents[name] = ""
-    for cycle in _cycles(parents):
+    for cycle in cycles(parents):
         last = max(cycle, key=lines.__getitem__)
         around = " -> ".join([*cycle, cycle[0]])
         skips.append(Skip(file, lines[last], f"{last!r} closes a cycle of parents: {around}"))
@@ -166,23 +167,6 @@ def read_hierarchy(rows: Iterable[tuple[int, Mapping[str, Any]]], *, file: str) 
     ]
     labels = [Label("", name, f"location:{name}") for name in titles]
     return Reading(documents=documents, labels=labels, skips=skips)
-
-
-def _cycles(parents: Mapping[str, str]) -> list[list[str]]:
-    """Every cycle, from one of its members upwards; each node has one parent, so cycles share no node."""
-    cycles = []
-    settled: set[str] = {""}
-    for start in parents:
-        path: dict[str, None] = {}
-        node = start
-        while node not in settled and node not in path:
-            path[node] = None
-            node = parents[node]
-        if node in path:
-            climbed = list(path)
-            cycles.append(climbed[climbed.index(node) :])
-        settled.update(path)
-    return cycles
 
 
 # ---------------------------------------------------------------- files to rows

@@ -13,7 +13,7 @@ from lemmata.mine.splits import asked_keys, name_key
 from lemmata.store.split import LEFT_OUT, PARTS, Split
 from lemmata.types import Concept, Graph, Integers, Mask, Pair, Passage, Triplet
 
-__all__ = ["TextSource", "audit_mined", "inspect_mined", "refuse"]
+__all__ = ["TextSource", "inspect_mined", "refuse"]
 
 BATCH = 1000
 SHOWN = 3  # offenders named in the error
@@ -25,27 +25,6 @@ class TextSource(Protocol):
 
     def ids(self) -> list[str]: ...
     def passages(self, rows: Iterable[int]) -> list[Passage]: ...
-
-
-def audit_mined(
-    records: Iterable[Pair | Triplet],
-    split: Split,
-    corpus: TextSource,
-    *,
-    test: Iterable[Example] = (),
-    concepts: Mapping[str, Concept] | None = None,
-    hops: int = 0,
-    graph: Graph | None = None,
-    relations: Collection[str] | None = None,
-    similarity: float = 0.7,
-) -> Audit:
-    """What `inspect_mined` finds, if that is nothing; otherwise a LeakageError that names the first offenders."""
-    found = inspect_mined(
-        records, split, corpus, test=test, concepts=concepts, hops=hops, graph=graph, relations=relations,
-        similarity=similarity,
-    )  # fmt: skip
-    refuse(found)
-    return found
 
 
 def refuse(found: Audit) -> None:
@@ -185,7 +164,7 @@ def _around(graph: Graph, ids: Sequence[str], rows: Mask, hops: int, relations: 
     """Rows that at most so many edges, taken either way, connect with some of `rows`."""
     place = {name: row for row, name in enumerate(ids)}
     node_rows = np.fromiter((place.get(node, -1) for node in graph.nodes), np.int64, len(graph.nodes))
-    sources = np.repeat(np.arange(len(graph.nodes)), np.diff(graph.indptr))
+    sources = graph.sources()
     targets = np.asarray(graph.indices)
     if relations is not None:
         wanted = [number for number, name in enumerate(graph.relations) if name in relations]

@@ -221,10 +221,6 @@ def _empty(ids: Sequence[str]) -> Graph:
 # ---------------------------------------------------------------- which edges and concepts stay
 
 
-def _sources(graph: Graph) -> Integers:
-    return np.repeat(np.arange(len(graph.nodes), dtype=np.int64), np.diff(graph.indptr))
-
-
 def _of(graph: Graph, relation: str) -> Mask:
     """Which edges have a relation."""
     number = list(graph.relations).index(relation) if relation in graph.relations else -1
@@ -233,7 +229,7 @@ def _of(graph: Graph, relation: str) -> Mask:
 
 def _between(graph: Graph, kept: Mask, edges: Mask) -> Graph:
     """The same nodes with only those of the edges whose both ends are kept."""
-    sources = _sources(graph)
+    sources = graph.sources()
     stays = kept[sources] & kept[graph.indices] & edges
     indptr = np.zeros(len(graph.nodes) + 1, np.int64)
     np.cumsum(np.bincount(sources[stays], minlength=len(graph.nodes)), out=indptr[1:])
@@ -250,7 +246,7 @@ def _concepts(
     graph: Graph, kept: Mask, any_rows: Integers, node_rows: Integers, concepts: Mapping[str, Concept], known: _Known
 ) -> dict[str, Concept]:
     """Those of the part of which one of its passages speaks, without what other passages say of them."""
-    sources = _sources(graph)
+    sources = graph.sources()
     passage, own = any_rows[sources] >= 0, node_rows[sources] >= 0
 
     def count(edges: Mask) -> npt.NDArray[np.int64]:
@@ -287,7 +283,7 @@ def _borne_out(graph: Graph, node_rows: Integers, numbers: Integers, homes: Sequ
     if own.any():
         at_home = home_node[numbers[node_rows[own]]]
         lifted[own] = np.where(at_home >= 0, at_home, lifted[own])
-    sources, targets = _sources(graph), graph.indices
+    sources, targets = graph.sources(), graph.indices
     many = len(graph.nodes)
 
     def key(one: Integers, other: Integers) -> Integers:
@@ -309,7 +305,7 @@ def _said(graph: Graph, chosen: Mapping[str, Concept], row_of: Mapping[str, int]
         if edge.source in chosen and edge.target in chosen and (not edge.evidence or edge.evidence in row_of)
     }
     concept = np.fromiter((node in chosen for node in graph.nodes), bool, len(graph.nodes))
-    sources = _sources(graph)
+    sources = graph.sources()
     stays = np.ones(len(graph.indices), bool)
     for edge in np.flatnonzero(concept[sources] & concept[graph.indices]).tolist():
         ends = graph.nodes[int(sources[edge])], graph.nodes[int(graph.indices[edge])]

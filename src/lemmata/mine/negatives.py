@@ -411,10 +411,6 @@ def _lists(numbers: Integers, members: Integers, count: int) -> _Lists:
     return _Lists(starts, pairs[1])
 
 
-def _sources(graph: Graph) -> Integers:
-    return np.repeat(np.arange(len(graph.nodes), dtype=np.int64), np.diff(graph.indptr))
-
-
 def _over(graph: Graph, relations: Iterable[str]) -> Mask:
     """Which edges are of these relations."""
     wanted = {name.strip() for name in relations}
@@ -424,7 +420,7 @@ def _over(graph: Graph, relations: Iterable[str]) -> Mask:
 def _both_ways(graph: Graph, relations: Iterable[str]) -> _Lists:
     """The neighbours of each node over some relations, whichever way the edge points."""
     chosen = _over(graph, relations)
-    sources, targets = _sources(graph)[chosen], graph.indices[chosen]
+    sources, targets = graph.sources()[chosen], graph.indices[chosen]
     return _lists(np.concatenate((sources, targets)), np.concatenate((targets, sources)), len(graph.nodes))
 
 
@@ -433,7 +429,7 @@ def _kinships(material: Material, rare: int) -> tuple[_Lists, _Lists]:
     defined, however many speak of it. Concepts that are `equivalent_to` each other are one."""
     graph = material.graph
     count = len(graph.nodes)
-    sources = _sources(graph)
+    sources = graph.sources()
     rows = material.node_rows[sources]
     one = _merged(graph)[graph.indices]
     told = (rows >= 0) & (material.node_rows[graph.indices] < 0)
@@ -452,7 +448,7 @@ def _kinships(material: Material, rare: int) -> tuple[_Lists, _Lists]:
 def _merged(graph: Graph) -> Integers:
     """For each node the smallest one that is equivalent to it, over however many steps."""
     chosen = _over(graph, ("equivalent_to",))
-    sources, targets = _sources(graph)[chosen], graph.indices[chosen]
+    sources, targets = graph.sources()[chosen], graph.indices[chosen]
     one = np.arange(len(graph.nodes), dtype=np.int64)
     while True:
         before = one.copy()

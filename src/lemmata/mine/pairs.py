@@ -428,7 +428,7 @@ def _edge_pairs(
     """
     graph = material.graph
     is_concept = np.array([node in chosen for node in graph.nodes], bool)
-    sources = np.repeat(np.arange(len(graph.nodes)), np.diff(graph.indptr))
+    sources = graph.sources()
     edges = sorted(
         (graph.nodes[sources[edge]], graph.relations[graph.relation[edge]], graph.nodes[graph.indices[edge]])
         for edge in np.flatnonzero(is_concept[sources] & is_concept[graph.indices]).tolist()
@@ -509,7 +509,7 @@ def _location_pairs(material: Material, found: Survey, options: StructurePairOpt
     graph = material.graph
     if "reports_about" not in graph.relations:
         return
-    sources = np.repeat(np.arange(len(graph.nodes)), np.diff(graph.indptr))
+    sources = graph.sources()
     edges = np.flatnonzero(graph.relation == list(graph.relations).index("reports_about"))
     rows, targets = material.node_rows[sources[edges]], graph.indices[edges]
     rows, targets = rows[rows >= 0], targets[rows >= 0]
@@ -618,7 +618,7 @@ def linked_rows(material: Material, found: Survey, relations: Collection[str]) -
     """Rows and the rows they lead to by links or edges of some relations, documents by what speaks for them."""
     graph = material.graph
     wanted = [number for number, name in enumerate(graph.relations) if name in relations]
-    sources = np.repeat(np.arange(len(graph.nodes)), np.diff(graph.indptr))
+    sources = graph.sources()
     edges = np.flatnonzero(np.isin(graph.relation, wanted))
     rows = np.array(material.node_rows)
     for node in np.unique(np.concatenate((sources[edges], graph.indices[edges]))).tolist():

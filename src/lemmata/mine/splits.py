@@ -107,7 +107,7 @@ def outline(
     ids, documents, kinds, dates, files, first, last = (list(column) for column in _columns(corpus))
     told: dict[str, list[tuple[str, str]]] = {"mentions": [], "defines": [], "equivalent_to": []}
     if graph is not None:
-        sources = np.repeat(np.arange(len(graph.nodes)), np.diff(graph.indptr))
+        sources = graph.sources()
         for relation, pairs in told.items():
             if relation in graph.relations:
                 edges = np.flatnonzero(graph.relation == list(graph.relations).index(relation))

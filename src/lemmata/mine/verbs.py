@@ -32,7 +32,7 @@ from lemmata.mine.export import Contribution, Recipe, mix, read_training, text_c
 from lemmata.mine.material import Material, material
 from lemmata.mine.negatives import NegativeOptions, NegativeReport, known_answers, mine_negatives
 from lemmata.mine.pairs import PairOptions, mine_pairs
-from lemmata.mine.queries.filter import round_trip
+from lemmata.mine.queries.filter import RoundTrip, round_trip
 from lemmata.mine.queries.model import ModelOptions as WrittenOptions
 from lemmata.mine.queries.model import model_queries, query_requests
 from lemmata.mine.queries.rules import QueryOptions, rule_queries
@@ -50,7 +50,7 @@ from lemmata.store.files import Layout, read_manifest, replace_folder, write_ato
 from lemmata.store.graph import GraphRecordStore, StoredGraph, open_graph
 from lemmata.store.split import Split, open_split, write_split
 from lemmata.store.vectors import open_vectors
-from lemmata.types import Edge, Encoder, Floats, Index, Integers, Mask, Negative, Pair, Triplet, Vectors
+from lemmata.types import Edge, Encoder, Floats, Index, Integers, Mask, Negative, Pair, Progress, Triplet, Vectors
 
 __all__ = [
     "AuditOptions",
@@ -69,7 +69,6 @@ __all__ = [
     "split",
 ]
 
-Progress = Callable[[str, int, int | None], None]
 Record = Pair | Triplet
 TRIPLETS = ("embedding", "scincl", "citations", "queries")
 
@@ -300,18 +299,14 @@ def _without_likenesses(layout: Layout, name: str, opened: Opened, gate: Gate, n
             refuse(found)
             return found, taken
         alike = {int(offence.train) for offence in found.offences}
-        asked = {
-            pair.anchor
-            for number, pair in enumerate(map(_pair, records(layout, name, opened.material.row_of)))
-            if number in alike and isinstance(pair.anchor, str)
-        }
+        pairs = [_pair(record) for record in records(layout, name, opened.material.row_of)]
+        asked = {pairs[number].anchor for number in alike if isinstance(pairs[number].anchor, str)}
         kept = (
             record
             for number, record in enumerate(records(layout, name, opened.material.row_of))
             if number not in alike and _pair(record).anchor not in asked
         )
-        before = sum(1 for _ in records(layout, name, opened.material.row_of))
-        taken += before - write_training(kept, opened.material, layout.training_file(name), negatives=negatives)
+        taken += len(pairs) - write_training(kept, opened.material, layout.training_file(name), negatives=negatives)
 
 
 def _pair(record: Record) -> Pair:
@@ -346,10 +341,13 @@ def mine_query_set(
         search = _search(layout, opened.material.allowed, key)
         kept = round_trip(made, search, found_within)
 
-        def shares() -> Mapping[str, Any]:
-            return {"round_trip": {style: share._asdict() for style, share in kept.by_style.items()}}
+        return _put(
+            layout, name, opened, kept, asdict(options.queries), gate, progress, after=lambda: _found_again(kept)
+        )
 
-        return _put(layout, name, opened, kept, asdict(options.queries), gate, progress, after=shares)
+
+def _found_again(kept: RoundTrip | None) -> dict[str, Any]:
+    return {"round_trip": {style: share._asdict() for style, share in kept.by_style.items()} if kept else {}}
 
 
 def preview_queries(layout: Layout, options: MineOptions, endpoint: EndpointOptions, key: str) -> Preview:
@@ -395,9 +393,11 @@ def mine_written_set(
         kept = round_trip(made(), _search(layout, opened.material.allowed, key), found_within) if found_within else None
 
         def told() -> Mapping[str, Any]:
-            shares = {style: share._asdict() for style, share in kept.by_style.items()} if kept else {}
-            spent = chat.spent().without(before)._asdict()
-            return {"round_trip": shares, "unanswered": len(unanswered), "spent": spent}
+            return {
+                **_found_again(kept),
+                "unanswered": len(unanswered),
+                "spent": chat.spent().without(before)._asdict(),
+            }
 
         used = {"model": endpoint.model, **asdict(options.written)}
         report = _put(layout, name, opened, kept or made(), used, gate, progress, after=told)

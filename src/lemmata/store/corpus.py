@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from lemmata.errors import WorkspaceError
-from lemmata.store.files import FORMAT, Layout, hold, read_manifest
+from lemmata.store.files import FORMAT, Layout, hold, read_manifest, transaction
 from lemmata.types import Document, Integers, Label, Link, Mask, Passage, Reading, Reference, Skip
 
 __all__ = ["Corpus", "CorpusWriter", "StoredUnit"]
@@ -118,16 +118,9 @@ class CorpusWriter:
         rows = self.connection.execute("SELECT id, number, fingerprint, files FROM units WHERE root = ?", (root,))
         return {name: StoredUnit(number, fingerprint, json.loads(files)) for name, number, fingerprint, files in rows}
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> contextlib.AbstractContextManager[None]:
         """All or nothing."""
-        self.connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            self.connection.execute("ROLLBACK")
-            raise
-        self.connection.execute("COMMIT")
+        return transaction(self.connection)
 
     def remove(self, number: int) -> None:
         """Forget a unit and all that came from it."""

@@ -9,7 +9,8 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+import sqlite3
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ __all__ = [
     "hold",
     "read_manifest",
     "replace_folder",
+    "transaction",
     "write_atomically",
     "write_manifest",
 ]
@@ -167,3 +169,15 @@ def hold(path: Path) -> Any:
         stream.close()
         raise WorkspaceError(f"another lemmata is writing to {path.parent}; try again when it is done") from error
     return stream
+
+
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")

@@ -7,7 +7,6 @@ replaced alone and a merge of concepts can be taken back. The compressed graph i
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import os
 import shutil
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lemmata.errors import WorkspaceError
-from lemmata.store.files import FORMAT, Layout, read_manifest, replace_folder, write_manifest
+from lemmata.store.files import FORMAT, Layout, read_manifest, replace_folder, transaction, write_manifest
 from lemmata.types import Concept, Edge, Floats, Graph, Integers, Skip, Vectors
 
 __all__ = [
@@ -85,16 +84,9 @@ class GraphRecordStore:
     def __exit__(self, *_: object) -> None:
         self.connection.close()
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> contextlib.AbstractContextManager[None]:
         """All or nothing."""
-        self.connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            self.connection.execute("ROLLBACK")
-            raise
-        self.connection.execute("COMMIT")
+        return transaction(self.connection)
 
     # what sources say
 
@@ -208,18 +200,6 @@ class GraphRecordStore:
             found.setdefault(passage, []).append((span[0], span[1], span[2]))
         return found
 
-    def between(self, ones: Iterable[str], others: Iterable[str]) -> list[Edge]:
-        """The edges from some nodes to others, with their evidence."""
-        pairs = list(itertools.product(ones, others))
-        found: list[Edge] = []
-        for pair in pairs:
-            query = (
-                "SELECT source, relation, target, evidence, maker, weight FROM edges"
-                " WHERE source = ? AND target = ? ORDER BY rowid"
-            )
-            found += (Edge(*row) for row in self.connection.execute(query, pair))
-        return found
-
     # what people decided about merges
 
     def verdicts(self) -> dict[tuple[str, str], str]:
@@ -301,7 +281,7 @@ def open_graph(layout: Layout) -> StoredGraph:
 def concept_passages(stored: StoredGraph) -> tuple[dict[str, list[str]], dict[str, str]]:
     """For each concept the passages that mention or define it; and the first one that defines it."""
     graph = stored.graph
-    sources = np.repeat(np.arange(len(graph.nodes)), np.diff(graph.indptr))
+    sources = graph.sources()
     speaking: dict[str, list[str]] = {}
     defining: dict[str, str] = {}
     for number, relation in enumerate(graph.relations):

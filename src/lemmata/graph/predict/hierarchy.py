@@ -6,7 +6,7 @@ Rows are in preorder: what lies below row r is `r + 1 : end[r]`, so a subtree is
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ __all__ = [
     "check_hierarchy",
     "closeness",
     "contains",
+    "cycles",
     "location_code",
     "lowest_common",
     "many_closeness",
@@ -111,8 +112,19 @@ def _repaired(locations: Iterable[Document]) -> tuple[dict[str, Document], dict[
         elif len(present) > 1:
             complain(location, f"{code!r} has {len(present)} parents; only {present[0]!r} is used")
     position = {name: number for number, name in enumerate(known)}
-    settled = {""}
-    for start in known:
+    for cycle in cycles(parents):
+        last = max(cycle, key=position.__getitem__)
+        around = " -> ".join(location_code(known[name]) for name in [*cycle, cycle[0]])
+        complain(known[last], f"{location_code(known[last])!r} closes a cycle of parents: {around}")
+        parents[last] = ""
+    return known, parents, skips
+
+
+def cycles(parents: Mapping[str, str]) -> list[list[str]]:
+    """Every cycle, from one of its members upwards; each node has one parent, so cycles share no node."""
+    found = []
+    settled: set[str] = {""}
+    for start in parents:
         path: dict[str, None] = {}
         node = start
         while node not in settled and node not in path:
@@ -120,13 +132,9 @@ def _repaired(locations: Iterable[Document]) -> tuple[dict[str, Document], dict[
             node = parents[node]
         if node in path:
             climbed = list(path)
-            cycle = climbed[climbed.index(node) :]
-            last = max(cycle, key=position.__getitem__)
-            around = " -> ".join(location_code(known[name]) for name in [*cycle, cycle[0]])
-            complain(known[last], f"{location_code(known[last])!r} closes a cycle of parents: {around}")
-            parents[last] = ""
+            found.append(climbed[climbed.index(node) :])
         settled.update(path)
-    return known, parents, skips
+    return found
 
 
 def location_code(location: Document) -> str:
