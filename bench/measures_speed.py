@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.evaluate.measures import evaluate, judged, parse_measure
+from lemmata.measures import evaluate, judged, parse_measure
 
 MEASURES = ("nDCG@10", "MRR@10", "R@20", "R@100", "MAP@100", "Success@1", "P@10")
 THEIRS = {"MRR@10": "RR@10", "MAP@100": "AP@100"}

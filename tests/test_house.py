@@ -31,6 +31,7 @@ FLOORS = {
     "latex": 2,
     "leakage": 2,
     "llm": 2,
+    "measures": 2,
     "store": 2,
     "workers": 2,
     "answer": 3,
@@ -43,10 +44,11 @@ FLOORS = {
     "mine": 3,
     "search": 3,
     "train": 3,
-    "project": 4,
-    "cli": 5,
-    "server": 5,
-    "__init__": 6,
+    "learning": 4,
+    "project": 5,
+    "cli": 6,
+    "server": 6,
+    "__init__": 7,
 }
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lemmata.errors import ConfigError, InputError
-from lemmata.evaluate.measures import Judged, Measure, evaluate, gains, judged, parse_measure
+from lemmata.measures import Judged, Measure, evaluate, gains, judged, parse_measure
 
 Qrels = dict[str, dict[str, int]]
 Run = dict[str, list[str]]

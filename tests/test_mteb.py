@@ -11,9 +11,9 @@ import pytest
 
 from lemmata.encode.hashing import HashingEncoder
 from lemmata.errors import InputError
-from lemmata.evaluate.measures import evaluate, judged, parse_measure
 from lemmata.evaluate.mteb import mteb_encoder, mteb_search
 from lemmata.index.lexical import LexicalIndex
+from lemmata.measures import evaluate, judged, parse_measure
 from lemmata.types import Floats, Integers
 
 # For the first query, BM25 scores d1 and d2 alike: both are five words long and share one with it.

@@ -432,6 +432,35 @@ class Project:
             key=_key(),
         )
 
+    def import_queries(
+        self,
+        path: str | Path | None = None,
+        *,
+        queries: str | Path | None = None,
+        qrels: str | Path | None = None,
+        name: str = "imported",
+        whole: bool = False,
+        found_within: int = 0,
+        progress: Progress = _silent,
+    ) -> dict[str, Any]:
+        """Queries that somebody else wrote, from JSON lines at `path` or from `queries` with their `qrels`.
+
+        Only those of training passages are taken. `whole` leaves out texts that end without a mark.
+        """
+        from lemmata.ingest.beir import read_qrels, read_queries
+        from lemmata.mine.imported import judged_queries, read_imported
+        from lemmata.mine.verbs import mine_imported_set
+
+        if path is not None and queries is None and qrels is None:
+            file, given = str(path), read_imported(Path(path))
+        elif path is None and queries is not None and qrels is not None:
+            file = str(qrels)
+            given = judged_queries(read_queries(Path(queries)), read_qrels(Path(qrels)), file=Path(qrels).name)
+        else:
+            raise LemmataError("queries come from one file of JSON lines, or from --queries with --qrels")
+        more: dict[str, Any] = {"file": file, "whole": whole, "found_within": found_within, "key": _key()}
+        return mine_imported_set(self.layout, name, given, self._gate(), progress, **more)
+
     def mix(self, recipe: str, *, name: str = "", progress: Progress = _silent) -> dict[str, Any]:
         """One training set from several, by a recipe of `lemmata.toml`; with what each contributed."""
         from lemmata.mine import verbs
@@ -525,10 +554,10 @@ class Project:
         is refused unless `allow_leakage`, which then stands in the report. Queries whose documents occur in
         training are reported apart, as *seen* and *unseen*.
         """
-        from lemmata.evaluate.measures import evaluate as measure
-        from lemmata.evaluate.measures import gains, judged, parse_measure
         from lemmata.evaluate.report import Report
         from lemmata.evaluate.significance import compare
+        from lemmata.measures import evaluate as measure
+        from lemmata.measures import gains, judged, parse_measure
 
         options = options or EvaluateOptions()
         measures = [parse_measure(name) for name in options.measures.split(",")]
@@ -598,7 +627,7 @@ class Project:
 
     def tune(self, task: Task, *, measure: str = "MRR@10", progress: Progress = _silent) -> dict[str, Any]:
         """Choose how dense and lexical rankings are fused, on a validation task, and remember it."""
-        from lemmata.evaluate.measures import evaluate, judged, parse_measure
+        from lemmata.measures import evaluate, judged, parse_measure
         from lemmata.search import Fusion, tune
 
         with contextlib.closing(self.retriever()) as retriever:

@@ -56,13 +56,14 @@ mine = typer.Typer(
 for miner in (
     training.pairs,
     training.queries,
+    training.import_,
     training.triplets,
     training.negatives,
     training.mix,
     training.sets,
     training.export,
 ):
-    mine.command()(miner)
+    mine.command(miner.__name__.rstrip("_"))(miner)
 app.add_typer(mine, name="mine")
 
 

@@ -27,10 +27,13 @@ from lemmata.cli.faces import (
     showing_progress,
 )
 
-__all__ = ["audit", "export", "mix", "negatives", "pairs", "queries", "sets", "split", "triplets"]
+__all__ = ["audit", "export", "import_", "mix", "negatives", "pairs", "queries", "sets", "split", "triplets"]
 
 Name = Annotated[str, typer.Option(help="What to call the training set.", metavar="NAME")]
 Seed = Annotated[int, typer.Option(help="For what is drawn.")]
+FoundWithin = Annotated[
+    int, typer.Option(help="Keep only what finds its passage among so many hits; 0: keep all.", min=0)
+]
 
 
 def split(
@@ -74,9 +77,7 @@ def pairs(workspace: Workspace = HERE, name: Name = "pairs", seed: Seed = 0, as_
 def queries(
     workspace: Workspace = HERE,
     name: Annotated[str, typer.Option(help="What to call it; queries, or written.", metavar="NAME")] = "",
-    found_within: Annotated[
-        int, typer.Option(help="Keep only what finds its passage among so many hits; 0: keep all.", min=0)
-    ] = 0,
+    found_within: FoundWithin = 0,
     url: Url = "",
     model: Model = "",
     calls: Calls = 0,
@@ -107,6 +108,26 @@ def queries(
         settings = {"queries": {"seed": seed}} if seed else {}
         with showing_progress() as progress:
             report = project.mine("queries", name=name, found_within=found_within, settings=settings, progress=progress)
+    _print_report(report, as_json)
+
+
+def import_(
+    path: Annotated[Path | None, typer.Argument(help="JSON lines with id and text.", metavar="[FILE]")] = None,
+    workspace: Workspace = HERE,
+    name: Name = "imported",
+    queries: Annotated[Path | None, typer.Option(help="JSON lines with _id and text.", metavar="FILE")] = None,
+    qrels: Annotated[Path | None, typer.Option(help="Judgments, BEIR or TREC.", metavar="FILE")] = None,
+    whole: Annotated[bool, typer.Option("--whole", help="Leave out texts without a mark at the end.")] = False,
+    found_within: FoundWithin = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Queries that somebody else wrote for the passages."""
+    from lemmata.project import Project
+
+    with showing_progress() as progress:
+        report = Project(workspace).import_queries(
+            path, queries=queries, qrels=qrels, name=name, whole=whole, found_within=found_within, progress=progress
+        )
     _print_report(report, as_json)
 
 
@@ -232,6 +253,10 @@ def _print_report(report: dict[str, Any], as_json: bool) -> None:
         console.print(f"  {number:>9,}  {source}")
     for style, share in report.get("round_trip", {}).items():
         console.print(f"  {style}: {share['kept']:,} of {share['asked']:,} found their passage again")
+    imported = report.get("imported", {"left_out": {}})
+    for cause, number in imported["left_out"].items():
+        example = f", the first for {imported['first_unknown']}" if cause == "of no passage" else ""
+        console.print(f"  {number:>9,}  left out: {cause}{example}", markup=False)
     if report.get("unanswered"):
         console.print(f"  {report['unanswered']:,} passages have no answer yet; the same command goes on")
     for rule, number in sorted(report.get("dropped", {}).items(), key=lambda item: -item[1]):

@@ -8,7 +8,7 @@ import importlib.util
 import json
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,9 +17,9 @@ import numpy as np
 from lemmata.encode.bert import Recipe, build_bert, is_bert, read_recipe
 from lemmata.encode.onnx import OnnxEncoder
 from lemmata.errors import ConfigError, InputError, require
-from lemmata.types import Floats
+from lemmata.types import Encoder, Floats
 
-__all__ = ["Drift", "export_encoder", "measure_drift"]
+__all__ = ["Drift", "Export", "choose", "export_encoder", "measure_drift", "precisions"]
 
 _LEAST_COSINE = 0.98  # mean; below it a smaller file is another model
 
@@ -33,6 +33,19 @@ class Drift(NamedTuple):
     overlap: float  # mean share of the ten nearest other texts that stayed among the ten nearest
 
 
+class Export(NamedTuple):
+    """One precision of a model, beside others."""
+
+    precision: str
+    folder: Path
+    bytes: int  # of the whole folder
+    mean_cosine: float  # to the fp32 original, as in Drift
+    least_cosine: float
+    overlap: float
+    score: float | None = None  # None where nothing was asked
+    share: float | None = None  # of the score of the fp32 export
+
+
 def export_encoder(
     source: Path | str, out: Path, precision: str, *, texts: Sequence[str], name: str = "", force: bool = False
 ) -> Drift:
@@ -42,13 +55,9 @@ def export_encoder(
     unless `force`; an encoder that lies at `out` already is replaced, anything else there is refused.
     """
     source = Path(source)
-    if not any(text.strip() for text in texts):
-        raise InputError("an export is checked on real text, and no text was given")
+    recipe = _checked(source, texts)
     if out.exists() and not (out / "encoder.json").is_file() and (not out.is_dir() or any(out.iterdir())):
         raise InputError("exists and is no exported encoder, so it is not replaced", file=str(out))
-    recipe = read_recipe(source)
-    if not (source / "tokenizer.json").is_file():
-        raise InputError("has no tokenizer.json", file=str(source))
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as temporary:
         folder = Path(temporary) / "encoder"
@@ -68,6 +77,57 @@ def export_encoder(
     return drift
 
 
+def precisions(
+    source: Path | str,
+    out: Path,
+    texts: Sequence[str],
+    score: Callable[[Encoder], float] | None = None,
+    *,
+    name: str = "",
+) -> list[Export]:
+    """Export a model to `out`/PRECISION in every precision worth shipping, and measure each; fp32 comes first.
+
+    `texts` show the drift, `score` what the drift costs (higher is better, and the fp32 export must get more than
+    0). Nothing is refused for its drift: `choose` decides. What is no BERT of ours has fp32 and int8 only.
+    """
+    source = Path(source)
+    recipe = _checked(source, texts)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError("exists and is not empty", file=str(out))
+    kinds = ("fp32", "fp16", "int8", "int8-blocks") if is_bert(source) else ("fp32", "int8")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    table: list[Export] = []
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as temporary:
+        folder = Path(temporary) / "exports"
+        folder.mkdir()
+        original = _reference(source, recipe, Path(temporary) / "original", texts)
+        for precision in kinds:
+            _write(source, folder / precision, precision, recipe, name or source.name)
+            encoder = OnnxEncoder(folder / precision)
+            drift = measure_drift(original, encoder.encode(texts))
+            size = sum(file.stat().st_size for file in (folder / precision).iterdir())
+            found = None if score is None else float(score(encoder))
+            whole = found if precision == "fp32" else table[0].score
+            if whole is not None and not whole > 0:
+                raise InputError(
+                    f"the fp32 export scores {whole}, and nothing can be a share of that", file=str(source)
+                )
+            share = None if found is None or whole is None else found / whole
+            table.append(Export(precision, out / precision, size, *drift[1:], found, share))
+        if out.exists():
+            out.rmdir()  # it is empty
+        folder.rename(out)
+    return table
+
+
+def choose(table: Sequence[Export], least: float = 0.99) -> Export:
+    """The smallest export that keeps `least` of the fp32 score; where none was scored, of the nearest texts."""
+    good = [one for one in table if (one.overlap if one.share is None else one.share) >= least]
+    if not good:
+        raise InputError(f"no export keeps {least:.0%} of what the original finds")
+    return min(good, key=lambda one: one.bytes)
+
+
 def measure_drift(original: Floats, exported: Floats) -> Drift:
     """Compare two encodings of the same texts, both (n, dim) and normalised; rows of zeros are left out."""
     filled = original.any(axis=1)
@@ -80,6 +140,15 @@ def measure_drift(original: Floats, exported: Floats) -> Drift:
         shared = [len(set(a) & set(b)) for a, b in zip(*(rows.tolist() for rows in nearest), strict=True)]
         overlap = float(np.mean(shared)) / neighbours
     return Drift(len(original), float(cosines.mean()), float(cosines.min()), overlap)
+
+
+def _checked(source: Path, texts: Sequence[str]) -> Recipe:
+    if not any(text.strip() for text in texts):
+        raise InputError("an export is checked on real text, and no text was given")
+    recipe = read_recipe(source)
+    if not (source / "tokenizer.json").is_file():
+        raise InputError("has no tokenizer.json", file=str(source))
+    return recipe
 
 
 def _nearest(matrix: Floats, neighbours: int) -> Any:

@@ -29,6 +29,7 @@ from lemmata.llm.chat import Preview, Spent
 from lemmata.llm.endpoint import EndpointOptions, Limits, open_chat
 from lemmata.mine.audit import inspect_mined, refuse
 from lemmata.mine.export import Contribution, Recipe, mix, read_training, text_columns, write_training
+from lemmata.mine.imported import ImportedQuery, ImportReport, imported_pairs
 from lemmata.mine.material import Material, material
 from lemmata.mine.negatives import NegativeOptions, NegativeReport, known_answers, mine_negatives
 from lemmata.mine.pairs import PairOptions, mine_pairs
@@ -48,7 +49,7 @@ from lemmata.mine.triplets import (
 from lemmata.store.corpus import Corpus
 from lemmata.store.files import Layout, read_manifest, replace_folder, write_atomically, write_manifest
 from lemmata.store.graph import GraphRecordStore, StoredGraph, open_graph
-from lemmata.store.split import Split, open_split, write_split
+from lemmata.store.split import LEFT_OUT, PARTS, Split, open_split, write_split
 from lemmata.store.vectors import open_vectors
 from lemmata.types import Edge, Encoder, Floats, Index, Integers, Mask, Negative, Pair, Progress, Triplet, Vectors
 
@@ -58,6 +59,7 @@ __all__ = [
     "MineOptions",
     "audit",
     "export",
+    "mine_imported_set",
     "mine_negative_set",
     "mine_pair_set",
     "mine_query_set",
@@ -406,6 +408,46 @@ def mine_written_set(
         return report
 
 
+def mine_imported_set(
+    layout: Layout,
+    name: str,
+    queries: Iterable[ImportedQuery],
+    gate: Gate,
+    progress: Progress,
+    *,
+    file: str,
+    whole: bool = False,
+    found_within: int = 0,
+    key: str = "",
+) -> dict[str, Any]:
+    """Queries that somebody else wrote, those of training passages only; what was left out is told by reason."""
+    with _opened(layout) as opened:
+        told = ImportReport()
+        part_of = _parts(opened)
+        made = imported_pairs(queries, opened.material.row_of, part_of, file=file, whole=whole, report=told)
+        kept = round_trip(made, _search(layout, opened.material.allowed, key), found_within) if found_within else None
+
+        def found() -> Mapping[str, Any]:
+            imported = {"read": told.read, "left_out": told.left_out(), "first_unknown": told.first_unknown}
+            return {**(_found_again(kept) if kept else {}), "imported": imported}
+
+        used = {"file": file, "whole": whole, "found_within": found_within}
+        return _put(layout, name, opened, kept or made, used, gate, progress, after=found)
+
+
+def _parts(opened: Opened) -> Callable[[str], str]:
+    """The part of any passage by its id, "" where there is none."""
+    row_of = {identity: row for row, identity in enumerate(opened.corpus.ids())}
+
+    def part_of(identity: str) -> str:
+        row = row_of.get(identity)
+        if row is None:
+            return ""
+        return "no part" if opened.split.part[row] == LEFT_OUT else PARTS[opened.split.part[row]]
+
+    return part_of
+
+
 def mine_triplet_set(
     layout: Layout,
     name: str,
@@ -532,6 +574,7 @@ def _search(layout: Layout, allowed: Mask, key: str) -> Callable[[Sequence[str],
     def search(texts: Sequence[str], k: int) -> Integers:
         words, _ = lexical.search(texts, k, allowed)
         points, _ = index.search(encoder.encode(list(texts), role="query"), k, allowed)
-        return np.concatenate((words, points), axis=1)
+        # one after the other, for the filter looks at the first k only
+        return np.stack((words, points), axis=2).reshape(len(texts), -1)
 
     return search

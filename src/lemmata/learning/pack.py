@@ -1,0 +1,218 @@
+"""From the training sets and validation tasks that a workspace names to one job that trains anywhere.
+
+A name may begin with the path of another workspace: `pairs`, `../planetmath/pairs`. Of a set, only a source or a
+relation can be taken: `pairs:refers_to`. A task is one that a workspace poses of its validation part, a file of
+queries with their passages, or a folder in the format of BEIR with the judgments to use: `scifact#train`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lemmata.archives import open_plain
+from lemmata.errors import ConfigError, InputError, WorkspaceError
+from lemmata.evaluate.posing import TASKS, pose
+from lemmata.evaluate.tasks import Task, task_from
+from lemmata.ingest.beir import read_passages, read_qrels, read_queries
+from lemmata.ingest.logs import jsonl_rows
+from lemmata.measures import judged
+from lemmata.mine.export import read_batches, text_columns
+from lemmata.mine.verbs import sets as mined_sets
+from lemmata.store.corpus import Corpus
+from lemmata.store.files import Layout, read_manifest
+from lemmata.store.split import open_split
+from lemmata.train.finetune import FinetuneOptions
+from lemmata.train.job import Job, JobWriter, fingerprint
+from lemmata.types import Integers, Progress
+
+__all__ = ["pack"]
+
+PART = "validation"
+BATCH = 2000
+
+
+class _Asked(NamedTuple):
+    """A task with the texts that it is asked on."""
+
+    task: Task
+    ids: Sequence[str]  # of all passages
+    texts: Sequence[str]
+
+
+def pack(
+    layout: Layout, base: Path, options: FinetuneOptions, folder: Path, progress: Progress, *, part: str = PART
+) -> Job:
+    """Write the job of a fine-tuning to `folder`."""
+    writer = JobWriter(folder, base, progress)
+    wanted = options.sets or dict.fromkeys(mined_sets(layout), 1.0)
+    if not wanted:
+        raise WorkspaceError("there is nothing to train on: mine something first, see 'lemmata mine --help'")
+    for spec in wanted:
+        progress(f"packing {spec}", 0, None)
+        source = _set_of(layout, spec)
+        writer.add_set(spec, _records(source), {"sha256": _sha256(source.file), "split": source.split})
+    for spec, measure in options.validation.items():
+        progress(f"packing {spec}", 0, None)
+        _add(writer, spec, _asked(layout, spec, part), measure, options, general=False)
+    for spec, measure in options.guard.items():
+        progress(f"packing {spec}", 0, None)
+        _add(writer, spec, _asked(layout, spec, part), measure, options, general=True)
+    return writer.close({"options": asdict(options), "base": base.name})
+
+
+# ---------------------------------------------------------------- sets
+
+
+class _Set(NamedTuple):
+    file: Path
+    only: str  # a source, a relation, or both with a slash; empty: all
+    split: str  # hash of the split that it was mined under
+
+
+def _set_of(layout: Layout, spec: str) -> _Set:
+    named, _, only = spec.partition(":")
+    there, name = _elsewhere(layout, named)
+    file = there.training_file(name)
+    if read_manifest(there.manifest(there.training(name))) is None:
+        known = ", ".join(mined_sets(there)) or "none yet"
+        raise WorkspaceError(f"{there.root} has no training set {name!r} (there are: {known})")
+    return _Set(file, only, fingerprint(read_manifest(there.manifest(there.split))))
+
+
+def _elsewhere(layout: Layout, spec: str) -> tuple[Layout, str]:
+    """The workspace that a name begins with, else this one, and what is left of the name."""
+    path, _, name = spec.rpartition("/")
+    if not path:
+        return layout, spec
+    there = Layout(layout.root / Path(path).expanduser())
+    if not there.config.is_file():
+        raise ConfigError(f"{spec!r} names {there.root}, which is no workspace")
+    return there, name
+
+
+def _records(source: _Set) -> Iterator[list[str | None]]:
+    columns = text_columns(source.file)
+    for batch in read_batches(source.file, BATCH, [*columns, "source", "relation"]):
+        for record in batch:
+            told = (record["source"], record["relation"], f"{record['source']}/{record['relation']}")
+            if not source.only or source.only in told:
+                yield [record[column] for column in columns]
+
+
+def _sha256(file: Path) -> str:
+    digest = hashlib.sha256()
+    with file.open("rb") as stream:
+        while part := stream.read(2**20):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+# ---------------------------------------------------------------- tasks
+
+
+def _add(writer: JobWriter, spec: str, asked: _Asked, measure: str, options: FinetuneOptions, *, general: bool) -> None:
+    task = asked.task
+    rows = _pool(asked, options)
+    place = {asked.ids[row]: number for number, row in enumerate(rows.tolist())}
+    itself = [place.get(task.itself[query], -1) if query in task.itself else -1 for query in task.qrels]
+    writer.add_validation(
+        spec,
+        [task.queries[query] for query in task.qrels],
+        (asked.texts[row] for row in rows.tolist()),
+        judged(task.qrels, place.__getitem__),
+        np.array(itself, np.int64),
+        measure=measure,
+        general=general,
+    )
+
+
+def _pool(asked: _Asked, options: FinetuneOptions) -> Integers:
+    """What may be found: all candidates, or the answers and a random choice of the others."""
+    allowed = np.ones(len(asked.ids), bool) if asked.task.candidates is None else asked.task.candidates
+    answers = {passage for grades in asked.task.qrels.values() for passage in grades}
+    needed = np.array([identity in answers for identity in asked.ids], bool)
+    if not options.pool or int((allowed | needed).sum()) <= options.pool:
+        return np.flatnonzero(allowed | needed)
+    others = np.flatnonzero(allowed & ~needed)
+    more = max(0, options.pool - int(needed.sum()))
+    chosen = np.random.default_rng(options.seed).permutation(others)[:more]
+    return np.sort(np.concatenate([np.flatnonzero(needed), chosen]))
+
+
+def _asked(layout: Layout, spec: str, part: str) -> _Asked:
+    path, _, which = spec.partition("#")
+    if spec.rpartition("/")[2] in TASKS:
+        there, name = _elsewhere(layout, spec)
+        task = pose(there, name, np.random.default_rng(0), part=part, share=0.0, limit=0, protocol="passage")
+        return _on_corpus(there, task)
+    found = layout.root / Path(path).expanduser()
+    if found.is_dir():
+        return _from_folder(found, which or "test")
+    if found.is_file():
+        there, name = _elsewhere(layout, which) if which else (layout, "")
+        return _on_corpus(there, _from_table(there, found))
+    raise ConfigError(f"{spec!r} is neither a task ({', '.join(TASKS)}), nor a file of queries, nor a folder")
+
+
+def _on_corpus(layout: Layout, task: Task) -> _Asked:
+    with contextlib.closing(Corpus(layout)) as corpus:
+        return _Asked(task, corpus.ids(), list(corpus.contents()))
+
+
+def _from_table(layout: Layout, file: Path) -> Task:
+    """Lines of a query and the id of its passage; statements are looked for among statements."""
+    queries: dict[str, str] = {}
+    qrels: dict[str, dict[str, int]] = {}
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines()):
+        if not number or not line.strip():
+            continue
+        query, _, passage = line.partition("\t")
+        if not passage:
+            raise InputError("a line needs a query and an id, parted by a tab", file=str(file), line=number + 1)
+        queries[str(number)] = query
+        qrels[str(number)] = {passage.strip(): 1}
+    task = task_from(file.stem, queries, qrels)
+    with contextlib.closing(Corpus(layout)) as corpus:
+        prose = np.array([passage.kind in ("chunk", "abstract") for passage in corpus], bool)
+        row_of = {identity: row for row, identity in enumerate(corpus.ids())}
+    unknown = [identity for grades in qrels.values() for identity in grades if identity not in row_of]
+    if unknown:
+        raise InputError(f"names {unknown[0]!r}, which is no passage of {layout.root}", file=str(file))
+    asks_prose = any(prose[row_of[identity]] for grades in qrels.values() for identity in grades)
+    return Task(task.name, task.queries, task.qrels, candidates=None if asks_prose else ~prose)
+
+
+def _from_folder(folder: Path, which: str) -> _Asked:
+    corpora = sorted(folder.glob("corpus.jsonl*"))
+    if not corpora:
+        raise InputError("has no corpus.jsonl, so it is not in the format of BEIR", file=str(folder))
+    task = task_from(folder.name, read_queries(folder / "queries.jsonl"), read_qrels(folder / "qrels" / f"{which}.tsv"))
+    ids: list[str] = []
+    texts: list[str] = []
+    with open_plain(corpora[0]) as stream:
+        for reading in read_passages(jsonl_rows(stream, _refuse(corpora[0])), file=str(corpora[0])):
+            for passage in reading.passages:
+                ids.append(passage.id)
+                texts.append(f"{passage.title}. {passage.text}" if passage.title else passage.text)
+    return _Asked(task, ids, texts)
+
+
+def _refuse(file: Path) -> Callable[[int, str], None]:
+    def refuse(line: int, cause: str) -> None:
+        raise InputError(cause, file=str(file), line=line)
+
+    return refuse
+
+
+def split_facts(layout: Layout) -> Mapping[str, Any]:
+    """How the corpus was parted."""
+    with contextlib.closing(Corpus(layout)) as corpus:
+        parted = open_split(layout, corpus.inputs)
+    return {"counts": parted.counts(), "manifest": read_manifest(layout.manifest(layout.split))}

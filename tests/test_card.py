@@ -1,0 +1,193 @@
+"""The model card: what the hub reads of it, and that no fact is lost or left out in silence."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lemmata.train.card import Estimate, Guard, Measured, ModelFacts, SplitFacts, TrainingSet, model_card, write_card
+from lemmata.train.report import Point
+
+BARE = ModelFacts(
+    name="stacks-mini",
+    base="minilm",
+    base_sha256="53aa5117",
+    licence="Apache-2.0",
+    dimension=384,
+    max_tokens=256,
+    pooling=["mean"],
+    command="lemmata train finetune --seed 7",
+)
+FULL = replace(
+    BARE,
+    prompts={"query": "search: ", "passage": ""},
+    matryoshka=[128, 256],
+    languages=["en", "no"],
+    base_on_hub="sentence-transformers/all-MiniLM-L6-v2",
+    sets=[TrainingSet("pairs", 41233, {"data.parquet": "ab12"}, "Stacks Project, GFDL")],
+    split=SplitFacts(
+        "document", "cd34", {"train": {"rows": 9000}, "test": {"rows": 1000, "unseen": 990}}, 5, ["a note"]
+    ),
+    options={"rate": 3e-05, "sets": {"pairs": 1.0}, "template": "a|b `c`"},
+    versions={"lemmata": "0.1.0", "torch": "2.13.0"},
+    measures=[
+        Measured("validation", "slogans", "MRR@10", 100, Estimate(0.35), Estimate(0.5)),
+        Measured(
+            "test",
+            "slogans",
+            "nDCG@10",
+            1234,
+            Estimate(0.4, 0.38, 0.42),
+            Estimate(0.3912, 0.37, 0.41),
+            Estimate(-0.0088, -0.02, 0.001),
+        ),
+    ],
+    guards=[
+        Guard("scifact", "nDCG@10", 300, Estimate(0.645), Estimate(0.64), 0.02),
+        Guard("arguana", "nDCG@10", 1406, Estimate(0.5), Estimate(0.4), 0.02),
+    ],
+    sweep=[Point(1.0, 0.5, 0.6), Point(0.5, 0.48, 0.64)],
+    share=0.5,
+    intended_use="Search among statements of algebraic geometry.",
+    limits=["English only.", "Formulae are read as text."],
+)
+
+
+def front_matter(card: str) -> Any:
+    yaml = pytest.importorskip("yaml")
+    _, header, _ = card.split("---\n", 2)
+    return yaml.safe_load(header)
+
+
+def line(card: str, start: str) -> str:
+    [found] = [one for one in card.splitlines() if one.startswith(start)]
+    return found
+
+
+def test_the_front_matter_is_what_the_hub_reads() -> None:
+    assert front_matter(model_card(FULL)) == {
+        "language": ["en", "no"],  # and not False, as YAML would read it
+        "license": "apache-2.0",
+        "library_name": "sentence-transformers",
+        "pipeline_tag": "sentence-similarity",
+        "tags": ["sentence-transformers", "sentence-similarity", "feature-extraction", "lemmata", "matryoshka"],
+        "base_model": "sentence-transformers/all-MiniLM-L6-v2",
+    }
+    hub = pytest.importorskip("huggingface_hub")
+    data = hub.ModelCard(model_card(FULL)).data
+    assert (data.license, data.base_model) == ("apache-2.0", "sentence-transformers/all-MiniLM-L6-v2")
+
+
+def test_a_base_that_is_not_on_the_hub_is_not_linked_there() -> None:
+    card = model_card(BARE)
+    assert "base_model" not in front_matter(card)
+    assert line(card, "| base |") == "| base | `minilm` |"
+    assert line(card, "| base's weights") == "| base's weights, sha256 | `53aa5117` |"
+
+
+def test_every_fact_stands_in_the_card() -> None:
+    card = model_card(FULL)
+    facts = ["41,233", "`ab12`", "Stacks Project, GFDL", "`cd34`", "by document", "seed 5", "1,000 rows, 990 unseen"]
+    facts += ["a note", "`3e-05`", '`{"pairs": 1.0}`', "| torch | 2.13.0 |", "English only.", "algebraic geometry"]
+    facts += ["lemmata train finetune --seed 7", 'query: `"search: "`', "256, 128", "truncate_dim=128", "dimension=128"]
+    facts += ['SentenceTransformer("stacks-mini")', 'load_encoder("stacks-mini")']
+    assert [fact for fact in facts if fact not in card] == []
+
+
+def test_measures_stand_with_their_intervals_and_losses_with_their_sign() -> None:
+    card = model_card(FULL)
+    cells = [cell.strip() for cell in line(card, "| test | slogans").strip("|").split("|")]
+    assert cells == [
+        "test",
+        "slogans",
+        "nDCG@10",
+        "1,234",
+        "0.4000 (0.3800 to 0.4200)",
+        "0.3912 (0.3700 to 0.4100)",
+        "−0.0088 (−0.0200 to +0.0010)",
+    ]
+    assert line(card, "| validation | slogans").endswith("| 0.3500 | 0.5000 | +0.1500 |")
+
+
+def test_a_guard_that_fell_too_far_is_said_to_be_lost() -> None:
+    card = model_card(FULL)
+    assert line(card, "| scifact").endswith("| −0.0050 | 2.0% | kept |")
+    assert line(card, "| arguana").endswith("| −0.1000 | 2.0% | **lost** |")
+
+
+def test_the_chosen_share_is_marked() -> None:
+    card = model_card(FULL)
+    assert line(card, "| **0.5**") == "| **0.5** | 0.4800 | 0.6400 |"
+    assert card.index("| **0.5**") < card.index("| 1 | 0.5000 |")
+    assert "0.5 of the trained weights and 0.5 of the base's" in card
+
+
+def test_what_is_not_known_is_said() -> None:
+    card = model_card(BARE)
+    for sentence in (
+        "Not measured.",
+        "is not known",
+        "No training sets were recorded.",
+        "No split was recorded",
+        "No options were recorded.",
+        "No versions were recorded.",
+        "Not stated.",
+    ):
+        assert sentence in card, sentence
+    only = replace(FULL, measures=FULL.measures[:1])
+    assert "Nothing was measured on test." in model_card(only)
+
+
+def test_the_json_holds_the_same_facts(tmp_path: Path) -> None:
+    write_card(tmp_path, FULL)
+    assert (tmp_path / "README.md").read_text(encoding="utf-8") == model_card(FULL)
+    content = json.loads((tmp_path / "card.json").read_text(encoding="utf-8"))
+    assert content["measures"][1]["before"] == {"value": 0.4, "low": 0.38, "high": 0.42}
+    assert content["sets"][0]["files"] == {"data.parquet": "ab12"}
+    assert content["sweep"][0] == {"share": 1.0, "domain": 0.5, "general": 0.6}
+    assert content["split"]["counts"]["test"] == {"rows": 1000, "unseen": 990}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["README.md", "card.json"]
+
+
+def test_a_measure_that_is_no_number_is_a_dash_and_null(tmp_path: Path) -> None:
+    odd = replace(FULL, measures=[Measured("test", "t", "R@20", 0, Estimate(math.nan), Estimate(math.nan))])
+    write_card(tmp_path, odd)
+    assert line(model_card(odd), "| test | t").endswith("| – | – | – |")
+    assert json.loads((tmp_path / "card.json").read_text())["measures"][0]["after"]["value"] is None
+
+
+WILD = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+PRINTED = st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), max_size=20)
+
+
+@given(name=WILD, licence=PRINTED, language=PRINTED, base=PRINTED)
+def test_any_printed_text_is_read_back_from_the_front_matter(name: str, licence: str, language: str, base: str) -> None:
+    facts = replace(BARE, name=name, licence=licence, languages=[language], base_on_hub=base)
+    yaml = pytest.importorskip("yaml")
+    header: Any = yaml.safe_load(model_card(facts).split("\n---\n")[0])
+    assert header["language"] == [language]
+    assert header.get("license", "") == licence.lower()
+    assert header.get("base_model", "") == base
+
+
+@given(option=WILD, value=WILD, task=WILD)
+def test_no_text_breaks_a_table(option: str, value: str, task: str) -> None:
+    measured = replace(FULL.measures[0], task=task)
+    card = model_card(replace(FULL, options={option: value}, measures=[measured]))
+    for row, columns in ((line_after(card, "| option |"), 2), (line_after(card, "| part | task"), 7)):
+        cells = row.replace("\\\\", "").replace("\\|", "").strip().strip("|").split("|")
+        assert len(cells) == columns, row
+
+
+def line_after(card: str, start: str) -> str:
+    """The first row of the table whose head starts so."""
+    lines = card.split("\n")
+    [head] = [number for number, one in enumerate(lines) if one.startswith(start)]
+    return lines[head + 2]

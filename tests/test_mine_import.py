@@ -1,0 +1,311 @@
+"""Queries that somebody else wrote, taken in for the training part of a workspace only."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lemmata.errors import InputError, LeakageError, LemmataError
+from lemmata.mine.export import read_training
+from lemmata.mine.imported import ImportedQuery, ImportReport, imported_pairs, judged_queries, read_imported
+from lemmata.mine.verbs import _search
+from lemmata.project import Project
+from lemmata.store.split import LEFT_OUT, Split, write_split
+from lemmata.types import Pair
+
+TEXTS = {
+    "pump": "The feed pump lost suction after the strainer clogged with scale.",
+    "valve": "A relief valve opened early because its spring had softened in the heat.",
+    "fan": "Vibration of the cooling fan came from one blade that carried ice.",
+    "boiler": "Tubes of the boiler were cleaned by acid before the winter campaign.",
+    "crane": "The crane stopped when a limit switch reported slack rope.",
+    "mixer": "Foam in the mixer disappeared once the antifoam dosing was doubled.",
+}
+PART = {"pump": 0, "valve": 0, "fan": 0, "boiler": 1, "crane": 2, "mixer": LEFT_OUT}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Six passages: three for training, one each for validation, for test, and for no part."""
+    folder = tmp_path_factory.mktemp("imports")
+    project = Project.init(folder / "w")
+    source = folder / "passages.jsonl"
+    source.write_text(lines({"id": name, "text": text} for name, text in TEXTS.items()), encoding="utf-8")
+    project.ingest([source])
+    project.index(settings={"encoder": "hashing"})
+    corpus = project.corpus
+    part = np.array([PART[name] for name in corpus.ids()], np.int8)
+    write_split(project.layout, Split(part, part > 0), {"verb": "split", "inputs": corpus.inputs})
+    corpus.close()
+    return project
+
+
+def lines(objects: Iterable[dict[str, Any]]) -> str:
+    return "".join(json.dumps(one) + "\n" for one in objects)
+
+
+def written(path: Path, *objects: dict[str, Any]) -> Path:
+    path.write_text(lines(objects), encoding="utf-8")
+    return path
+
+
+def records(project: Project, name: str) -> list[dict[str, Any]]:
+    return list(read_training(project.layout.training_file(name)))
+
+
+# ---------------------------------------------------------------- into a workspace
+
+
+def test_a_query_becomes_a_pair_that_tells_where_it_stood(built: Project, tmp_path: Path) -> None:
+    file = written(
+        tmp_path / "asked.jsonl",
+        {"id": "pump", "style": "question", "text": "Why did the pump\n lose suction?"},
+        {"id": "fan", "text": "Ice on a blade."},
+    )
+    report = built.import_queries(file, name="asked")
+    made = records(built, "asked")
+    told = [(r["anchor"], r["positive_id"], r["source"], r["relation"], r["reason"]) for r in made]
+    assert told == [
+        ("Why did the pump lose suction?", "pump", "written", "question", "asked.jsonl:1"),
+        ("Ice on a blade.", "fan", "written", "", "asked.jsonl:2"),
+    ]
+    assert report["by_source"] == {"written": 1, "written/question": 1}
+    assert report["imported"] == {"read": 2, "left_out": {}, "first_unknown": ""}
+    assert "no leakage found" in report["audit"]
+
+
+def test_queries_of_held_out_passages_never_reach_the_set_and_are_counted_by_part(
+    built: Project, tmp_path: Path
+) -> None:
+    objects = [{"id": name, "text": f"Who wrote report {name}?"} for name in TEXTS for _ in range(2)]
+    report = built.import_queries(written(tmp_path / "all.jsonl", *objects), name="parts")
+    made = records(built, "parts")
+    assert {record["positive_id"] for record in made} == {"pump", "valve", "fan"}
+    assert not [record for record in made if any(name in record["anchor"] for name in ("boiler", "crane", "mixer"))]
+    assert report["imported"]["left_out"] == {"of no part": 2, "of test": 2, "of validation": 2}
+    assert report["records"] == len(made) == 6
+
+
+def test_unknown_passages_are_counted_and_the_first_is_named(built: Project, tmp_path: Path) -> None:
+    file = written(
+        tmp_path / "some.jsonl",
+        {"id": "gone", "text": "Where is it?"},
+        {"id": "pump", "text": "Why no suction?"},
+        {"id": "lost", "text": "And this one?"},
+    )
+    imported = built.import_queries(file, name="some")["imported"]
+    assert imported == {"read": 3, "left_out": {"of no passage": 2}, "first_unknown": "gone"}
+
+
+def test_a_file_for_another_corpus_is_an_error(built: Project, tmp_path: Path) -> None:
+    file = written(tmp_path / "other.jsonl", {"id": "x1", "text": "One?"}, {"id": "x2", "text": "Two?"})
+    with pytest.raises(InputError, match=r"other\.jsonl: none of its 2 queries names a passage .* 'x1'"):
+        built.import_queries(file, name="other")
+    assert "other" not in built.training_sets()
+
+
+def test_a_file_for_held_out_passages_alone_is_an_error_that_says_so(built: Project, tmp_path: Path) -> None:
+    file = written(tmp_path / "held.jsonl", {"id": "crane", "text": "Slack?"}, {"id": "boiler", "text": "Acid?"})
+    with pytest.raises(InputError, match="can be used: 1 of test, 1 of validation"):
+        built.import_queries(file, name="held")
+    assert "held" not in built.training_sets()
+
+
+def test_a_query_that_repeats_a_held_out_passage_is_taken_out_by_the_audit(built: Project, tmp_path: Path) -> None:
+    file = written(
+        tmp_path / "near.jsonl", {"id": "pump", "text": TEXTS["crane"]}, {"id": "fan", "text": "What shook the fan?"}
+    )
+    report = built.import_queries(file, name="near")
+    assert [record["positive_id"] for record in records(built, "near")] == ["fan"]
+    assert report["by_source"]["left out: nearly equal to held-out text"] == 1
+
+
+def test_a_test_query_that_is_kept_outside_is_refused(built: Project, tmp_path: Path) -> None:
+    (tmp_path / "queries.jsonl").write_text(lines([{"_id": "q1", "text": "what shook the fan?"}]), encoding="utf-8")
+    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq1\tcrane\t1\n", encoding="utf-8")
+    text = built.layout.config.read_text(encoding="utf-8")
+    table = f'\n[audit]\nqueries = "{tmp_path / "queries.jsonl"}"\nqrels = "{tmp_path / "qrels.tsv"}"\n'
+    built.layout.config.write_text(text + table, encoding="utf-8")
+    try:
+        file = written(tmp_path / "known.jsonl", {"id": "fan", "text": "What shook the fan?"})
+        with pytest.raises(LeakageError, match="q1"):
+            Project(built.layout.root).import_queries(file, name="known")
+    finally:
+        built.layout.config.write_text(text, encoding="utf-8")
+    assert "known" not in built.training_sets()
+
+
+def test_whole_leaves_out_texts_that_end_without_a_mark(built: Project, tmp_path: Path) -> None:
+    ends = ["Is it ice?", "It was ice.", "Ice!", 'They said "ice."', "The blade that carried", "suction, strainer"]
+    file = written(tmp_path / "cut.jsonl", *({"id": "fan", "text": text} for text in ends))
+    assert built.import_queries(file, name="uncut")["records"] == 6
+    report = built.import_queries(file, name="cut", whole=True)
+    assert [record["anchor"] for record in records(built, "cut")] == ends[:4]
+    assert report["imported"]["left_out"] == {"cut": 2}
+
+
+def test_only_what_finds_its_passage_again_is_kept(built: Project, tmp_path: Path) -> None:
+    file = written(
+        tmp_path / "found.jsonl",
+        {"id": "pump", "style": "good", "text": "strainer clogged scale"},
+        {"id": "pump", "style": "bad", "text": "relief valve spring softened"},
+    )
+    report = built.import_queries(file, name="found", found_within=1)
+    assert [record["relation"] for record in records(built, "found")] == ["good"]
+    assert report["round_trip"] == {"bad": {"kept": 0, "asked": 1}, "good": {"kept": 1, "asked": 1}}
+
+
+def test_the_filter_looks_at_hits_by_words_and_by_meaning_in_turn(built: Project) -> None:
+    corpus = built.corpus
+    allowed = np.array([PART[name] == 0 for name in corpus.ids()])
+    corpus.close()
+    search = _search(built.layout, allowed, "")
+    # of these words the corpus has none, so that only vectors can find anything
+    rows = search(["zzqq strainerly"], 2)
+    assert rows.shape == (1, 4)
+    assert rows[0, 0] == -1
+    assert rows[0, 1] >= 0
+
+
+def test_queries_with_judgments_are_taken_where_the_grade_is_good(built: Project, tmp_path: Path) -> None:
+    queries = written(tmp_path / "q.jsonl", {"_id": "1", "text": "Why no suction?"}, {"_id": "2", "text": "Ice?"})
+    qrels = tmp_path / "q.tsv"
+    qrels.write_text(
+        "query-id\tcorpus-id\tscore\n1\tpump\t1\n1\tvalve\t0\n2\tfan\t2\n2\tcrane\t1\n3\tfan\t1\n", encoding="utf-8"
+    )
+    report = built.import_queries(queries=queries, qrels=qrels, name="judged")
+    made = {(r["anchor"], r["positive_id"], r["reason"]) for r in records(built, "judged")}
+    assert made == {("Why no suction?", "pump", "q.tsv: 1"), ("Ice?", "fan", "q.tsv: 2")}
+    assert report["imported"]["left_out"] == {"of test": 1, "empty": 1}
+
+
+def test_one_source_of_queries_is_named(built: Project, tmp_path: Path) -> None:
+    file = written(tmp_path / "f.jsonl", {"id": "pump", "text": "Why?"})
+    for path, queries, qrels in ((None, None, None), (None, file, None), (file, None, file), (file, file, file)):
+        with pytest.raises(LemmataError, match="one file of JSON lines, or"):
+            built.import_queries(path, queries=queries, qrels=qrels)
+
+
+def test_the_command_tells_what_it_left_out(built: Project, tmp_path: Path) -> None:
+    file = written(
+        tmp_path / "told.jsonl",
+        {"id": "pump", "text": "Why no suction?"},
+        {"id": "crane", "text": "Slack?"},
+        {"id": "[x]", "text": "Unknown?"},
+    )
+    code = "from lemmata.cli.main import main; main()"
+    command = [sys.executable, "-c", code, "mine", "import", str(file), "--name", "told", "-w", str(built.layout.root)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    shown = " ".join(done.stdout.split())
+    assert "told: 1 records" in shown
+    assert "1 left out: of test" in shown
+    assert "1 left out: of no passage, the first for [x]" in shown
+    file.write_text("{", encoding="utf-8")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "told.jsonl:1: a query needs" in " ".join(done.stderr.split())
+
+
+# ---------------------------------------------------------------- files
+
+
+def test_files_are_read_whatever_compresses_them(tmp_path: Path) -> None:
+    plain = lines([{"id": "pump", "text": "Why?"}]).encode()
+    packed = {"a": plain, "b": gzip.compress(plain), "c": lzma.compress(plain), "d": zstandard.compress(plain)}
+    for name, content in packed.items():
+        (tmp_path / name).write_bytes(content)
+        assert list(read_imported(tmp_path / name)) == [ImportedQuery("pump", "Why?", "", f"{name}:1")]
+
+
+def test_names_of_fields_that_others_use_are_understood(tmp_path: Path) -> None:
+    file = written(
+        tmp_path / "f.jsonl",
+        {"_id": "pump", "query": "One?"},
+        {"id": "query-7", "passage": "fan", "query": "Two?", "text": "what the passage says"},
+        {"passage_id": 12, "text": "Three?", "style": None},
+    )
+    assert [query[:3] for query in read_imported(file)] == [
+        ("pump", "One?", ""), ("fan", "Two?", ""), ("12", "Three?", "")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"{",
+        b"[1]",
+        b'"text"',
+        b'{"id": "a"}',
+        b'{"text": "a"}',
+        b'{"id": "a", "text": 3}',
+        b'{"id": true, "text": "a"}',
+        b'{"id": ["a"], "text": "a"}',
+        b'{"id": "a", "text": "a", "style": 1}',
+        b'{"id": "a", "text": "\xff"}',
+        b'{"id": "a", "text": "\\ud800"}',
+        b"[" * 100_000,
+    ],
+    ids=lambda content: str(content[:30]),
+)
+def test_a_line_that_is_no_query_is_named(tmp_path: Path, bad: bytes) -> None:
+    (tmp_path / "f.jsonl").write_bytes(b'{"id": "a", "text": "b"}\n\n' + bad + b"\n")
+    with pytest.raises(InputError, match=r"f\.jsonl:3: a query needs one JSON object"):
+        list(read_imported(tmp_path / "f.jsonl"))
+
+
+def test_a_file_is_read_as_far_as_it_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "f.jsonl").write_text('{"id": "a", "text": "b"}\nno JSON\n', encoding="utf-8")
+    assert next(read_imported(tmp_path / "f.jsonl")).passage == "a"
+
+
+def test_a_missing_and_an_empty_file_are_errors(built: Project, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        built.import_queries(tmp_path / "none.jsonl")
+    (tmp_path / "empty.jsonl").write_bytes(b"")
+    with pytest.raises(InputError, match=r"empty\.jsonl: there are no queries in it"):
+        built.import_queries(tmp_path / "empty.jsonl")
+
+
+# ---------------------------------------------------------------- whatever comes
+
+
+@given(
+    st.lists(st.builds(ImportedQuery, st.sampled_from([*TEXTS, "unknown"]), st.text(max_size=8), st.text(max_size=3))),
+    st.booleans(),
+)
+def test_every_query_is_a_pair_of_the_training_part_or_counted_once(queries: list[ImportedQuery], whole: bool) -> None:
+    row_of = {name: row for row, name in enumerate(TEXTS) if PART[name] == 0}
+    names = {1: "validation", 2: "test", LEFT_OUT: "no part"}
+    report = ImportReport()
+    made: list[Pair] = []
+
+    def part_of(passage: str) -> str:
+        return names[PART[passage]] if passage in PART else ""
+
+    try:
+        made += imported_pairs(queries, row_of, part_of, file="f", whole=whole, report=report)
+    except InputError:
+        assert not made
+    assert {pair.positive for pair in made} <= set(row_of.values())
+    assert report.read == len(queries)
+    assert report.taken == len(made)
+    assert report.taken + sum(report.left_out().values()) == len(queries)
+
+
+@given(st.dictionaries(st.text(max_size=3), st.dictionaries(st.text(max_size=3), st.integers(-1, 2))))
+def test_judgments_give_as_many_queries_as_there_are_good_grades(judgments: dict[str, dict[str, int]]) -> None:
+    good = sum(grade > 0 for grades in judgments.values() for grade in grades.values())
+    assert len(list(judged_queries({}, judgments, file="f"))) == good

@@ -1,0 +1,479 @@
+"""Pretraining: windows, masks, new tokens, and runs of a tiny BERT that are killed and go on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lemmata.config import build
+from lemmata.errors import ConfigError, InputError
+from lemmata.train.pretrain import (
+    UNMASKED,
+    Masking,
+    PretrainOptions,
+    Windows,
+    cut_windows,
+    factor,
+    hold_out,
+    last_checkpoint,
+    mask_window,
+    masked_logits,
+    pretrain,
+    read_masking,
+    tokenise,
+    worth_reading,
+)
+from lemmata.train.vocabulary import add_rows, choose_commands, count_commands, with_commands
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+sentence_transformers = pytest.importorskip("sentence_transformers")
+
+WORDS = "let x y be a ring field ideal prime module of the is and every maximal then over finite map".split()
+PIECES = ["##s", "##ly", "math", "##cal", "in", "##ft", "##y", "to", "gamma", "sum", "i", "1", "2"]
+SIGNS = list("\\$_^{}.,=")
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def silent(_what: str, _done: int, _total: int | None) -> None:
+    pass
+
+
+def make_base(folder: Path) -> Path:
+    """A sentence-transformers folder: a random BERT of two layers with a small WordPiece vocabulary."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    vocabulary = {token: number for number, token in enumerate([*SPECIAL, *WORDS, *PIECES, *SIGNS])}
+    backend = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    backend.normalizer = normalizers.BertNormalizer(lowercase=True)
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True))
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, model_max_length=64, **names)
+    config = transformers.BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=64,
+    )
+    transformers.BertModel(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    (folder / "1_Pooling").mkdir()
+    kind = "sentence_transformers.models"
+    modules = [
+        {"idx": 0, "name": "0", "path": "", "type": f"{kind}.Transformer"},
+        {"idx": 1, "name": "1", "path": "1_Pooling", "type": f"{kind}.Pooling"},
+    ]
+    contents = {
+        "modules.json": modules,
+        "1_Pooling/config.json": {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True},
+        "sentence_bert_config.json": {"max_seq_length": 48, "do_lower_case": False},
+        "config_sentence_transformers.json": {"prompts": {"query": "every ", "document": ""}},
+    }
+    for name, content in contents.items():
+        (folder / name).write_text(json.dumps(content))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_base(tmp_path_factory.mktemp("base"))
+
+
+@pytest.fixture(scope="module")
+def tokenizer(base: Path) -> Any:
+    return transformers.AutoTokenizer.from_pretrained(base)
+
+
+def written(number: int = 40) -> list[tuple[str, str]]:
+    """Documents whose next word can be guessed from the last."""
+    generator = np.random.default_rng(0)
+    texts = []
+    for document in range(number):
+        at, words = int(generator.integers(len(WORDS))), []
+        for _ in range(90):
+            words.append(WORDS[at])
+            at = (at + int(generator.integers(1, 3))) % len(WORDS)
+        texts.append((f"paper-{document}", " ".join(words)))
+    return texts
+
+
+OPTIONS = PretrainOptions(window=32, overlap=6, rate=3e-3, head_rate=3e-3, batch=8, held_out=0.1, save_every=5)
+
+
+# ---------------------------------------------------------------- what is read
+
+
+@pytest.mark.parametrize(
+    ("kind", "section"),
+    [
+        ("theorem", "Introduction"),
+        ("proof", "Proofs of the main results"),
+        ("chunk", "Preliminaries / Reference measures"),
+        ("chunk", "Codes over finite fields"),
+        ("lemma", "Appendix A: Proofs"),
+        ("abstract", ""),
+        ("chunk", "Results and discussion"),
+        ("chunk", "Tables of groups and their cohomology"),
+        ("log", ""),
+    ],
+)
+def test_prose_with_mathematics_is_worth_reading(kind: str, section: str) -> None:
+    assert worth_reading(kind, section)
+
+
+@pytest.mark.parametrize(
+    ("kind", "section"),
+    [
+        ("chunk", "References"),
+        ("chunk", "Acknowledgements and funding"),
+        ("chunk", "6. Acknowledgments"),
+        ("chunk", "Author contributions"),
+        ("chunk", "Appendix B: Source code"),
+        ("chunk", "Introduction / Acknowledgment"),
+        ("chunk", "Table of numerical values"),
+        ("chunk", "Data availability"),
+        ("chunk", "GNU Free Documentation License"),
+        ("algorithm", "Method"),
+    ],
+)
+def test_lists_thanks_and_code_are_not(kind: str, section: str) -> None:
+    assert not worth_reading(kind, section)
+
+
+def test_sections_can_be_named() -> None:
+    assert worth_reading("chunk", "Main Results", ["results"])
+    assert not worth_reading("chunk", "History", ["results"])
+    assert worth_reading("abstract", "", ["results"])
+
+
+def test_options_come_from_a_table() -> None:
+    options = build(PretrainOptions, {"sections": ["proof"], "epochs": 2, "precision": "fp32"}, "[pretrain.a]")
+    assert (options.sections, options.epochs) == (["proof"], 2.0)
+    with pytest.raises(ConfigError, match="fp16"):
+        build(PretrainOptions, {"precision": "fp16"}, "[pretrain.a]")
+
+
+# ---------------------------------------------------------------- windows
+
+
+@given(st.lists(st.integers(0, 40), max_size=8), st.integers(1, 12), st.data())
+def test_windows_cover_every_token_and_share_what_they_are_told(sizes: list[int], length: int, data: Any) -> None:
+    overlap = data.draw(st.integers(0, length - 1))
+    starts = np.cumsum([0, *sizes], dtype=np.int64)
+    windows = cut_windows(starts, length, overlap).tolist()
+    covered = Counter(place for first, last in windows for place in range(first, last))
+    assert sorted(covered) == list(range(starts[-1]))
+    for begin, end in pairwise(starts.tolist()):
+        own = [window for window in windows if begin <= window[0] < end]
+        assert all(begin <= first < last <= end for first, last in own)
+        assert all(last - first == length for first, last in own[:-1])
+        for (_, last), (following, end_of_following) in pairwise(own):
+            assert last - following == overlap
+            assert end_of_following > last
+
+
+def test_an_overlap_as_long_as_the_window_is_refused() -> None:
+    with pytest.raises(ConfigError, match="can not share 10"):
+        cut_windows(np.array([0, 50]), 10, 10)
+
+
+@given(st.lists(st.text("abc", max_size=3), max_size=30), st.floats(0.01, 0.9))
+def test_a_document_is_held_out_whole_or_not_at_all(names: list[str], share: float) -> None:
+    held = hold_out(names, share, 0)
+    inside = {name for name, h in zip(names, held, strict=True) if h}
+    outside = {name for name, h in zip(names, held, strict=True) if not h}
+    assert not inside & outside
+    assert bool(inside) == (len(set(names)) > 1)
+    assert bool(outside) == bool(names)
+    assert not hold_out(names, 0.0, 0).any()
+
+
+def test_tokens_are_written_once_and_joined_by_document(tokenizer: Any, tmp_path: Path) -> None:
+    texts = [("a", "let x be"), ("a", "a ring"), ("b", ""), ("c", "\ud800 every ideals")]
+    tokens = tokenise(tokenizer, texts, tmp_path / "tokens", silent)
+    assert tokens.documents == ["a", "b", "c"]
+    assert np.diff(tokens.starts).tolist() == [5, 0, 4]  # a lone surrogate is a question mark, which is unknown
+    assert tokens.flat.dtype == np.uint16
+    again = tokenise(tokenizer, iter(()), tmp_path / "tokens", silent)
+    assert again.flat.tolist() == tokens.flat.tolist()
+
+
+# ---------------------------------------------------------------- masks
+
+PLAIN = Masking((2,), (3,), 0, 4, np.arange(60) > 4, np.isin(np.arange(60), range(40, 60)))
+
+
+@given(st.lists(st.integers(0, 59), min_size=1, max_size=200), st.integers(0, 2**32))
+def test_words_are_masked_whole_and_special_tokens_never(ids: list[int], seed: int) -> None:
+    inputs, labels = mask_window(np.array(ids, np.uint16), PLAIN, 0.15, np.random.default_rng(seed))
+    assert (inputs[0], inputs[-1]) == (2, 3)
+    assert len(inputs) == len(labels) == len(ids) + 2
+    drawn = labels != UNMASKED
+    assert (labels[drawn] == np.array([2, *ids, 3])[drawn]).all()
+    assert (labels[drawn] > 4).all()
+    assert (inputs[~drawn] == np.array([2, *ids, 3])[~drawn]).all()
+    assert drawn.any() == any(number > 4 for number in ids)
+    for at in range(1, len(ids)):  # a piece shares the fate of the token before it, if that is of its word
+        if ids[at] >= 40 and ids[at - 1] > 4:
+            assert drawn[at + 1] == drawn[at]
+
+
+def test_about_fifteen_in_a_hundred_tokens_are_masked_and_eight_in_ten_of_them_hidden() -> None:
+    generator = np.random.default_rng(0)
+    pairs = [
+        (ids, *mask_window(ids, PLAIN, 0.15, generator)) for ids in (generator.integers(5, 60, 126) for _ in range(800))
+    ]
+    drawn = np.concatenate([labels[1:-1] != UNMASKED for _, _, labels in pairs])
+    before = np.concatenate([ids for ids, _, _ in pairs])
+    after = np.concatenate([inputs[1:-1] for _, inputs, _ in pairs])
+    assert drawn.mean() == pytest.approx(0.15, abs=0.005)
+    assert (after[drawn] == 4).mean() == pytest.approx(0.8, abs=0.02)
+    assert (after[drawn] == before[drawn]).mean() == pytest.approx(0.1, abs=0.02)
+
+
+def test_masks_are_new_in_each_epoch_and_the_same_in_each_run() -> None:
+    tokens, places = np.arange(5, 40, dtype=np.uint16), np.array([[0, 20], [15, 35]])
+    runs = [Windows(tokens, places, PLAIN, 0.15, 7, 6) for _ in range(2)]
+    forward = [runs[0][n] for n in range(6)]
+    backward = [runs[1][n] for n in reversed(range(6))][::-1]
+    assert all((a[0] == b[0]).all() and (a[1] == b[1]).all() for a, b in zip(forward, backward, strict=True))
+    of_first_window = {tuple(labels) for epoch in range(3) for _, labels in [runs[0].masked(epoch, 0)]}
+    assert len(of_first_window) == 3
+
+
+def test_a_tokenizer_says_what_belongs_to_a_word(tokenizer: Any) -> None:
+    masking = read_masking(tokenizer, whole_words=True)
+    assert (masking.before, masking.after, masking.pad, masking.mask) == ((2,), (3,), 0, 4)
+    assert masking.continues is not None
+    assert [tokenizer.convert_ids_to_tokens(int(n)) for n in np.flatnonzero(masking.continues)] == [
+        "##s",
+        "##ly",
+        "##cal",
+        "##ft",
+        "##y",
+    ]
+    assert np.flatnonzero(~masking.ordinary).tolist() == [0, 1, 2, 3, 4]
+    assert read_masking(tokenizer, whole_words=False).continues is None
+
+
+def test_a_tokenizer_without_marked_pieces_masks_tokens() -> None:
+    from tokenizers import Tokenizer, models, processors
+
+    backend = Tokenizer(models.BPE({"<s>": 0, "<pad>": 1, "<mask>": 2, "a": 3}, []))
+    backend.post_processor = processors.TemplateProcessing(single="<s> $A <s>", special_tokens=[("<s>", 0)])
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=backend, pad_token="<pad>", mask_token="<mask>", cls_token="<s>"
+    )
+    masking = read_masking(tokenizer, whole_words=True)
+    assert masking.continues is None
+    assert (masking.before, masking.after) == ((0,), (0,))
+
+
+# ---------------------------------------------------------------- new tokens
+
+
+def test_commands_are_counted_as_commands() -> None:
+    assert count_commands(r"$x \in X \to Y \\in \infty \in$") == {r"\in": 2, r"\to": 1, r"\infty": 1}
+
+
+def test_the_most_frequent_broken_commands_are_chosen(tokenizer: Any) -> None:
+    counts = Counter({r"\in": 5, r"\to": 9, r"\gamma": 5, r"\rare": 1})
+    assert choose_commands(counts, tokenizer, 3) == [r"\to", r"\gamma", r"\in"]
+    assert choose_commands(counts, tokenizer, 9)[-1] == r"\rare"
+
+
+def test_new_tokens_match_their_case_and_no_longer_command(tokenizer: Any, tmp_path: Path) -> None:
+    commands = [r"\in", r"\to", r"\Gamma", r"\gamma", r"\sum"]
+    learnt = with_commands(tokenizer, commands)
+    number = {command: len(tokenizer) + n for n, command in enumerate(commands)}
+
+    def read(text: str) -> list[int]:
+        ids: list[int] = learnt.encode(text, add_special_tokens=False)
+        return [n for n in ids if n >= len(tokenizer)]
+
+    assert read(r"x\in y") == [number[r"\in"]]
+    assert read(r"\sum_i \in2 {\to}") == [number[r"\sum"], number[r"\in"], number[r"\to"]]
+    assert read(r"\Gamma\gamma") == [number[r"\Gamma"], number[r"\gamma"]]
+    for other in (r"\infty", r"\IN", r"\GAMMA", r"\\in", "in", r"\tom"):
+        assert read(other) == []
+        assert learnt.tokenize(other) == tokenizer.tokenize(other)
+    assert learnt.encode("every ideals") == tokenizer.encode("every ideals")
+
+
+def test_a_new_token_begins_as_the_mean_of_its_pieces(base: Path, tokenizer: Any) -> None:
+    model = transformers.AutoModelForMaskedLM.from_pretrained(base)
+    with torch.no_grad():
+        model.get_output_embeddings().bias.copy_(torch.arange(len(tokenizer)))
+    before = model.get_input_embeddings().weight.detach().clone()
+    add_rows(model, tokenizer, [r"\mathcal", r"\in"])
+    after = model.get_input_embeddings().weight
+    pieces = tokenizer.convert_tokens_to_ids(["\\", "math", "##cal"])
+    assert after.shape == (len(before) + 2, 32)
+    assert torch.equal(after[: len(before)], before)
+    assert torch.allclose(after[len(before)], before[pieces].mean(0))
+    assert model.get_output_embeddings().weight is after
+    assert model.get_output_embeddings().bias[len(before)].item() == pytest.approx(np.mean(pieces))
+
+
+# ---------------------------------------------------------------- training
+
+
+def test_the_rate_waits_rises_and_falls() -> None:
+    rates = [factor(step, 30, 0.25, idle=10) for step in range(30)]
+    assert rates[:10] == [0.0] * 10
+    assert rates[10:16] == sorted(rates[10:16])
+    assert max(rates) == rates[15] == 1.0
+    assert rates[15:] == sorted(rates[15:], reverse=True)
+    assert rates[-1] > 0 == factor(30, 30, 0.25, idle=10)
+
+
+def test_logits_of_masked_tokens_alone_are_those_of_the_whole_model(base: Path) -> None:
+    torch.manual_seed(1)
+    model = transformers.AutoModelForMaskedLM.from_pretrained(base).eval()
+    ids = torch.randint(5, 40, (3, 12))
+    labels = torch.where(torch.rand(3, 12) < 0.3, ids, UNMASKED)
+    batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": labels}
+    with torch.no_grad():
+        logits, wanted = masked_logits(model, batch)
+        whole = model(input_ids=ids, attention_mask=batch["attention_mask"]).logits
+    assert torch.equal(wanted, ids[labels != UNMASKED])
+    assert torch.allclose(logits, whole[labels != UNMASKED], atol=1e-6)
+
+
+def test_thirty_steps_lower_the_loss_and_the_result_is_a_sentence_encoder(base: Path, tmp_path: Path) -> None:
+    texts = [(name, text + r" $x \in y \to x \in y$") for name, text in written()]
+    told: list[tuple[str, int, int | None]] = []
+    options = PretrainOptions(**{**_settings(OPTIONS), "new_tokens": 2, "epochs": 5 / 3})
+    report = pretrain(
+        base, iter(texts), tmp_path / "out", options, work=tmp_path / "work", progress=lambda *step: told.append(step)
+    )
+    losses = [loss for _, loss in report["losses"]]
+    assert report["steps"] == report["losses"][-1][0] == 30
+    assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 0.3
+    assert report["perplexity"]["after"] < report["perplexity"]["head"] < report["perplexity"]["before"]
+    assert (report["head"], report["head_steps"], report["masked"]) == ("new", 3, "words")
+    assert (report["documents"], report["held_out"]) == (40, 4)
+    assert report["new_tokens"] == [r"\in", r"\to"]
+    assert told[-2][0].startswith("pretraining, loss ")
+    assert told[-2][1:] == (30, 30)
+
+    old = sentence_transformers.SentenceTransformer(str(base), device="cpu")
+    new = sentence_transformers.SentenceTransformer(str(tmp_path / "out"), device="cpu")
+    vectors = new.encode(["every prime ideal", r"x \in y"], normalize_embeddings=True)
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 1], abs=1e-5)
+    assert abs(float(vectors[0] @ vectors[1])) < 0.9999
+    assert (new.prompts, new.max_seq_length) == (old.prompts, old.max_seq_length)
+    assert new[1].get_config_dict() == old[1].get_config_dict()
+    assert len(new.tokenizer.tokenize(r"x \in y")) == 3
+    assert not np.allclose(new.encode("every ring"), old.encode("every ring"), atol=1e-3)
+
+
+def _settings(options: PretrainOptions) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in options.__dataclass_fields__ if name.islower()}
+
+
+def test_a_new_head_learns_alone_first(base: Path, tmp_path: Path) -> None:
+    options = PretrainOptions(**{**_settings(OPTIONS), "head_warmup": 0.5, "epochs": 0.2, "save_every": 2})
+    at_two: list[dict[str, Any]] = []
+
+    def watch(_what: str, done: int, total: int | None) -> None:
+        if total and done == 3:  # the checkpoint of step 2 lies there
+            from safetensors.torch import load_file
+
+            at_two.append(load_file(next((tmp_path / "work").glob("run-*/checkpoint-2")) / "model.safetensors"))
+
+    report = pretrain(base, written(), tmp_path / "out", options, work=tmp_path / "work", progress=watch)
+    assert (report["steps"], report["head_steps"]) == (4, 2)
+    first = transformers.AutoModel.from_pretrained(base).state_dict()
+    last = transformers.AutoModel.from_pretrained(tmp_path / "out").state_dict()
+    name = "encoder.layer.0.attention.self.query.weight"
+    assert torch.equal(at_two[0][f"bert.{name}"], first[name])
+    assert torch.equal(at_two[0]["bert.embeddings.word_embeddings.weight"], first["embeddings.word_embeddings.weight"])
+    assert not torch.equal(last[name], first[name])
+    assert torch.equal(last["pooler.dense.weight"], first["pooler.dense.weight"])  # no part in it, and not lost
+
+
+KILLED = """
+import json, os, signal, sys
+from pathlib import Path
+import torch
+from lemmata.train.pretrain import PretrainOptions, pretrain
+torch.set_num_threads(1)
+def progress(what, done, total):
+    if what.startswith("pretraining") and done == 13:
+        os.kill(os.getpid(), signal.SIGKILL)
+folder, base = map(Path, sys.argv[1:])
+texts, options = json.loads((folder / "told.json").read_text())
+pretrain(base, texts, folder / "out", PretrainOptions(**options), work=folder / "work", progress=progress)
+"""
+
+
+def test_a_killed_run_goes_on_and_ends_as_if_nothing_had_happened(base: Path, tmp_path: Path) -> None:
+    whole = pretrain(base, written(), tmp_path / "a" / "out", OPTIONS, work=tmp_path / "a" / "work", progress=silent)
+    (tmp_path / "told.json").write_text(json.dumps([written(), _settings(OPTIONS)]))
+    command = [sys.executable, "-c", KILLED, str(tmp_path), str(base)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert ended.returncode == -9, ended.stderr
+    assert not (tmp_path / "out").exists()
+    run = next((tmp_path / "work").glob("run-*"))
+    assert [folder.name for folder in run.glob("checkpoint-*")] == ["checkpoint-10"]
+    half = run / "checkpoint-15"
+    half.mkdir()
+    (half / "model.safetensors").write_bytes(b"half")
+    (half / "trainer_state.json").write_text('{"global_step": 1')
+
+    report = pretrain(base, written(), tmp_path / "out", OPTIONS, work=tmp_path / "work", progress=silent)
+    assert report["resumed_from"] == 10
+    assert report["steps"] == whole["steps"]
+    assert report["perplexity"] == pytest.approx(whole["perplexity"], rel=1e-4)
+    assert report["losses"][-1] == pytest.approx(whole["losses"][-1], rel=1e-3)
+    assert [step for step, _ in report["losses"]] == [step for step, _ in whole["losses"]]
+    again = pretrain(base, written(), tmp_path / "out", OPTIONS, work=tmp_path / "work", progress=silent)
+    assert again["resumed_from"] == again["steps"]
+    assert again["losses"] == report["losses"]
+
+
+def test_the_newest_whole_checkpoint_is_taken_and_the_rest_removed(tmp_path: Path) -> None:
+    assert last_checkpoint(tmp_path) is None
+    for step in (5, 10, 15, 20):
+        folder = tmp_path / f"checkpoint-{step}"
+        folder.mkdir()
+        if step != 15:
+            (folder / "model.safetensors").touch()
+        if step != 20:
+            (folder / "trainer_state.json").write_text(json.dumps({"global_step": step}))
+    assert last_checkpoint(tmp_path) == tmp_path / "checkpoint-10"
+    assert [folder.name for folder in tmp_path.iterdir()] == ["checkpoint-10"]
+
+
+def test_what_can_not_be_trained_is_said(base: Path, tmp_path: Path) -> None:
+    def start(base: Path, texts: list[tuple[str, str]], **settings: Any) -> None:
+        options = PretrainOptions(**{**_settings(OPTIONS), **settings})
+        pretrain(base, texts, tmp_path / "out", options, work=tmp_path / "work", progress=silent)
+
+    with pytest.raises(InputError, match="no sentence-transformers model"):
+        start(tmp_path, written())
+    with pytest.raises(InputError, match="no text"):
+        start(base, [("a", "")])
+    with pytest.raises(ConfigError, match="overlap"):
+        start(base, written(), overlap=126)
+    with pytest.raises(ConfigError, match="masking"):
+        start(base, written(), masking=1.5)
+    assert not (tmp_path / "out").exists()
