@@ -46,9 +46,10 @@ FLOORS = {
     "train": 3,
     "learning": 4,
     "project": 5,
-    "cli": 6,
-    "server": 6,
-    "__init__": 7,
+    "recipe": 6,
+    "cli": 7,
+    "server": 7,
+    "__init__": 8,
 }
 
 

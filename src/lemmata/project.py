@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lemmata.llm.endpoint import Limits
     from lemmata.mine.verbs import Gate
     from lemmata.search import Retriever
+    from lemmata.train.finetune import FinetuneOptions
 
 __all__ = ["Check", "EvaluateOptions", "IndexOptions", "Progress", "Project", "doctor"]
 
@@ -107,6 +108,9 @@ _TABLES = {
     "mine": "lemmata.mine.verbs:MineOptions",
     "audit": "lemmata.mine.verbs:AuditOptions",
     "recipes.*": "lemmata.mine.export:Recipe",
+    "pretrain.*": "lemmata.train.pretrain:PretrainOptions",
+    "finetune.*": "lemmata.train.finetune:FinetuneOptions",
+    "run": "lemmata.recipe:RunOptions",
     "evaluate": "lemmata.project:EvaluateOptions",
 }
 
@@ -201,7 +205,11 @@ class Project:
             report["tokenised"] = index_lexical(self.layout, corpus, hashes, progress)
             if dense:
                 encoder = load_encoder(
-                    options.encoder, dimension=options.dimension or None, key=_key(), cache=self.layout.encodings
+                    options.encoder,
+                    dimension=options.dimension or None,
+                    key=_key(),
+                    cache=self.layout.encodings,
+                    models=self.layout.models,
                 )
                 report["encoder"] = encoder.name
                 seen, expansion = self._seen_by_encoder(corpus, options)
@@ -231,7 +239,7 @@ class Project:
         options = self._options(IndexOptions, "index", settings)
         if not options.encoder.startswith(("http://", "https://")):
             return None
-        encoder = load_encoder(options.encoder, key=_key(), cache=self.layout.encodings)
+        encoder = load_encoder(options.encoder, key=_key(), cache=self.layout.encodings, models=self.layout.models)
         assert isinstance(encoder, RemoteEncoder)
         parts = []
         with contextlib.closing(self.corpus) as corpus:
@@ -492,6 +500,59 @@ class Project:
 
         return export(self.layout, name, Path(path), file_format)
 
+    # ------------------------------------------------------------ training
+
+    def pretrain(
+        self, name: str = "pretrained", *, settings: Mapping[str, Any] | None = None, progress: Progress = _silent
+    ) -> dict[str, Any]:
+        """Adapt an encoder to the language of the corpus, by [pretrain.NAME]; its judge decides whether it is kept."""
+        from lemmata.learning.models import pretrain_model
+        from lemmata.train.pretrain import PretrainOptions
+
+        options = self._named_options(PretrainOptions, "pretrain", name, settings)
+        judge = self.finetune_options(options.judge) if options.judge else None
+        return pretrain_model(self.layout, name, options, judge, progress)
+
+    def finetune(
+        self, name: str = "tuned", *, settings: Mapping[str, Any] | None = None, progress: Progress = _silent
+    ) -> dict[str, Any]:
+        """Fine-tune an encoder on mined sets, by [finetune.NAME]; stopped at any point, the same call goes on."""
+        from lemmata.learning.models import finetune_model
+
+        return finetune_model(self.layout, name, self.finetune_options(name, settings), progress)
+
+    def pack(
+        self, name: str, folder: str | Path, *, settings: Mapping[str, Any] | None = None, progress: Progress = _silent
+    ) -> dict[str, Any]:
+        """Write the job of a fine-tuning to a folder that can be trained where this workspace is not."""
+        from lemmata.learning.models import pack_job
+
+        job = pack_job(self.layout, self.finetune_options(name, settings), Path(folder), progress)
+        return {
+            "texts": len(job.texts),
+            "tokens": len(job.texts.flat),
+            "sets": {told: len(records) for told, records in job.sets.items()},
+            "validations": {task.name: len(task.queries) for task in job.validations},
+        }
+
+    def models(self) -> dict[str, dict[str, Any]]:
+        """Every trained model with its manifest."""
+        from lemmata.learning.models import list_models
+
+        return list_models(self.layout)
+
+    def finetune_options(self, name: str, settings: Mapping[str, Any] | None = None) -> FinetuneOptions:
+        """What [finetune.NAME] says."""
+        from lemmata.train.finetune import FinetuneOptions
+
+        return self._named_options(FinetuneOptions, "finetune", name, settings)
+
+    def _named_options(self, kind: type[Options], verb: str, name: str, settings: Mapping[str, Any] | None) -> Options:
+        tables = self.config.get(verb, {})
+        if tables and name not in tables:
+            raise ConfigError(f"{self.layout.config} has no table [{verb}.{name}] (there are: {', '.join(tables)})")
+        return build(kind, merged(tables.get(name, {}), settings or {}), f"[{verb}.{name}]")
+
     def _gate(self) -> Gate:
         """What mined sets have to pass: the audit's options, with the test queries that [audit] names."""
         from lemmata.ingest.beir import read_qrels, read_queries
@@ -687,7 +748,9 @@ class Project:
             "labels": counts["labels"],
             "bibliography": counts["bibliography"],
             "skips": counts["skips"],
-            "models": sorted({manifest["made_by"]} if (manifest := self._manifest(self.layout.vectors)) else ()),
+            "models": sorted(
+                {*self.models(), *({manifest["made_by"]} if (manifest := self._manifest(self.layout.vectors)) else ())}
+            ),
             "indexes": [
                 name
                 for name, folder in (

@@ -170,7 +170,11 @@ class Retriever:
     def encoder(self) -> Encoder:
         dimension = self.vectors.matrix.shape[1]
         encoder = self._encoder or load_encoder(
-            self.vectors.encoder, dimension=self.vectors.cut or None, key=self._key, cache=self.layout.encodings
+            self.vectors.encoder,
+            dimension=self.vectors.cut or None,
+            key=self._key,
+            cache=self.layout.encodings,
+            models=self.layout.models,
         )
         if encoder.dimension != dimension:
             raise InputError(

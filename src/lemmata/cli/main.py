@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from lemmata.cli import demo, graphs, measuring, searching, training, workspace
+from lemmata.cli import demo, graphs, learning, measuring, searching, training, workspace
 from lemmata.cli.faces import fail
 from lemmata.errors import LemmataError
 
@@ -35,6 +35,7 @@ for command in (
     searching.similar,
     measuring.evaluate,
     measuring.export_encoder,
+    learning.run,
 ):
     app.command()(command)
 
@@ -65,6 +66,10 @@ for miner in (
 ):
     mine.command(miner.__name__.rstrip("_"))(miner)
 app.add_typer(mine, name="mine")
+train = typer.Typer(help="Train an encoder on what was mined.", no_args_is_help=True, rich_markup_mode=None)
+for trainer in (learning.pretrain, learning.finetune, learning.pack, learning.models):
+    train.command()(trainer)
+app.add_typer(train, name="train")
 
 
 def main() -> None:

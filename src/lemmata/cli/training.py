@@ -41,6 +41,9 @@ def split(
     method: Annotated[str, typer.Option(help="document, concept, time or stratified.", metavar="NAME")] = "",
     validation: Annotated[float, typer.Option(help="Share for validation.", min=0, max=1)] = 0.1,
     test: Annotated[float, typer.Option(help="Share for test.", min=0, max=1)] = 0.1,
+    answers: Annotated[
+        bool, typer.Option("--answers", help="Held-out passages may be answers in training; they never ask.")
+    ] = False,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -50,6 +53,8 @@ def split(
     settings: dict[str, Any] = {"validation": validation, "test": test, "seed": seed}
     if method:
         settings["method"] = method
+    if answers:
+        settings["answers"] = True
     with showing_progress() as progress:
         report = Project(workspace).split(settings=settings, progress=progress)
     if as_json:

@@ -7,10 +7,11 @@ from pathlib import Path
 from lemmata.errors import InputError
 from lemmata.types import Encoder
 
-__all__ = ["MINILM", "load_encoder"]
+__all__ = ["MINILM", "PACKAGED", "load_encoder", "model_folder"]
 
 MINILM = Path(__file__).parent.parent / "models" / "minilm"
-"""The packaged default: all-MiniLM-L6-v2, exported by `export.py`."""
+PACKAGED = {"minilm": MINILM}
+"""What comes with lemmata, by name: all-MiniLM-L6-v2, exported by `export.py`."""
 
 _POSSIBLE = (
     "minilm (the default), hashing, a folder written by export-encoder, a sentence-transformers folder,"
@@ -25,16 +26,18 @@ def load_encoder(
     threads: int | None = None,
     key: str = "",
     cache: Path | None = None,
+    models: Path | None = None,
 ) -> Encoder:
     """The encoder that `spec` names; `dimension` cuts its vectors.
 
-    `threads` is for what runs here, `key` and `cache` (a SQLite file) for what answers at an address.
+    `threads` is for what runs here, `key` and `cache` (a SQLite file) for what answers at an address, `models` the
+    folder of a workspace's own models, whose names come first.
     """
     if spec == "hashing":
         from lemmata.encode.hashing import HashingEncoder
 
         return HashingEncoder(dimension or 256)
-    folder = MINILM if spec == "minilm" else Path(spec).expanduser()
+    folder = model_folder(spec, models)
     if (folder / "encoder.json").is_file():
         from lemmata.encode.onnx import OnnxEncoder
 
@@ -47,5 +50,13 @@ def load_encoder(
     if (folder / "modules.json").is_file() or (spec.count("/") == 1 and not folder.exists()):
         from lemmata.encode.transformer import TransformerEncoder
 
-        return TransformerEncoder(spec, dimension=dimension, threads=threads)
+        return TransformerEncoder(folder if folder.exists() else spec, dimension=dimension, threads=threads)
     raise InputError(f"no encoder is called {spec!r}; possible are {_POSSIBLE}")
+
+
+def model_folder(spec: str, models: Path | None = None) -> Path:
+    """Where the files of a model are, if anywhere: a workspace's own, a packaged one, or the path itself."""
+    own = models / spec if models and "/" not in spec and spec not in (".", "..") else None
+    if own is not None and own.is_dir():
+        return own / "onnx" if (own / "onnx" / "encoder.json").is_file() else own
+    return PACKAGED.get(spec, Path(spec).expanduser())

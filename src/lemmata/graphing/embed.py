@@ -85,7 +85,9 @@ def _text_vectors(layout: Layout, stored: StoredGraph, key: str, progress: Progr
         text = f"{concept.name}. {concept.description}" if concept else titles.get(node, "")
         if text.strip():
             texts[number] = text
-    encoder = load_encoder(vectors.encoder, dimension=vectors.cut or None, key=key, cache=layout.encodings)
+    encoder = load_encoder(
+        vectors.encoder, dimension=vectors.cut or None, key=key, cache=layout.encodings, models=layout.models
+    )
     numbers = list(texts)
     for start in range(0, len(numbers), 1024):
         progress("encoding names", start, len(numbers))

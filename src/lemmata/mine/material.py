@@ -1,11 +1,12 @@
 """What miners may see: the passages, concepts and edges of one part of a split, and nothing else.
 
-Miners get a Material, never the corpus, so that no mistake in a miner can reach a test row.
+Miners get a Material, never the corpus, so that no mistake in a miner can reach a test row. Where a split lets
+held-out passages be answers, a miner has to ask for the links that lead to them: no passage shows them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -41,7 +42,7 @@ class PassageSource(PassageReader, Protocol):
 class Material:
     """One part of a corpus and its graph."""
 
-    source: PassageReader  # refuses rows of other parts
+    source: _Guard  # refuses rows of other parts, but for answers
     allowed: Mask  # (n rows,)
     rows: Integers  # those allowed, ascending
     row_of: Mapping[str, int]  # id of an allowed passage: its row
@@ -51,11 +52,14 @@ class Material:
     node_rows: Integers  # (nodes,) row of a node that is an allowed passage, else -1
     concepts: Mapping[str, Concept]  # of this part
     may_ask: Callable[[str], bool]  # whether a query is about no concept of another part
+    answers: Mask  # (n rows,) of no or another part, but links may lead there; none where the split does not say so
+    answer_of: Mapping[str, int]  # id of such a passage: its row
 
     def passages(self, rows: Iterable[int]) -> list[Passage]:
         """Passages in the order asked for, their links to other parts unresolved; LeakageError for foreign rows.
 
-        A title, section or metadata that is the name of a concept of another part is empty.
+        A title, section or metadata that is the name of a concept of another part is empty. Of an answer there is
+        only what can be found: its text and title.
         """
         return self.source.passages(rows)
 
@@ -69,21 +73,41 @@ class Material:
         """What an encoder sees of passages: the title, if any, and the text."""
         return [f"{p.title}. {p.text}" if p.title else p.text for p in self.passages(rows)]
 
+    def answer_links(self) -> Iterator[tuple[int, str, str]]:
+        """Links of the part's passages that lead to answers: row, relation, id of a passage or of its document."""
+        if self.answers.any():
+            for start in range(0, len(self.rows), BATCH):
+                yield from self.source.answered(self.rows[start : start + BATCH].tolist())
+
 
 class _Guard:
     """The one way to the corpus from a Material."""
 
-    def __init__(self, source: PassageReader, allowed: Mask, known: _Known) -> None:
+    def __init__(
+        self, source: PassageReader, allowed: Mask, known: _Known, answers: Mask, answering: Collection[str]
+    ) -> None:
         self._source = source
         self._allowed = allowed
         self._known = known
+        self._answers = answers
+        self._answering = answering  # ids of answers and of their documents
 
     def passages(self, rows: Iterable[int]) -> list[Passage]:
         wanted = [int(row) for row in rows]
         for row in wanted:
-            if not (0 <= row < len(self._allowed) and self._allowed[row]):
+            if not (0 <= row < len(self._allowed) and (self._allowed[row] or self._answers[row])):
                 raise LeakageError(f"row {row} belongs to another part of the split")
-        return [self._known.passage(passage) for passage in self._source.passages(wanted)]
+        return [
+            self._known.answer(passage) if self._answers[row] else self._known.passage(passage)
+            for row, passage in zip(wanted, self._source.passages(wanted), strict=True)
+        ]
+
+    def answered(self, rows: Sequence[int]) -> Iterator[tuple[int, str, str]]:
+        """Links of allowed rows to answers."""
+        for row, passage in zip(rows, self._source.passages(rows), strict=True):
+            for link in passage.links if self._allowed[row] else ():
+                if link.target in self._answering:
+                    yield row, link.relation, link.target
 
 
 class _Known:
@@ -107,6 +131,11 @@ class _Known:
             metadata=self._value(passage.metadata) if self._names else passage.metadata,
             links=self._links(passage.links),
         )
+
+    def answer(self, passage: Passage) -> Passage:
+        """What can be found of a passage, without what it would ask with: its source names its links, too."""
+        title = passage.title if self.may_name(passage.title) else ""
+        return replace(passage, title=title, section="", raw="", proof="", metadata={}, links=())
 
     def document(self, document: Document) -> Document:
         if not self._names and not document.links:
@@ -148,7 +177,8 @@ def material(
     part, because it is made of their text. With `edges`, the records of the graph after merging, an edge
     between concepts stays only if a passage of the part says so, or none at all is named as its evidence;
     without, it stays wherever it was read. Of a document with passages in several parts, an edge stays only
-    if a passage of this part has it as well.
+    if a passage of this part has it as well. The training part of a split with `answers` can read all other
+    rows as such, but they are in none of its rows, documents and edges.
     """
     allowed = split.rows(part)
     ids = source.ids()
@@ -156,6 +186,8 @@ def material(
         raise WorkspaceError("the corpus changed since it was split: run 'lemmata split' again")
     rows = np.flatnonzero(allowed).astype(np.int64)
     row_of = {ids[row]: row for row in rows.tolist()}
+    answers = ~allowed & (split.answers and part == "train")
+    answer_of = {ids[row]: row for row in np.flatnonzero(answers).tolist()}
     numbers = source.document_numbers()
     homes = source.document_ids()
     here, elsewhere = np.zeros(len(homes), bool), np.zeros(len(homes), bool)
@@ -190,7 +222,8 @@ def material(
     if edges is not None:
         restricted = _between(restricted, kept, _said(restricted, chosen, row_of, edges))
     nodes = [node if stays else "" for node, stays in zip(graph.nodes, kept.tolist(), strict=True)]
-    guard = _Guard(source, allowed, known)
+    answering = {*answer_of, *(homes[number] for number in np.unique(numbers[answers]).tolist())}
+    guard = _Guard(source, allowed, known, answers, answering)
     return Material(
         guard,
         allowed,
@@ -202,6 +235,8 @@ def material(
         node_rows,
         chosen,
         known.may_ask,
+        answers,
+        answer_of,
     )
 
 

@@ -67,6 +67,7 @@ class SplitOptions:
     test_since: str = ""
     join_equivalent: bool = False  # concepts connected by equivalent_to stay together
     similarity: float = 0.7  # of word shingles, from which on two passages are nearly equal
+    answers: bool = False  # links of training may lead to held-out passages, whose text it then sees; they never ask
     seed: int = 0
 
 
@@ -174,7 +175,11 @@ def split_corpus(told: Outline, options: SplitOptions) -> Split:
             raise ConfigError(f"nothing is left for {PARTS[number]}: raise its share, or split otherwise")
     trained = np.zeros(len(names), bool)
     trained[group[document[part == TRAIN]]] = True
-    return Split(part, ~trained[group[document]], concepts, options.method, options.seed, tuple(notes))
+    if options.answers:
+        notes.append("passages outside training never ask there, but may be answers: their texts are seen")
+    return Split(
+        part, ~trained[group[document]], concepts, options.method, options.seed, tuple(notes), options.answers
+    )
 
 
 def _check(told: Outline, options: SplitOptions) -> None:

@@ -555,7 +555,9 @@ def export(layout: Layout, name: str, path: Path, file_format: str) -> int:
 
 def _encoder(layout: Layout, key: str) -> Encoder:
     vectors = open_vectors(layout)
-    return load_encoder(vectors.encoder, dimension=vectors.cut or None, key=key, cache=layout.encodings)
+    return load_encoder(
+        vectors.encoder, dimension=vectors.cut or None, key=key, cache=layout.encodings, models=layout.models
+    )
 
 
 def _nearest(layout: Layout, matrix: Floats) -> Index | None:

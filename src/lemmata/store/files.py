@@ -95,6 +95,19 @@ class Layout:
         return self.training(name) / "data.parquet"
 
     @property
+    def models(self) -> Path:
+        return self.root / "models"
+
+    def model(self, name: str) -> Path:
+        return self.models / name
+
+    def model_exported(self, name: str) -> Path:
+        return self.model(name) / "onnx"
+
+    def model_work(self, name: str) -> Path:
+        return self.models / f".{name}"
+
+    @property
     def split(self) -> Path:
         return self.root / "split"
 

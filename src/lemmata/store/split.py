@@ -34,6 +34,7 @@ class Split:
     method: str = ""
     seed: int = 0
     notes: tuple[str, ...] = ()  # what a reader of the split should know, a sentence each
+    answers: bool = False  # links of training may lead to rows outside it; those rows never ask
 
     def rows(self, part: str) -> Mask:
         """Which rows belong to a part."""
@@ -65,7 +66,13 @@ def write_split(layout: Layout, split: Split, manifest: Mapping[str, Any]) -> No
     np.save(folder / "part.npy", split.part)
     np.save(folder / "unseen.npy", split.unseen)
     (folder / "concepts.json").write_text(json.dumps(dict(split.concepts), ensure_ascii=False, indent=0), "utf-8")
-    own = {"method": split.method, "seed": split.seed, "notes": list(split.notes), "counts": split.counts()}
+    own = {
+        "method": split.method,
+        "seed": split.seed,
+        "notes": list(split.notes),
+        "answers": split.answers,
+        "counts": split.counts(),
+    }
     write_manifest(layout.manifest(folder), {**manifest, **own})
     replace_folder(folder, layout.split)
 
@@ -84,4 +91,5 @@ def open_split(layout: Layout, inputs: str) -> Split:
         method=manifest["method"],
         seed=manifest["seed"],
         notes=tuple(manifest["notes"]),
+        answers=manifest.get("answers", False),  # splits of before do not say
     )

@@ -412,8 +412,8 @@ def _trainer(model: Any, setting: _Setting, work: Path, progress: Progress) -> A
     class Trainer(library.SentenceTransformerTrainer):  # type: ignore[misc, name-defined]
         def get_train_dataloader(self) -> Any:
             self.accelerator.even_batches = False
-            loader = torch.utils.data.DataLoader(
-                _Records(len(setting.steps)),
+            loader: Any = torch.utils.data.DataLoader(
+                _Records(len(setting.steps)),  # type: ignore[arg-type]
                 batch_sampler=_Steps(len(setting.steps)),
                 collate_fn=batch,
                 num_workers=self.args.dataloader_num_workers,
@@ -433,7 +433,7 @@ def _trainer(model: Any, setting: _Setting, work: Path, progress: Progress) -> A
             told = {f"eval_{name}": value for name, value in report.items()}
             told |= {"eval_domain": domain, "eval_general": general}
             self.log(told)
-            self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, told)
+            self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, told)
             return told
 
         def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:  # noqa: ARG002
@@ -506,7 +506,7 @@ def _trainer(model: Any, setting: _Setting, work: Path, progress: Progress) -> A
     if options.patience and chosen:
         callbacks.append(transformers.EarlyStoppingCallback(early_stopping_patience=options.patience))
 
-    class Unused(torch.nn.Module):  # type: ignore[misc, name-defined]
+    class Unused(torch.nn.Module):
         """The trainer wants a loss that holds the model, to find the parameters; ours is `compute_loss`."""
 
         def __init__(self) -> None:

@@ -41,7 +41,8 @@ class TokenizedTexts(NamedTuple):
 
     def lengths(self, numbers: Integers, longest: int) -> Integers:
         """Tokens of texts as they are shown to a model that reads `longest`."""
-        return np.minimum(self.starts[numbers + 1] - self.starts[numbers], longest)
+        lengths: Integers = np.minimum(self.starts[numbers + 1] - self.starts[numbers], longest)
+        return lengths
 
     def padded(self, numbers: Integers, longest: int, pad: int) -> tuple[Integers, Integers]:
         """Token ids and attention mask (n, width); a text that is cut keeps its last token, which closes it."""
@@ -160,7 +161,7 @@ class JobWriter:
         general: bool = False,
     ) -> None:
         """A validation task; rows of `judged` and `itself` are places in `passages`."""
-        parts = {
+        parts: dict[str, Integers | npt.NDArray[np.int32]] = {
             "queries": np.array([self.number(text, "query") for text in queries], NUMBERS),
             "passages": np.array([self.number(text, "passage") for text in passages], NUMBERS),
             "indptr": judged.indptr,

@@ -79,6 +79,7 @@ class PretrainOptions:
     precision: str = "auto"  # auto: bf16 on a GPU that has it, else fp32
     seed: int = 0
     save_every: int = 500  # steps
+    judge: str = ""  # a fine-tuning, [finetune.NAME]: the model is kept if it does not do worse after it
 
 
 # ---------------------------------------------------------------- what is read
