@@ -3,40 +3,76 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from lemmata.errors import require
 from lemmata.measures import Judged
 from lemmata.train.job import Job, JobWriter
 
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 WORDS = 40  # and as many that mean the same
+VOCABULARY = ("ask", *(f"{kind}{number}" for kind in "ab" for number in range(WORDS)))
 
 
 def silent(_what: str, _done: int, _total: int | None) -> None:
     pass
 
 
-def small_bert(folder: Path, *, query_prompt: str = "") -> Path:
-    """A sentence-transformers folder."""
-    import torch
-    import transformers
+def bare_base(
+    folder: Path,
+    words: Sequence[str] = VOCABULARY,
+    *,
+    special: Sequence[str] = SPECIAL,
+    prompts: Mapping[str, str] | None = None,
+    longest: int = 16,
+) -> Path:
+    """What a job is packed for: a sentence-transformers folder without weights, one token a word.
+
+    `special` are what is padded with, unknown, opens, closes and masks; an empty one is left out of every text.
+    """
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
+    vocabulary = {token: number for number, token in enumerate([*filter(None, special), *words])}
+    backend = Tokenizer(models.WordLevel(vocabulary, unk_token=special[1]))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    around = [(token, vocabulary[token]) for token in special[2:4] if token]
+    single = " ".join(filter(None, (special[2], "$A", special[3])))
+    backend.post_processor = processors.TemplateProcessing(single=single, special_tokens=around)
+    folder.mkdir(parents=True, exist_ok=True)
+    backend.save(str(folder / "tokenizer.json"))
+    kind = "sentence_transformers.models"
+    contents: dict[str, Any] = {
+        "config.json": {"max_position_embeddings": 2 * longest},
+        "modules.json": [
+            {"idx": 0, "name": "0", "path": "", "type": f"{kind}.Transformer"},
+            {"idx": 1, "name": "1", "path": "1_Pooling", "type": f"{kind}.Pooling"},
+        ],
+        "1_Pooling/config.json": {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True},
+        "sentence_bert_config.json": {"max_seq_length": longest, "do_lower_case": False},
+        "config_sentence_transformers.json": {"prompts": dict(prompts or {})},
+    }
+    (folder / "1_Pooling").mkdir(exist_ok=True)
+    for name, content in contents.items():
+        (folder / name).write_text(json.dumps(content))
+    return folder
+
+
+def small_bert(folder: Path, words: Sequence[str] = VOCABULARY, *, prompts: Mapping[str, str] | None = None) -> Path:
+    """A sentence-transformers folder with random weights."""
+    torch, transformers = require("torch", "train"), require("transformers", "train")
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    words = [f"{kind}{number}" for kind in "ab" for number in range(WORDS)]
-    vocabulary = {token: number for number, token in enumerate([*SPECIAL, "ask", *words])}
-    backend = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
-    backend.pre_tokenizer = pre_tokenizers.Whitespace()
-    backend.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
+    bare_base(folder, words, prompts=prompts)
     names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True))
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, model_max_length=32, **names)
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_file=str(folder / "tokenizer.json"), model_max_length=32, **names
+    )
     config = transformers.BertConfig(
-        vocab_size=len(vocabulary),
+        vocab_size=len(tokenizer),
         hidden_size=32,
         num_hidden_layers=2,
         num_attention_heads=2,
@@ -45,20 +81,6 @@ def small_bert(folder: Path, *, query_prompt: str = "") -> Path:
     )
     transformers.BertModel(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    (folder / "1_Pooling").mkdir()
-    kind = "sentence_transformers.models"
-    modules = [
-        {"idx": 0, "name": "0", "path": "", "type": f"{kind}.Transformer"},
-        {"idx": 1, "name": "1", "path": "1_Pooling", "type": f"{kind}.Pooling"},
-    ]
-    contents = {
-        "modules.json": modules,
-        "1_Pooling/config.json": {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True},
-        "sentence_bert_config.json": {"max_seq_length": 16, "do_lower_case": False},
-        "config_sentence_transformers.json": {"prompts": {"query": query_prompt, "document": ""}},
-    }
-    for name, content in contents.items():
-        (folder / name).write_text(json.dumps(content))
     return folder
 
 
@@ -68,18 +90,37 @@ def sayings(count: int, seed: int) -> list[tuple[str, str]]:
     return [(" ".join(f"a{n}" for n in three), " ".join(f"b{n}" for n in three)) for three in chosen]
 
 
-def small_job(folder: Path, base: Path, *, records: int = 400, negatives: int = 0, general: bool = False) -> Job:
-    """Training pairs and a validation task of other sayings."""
+def one_answer_each(count: int) -> Judged:
+    """Query i is answered by passage i."""
+    each = np.arange(count)
+    return Judged([str(n) for n in each], np.arange(count + 1), each, np.ones(count, np.int64))
+
+
+def small_job(
+    folder: Path,
+    base: Path,
+    *,
+    records: int = 200,
+    negatives: int = 0,
+    validation: Sequence[str] = ("sayings",),
+    guard: Sequence[str] = (),
+) -> Job:
+    """Training pairs and tasks: other `sayings`, which are learned, and equal `words`, which the base knows.
+
+    For `words` the answer shares two words with the query, and the same said with other words stands beside it:
+    what the pairs teach is wrong there.
+    """
     writer = JobWriter(folder, base, silent)
     pairs = sayings(records, 1)
     others = [positive for _, positive in sayings(records, 2)]
     writer.add_set("pairs", ((*pair, *[other] * negatives) for pair, other in zip(pairs, others, strict=True)), {})
     held = list(dict.fromkeys(sayings(60, 3)))
-    each = np.arange(len(held))
-    judged = Judged([str(n) for n in each], np.arange(len(held) + 1), each, np.ones(len(held), np.int64))
-    nothing = np.full(len(held), -1)
-    asked, answers = [pair[0] for pair in held], [pair[1] for pair in held]
-    writer.add_validation("sayings", asked, answers, judged, nothing, measure="MRR@10")
-    if general:  # what the random model can do from the beginning: find equal texts
-        writer.add_validation("equal", answers, answers, judged, nothing, measure="MRR@10", general=True)
+    asked, told = [pair[0] for pair in held], [pair[1] for pair in held]
+    near = [" ".join((*text.split()[:2], f"a{number % WORDS}")) for number, text in enumerate(asked)]
+    answers, nothing = one_answer_each(len(held)), np.full(len(held), -1)
+    passages = {"sayings": told, "words": [*near, *told]}
+    for name in (*validation, *guard):
+        writer.add_validation(
+            name, asked, passages[name], answers, nothing, measure="MRR@10", general=name not in validation
+        )
     return writer.close({})

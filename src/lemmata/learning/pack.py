@@ -1,8 +1,9 @@
 """From the training sets and validation tasks that a workspace names to one job that trains anywhere.
 
 A name may begin with the path of another workspace: `pairs`, `../planetmath/pairs`. Of a set, only a source or a
-relation can be taken: `pairs:refers_to`. A task is one that a workspace poses of its validation part, a file of
-queries with their passages, or a folder in the format of BEIR with the judgments to use: `scifact#train`.
+relation can be taken: `pairs:refers_to`. A task is one that a workspace poses of its validation part (`references`,
+`../planetmath/concepts#seed` for the seed protocol), a file of queries with their passages, or a folder in the format
+of BEIR with the judgments to use: `scifact#train`.
 """
 
 from __future__ import annotations
@@ -54,9 +55,9 @@ def pack(
     wanted = options.sets or dict.fromkeys(mined_sets(layout), 1.0)
     if not wanted:
         raise WorkspaceError("there is nothing to train on: mine something first, see 'lemmata mine --help'")
-    for spec in wanted:
+    sources = {spec: _set_of(layout, spec) for spec in wanted}
+    for spec, source in sources.items():
         progress(f"packing {spec}", 0, None)
-        source = _set_of(layout, spec)
         writer.add_set(spec, _records(source), {"sha256": _sha256(source.file), "split": source.split})
     for spec, measure in options.validation.items():
         progress(f"packing {spec}", 0, None)
@@ -99,11 +100,18 @@ def _elsewhere(layout: Layout, spec: str) -> tuple[Layout, str]:
 
 def _records(source: _Set) -> Iterator[list[str | None]]:
     columns = text_columns(source.file)
+    seen: set[str] = set()
+    found = False
     for batch in read_batches(source.file, BATCH, [*columns, "source", "relation"]):
         for record in batch:
             told = (record["source"], record["relation"], f"{record['source']}/{record['relation']}")
             if not source.only or source.only in told:
+                found = True
                 yield [record[column] for column in columns]
+            seen.add(told[2])
+    if source.only and not found:
+        known = ", ".join(sorted(seen)) or "none"
+        raise ConfigError(f"{source.file.parent.name!r} has nothing from {source.only!r} (there are: {known})")
 
 
 def _sha256(file: Path) -> str:
@@ -148,15 +156,16 @@ def _pool(asked: _Asked, options: FinetuneOptions) -> Integers:
 
 def _asked(layout: Layout, spec: str, part: str) -> _Asked:
     path, _, which = spec.partition("#")
-    if spec.rpartition("/")[2] in TASKS:
-        there, name = _elsewhere(layout, spec)
-        task = pose(there, name, np.random.default_rng(0), part=part, share=0.0, limit=0, protocol="passage")
+    if path.rpartition("/")[2] in TASKS:
+        there, name = _elsewhere(layout, path)
+        protocol = which or "passage"
+        task = pose(there, name, np.random.default_rng(0), part=part, share=0.0, limit=0, protocol=protocol)
         return _on_corpus(there, task)
     found = layout.root / Path(path).expanduser()
     if found.is_dir():
-        return _from_folder(found, which or "test")
+        return _from_folder(layout, found, which or "test")
     if found.is_file():
-        there, name = _elsewhere(layout, which) if which else (layout, "")
+        there = _elsewhere(layout, f"{which}/")[0] if which else layout
         return _on_corpus(there, _from_table(there, found))
     raise ConfigError(f"{spec!r} is neither a task ({', '.join(TASKS)}), nor a file of queries, nor a folder")
 
@@ -189,11 +198,13 @@ def _from_table(layout: Layout, file: Path) -> Task:
     return Task(task.name, task.queries, task.qrels, candidates=None if asks_prose else ~prose)
 
 
-def _from_folder(folder: Path, which: str) -> _Asked:
+def _from_folder(layout: Layout, folder: Path, which: str) -> _Asked:
+    """Queries and judgments in the format of BEIR, on the folder's corpus or, where it has none, on the workspace's."""
+    queries = read_queries(next(iter(sorted(folder.glob("queries.jsonl*"))), folder / "queries.jsonl"))
+    task = task_from(folder.name, queries, read_qrels(folder / "qrels" / f"{which}.tsv"))
     corpora = sorted(folder.glob("corpus.jsonl*"))
     if not corpora:
-        raise InputError("has no corpus.jsonl, so it is not in the format of BEIR", file=str(folder))
-    task = task_from(folder.name, read_queries(folder / "queries.jsonl"), read_qrels(folder / "qrels" / f"{which}.tsv"))
+        return _on_corpus(layout, task)
     ids: list[str] = []
     texts: list[str] = []
     with open_plain(corpora[0]) as stream:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -13,9 +14,10 @@ from lemmata.mine.splits import asked_keys, name_key
 from lemmata.store.split import LEFT_OUT, PARTS, Split
 from lemmata.types import Concept, Graph, Integers, Mask, Pair, Passage, Triplet
 
-__all__ = ["TextSource", "inspect_mined", "refuse"]
+__all__ = ["MinedAudit", "TextSource", "inspect_mined", "refuse"]
 
 BATCH = 1000
+LINKS = frozenset(("refers_to", "proof_uses", "related_to", "cites"))  # relations that may lead to held-out answers
 SHOWN = 3  # offenders named in the error
 LONGEST_NAME = 200  # characters; what is longer is no name of a concept
 
@@ -25,6 +27,19 @@ class TextSource(Protocol):
 
     def ids(self) -> list[str]: ...
     def passages(self, rows: Iterable[int]) -> list[Passage]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class MinedAudit(Audit):
+    """An audit that also says how far a split's `answers` were made use of."""
+
+    answers: int = 0  # records whose positive is outside training, as the split allows
+
+    def sentence(self) -> str:
+        told = Audit.sentence(self)
+        if not self.answers:
+            return told
+        return f"{told}; held-out passages occur as answers ({self.answers} records), as the split allows"
 
 
 def refuse(found: Audit) -> None:
@@ -50,14 +65,15 @@ def inspect_mined(
     relations: Collection[str] | None = None,
     similarity: float = 0.7,
     most: int = 1000,
-) -> Audit:
+) -> MinedAudit:
     """Everything by which mined records know the held-out rows, test examples or test concepts.
 
     The records are read once; in an offence `train` is a record's number, counted from 0. Any row that is
     not in training is an offence, validation included. Of mined anchors and passages, each is compared with
     each test anchor and passage. With `hops`, so is a mined passage that so many edges (of `relations`,
     where given) connect with a test passage; `graph` is the whole one. At most `most` offences are named,
-    all are counted.
+    all are counted. Where the split lets held-out rows be answers, one is no offence as the positive of a
+    training row that has a link to it, and is compared with nothing; in any other place it is.
     """
     examples = list(test)
     offences: list[Offence] = []
@@ -79,11 +95,17 @@ def inspect_mined(
     first_record = np.full(len(ids), -1, np.int64)  # that uses a row
     equal: set[str] = set()  # examples whose very anchor was mined
     anchor_record: list[int] = []  # of each mined anchor that is no passage
+    training = split.rows("train")
+    answers: list[tuple[int, Pair]] = []  # by what a record says of itself
+
+    def use(row: int, number: int) -> None:
+        if first_record[row] < 0 or number < first_record[row]:
+            first_record[row] = number
 
     def mined_anchors() -> Iterator[str]:
         for number, record in enumerate(records):
             pair = record if isinstance(record, Pair) else record.pair
-            rows = [pair.positive] if isinstance(record, Pair) else [pair.positive, *(n.row for n in record.negatives)]
+            rows = [] if isinstance(record, Pair) else [negative.row for negative in record.negatives]
             if isinstance(pair.anchor, str):
                 if (same := anchors.get(normal(pair.anchor))) is not None:
                     report("same_anchor", same, pair.anchor, number)
@@ -96,11 +118,17 @@ def inspect_mined(
                 yield pair.anchor
             else:
                 rows.append(pair.anchor)
+            if split.answers and _may_answer(pair, training):
+                answers.append((number, pair))
+            else:
+                rows.append(pair.positive)
             for row in rows:
-                if first_record[row] < 0:
-                    first_record[row] = number
+                use(row, number)
 
     asked = sketch(mined_anchors())
+    unlinked = _unlinked(answers, corpus)
+    for number, pair in unlinked:
+        use(pair.positive, number)
     used = first_record >= 0
     held_out, owner = _held_out(split, examples, ids)
     for row in np.flatnonzero(used & ((split.part != PARTS.index("train")) | held_out)).tolist():
@@ -127,7 +155,32 @@ def inspect_mined(
         looked_for.append(f"neighbour within {hops}")
         for row in np.flatnonzero(_around(graph, ids, held_out, hops, relations) & used & ~held_out).tolist():
             report("neighbour", "test", ids[row], int(first_record[row]))
-    return Audit(tuple(offences), tuple(looked_for), dict(sorted(counts.items())))
+    found = tuple(offences), tuple(looked_for), dict(sorted(counts.items()))
+    return MinedAudit(*found, answers=len(answers) - len(unlinked))
+
+
+def _may_answer(pair: Pair, training: Mask) -> bool:
+    """Whether a record is, by its own word, a link of a training row to one outside."""
+    return (
+        not isinstance(pair.anchor, str)
+        and pair.relation in LINKS
+        and bool(training[pair.anchor])
+        and not training[pair.positive]
+    )
+
+
+def _unlinked(answers: Sequence[tuple[int, Pair]], corpus: TextSource) -> list[tuple[int, Pair]]:
+    """Records whose anchor has no such link: it may be one of the held-out row, turned round."""
+    found: list[tuple[int, Pair]] = []
+    for start in range(0, len(answers), BATCH):
+        batch = answers[start : start + BATCH]
+        anchors = corpus.passages([pair.anchor for _, pair in batch if not isinstance(pair.anchor, str)])
+        positives = corpus.passages([pair.positive for _, pair in batch])
+        for one, anchor, positive in zip(batch, anchors, positives, strict=True):
+            targets = {link.target for link in anchor.links if link.relation == one[1].relation}
+            if not targets & {positive.id, positive.document}:
+                found.append(one)
+    return found
 
 
 def _held_out(split: Split, examples: Sequence[Example], ids: Sequence[str]) -> tuple[Mask, dict[int, str]]:

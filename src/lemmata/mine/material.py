@@ -106,7 +106,7 @@ class _Guard:
         """Links of allowed rows to answers."""
         for row, passage in zip(rows, self._source.passages(rows), strict=True):
             for link in passage.links if self._allowed[row] else ():
-                if link.target in self._answering:
+                if link.target is not None and link.target in self._answering:
                     yield row, link.relation, link.target
 
 

@@ -177,9 +177,7 @@ def split_corpus(told: Outline, options: SplitOptions) -> Split:
     trained[group[document[part == TRAIN]]] = True
     if options.answers:
         notes.append("passages outside training never ask there, but may be answers: their texts are seen")
-    return Split(
-        part, ~trained[group[document]], concepts, options.method, options.seed, tuple(notes), options.answers
-    )
+    return Split(part, ~trained[group[document]], concepts, options.method, options.seed, tuple(notes), options.answers)
 
 
 def _check(told: Outline, options: SplitOptions) -> None:

@@ -12,9 +12,9 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -32,7 +32,15 @@ from lemmata.mine.export import Contribution, Recipe, mix, read_training, text_c
 from lemmata.mine.imported import ImportedQuery, ImportReport, imported_pairs
 from lemmata.mine.material import Material, material
 from lemmata.mine.negatives import NegativeOptions, NegativeReport, known_answers, mine_negatives
-from lemmata.mine.pairs import PairOptions, mine_pairs
+from lemmata.mine.pairs import (
+    PairOptions,
+    Survey,
+    citation_pairs,
+    concept_pairs,
+    mine_pairs,
+    structure_pairs,
+    survey,
+)
 from lemmata.mine.queries.filter import RoundTrip, round_trip
 from lemmata.mine.queries.model import ModelOptions as WrittenOptions
 from lemmata.mine.queries.model import model_queries, query_requests
@@ -72,6 +80,7 @@ __all__ = [
 ]
 
 Record = Pair | Triplet
+Queries = TypeVar("Queries")
 TRIPLETS = ("embedding", "scincl", "citations", "queries")
 
 
@@ -181,24 +190,32 @@ def _file(layout: Layout, name: str) -> Path:
     return path
 
 
-def records(layout: Layout, name: str, row_of: Mapping[str, int]) -> Iterator[Record]:
-    """The records of a mined set, in rows."""
+def records(
+    layout: Layout, name: str, row_of: Mapping[str, int], answer_of: Mapping[str, int] | None = None
+) -> Iterator[Record]:
+    """The records of a mined set, in rows; a positive may be one of `answer_of` as well."""
     path = _file(layout, name)
+    answers = answer_of or {}
     for number, line in enumerate(read_training(path)):
         try:
             anchor = line["anchor"] if line["anchor_id"] is None else row_of[line["anchor_id"]]
-            pair = Pair(
-                anchor, row_of[line["positive_id"]], line["source"], line["relation"], line["reason"], line["weight"]
-            )
+            identity = line["positive_id"]
+            positive = answers[identity] if identity in answers else row_of[identity]
+            pair = Pair(anchor, positive, line["source"], line["relation"], line["reason"], line["weight"])
             columns = ("negative_ids", "negative_proposers", "negative_reasons", "negative_scores")
             negatives = tuple(
-                Negative(row_of[identity], *rest)
-                for identity, *rest in zip(*(line[column] for column in columns), strict=True)
+                Negative(row_of[negative], *rest)
+                for negative, *rest in zip(*(line[column] for column in columns), strict=True)
             )
         except KeyError as error:
             cause = f"record {number} names {error}, which is no passage of the training part"
             raise InputError(f"{cause}: mine {name!r} again", file=str(path)) from error
         yield Triplet(pair, negatives) if negatives else pair
+
+
+def _own_records(layout: Layout, name: str, part: Material) -> Iterator[Record]:
+    """The records of a set that was mined from a material."""
+    return records(layout, name, part.row_of, part.answer_of)
 
 
 def _put(
@@ -301,11 +318,11 @@ def _without_likenesses(layout: Layout, name: str, opened: Opened, gate: Gate, n
             refuse(found)
             return found, taken
         alike = {int(offence.train) for offence in found.offences}
-        pairs = [_pair(record) for record in records(layout, name, opened.material.row_of)]
+        pairs = [_pair(record) for record in _own_records(layout, name, opened.material)]
         asked = {pairs[number].anchor for number in alike if isinstance(pairs[number].anchor, str)}
         kept = (
             record
-            for number, record in enumerate(records(layout, name, opened.material.row_of))
+            for number, record in enumerate(_own_records(layout, name, opened.material))
             if number not in alike and _pair(record).anchor not in asked
         )
         taken += len(pairs) - write_training(kept, opened.material, layout.training_file(name), negatives=negatives)
@@ -321,8 +338,54 @@ def _pair(record: Record) -> Pair:
 def mine_pair_set(layout: Layout, name: str, options: MineOptions, gate: Gate, progress: Progress) -> dict[str, Any]:
     """Pairs from concepts, structure and citations."""
     with _opened(layout) as opened:
-        made = mine_pairs(opened.material, options.pairs)
+        made = all_pairs(opened.material, options.pairs)
         return _put(layout, name, opened, made, asdict(options.pairs), gate, progress)
+
+
+def all_pairs(part: Material, options: PairOptions) -> Iterator[Pair]:
+    """The pairs of all miners; where the split has answers, links lead to them as well."""
+    if not part.answers.any():
+        yield from mine_pairs(part, options)
+        return
+    found = survey(part)
+    answered = _with_answers(found, part)
+    seen: set[int] = set()
+    yield from concept_pairs(part, options.concepts, found=found, seen=seen)
+    yield from structure_pairs(part, options.structure, found=answered, seen=seen)
+    yield from citation_pairs(part, options.citations, found=answered, seen=seen)
+
+
+def _with_answers(found: Survey, part: Material) -> Survey:
+    """A survey with the links to answers, and what is asked of the ends of a link.
+
+    Titles, notes, sections, heads and the order stay those of the part: what has an answer as its positive has
+    a row of the part as its anchor.
+    """
+    told = survey(replace(part, rows=np.flatnonzero(part.answers), row_of=part.answer_of))
+    ends: dict[str, tuple[list[int], list[int]]] = {}
+    for row, relation, target in part.answer_links():
+        answer = part.answer_of.get(target, -1 if target in found.heads else told.heads.get(target, -1))
+        if answer >= 0:
+            anchors, answers = ends.setdefault(relation, ([], []))
+            anchors.append(row)
+            answers.append(answer)
+    none = np.empty(0, np.int64)
+    return found._replace(
+        place=np.where(part.answers, len(found.order) + told.place, found.place),
+        names=np.where(part.answers, told.names, found.names),
+        whole=np.where(part.answers, told.whole, found.whole),
+        bare=np.where(part.answers, told.bare, found.bare),
+        prose=np.where(part.answers, told.prose, found.prose),
+        links={
+            relation: _joined(found.links.get(relation, (none, none)), ends.get(relation, ([], [])))
+            for relation in sorted({*found.links, *ends})
+        },
+    )
+
+
+def _joined(one: tuple[Integers, Integers], more: tuple[list[int], list[int]]) -> tuple[Integers, Integers]:
+    anchors, targets = (np.concatenate((own, np.array(other, np.int64))) for own, other in zip(one, more, strict=True))
+    return anchors, targets
 
 
 def mine_query_set(
@@ -473,7 +536,7 @@ def mine_triplet_set(
             made = graph_triplets(opened.material, vectors, chosen)
             most, used = chosen.hard + chosen.easy, asdict(chosen)
             if kind == "queries":
-                asked = (one for one in records(layout, of or "queries", opened.material.row_of))
+                asked = (one for one in _own_records(layout, of or "queries", opened.material))
                 made = query_triplets((one for one in asked if isinstance(one, Pair)), made, opened.material)
                 most = 10
         return _put(layout, name, opened, made, used, gate, progress, negatives=most)
@@ -496,18 +559,18 @@ def mine_negative_set(
 ) -> dict[str, Any]:
     """The pairs of a set, each with hard negatives."""
     with _opened(layout) as opened:
-        row_of = opened.material.row_of
+        part = opened.material
         vectors = open_vectors(layout)
         encoder = _encoder(layout, key)
         lexical = OrderedLexical.open(layout.lexical) if read_manifest(layout.manifest(layout.lexical)) else None
         told = NegativeReport()
-        pairs = [_pair(one) for one in records(layout, of, row_of)]
+        pairs = [_pair(one) for one in _own_records(layout, of, part)]
         made = mine_negatives(
             pairs,
-            opened.material,
+            replace(part, allowed=part.allowed | part.answers),  # which a pair may have as its positive
             vectors=vectors.matrix,
-            lexical=lexical,
-            nearest=_nearest(layout, vectors.matrix),
+            lexical=_Within(lexical.search, part.allowed) if lexical else None,
+            nearest=_Within((_nearest(layout, vectors.matrix) or ExactIndex(vectors.matrix)).search, part.allowed),
             encode=lambda texts: encoder.encode(texts, role="query"),
             answers=known_answers(pairs),
             options=options.negatives,
@@ -532,7 +595,7 @@ def mix_sets(
     """One training set from several, by a recipe; and what each contributed."""
     with _opened(layout) as opened:
         names = list(recipe.weights) or [one for one in sets(layout) if one != name]
-        streams = {one: records(layout, one, opened.material.row_of) for one in names}
+        streams = {one: _own_records(layout, one, opened.material) for one in names}
         most = max((_negatives(layout, one) for one in names), default=0)
         with mix(streams, recipe, opened.material) as mixture:
             report = _put(layout, name, opened, mixture.records, asdict(recipe), gate, progress, negatives=most)
@@ -546,7 +609,7 @@ def _negatives(layout: Layout, name: str) -> int:
 def export(layout: Layout, name: str, path: Path, file_format: str) -> int:
     """Write a mined set in a format that other trainers read; returns the number of records."""
     with _opened(layout) as opened:
-        made = records(layout, name, opened.material.row_of)
+        made = _own_records(layout, name, opened.material)
         return write_training(made, opened.material, path, file_format=file_format, negatives=_negatives(layout, name))
 
 
@@ -558,6 +621,17 @@ def _encoder(layout: Layout, key: str) -> Encoder:
     return load_encoder(
         vectors.encoder, dimension=vectors.cut or None, key=key, cache=layout.encodings, models=layout.models
     )
+
+
+class _Within(Generic[Queries]):
+    """An index that proposes some rows only, whatever else may be read."""
+
+    def __init__(self, search: Callable[[Queries, int, Mask], tuple[Integers, Floats]], rows: Mask) -> None:
+        self._search = search
+        self._rows = rows
+
+    def search(self, queries: Queries, k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]:
+        return self._search(queries, k, self._rows if allowed is None else self._rows & allowed)
 
 
 def _nearest(layout: Layout, matrix: Floats) -> Index | None:

@@ -24,12 +24,18 @@ class Plan(NamedTuple):
 
 
 def plan(
-    sets: Sequence[Integers], repeats: Sequence[float], epochs: float, batch: int, generator: np.random.Generator
+    sets: Sequence[Integers],
+    repeats: Sequence[float],
+    epochs: float,
+    batch: int,
+    generator: np.random.Generator,
+    *,
+    distinct: bool = True,
 ) -> Plan:
-    """Shuffle each set, cut it into batches that hold no text twice, and shuffle the batches.
+    """Shuffle each set, cut it into batches that hold no text twice (`distinct`), and shuffle the batches.
 
     An epoch shows set i `repeats[i]` times; parts of a time are a random choice. What is left at the end of a set
-    is a batch of its own only if it is at least half a batch, or all there is: few negatives teach little.
+    is a batch of its own only if it is at least half a batch or half the set: few negatives teach little.
     """
     numbers: list[int] = []
     batches: list[Integers] = []
@@ -39,7 +45,8 @@ def plan(
         for number, (records, repeat) in enumerate(zip(sets, repeats, strict=True)):
             wanted = round(len(records) * repeat * share)
             order = _drawn(len(records), wanted, generator)
-            made += [(number, one) for one in _without_doubles(records, order, batch)]
+            cut = _without_doubles(records, order, batch) if distinct else _in_order(order, batch)
+            made += [(number, one) for one in cut]
         for place in generator.permutation(len(made)).tolist():
             numbers.append(made[place][0])
             batches.append(made[place][1])
@@ -53,35 +60,34 @@ def _drawn(count: int, wanted: int, generator: np.random.Generator) -> Integers:
     return np.concatenate([np.zeros(0, np.int64), *rounds])[:wanted]
 
 
-def _without_doubles(records: Integers, order: Integers, batch: int) -> list[Integers]:
-    """Batches in which no anchor or positive stands twice; a record that would is put off to the next one.
+def _in_order(order: Integers, batch: int) -> list[Integers]:
+    made = [order[start : start + batch] for start in range(0, len(order), batch)]
+    return [one for number, one in enumerate(made) if not number or len(one) * 2 >= batch]
 
-    Hard negatives may repeat: they are encoded once and are no negative of a record whose text they are.
+
+def _without_doubles(records: Integers, order: Integers, batch: int) -> list[Integers]:
+    """Batches in which no anchor or positive stands twice; a record that would goes to the next one that is free.
+
+    A text of very many records so makes short batches at the end, which are left out. Hard negatives may repeat:
+    they are encoded once and are no negative of a record whose text they are.
     """
-    made: list[Integers] = []
-    waiting: list[int] = []
+    made: list[list[int]] = []
+    free = 0  # the first batch that is not full
+    next_of: dict[int, int] = {}  # text: the first batch that may hold it
     texts = records[:, :2].tolist()
-    queue = order.tolist()[::-1]
-    while queue or waiting:
-        taken: list[int] = []
-        used: set[int] = set()
-        put_off: list[int] = []
-        while len(taken) < batch and (waiting or queue):
-            record = waiting.pop() if waiting else queue.pop()
-            anchor, positive = texts[record]
-            if anchor in used or positive in used:
-                put_off.append(record)
-                if len(put_off) > 4 * batch:  # what is left is nearly one text: do not look on for ever
-                    break
-                continue
-            used.update((anchor, positive))
-            taken.append(record)
-        waiting = [*waiting, *reversed(put_off)]
-        if len(taken) * 2 >= batch or not made:
-            made.append(np.array(taken, np.int64))
-        elif not queue:
-            break
-    return made
+    for record in order.tolist():
+        anchor, positive = texts[record]
+        place = max(next_of.get(anchor, 0), next_of.get(positive, 0), free)
+        while place < len(made) and len(made[place]) == batch:
+            place += 1
+        if place == len(made):
+            made.append([])
+        made[place].append(record)
+        next_of[anchor] = next_of[positive] = place + 1
+        while free < len(made) and len(made[free]) == batch:
+            free += 1
+    enough = min(batch, len(records)) / 2
+    return [np.array(one, np.int64) for number, one in enumerate(made) if len(one) >= enough or not number]
 
 
 # ---------------------------------------------------------------- what a model is shown

@@ -78,6 +78,7 @@ class FinetuneOptions:
     teacher_scale: float = 20.0
     epochs: float = 1.0
     batch: int = 256  # records, all of them candidates of each other
+    distinct: bool = True  # no text twice in a batch; large batches so lose records of texts that many share
     cached: bool = True  # where a batch does not fit: activations are kept for one chunk at a time, computed twice
     chunk: int = 0  # tokens that go through the model at once; 0: what suits the device
     tokens: int = 0  # longest text while training; 0: what the model reads
@@ -169,14 +170,24 @@ def _freeze(model: Any, layers: int) -> None:
 def _add_adapters(model: Any, rank: int) -> None:
     peft = require("peft", "train")
     config = peft.LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules="all-linear")
-    model[0].auto_model = peft.get_peft_model(model[0].auto_model, config)
+    _exchange(model, peft.get_peft_model(model[0].auto_model, config))
+
+
+def _exchange(model: Any, inside: Any) -> None:
+    """Put another transformer into the model; from sentence-transformers 6 on, `auto_model` can only be read."""
+    holder = model[0]
+    setattr(holder, "model" if "model" in dict(holder.named_children()) else "auto_model", inside)
+
+
+def _merge_adapters(model: Any) -> None:
+    inside = model[0].auto_model
+    if hasattr(inside, "merge_and_unload"):
+        _exchange(model, inside.merge_and_unload())
 
 
 def save_model(model: Any, out: Path) -> None:
     """A folder that plain `SentenceTransformer(out)` loads; adapters are merged into the weights."""
-    inside = model[0].auto_model
-    if hasattr(inside, "merge_and_unload"):
-        model[0].auto_model = inside.merge_and_unload()
+    _merge_adapters(model)
     model.save_pretrained(str(out), create_model_card=False)
 
 
@@ -232,12 +243,12 @@ def finetune(
     before = _remembered(work / "before.json", lambda: _measure(model, setting, progress, 0))
     trainer = _trainer(model, setting, work, progress)
     checkpoint = _last_checkpoint(work)
-    start_step = _step(checkpoint)
     with _quiet():
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     seconds = time.perf_counter() - begin
     best = trainer.state.best_global_step or 0
-    shown = sum(len(records) for records in setting.steps.records[start_step : trainer.state.global_step])
+    first, last = (step * _processes() for step in (_step(checkpoint), trainer.state.global_step))
+    shown = sum(len(records) for records in setting.steps.records[first:last])
     if trainer.is_world_process_zero():
         sweep, share, after = _averaged(model, base, setting, before, progress)
         save_model(model, out)
@@ -254,13 +265,17 @@ def _setting(
 
     names = list(job.sets)
     sets = [records[:, : 2 + options.negatives] for records in job.sets.values()]
-    steps = plan(sets, weights(names, options.sets), options.epochs, options.batch, np.random.default_rng(options.seed))
+    generator = np.random.default_rng(options.seed)
+    repeats = weights(names, options.sets)
+    steps = plan(sets, repeats, options.epochs, options.batch, generator, distinct=options.distinct)
     if not len(steps):
         raise ConfigError("there is nothing to train on: the sets are empty, or epochs is 0")
     if options.loss == "triplet" and any(records.shape[1] < 3 or (records[:, 2] < 0).all() for records in sets):
         raise ConfigError(
             "the triplet loss needs sets with negatives: see 'lemmata mine triplets' and 'mine negatives'"
         )
+    if len(steps) < _processes():
+        raise ConfigError(f"{len(steps)} batches are too few for {_processes()} processes")
     reads = int(model.max_seq_length or 512)
     longest = min(options.tokens or reads, reads)
     pad = int(getattr(model.tokenizer, "pad_token_id", 0) or 0)
@@ -412,9 +427,10 @@ def _trainer(model: Any, setting: _Setting, work: Path, progress: Progress) -> A
     class Trainer(library.SentenceTransformerTrainer):  # type: ignore[misc, name-defined]
         def get_train_dataloader(self) -> Any:
             self.accelerator.even_batches = False
+            shared = total * _processes()  # as many for each process: they wait for each other at every step
             loader: Any = torch.utils.data.DataLoader(
-                _Records(len(setting.steps)),  # type: ignore[arg-type]
-                batch_sampler=_Steps(len(setting.steps)),
+                _Records(shared),  # type: ignore[arg-type]
+                batch_sampler=_Steps(shared),
                 collate_fn=batch,
                 num_workers=self.args.dataloader_num_workers,
                 pin_memory=self.args.dataloader_pin_memory,
@@ -422,9 +438,16 @@ def _trainer(model: Any, setting: _Setting, work: Path, progress: Progress) -> A
             )
             return self.accelerator.prepare(loader)
 
-        def compute_loss(self, model: Any, inputs: Any, return_outputs: bool = False, **_: Any) -> Any:
-            loss = _loss(model, inputs, setting)
+        def compute_loss(self, _model: Any, inputs: Any, return_outputs: bool = False, **_: Any) -> Any:
+            # not through the wrapper for several processes: it can bear neither chunks nor weights without a use
+            loss = _loss(self.model, inputs, setting)
             return (loss, {}) if return_outputs else loss
+
+        def training_step(self, *given: Any, **named: Any) -> Any:
+            loss = super().training_step(*given, **named)
+            if _processes() > 1:
+                _average_gradients(self.model)
+            return loss
 
         def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
             with self.compute_loss_context_manager():
@@ -465,9 +488,9 @@ def _trainer(model: Any, setting: _Setting, work: Path, progress: Progress) -> A
         def on_step_end(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
             progress(f"training{self.told['loss']}{self.told['found']}", state.global_step, state.max_steps)
 
-    total = len(setting.steps) // int(os.environ.get("WORLD_SIZE", "1"))
+    total = len(setting.steps) // _processes()
     every = max(1, math.ceil(total / options.validations))
-    chosen = bool(setting.job.validations)
+    chosen = any(not task.general for task in setting.job.validations)  # a guard can not tell a best step
     arguments = library.SentenceTransformerTrainingArguments(
         output_dir=str(work),
         num_train_epochs=1,
@@ -482,7 +505,7 @@ def _trainer(model: Any, setting: _Setting, work: Path, progress: Progress) -> A
         fp16=setting.precision == "fp16",
         use_cpu=device == "cpu",
         gradient_checkpointing=options.checkpointing,
-        eval_strategy="steps" if chosen else "no",
+        eval_strategy="steps" if setting.job.validations else "no",
         eval_steps=every,
         save_strategy="steps",
         save_steps=every,
@@ -500,6 +523,7 @@ def _trainer(model: Any, setting: _Setting, work: Path, progress: Progress) -> A
         report_to="none",
         seed=options.seed,
         data_seed=options.seed,
+        dataloader_drop_last=_processes() > 1,
         ddp_find_unused_parameters=False,
     )
     callbacks: list[Any] = [Telling()]
@@ -521,11 +545,28 @@ def _trainer(model: Any, setting: _Setting, work: Path, progress: Progress) -> A
         args=arguments,
         train_dataset=None,
         loss=Unused(),
-        evaluator=Evaluated() if chosen else None,
+        evaluator=Evaluated() if setting.job.validations else None,
         callbacks=callbacks,
     )
     trainer.remove_callback(transformers.PrinterCallback)
     return trainer
+
+
+def _processes() -> int:
+    """How many torchrun started."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def _average_gradients(model: Any) -> None:
+    """Give every process the mean of all processes' gradients."""
+    import torch
+
+    found = [weight.grad for weight in model.parameters() if weight.grad is not None]
+    flat: Any = torch.cat([gradient.reshape(-1) for gradient in found])
+    torch.distributed.all_reduce(flat)
+    flat /= _processes()
+    for gradient, mean in zip(found, flat.split([one.numel() for one in found]), strict=True):
+        gradient.copy_(mean.view_as(gradient))
 
 
 @contextlib.contextmanager
@@ -570,7 +611,8 @@ def _averaged(
     options = setting.options
     validations = setting.job.validations
     guarded = any(task.general for task in validations)
-    if not guarded or options.lora or options.pooling:
+    _merge_adapters(model)
+    if not guarded:
         after = _measure(model, setting, progress, len(setting.steps)) if validations else {}
         return [], 1.0, after
     first = load_model(base, FinetuneOptions(device=str(model.device)))
@@ -591,7 +633,7 @@ def _averaged(
             f" {max(one['general'] for one in sweep):.4f} where {floor:.4f} is wanted; add smaller shares to average,"
             " or allow more in forget"
         )
-    best = max(allowed, key=lambda one: one["domain"])
+    best = max(allowed, key=lambda one: (one["domain"], one["share"]))
     model.load_state_dict(_between(old, new, best["share"]))
     return sweep, best["share"], dict(points)[best["share"]]
 

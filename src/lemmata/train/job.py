@@ -107,7 +107,8 @@ class JobWriter:
         self._number_of: dict[bytes, int] = {}
         self._waiting: list[str] = []
         self._lengths: list[npt.NDArray[np.int32]] = []
-        self._tokens = (folder / "tokens.bin").open("wb")
+        self._tokens = folder / "tokens.bin"
+        self._tokens.write_bytes(b"")
         self._progress = progress
         self._sets: list[dict[str, Any]] = []
         self._validations: list[dict[str, Any]] = []
@@ -126,7 +127,8 @@ class JobWriter:
 
     def _tokenize(self) -> None:
         found = self._tokenizer.encode_batch_fast(self._waiting)
-        self._tokens.write(np.concatenate([np.asarray(one.ids, self._kind) for one in found]).tobytes())
+        with self._tokens.open("ab") as stream:  # not held open: packing may fail between two batches
+            stream.write(np.concatenate([np.asarray(one.ids, self._kind) for one in found]).tobytes())
         self._lengths.append(np.array([len(one.ids) for one in found], np.int32))
         self._waiting = []
         self._progress("tokenising", len(self._number_of), None)
@@ -161,6 +163,7 @@ class JobWriter:
         general: bool = False,
     ) -> None:
         """A validation task; rows of `judged` and `itself` are places in `passages`."""
+        chosen = str(parse_measure(measure))  # by this name it is reported
         parts: dict[str, Integers | npt.NDArray[np.int32]] = {
             "queries": np.array([self.number(text, "query") for text in queries], NUMBERS),
             "passages": np.array([self.number(text, "passage") for text in passages], NUMBERS),
@@ -169,16 +172,14 @@ class JobWriter:
             "grades": judged.grades,
             "itself": itself,
         }
-        parse_measure(measure)
         for part, array in parts.items():
             np.save(self._folder / f"validation-{len(self._validations)}-{part}.npy", array.astype(NUMBERS))
-        self._validations.append({"name": name, "measure": measure, "general": general, "ids": list(judged.queries)})
+        self._validations.append({"name": name, "measure": chosen, "general": general, "ids": list(judged.queries)})
 
     def close(self, facts: Mapping[str, Any]) -> Job:
         """Write what is left, the manifest last."""
         if self._waiting:
             self._tokenize()
-        self._tokens.close()
         lengths = np.concatenate([np.zeros(1, np.int32), *self._lengths])
         np.save(self._folder / "starts.npy", np.cumsum(lengths, dtype=np.int64))
         content = {
@@ -198,14 +199,21 @@ def open_job(folder: Path) -> Job:
     manifest = read_manifest(folder / "manifest.json")
     if manifest is None or manifest.get("verb") != "pack":
         raise WorkspaceError(f"{folder} holds no training job")
-    texts = TokenizedTexts(
-        np.memmap(folder / "tokens.bin", np.dtype(manifest["tokens"]), "r"), np.load(folder / "starts.npy")
-    )
+    try:
+        flat = np.memmap(folder / "tokens.bin", np.dtype(manifest["tokens"]), "r")
+        texts = TokenizedTexts(flat, np.load(folder / "starts.npy"))
+        sets = {told["name"]: np.load(folder / f"set-{n}.npy") for n, told in enumerate(manifest["sets"])}
+        validations = [_validation(folder, n, told) for n, told in enumerate(manifest["validations"])]
+    except (OSError, ValueError, EOFError) as error:  # what numpy says of files that are missing or cut
+        raise WorkspaceError(f"{folder} holds only a part of a training job ({error})") from error
+    if texts.starts[-1] != len(texts.flat):
+        found = f"{len(texts.flat):,} of {texts.starts[-1]:,} tokens"
+        raise WorkspaceError(f"{folder} holds only a part of a training job ({found})")
     return Job(
         folder,
         texts,
-        {told["name"]: np.load(folder / f"set-{n}.npy").astype(np.int64) for n, told in enumerate(manifest["sets"])},
-        [_validation(folder, n, told) for n, told in enumerate(manifest["validations"])],
+        {name: numbers.astype(np.int64) for name, numbers in sets.items()},
+        validations,
         {"sets": manifest["sets"], "longest": manifest["longest"], **manifest["facts"]},
     )
 
@@ -222,7 +230,7 @@ def _validation(folder: Path, number: int, told: Mapping[str, Any]) -> Validatio
 
 # ---------------------------------------------------------------- another model's tokens
 
-_ROLES = ({"[CLS]", "<s>"}, {"[SEP]", "</s>"}, {"[PAD]", "<pad>"}, {"[UNK]", "<unk>"}, {"[MASK]", "<mask>"})
+_ROLES = ({"[PAD]", "<pad>"}, {"[UNK]", "<unk>"}, {"[MASK]", "<mask>"})
 
 
 def fitted(job: Job, model: Path) -> Job:
@@ -237,8 +245,8 @@ def fitted(job: Job, model: Path) -> Job:
         raise InputError("has no tokenizer.json", file=str(model))
     if own.read_bytes() == other.read_bytes():
         return job
-    mine = Tokenizer.from_file(str(own)).get_vocab(with_added_tokens=True)
-    theirs = Tokenizer.from_file(str(other)).get_vocab(with_added_tokens=True)
+    tokenizers = [Tokenizer.from_file(str(file)) for file in (own, other)]
+    mine, theirs = (one.get_vocab(with_added_tokens=True) for one in tokenizers)
     alias = dict(theirs)
     for names in _ROLES:
         for token in names & theirs.keys():
@@ -246,6 +254,12 @@ def fitted(job: Job, model: Path) -> Job:
     table = np.full(max(mine.values()) + 1, -1, np.int64)
     for token, number in mine.items():
         table[number] = alias.get(token, -1)
+    # what stands around a text goes by its place: MPNet has [CLS] among its pieces and opens with <s>
+    around, there = (_frame(one) for one in tokenizers)
+    if len(around) != len(there):
+        cause = f"puts {len(there)} tokens of its own around a text where the model of this job puts {len(around)}"
+        raise InputError(cause, file=str(other))
+    table[around] = there
     used = np.unique(np.asarray(job.texts.flat))
     if (table[used] < 0).any():
         missing = int((table[used] < 0).sum())
@@ -255,6 +269,12 @@ def fitted(job: Job, model: Path) -> Job:
         )
     kind = np.uint16 if table.max() < 2**16 else np.int32
     return replace(job, texts=TokenizedTexts(table[job.texts.flat].astype(kind), job.texts.starts))
+
+
+def _frame(tokenizer: Any) -> list[int]:
+    """The tokens that stand around every text."""
+    tokenizer.no_padding()
+    return list(tokenizer.encode("").ids)
 
 
 def fingerprint(value: Any) -> str:
