@@ -134,7 +134,7 @@ def _sentence_transformers(
     workspace: Path, most: int, out: Path, *, batch: int = 16384, margin: float | None = 1 - RATIO
 ) -> None:
     import torch
-    from datasets import Dataset  # type: ignore[import-not-found]
+    from datasets import Dataset
     from sentence_transformers.util import mine_hard_negatives
 
     torch.set_num_threads(2)

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from lemmata.evaluate.significance import bootstrap, compare
-from lemmata.train.finetune import FinetuneOptions, load_model
+from lemmata.train.encoders import load_model
 from lemmata.train.job import fitted, open_job
 from lemmata.train.validate import rankings
 
@@ -27,7 +27,7 @@ def rank(job_folder: Path, out: Path, models: list[str]) -> None:
     found = {}
     for told in models:
         name, _, folder = told.partition("=")
-        model = load_model(Path(folder), FinetuneOptions())
+        model = load_model(Path(folder))
         reads, pad = int(model.max_seq_length or 512), int(model.tokenizer.pad_token_id or 0)
         precision = "bf16" if model.device.type == "cuda" else "fp32"
         for number, places in enumerate(rankings(model, fitted(job, Path(folder)), reads, pad, precision)):

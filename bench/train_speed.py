@@ -50,7 +50,7 @@ def ours(base: Path, job: Job, name: str, steps: int, options: dict[str, Any]) -
     blind = Job(job.folder, job.texts, job.sets, [])
     with tempfile.TemporaryDirectory() as work:
         finetune(base, blind, Path(work) / "out", chosen, work=Path(work) / "work", progress=clock)
-    return (steps - WARM) * options["batch"] / clock.seconds(steps)
+    return (steps - WARM) * int(options["batch"]) / clock.seconds(steps)
 
 
 def plain(base: Path, job: Job, name: str, steps: int, batch: int, precision: str) -> float:
@@ -75,7 +75,7 @@ def plain(base: Path, job: Job, name: str, steps: int, batch: int, precision: st
     clock = Clock()
 
     class Timed(transformers.TrainerCallback):  # type: ignore[misc, unused-ignore]
-        def on_step_end(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
             clock("training", state.global_step, None)
 
     with tempfile.TemporaryDirectory() as work:

@@ -19,7 +19,8 @@ import pytest
 from tests.small_bert import one_answer_each, silent, small_bert, small_job
 
 from lemmata.errors import ConfigError, InputError, LemmataError
-from lemmata.train.finetune import WEIGHTS, FinetuneOptions, Tuned, finetune, load_model
+from lemmata.train.encoders import freeze, load_model
+from lemmata.train.finetune import WEIGHTS, FinetuneOptions, Tuned, finetune
 from lemmata.train.job import Job, JobWriter, open_job
 from lemmata.train.validate import encode_texts, measured, ranked, selection
 
@@ -134,7 +135,7 @@ def test_frozen_layers_stay_as_they_are(base: Path, job: Job, tmp_path: Path) ->
     assert trained
     assert all("layer.1." in name for name in trained)
     with pytest.raises(ConfigError, match="freeze = 2 leaves nothing to train: the base has 2 layers"):
-        load_model(base, FinetuneOptions(freeze=2, device="cpu"))
+        freeze(load_model(base, "cpu"), 2)
 
 
 def test_what_makes_no_sense_is_refused_in_a_sentence(base: Path, job: Job, tmp_path: Path) -> None:
@@ -146,7 +147,7 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(base: Path, job: Job, tmp_
         tuned(base, job, tmp_path, dimensions=[33])
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="can not be loaded as a sentence-transformers model"):
-        load_model(tmp_path / "empty", FinetuneOptions(device="cpu"))
+        load_model(tmp_path / "empty", "cpu")
 
 
 # ---------------------------------------------------------------- choosing
@@ -188,7 +189,7 @@ def test_measures_of_a_model_are_those_of_its_own_vectors(base: Path, tmp_path: 
         "general", texts[:2], texts, one_answer_each(2), itself[:2] * 0 - 1, measure="p@1", general=True
     )
     job = writer.close({})
-    model = load_model(base, FinetuneOptions(device="cpu"))
+    model = load_model(base, "cpu")
     vectors = encode_texts(model.train(), job.texts, job.validations[0].passages, 16, 0).numpy()
     assert model.training  # as it was before
     assert np.allclose(vectors, loaded(base).encode(texts, normalize_embeddings=True), atol=1e-5)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lemmata.config import build
+from lemmata.config import build, suggest
 from lemmata.errors import ConfigError, WorkspaceError
 from lemmata.project import EvaluateOptions, Progress, Project
 from lemmata.store.files import read_manifest, write_atomically, write_manifest
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["RunOptions", "run"]
 
 TASKS = ("references", "documents", "concepts", "descriptions")
+MINED = ("pairs", "queries", "triplets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +55,19 @@ class _Stages:
         self._file = folder / "stages.json"
         manifest = read_manifest(self._file) or {}
         self._done: dict[str, dict[str, Any]] = manifest.get("stages", {})
-        self._key = ""
         self._tell = tell
+        self.key = ""  # of all that was done or found done so far
 
-    def do(self, name: str, options: Any, act: Callable[[], Any]) -> Any:
-        """What `act` reports, or reported when it was done from the same."""
-        self._key = fingerprint([self._key, name, options])
+    def do(self, name: str, options: Any, act: Callable[[], Any], made: Path | None = None) -> Any:
+        """What `act` reports, or reported when it was done from the same, as long as the manifest `made` is there."""
+        self.key = fingerprint([self.key, name, options])
         known = self._done.get(name)
-        self._tell(name, known is not None and known["key"] == self._key)
-        if known is not None and known["key"] == self._key:
+        done = known is not None and known["key"] == self.key and (made is None or made.is_file())
+        self._tell(name, done)
+        if known is not None and done:
             return known["report"]
         report = json.loads(json.dumps(act(), default=str))
-        self._done[name] = {"key": self._key, "report": report}
+        self._done[name] = {"key": self.key, "report": report}
         write_manifest(self._file, {"verb": "run", "stages": self._done})
         return report
 
@@ -78,55 +80,117 @@ def run(
     `tell` hears the name of each stage, and whether it was done before.
     """
     options = build(RunOptions, project.config.get("run", {}), f"{project.layout.config}: [run]")
-    if not options.finetune:
-        raise ConfigError(f"{project.layout.config}: [run] names no finetune, so there is nothing to compare")
-    folder = project.layout.root / "run"
+    _check(project, options)
+    layout, config = project.layout, project.config
+    folder = layout.root / "run"
     folder.mkdir(exist_ok=True)
     stages = _Stages(folder, tell)
-    config = project.config
     if options.sources:
-        paths = [project.layout.root / source for source in options.sources]
+        paths = [layout.root / source for source in options.sources]
         # always asked: what did not change is not read again, and the rest depends on what did
         tell("ingest", False)
         project.ingest(paths, progress=progress)
     with contextlib.closing(project.corpus) as corpus:
         if not len(corpus):
-            raise WorkspaceError(f"the corpus in {project.layout.root} is empty: name sources in [run]")
+            raise WorkspaceError(f"the corpus in {layout.root} is empty: name sources in [run]")
         stages.do("corpus", corpus.inputs, dict)
     if options.graph:
-        stages.do("graph", config.get("graph", {}), lambda: project.build_graph(progress=progress))
+        build_graph = partial(project.build_graph, progress=progress)
+        stages.do("graph", config.get("graph", {}), build_graph, layout.manifest(layout.graph))
     if options.split:
-        stages.do("split", config.get("split", {}), lambda: project.split(progress=progress))
+        split = partial(project.split, progress=progress)
+        stages.do("split", config.get("split", {}), split, layout.manifest(layout.split))
+    tasks = {task: _task(project, task) for task in options.tasks}
     before = _encoded(project, options.base, stages, progress)
-
-    def mined(what: str, name: str, of: str = "") -> Any:
-        _have(project, options.base, before, progress)  # the vectors may be those of an earlier run's model
-        return project.mine(what, name=name, of=of, progress=progress)
-
-    for name in options.mine:
-        stages.do(f"mine {name}", config.get("mine", {}), partial(mined, name, name))
-    for name, file in options.imports.items():
-        path = project.layout.root / file
-        written = path.stat().st_mtime_ns if path.exists() else 0
-        act = partial(project.import_queries, path, name=name, progress=progress)
-        stages.do(f"import {name}", [file, written], act)
-    for name in options.negatives:
-        stages.do(f"negatives {name}", config.get("mine", {}), partial(mined, "negatives", f"{name}-hard", name))
+    first = (options.base, before, stages.key)
+    found = _found(project, tasks, ("lexical", "dense", "hybrid"), options, folder / "before", first, progress)
+    _mine(project, options, before, stages, progress)
     for name in options.pretrain:
         table = config.get("pretrain", {}).get(name, {})
-        stages.do(f"pretrain {name}", table, partial(project.pretrain, name, progress=progress))
-    tasks = {task: _task(project, task) for task in options.tasks}
-    first = (options.base, before)
-    found = _found(project, tasks, ("lexical", "dense", "hybrid"), options, folder / "before", first, progress)
+        judge = config.get("finetune", {}).get(table.get("judge", ""), {})
+        pretrain = partial(project.pretrain, name, progress=progress)
+        stages.do(f"pretrain {name}", [table, judge], pretrain, layout.manifest(layout.model(name)))
     for name in options.finetune:
         table = config.get("finetune", {}).get(name, {})
-        stages.do(f"finetune {name}", table, partial(project.finetune, name, progress=progress))
+        finetune = partial(project.finetune, name, progress=progress)
+        stages.do(f"finetune {name}", table, finetune, layout.manifest(layout.model(name)))
     after = _encoded(project, options.finetune[-1], stages, progress)
-    last = (options.finetune[-1], after)
+    last = (options.finetune[-1], after, stages.key)
     tuned = _found(project, tasks, ("dense", "hybrid"), options, folder / "after", last, progress)
     reports = [_report(name, task, found[name], tuned[name], options) for name, task in tasks.items()]
     _write(folder, reports)
     return reports
+
+
+def _check(project: Project, options: RunOptions) -> None:
+    """Refuse what can not come to an end before anything long is done."""
+    from lemmata.encode.models import encoder_kind
+    from lemmata.measures import parse_measure
+
+    where = f"{project.layout.config}: [run]"
+    if not options.finetune:
+        raise ConfigError(f"{where} names no finetune, so there is nothing to compare")
+    if not options.tasks:
+        raise ConfigError(f"{where} names no tasks, so there is nothing to measure")
+    if options.base == options.finetune[-1]:
+        raise ConfigError(f"{where}: base = {options.base!r} would be compared with itself")
+    made = {*options.mine, *options.imports, *project.training_sets()}
+    for key, given, known in (
+        ("mine", options.mine, MINED),
+        ("negatives", options.negatives, tuple(made)),
+        ("pretrain", options.pretrain, tuple(project.config.get("pretrain", {}))),
+        ("finetune", options.finetune, tuple(project.config.get("finetune", {}))),
+    ):
+        for name in given if known else ():
+            if name not in known:
+                raise ConfigError(f"{where}: {key} = {name!r}{suggest(name, known)}")
+    for path in (*options.sources, *options.imports.values()):
+        if not (project.layout.root / path).exists():
+            raise ConfigError(f"{where}: there is no {project.layout.root / path}")
+    for name in options.tasks:
+        if name not in TASKS:
+            _task(project, name)
+    for measure in options.measures.split(","):
+        parse_measure(measure)
+    encoder_kind(options.base, project.layout.models)
+    _check_models(project, options)
+
+
+def _check_models(project: Project, options: RunOptions) -> None:
+    """Whether every model that is trained has a base, there or made before it."""
+    from lemmata.learning.models import find_base
+
+    made: set[str] = set()
+    for verb, names in (("pretrain", options.pretrain), ("finetune", options.finetune)):
+        for name in names:
+            table = project.config.get(verb, {}).get(name, {})
+            if table.get("judge"):
+                project.finetune_options(table["judge"])
+            base = table.get("base", project.finetune_options(name).base if verb == "finetune" else "")
+            if base and base not in made:
+                find_base(project.layout, base)
+            made.add(name)
+
+
+def _mine(project: Project, options: RunOptions, encoder: str, stages: _Stages, progress: Progress) -> None:
+    layout = project.layout
+    tables = [project.config.get("mine", {}), project.config.get("audit", {})]
+
+    def mined(what: str, name: str, of: str = "") -> Any:
+        _have(project, options.base, encoder, progress)  # the vectors may be those of an earlier run's model
+        return project.mine(what, name=name, of=of, progress=progress)
+
+    for name in options.mine:
+        stages.do(f"mine {name}", tables, partial(mined, name, name), layout.manifest(layout.training(name)))
+    for name, file in options.imports.items():
+        path = layout.root / file
+        act = partial(project.import_queries, path, name=name, progress=progress)
+        told = [file, path.stat().st_mtime_ns, tables[1]]
+        stages.do(f"import {name}", told, act, layout.manifest(layout.training(name)))
+    for name in options.negatives:
+        hard = f"{name}-hard"
+        made = layout.manifest(layout.training(hard))
+        stages.do(f"negatives {name}", tables, partial(mined, "negatives", hard, name), made)
 
 
 def _encoded(project: Project, encoder: str, stages: _Stages, progress: Progress) -> str:
@@ -156,20 +220,20 @@ def _found(
     retrievers: tuple[str, ...],
     options: RunOptions,
     folder: Path,
-    encoder: tuple[str, str],
+    encoder: tuple[str, str, str],
     progress: Progress,
 ) -> dict[str, Report]:
-    """Measure, or read what was measured with the same encoder (what to call it, and its name)."""
+    """Measure, or read what was measured with the same encoder: what to call it, its name, and the key of its index."""
     from lemmata.evaluate.report import Report
 
     folder.mkdir(exist_ok=True)
     reports = {}
     for number, (name, task) in enumerate(tasks.items()):
         file = folder / f"{number}.json"
-        key = fingerprint([name, encoder, options.measures, list(task.qrels.items())[:50], len(task.qrels)])
+        key = fingerprint([name, encoder, options.measures, task.queries, task.qrels])
         known = read_manifest(file)
         if known is None or known.get("key") != key:
-            _have(project, *encoder, progress)
+            _have(project, *encoder[:2], progress)
             measured = project.evaluate(
                 task, retrievers=retrievers, options=EvaluateOptions(measures=options.measures), progress=progress
             )
@@ -227,6 +291,8 @@ def _write(folder: Path, reports: list[Report]) -> None:
     from lemmata.evaluate.report import as_html, as_json
 
     told = [as_json(report) for report in reports]
-    write_atomically(folder / "report.json", (json.dumps(told, ensure_ascii=False, indent=1) + "\n").encode())
-    for number, report in enumerate(reports):
-        write_atomically(folder / f"report-{number}.html", as_html(report).encode())
+    files = {"report.json": json.dumps(told, ensure_ascii=False, indent=1) + "\n"}
+    files |= {f"report-{number}.html": as_html(report) for number, report in enumerate(reports)}
+    for name, content in files.items():
+        if not (folder / name).is_file() or (folder / name).read_bytes() != content.encode():
+            write_atomically(folder / name, content.encode())

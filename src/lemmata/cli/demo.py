@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from lemmata.cli import graphs, training
+from lemmata.cli import graphs, learning
 from lemmata.cli.faces import open_console, showing_progress
 from lemmata.cli.measuring import evaluate
 from lemmata.cli.searching import index, search
 from lemmata.cli.workspace import info, print_passage, show
 from lemmata.errors import LemmataError
+from lemmata.store.files import write_atomically
 
 __all__ = ["demo", "example"]
 
@@ -60,14 +63,42 @@ def demo(
     step("How good is it? 64 questions with known answers, never used for anything else.",
          f"evaluate --beir examples/qseries -w {folder} --html {folder}/report.html")  # fmt: skip
     evaluate(folder, beir=notes, measures="MRR@10,nDCG@10,R@20", html=folder / "report.html")
-    if importlib.util.find_spec("pyarrow") is None:
-        console.print("\nTraining data needs one more library: pip install 'lemmata[parquet]'")
-    else:
-        step("Part the corpus, and mine training data from one part only; an audit looks for leaks.",
-             f"split -w {folder} && lemmata mine pairs -w {folder}")  # fmt: skip
-        training.split(folder)
-        training.pairs(folder)
+    _learn(folder, notes, step)
     console.print(f"\nEvery query is in {folder}/report.html. Your own corpus is the same few commands.")
+
+
+_RECIPE = """
+[split]
+method = "stratified"
+
+[finetune.tuned]             # small enough for two cores: short texts, one pass, the upper half of the layers
+sets = {{ pairs = 1.0, queries = 1.0 }}
+validation = {{ references = "MRR@10" }}
+pool = 100
+validations = 1
+batch = 64
+tokens = 64
+freeze = 3
+rate = 1e-4
+
+[run]
+tasks = [{notes}]
+"""
+
+
+def _learn(folder: Path, notes: Path, step: Callable[[str, str], None]) -> None:
+    """Train on the example and compare, as its recipe says."""
+    missing = [name for name in ("pyarrow", "torch", "sentence_transformers") if importlib.util.find_spec(name) is None]
+    if missing:
+        open_console().print("\nTraining needs more libraries: pip install 'lemmata[train]'")
+        return
+    step("Adapt the encoder: part the corpus, mine training data from one part, fine-tune, measure before and after.",
+         f"run -w {folder}")  # fmt: skip
+    config = folder / "lemmata.toml"
+    text = config.read_text(encoding="utf-8")
+    if "[finetune.tuned]" not in text:
+        write_atomically(config, (text + _RECIPE.format(notes=json.dumps(str(notes.resolve())))).encode())
+    learning.run(folder)
 
 
 def example(name: str) -> Path:

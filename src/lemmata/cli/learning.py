@@ -17,6 +17,8 @@ Epochs = Annotated[float, typer.Option(help="How often everything is seen; 0: as
 Rate = Annotated[float, typer.Option(help="Learning rate; 0: as the table says.", min=0)]
 Batch = Annotated[int, typer.Option(help="Records in a batch; 0: as the table says.", min=0)]
 
+MADE_BEFORE = "[dim]made before from the same data and options[/]"
+
 
 def pretrain(
     name: Annotated[str, typer.Argument(help="The table [pretrain.NAME], and the model.", metavar="[NAME]")] = (
@@ -38,9 +40,12 @@ def pretrain(
         print_json(report)
         return
     console = open_console()
+    if report.get("done_before"):
+        console.print(MADE_BEFORE)
     found = report["perplexity"]
     told = ", ".join(f"{what} {value:,.1f}" for what, value in found.items() if value is not None)
-    console.print(f"{report['windows']:,} windows of {report['tokens']:,} tokens; held-out perplexity: {told}")
+    windows = f"{report['windows']['trained']:,} windows of {report['window']:,} tokens"
+    console.print(f"{windows}, {report['tokens']:,} tokens in all; held-out perplexity: {told or 'nothing held out'}")
     for called, row in report.get("gate", {}).items():
         console.print(f"after fine-tuning the {called}: {row['domain']:.4f} on validation")
     console.print(f"kept as models/{name}" if report["kept"] else "[bold]not kept[/]: the base does better without it")
@@ -61,8 +66,10 @@ def finetune(
 ) -> None:
     """Fine-tune an encoder on mined data; killed, it goes on."""
     settings = _given(base=base, epochs=epochs, rate=rate, batch=batch)
+    if (job is None) != (out is None):
+        raise LemmataError("--job and --out go together: what is trained, and where the model goes")
     with showing_progress() as progress:
-        if job is not None:
+        if job is not None and out is not None:
             report = _train_job(job, out, settings, progress)
         else:
             from lemmata.project import Project
@@ -76,18 +83,15 @@ def finetune(
     console.print(f"model: {out}" if job is not None else f"model: models/{name}; next: lemmata index --encoder {name}")
 
 
-def _train_job(job: Path, out: Path | None, settings: dict[str, Any], progress: Any) -> dict[str, Any]:
+def _train_job(job: Path, out: Path, settings: dict[str, Any], progress: Any) -> dict[str, Any]:
     from lemmata.config import build, merged
-    from lemmata.learning.models import base_folder, train_job
+    from lemmata.learning.models import train_job
     from lemmata.train.finetune import FinetuneOptions
     from lemmata.train.job import open_job
 
-    if out is None:
-        raise LemmataError("--job needs --out: where the model goes")
     packed = open_job(job).facts.get("options", {})
     options = build(FinetuneOptions, merged(packed, settings), f"{job}")
-    base = base_folder(None, options.base, out.with_name(f".{out.name}"))
-    return train_job(job, base, out, options, progress)
+    return train_job(job, options.base, out, options, progress)
 
 
 def _print_training(report: dict[str, Any]) -> None:
@@ -95,17 +99,20 @@ def _print_training(report: dict[str, Any]) -> None:
 
     console = open_console()
     if report.get("done_before"):
-        console.print("[dim]made before from the same data and options[/]")
+        console.print(MADE_BEFORE)
     table = Table(box=None, header_style="bold")
     for column in ("validation", "before", "after"):
         table.add_column(column, justify="left" if column == "validation" else "right")
     for measure, value in report["before"].items():
         table.add_row(measure, f"{value:.4f}", f"{report['after'].get(measure, float('nan')):.4f}")
-    console.print(table)
+    if report["before"]:
+        console.print(table)
     console.print(
         f"best step {report['best_step']:,}, {report['share']:.0%} of the tuned weights kept;"
         f" {report['records_per_second']:,.0f} records/s, {report['seconds']:.0f} s"
     )
+    if "not_exported" in report:
+        console.print(f"not exported, so searching needs torch: {report['not_exported']}", markup=False)
 
 
 def pack(

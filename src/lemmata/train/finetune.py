@@ -7,27 +7,36 @@ the model is by retrieval on validation.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import math
 import os
-import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from lemmata.errors import ConfigError, InputError, LemmataError, require
+from lemmata.errors import ConfigError, LemmataError, require
 from lemmata.train.batches import Plan, collate, plan, weights
+from lemmata.train.checkpoints import last_checkpoint, quiet, remembered, step_of
+from lemmata.train.encoders import (
+    add_adapters,
+    between,
+    freeze,
+    load_model,
+    merge_adapters,
+    save_model,
+    set_dropout,
+    set_pooling,
+    state_of,
+)
 from lemmata.train.job import Job, fitted
 from lemmata.train.losses import Contrast, candidates, contrastive, distilled, fractions, shortened, triplet
 from lemmata.train.validate import encode_texts, measured, selection
 from lemmata.types import Progress
 
-__all__ = ["FinetuneOptions", "Tuned", "finetune", "load_model", "save_model"]
+__all__ = ["FinetuneOptions", "Tuned", "finetune"]
 
 WEIGHTS = "weights.safetensors"  # of a checkpoint
 LOSSES = ("contrastive", "triplet")
@@ -60,7 +69,7 @@ class FinetuneOptions:
         "pool": 0,
     }
 
-    base: str = "lemmata-mini"  # a packaged model, a model of the workspace, a folder or a hub name
+    base: str = "minilm"  # a packaged model, a model of the workspace, a folder or a hub name
     sets: dict[str, float] = field(default_factory=dict)  # training set: how often an epoch shows it; all, once
     validation: dict[str, str] = field(default_factory=dict)  # task: the measure to choose by; see docs/train.md
     guard: dict[str, str] = field(default_factory=dict)  # the same for what must not be forgotten
@@ -113,89 +122,6 @@ class Tuned(NamedTuple):
     records_per_second: float
 
 
-# ---------------------------------------------------------------- models
-
-
-def load_model(folder: Path, options: FinetuneOptions) -> Any:
-    """A sentence-transformers model, with the pooling, adapters and frozen layers that are asked for."""
-    library = require("sentence_transformers", "train")
-    torch = require("torch", "train")
-    device = options.device or _best_device(torch)
-    try:
-        model = library.SentenceTransformer(str(folder), device=device)
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-        cause = str(error).strip().split("\n")[0]
-        raise InputError(f"can not be loaded as a sentence-transformers model ({cause})", file=str(folder)) from error
-    if options.pooling:
-        _set_pooling(model, options.pooling)
-    if options.freeze:
-        _freeze(model, options.freeze)
-    if options.lora:
-        _add_adapters(model, options.lora)
-    if options.dropout >= 0:
-        for module in model.modules():
-            if isinstance(module, torch.nn.Dropout):
-                module.p = options.dropout
-    if options.compiled:
-        model[0].auto_model.compile(dynamic=True)
-    return model
-
-
-def _best_device(torch: Any) -> str:
-    if torch.cuda.is_available():
-        return f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
-
-
-def _set_pooling(model: Any, pooling: str) -> None:
-    modules = require("sentence_transformers.sentence_transformer.modules", "train")
-    places = [place for place, module in enumerate(model) if isinstance(module, modules.Pooling)]
-    if not places:
-        raise ConfigError("this base has no pooling that could be changed")
-    old = model[places[0]]
-    model[places[0]] = modules.Pooling(old.embedding_dimension, tuple(pooling.split("+")))
-
-
-def _freeze(model: Any, layers: int) -> None:
-    inside = model[0].auto_model
-    stack = getattr(getattr(inside, "encoder", inside), "layer", None)
-    if stack is None or not hasattr(inside, "embeddings"):
-        raise ConfigError("the layers of this base can not be frozen: it is built otherwise than BERT")
-    if layers >= len(stack):
-        raise ConfigError(f"freeze = {layers} leaves nothing to train: the base has {len(stack)} layers")
-    for part in (inside.embeddings, *stack[:layers]):
-        part.requires_grad_(False)
-
-
-def _add_adapters(model: Any, rank: int) -> None:
-    peft = require("peft", "train")
-    config = peft.LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules="all-linear")
-    _exchange(model, peft.get_peft_model(model[0].auto_model, config))
-
-
-def _exchange(model: Any, inside: Any) -> None:
-    """Put another transformer into the model; from sentence-transformers 6 on, `auto_model` can only be read."""
-    holder = model[0]
-    setattr(holder, "model" if "model" in dict(holder.named_children()) else "auto_model", inside)
-
-
-def _merge_adapters(model: Any) -> None:
-    inside = model[0].auto_model
-    if hasattr(inside, "merge_and_unload"):
-        _exchange(model, inside.merge_and_unload())
-
-
-def save_model(model: Any, out: Path) -> None:
-    """A folder that plain `SentenceTransformer(out)` loads; adapters are merged into the weights."""
-    _merge_adapters(model)
-    model.save_pretrained(str(out), create_model_card=False)
-
-
-def _state(model: Any) -> dict[str, Any]:
-    """All weights, on the processor; those that share memory each on their own."""
-    return {name: value.detach().cpu().clone().contiguous() for name, value in model.state_dict().items()}
-
-
 # ---------------------------------------------------------------- the run
 
 
@@ -237,17 +163,17 @@ def finetune(
     require("datasets", "train")  # the trainer asks for it
     begin = time.perf_counter()
     torch.manual_seed(options.seed)  # for heads and adapters that begin at random
-    model = load_model(base, options)
+    model = _prepared(load_model(base, options.device), options)
     job = fitted(job, base)
     setting = _setting(model, job, options, guide, teacher, progress)
-    before = _remembered(work / "before.json", lambda: _measure(model, setting, progress, 0))
+    before = remembered(work / "before.json", lambda: _measure(model, setting, progress, 0))
     trainer = _trainer(model, setting, work, progress)
-    checkpoint = _last_checkpoint(work)
-    with _quiet():
+    checkpoint = last_checkpoint(work, WEIGHTS)
+    with quiet():
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     seconds = time.perf_counter() - begin
     best = trainer.state.best_global_step or 0
-    first, last = (step * _processes() for step in (_step(checkpoint), trainer.state.global_step))
+    first, last = (step * _processes() for step in (step_of(checkpoint), trainer.state.global_step))
     shown = sum(len(records) for records in setting.steps.records[first:last])
     if trainer.is_world_process_zero():
         sweep, share, after = _averaged(model, base, setting, before, progress)
@@ -256,6 +182,21 @@ def finetune(
         sweep, share, after = [], 1.0, dict(before)
     rate = shown / max(trainer.state.log_history[-1].get("train_runtime", seconds), 1e-9)
     return Tuned(before, after, best, share, sweep, trainer.state.log_history, seconds, rate)
+
+
+def _prepared(model: Any, options: FinetuneOptions) -> Any:
+    """The pooling, adapters and frozen layers that are asked for."""
+    if options.pooling:
+        set_pooling(model, options.pooling)
+    if options.freeze:
+        freeze(model, options.freeze)
+    if options.lora:
+        add_adapters(model, options.lora)
+    if options.dropout >= 0:
+        set_dropout(model, options.dropout)
+    if options.compiled:
+        model[0].auto_model.compile(dynamic=True)
+    return model
 
 
 def _setting(
@@ -270,10 +211,9 @@ def _setting(
     steps = plan(sets, repeats, options.epochs, options.batch, generator, distinct=options.distinct)
     if not len(steps):
         raise ConfigError("there is nothing to train on: the sets are empty, or epochs is 0")
-    if options.loss == "triplet" and any(records.shape[1] < 3 or (records[:, 2] < 0).all() for records in sets):
-        raise ConfigError(
-            "the triplet loss needs sets with negatives: see 'lemmata mine triplets' and 'mine negatives'"
-        )
+    shown = [records for records, times in zip(sets, repeats, strict=True) if times]
+    if options.loss == "triplet" and any(records.shape[1] < 3 or (records[:, 2] < 0).all() for records in shown):
+        raise ConfigError("the triplet loss needs sets with negatives, as 'lemmata mine triplets' makes them")
     if len(steps) < _processes():
         raise ConfigError(f"{len(steps)} batches are too few for {_processes()} processes")
     reads = int(model.max_seq_length or 512)
@@ -290,7 +230,7 @@ def _setting(
         if folder is None:
             return None
         progress(f"encoding with the {what}", 0, None)
-        other = load_model(folder, FinetuneOptions(device=options.device))
+        other = load_model(folder, options.device)
         reads, filler = int(other.max_seq_length or 512), int(other.tokenizer.pad_token_id or 0)
         found = encode_texts(other, fitted(job, folder).texts, used, reads, filler, precision)
         every = torch.zeros((len(job.texts), found.shape[1]), dtype=torch.float16, device=model.device)
@@ -327,16 +267,6 @@ def _measure(model: Any, setting: _Setting, progress: Progress, step: int) -> di
     progress("measuring on validation", step, len(setting.steps))
     longest = int(model.max_seq_length or 512)
     return measured(model, setting.job, longest, setting.pad, setting.precision)
-
-
-def _remembered(path: Path, make: Callable[[], dict[str, float]]) -> dict[str, float]:
-    with contextlib.suppress(OSError, ValueError):
-        found: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
-        return found
-    value = make()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value), encoding="utf-8")
-    return value
 
 
 def _loss(model: Any, batch: Mapping[str, Any], setting: _Setting) -> Any:
@@ -462,7 +392,7 @@ def _trainer(model: Any, setting: _Setting, work: Path, progress: Progress) -> A
         def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:  # noqa: ARG002
             folder = Path(output_dir or self.args.output_dir)
             folder.mkdir(parents=True, exist_ok=True)
-            safetensors.save_file(_state(self.model), folder / WEIGHTS)
+            safetensors.save_file(state_of(self.model), folder / WEIGHTS)
 
         def _load_from_checkpoint(self, checkpoint_path: str, model: Any = None) -> None:  # noqa: ARG002
             self.model.load_state_dict(safetensors.load_file(Path(checkpoint_path) / WEIGHTS))
@@ -569,35 +499,6 @@ def _average_gradients(model: Any) -> None:
         gradient.copy_(mean.view_as(gradient))
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the trainers' chatter below warnings."""
-    logging = require("transformers.utils.logging", "train")
-    before = logging.get_verbosity()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
-
-
-def _last_checkpoint(work: Path) -> Path | None:
-    """The newest checkpoint that is whole; what a kill left half-written is removed. The state is written last."""
-    whole = []
-    for folder in work.glob("checkpoint-*"):
-        try:
-            json.loads((folder / "trainer_state.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            shutil.rmtree(folder, ignore_errors=True)
-            continue
-        whole.append(folder)
-    return max(whole, key=_step, default=None)
-
-
-def _step(checkpoint: Path | None) -> int:
-    return int(checkpoint.name.rsplit("-", 1)[1]) if checkpoint else 0
-
-
 # ---------------------------------------------------------------- forgetting
 
 
@@ -611,16 +512,16 @@ def _averaged(
     options = setting.options
     validations = setting.job.validations
     guarded = any(task.general for task in validations)
-    _merge_adapters(model)
+    merge_adapters(model)
     if not guarded:
         after = _measure(model, setting, progress, len(setting.steps)) if validations else {}
         return [], 1.0, after
-    first = load_model(base, FinetuneOptions(device=str(model.device)))
-    old, new = _state(first), _state(model)
+    first = load_model(base, str(model.device))
+    old, new = state_of(first), state_of(model)
     floor = selection(dict(before), validations)[1] * (1 - options.forget)
     points: list[tuple[float, dict[str, float]]] = []
     for share in sorted({*options.average, 1.0}):
-        model.load_state_dict(_between(old, new, share))
+        model.load_state_dict(between(old, new, share))
         points.append((share, _measure(model, setting, progress, len(setting.steps))))
     sweep = []
     for share, report in points:
@@ -634,17 +535,5 @@ def _averaged(
             " or allow more in forget"
         )
     best = max(allowed, key=lambda one: (one["domain"], one["share"]))
-    model.load_state_dict(_between(old, new, best["share"]))
+    model.load_state_dict(between(old, new, best["share"]))
     return sweep, best["share"], dict(points)[best["share"]]
-
-
-def _between(old: Mapping[str, Any], new: Mapping[str, Any], share: float) -> dict[str, Any]:
-    return {
-        name: value if not value.is_floating_point() else (1 - share) * old[name] + share * value
-        for name, value in new.items()
-    }
-
-
-def facts(options: FinetuneOptions) -> dict[str, Any]:
-    """The options as a table of `lemmata.toml` would have them."""
-    return asdict(options)

@@ -8,7 +8,6 @@ Whether the result retrieves better is not known here: low perplexity does not s
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import itertools
 import json
@@ -28,7 +27,8 @@ import numpy.typing as npt
 
 from lemmata.encode.bert import read_recipe
 from lemmata.errors import ConfigError, InputError, require
-from lemmata.store.files import read_manifest, replace_folder, write_atomically, write_manifest
+from lemmata.store.files import read_manifest, replace_folder, write_manifest
+from lemmata.train.checkpoints import last_checkpoint, quiet, remembered
 from lemmata.train.vocabulary import add_rows, choose_commands, count_commands, with_commands, write_tokenizer
 from lemmata.types import Integers, Mask, Progress
 
@@ -61,7 +61,7 @@ class PretrainOptions:
         "save_every": 1,
     }
 
-    base: str = "lemmata-mini"
+    base: str = "minilm"
     sections: list[str] = field(default_factory=list)  # words of headings to read; none: all but lists and thanks
     window: int = 1024  # tokens, the special ones included; cut to the model's limit
     overlap: int = 126  # tokens that a window shares with the next
@@ -333,7 +333,7 @@ def _load(base: Path, seed: int) -> tuple[Any, Any, bool]:
     """The model with a head for masked words, its tokenizer, and whether that head is new."""
     torch = require("torch", "train")
     transformers = require("transformers", "train")
-    with torch.random.fork_rng(), _quiet():
+    with torch.random.fork_rng(), quiet():
         torch.manual_seed(seed)  # of what is new
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(str(base))
@@ -434,48 +434,6 @@ def _optimiser(model: Any, options: PretrainOptions, steps: int, head_steps: int
     return optimiser, torch.optim.lr_scheduler.LambdaLR(optimiser, schedules)
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the library's reports and bars."""
-    logging = require("transformers.utils.logging", "train")
-    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
-        if bars:
-            logging.enable_progress_bar()
-
-
-def last_checkpoint(folder: Path) -> Path | None:
-    """The newest checkpoint that is whole. The trainer writes its state last, and deletes older ones after that;
-    whatever else lies there was left by a kill and is removed."""
-    whole = []
-    for checkpoint in folder.glob("checkpoint-*"):
-        with contextlib.suppress(OSError, ValueError):
-            state = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
-            if (checkpoint / "model.safetensors").is_file():
-                whole.append((int(state["global_step"]), checkpoint))
-    newest = max(whole, default=(0, None))[1]
-    for checkpoint in folder.glob("checkpoint-*"):
-        if checkpoint != newest:
-            shutil.rmtree(checkpoint)
-    return newest
-
-
-def _remembered(path: Path, make: Callable[[], float | None], *, write: bool) -> float | None:
-    """A number that was measured before, or is now; it outlives a kill."""
-    with contextlib.suppress(OSError, ValueError):
-        found: float | None = json.loads(path.read_text(encoding="utf-8"))
-        return found
-    value = make()
-    if write:
-        write_atomically(path, json.dumps(value).encode())
-    return value
-
-
 def _arguments(folder: Path, options: PretrainOptions) -> Any:
     torch = require("torch", "train")
     transformers = require("transformers", "train")
@@ -555,7 +513,7 @@ def _write(base: Path, model: Any, tokenizer: Any, commands: Sequence[str], out:
     library = require("sentence_transformers", "train")
     new = out.with_name(f".{out.name}.new")
     shutil.rmtree(new, ignore_errors=True)
-    with _quiet():
+    with quiet():
         whole = library.SentenceTransformer(str(base), device="cpu")
         encoder = whole[0].auto_model.float()
         if len(commands):
@@ -642,10 +600,10 @@ def pretrain(
     def measured(name: str) -> float | None:
         progress(f"measuring perplexity, {name}", 0, None)
         make = partial(perplexity, model, others, chosen, masking.pad, longest, most)
-        return _remembered(run / f"perplexity-{name}.json", make, write=first)
+        return remembered(run / f"perplexity-{name}.json", make, write=first)
 
     resumed = int(checkpoint.name.rsplit("-", 1)[1]) if checkpoint else 0
-    with _quiet():
+    with quiet():
         optimiser = _optimiser(model, options, steps, head_steps, fresh=fresh)
         at_step = {head_steps: lambda: measured("head")} if head_steps else {}
         trainer = _trainer(model, arguments, windows, optimiser, make_batch, progress, at_step)
@@ -658,7 +616,7 @@ def pretrain(
             model = transformers.AutoModelForMaskedLM.from_pretrained(str(checkpoint)).to(arguments.device)
             history = json.loads((Path(str(checkpoint)) / "trainer_state.json").read_text())["log_history"]
         if head_steps:
-            perplexities["head"] = _remembered(run / "perplexity-head.json", lambda: None, write=False)
+            perplexities["head"] = remembered(run / "perplexity-head.json", lambda: None, write=False)
         perplexities["after"] = measured("after")
     with arguments.main_process_first(desc="writing"):
         if first:
