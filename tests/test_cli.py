@@ -86,10 +86,10 @@ def test_skips_are_listed_with_file_and_line(tmp_path: Path) -> None:
 
 
 def test_the_demo_tells_its_story(tmp_path: Path) -> None:
-    text = lemmata("demo", tmp_path / "demo")
+    text = lemmata("demo", tmp_path / "demo", "--no-training")
     assert "44 documents" in text
     assert "Proof." in text
-    assert "lemmata demo" not in lemmata("demo", tmp_path / "demo")  # and again, on what is there
+    assert "lemmata demo" not in lemmata("demo", tmp_path / "demo", "--no-training")  # and again, on what is there
 
 
 def test_the_doctor_reports(workspace: Path) -> None:

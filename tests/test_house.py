@@ -50,6 +50,7 @@ FLOORS = {
     "cli": 7,
     "server": 7,
     "__init__": 8,
+    "__main__": 8,
 }
 
 

@@ -16,7 +16,6 @@ from lemmata.cli.measuring import evaluate
 from lemmata.cli.searching import index, search
 from lemmata.cli.workspace import info, print_passage, show
 from lemmata.errors import LemmataError
-from lemmata.store.files import write_atomically
 
 __all__ = ["demo", "example"]
 
@@ -25,6 +24,7 @@ def demo(
     folder: Annotated[Path, typer.Argument(help="A new folder for the demo's workspace.", metavar="[DIR]")] = Path(
         "demo"
     ),
+    training: Annotated[bool, typer.Option(help="Fine-tune, too: the longest part.")] = True,
 ) -> None:
     """The whole story on the bundled example, offline."""
     from lemmata.project import Project
@@ -63,7 +63,8 @@ def demo(
     step("How good is it? 64 questions with known answers, never used for anything else.",
          f"evaluate --beir examples/qseries -w {folder} --html {folder}/report.html")  # fmt: skip
     evaluate(folder, beir=notes, measures="MRR@10,nDCG@10,R@20", html=folder / "report.html")
-    _learn(folder, notes, step)
+    if training:
+        _learn(folder, notes, step)
     console.print(f"\nEvery query is in {folder}/report.html. Your own corpus is the same few commands.")
 
 
@@ -88,6 +89,8 @@ tasks = [{notes}]
 
 def _learn(folder: Path, notes: Path, step: Callable[[str, str], None]) -> None:
     """Train on the example and compare, as its recipe says."""
+    from lemmata.store.files import write_atomically
+
     missing = [name for name in ("pyarrow", "torch", "sentence_transformers") if importlib.util.find_spec(name) is None]
     if missing:
         open_console().print("\nTraining needs more libraries: pip install 'lemmata[train]'")

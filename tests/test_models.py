@@ -1,0 +1,502 @@
+"""Models of a workspace: trained, judged, packed, killed and gone on with, through the library and the command line."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.small_bert import sayings, small_bert
+
+from lemmata.cli.main import main
+from lemmata.encode.export import export_encoder
+from lemmata.encode.models import load_encoder
+from lemmata.errors import ConfigError, LemmataError, WorkspaceError
+from lemmata.project import Project
+from lemmata.train.job import open_job
+
+pytest.importorskip("torch")
+pytest.importorskip("accelerate")
+pytest.importorskip("datasets")
+pytest.importorskip("onnx")
+pytest.importorskip("pyarrow")
+sentence_transformers = pytest.importorskip("sentence_transformers")
+
+Say = Callable[..., tuple[int, str, str]]
+
+QUICK = """
+base = "{base}"
+sets = {{ pairs = 1.0 }}
+validation = {{ references = "MRR@10" }}
+epochs = 4
+batch = 20
+rate = 1e-2
+validations = 2
+device = "cpu"
+"""
+
+
+def write_notes(file: Path, documents: int = 30) -> Path:
+    """Documents with five remarks in one kind of words, each of which refers to the same said with the other kind."""
+    lines = []
+    for document in range(documents):
+        for number, (asked, told) in enumerate(sayings(5, 100 + document)):
+            home = {"document": f"d{document}", "kind": "remark"}
+            lines.append({"_id": f"a{document}-{number}", "text": asked, "links": [f"b{document}-{number}"], **home})
+            lines.append({"_id": f"b{document}-{number}", "text": told, **home})
+    file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    return file
+
+
+def say_more(folder: Path, text: str) -> Project:
+    """A workspace whose settings say something more."""
+    config = folder / "lemmata.toml"
+    config.write_text(f"{config.read_text(encoding='utf-8')}\n{text}", encoding="utf-8")
+    return Project(folder)
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_bert(tmp_path_factory.mktemp("base") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def mined(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with a set of pairs and a table [finetune.tuned]; tests work on copies of it."""
+    folder = tmp_path_factory.mktemp("mined")
+    project = Project.init(folder / "notes")
+    project.ingest([write_notes(folder / "notes.jsonl")])
+    project.split(settings={"method": "stratified", "validation": 0.2, "test": 0.2})
+    project.mine("pairs")
+    say_more(folder / "notes", f"[finetune.tuned]{QUICK.format(base=base)}")
+    return folder / "notes"
+
+
+@pytest.fixture(scope="module")
+def trained(mined: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy with the model `tuned`."""
+    folder = shutil.copytree(mined, tmp_path_factory.mktemp("trained") / "notes")
+    Project(folder).finetune()
+    return folder
+
+
+@pytest.fixture
+def copied(mined: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(mined, tmp_path / "notes")
+
+
+@pytest.fixture
+def say(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
+    """Run a command in this process, which has loaded torch: exit code, standard output and error."""
+
+    def run(*arguments: str | Path) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["lemmata", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        return int(ended.value.code or 0), said.out, said.err
+
+    return run
+
+
+def refused(said: tuple[int, str, str]) -> str:
+    """The one sentence of a command that failed."""
+    code, out, error = said
+    assert (code, out) == (1, "")
+    told = [line for line in error.splitlines() if line.startswith("lemmata: ")]
+    assert len(told) == 1
+    assert "Traceback" not in error
+    return told[0]
+
+
+def times(folder: Path) -> dict[str, int]:
+    """When each file was written; the lock is opened by everyone."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
+    return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in files}
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# ---------------------------------------------------------------- a whole model
+
+
+def test_a_model_is_whole_with_card_report_and_export(trained: Path, base: Path) -> None:
+    project = Project(trained)
+    assert names(project.layout.models) == ["tuned"]
+    folder = project.layout.model("tuned")
+    assert {"README.md", "card.json", "report.html", "history.json", "manifest.json", "onnx"} <= set(names(folder))
+    assert names(folder / "onnx") == ["encoder.json", "model.onnx", "tokenizer.json"]
+    assert list(project.models()) == ["tuned"]
+    report = project.models()["tuned"]["report"]
+    assert report["before"]["references/MRR@10"] < 0.2 < 0.7 < report["after"]["references/MRR@10"]
+    assert (report["precision"], report["drift"]["texts"]) == ("int8-blocks", 300)
+    card = json.loads((folder / "card.json").read_text())
+    assert card["base_sha256"] == hashlib.sha256((base / "model.safetensors").read_bytes()).hexdigest()
+    assert card["split"]["method"] == "stratified"
+    assert card["measures"][0]["after"]["value"] == report["after"]["references/MRR@10"]
+    texts = ["a1 a2 a3", "b1 b2 b3", "b4 b5 b6"]
+    plain = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+    vectors = plain.encode(texts, normalize_embeddings=True, show_progress_bar=False)
+    assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2]
+    exported = load_encoder("tuned", models=project.layout.models)
+    assert exported.name.startswith("tuned-int8-blocks-")
+    np.testing.assert_allclose(exported.encode(texts), vectors, atol=0.02)
+
+
+def test_the_same_call_does_nothing_and_says_so(trained: Path, say: Say) -> None:
+    before = times(trained)
+    (trained / "models" / ".tuned" / "work").mkdir(parents=True)  # a kill between the last two acts leaves this
+    report = Project(trained).finetune()
+    assert report.pop("done_before")
+    assert report == Project(trained).models()["tuned"]["report"]
+    code, out, _ = say("train", "finetune", "-w", trained)
+    assert code == 0
+    assert "made before from the same data and options" in out
+    assert times(trained) == before
+    assert names(trained / "models") == ["tuned"]
+    assert json.loads(say("train", "finetune", "tuned", "-w", trained, "--json")[1])["done_before"]
+    assert "tuned finetune of" in say("train", "models", "-w", trained)[1]
+
+
+def test_what_changed_trains_anew(copied: Path, base: Path) -> None:
+    project = Project(copied)
+    table = {"sets": {}, "epochs": 0.3, "validations": 1}
+
+    def train(**more: Any) -> dict[str, Any]:
+        report = project.finetune("tuned", settings={**table, **more})
+        return {} if report.get("done_before") else project.models()["tuned"]
+
+    project.layout.config.write_text(f"[finetune.tuned]{QUICK.format(base=base)}".replace("sets", "#"))
+    project = Project(copied)
+    assert train()
+    assert not train()
+    assert train(rate=1e-3)["options"]["rate"] == 1e-3
+    train_ids = [record["anchor_id"] for record in _records(project, "pairs")]
+    written = copied / "asked.jsonl"
+    written.write_text(json.dumps({"passage": train_ids[0].replace("a", "b", 1), "query": "a1 a2"}), encoding="utf-8")
+    project.import_queries(written, name="asked")
+    assert list(train()["sets"]) == ["asked", "pairs"]
+    assert train(sets={"asked:imported": 1.0, "pairs": 1.0})
+    written.write_text(json.dumps({"passage": train_ids[1].replace("a", "b", 1), "query": "a3"}), encoding="utf-8")
+    project.import_queries(written, name="asked")
+    assert train(sets={"asked:imported": 1.0, "pairs": 1.0})
+    assert not train(sets={"asked:imported": 1.0, "pairs": 1.0})
+    assert names(project.layout.models) == ["tuned"]
+
+
+def _records(project: Project, name: str) -> list[dict[str, Any]]:
+    from lemmata.mine.export import read_training
+
+    return list(read_training(project.layout.training_file(name)))
+
+
+def test_a_workspace_searches_with_its_model_wherever_it_lies(trained: Path, tmp_path: Path, say: Say) -> None:
+    folder = shutil.copytree(trained, tmp_path / "here")
+    code, out, _ = say("index", "--encoder", "tuned", "-w", folder, "--json")
+    assert (code, json.loads(out)["encoded"]) == (0, 300)
+    moved = folder.rename(tmp_path / "there")
+    asked, told = sayings(5, 100)[2]
+    code, out, _ = say("search", asked, "-w", moved, "-k", "5", "--retriever", "dense", "--json")
+    hits = {hit["id"]: hit["text"] for hit in json.loads(out)}
+    assert code == 0
+    assert hits["b0-2"] == told
+    assert Project(moved).info()["models"][0] == "tuned"
+
+
+def test_vectors_of_a_model_are_not_taken_for_those_of_its_successor(trained: Path, tmp_path: Path) -> None:
+    project = Project(shutil.copytree(trained, tmp_path / "notes"))
+    project.index(settings={"encoder": "tuned"})
+    project.finetune(settings={"epochs": 0.3})
+    retriever = project.retriever()
+    with pytest.raises(WorkspaceError, match="lemmata index"):
+        retriever.search("a1 a2 a3", retriever="dense")
+    retriever.close()
+    assert project.index(settings={"encoder": "tuned"})["encoded"] == 300
+    corpus = project.corpus
+    fresh = load_encoder("tuned", models=project.layout.models).encode(list(corpus.contents()))
+    corpus.close()
+    np.testing.assert_allclose(np.load(project.layout.vectors / "matrix.npy"), fresh, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore")  # of torch's exporter
+def test_what_is_no_bert_of_ours_is_exported_by_torch(copied: Path, base: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(base, tmp_path / "other")
+    (other / "1_Pooling" / "config.json").write_text('{"word_embedding_dimension": 32, "pooling_mode": "max"}')
+    project = Project(copied)
+    report = project.finetune(settings={"base": str(other), "epochs": 1})
+    assert report["precision"] == "fp32"
+    assert report["drift"]["least_cosine"] > 0.9999
+    assert project.index(settings={"encoder": "tuned"})["encoder"].startswith("tuned-fp32-")
+
+
+# ---------------------------------------------------------------- killed
+
+COMMAND = [sys.executable, "-c", "from lemmata.cli.main import main; main()"]
+
+
+def killed(arguments: list[str], happened: Callable[[], object]) -> None:
+    """Start a command and kill it the hard way as soon as something has happened."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [*COMMAND, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment
+    )
+    end = time.monotonic() + 120
+    try:
+        while not happened():
+            assert process.poll() is None, process.stderr and process.stderr.read()
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        assert process.poll() is None  # it did not come to its end
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+
+
+def test_a_killed_training_goes_on_and_ends_with_one_whole_model(copied: Path, base: Path, say: Say) -> None:
+    long = QUICK.format(base=base).replace("epochs = 4", "epochs = 30").replace("validations = 2", "validations = 10")
+    project = say_more(copied, f"[finetune.long]{long}")
+    work = project.layout.model_work("long")
+    killed(
+        ["train", "finetune", "long", "-w", str(copied)],
+        lambda: list(work.glob("work/checkpoint-[1-9][0-9]/trainer_state.json")),
+    )
+    assert project.models() == {}
+    assert names(project.layout.models) == [".long"]
+    last = max(int(one.name.split("-")[1]) for one in work.glob("work/checkpoint-*"))
+    (work / "out" / ".onnx-left").mkdir(parents=True)  # as if an export had been killed as well
+    code, out, _ = say("train", "finetune", "long", "-w", copied, "--json")
+    assert code == 0
+    told = json.loads(out)
+    assert told["after"]["references/MRR@10"] > 0.7
+    assert names(project.layout.models) == ["long"]
+    folder = project.layout.model("long")
+    assert ".onnx-left" not in names(folder)
+    history = json.loads((folder / "history.json").read_text())
+    steps = [step for step, _ in history["losses"]]
+    assert steps == sorted(set(steps))
+    assert steps[0] < last < steps[-1] == 90  # one curve over both halves
+    assert Project(copied).finetune("long")["done_before"]
+
+
+# ---------------------------------------------------------------- several stages
+
+
+def test_a_second_stage_begins_where_the_first_ended(copied: Path, base: Path) -> None:
+    first = QUICK.format(base=base).replace("pairs", "hard") + 'loss = "triplet"\nmargin = 0.5\n'
+    second = QUICK.format(base="first").replace("epochs = 4", "epochs = 1")
+    project = say_more(copied, f"[finetune.first]{first}\n[finetune.second]{second}")
+    with pytest.raises(ConfigError, match="there is no base model 'first'; possible are minilm"):
+        project.finetune("second")
+    project.index(settings={"encoder": "hashing"})
+    project.mine("negatives", of="pairs", name="hard", settings={"negatives": {"number": 1}})
+    before = project.finetune("first")
+    after = project.finetune("second")
+    assert before["after"]["references/MRR@10"] > before["before"]["references/MRR@10"] + 0.05
+    assert after["before"]["references/MRR@10"] == pytest.approx(before["after"]["references/MRR@10"], abs=1e-6)
+    weights = (project.layout.model("first") / "model.safetensors").read_bytes()
+    assert project.models()["second"]["base_sha256"] == hashlib.sha256(weights).hexdigest()
+    assert names(project.layout.models) == ["first", "second"]
+    assert project.finetune("second")["done_before"]
+
+
+def test_an_exported_model_is_a_base_and_leaves_nothing_behind(copied: Path, base: Path, tmp_path: Path) -> None:
+    corpus = Project(copied).corpus
+    texts = list(corpus.contents())
+    corpus.close()
+    pieces = _with_word_pieces(base, tmp_path / "pieces")
+    export_encoder(pieces, copied / "exported", "fp32", texts=texts)
+    project = Project(copied)
+    table = {"base": "exported", "epochs": 1}  # looked for from the workspace on
+    assert project.finetune(settings=table)["after"]["references/MRR@10"] > 0.05
+    assert project.finetune(settings=table)["done_before"]
+    assert names(project.layout.models) == ["tuned"]
+    project.pack("tuned", tmp_path / "job", settings=table)
+    assert names(project.layout.models) == ["tuned"]
+
+
+def _with_word_pieces(base: Path, folder: Path) -> Path:
+    """The base with a tokenizer as BERT has it, which is what can be unpacked again."""
+    shutil.copytree(base, folder)
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    vocabulary = tokenizer["model"]["vocab"]
+    tokenizer["model"] = {
+        "type": "WordPiece",
+        "unk_token": "[UNK]",
+        "continuing_subword_prefix": "##",
+        "max_input_chars_per_word": 100,
+        "vocab": vocabulary,
+    }
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    return folder
+
+
+# ---------------------------------------------------------------- pretraining and its judge
+
+PRETRAIN = """
+[pretrain.adapted]
+base = "{base}"
+judge = "tuned"
+rate = {rate}
+head_rate = 1e-3
+window = 16
+overlap = 0
+batch = 16
+epochs = {epochs}
+"""
+
+
+def test_pretraining_that_does_no_harm_is_kept_and_is_a_base(copied: Path, base: Path, say: Say) -> None:
+    project = say_more(copied, PRETRAIN.format(base=base, rate=1e-9, epochs=1))
+    code, out, _ = say("train", "pretrain", "adapted", "-w", copied)
+    assert code == 0
+    assert "kept as models/adapted" in out.replace("\n", " ")
+    assert "after fine-tuning the pretrained: " in out
+    manifest = project.models()["adapted"]
+    gate = manifest["report"]["gate"]
+    assert gate["pretrained"]["domain"] >= gate["base"]["domain"] > 0.5
+    assert gate["base"]["after"]["references/MRR@10"] == gate["base"]["domain"]
+    assert names(project.layout.models) == ["adapted"]
+    report = project.finetune(settings={"base": "adapted", "epochs": 0.3})
+    assert report["before"] == pytest.approx(gate["pretrained"]["before"], abs=1e-6)
+    code, out, _ = say("train", "pretrain", "adapted", "-w", copied)
+    assert "made before" in out
+    project.split(settings={"method": "stratified", "validation": 0.2, "test": 0.2, "seed": 5})
+    project.mine("pairs")
+    assert "done_before" not in project.pretrain("adapted")  # it read what is held out now
+
+
+def test_pretraining_that_wrecks_the_model_is_refused(copied: Path, base: Path, say: Say) -> None:
+    project = say_more(copied, PRETRAIN.format(base=base, rate=3.0, epochs=4))
+    code, out, _ = say("train", "pretrain", "adapted", "-w", copied)
+    assert code == 0
+    assert "not kept: the base does better without it" in out
+    manifest = project.models()["adapted"]
+    gate = manifest["report"]["gate"]
+    assert not manifest["report"]["kept"]
+    assert gate["pretrained"]["domain"] < gate["base"]["domain"]
+    assert names(project.layout.model("adapted")) == ["manifest.json"]
+    assert names(project.layout.models) == ["adapted"]
+    assert project.pretrain("adapted")["done_before"]
+    assert "not kept" in say("train", "models", "-w", copied)[1]
+    told = refused(say("train", "finetune", "--base", "adapted", "-w", copied))
+    assert told == "lemmata: the model 'adapted' was not kept: fine-tuned, it did worse on validation than its base"
+    assert "the model 'adapted' was not kept" in refused(say("index", "--encoder", "adapted", "-w", copied))
+
+
+def test_a_judge_that_can_not_judge_is_told_before_anything_is_trained(copied: Path, base: Path) -> None:
+    project = say_more(
+        copied,
+        PRETRAIN.format(base=base, rate=1e-3, epochs=1)
+        + f'[pretrain.other]\nbase = "{base}"\njudge = "blind"\n[finetune.blind]\n[pretrain.lost]\njudge = "nobody"\n',
+    )
+    with pytest.raises(ConfigError, match="the fine-tuning that judges it names no task"):
+        project.pretrain("other")
+    with pytest.raises(ConfigError, match=r"no table \[finetune\.nobody\] \(there are: tuned, blind\)"):
+        project.pretrain("lost")
+    shutil.rmtree(project.layout.training("pairs"))
+    with pytest.raises(WorkspaceError, match="has no training set 'pairs'"):
+        project.pretrain("adapted")
+    assert not (project.layout.model_work("adapted") / "work").exists()
+
+
+# ---------------------------------------------------------------- without a workspace
+
+
+def test_a_packed_job_is_trained_where_there_is_no_workspace(
+    copied: Path, base: Path, tmp_path: Path, say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, _ = say("train", "pack", "tuned", tmp_path / "job", "-w", copied, "--json")
+    packed = json.loads(out)
+    assert (code, packed["sets"], packed["validations"]) == (0, {"pairs": 59}, {"references": 31})
+    assert names(copied / "models") == [] if (copied / "models").exists() else True
+    shutil.rmtree(copied)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    arguments = ("train", "finetune", "--job", tmp_path / "job", "--out", "model", "--base", base)
+    code, out, _ = say(*arguments)
+    assert code == 0
+    assert "references/MRR@10" in out
+    assert "model: model" in out
+    assert names(Path()) == ["model"]
+    assert {"README.md", "card.json", "report.html", "history.json"} <= set(names(Path("model")))
+    assert json.loads(Path("model/card.json").read_text())["split"] is None
+    plain = sentence_transformers.SentenceTransformer("model", device="cpu")
+    assert plain.encode(["a1"], show_progress_bar=False).shape == (1, 32)
+    before = times(Path())
+    assert json.loads(say(*arguments, "--json")[1])["done_before"]
+    assert times(Path()) == before
+    report = json.loads(say(*arguments, "--epochs", "0.3", "--json")[1])
+    assert "done_before" not in report
+    assert names(Path()) == ["model"]
+
+
+def test_an_odd_place_or_job_is_refused_in_a_sentence(mined: Path, base: Path, tmp_path: Path, say: Say) -> None:
+    Project(mined).pack("tuned", tmp_path / "job")
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "thesis.tex").write_text("mine")
+    job = ("train", "finetune", "--job", tmp_path / "job", "--base", base)
+    assert "exists and is no model, so it is not replaced" in refused(say(*job, "--out", full))
+    assert names(full) == ["thesis.tex"]
+    assert "--job and --out go together" in refused(say(*job))
+    assert "--job and --out go together" in refused(say("train", "finetune", "-w", mined, "--out", full))
+    assert "holds no training job" in refused(say("train", "finetune", "--job", full, "--out", tmp_path / "out"))
+    job = ("train", "finetune", "--job", tmp_path / "job", "--out", tmp_path / "out", "--base", "nothing")
+    assert "there is no base model 'nothing'; possible are minilm" in refused(say(*job))
+    assert names(tmp_path) == ["full", "job"]
+    assert open_job(tmp_path / "job").facts["base"] == "tiny"
+
+
+# ---------------------------------------------------------------- names
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "error", "message"),
+    [
+        ("tunned", {}, ConfigError, r"no table \[finetune\.tunned\] \(there are: tuned"),
+        ("../up", {}, ConfigError, r"named with letters, digits, - and _, not '\.\./up'"),
+        (".tuned", {}, ConfigError, "named with letters, digits, - and _"),
+        ("", {}, ConfigError, "named with letters, digits, - and _"),
+        ("minilm", {}, ConfigError, "'minilm' comes with lemmata: choose another name"),
+        ("tuned", {"base": "tuned"}, ConfigError, "'tuned' can not be its own base"),
+        ("tuned", {"base": "bert-of-my-dreams"}, ConfigError, "no base model 'bert-of-my-dreams'; possible are minilm"),
+        ("tuned", {"base": "./nowhere"}, ConfigError, r"no base model '\./nowhere'"),
+        ("tuned", {"base": ""}, ConfigError, "no base model ''"),
+        ("tuned", {"teacher": "nobody"}, ConfigError, "no base model 'nobody'"),
+        ("tuned", {"sets": {"pears": 1.0}}, WorkspaceError, r"no training set 'pears' \(there are: pairs\)"),
+        ("tuned", {"validation": {"references": "MRR10"}}, ConfigError, "there is no measure 'MRR10'; did you mean MRR"),
+        ("tuned", {"validation": {"riddles": "MRR@10"}}, ConfigError, "'riddles' is neither a task"),
+    ],
+)
+def test_what_is_not_there_is_told_in_one_sentence(
+    copied: Path, name: str, settings: dict[str, Any], error: type[LemmataError], message: str
+) -> None:
+    project = Project(copied)
+    if name not in ("tuned", "tunned"):
+        project.config["finetune"][name] = project.config["finetune"]["tuned"]
+    with pytest.raises(error, match=message) as told:
+        project.finetune(name, settings=settings)
+    assert "\n" not in str(told.value)
+    assert project.models() == {}
+    assert not (copied.parent / "up").exists()
+
+
+def test_a_model_that_is_not_there_is_told_by_the_commands(mined: Path, say: Say) -> None:
+    assert "no models yet" in say("train", "models", "-w", mined)[1]
+    assert "no encoder is called 'tuned'; possible are" in refused(say("index", "--encoder", "tuned", "-w", mined))
+    assert "no base model 'dream'" in refused(say("train", "finetune", "--base", "dream", "-w", mined))
+    assert "no base model 'dream'" in refused(say("train", "pretrain", "--base", "dream", "-w", mined))
+    assert "no table [finetune.dream]" in refused(say("train", "pack", "dream", "job", "-w", mined))
