@@ -189,11 +189,11 @@ def test_what_changed_trains_anew(copied: Path, base: Path) -> None:
     written.write_text(json.dumps({"passage": train_ids[0].replace("a", "b", 1), "query": "a1 a2"}), encoding="utf-8")
     project.import_queries(written, name="asked")
     assert list(train()["sets"]) == ["asked", "pairs"]
-    assert train(sets={"asked:imported": 1.0, "pairs": 1.0})
+    assert train(sets={"asked:written": 1.0, "pairs": 1.0})
     written.write_text(json.dumps({"passage": train_ids[1].replace("a", "b", 1), "query": "a3"}), encoding="utf-8")
     project.import_queries(written, name="asked")
-    assert train(sets={"asked:imported": 1.0, "pairs": 1.0})
-    assert not train(sets={"asked:imported": 1.0, "pairs": 1.0})
+    assert train(sets={"asked:written": 1.0, "pairs": 1.0})
+    assert not train(sets={"asked:written": 1.0, "pairs": 1.0})
     assert names(project.layout.models) == ["tuned"]
 
 
@@ -287,7 +287,7 @@ def test_a_killed_training_goes_on_and_ends_with_one_whole_model(copied: Path, b
     history = json.loads((folder / "history.json").read_text())
     steps = [step for step, _ in history["losses"]]
     assert steps == sorted(set(steps))
-    assert steps[0] < last < steps[-1] == 90  # one curve over both halves
+    assert steps[0] < last < 80 < steps[-1]  # one curve over both halves
     assert Project(copied).finetune("long")["done_before"]
 
 
@@ -477,7 +477,12 @@ def test_an_odd_place_or_job_is_refused_in_a_sentence(mined: Path, base: Path, t
         ("tuned", {"base": ""}, ConfigError, "no base model ''"),
         ("tuned", {"teacher": "nobody"}, ConfigError, "no base model 'nobody'"),
         ("tuned", {"sets": {"pears": 1.0}}, WorkspaceError, r"no training set 'pears' \(there are: pairs\)"),
-        ("tuned", {"validation": {"references": "MRR10"}}, ConfigError, "there is no measure 'MRR10'; did you mean MRR"),
+        (
+            "tuned",
+            {"validation": {"references": "MRR10"}},
+            ConfigError,
+            "there is no measure 'MRR10'; did you mean MRR",
+        ),
         ("tuned", {"validation": {"riddles": "MRR@10"}}, ConfigError, "'riddles' is neither a task"),
     ],
 )

@@ -40,7 +40,7 @@ from lemmata.types import Progress
 
 __all__ = ["base_folder", "find_base", "finetune_model", "list_models", "pack_job", "pretrain_model", "train_job"]
 
-SHOWN = 300  # texts on which an export's drift is measured
+SHOWN = 100  # texts on which an export's drift is measured
 PRECISION = "int8-blocks"  # of the export with which a workspace searches; what is no BERT has fp32
 
 

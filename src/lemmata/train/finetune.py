@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -176,12 +176,23 @@ def finetune(
     first, last = (step * _processes() for step in (step_of(checkpoint), trainer.state.global_step))
     shown = sum(len(records) for records in setting.steps.records[first:last])
     if trainer.is_world_process_zero():
-        sweep, share, after = _averaged(model, base, setting, before, progress)
+        kept = _measured_at(trainer.state.log_history, best)
+        sweep, share, after = _averaged(model, base, setting, before, kept, progress)
         save_model(model, out)
     else:
         sweep, share, after = [], 1.0, dict(before)
     rate = shown / max(trainer.state.log_history[-1].get("train_runtime", seconds), 1e-9)
     return Tuned(before, after, best, share, sweep, trainer.state.log_history, seconds, rate)
+
+
+def _measured_at(history: Sequence[Mapping[str, Any]], step: int) -> dict[str, float]:
+    """What validation gave at a step; nothing where none was measured then."""
+    found = [line for line in history if line.get("step") == step and "eval_domain" in line]
+    return {
+        name.removeprefix("eval_"): float(value)
+        for name, value in (found[-1] if found else {}).items()
+        if name.startswith("eval_") and "/" in name
+    }
 
 
 def _prepared(model: Any, options: FinetuneOptions) -> Any:
@@ -503,19 +514,23 @@ def _average_gradients(model: Any) -> None:
 
 
 def _averaged(
-    model: Any, base: Path, setting: _Setting, before: Mapping[str, float], progress: Progress
+    model: Any,
+    base: Path,
+    setting: _Setting,
+    before: Mapping[str, float],
+    kept: dict[str, float],
+    progress: Progress,
 ) -> tuple[list[dict[str, float]], float, dict[str, float]]:
     """Leave the model with the best average of base and tuned weights that the guard allows.
 
-    Without a guard the tuned weights are kept, and measured once.
+    Without a guard the tuned weights are kept; `kept` is what they gave on validation, if that was measured.
     """
     options = setting.options
     validations = setting.job.validations
     guarded = any(task.general for task in validations)
     merge_adapters(model)
     if not guarded:
-        after = _measure(model, setting, progress, len(setting.steps)) if validations else {}
-        return [], 1.0, after
+        return [], 1.0, kept or (_measure(model, setting, progress, len(setting.steps)) if validations else {})
     first = load_model(base, str(model.device))
     old, new = state_of(first), state_of(model)
     floor = selection(dict(before), validations)[1] * (1 - options.forget)

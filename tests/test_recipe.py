@@ -1,0 +1,309 @@
+"""`lemmata run`: from sources to the table, what is not done again, what is, and what is refused before it begins."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.small_bert import sayings, silent, small_bert
+from tests.test_models import QUICK, Say, refused, say, times, write_notes
+
+from lemmata.config import build
+from lemmata.encode.models import load_encoder
+from lemmata.errors import ConfigError, LemmataError, WorkspaceError
+from lemmata.evaluate.report import Report, as_json
+from lemmata.project import EvaluateOptions, Project
+from lemmata.recipe import RunOptions, run
+
+pytest.importorskip("torch")
+pytest.importorskip("accelerate")
+pytest.importorskip("datasets")
+pytest.importorskip("onnx")
+pytest.importorskip("pyarrow")
+pytest.importorskip("sentence_transformers")
+
+__all__ = ["say"]  # a fixture
+
+RECIPE = """
+[split]
+method = "stratified"
+validation = 0.2
+test = 0.2
+
+[mine.negatives]
+number = 1
+
+[finetune.tuned]{quick}
+
+[run]
+sources = ["../notes.jsonl"]
+mine = ["pairs"]
+imports = {{ asked = "../asked.jsonl" }}
+negatives = ["pairs"]
+base = "hashing"
+tasks = ["references", "../riddles"]
+measures = "MRR@10,R@20"
+"""
+STAGES = [
+    "ingest",
+    "corpus",
+    "graph",
+    "split",
+    "index hashing",
+    "mine pairs",
+    "import asked",
+    "negatives pairs",
+    "finetune tuned",
+    "index tuned",
+]
+
+
+def write_recipe(folder: Path, base: Path, text: str = RECIPE) -> Path:
+    """A workspace that is nothing but its settings, and beside it notes, written queries and a task."""
+    write_notes(folder / "notes.jsonl")
+    asked = [json.dumps({"passage": f"b{n}-0", "query": sayings(5, 100 + n)[0][0]}) for n in range(20)]
+    (folder / "asked.jsonl").write_text("\n".join(asked), encoding="utf-8")
+    riddles = folder / "riddles"
+    (riddles / "qrels").mkdir(parents=True)
+    queries = [json.dumps({"_id": f"q{n}", "text": f"ask {sayings(5, 100 + n)[1][0]}"}) for n in range(8)]
+    (riddles / "queries.jsonl").write_text("\n".join(queries), encoding="utf-8")
+    judged = "".join(f"q{n}\tb{n}-1\t1\n" for n in range(8))
+    (riddles / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}", encoding="utf-8")
+    (folder / "notes").mkdir()
+    config = text.format(quick=QUICK.format(base=base).replace("pairs = 1.0", "pairs = 1.0, pairs-hard = 0.5"))
+    (folder / "notes" / "lemmata.toml").write_text(config, encoding="utf-8")
+    return folder / "notes"
+
+
+def told(folder: Path) -> tuple[list[Report], dict[str, bool]]:
+    """The reports of a run, and for each stage whether it was done before."""
+    stages: dict[str, bool] = {}
+    reports = run(Project(folder), tell=stages.__setitem__, progress=silent)
+    return reports, stages
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_bert(tmp_path_factory.mktemp("base") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def first(base: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Report]]:
+    """A run from nothing; tests work on copies of its folder."""
+    folder = write_recipe(tmp_path_factory.mktemp("run"), base)
+    reports, stages = told(folder)
+    assert list(stages) == STAGES
+    assert not any(stages.values())
+    return folder, reports
+
+
+@pytest.fixture
+def ran(first: tuple[Path, list[Report]], tmp_path: Path) -> Path:
+    return shutil.copytree(first[0].parent, tmp_path / "copy") / "notes"
+
+
+def change(folder: Path, old: str, new: str) -> None:
+    config = folder / "lemmata.toml"
+    text = config.read_text(encoding="utf-8")
+    assert old in text
+    config.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def values(report: Report, retriever: str) -> list[float]:
+    return [float(value) for value in report.retrievers[retriever]["MRR@10"]]
+
+
+def measured(folder: Path, part: str = "test") -> list[float]:
+    """What the vectors of the workspace find, by another way than the run's."""
+    project = Project(folder)
+    task = project.task("references", part=part)
+    report = project.evaluate(task, retrievers=["dense"], options=EvaluateOptions(measures="MRR@10"))
+    return [float(value) for value in report.retrievers["dense"]["MRR@10"]]
+
+
+# ---------------------------------------------------------------- the table
+
+
+def test_a_run_goes_from_sources_to_a_table_before_and_after(first: tuple[Path, list[Report]]) -> None:
+    folder, (references, riddles) = first
+    assert list(references.retrievers) == ["BM25", "hashing", "hashing + BM25", "tuned", "tuned + BM25"]
+    assert list(riddles.retrievers) == list(references.retrievers)
+    content = as_json(references)
+    means = {name: row["measures"]["MRR@10"] for name, row in content["retrievers"].items()}
+    assert means["tuned"] > 0.7 > 0.2 > max(means["BM25"], means["hashing"])
+    for row in content["retrievers"].values():
+        low, high = row["ci"]["MRR@10"]
+        assert low <= row["measures"]["MRR@10"] <= high
+        assert {group: part["queries"] > 0 for group, part in row["groups"].items()} == {"seen": True, "unseen": True}
+    others = {comparison.retriever for comparison in references.comparisons}
+    assert others == {"BM25", "hashing + BM25", "tuned", "tuned + BM25"}
+    assert {comparison.baseline for comparison in references.comparisons} == {"hashing"}
+    assert (len(riddles.queries), dict(riddles.groups)) == (8, {})
+    assert json.loads((folder / "run" / "report.json").read_text()) == [as_json(references), as_json(riddles)]
+    assert "tuned + BM25" in (folder / "run" / "report-1.html").read_text()
+    assert sorted(Project(folder).training_sets()) == ["asked", "pairs", "pairs-hard"]
+    assert values(references, "tuned") == measured(folder)
+
+
+def test_a_second_run_only_prints(first: tuple[Path, list[Report]], say: Say) -> None:
+    folder, reports = first
+    before = times(folder)
+    again, stages = told(folder)
+    assert [name for name, done in stages.items() if not done] == ["ingest"]  # which looks for what is new
+    assert [as_json(report) for report in again] == [as_json(report) for report in reports]
+    code, out, _ = say("run", "-w", folder)
+    assert code == 0
+    assert "finetune tuned: done before" in out
+    assert "tuned + BM25" in out
+    assert "unseen" in out
+    code, out, _ = say("run", "-w", folder, "--json")
+    assert (code, json.loads(out)) == (0, [as_json(report) for report in reports])
+    assert times(folder) == before
+
+
+# ---------------------------------------------------------------- what is done again
+
+
+def test_a_changed_fine_tuning_is_done_again_and_nothing_before_it(ran: Path) -> None:
+    (before, _), _ = told(ran)
+    kept = {
+        name: when for name, when in times(ran).items() if name.startswith(("corpus", "split", "training", "graph"))
+    }
+    change(ran, "epochs = 4", "epochs = 1")
+    (after, _), stages = told(ran)
+    assert [name for name, done in stages.items() if not done] == ["ingest", "finetune tuned", "index tuned"]
+    assert kept.items() <= times(ran).items()
+    for name in ("BM25", "hashing", "hashing + BM25"):
+        assert values(after, name) == values(before, name)
+    assert values(after, "tuned") != values(before, "tuned")
+    project = Project(ran)
+    corpus = project.corpus
+    fresh = load_encoder("tuned", models=project.layout.models).encode(list(corpus.contents()))
+    corpus.close()
+    np.testing.assert_allclose(np.load(project.layout.vectors / "matrix.npy"), fresh, atol=1e-6)
+    assert values(after, "tuned") == measured(ran)
+
+
+def test_new_text_and_changed_mining_are_noticed(ran: Path) -> None:
+    change(ran, "number = 1", "number = 2")
+    reports, stages = told(ran)
+    redone = ["ingest", *STAGES[STAGES.index("mine pairs") :]]
+    assert [name for name, done in stages.items() if not done] == redone
+    more = [{"_id": f"more{n}", "text": reports[0].texts[query]} for n, query in enumerate(reports[0].queries)]
+    with (ran.parent / "notes.jsonl").open("a", encoding="utf-8") as stream:
+        stream.write("\n" + "\n".join(map(json.dumps, more)))  # each test query is said once more, by a passage
+    change(ran, 'tasks = ["references", "../riddles"]', 'tasks = ["../riddles"]')
+    (riddles,), stages = told(ran)
+    assert not any(stages.values())
+    assert Project(ran).info()["passages_in_all"] > 300
+    assert riddles.task == "riddles (../riddles)"
+
+
+def test_what_was_removed_is_made_again(ran: Path) -> None:
+    before = times(ran)
+    shutil.rmtree(ran / "models" / "tuned")
+    (references, _), stages = told(ran)
+    assert [name for name, done in stages.items() if not done] == ["ingest", "finetune tuned"]
+    assert values(references, "tuned") == measured(ran)
+    assert times(ran).keys() == before.keys()
+
+
+class Stopped(BaseException):
+    """As if the power had gone."""
+
+
+def test_a_run_that_was_stopped_after_the_fine_tuning_goes_on(base: Path, tmp_path: Path) -> None:
+    folder = write_recipe(tmp_path, base)
+
+    def stop(stage: str, _done: bool) -> None:
+        if stage == "index tuned":
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        run(Project(folder), tell=stop, progress=silent)
+    file = folder / "run" / "stages.json"
+    stages = json.loads(file.read_text())
+    del stages["stages"]["finetune tuned"]  # killed when the model was in place and nobody had said so yet
+    file.write_text(json.dumps(stages))
+    model = times(folder / "models")
+    reports, done = told(folder)
+    assert [name for name, was_done in done.items() if not was_done] == ["ingest", "finetune tuned", "index tuned"]
+    assert times(folder / "models") == model
+    assert values(reports[0], "tuned") == measured(folder)
+
+
+def test_a_pretrained_model_is_a_base_within_the_run(base: Path, tmp_path: Path) -> None:
+    quick = QUICK.format(base=base)
+    table = f'base = "{base}"\nrate = 1e-9\nwindow = 16\noverlap = 0\nbatch = 16\njudge = "judge"\n'
+    second = quick.replace(f'base = "{base}"', 'base = "adapted"')
+    more = f"[pretrain.adapted]\n{table}\n[finetune.judge]{quick}\n[finetune.tuned]{second}\n"
+    text = f'[split]\nmethod = "stratified"\n\n{more}\n[run]\nsources = ["../notes.jsonl"]\nmine = ["pairs"]\n'
+    text += 'pretrain = ["adapted"]\nbase = "hashing"\n'
+    folder = write_recipe(tmp_path, base, text.replace("{", "{{").replace("}", "}}"))
+    told(folder)
+    assert sorted(Project(folder).models()) == ["adapted", "tuned"]
+    _, stages = told(folder)
+    assert [name for name, done in stages.items() if not done] == ["ingest"]
+    change(folder, f"[finetune.judge]{quick}", f"[finetune.judge]{quick.replace('epochs = 4', 'epochs = 1')}")
+    _, stages = told(folder)
+    assert not stages["pretrain adapted"]  # its judge is another one now
+    assert Project(folder).models()["adapted"]["judge"]["options"]["epochs"] == 1
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"references"', '"refrences"', "'refrences' is neither one of references, documents, concepts, descriptions"),
+        ('"../riddles"', '"../puzzles"', r"'\.\./puzzles' is neither one of .* nor a folder"),
+        ('tasks = ["references", "../riddles"]', "tasks = []", "names no tasks"),
+        ("negatives = [", 'finetune = ["tunned"]\nnegatives = [', r"finetune = 'tunned'; did you mean 'tuned'\?"),
+        ("negatives = [", "finetune = []\nnegatives = [", "names no finetune"),
+        ("negatives = [", 'pretrain = ["adapted"]\nnegatives = [', "pretrain = 'adapted'"),
+        ('negatives = ["pairs"]', 'negatives = ["pears"]', r"negatives = 'pears'; did you mean 'pairs'\?"),
+        ('mine = ["pairs"]', 'mine = ["pair"]', r"mine = 'pair'; did you mean 'pairs'\?"),
+        ('mine = ["pairs"]', 'mines = ["pairs"]', r"no key 'mines'; did you mean 'mine'\?"),
+        ("../notes.jsonl", "../nodes.jsonl", r"there is no .*nodes\.jsonl"),
+        ("../asked.jsonl", "../told.jsonl", r"there is no .*told\.jsonl"),
+        ("MRR@10,R@20", "MRR@10,X@20", "there is no measure 'X@20'"),
+        ('base = "hashing"', 'base = "dream"', "no encoder is called 'dream'"),
+        ('base = "hashing"', 'base = "tuned"', "base = 'tuned' would be compared with itself"),
+        ('base = "hashing"', "base = 7", "base = 7 should be a str"),
+    ],
+)
+def test_a_bad_recipe_is_refused_before_anything_is_done(
+    base: Path, tmp_path: Path, say: Say, old: str, new: str, message: str
+) -> None:
+    folder = write_recipe(tmp_path, base)
+    change(folder, old, new)
+    with pytest.raises(LemmataError, match=message):
+        run(Project(folder), progress=silent)
+    assert [path.name for path in folder.iterdir()] == ["lemmata.toml"]
+    refused(say("run", "-w", folder))
+
+
+def test_a_base_that_nobody_makes_is_refused_before_anything_is_done(base: Path, tmp_path: Path) -> None:
+    folder = write_recipe(tmp_path, base)
+    change(folder, f'base = "{base}"', 'base = "adapted"')
+    with pytest.raises(ConfigError, match="there is no base model 'adapted'"):
+        run(Project(folder), progress=silent)
+    assert [path.name for path in folder.iterdir()] == ["lemmata.toml"]
+
+
+def test_a_run_without_sources_needs_a_corpus(base: Path, tmp_path: Path) -> None:
+    folder = write_recipe(tmp_path, base)
+    change(folder, 'sources = ["../notes.jsonl"]\n', "")
+    with pytest.raises(WorkspaceError, match=r"is empty: name sources in \[run\]"):
+        run(Project(folder), progress=silent)
+
+
+def test_the_defaults_say_what_a_run_does() -> None:
+    options: dict[str, Any] = {}
+    assert build(RunOptions, options, "[run]") == RunOptions()
+    assert RunOptions().finetune == ["tuned"]
