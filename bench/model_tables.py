@@ -1,11 +1,11 @@
 """Tables of several models on the tasks of a packed job: rank on a machine that is fast, tell on any.
 
     python bench/model_tables.py rank JOB OUT.npz NAME=MODEL_FOLDER …
-    python bench/model_tables.py tell JOB OUT.npz … [--base NAME] [--measures …] [--unseen IDS.txt] [--json FILE]
+    python bench/model_tables.py tell JOB OUT.npz … [--base NAME] [--measures …] [--level document] [--json FILE]
 
 `rank` writes what each model finds; `tell` prints, for every task, each measure's mean with its 95 % bootstrap
-interval, and the paired difference to the base with its corrected p. With `--unseen`, a file of query ids, queries are
-told apart as seen and unseen.
+interval, and the paired difference to the base with its corrected p. Where the job knows which queries are about
+documents that were held out whole, they are told apart as seen and unseen.
 """
 
 from __future__ import annotations
@@ -36,24 +36,26 @@ def rank(job_folder: Path, out: Path, models: list[str]) -> None:
     np.savez_compressed(out, **found)  # type: ignore[arg-type]
 
 
-def tell(
-    job_folder: Path, files: list[Path], base: str, measures: list[str], unseen: Path | None
-) -> list[dict[str, object]]:
+def tell(job_folder: Path, files: list[Path], base: str, measures: list[str], level: str) -> list[dict[str, object]]:
     job = open_job(job_folder)
     found: dict[str, dict[int, np.ndarray]] = {}
     for file in files:
         for key, places in np.load(file).items():
             name, _, number = key.rpartition("|")
             found.setdefault(name, {})[int(number)] = places.astype(np.int64)
-    held = set(unseen.read_text(encoding="utf-8").split()) if unseen else set()
     rows: list[dict[str, object]] = []
     for number, task in enumerate(job.validations):
-        results = {name: task.scores(places[number], measures) for name, places in found.items() if number in places}
-        ids = np.array([query in held for query in task.judged.queries])
-        groups = {"": np.ones(len(ids), bool)}
-        if ids.any() and not ids.all():
-            groups |= {"seen": ~ids, "unseen": ids}
-        print(f"\n{task.name}: {len(ids)} queries, {len(task.passages):,} passages")
+        if level == "document" and task.documents is None:
+            continue
+        results = {
+            name: task.scores(places[number], measures, level=level)
+            for name, places in found.items()
+            if number in places
+        }
+        groups = {"": np.ones(len(task.queries), bool)}
+        if task.unseen is not None and task.unseen.any() and not task.unseen.all():
+            groups |= {"seen": ~task.unseen, "unseen": task.unseen}
+        print(f"\n{task.name}: {len(task.queries)} queries, {len(task.passages):,} passages")
         for group, members in groups.items():
             if group:
                 print(f"  {group}: {int(members.sum())}")
@@ -94,13 +96,13 @@ def main() -> None:
     telling.add_argument("files", type=Path, nargs="+")
     telling.add_argument("--base", default="base")
     telling.add_argument("--measures", default="MRR@10,nDCG@10,R@20")
-    telling.add_argument("--unseen", type=Path)
+    telling.add_argument("--level", default="passage", choices=("passage", "document"))
     telling.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     if arguments.verb == "rank":
         rank(arguments.job, arguments.out, arguments.models)
         return
-    rows = tell(arguments.job, arguments.files, arguments.base, arguments.measures.split(","), arguments.unseen)
+    rows = tell(arguments.job, arguments.files, arguments.base, arguments.measures.split(","), arguments.level)
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from lemmata.encode.bert import PRECISIONS, build_bert, read_recipe
 from lemmata.encode.export import Drift, export_encoder, measure_drift
 from lemmata.encode.hashing import HashingEncoder
-from lemmata.encode.models import MINILM, load_encoder
+from lemmata.encode.models import DEFAULT, PACKAGED, load_encoder
 from lemmata.encode.onnx import OnnxEncoder
 from lemmata.errors import ConfigError, InputError
 from lemmata.types import Encoder, Floats
@@ -367,8 +367,17 @@ def test_what_is_no_bert_of_ours_is_traced_by_torch(tmp_path: Path, precision: s
 # ---------------------------------------------------------------- names
 
 
-def test_the_packaged_encoder_is_all_minilm() -> None:
-    description = json.loads((MINILM / "encoder.json").read_text())
+def test_the_default_encoder_is_our_own_and_small() -> None:
+    files = list(PACKAGED[DEFAULT].iterdir())
+    assert sum(file.stat().st_size for file in files) < 25e6
+    assert {"README.md", "card.json", "history.json", "model.onnx"} <= {file.name for file in files}
+    texts = ["the ring of integers is a principal ideal domain", "every ideal of Z has one generator", "pumps leak"]
+    vectors = load_encoder(DEFAULT).encode(texts)
+    assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2]
+
+
+def test_the_other_packaged_encoder_is_all_minilm() -> None:
+    description = json.loads((PACKAGED["minilm"] / "encoder.json").read_text())
     assert description["source_sha256"].startswith("53aa5117")
     assert description["source_sha256"].endswith("28d9db")
     vectors = load_encoder("minilm").encode(["a cat sits on the mat", "a kitten rests on a rug", "stock prices fell"])
@@ -376,7 +385,7 @@ def test_the_packaged_encoder_is_all_minilm() -> None:
 
 
 def test_an_unknown_name_lists_what_is_possible() -> None:
-    with pytest.raises(InputError, match="'bert-of-my-dreams'; possible are minilm"):
+    with pytest.raises(InputError, match="'bert-of-my-dreams'; possible are lemmata-mini"):
         load_encoder("bert-of-my-dreams")
 
 

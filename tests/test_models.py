@@ -142,7 +142,8 @@ def test_a_model_is_whole_with_card_report_and_export(trained: Path, base: Path)
     assert list(project.models()) == ["tuned"]
     report = project.models()["tuned"]["report"]
     assert report["before"]["references/MRR@10"] < 0.2 < 0.7 < report["after"]["references/MRR@10"]
-    assert (report["precision"], report["drift"]["texts"]) == ("int8-blocks", 300)
+    assert report["precision"] == "int8-blocks"
+    assert report["drift"]["mean_cosine"] > 0.99
     card = json.loads((folder / "card.json").read_text())
     assert card["base_sha256"] == hashlib.sha256((base / "model.safetensors").read_bytes()).hexdigest()
     assert card["split"]["method"] == "stratified"
@@ -172,29 +173,42 @@ def test_the_same_call_does_nothing_and_says_so(trained: Path, say: Say) -> None
 
 
 def test_what_changed_trains_anew(copied: Path, base: Path) -> None:
+    config = copied / "lemmata.toml"
+    config.write_text(f"[finetune.tuned]{QUICK.format(base=base)}".replace("sets", "#"), encoding="utf-8")
     project = Project(copied)
-    table = {"sets": {}, "epochs": 0.3, "validations": 1}
-
-    def train(**more: Any) -> dict[str, Any]:
-        report = project.finetune("tuned", settings={**table, **more})
-        return {} if report.get("done_before") else project.models()["tuned"]
-
-    project.layout.config.write_text(f"[finetune.tuned]{QUICK.format(base=base)}".replace("sets", "#"))
-    project = Project(copied)
-    assert train()
-    assert not train()
-    assert train(rate=1e-3)["options"]["rate"] == 1e-3
-    train_ids = [record["anchor_id"] for record in _records(project, "pairs")]
+    table: dict[str, Any] = {"epochs": 0.3, "validations": 1}  # and all sets
+    assert "done_before" not in project.finetune(settings=table)
+    assert not begins(project, **table)
+    assert begins(project, **{**table, "rate": 1e-3})
+    passages = [record["positive_id"] for record in _records(project, "pairs")]
     written = copied / "asked.jsonl"
-    written.write_text(json.dumps({"passage": train_ids[0].replace("a", "b", 1), "query": "a1 a2"}), encoding="utf-8")
+    written.write_text(json.dumps({"passage": passages[0], "query": "a1 a2"}), encoding="utf-8")
     project.import_queries(written, name="asked")
-    assert list(train()["sets"]) == ["asked", "pairs"]
-    assert train(sets={"asked:written": 1.0, "pairs": 1.0})
-    written.write_text(json.dumps({"passage": train_ids[1].replace("a", "b", 1), "query": "a3"}), encoding="utf-8")
+    assert begins(project, **table)
+    table["sets"] = {"asked:written": 1.0, "pairs": 1.0}
+    project.finetune(settings=table)
+    assert not begins(project, **table)
+    assert list(project.models()["tuned"]["sets"]) == ["asked:written", "pairs"]
+    written.write_text(json.dumps({"passage": passages[1], "query": "a3"}), encoding="utf-8")
     project.import_queries(written, name="asked")
-    assert train(sets={"asked:written": 1.0, "pairs": 1.0})
-    assert not train(sets={"asked:written": 1.0, "pairs": 1.0})
-    assert names(project.layout.models) == ["tuned"]
+    assert begins(project, **table)
+
+
+class Stopped(BaseException):
+    """As if the power had gone."""
+
+
+def stop(*_: Any) -> None:
+    raise Stopped
+
+
+def begins(project: Project, **settings: Any) -> bool:
+    """Whether the model is made, not found; it is stopped at its first act."""
+    try:
+        assert project.finetune(settings=settings, progress=stop)["done_before"]
+    except Stopped:
+        return True
+    return False
 
 
 def _records(project: Project, name: str) -> list[dict[str, Any]]:
@@ -266,7 +280,7 @@ def killed(arguments: list[str], happened: Callable[[], object]) -> None:
 
 
 def test_a_killed_training_goes_on_and_ends_with_one_whole_model(copied: Path, base: Path, say: Say) -> None:
-    long = QUICK.format(base=base).replace("epochs = 4", "epochs = 30").replace("validations = 2", "validations = 10")
+    long = QUICK.format(base=base).replace("epochs = 4", "epochs = 16").replace("validations = 2", "validations = 8")
     project = say_more(copied, f"[finetune.long]{long}")
     work = project.layout.model_work("long")
     killed(
@@ -287,7 +301,7 @@ def test_a_killed_training_goes_on_and_ends_with_one_whole_model(copied: Path, b
     history = json.loads((folder / "history.json").read_text())
     steps = [step for step, _ in history["losses"]]
     assert steps == sorted(set(steps))
-    assert steps[0] < last < 80 < steps[-1]  # one curve over both halves
+    assert steps[0] < last < 40 < steps[-1]  # one curve over both halves
     assert Project(copied).finetune("long")["done_before"]
 
 
@@ -298,7 +312,7 @@ def test_a_second_stage_begins_where_the_first_ended(copied: Path, base: Path) -
     first = QUICK.format(base=base).replace("pairs", "hard") + 'loss = "triplet"\nmargin = 0.5\n'
     second = QUICK.format(base="first").replace("epochs = 4", "epochs = 1")
     project = say_more(copied, f"[finetune.first]{first}\n[finetune.second]{second}")
-    with pytest.raises(ConfigError, match="there is no base model 'first'; possible are minilm"):
+    with pytest.raises(ConfigError, match="there is no base model 'first'; possible are "):
         project.finetune("second")
     project.index(settings={"encoder": "hashing"})
     project.mine("negatives", of="pairs", name="hard", settings={"negatives": {"number": 1}})
@@ -375,7 +389,8 @@ def test_pretraining_that_does_no_harm_is_kept_and_is_a_base(copied: Path, base:
     assert "made before" in out
     project.split(settings={"method": "stratified", "validation": 0.2, "test": 0.2, "seed": 5})
     project.mine("pairs")
-    assert "done_before" not in project.pretrain("adapted")  # it read what is held out now
+    with pytest.raises(Stopped):  # it begins again, for the model has read what is held out now
+        project.pretrain("adapted", progress=stop)
 
 
 def test_pretraining_that_wrecks_the_model_is_refused(copied: Path, base: Path, say: Say) -> None:
@@ -421,7 +436,7 @@ def test_a_packed_job_is_trained_where_there_is_no_workspace(
     code, out, _ = say("train", "pack", "tuned", tmp_path / "job", "-w", copied, "--json")
     packed = json.loads(out)
     assert (code, packed["sets"], packed["validations"]) == (0, {"pairs": 59}, {"references": 31})
-    assert names(copied / "models") == [] if (copied / "models").exists() else True
+    assert not (copied / "models").exists()
     shutil.rmtree(copied)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
@@ -454,8 +469,8 @@ def test_an_odd_place_or_job_is_refused_in_a_sentence(mined: Path, base: Path, t
     assert "--job and --out go together" in refused(say(*job))
     assert "--job and --out go together" in refused(say("train", "finetune", "-w", mined, "--out", full))
     assert "holds no training job" in refused(say("train", "finetune", "--job", full, "--out", tmp_path / "out"))
-    job = ("train", "finetune", "--job", tmp_path / "job", "--out", tmp_path / "out", "--base", "nothing")
-    assert "there is no base model 'nothing'; possible are minilm" in refused(say(*job))
+    nowhere = ("--out", tmp_path / "out", "--base", "nothing")
+    assert "there is no base model 'nothing'; possible are " in refused(say(*job[:-2], *nowhere))
     assert names(tmp_path) == ["full", "job"]
     assert open_job(tmp_path / "job").facts["base"] == "tiny"
 
@@ -472,7 +487,12 @@ def test_an_odd_place_or_job_is_refused_in_a_sentence(mined: Path, base: Path, t
         ("", {}, ConfigError, "named with letters, digits, - and _"),
         ("minilm", {}, ConfigError, "'minilm' comes with lemmata: choose another name"),
         ("tuned", {"base": "tuned"}, ConfigError, "'tuned' can not be its own base"),
-        ("tuned", {"base": "bert-of-my-dreams"}, ConfigError, "no base model 'bert-of-my-dreams'; possible are minilm"),
+        (
+            "tuned",
+            {"base": "bert-of-my-dreams"},
+            ConfigError,
+            "no base model 'bert-of-my-dreams'; possible are ",
+        ),
         ("tuned", {"base": "./nowhere"}, ConfigError, r"no base model '\./nowhere'"),
         ("tuned", {"base": ""}, ConfigError, "no base model ''"),
         ("tuned", {"teacher": "nobody"}, ConfigError, "no base model 'nobody'"),
@@ -481,7 +501,7 @@ def test_an_odd_place_or_job_is_refused_in_a_sentence(mined: Path, base: Path, t
             "tuned",
             {"validation": {"references": "MRR10"}},
             ConfigError,
-            "there is no measure 'MRR10'; did you mean MRR",
+            "no measure 'MRR10'; did you mean MRR",
         ),
         ("tuned", {"validation": {"riddles": "MRR@10"}}, ConfigError, "'riddles' is neither a task"),
     ],

@@ -13,7 +13,7 @@ from tests.test_encode import HEADS, LAYERS, MAX_TOKENS, MEAN, POOLINGS, TEXTS, 
 
 from lemmata.encode.bert import PRECISIONS, build_bert, read_recipe
 from lemmata.encode.export import Export, choose, precisions
-from lemmata.encode.models import MINILM
+from lemmata.encode.models import PACKAGED
 from lemmata.encode.onnx import OnnxEncoder
 from lemmata.encode.unpack import unpack
 from lemmata.errors import InputError
@@ -22,6 +22,7 @@ from lemmata.types import Encoder, Floats
 pytest.importorskip("onnx")
 pytest.importorskip("safetensors")
 
+MINILM = PACKAGED["minilm"]
 SENTENCES = [
     "Every finitely generated module over a principal ideal domain is a direct sum of cyclic modules.",
     "A morphism is proper if it is separated, of finite type and universally closed.",

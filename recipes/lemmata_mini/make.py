@@ -111,7 +111,8 @@ def main() -> None:
     work.mkdir(parents=True, exist_ok=True)
     if not (work / "scifact").exists():
         shutil.copytree(data / "scifact", work / "scifact")
-    shutil.copyfile(ROOT / "bench" / "stacks_queries.tsv", work / "stacks_queries.tsv")
+    for name in ("stacks_queries.tsv", "planetmath_queries.tsv"):
+        shutil.copyfile(ROOT / "bench" / name, work / name)
     config = work / "stacks.toml"
     text = (HERE / "stacks.toml").read_text(encoding="utf-8")
     config.write_text(text.replace('"minilm"', json.dumps(str(original_weights()))), encoding="utf-8")

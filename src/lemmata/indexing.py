@@ -126,11 +126,13 @@ def index_vectors(
     are copied when the same encoder made them.
     """
     manifest = read_manifest(layout.manifest(layout.vectors))
-    same = manifest is not None and manifest["encoder"] == spec and manifest["dimension"] == encoder.dimension
+    # by its name, too: what `spec` means may have been trained again
+    made = {"encoder": spec, "made_by": encoder.name, "dimension": encoder.dimension}
+    same = manifest is not None and {name: manifest.get(name) for name in made} == made
     seen = {"corpus": corpus.inputs, "expansion": expansion}
     if manifest is not None and same and {name: manifest.get(name, "") for name in seen} == seen:
         return 0
-    writer = VectorWriter(layout, spec, encoder.dimension, hashes)
+    writer = VectorWriter(layout, spec, encoder.dimension, hashes, made_by=encoder.name)
     if same:
         stored = open_vectors(layout)
         kept = _matched(np.asarray(stored.hashes), hashes)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from lemmata.config import build, merged, read_toml
+from lemmata.encode.models import DEFAULT
 from lemmata.errors import ConfigError, LemmataError, WorkspaceError
 from lemmata.store.corpus import Corpus
 from lemmata.store.files import Layout, read_manifest, write_atomically, write_manifest
@@ -54,7 +55,7 @@ _DEFAULT_CONFIG = """\
 # seconds = 120              # for one paper
 
 [index]
-# encoder = "minilm"         # packaged; or a model folder, a hub name, an address
+# encoder = "lemmata-mini"   # packaged, as minilm is; or a model folder, a hub name, an address
 # dimension = 0              # 0: as many as the encoder makes
 # expand = false             # show the encoder what the locations in a log are
 
@@ -79,7 +80,7 @@ class IndexOptions:
     """How a corpus is indexed."""
 
     SMALLEST: ClassVar = {"dimension": 0}
-    encoder: str = "minilm"
+    encoder: str = DEFAULT
     dimension: int = 0  # of the vectors, for Matryoshka models; 0: all of them
     expand: bool = False  # show the encoder what the locations in a log are
 
@@ -357,7 +358,7 @@ class Project:
         from lemmata.encode.models import load_encoder
         from lemmata.graphing.merges import merges
 
-        return merges(self.layout, load_encoder("minilm") if similar else None)
+        return merges(self.layout, load_encoder(DEFAULT) if similar else None)
 
     def decide_merge(
         self, kept: str, gone: str, verdict: str | None, *, progress: Progress = _silent

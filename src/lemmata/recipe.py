@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lemmata.config import build, suggest
+from lemmata.encode.models import DEFAULT
 from lemmata.errors import ConfigError, WorkspaceError
 from lemmata.project import EvaluateOptions, Progress, Project
 from lemmata.store.files import read_manifest, write_atomically, write_manifest
@@ -43,7 +44,7 @@ class RunOptions:
     negatives: list[str] = field(default_factory=list)  # training sets that get hard negatives, as NAME-hard
     pretrain: list[str] = field(default_factory=list)  # [pretrain.NAME]
     finetune: list[str] = field(default_factory=lambda: ["tuned"])  # [finetune.NAME] in order; the last is compared
-    base: str = "minilm"  # what the tuned model is compared with
+    base: str = DEFAULT  # what the tuned model is compared with
     tasks: list[str] = field(default_factory=lambda: ["references"])  # of the test part, or folders of BEIR
     measures: str = "MRR@10,nDCG@10,R@20"
 
@@ -117,6 +118,7 @@ def run(
     after = _encoded(project, options.finetune[-1], stages, progress)
     last = (options.finetune[-1], after, stages.key)
     tuned = _found(project, tasks, ("dense", "hybrid"), options, folder / "after", last, progress)
+    _have(project, *last[:2], progress)  # whatever had to be done again, one searches with the tuned model
     reports = [_report(name, task, found[name], tuned[name], options) for name, task in tasks.items()]
     _write(folder, reports)
     return reports
@@ -157,7 +159,7 @@ def _check(project: Project, options: RunOptions) -> None:
 
 
 def _check_models(project: Project, options: RunOptions) -> None:
-    """Whether every model that is trained has a base, there or made before it."""
+    """Refuse models whose base, guide or teacher is neither there nor made before them."""
     from lemmata.learning.models import find_base
 
     made: set[str] = set()
@@ -166,9 +168,9 @@ def _check_models(project: Project, options: RunOptions) -> None:
             table = project.config.get(verb, {}).get(name, {})
             if table.get("judge"):
                 project.finetune_options(table["judge"])
-            base = table.get("base", project.finetune_options(name).base if verb == "finetune" else "")
-            if base and base not in made:
-                find_base(project.layout, base)
+            for key in ("base", "guide", "teacher"):
+                if table.get(key, "") not in ("", "base", *made):
+                    find_base(project.layout, table[key])
             made.add(name)
 
 
@@ -194,12 +196,14 @@ def _mine(project: Project, options: RunOptions, encoder: str, stages: _Stages, 
 
 
 def _encoded(project: Project, encoder: str, stages: _Stages, progress: Progress) -> str:
-    report = stages.do(
-        f"index {encoder}",
-        project.config.get("index", {}),
-        lambda: project.index(settings={"encoder": encoder}, progress=progress),
-    )
-    return str(report["encoder"])
+    """Index with an encoder; another model under the same name is another stage."""
+    from lemmata.encode.models import model_folder
+    from lemmata.learning.models import weights_sha256
+
+    folder = model_folder(encoder, project.layout.models)
+    weights = weights_sha256(folder) if folder.is_dir() else ""
+    index = partial(project.index, settings={"encoder": encoder}, progress=progress)
+    return str(stages.do(f"index {encoder}", [project.config.get("index", {}), weights], index)["encoder"])
 
 
 def _task(project: Project, name: str) -> Task:

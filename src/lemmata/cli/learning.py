@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,6 +37,8 @@ def pretrain(
     settings = _given(base=base, epochs=epochs, rate=rate)
     with showing_progress() as progress:
         report = Project(workspace).pretrain(name, settings=settings, progress=progress)
+    if not _speaks():
+        return
     if as_json:
         print_json(report)
         return
@@ -75,6 +78,8 @@ def finetune(
             from lemmata.project import Project
 
             report = Project(workspace).finetune(name, settings=settings, progress=progress)
+    if not _speaks():
+        return
     if as_json:
         print_json(report)
         return
@@ -174,6 +179,11 @@ def run(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
     for report in reports:
         console.print(terminal_table(report))
     console.print(f"every query: {workspace / 'run'}/report-0.html")
+
+
+def _speaks() -> bool:
+    """Of the processes that torchrun started, the first knows how it ended."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def _given(**settings: Any) -> dict[str, Any]:

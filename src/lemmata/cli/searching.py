@@ -19,7 +19,7 @@ __all__ = ["index", "search", "similar"]
 def index(
     workspace: Workspace = HERE,
     encoder: Annotated[
-        str, typer.Option(help="minilm (packaged), a model folder, a hub name, or an address.", metavar="ENCODER")
+        str, typer.Option(help="lemmata-mini, minilm, a model, a folder, a hub name or an address.", metavar="ENCODER")
     ] = "",
     dimension: Annotated[int, typer.Option(help="Cut vectors to so many numbers; 0: all.", min=0)] = 0,
     expand: Annotated[bool, typer.Option("--expand", help="Show the encoder what the locations in a log are.")] = False,

@@ -7,14 +7,15 @@ from pathlib import Path
 from lemmata.errors import InputError
 from lemmata.types import Encoder
 
-__all__ = ["MINILM", "PACKAGED", "encoder_kind", "load_encoder", "model_folder"]
+__all__ = ["DEFAULT", "PACKAGED", "encoder_kind", "load_encoder", "model_folder"]
 
-MINILM = Path(__file__).parent.parent / "models" / "minilm"
-PACKAGED = {"minilm": MINILM}
-"""What comes with lemmata, by name: all-MiniLM-L6-v2, exported by `export.py`."""
+_MODELS = Path(__file__).parent.parent / "models"
+DEFAULT = "lemmata-mini"
+PACKAGED = {DEFAULT: _MODELS / DEFAULT, "minilm": _MODELS / "minilm"}
+"""What comes with lemmata, by name: our own encoder, and all-MiniLM-L6-v2, from which it was trained."""
 
 _POSSIBLE = (
-    "minilm (the default), hashing, a folder written by export-encoder, a sentence-transformers folder,"
+    "lemmata-mini (the default), minilm, hashing, a folder written by export-encoder, a sentence-transformers folder,"
     " a hub name such as intfloat/e5-small-v2, or an address such as http://localhost:11434/v1#model"
 )
 

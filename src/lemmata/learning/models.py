@@ -38,7 +38,16 @@ from lemmata.train.report import History, Point, training_report, write_history
 from lemmata.train.validate import selection
 from lemmata.types import Progress
 
-__all__ = ["base_folder", "find_base", "finetune_model", "list_models", "pack_job", "pretrain_model", "train_job"]
+__all__ = [
+    "base_folder",
+    "find_base",
+    "finetune_model",
+    "list_models",
+    "pack_job",
+    "pretrain_model",
+    "train_job",
+    "weights_sha256",
+]
 
 SHOWN = 100  # texts on which an export's drift is measured
 PRECISION = "int8-blocks"  # of the export with which a workspace searches; what is no BERT has fp32
@@ -337,9 +346,10 @@ def _described(
     history = History.from_log(tuned.history)
     history = replace(
         history,
+        validations=[(0, dict(tuned.before)), *history.validations],
         best_step=tuned.best_step,
         sweep=[Point(one["share"], one["domain"], one["general"]) for one in tuned.sweep],
-        share=tuned.share,
+        share=tuned.share if tuned.sweep else None,
         options=asdict(options),
         sets={one["name"]: one["records"] for one in job.facts["sets"]},
         seconds=tuned.seconds,
@@ -471,14 +481,14 @@ def _begin(work: Path, told: Mapping[str, Any]) -> None:
 
 def _finish(place: Path, work: Path, manifest: Mapping[str, Any], layout: Layout | None) -> None:
     write_manifest(work / "out" / "manifest.json", dict(manifest))
-    if layout is not None and place.exists():
+    if layout is not None:
         _forget_vectors(layout, place.name)
     replace_folder(work / "out", place)
     shutil.rmtree(work, ignore_errors=True)
 
 
 def _forget_vectors(layout: Layout, name: str) -> None:
-    """Vectors that a model made are not those of the model that takes its name."""
+    """Vectors that a model made, whether it is still there or not, are not those of the model that takes its name."""
     vectors = layout.manifest(layout.vectors)
     if (read_manifest(vectors) or {}).get("encoder") == name:
         vectors.unlink()

@@ -31,7 +31,7 @@ from lemmata.store.files import Layout, read_manifest
 from lemmata.store.split import open_split
 from lemmata.train.finetune import FinetuneOptions
 from lemmata.train.job import Job, JobWriter, fingerprint
-from lemmata.types import Integers, Progress
+from lemmata.types import Integers, Mask, Progress
 
 __all__ = ["pack"]
 
@@ -45,6 +45,8 @@ class _Asked(NamedTuple):
     task: Task
     ids: Sequence[str]  # of all passages
     texts: Sequence[str]
+    documents: Integers | None = None  # (passages,)
+    unseen: frozenset[str] = frozenset()  # passages of documents that are held out whole
 
 
 def pack(
@@ -138,6 +140,8 @@ def _add(writer: JobWriter, spec: str, asked: _Asked, measure: str, options: Fin
         np.array(itself, np.int64),
         measure=measure,
         general=general,
+        documents=None if asked.documents is None else asked.documents[rows],
+        unseen=_unseen(asked),
     )
 
 
@@ -172,7 +176,24 @@ def _asked(layout: Layout, spec: str, part: str) -> _Asked:
 
 def _on_corpus(layout: Layout, task: Task) -> _Asked:
     with contextlib.closing(Corpus(layout)) as corpus:
-        return _Asked(task, corpus.ids(), list(corpus.contents()))
+        ids = corpus.ids()
+        unseen: frozenset[str] = frozenset()
+        if read_manifest(layout.manifest(layout.split)) is not None:
+            held = open_split(layout, corpus.inputs).unseen
+            unseen = frozenset(ids[row] for row in np.flatnonzero(held).tolist())
+        return _Asked(task, ids, list(corpus.contents()), corpus.document_numbers(), unseen)
+
+
+def _unseen(asked: _Asked) -> Mask | None:
+    """Which queries are about documents that are held out whole: their own, else those of all their answers."""
+    if not asked.unseen:
+        return None
+    task = asked.task
+    told = [
+        task.itself[query] in asked.unseen if query in task.itself else asked.unseen.issuperset(grades)
+        for query, grades in task.qrels.items()
+    ]
+    return np.array(told, bool)
 
 
 def _from_table(layout: Layout, file: Path) -> Task:

@@ -42,11 +42,13 @@ class VectorWriter:
     Rows arrive by number in any order. `finish` puts the whole in place of what was there before.
     """
 
-    def __init__(self, layout: Layout, encoder: str, dimension: int, hashes: npt.NDArray[np.uint64]) -> None:
+    def __init__(
+        self, layout: Layout, encoder: str, dimension: int, hashes: npt.NDArray[np.uint64], *, made_by: str = ""
+    ) -> None:
         self.layout = layout
         self.encoder = encoder
         self.folder = layout.vectors.with_name("vectors.partial")
-        key = hashlib.sha256(f"{encoder}\0{dimension}\0".encode() + hashes.tobytes()).hexdigest()
+        key = hashlib.sha256(f"{encoder}\0{made_by}\0{dimension}\0".encode() + hashes.tobytes()).hexdigest()
         note = self.folder / "key"
         shape = (len(hashes), dimension)
         if not note.is_file() or note.read_text() != key:

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from lemmata.encode.models import DEFAULT
 from lemmata.errors import ConfigError, LemmataError, require
 from lemmata.train.batches import Plan, collate, plan, weights
 from lemmata.train.checkpoints import last_checkpoint, quiet, remembered, step_of
@@ -69,7 +70,7 @@ class FinetuneOptions:
         "pool": 0,
     }
 
-    base: str = "minilm"  # a packaged model, a model of the workspace, a folder or a hub name
+    base: str = DEFAULT  # a packaged model, a model of the workspace, a folder or a hub name
     sets: dict[str, float] = field(default_factory=dict)  # training set: how often an epoch shows it; all, once
     validation: dict[str, str] = field(default_factory=dict)  # task: the measure to choose by; see docs/train.md
     guard: dict[str, str] = field(default_factory=dict)  # the same for what must not be forgotten
@@ -395,7 +396,9 @@ def _trainer(model: Any, setting: _Setting, work: Path, progress: Progress) -> A
                 report = _measure(self.model, setting, progress, self.state.global_step)
             domain, general = selection(report, setting.job.validations)
             told = {f"eval_{name}": value for name, value in report.items()}
-            told |= {"eval_domain": domain, "eval_general": general}
+            told["eval_domain"] = domain
+            if any(task.general for task in setting.job.validations):
+                told["eval_general"] = general
             self.log(told)
             self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, told)
             return told
@@ -454,7 +457,7 @@ def _trainer(model: Any, setting: _Setting, work: Path, progress: Progress) -> A
         load_best_model_at_end=chosen,
         metric_for_best_model="eval_domain" if chosen else None,
         greater_is_better=True if chosen else None,
-        logging_steps=max(1, min(20, every // 2)),
+        logging_steps=max(1, min(20, total // 40)),
         logging_nan_inf_filter=False,
         dataloader_num_workers=4 if device == "cuda" and (os.cpu_count() or 1) > 4 else 0,
         dataloader_prefetch_factor=4 if device == "cuda" and (os.cpu_count() or 1) > 4 else None,

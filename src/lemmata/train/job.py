@@ -21,7 +21,7 @@ from lemmata.encode.bert import read_recipe
 from lemmata.errors import InputError, WorkspaceError
 from lemmata.measures import Judged, evaluate, parse_measure
 from lemmata.store.files import read_manifest, write_manifest
-from lemmata.types import Integers, Progress
+from lemmata.types import Integers, Mask, Progress
 
 __all__ = ["Job", "JobWriter", "TokenizedTexts", "Validation", "fingerprint", "fitted", "open_job"]
 
@@ -67,10 +67,17 @@ class Validation:
     itself: Integers  # (q,) the place of the passage that a query is, never an answer; else -1
     measure: str = "MRR@10"
     general: bool = False  # a guard against forgetting, not what training is for
+    documents: Integers | None = None  # (p,) number of each passage's document, where it is known
+    unseen: Mask | None = None  # (q,) whether the documents of a query are held out whole, where it is known
 
-    def scores(self, ranked: Integers, measures: Sequence[str]) -> dict[str, npt.NDArray[np.float64]]:
-        """Measures for each query; ranked: places (q, k) best first."""
-        return evaluate(ranked, self.judged, [parse_measure(name) for name in measures])
+    def scores(
+        self, ranked: Integers, measures: Sequence[str], *, level: str = "passage"
+    ) -> dict[str, npt.NDArray[np.float64]]:
+        """Measures for each query; ranked: places (q, k) best first. At the level `document`, documents are ranked."""
+        chosen = [parse_measure(name) for name in measures]
+        if level == "document" and self.documents is None:
+            raise InputError(f"the documents of the task {self.name!r} are not known")
+        return evaluate(ranked, self.judged, chosen, documents=self.documents if level == "document" else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +168,8 @@ class JobWriter:
         *,
         measure: str,
         general: bool = False,
+        documents: Integers | None = None,
+        unseen: Mask | None = None,
     ) -> None:
         """A validation task; rows of `judged` and `itself` are places in `passages`."""
         chosen = str(parse_measure(measure))  # by this name it is reported
@@ -171,6 +180,8 @@ class JobWriter:
             "rows": judged.rows,
             "grades": judged.grades,
             "itself": itself,
+            **({} if documents is None else {"documents": documents}),
+            **({} if unseen is None else {"unseen": unseen.astype(np.int64)}),
         }
         for part, array in parts.items():
             np.save(self._folder / f"validation-{len(self._validations)}-{part}.npy", array.astype(NUMBERS))
@@ -222,9 +233,20 @@ def _validation(folder: Path, number: int, told: Mapping[str, Any]) -> Validatio
     def part(name: str) -> Integers:
         return np.asarray(np.load(folder / f"validation-{number}-{name}.npy"), np.int64)
 
-    judged = Judged(told["ids"], part("indptr"), part("rows"), part("grades"))
+    def optional(name: str) -> Integers | None:
+        return part(name) if (folder / f"validation-{number}-{name}.npy").is_file() else None
+
+    unseen = optional("unseen")
     return Validation(
-        told["name"], part("queries"), part("passages"), judged, part("itself"), told["measure"], told["general"]
+        name=told["name"],
+        queries=part("queries"),
+        passages=part("passages"),
+        judged=Judged(told["ids"], part("indptr"), part("rows"), part("grades")),
+        itself=part("itself"),
+        measure=told["measure"],
+        general=told["general"],
+        documents=optional("documents"),
+        unseen=None if unseen is None else unseen.astype(bool),
     )
 
 

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.encode.bert import read_recipe
+from lemmata.encode.models import DEFAULT
 from lemmata.errors import ConfigError, InputError, require
 from lemmata.store.files import read_manifest, replace_folder, write_manifest
 from lemmata.train.checkpoints import last_checkpoint, quiet, remembered
@@ -61,7 +62,7 @@ class PretrainOptions:
         "save_every": 1,
     }
 
-    base: str = "minilm"
+    base: str = DEFAULT
     sections: list[str] = field(default_factory=list)  # words of headings to read; none: all but lists and thanks
     window: int = 1024  # tokens, the special ones included; cut to the model's limit
     overlap: int = 126  # tokens that a window shares with the next
