@@ -13,7 +13,7 @@ from tests.small_bert import sayings, silent, small_bert, small_job
 from lemmata.errors import ConfigError
 from lemmata.train.batches import collate
 from lemmata.train.encoders import load_model
-from lemmata.train.finetune import FinetuneOptions, _loss, _setting
+from lemmata.train.finetune import FinetuneOptions, _loss, _prepared, _setting
 from lemmata.train.losses import (
     Contrast,
     candidates,
@@ -247,7 +247,7 @@ def test_gradients_of_the_cached_path_are_those_of_the_plain_one(tmp_path: Path,
 
     def gradients(chunk: int, kept: int, dropout: float) -> tuple[int, float, dict[str, Any]]:
         options = FinetuneOptions(device="cpu", dropout=dropout, dimensions=[1, 0.5], loss=loss, batch=20)
-        model = load_model(base, options.device).train()
+        model = _prepared(load_model(base, options.device), options).train()
         setting = _setting(model, job, options, None, None, silent)._replace(kept=kept)
         batch = collate(job.texts, job.sets["pairs"][setting.steps.records[0]], setting.longest, chunk, setting.pad)
         torch.manual_seed(1)  # for dropout
