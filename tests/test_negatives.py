@@ -317,6 +317,14 @@ def test_whatever_the_graph_negatives_are_those_of_a_plain_walk(
     assert mined([PAIR], part(passages(10), edges, outside=outside), vectors, options=options) == [triplet]
 
 
+def test_whatever_speaks_of_a_concept_answers_its_name() -> None:
+    edges = [("p1", "defines", "concept:flat"), ("p2", "mentions", "concept:flat"), ("p3", "mentions", "concept:etale")]
+    given = part(passages(5), edges)
+    pairs = [Pair("flat", 1, "concepts"), Pair("something else", 4, "queries"), Pair(0, 3, "structure")]
+    assert known_answers(pairs) == {"flat": {1}, "something else": {4}, 0: {3}}
+    assert known_answers(pairs, given) == {"flat": {1, 2}, "something else": {4}, 0: {3}}
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), min_size=1, max_size=30), st.integers(0, 2**16))
 def test_order_of_pairs_does_not_matter_once_answers_are_known(ends: list[tuple[int, int]], seed: int) -> None:

@@ -97,12 +97,37 @@ class _Choice(NamedTuple):
     proposer: str
 
 
-def known_answers(pairs: Iterable[Pair]) -> dict[int | str, set[int]]:
-    """All positives of each anchor."""
+def known_answers(pairs: Iterable[Pair], material: Material | None = None) -> dict[int | str, set[int]]:
+    """All positives of each anchor; with `material`, an anchor that is the name or the description of a concept is
+    answered by every passage that speaks of it."""
     answers: dict[int | str, set[int]] = {}
     for pair in pairs:
         answers.setdefault(pair.anchor, set()).add(pair.positive)
+    if material is None or not material.concepts:
+        return answers
+    asked = {
+        text: concept.id
+        for concept in material.concepts.values()
+        for text in (concept.name, *concept.aliases, concept.description)
+        if text in answers
+    }
+    spoken = _speaking(material, set(asked.values()))
+    for text, concept in asked.items():
+        answers[text].update(spoken.get(concept, ()))
     return answers
+
+
+def _speaking(material: Material, concepts: set[str]) -> dict[str, set[int]]:
+    """For each of these concepts the rows that mention or define it."""
+    graph = material.graph
+    kinds = [number for number, name in enumerate(graph.relations) if name in ("mentions", "defines")]
+    rows = material.node_rows[graph.sources()]
+    edges = np.flatnonzero(np.isin(graph.relation, kinds) & (rows >= 0))
+    found: dict[str, set[int]] = {}
+    for row, target in zip(rows[edges].tolist(), graph.indices[edges].tolist(), strict=True):
+        if (concept := graph.nodes[target]) in concepts:
+            found.setdefault(concept, set()).add(row)
+    return found
 
 
 def mine_negatives(

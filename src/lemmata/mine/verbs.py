@@ -572,7 +572,7 @@ def mine_negative_set(
             lexical=_Within(lexical.search, part.allowed) if lexical else None,
             nearest=_Within((_nearest(layout, vectors.matrix) or ExactIndex(vectors.matrix)).search, part.allowed),
             encode=lambda texts: encoder.encode(texts, role="query"),
-            answers=known_answers(pairs),
+            answers=known_answers(pairs, part),
             options=options.negatives,
             report=told,
         )
