@@ -72,14 +72,14 @@ _RECIPE = """
 [split]
 method = "stratified"
 
-[finetune.tuned]             # small enough for two cores: short texts, one pass, the upper half of the layers
+[finetune.tuned]             # small enough for two cores: short texts, one pass, the two upper layers
 sets = {{ pairs = 1.0, queries = 1.0 }}
 validation = {{ references = "MRR@10" }}
-pool = 100
+pool = 80
 validations = 1
 batch = 64
 tokens = 64
-freeze = 3
+freeze = 4
 rate = 1e-4
 
 [run]

@@ -16,6 +16,7 @@ import numpy as np
 
 from lemmata.encode.bert import Recipe, build_bert, is_bert, read_recipe
 from lemmata.encode.onnx import OnnxEncoder
+from lemmata.encode.transformer import open_model
 from lemmata.errors import ConfigError, InputError, require
 from lemmata.types import Encoder, Floats
 
@@ -190,9 +191,8 @@ def _trace(source: Path, out_file: Path, precision: str) -> int:
     if precision not in ("fp32", "int8"):
         raise ConfigError(f"{source.name} is no BERT: its precision is fp32 or int8, not {precision}")
     torch = require("torch", "train")
-    library = require("sentence_transformers", "train")
     # eager attention is what was checked at other shapes than the example's; the fused one was not tried
-    model = library.SentenceTransformer(str(source), device="cpu", model_kwargs={"attn_implementation": "eager"})
+    model = open_model(source, "cpu", model_kwargs={"attn_implementation": "eager"})
 
     class Encoder(torch.nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
@@ -228,8 +228,7 @@ def _reference(source: Path, recipe: Recipe, scratch: Path, texts: Sequence[str]
     if importlib.util.find_spec("sentence_transformers") is None:
         _write(source, scratch, "fp32", recipe, "original")
         return OnnxEncoder(scratch).encode(texts)
-    library = require("sentence_transformers", "train")
-    model = library.SentenceTransformer(str(source), device="cpu")
+    model = open_model(source, "cpu")
     prompt = recipe.prompts["passage"]
     vectors = model.encode(list(texts), prompt=prompt, normalize_embeddings=True, show_progress_bar=False)
     matrix: Floats = np.asarray(vectors, np.float32)

@@ -12,7 +12,7 @@ import numpy as np
 from lemmata.errors import ConfigError, InputError, require
 from lemmata.types import Floats
 
-__all__ = ["TransformerEncoder"]
+__all__ = ["TransformerEncoder", "open_model"]
 
 _CHARACTERS = 64  # per token that the model reads, as in onnx.py
 
@@ -30,12 +30,11 @@ class TransformerEncoder:
         if folder.exists() and not (folder / "modules.json").is_file():
             raise InputError("is no sentence-transformers model: it has no modules.json", file=str(folder))
         self._torch = require("torch", "train")
-        library = require("sentence_transformers", "train")
         if threads:
             self._torch.set_num_threads(threads)
         self._device = device or ("cuda" if self._torch.cuda.is_available() else "cpu")
         try:
-            self._model: Any = library.SentenceTransformer(str(source), device=self._device)
+            self._model: Any = open_model(source, self._device)
         except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
             cause = str(error).strip().split("\n")[0]
             raise InputError(
@@ -72,6 +71,13 @@ class TransformerEncoder:
             return nullcontext()
         context: AbstractContextManager[Any] = self._torch.autocast(self._device, self._torch.bfloat16)
         return context
+
+
+def open_model(source: Path | str, device: str, **more: Any) -> Any:
+    """A model of sentence-transformers, without the bar that transformers shows while it loads."""
+    library = require("sentence_transformers", "train")
+    require("transformers.utils.logging", "train").disable_progress_bar()
+    return library.SentenceTransformer(str(source), device=device, **more)
 
 
 def _cpu_has_bf16() -> bool:
