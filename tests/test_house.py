@@ -32,6 +32,7 @@ FLOORS = {
     "leakage": 2,
     "llm": 2,
     "measures": 2,
+    "pages": 2,
     "store": 2,
     "workers": 2,
     "answer": 3,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.shelf import Shelf
 
 from lemmata.errors import LeakageError
 from lemmata.graph.links import build_graph, link_edges
@@ -27,37 +28,10 @@ from lemmata.mine.verbs import all_pairs
 from lemmata.project import Project
 from lemmata.store.files import Layout
 from lemmata.store.split import PARTS, Split, open_split, write_split
-from lemmata.types import Concept, Document, Edge, Graph, Integers, Link, Negative, Pair, Passage, Triplet
+from lemmata.types import Concept, Document, Edge, Graph, Link, Negative, Pair, Passage, Triplet
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "qseries"
 EVERYTHING = PairOptions(structure=StructurePairOptions(proof=1.0, chunks=True, shortest_proof=0))
-
-
-class Shelf:
-    """A corpus in memory."""
-
-    def __init__(self, passages: Sequence[Passage], documents: Sequence[Document] = ()) -> None:
-        self.held = passages
-        self.about = documents or [Document(name) for name in self.document_ids()]
-
-    def __len__(self) -> int:
-        return len(self.held)
-
-    def passages(self, rows: Iterable[int]) -> list[Passage]:
-        return [self.held[row] for row in rows]
-
-    def documents(self) -> Iterator[Document]:
-        return iter(self.about)
-
-    def ids(self) -> list[str]:
-        return [passage.id for passage in self.held]
-
-    def document_ids(self) -> list[str]:
-        return list(dict.fromkeys(passage.document for passage in self.held))
-
-    def document_numbers(self) -> Integers:
-        known = self.document_ids()
-        return np.array([known.index(passage.document) for passage in self.held], np.int64)
 
 
 # ---------------------------------------------------------------- the option

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.shelf import Shelf
 
 from lemmata.config import build
 from lemmata.errors import ConfigError, InputError, LeakageError, WorkspaceError
@@ -18,7 +19,7 @@ from lemmata.mine.splits import Outline, SplitOptions, name_key, outline, split_
 from lemmata.store.corpus import Corpus, CorpusWriter
 from lemmata.store.files import Layout, write_manifest
 from lemmata.store.split import LEFT_OUT, PARTS, Split, open_split, write_split
-from lemmata.types import Concept, Document, Edge, Graph, Integers, Link, Passage, Reading
+from lemmata.types import Concept, Document, Edge, Graph, Link, Passage, Reading
 
 NO_CONCEPTS = {"concept_validation": 0.0, "concept_test": 0.0}
 
@@ -306,32 +307,6 @@ def test_a_split_comes_back_as_it_was_and_not_for_another_corpus(tmp_path: Path)
 
 
 # ---------------------------------------------------------------- what miners see
-
-
-class Shelf:
-    """A corpus in memory."""
-
-    def __init__(self, passages: list[Passage], documents: list[Document]) -> None:
-        self.held, self.about = passages, documents
-
-    def __len__(self) -> int:
-        return len(self.held)
-
-    def passages(self, rows: Iterable[int]) -> list[Passage]:
-        return [self.held[row] for row in rows]
-
-    def documents(self) -> Iterator[Document]:
-        return iter(self.about)
-
-    def ids(self) -> list[str]:
-        return [passage.id for passage in self.held]
-
-    def document_ids(self) -> list[str]:
-        return list(dict.fromkeys(passage.document for passage in self.held))
-
-    def document_numbers(self) -> Integers:
-        known = self.document_ids()
-        return np.array([known.index(passage.document) for passage in self.held], np.int64)
 
 
 @st.composite

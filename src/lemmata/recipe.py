@@ -18,6 +18,7 @@ import numpy as np
 from lemmata.config import build, suggest
 from lemmata.encode.models import DEFAULT
 from lemmata.errors import ConfigError, WorkspaceError
+from lemmata.evaluate.posing import TASKS
 from lemmata.project import EvaluateOptions, Progress, Project
 from lemmata.store.files import read_manifest, write_atomically, write_manifest
 from lemmata.train.job import fingerprint
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RunOptions", "run"]
 
-TASKS = ("references", "documents", "concepts", "descriptions")
 MINED = ("pairs", "queries", "triplets")
 
 
@@ -208,14 +208,14 @@ def _encoded(project: Project, encoder: str, stages: _Stages, progress: Progress
 
 def _task(project: Project, name: str) -> Task:
     from lemmata.evaluate.tasks import task_from
-    from lemmata.ingest.beir import read_qrels, read_queries
+    from lemmata.ingest.beir import read_judged
 
     if name in TASKS:
         return project.task(name, part="test")
     folder = project.layout.root / name
     if not folder.is_dir():
         raise ConfigError(f"[run] tasks: {name!r} is neither one of {', '.join(TASKS)} nor a folder")
-    return task_from(Path(name).name, read_queries(folder / "queries.jsonl"), read_qrels(folder / "qrels" / "test.tsv"))
+    return task_from(Path(name).name, *read_judged(folder))
 
 
 def _found(

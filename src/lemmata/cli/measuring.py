@@ -94,19 +94,17 @@ def _task(
     protocol: str,
 ) -> Task:
     from lemmata.evaluate.tasks import task_from
-    from lemmata.ingest.beir import read_qrels, read_queries
+    from lemmata.ingest.beir import read_judged, read_qrels, read_queries
 
     if sum((bool(queries or qrels), beir is not None, bool(name))) != 1:
         raise LemmataError("evaluate needs one of --queries with --qrels, --beir, or --task")
     if name:
         return project.task(name, part=part, share=share, limit=limit, seed=seed, protocol=protocol)
     if beir is not None:
-        packed = sorted(beir.glob("queries.jsonl*"))
-        queries = packed[0] if packed else beir / "queries.jsonl"
-        qrels = beir / "qrels" / "test.tsv"
+        return task_from(str(beir), *read_judged(beir))
     if queries is None or qrels is None:
         raise LemmataError("--queries and --qrels go together")
-    return task_from(str(beir or queries), read_queries(queries), read_qrels(qrels))
+    return task_from(str(queries), read_queries(queries), read_qrels(qrels))
 
 
 def _examples(queries: Path | None, qrels: Path | None) -> list[Example]:

@@ -33,13 +33,7 @@ class TransformerEncoder:
         if threads:
             self._torch.set_num_threads(threads)
         self._device = device or ("cuda" if self._torch.cuda.is_available() else "cpu")
-        try:
-            self._model: Any = open_model(source, self._device)
-        except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-            cause = str(error).strip().split("\n")[0]
-            raise InputError(
-                f"can not be loaded as a sentence-transformers model ({cause})", file=str(source)
-            ) from error
+        self._model: Any = open_model(source, self._device)
         full = int(self._model.get_embedding_dimension())
         if dimension is not None and not 1 <= dimension <= full:
             raise ConfigError(f"{source} has {full} dimensions and can not be cut to {dimension}")
@@ -77,7 +71,11 @@ def open_model(source: Path | str, device: str, **more: Any) -> Any:
     """A model of sentence-transformers, without the bar that transformers shows while it loads."""
     library = require("sentence_transformers", "train")
     require("transformers.utils.logging", "train").disable_progress_bar()
-    return library.SentenceTransformer(str(source), device=device, **more)
+    try:
+        return library.SentenceTransformer(str(source), device=device, **more)
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        cause = str(error).strip().split("\n")[0]
+        raise InputError(f"can not be loaded as a sentence-transformers model ({cause})", file=str(source)) from error
 
 
 def _cpu_has_bf16() -> bool:

@@ -14,7 +14,7 @@ from lemmata.store.files import Layout
 from lemmata.store.graph import concept_passages, open_graph
 from lemmata.store.split import PARTS, Split, open_split
 
-__all__ = ["pose"]
+__all__ = ["TASKS", "pose"]
 
 TASKS = ("references", "documents", "concepts", "descriptions")
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.evaluate.significance import Comparison, bootstrap
+from lemmata.pages import STYLE
 from lemmata.types import Mask
 
 if TYPE_CHECKING:
@@ -247,14 +248,9 @@ def _whisker(mean: float, interval: Sequence[float], scale: tuple[float, float],
 
 # ---------------------------------------------------------------- the page
 
-_STYLE = """
-:root{color-scheme:light dark;--paper:#fdfdfb;--ink:#22262b;--quiet:#6b7280;--line:#e3e4e0;--note:#fff6dc;
---edge:#d9a400;--c0:#2f6db3;--c1:#c8641b;--c2:#2f8f6b;--c3:#9a4fa3;--c4:#a08400;--c5:#5b6b7a}
-@media (prefers-color-scheme:dark){:root{--paper:#15181c;--ink:#e4e6e9;--quiet:#949ca8;--line:#2c3138;
---note:#2c2612;--edge:#b98f12;--c0:#6ea8ea;--c1:#f0955a;--c2:#63c7a0;--c3:#cf8fd8;--c4:#d8bd4a;--c5:#a3b1c0}}
-*{box-sizing:border-box}body{margin:0 auto;max-width:64rem;padding:3rem 1.5rem 5rem;background:var(--paper);
-color:var(--ink);font:16px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif}
-h1{font-size:1.6rem;font-weight:600;margin:0}h2{font-size:1.05rem;font-weight:600;margin:3rem 0 .75rem}
+_STYLE = (
+    STYLE
+    + """\
 h3{font-size:.9rem;font-weight:600;margin:0 0 .25rem}p{margin:.25rem 0}.quiet,caption{color:var(--quiet);
 font-size:.875rem}code{font:.8125rem/1.6 ui-monospace,Menlo,Consolas,monospace;overflow-wrap:anywhere}
 .note{background:var(--note);border-left:3px solid var(--edge);padding:.6rem .9rem;margin:1rem 0 0;
@@ -281,6 +277,7 @@ text-decoration:underline}th[aria-sort=ascending] button:after{content:" ↑"}
 th[aria-sort=descending] button:after{content:" ↓"}
 @media print{body{max-width:none;padding:0}}
 """
+)
 
 _METHOD = (
     "Paired randomisation test, p corrected after Bonferroni; intervals from a bootstrap over the queries. "

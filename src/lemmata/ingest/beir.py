@@ -12,7 +12,7 @@ from lemmata.archives import open_plain
 from lemmata.errors import InputError
 from lemmata.types import Document, Label, Link, Passage, Reading, Skip
 
-__all__ = ["read_passages", "read_qrels", "read_queries"]
+__all__ = ["read_judged", "read_passages", "read_qrels", "read_queries"]
 
 _KNOWN = frozenset(
     "_id id title text abstract kind document date created section links categories authors metadata proof".split()
@@ -144,3 +144,10 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
                 cause = "a judgment needs query, passage and a whole number, parted by tabs"
                 raise InputError(cause, file=str(path), line=number) from error
     return judgments
+
+
+def read_judged(folder: Path, which: str = "test") -> tuple[dict[str, str], dict[str, dict[str, int]]]:
+    """The queries of a BEIR folder, packed or not, and the judgments of that name."""
+    packed = sorted(folder.glob("queries.jsonl*"))
+    queries = read_queries(packed[0] if packed else folder / "queries.jsonl")
+    return queries, read_qrels(folder / "qrels" / f"{which}.tsv")

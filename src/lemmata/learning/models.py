@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib.metadata
 import json
 import os
@@ -12,7 +11,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
@@ -24,11 +23,11 @@ from lemmata.encode.models import PACKAGED
 from lemmata.encode.unpack import unpack
 from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError, require
 from lemmata.evaluate.posing import TASKS
-from lemmata.learning.pack import pack, split_facts
+from lemmata.learning.pack import pack, split_facts, split_key
 from lemmata.mine.material import material
 from lemmata.mine.verbs import sets as mined_sets
 from lemmata.store.corpus import Corpus
-from lemmata.store.files import Layout, read_manifest, replace_folder, write_atomically, write_manifest
+from lemmata.store.files import Layout, read_manifest, replace_folder, sha256_of, write_atomically, write_manifest
 from lemmata.store.split import open_split
 from lemmata.train.card import Estimate, Guard, Measured, ModelFacts, SplitFacts, TrainingSet, write_card
 from lemmata.train.finetune import FinetuneOptions, Tuned, finetune
@@ -105,14 +104,7 @@ def list_models(layout: Layout) -> dict[str, dict[str, Any]]:
 def weights_sha256(folder: Path) -> str:
     """Of a model's weights, in whatever format they are there."""
     kinds = (folder.rglob(pattern) for pattern in ("*.safetensors", "*.bin", "model.onnx"))
-    return _sha256(next((found for kind in kinds if (found := sorted(kind))), []))
-
-
-def _sha256(files: Iterable[Path]) -> str:
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
+    return sha256_of(next((found for kind in kinds if (found := sorted(kind))), []))
 
 
 # ---------------------------------------------------------------- what a model is made from
@@ -123,20 +115,20 @@ def _inputs(layout: Layout, options: FinetuneOptions) -> dict[str, Any]:
     sets = {}
     for spec in options.sets or mined_sets(layout):
         there, name = _place(layout, spec.partition(":")[0])
-        sets[spec] = [_sha256(_files(there.training_file(name))), _split_key(there)]
+        sets[spec] = [sha256_of(_files(there.training_file(name))), split_key(there)]
     tasks = {}
     for spec in (*options.validation, *options.guard):
         path = spec.partition("#")[0]
         there, name = _place(layout, path)
         graph = read_manifest(there.manifest(there.graph)) or {}
-        posed = [_split_key(there), graph.get("inputs", "")]
-        tasks[spec] = posed if name in TASKS else _sha256(_files(layout.root / Path(path).expanduser()))
+        posed = [split_key(there), graph.get("inputs", "")]
+        tasks[spec] = posed if name in TASKS else sha256_of(_files(layout.root / Path(path).expanduser()))
     others = [spec for spec in (options.guide, options.teacher) if spec not in ("", "base")]
     return {
         "options": asdict(options),
         "sets": sets,
         "tasks": tasks,
-        "split": _split_key(layout),
+        "split": split_key(layout),
         "others": {spec: _weights(layout, spec) for spec in others},
     }
 
@@ -148,10 +140,6 @@ def _place(layout: Layout, path: str) -> tuple[Layout, str]:
 
 def _files(path: Path) -> list[Path]:
     return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path][: path.is_file()]
-
-
-def _split_key(layout: Layout) -> str:
-    return fingerprint(read_manifest(layout.manifest(layout.split)))
 
 
 def _weights(layout: Layout | None, spec: str) -> str:
@@ -179,7 +167,7 @@ def pretrain_model(
             "options": asdict(options),
             "judge": _inputs(layout, judge) if judge else {},
             "base_sha256": _weights(layout, options.base),
-            "split": _split_key(layout),
+            "split": split_key(layout),
         }
         if done := _done(layout.model(name), work, told):
             return done

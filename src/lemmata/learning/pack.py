@@ -9,7 +9,6 @@ of BEIR with the judgments to use: `scifact#train`.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -21,19 +20,19 @@ from lemmata.archives import open_plain
 from lemmata.errors import ConfigError, InputError, WorkspaceError
 from lemmata.evaluate.posing import TASKS, pose
 from lemmata.evaluate.tasks import Task, task_from
-from lemmata.ingest.beir import read_passages, read_qrels, read_queries
+from lemmata.ingest.beir import read_judged, read_passages
 from lemmata.ingest.logs import jsonl_rows
 from lemmata.measures import judged
 from lemmata.mine.export import read_batches, text_columns
 from lemmata.mine.verbs import sets as mined_sets
 from lemmata.store.corpus import Corpus
-from lemmata.store.files import Layout, read_manifest
+from lemmata.store.files import Layout, read_manifest, sha256_of
 from lemmata.store.split import open_split
 from lemmata.train.finetune import FinetuneOptions
 from lemmata.train.job import Job, JobWriter, fingerprint
 from lemmata.types import Integers, Mask, Progress
 
-__all__ = ["pack"]
+__all__ = ["pack", "split_facts", "split_key"]
 
 PART = "validation"
 BATCH = 2000
@@ -60,7 +59,7 @@ def pack(
     sources = {spec: _set_of(layout, spec) for spec in wanted}
     for spec, source in sources.items():
         progress(f"packing {spec}", 0, None)
-        writer.add_set(spec, _records(source), {"sha256": _sha256(source.file), "split": source.split})
+        writer.add_set(spec, _records(source), {"sha256": sha256_of([source.file]), "split": source.split})
     for spec, measure in options.validation.items():
         progress(f"packing {spec}", 0, None)
         _add(writer, spec, _asked(layout, spec, part), measure, options, general=False)
@@ -86,7 +85,7 @@ def _set_of(layout: Layout, spec: str) -> _Set:
     if read_manifest(there.manifest(there.training(name))) is None:
         known = ", ".join(mined_sets(there)) or "none yet"
         raise WorkspaceError(f"{there.root} has no training set {name!r} (there are: {known})")
-    return _Set(file, only, fingerprint(read_manifest(there.manifest(there.split))))
+    return _Set(file, only, split_key(there))
 
 
 def _elsewhere(layout: Layout, spec: str) -> tuple[Layout, str]:
@@ -114,14 +113,6 @@ def _records(source: _Set) -> Iterator[list[str | None]]:
     if source.only and not found:
         known = ", ".join(sorted(seen)) or "none"
         raise ConfigError(f"{source.file.parent.name!r} has nothing from {source.only!r} (there are: {known})")
-
-
-def _sha256(file: Path) -> str:
-    digest = hashlib.sha256()
-    with file.open("rb") as stream:
-        while part := stream.read(2**20):
-            digest.update(part)
-    return digest.hexdigest()
 
 
 # ---------------------------------------------------------------- tasks
@@ -221,8 +212,7 @@ def _from_table(layout: Layout, file: Path) -> Task:
 
 def _from_folder(layout: Layout, folder: Path, which: str) -> _Asked:
     """Queries and judgments in the format of BEIR, on the folder's corpus or, where it has none, on the workspace's."""
-    queries = read_queries(next(iter(sorted(folder.glob("queries.jsonl*"))), folder / "queries.jsonl"))
-    task = task_from(folder.name, queries, read_qrels(folder / "qrels" / f"{which}.tsv"))
+    task = task_from(folder.name, *read_judged(folder, which))
     corpora = sorted(folder.glob("corpus.jsonl*"))
     if not corpora:
         return _on_corpus(layout, task)
@@ -241,6 +231,11 @@ def _refuse(file: Path) -> Callable[[int, str], None]:
         raise InputError(cause, file=str(file), line=line)
 
     return refuse
+
+
+def split_key(layout: Layout) -> str:
+    """Another value means that the corpus was parted anew."""
+    return fingerprint(read_manifest(layout.manifest(layout.split)))
 
 
 def split_facts(layout: Layout) -> Mapping[str, Any]:

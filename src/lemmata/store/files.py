@@ -6,11 +6,12 @@ A manifest is written last, so its existence means that its stage is complete.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ __all__ = [
     "hold",
     "read_manifest",
     "replace_folder",
+    "sha256_of",
     "transaction",
     "write_atomically",
     "write_manifest",
@@ -157,6 +159,16 @@ def read_manifest(path: Path) -> dict[str, Any] | None:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         return None
     return content
+
+
+def sha256_of(files: Iterable[Path]) -> str:
+    """Of the contents of files, one after the other."""
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as stream:
+            while part := stream.read(2**20):
+                digest.update(part)
+    return digest.hexdigest()
 
 
 def replace_folder(new: Path, old: Path) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lemmata.errors import ConfigError, InputError, require
+from lemmata.encode.transformer import open_model
+from lemmata.errors import ConfigError, require
 from lemmata.train.checkpoints import quiet
 
 __all__ = [
@@ -25,15 +26,9 @@ __all__ = [
 
 def load_model(folder: Path, device: str = "") -> Any:
     """A sentence-transformers model on a device, the best one if none is named."""
-    library = require("sentence_transformers", "train")
     torch = require("torch", "train")
-    try:
-        with quiet():
-            model = library.SentenceTransformer(str(folder), device=device or _best_device(torch))
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-        cause = str(error).strip().split("\n")[0]
-        raise InputError(f"can not be loaded as a sentence-transformers model ({cause})", file=str(folder)) from error
-    return model
+    with quiet():
+        return open_model(folder, device or _best_device(torch))
 
 
 def _best_device(torch: Any) -> str:
