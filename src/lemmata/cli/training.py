@@ -39,22 +39,19 @@ FoundWithin = Annotated[
 def split(
     workspace: Workspace = HERE,
     method: Annotated[str, typer.Option(help="document, concept, time or stratified.", metavar="NAME")] = "",
-    validation: Annotated[float, typer.Option(help="Share for validation.", min=0, max=1)] = 0.1,
-    test: Annotated[float, typer.Option(help="Share for test.", min=0, max=1)] = 0.1,
+    validation: Annotated[float | None, typer.Option(help="Share for validation; 0.1.", min=0, max=1)] = None,
+    test: Annotated[float | None, typer.Option(help="Share for test; 0.1.", min=0, max=1)] = None,
     answers: Annotated[
         bool, typer.Option("--answers", help="Held-out passages may be answers in training; they never ask.")
     ] = False,
-    seed: Seed = 0,
+    seed: Annotated[int | None, typer.Option(help="For what is drawn; 0.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Part the corpus into train, validation and test, before anything is mined."""
     from lemmata.project import Project
 
-    settings: dict[str, Any] = {"validation": validation, "test": test, "seed": seed}
-    if method:
-        settings["method"] = method
-    if answers:
-        settings["answers"] = True
+    given = {"method": method or None, "validation": validation, "test": test, "answers": answers or None, "seed": seed}
+    settings = {name: value for name, value in given.items() if value is not None}  # the rest is as configured
     with showing_progress() as progress:
         report = Project(workspace).split(settings=settings, progress=progress)
     if as_json:

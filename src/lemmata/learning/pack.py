@@ -51,10 +51,10 @@ class _Asked(NamedTuple):
 def pack(
     layout: Layout, base: Path, options: FinetuneOptions, folder: Path, progress: Progress, *, part: str = PART
 ) -> Job:
-    """Write the job of a fine-tuning to `folder`."""
-    writer = JobWriter(folder, base, progress)
-    wanted = options.sets or dict.fromkeys(mined_sets(layout), 1.0)
-    if not wanted:
+    """Write the job of a fine-tuning to `folder`; of the part `test` only the tasks: nothing is trained there."""
+    writer = JobWriter(folder, base, progress, prompts=options.prompts)
+    wanted = {} if part == "test" else options.sets or dict.fromkeys(mined_sets(layout), 1.0)
+    if not wanted and part != "test":
         raise WorkspaceError("there is nothing to train on: mine something first, see 'lemmata mine --help'")
     sources = {spec: _set_of(layout, spec) for spec in wanted}
     for spec, source in sources.items():

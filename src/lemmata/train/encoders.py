@@ -20,6 +20,7 @@ __all__ = [
     "save_model",
     "set_dropout",
     "set_pooling",
+    "set_prompts",
     "state_of",
 ]
 
@@ -44,6 +45,15 @@ def set_pooling(model: Any, pooling: str) -> None:
         raise ConfigError("this base has no pooling that could be changed")
     old = model[places[0]]
     model[places[0]] = modules.Pooling(old.embedding_dimension, tuple(pooling.split("+")))
+
+
+def set_prompts(model: Any, prompts: Mapping[str, str]) -> None:
+    """What the model is to read before a query or a passage; without any, what the base has stays."""
+    unknown = prompts.keys() - {"query", "passage"}
+    if unknown:
+        raise ConfigError(f"prompts are for 'query' and 'passage', not {min(unknown)!r}")
+    if prompts:
+        model.prompts = {"query": prompts.get("query", ""), "document": prompts.get("passage", "")}
 
 
 def set_dropout(model: Any, share: float) -> None:

@@ -30,6 +30,7 @@ from lemmata.train.encoders import (
     save_model,
     set_dropout,
     set_pooling,
+    set_prompts,
     state_of,
 )
 from lemmata.train.job import Job, fitted
@@ -61,6 +62,7 @@ class FinetuneOptions:
         "warmup": 0.0,
         "scale": 1.0,
         "negatives": 0,
+        "popularity": 0.0,
         "tokens": 0,
         "chunk": 0,
         "patience": 0,
@@ -78,6 +80,7 @@ class FinetuneOptions:
     loss: str = "contrastive"
     scale: float = 20.0  # of cosines; 1 / temperature
     both_ways: bool = True
+    popularity: float = 0.0  # how far passages that answer many queries may be found more often; 1: as often as they do
     margin: float = 1.0  # of triplets
     negatives: int = 4  # hard ones of each record that are used
     dimensions: list[float] = field(default_factory=list)  # Matryoshka: lengths, or parts of the whole
@@ -86,6 +89,7 @@ class FinetuneOptions:
     teacher: str = ""  # a model to be like: as `base`
     teacher_weight: float = 0.5
     teacher_scale: float = 20.0
+    prompts: dict[str, str] = field(default_factory=dict)  # by role, query and passage; the base's own
     epochs: float = 1.0
     batch: int = 256  # records, all of them candidates of each other
     distinct: bool = True  # no text twice in a batch; large batches so lose records of texts that many share
@@ -197,7 +201,8 @@ def _measured_at(history: Sequence[Mapping[str, Any]], step: int) -> dict[str, f
 
 
 def _prepared(model: Any, options: FinetuneOptions) -> Any:
-    """The pooling, adapters and frozen layers that are asked for."""
+    """The prompts, pooling, adapters and frozen layers that are asked for."""
+    set_prompts(model, options.prompts)
     if options.pooling:
         set_pooling(model, options.pooling)
     if options.freeze:
@@ -306,11 +311,11 @@ def _loss(model: Any, batch: Mapping[str, Any], setting: _Setting) -> Any:
     guide = None if setting.guide is None else setting.guide[numbers].float()
     among = candidates(table, numbers, setting.known, len(setting.job.texts), guide, options.guide_margin)
     teacher = None if setting.teacher is None else setting.teacher[numbers].float()
-    contrast = Contrast(options.scale, options.both_ways)
+    contrast = Contrast(options.scale, options.both_ways, options.popularity)
     losses = []
     for dimension in setting.dimensions:
         short = shortened(vectors, dimension)
-        loss = contrastive(short, table, among, contrast)
+        loss = contrastive(short, table, among, contrast, batch.get("expected"))
         if teacher is not None:
             likeness = distilled(short, table, among, teacher, (options.scale, options.teacher_scale))
             loss = (1 - options.teacher_weight) * loss + options.teacher_weight * likeness
@@ -360,11 +365,18 @@ def _trainer(model: Any, setting: _Setting, work: Path, progress: Progress) -> A
     device = model.device.type
     budget = options.chunk or BUDGET.get(device, BUDGET["cpu"])
     sets = [records[:, : 2 + options.negatives] for records in setting.job.sets.values()]
+    answers = [np.unique(records[:, 1], return_counts=True) for records in sets]
 
     def batch(places: list[int]) -> dict[str, Any]:
         (place,) = places
-        records = sets[int(setting.steps.sets[place])][setting.steps.records[place]]
-        return collate(setting.job.texts, records, setting.longest, budget, setting.pad)
+        number = int(setting.steps.sets[place])
+        records = sets[number][setting.steps.records[place]]
+        made = collate(setting.job.texts, records, setting.longest, budget, setting.pad)
+        if options.popularity:
+            texts, counts = answers[number]
+            share = counts[np.searchsorted(texts, records[:, 1])] / len(sets[number])
+            made["expected"] = torch.from_numpy((share * len(records)).astype(np.float32))
+        return made
 
     class Trainer(library.SentenceTransformerTrainer):  # type: ignore[misc, name-defined]
         def get_train_dataloader(self) -> Any:

@@ -94,7 +94,15 @@ class Job:
 class JobWriter:
     """Writes a job; texts are numbered as they come and tokenised in batches, each distinct one once."""
 
-    def __init__(self, folder: Path, base: Path, progress: Progress, *, longest: int = 0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        base: Path,
+        progress: Progress,
+        *,
+        longest: int = 0,
+        prompts: Mapping[str, str] | None = None,
+    ) -> None:
         from tokenizers import Tokenizer
 
         folder.mkdir(parents=True, exist_ok=True)
@@ -110,7 +118,7 @@ class JobWriter:
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(self._longest)
         self._kind = np.uint16 if self._tokenizer.get_vocab_size() < 2**16 else np.int32
-        self._prompts = recipe.prompts
+        self._prompts = {"query": "", "passage": "", **prompts} if prompts else recipe.prompts
         self._number_of: dict[bytes, int] = {}
         self._waiting: list[str] = []
         self._lengths: list[npt.NDArray[np.int32]] = []

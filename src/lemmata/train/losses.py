@@ -21,6 +21,7 @@ class Contrast(NamedTuple):
 
     scale: float = 20.0  # what cosines are multiplied by; the inverse of the temperature
     both_ways: bool = False  # positives also look for their anchors
+    popularity: float = 0.0  # how much of it is left in the scores
 
 
 class Candidates(NamedTuple):
@@ -67,12 +68,21 @@ def candidates(
     return Candidates(places, ~answers)
 
 
-def contrastive(vectors: Tensor, table: Tensor, among: Candidates, contrast: Contrast) -> Tensor:
-    """Cross entropy of each anchor's positive among its candidates; both ways, the mean of the two directions."""
+def contrastive(
+    vectors: Tensor, table: Tensor, among: Candidates, contrast: Contrast, expected: Tensor | None = None
+) -> Tensor:
+    """Cross entropy of each anchor's positive among its candidates; both ways, the mean of the two directions.
+
+    A text that is the positive of many records is as often a negative in the batch, which teaches the model to hide
+    it. `expected` (b,) says how often each positive was to be expected there; with `popularity` 1 its weight among
+    the candidates is divided by that, as if all texts were drawn alike (the correction of sampled softmax).
+    """
     import torch
 
     anchors, others = vectors[table[:, 0]].float(), vectors[among.places].float()
     scores = anchors @ others.T * contrast.scale
+    if expected is not None and contrast.popularity:
+        scores[:, : len(table)] -= contrast.popularity * expected.log()
     scores = scores.masked_fill(~among.allowed, -torch.inf)
     target = torch.arange(len(table), device=vectors.device)
     loss = torch.nn.functional.cross_entropy(scores, target)

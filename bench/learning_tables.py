@@ -1,0 +1,249 @@
+"""The tables of RESULTS about trained models: pack where the corpora are, train where a GPU is, tell anywhere.
+
+    python bench/learning_tables.py pack WORK JOBS --base MODEL_FOLDER [--only TABLE …]
+    python bench/learning_tables.py train JOBS MODELS --base NAME=MODEL_FOLDER … [--side-by-side 4] [--only TABLE …]
+    python bench/learning_tables.py tell JOBS MODELS [--level document] [--only TABLE …]
+
+What is packed, trained and asked stands in learning_tables.toml. WORK holds the workspaces that it names
+(`recipes/tables.sh` makes them); a run may begin with another run's model, or be taught by it. `train` does what is
+not done yet and ranks the test queries with each model; `tell` prints means, 95 % bootstrap intervals, and the paired
+difference to the first run with its corrected p. Tests were looked at once, for the runs that stand in the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lemmata.evaluate.significance import bootstrap, compare
+from lemmata.train.job import fitted, open_job
+
+HERE = Path(__file__)
+OWN = ("base", "job", "guide", "teacher", "pretrain", "keep")  # keys of a run that are no options of the training
+
+
+def declared(names: list[str], file: Path) -> dict[str, Any]:
+    told = tomllib.loads(file.read_text(encoding="utf-8"))
+    told["tables"] = {name: told["tables"][name] for name in names or told["tables"]}
+    return told
+
+
+# ---------------------------------------------------------------- pack
+
+
+def pack_jobs(told: dict[str, Any], work: Path, jobs: Path, base: Path) -> None:
+    from lemmata.learning.pack import pack
+    from lemmata.store.files import Layout
+    from lemmata.train.finetune import FinetuneOptions
+
+    wanted: set[str] = set()
+    for table in told["tables"].values():
+        wanted |= {table.get("job", ""), table["test"]} | {run.get("job", "") for run in table["runs"].values()}
+    for name in sorted(wanted - {""}):
+        if (jobs / name / "manifest.json").is_file():
+            continue
+        one = told["jobs"][name]
+        options = FinetuneOptions(
+            sets=dict.fromkeys(one.get("sets", []), 1.0),
+            validation=one.get("tasks", {}),
+            guard=one.get("guard", {}),
+            prompts=one.get("prompts", {}),
+            pool=one.get("pool", 0),
+        )
+        part = "test" if "sets" not in one else "validation"
+        job = pack(Layout(work / one["workspace"]), base, options, jobs / name, lambda *_: None, part=part)
+        sets = ", ".join(f"{spec} {len(records):,}" for spec, records in job.sets.items())
+        tasks = ", ".join(f"{task.name} {len(task.queries):,}" for task in job.validations)
+        print(f"{name}: {len(job.texts):,} texts, {len(job.texts.flat):,} tokens; {sets}; {tasks}", flush=True)
+
+
+# ---------------------------------------------------------------- train
+
+
+def train_runs(told: dict[str, Any], place: argparse.Namespace) -> None:
+    """Every run in a process of its own, as soon as the runs that it needs are done."""
+    begin = time.time()
+    waiting = [(table, run) for table, one in told["tables"].items() for run in one["runs"]]
+    running: dict[tuple[str, str], subprocess.Popen[bytes]] = {}
+    failed: set[tuple[str, str]] = set()
+    files = {key: place.models / key[0] / f"{key[1]}.json" for key in waiting}
+    waiting = [key for key in waiting if not files[key].exists()]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "2"}
+    while waiting or running:
+        for key, process in list(running.items()):
+            if process.poll() is None:
+                continue
+            del running[key]
+            log = files[key].with_suffix(".log").read_text(encoding="utf-8")
+            lines = [line for line in log.splitlines() if line.startswith("DONE ")]
+            print(f"{time.time() - begin:5.0f} s", "/".join(key), lines[-1] if lines else log[-1500:], flush=True)
+            if process.returncode:
+                failed.add(key)
+        if time.time() - begin > place.seconds:
+            for key, process in running.items():
+                process.kill()
+                print("stopped", "/".join(key))
+            print("not begun:", ", ".join("/".join(key) for key in waiting))
+            return
+        for key in list(waiting):
+            needed = {(key[0], other) for other in _needed(told, *key)}
+            if needed & failed:
+                waiting.remove(key)
+                failed.add(key)
+            elif len(running) < place.side_by_side and all(files[other].exists() for other in needed):
+                waiting.remove(key)
+                files[key].parent.mkdir(parents=True, exist_ok=True)
+                command = [sys.executable, str(HERE), "one", str(place.jobs), str(place.models), *key]
+                command += ["--tables", str(place.tables), *(word for one in place.base for word in ("--base", one))]
+                log_file = files[key].with_suffix(".log").open("wb")
+                running[key] = subprocess.Popen(command, stdout=log_file, stderr=subprocess.STDOUT, env=environment)
+        time.sleep(0.2)
+
+
+def _needed(told: dict[str, Any], table: str, run: str) -> set[str]:
+    runs = told["tables"][table]["runs"]
+    return {str(runs[run].get(key, "")) for key in ("base", "guide", "teacher")}.intersection(runs)
+
+
+def train_one(told: dict[str, Any], place: argparse.Namespace) -> None:
+    """Train a run, rank the test queries of its table, and write what came out."""
+    from lemmata.train.encoders import load_model
+    from lemmata.train.finetune import FinetuneOptions, finetune
+    from lemmata.train.pretrain import PretrainOptions, pretrain
+    from lemmata.train.validate import rankings
+
+    begin = time.time()
+    table = told["tables"][place.table]
+    spec = {**table.get("options", {}), **table["runs"][place.run]}
+    own = {key: spec.pop(key) for key in OWN if key in spec}
+    folders = dict(one.split("=", 1) for one in place.base)
+    home = place.models / place.table
+
+    def model_of(name: str) -> Path:
+        return home / name if name in table["runs"] else Path(folders[name])
+
+    first = next(iter(folders))
+    base, out, work = model_of(own.get("base", first)), home / place.run, home / f".{place.run}"
+    report: dict[str, Any] = {"run": place.run, "options": spec, **own}
+
+    def quiet(*_: object) -> None:
+        """Side by side, bars would only mix."""
+
+    if "pretrain" in own:
+        texts = read_texts(place.jobs / own["pretrain"].pop("texts"))
+        done = pretrain(base, texts, out, PretrainOptions(**own["pretrain"]), work=work, progress=quiet)
+        report |= {key: done[key] for key in ("perplexity", "windows", "steps")}
+    elif "sets" in spec:
+        job = open_job(place.jobs / own.get("job", table.get("job", "")))
+        options = FinetuneOptions(**{**spec, "sets": {**dict.fromkeys(job.sets, 0.0), **spec["sets"]}})
+        others = {key: model_of(own[key]) for key in ("guide", "teacher") if key in own}
+        tuned = finetune(base, job, out, options, work=work, progress=quiet, **others)
+        report |= {**tuned._asdict(), "history": [line for line in tuned.history if "eval_domain" in line]}
+    else:
+        out = base
+    shutil.rmtree(work, ignore_errors=True)
+    test = open_job(place.jobs / table["test"])
+    model = load_model(out)
+    reads, pad = int(model.max_seq_length or 512), int(model.tokenizer.pad_token_id or 0)
+    precision = "bf16" if model.device.type == "cuda" else "fp32"
+    found = rankings(model, fitted(test, out), reads, pad, precision)
+    np.savez_compressed(home / f"{place.run}.npz", *[places.astype(np.int32) for places in found])
+    report["seconds_in_all"] = time.time() - begin
+    (home / f"{place.run}.json").write_text(json.dumps(report, default=float, indent=1) + "\n", encoding="utf-8")
+    shown = {task.measure: [] for task in test.validations}  # type: dict[str, list[str]]
+    for task, places in zip(test.validations, found, strict=True):
+        shown[task.measure].append(f"{task.name} {task.scores(places, [task.measure])[task.measure].mean():.3f}")
+    after = {name: round(value, 4) for name, value in report.get("after", {}).items()}
+    print(
+        f"DONE {report['seconds_in_all']:.0f} s, {report.get('records_per_second', 0):.0f}/s", shown, after, flush=True
+    )
+
+
+def read_texts(file: Path) -> list[tuple[str, str]]:
+    """JSON lines [document, text], packed: what is pretrained on."""
+    import gzip
+
+    with gzip.open(file, "rt", encoding="utf-8") as lines:
+        return [(one[0], one[1]) for one in map(json.loads, lines)]
+
+
+# ---------------------------------------------------------------- tell
+
+
+def tell(told: dict[str, Any], jobs: Path, models: Path, level: str) -> None:
+    for name, table in told["tables"].items():
+        job = open_job(jobs / table["test"])
+        measures = table["measures"].split(",")
+        files = {run: models / name / f"{run}.npz" for run in table["runs"]}
+        found = {run: list(np.load(file).values()) for run, file in files.items() if file.is_file()}
+        print(f"\n## {table.get('title', name)}")
+        for number, task in enumerate(job.validations):
+            if level == "document" and task.documents is None:
+                continue
+            scores = {
+                run: task.scores(places[number].astype(np.int64), measures, level=level)
+                for run, places in found.items()
+            }
+            groups = {"": np.ones(len(task.queries), bool)}
+            if task.unseen is not None and task.unseen.any() and not task.unseen.all():
+                groups |= {"seen": ~task.unseen, "unseen": task.unseen}
+            for group, members in groups.items():
+                title = f"{task.name}{' ' + group if group else ''}, {members.sum():,} of {len(task.passages):,}"
+                print(f"\n| {title} | " + " | ".join(measures) + " |\n|---" + "|---" * len(measures) + "|")
+                for run, values in scores.items():
+                    cells = []
+                    for place, measure in enumerate(measures):
+                        mine = values[measure][members]
+                        low, high = bootstrap(mine, generator=np.random.default_rng(0))
+                        cells.append(f"{mine.mean():.3f}" + (f" [{low:.3f}, {high:.3f}]" if not place else ""))
+                    print(f"| {run} | " + " | ".join(cells) + " |")
+            if len(scores) > 1:
+                for one in compare(scores, measures[0], next(iter(scores)), np.random.default_rng(0)):
+                    print(" ", one)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    packing, training, single, telling = (verbs.add_parser(name) for name in ("pack", "train", "one", "tell"))
+    packing.add_argument("work", type=Path)
+    packing.add_argument("jobs", type=Path)
+    packing.add_argument("--base", type=Path, required=True)
+    for verb in (training, single, telling):
+        verb.add_argument("jobs", type=Path)
+        verb.add_argument("models", type=Path)
+    for verb in (training, single):
+        verb.add_argument("--base", action="append", required=True, metavar="NAME=MODEL_FOLDER")
+    training.add_argument("--side-by-side", type=int, default=1)
+    training.add_argument("--seconds", type=float, default=1e9)
+    single.add_argument("table")
+    single.add_argument("run")
+    telling.add_argument("--level", default="passage", choices=("passage", "document"))
+    for verb in (packing, training, single, telling):
+        verb.add_argument("--tables", type=Path, default=HERE.with_suffix(".toml"), help="the file that declares them")
+    for verb in (packing, training, telling):
+        verb.add_argument("--only", nargs="+", default=[], metavar="TABLE")
+    place = parser.parse_args()
+    told = declared([place.table] if place.verb == "one" else place.only, place.tables)
+    if place.verb == "pack":
+        pack_jobs(told, place.work, place.jobs, place.base)
+    elif place.verb == "train":
+        train_runs(told, place)
+    elif place.verb == "one":
+        train_one(told, place)
+    else:
+        tell(told, place.jobs, place.models, place.level)
+
+
+if __name__ == "__main__":
+    main()
