@@ -13,6 +13,7 @@ difference to the first run with its corrected p. Tests were looked at once, for
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import shutil
@@ -42,9 +43,11 @@ def declared(names: list[str], file: Path) -> dict[str, Any]:
 
 
 def pack_jobs(told: dict[str, Any], work: Path, jobs: Path, base: Path) -> None:
+    from lemmata.learning.models import TrainingTexts
     from lemmata.learning.pack import pack
     from lemmata.store.files import Layout
     from lemmata.train.finetune import FinetuneOptions
+    from lemmata.train.pretrain import PretrainOptions
 
     wanted: set[str] = set()
     for table in told["tables"].values():
@@ -65,6 +68,18 @@ def pack_jobs(told: dict[str, Any], work: Path, jobs: Path, base: Path) -> None:
         sets = ", ".join(f"{spec} {len(records):,}" for spec, records in job.sets.items())
         tasks = ", ".join(f"{task.name} {len(task.queries):,}" for task in job.validations)
         print(f"{name}: {len(job.texts):,} texts, {len(job.texts.flat):,} tokens; {sets}; {tasks}", flush=True)
+    for table in told["tables"].values():
+        file = texts_file(jobs, table)
+        if any("pretrain" in run for run in table["runs"].values()) and not file.exists():
+            layout = Layout(work / told["jobs"][table["job"]]["workspace"])
+            with gzip.open(file, "wt", encoding="utf-8") as stream:
+                for one in TrainingTexts(layout, PretrainOptions()):
+                    stream.write(json.dumps(one, ensure_ascii=False) + "\n")
+
+
+def texts_file(jobs: Path, table: dict[str, Any]) -> Path:
+    """What a table's models are pretrained on: JSON lines of document and text."""
+    return jobs / f"{table['job']}-texts.jsonl.gz"
 
 
 # ---------------------------------------------------------------- train
@@ -76,6 +91,7 @@ def train_runs(told: dict[str, Any], place: argparse.Namespace) -> None:
     waiting = [(table, run) for table, one in told["tables"].items() for run in one["runs"]]
     running: dict[tuple[str, str], subprocess.Popen[bytes]] = {}
     failed: set[tuple[str, str]] = set()
+    bases = {one.partition("=")[0] for one in place.base}
     files = {key: place.models / key[0] / f"{key[1]}.json" for key in waiting}
     waiting = [key for key in waiting if not files[key].exists()]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "2"}
@@ -93,10 +109,10 @@ def train_runs(told: dict[str, Any], place: argparse.Namespace) -> None:
             for key, process in running.items():
                 process.kill()
                 print("stopped", "/".join(key))
-            print("not begun:", ", ".join("/".join(key) for key in waiting))
+            print("not begun:", ", ".join("/".join(key) for key in waiting) or "none")
             return
         for key in list(waiting):
-            needed = {(key[0], other) for other in _needed(told, *key)}
+            needed = {(key[0], other) for other in _needed(told, *key) - bases}
             if needed & failed:
                 waiting.remove(key)
                 failed.add(key)
@@ -107,6 +123,9 @@ def train_runs(told: dict[str, Any], place: argparse.Namespace) -> None:
                 command += ["--tables", str(place.tables), *(word for one in place.base for word in ("--base", one))]
                 log_file = files[key].with_suffix(".log").open("wb")
                 running[key] = subprocess.Popen(command, stdout=log_file, stderr=subprocess.STDOUT, env=environment)
+        if waiting and not running:
+            print("can not begin, for what they need is missing:", ", ".join("/".join(key) for key in waiting))
+            return
         time.sleep(0.2)
 
 
@@ -130,7 +149,7 @@ def train_one(told: dict[str, Any], place: argparse.Namespace) -> None:
     home = place.models / place.table
 
     def model_of(name: str) -> Path:
-        return home / name if name in table["runs"] else Path(folders[name])
+        return Path(folders[name]) if name in folders else home / name
 
     first = next(iter(folders))
     base, out, work = model_of(own.get("base", first)), home / place.run, home / f".{place.run}"
@@ -140,7 +159,8 @@ def train_one(told: dict[str, Any], place: argparse.Namespace) -> None:
         """Side by side, bars would only mix."""
 
     if "pretrain" in own:
-        texts = read_texts(place.jobs / own["pretrain"].pop("texts"))
+        with gzip.open(texts_file(place.jobs, table), "rt", encoding="utf-8") as lines:
+            texts = [(document, text) for document, text in map(json.loads, lines)]
         done = pretrain(base, texts, out, PretrainOptions(**own["pretrain"]), work=work, progress=quiet)
         report |= {key: done[key] for key in ("perplexity", "windows", "steps")}
     elif "sets" in spec:
@@ -167,14 +187,6 @@ def train_one(told: dict[str, Any], place: argparse.Namespace) -> None:
     print(
         f"DONE {report['seconds_in_all']:.0f} s, {report.get('records_per_second', 0):.0f}/s", shown, after, flush=True
     )
-
-
-def read_texts(file: Path) -> list[tuple[str, str]]:
-    """JSON lines [document, text], packed: what is pretrained on."""
-    import gzip
-
-    with gzip.open(file, "rt", encoding="utf-8") as lines:
-        return [(one[0], one[1]) for one in map(json.loads, lines)]
 
 
 # ---------------------------------------------------------------- tell

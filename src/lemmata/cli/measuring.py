@@ -22,7 +22,10 @@ __all__ = ["evaluate", "export_encoder"]
 
 def evaluate(
     workspace: Workspace = HERE,
-    queries: Annotated[Path | None, typer.Option(help="JSON lines with _id and text.", metavar="FILE")] = None,
+    queries: Annotated[
+        Path | None,
+        typer.Option(help="JSON lines with _id and text; or a table .tsv of queries and ids.", metavar="FILE"),
+    ] = None,
     qrels: Annotated[Path | None, typer.Option(help="Judgments, BEIR or TREC.", metavar="FILE")] = None,
     beir: Annotated[Path | None, typer.Option(help="Folder with queries and qrels/test.tsv.", metavar="DIR")] = None,
     task: Annotated[str, typer.Option(help="references, documents, concepts, descriptions.", metavar="NAME")] = "",
@@ -93,6 +96,7 @@ def _task(
     seed: int,
     protocol: str,
 ) -> Task:
+    from lemmata.evaluate.posing import table_task
     from lemmata.evaluate.tasks import task_from
     from lemmata.ingest.beir import read_judged, read_qrels, read_queries
 
@@ -102,8 +106,10 @@ def _task(
         return project.task(name, part=part, share=share, limit=limit, seed=seed, protocol=protocol)
     if beir is not None:
         return task_from(str(beir), *read_judged(beir))
+    if queries is not None and qrels is None and queries.suffix == ".tsv":
+        return table_task(project.layout, queries)
     if queries is None or qrels is None:
-        raise LemmataError("--queries and --qrels go together")
+        raise LemmataError("--queries and --qrels go together, unless the queries are a table (.tsv) with ids")
     return task_from(str(queries), read_queries(queries), read_qrels(qrels))
 
 

@@ -1,20 +1,21 @@
-"""Tasks that a workspace poses by itself, from its links, its documents or the concepts of its graph."""
+"""Tasks that are posed to a workspace: by its links, its documents, its concepts, or by a table of queries."""
 
 from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
-from lemmata.errors import LemmataError
-from lemmata.evaluate.tasks import Task, concepts_task, documents_task, held_out, references_task
+from lemmata.errors import InputError, LemmataError
+from lemmata.evaluate.tasks import Task, concepts_task, documents_task, held_out, references_task, task_from
 from lemmata.store.corpus import Corpus
 from lemmata.store.files import Layout
 from lemmata.store.graph import concept_passages, open_graph
 from lemmata.store.split import PARTS, Split, open_split
 
-__all__ = ["TASKS", "pose"]
+__all__ = ["TASKS", "pose", "table_task"]
 
 TASKS = ("references", "documents", "concepts", "descriptions")
 
@@ -39,6 +40,32 @@ def pose(
         hint = ": no concept stands in two documents" if name in ("concepts", "descriptions") else ""
         raise LemmataError(f"this corpus has nothing to ask for the task {name!r}{hint}")
     return task if split is None else replace(task, notes=(*task.notes, f"asked by the {part} part of the split"))
+
+
+def table_task(layout: Layout, file: Path) -> Task:
+    """A task from a table: below a heading, lines of a query, a tab and the id of its passage.
+
+    Where all answers are statements, they are looked for among statements.
+    """
+    queries: dict[str, str] = {}
+    qrels: dict[str, dict[str, int]] = {}
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines()):
+        if not number or not line.strip():
+            continue
+        query, _, passage = line.partition("\t")
+        if not passage:
+            raise InputError("a line needs a query and an id, parted by a tab", file=str(file), line=number + 1)
+        queries[str(number)] = query
+        qrels[str(number)] = {passage.strip(): 1}
+    task = task_from(file.stem, queries, qrels)
+    with contextlib.closing(Corpus(layout)) as corpus:
+        prose = np.array([passage.kind in ("chunk", "abstract") for passage in corpus], bool)
+        row_of = {identity: row for row, identity in enumerate(corpus.ids())}
+    unknown = [identity for grades in qrels.values() for identity in grades if identity not in row_of]
+    if unknown:
+        raise InputError(f"names {unknown[0]!r}, which is no passage of {layout.root}", file=str(file))
+    asks_prose = any(prose[row_of[identity]] for grades in qrels.values() for identity in grades)
+    return Task(task.name, task.queries, task.qrels, candidates=None if asks_prose else ~prose)
 
 
 def _about_passages(

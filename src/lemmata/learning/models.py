@@ -38,6 +38,7 @@ from lemmata.train.validate import selection
 from lemmata.types import Progress
 
 __all__ = [
+    "TrainingTexts",
     "base_folder",
     "find_base",
     "finetune_model",
@@ -175,7 +176,9 @@ def pretrain_model(
         base = base_folder(layout, options.base, work)
         if judge is not None:  # what it lacks is to be known before hours of pretraining
             _packed(layout, base, judge, work / "gate-base" / "job", progress)
-        report = pretrain(base, _Texts(layout, options), work / "out", options, work=work / "work", progress=progress)
+        report = pretrain(
+            base, TrainingTexts(layout, options), work / "out", options, work=work / "work", progress=progress
+        )
         report = {"name": name, "kept": True, **report}
         if judge is not None:
             report |= _judged(layout, work, base, judge, progress)
@@ -199,7 +202,7 @@ def _judged(layout: Layout, work: Path, base: Path, judge: FinetuneOptions, prog
     return {"gate": table, "kept": table["pretrained"]["domain"] >= table["base"]["domain"]}
 
 
-class _Texts:
+class TrainingTexts:
     """Document and text of what a model may read of the training part, as often as it is asked for."""
 
     def __init__(self, layout: Layout, options: PretrainOptions) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from lemmata.archives import open_plain
 from lemmata.errors import ConfigError, InputError, WorkspaceError
-from lemmata.evaluate.posing import TASKS, pose
+from lemmata.evaluate.posing import TASKS, pose, table_task
 from lemmata.evaluate.tasks import Task, task_from
 from lemmata.ingest.beir import read_judged, read_passages
 from lemmata.ingest.logs import jsonl_rows
@@ -161,7 +161,7 @@ def _asked(layout: Layout, spec: str, part: str) -> _Asked:
         return _from_folder(layout, found, which or "test")
     if found.is_file():
         there = _elsewhere(layout, f"{which}/")[0] if which else layout
-        return _on_corpus(there, _from_table(there, found))
+        return _on_corpus(there, table_task(there, found))
     raise ConfigError(f"{spec!r} is neither a task ({', '.join(TASKS)}), nor a file of queries, nor a folder")
 
 
@@ -185,29 +185,6 @@ def _unseen(asked: _Asked) -> Mask | None:
         for query, grades in task.qrels.items()
     ]
     return np.array(told, bool)
-
-
-def _from_table(layout: Layout, file: Path) -> Task:
-    """Lines of a query and the id of its passage; statements are looked for among statements."""
-    queries: dict[str, str] = {}
-    qrels: dict[str, dict[str, int]] = {}
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines()):
-        if not number or not line.strip():
-            continue
-        query, _, passage = line.partition("\t")
-        if not passage:
-            raise InputError("a line needs a query and an id, parted by a tab", file=str(file), line=number + 1)
-        queries[str(number)] = query
-        qrels[str(number)] = {passage.strip(): 1}
-    task = task_from(file.stem, queries, qrels)
-    with contextlib.closing(Corpus(layout)) as corpus:
-        prose = np.array([passage.kind in ("chunk", "abstract") for passage in corpus], bool)
-        row_of = {identity: row for row, identity in enumerate(corpus.ids())}
-    unknown = [identity for grades in qrels.values() for identity in grades if identity not in row_of]
-    if unknown:
-        raise InputError(f"names {unknown[0]!r}, which is no passage of {layout.root}", file=str(file))
-    asks_prose = any(prose[row_of[identity]] for grades in qrels.values() for identity in grades)
-    return Task(task.name, task.queries, task.qrels, candidates=None if asks_prose else ~prose)
 
 
 def _from_folder(layout: Layout, folder: Path, which: str) -> _Asked:
