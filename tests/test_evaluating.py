@@ -131,6 +131,16 @@ def test_the_command_keeps_its_contract(project: Project, tmp_path: Path) -> Non
     assert "lexical" in lemmata("evaluate", *files, "--html", tmp_path / "r.html")
     assert "<html" in (tmp_path / "r.html").read_text()
     assert "one of" in lemmata("evaluate", "-w", project.layout.root, code=1)
+    (tmp_path / "asked.tsv").write_text("query\tid\ndistinct parts\ta1\nprime ideals\tb1\n", encoding="utf-8")
+    where = ["-w", project.layout.root, "--retriever", "lexical"]
+    assert json.loads(lemmata("evaluate", "--queries", tmp_path / "asked.tsv", *where, "--json"))["queries"] == 2
+    for name, cause in (
+        ("asked.jsonl", "go together"),
+        ("none.tsv", "none.tsv"),
+        ("odd.tsv", "odd.tsv:2: a line needs"),
+    ):
+        (tmp_path / "odd.tsv").write_text("query\tid\nno tab\n", encoding="utf-8")
+        assert cause in " ".join(lemmata("evaluate", "--queries", tmp_path / name, *where, code=1).split())
     hits = json.loads(lemmata("search", "distinct parts", "-w", project.layout.root, "-k", "2", "--json"))
     assert [hit["rank"] for hit in hits] == [1, 2]
     assert set(hits[0]) == {"rank", "id", "score", "kind", "document", "title", "text", "path"}

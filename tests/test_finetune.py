@@ -102,6 +102,7 @@ def test_a_model_learns_what_the_pairs_say_and_is_saved_for_anyone(base: Path, j
         ({"teacher": "base"}, 0.3),
         ({"both_ways": False, "negatives": 0, "warmup": 0.5, "decay": 0.0}, 0.5),
         ({"dropout": 0.3, "tokens": 8}, 0.3),
+        ({"popularity": 1.0}, 0.5),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
 )
@@ -113,6 +114,17 @@ def test_every_way_of_training_learns(
     vectors = loaded(tmp_path / "out").encode(["a1", "a2 b3"])
     assert vectors.shape == (2, 64 if "+" in options.get("pooling", "") else 32)
     assert np.isfinite(vectors).all()
+
+
+def test_a_model_keeps_the_prompts_it_was_trained_with(base: Path, job: Job, tmp_path: Path) -> None:
+    tuned(base, job, tmp_path, prompts={"query": "ask "}, epochs=0.5, validations=1)
+    model = loaded(tmp_path / "out")
+    assert model.prompts == {"query": "ask ", "document": ""}
+    np.testing.assert_allclose(model.encode_query("a1 a2"), model.encode("ask a1 a2"), atol=1e-6)
+    np.testing.assert_allclose(model.encode_document("a1 a2"), model.encode("a1 a2"), atol=1e-6)
+    assert not np.allclose(model.encode_query("a1 a2"), model.encode("a1 a2"), atol=1e-3)
+    with pytest.raises(ConfigError, match="prompts are for 'query' and 'passage', not 'document'"):
+        tuned(base, job, tmp_path / "other", prompts={"document": "x"})
 
 
 def test_adapters_are_merged_into_plain_weights(base: Path, job: Job, tmp_path: Path) -> None:

@@ -91,6 +91,34 @@ def test_contrast_is_what_the_formula_says(both_ways: bool) -> None:
     assert found == pytest.approx(wanted, rel=1e-5)
 
 
+@pytest.mark.parametrize("popularity", [0.0, 0.5, 1.0])
+def test_what_was_to_be_expected_weighs_less(popularity: float) -> None:
+    places = table(NEGATIVES)
+    vectors, expected = unit(places.numel(), 2), torch.linspace(0.1, 4.0, BATCH)
+    chosen = among(places)
+    found = contrastive(vectors, places, chosen, Contrast(5.0, popularity=popularity), expected).item()
+    points = vectors.numpy().astype(np.float64)
+    scores = 5.0 * points[places[:, 0]] @ points[chosen.places].T
+    scores[:, :BATCH] -= popularity * np.log(expected.numpy())
+    assert found == pytest.approx(by_hand(scores, np.ones(scores.shape, bool)), rel=1e-5)
+
+
+def test_a_positive_that_comes_as_often_as_expected_counts_once() -> None:
+    """Two records that share a positive, expected twice, weigh to a third like one with a positive of its own."""
+    vectors, contrast = unit(6, 4), Contrast(5.0, popularity=1.0)
+    shared, alone = torch.tensor([[0, 1], [2, 5], [2, 5]]), torch.tensor([[0, 1], [2, 5]])
+    twice = contrastive(
+        vectors, shared, among(shared, torch.tensor([2 * 6 + 5])), contrast, torch.tensor([1.0, 2.0, 2.0])
+    ).item()
+    once = contrastive(vectors, alone, among(alone), contrast, torch.ones(2)).item()
+    scores = 5.0 * (vectors @ vectors.T).numpy().astype(np.float64)
+    first = -scores[0, 1] + np.log(np.exp(scores[0, 1]) + np.exp(scores[0, 5]))
+    # of the second anchor's own columns one is masked, for the pair stands twice; its target is expected twice
+    other = -scores[2, 5] + np.log(2.0) + np.log(np.exp(scores[2, 1]) + np.exp(scores[2, 5]) / 2)
+    assert once == pytest.approx((first + by_hand(scores[[2]][:, [5, 1]], np.ones((1, 2), bool))) / 2, rel=1e-5)
+    assert twice == pytest.approx((first + 2 * other) / 3, rel=1e-5)
+
+
 def test_records_may_have_no_or_the_same_negatives() -> None:
     places = torch.tensor([[0, 1, 6, -1], [2, 3, 6, 5], [4, 5, -1, -1]])
     chosen = among(places)

@@ -219,6 +219,22 @@ def test_a_workspace_poses_its_tasks_by_its_validation_part(
     assert not set(later.validations[0].judged.queries) & set(job.validations[0].judged.queries)
 
 
+def test_prompts_stand_before_queries_and_passages(built: Project, base: Path, tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"sets": {"questions": 1.0}, "validation": {"references": "R@20"}}
+    bare = packed(built, base, tmp_path / "bare", **asked)
+    job = packed(built, base, tmp_path / "prompted", **asked, prompts={"query": "zebra. "})
+    for mine, old in (
+        (job.sets["questions"][:, 0], bare.sets["questions"][:, 0]),
+        (job.validations[0].queries, bare.validations[0].queries),
+    ):
+        assert said(job, mine) == [f"[UNK] {text}" for text in said(bare, old)]
+    for mine, old in (
+        (job.sets["questions"][:, 1], bare.sets["questions"][:, 1]),
+        (job.validations[0].passages, bare.validations[0].passages),
+    ):
+        assert said(job, mine) == said(bare, old)
+
+
 def table(file: Path, *lines: str) -> str:
     file.write_text("\n".join(("query\tpassage", *lines, "")), encoding="utf-8")
     return str(file)

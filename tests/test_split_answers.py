@@ -311,6 +311,23 @@ def test_the_command_has_the_option_and_the_parts_stay_the_same(built: Project) 
         assert outside(built) == before
 
 
+def test_what_the_command_does_not_say_is_as_configured(tmp_path: Path) -> None:
+    project = Project.init(tmp_path / "w")
+    for number in range(20):
+        (tmp_path / f"{number}.md").write_text(
+            f"# Note {number}\n\nIt is about the thing {number} alone.\n", encoding="utf-8"
+        )
+    project.ingest(sorted(tmp_path.glob("*.md")))
+    with project.layout.config.open("a", encoding="utf-8") as stream:
+        stream.write("\n[split]\nvalidation = 0.2\ntest = 0.3\nseed = 5\n")
+    command = [sys.executable, "-m", "lemmata", "split", "-w", str(project.layout.root)]
+    for more, test in (([], 0.3), (["--test", "0.4"], 0.4)):
+        done = subprocess.run([*command, *more], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        options = json.loads(project.layout.manifest(project.layout.split).read_bytes())["options"]
+        assert (options["validation"], options["test"], options["seed"]) == (0.2, test, 5)
+
+
 def test_a_mined_set_gains_answers_and_loses_nothing(built: Project) -> None:
     before, after = (list(read_training(built.layout.training_file(name))) for name in ("before", "pairs"))
     held = outside(built)
