@@ -19,6 +19,7 @@ def lemmata(*arguments: str | Path, code: int = 0) -> str:
         check=False,
     )
     assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
     return done.stderr if code else done.stdout
 
 

@@ -132,7 +132,7 @@ def test_the_command_keeps_its_contract(project: Project, tmp_path: Path) -> Non
     assert "<html" in (tmp_path / "r.html").read_text()
     assert "one of" in lemmata("evaluate", "-w", project.layout.root, code=1)
     (tmp_path / "asked.tsv").write_text("query\tid\ndistinct parts\ta1\nprime ideals\tb1\n", encoding="utf-8")
-    where = ["-w", project.layout.root, "--retriever", "lexical"]
+    where: list[str | Path] = ["-w", project.layout.root, "--retriever", "lexical"]
     assert json.loads(lemmata("evaluate", "--queries", tmp_path / "asked.tsv", *where, "--json"))["queries"] == 2
     for name, cause in (
         ("asked.jsonl", "go together"),

@@ -98,7 +98,7 @@ def _task(
 ) -> Task:
     from lemmata.evaluate.posing import table_task
     from lemmata.evaluate.tasks import task_from
-    from lemmata.ingest.beir import read_judged, read_qrels, read_queries
+    from lemmata.ingest.beir import read_judged, read_qrels, read_queries, read_table
 
     if sum((bool(queries or qrels), beir is not None, bool(name))) != 1:
         raise LemmataError("evaluate needs one of --queries with --qrels, --beir, or --task")
@@ -107,7 +107,7 @@ def _task(
     if beir is not None:
         return task_from(str(beir), *read_judged(beir))
     if queries is not None and qrels is None and queries.suffix == ".tsv":
-        return table_task(project.layout, queries)
+        return table_task(project.layout, str(queries), *read_table(queries), file=queries)
     if queries is None or qrels is None:
         raise LemmataError("--queries and --qrels go together, unless the queries are a table (.tsv) with ids")
     return task_from(str(queries), read_queries(queries), read_qrels(qrels))

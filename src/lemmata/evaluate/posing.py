@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,30 +43,20 @@ def pose(
     return task if split is None else replace(task, notes=(*task.notes, f"asked by the {part} part of the split"))
 
 
-def table_task(layout: Layout, file: Path) -> Task:
-    """A task from a table: below a heading, lines of a query, a tab and the id of its passage.
-
-    Where all answers are statements, they are looked for among statements.
-    """
-    queries: dict[str, str] = {}
-    qrels: dict[str, dict[str, int]] = {}
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines()):
-        if not number or not line.strip():
-            continue
-        query, _, passage = line.partition("\t")
-        if not passage:
-            raise InputError("a line needs a query and an id, parted by a tab", file=str(file), line=number + 1)
-        queries[str(number)] = query
-        qrels[str(number)] = {passage.strip(): 1}
-    task = task_from(file.stem, queries, qrels)
+def table_task(
+    layout: Layout, name: str, queries: Mapping[str, str], qrels: Mapping[str, Mapping[str, int]], *, file: Path
+) -> Task:
+    """A task from the queries of a table; where all answers are statements, they are looked for among statements."""
+    task = task_from(name, queries, qrels)
     with contextlib.closing(Corpus(layout)) as corpus:
         prose = np.array([passage.kind in ("chunk", "abstract") for passage in corpus], bool)
         row_of = {identity: row for row, identity in enumerate(corpus.ids())}
-    unknown = [identity for grades in qrels.values() for identity in grades if identity not in row_of]
+    answers = [identity for grades in qrels.values() for identity in grades]
+    unknown = [identity for identity in answers if identity not in row_of]
     if unknown:
         raise InputError(f"names {unknown[0]!r}, which is no passage of {layout.root}", file=str(file))
-    asks_prose = any(prose[row_of[identity]] for grades in qrels.values() for identity in grades)
-    return Task(task.name, task.queries, task.qrels, candidates=None if asks_prose else ~prose)
+    asks_prose = any(prose[row_of[identity]] for identity in answers)
+    return replace(task, candidates=None if asks_prose else ~prose)
 
 
 def _about_passages(

@@ -12,7 +12,7 @@ from lemmata.archives import open_plain
 from lemmata.errors import InputError
 from lemmata.types import Document, Label, Link, Passage, Reading, Skip
 
-__all__ = ["read_judged", "read_passages", "read_qrels", "read_queries"]
+__all__ = ["read_judged", "read_passages", "read_qrels", "read_queries", "read_table"]
 
 _KNOWN = frozenset(
     "_id id title text abstract kind document date created section links categories authors metadata proof".split()
@@ -125,6 +125,22 @@ def read_queries(path: Path) -> dict[str, str]:
                 cause = 'a query needs one JSON object with "_id" and "text"'
                 raise InputError(cause, file=str(path), line=number) from error
     return queries
+
+
+def read_table(path: Path) -> tuple[dict[str, str], dict[str, dict[str, int]]]:
+    """Queries and judgments from a table: below a heading, lines of a query, a tab and the id of its passage."""
+    queries: dict[str, str] = {}
+    qrels: dict[str, dict[str, int]] = {}
+    with _lines(path) as lines:
+        for number, line in enumerate(lines, 1):
+            if number == 1 or not line.strip():
+                continue
+            query, _, passage = line.rstrip("\r\n").partition("\t")
+            if not passage.strip():
+                raise InputError("a line needs a query and an id, parted by a tab", file=str(path), line=number)
+            queries[str(number)] = query
+            qrels[str(number)] = {passage.strip(): 1}
+    return queries, qrels
 
 
 def read_qrels(path: Path) -> dict[str, dict[str, int]]:

@@ -20,7 +20,7 @@ from lemmata.archives import open_plain
 from lemmata.errors import ConfigError, InputError, WorkspaceError
 from lemmata.evaluate.posing import TASKS, pose, table_task
 from lemmata.evaluate.tasks import Task, task_from
-from lemmata.ingest.beir import read_judged, read_passages
+from lemmata.ingest.beir import read_judged, read_passages, read_table
 from lemmata.ingest.logs import jsonl_rows
 from lemmata.measures import judged
 from lemmata.mine.export import read_batches, text_columns
@@ -161,7 +161,7 @@ def _asked(layout: Layout, spec: str, part: str) -> _Asked:
         return _from_folder(layout, found, which or "test")
     if found.is_file():
         there = _elsewhere(layout, f"{which}/")[0] if which else layout
-        return _on_corpus(there, table_task(there, found))
+        return _on_corpus(there, table_task(there, found.stem, *read_table(found), file=found))
     raise ConfigError(f"{spec!r} is neither a task ({', '.join(TASKS)}), nor a file of queries, nor a folder")
 
 
