@@ -18,22 +18,19 @@ from hypothesis import strategies as st
 from lemmata.config import build
 from lemmata.errors import ConfigError, InputError
 from lemmata.train.checkpoints import last_checkpoint
-from lemmata.train.pretrain import (
+from lemmata.train.pretrain import PretrainOptions, factor, masked_logits, pretrain
+from lemmata.train.vocabulary import add_rows, choose_commands, count_commands, with_commands
+from lemmata.train.windows import (
     UNMASKED,
     Masking,
-    PretrainOptions,
     Windows,
     cut_windows,
-    factor,
     hold_out,
     mask_window,
-    masked_logits,
-    pretrain,
     read_masking,
     tokenise,
     worth_reading,
 )
-from lemmata.train.vocabulary import add_rows, choose_commands, count_commands, with_commands
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

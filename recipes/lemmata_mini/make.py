@@ -111,7 +111,7 @@ def main() -> None:
     work.mkdir(parents=True, exist_ok=True)
     if not (work / "scifact").exists():
         shutil.copytree(data / "scifact", work / "scifact")
-    for name in ("stacks_queries.tsv", "planetmath_queries.tsv"):
+    for name in ("stacks_queries.tsv", "stacks_summaries.tsv", "planetmath_queries.tsv"):
         shutil.copyfile(ROOT / "bench" / name, work / name)
     config = work / "stacks.toml"
     text = (HERE / "stacks.toml").read_text(encoding="utf-8")
@@ -120,10 +120,12 @@ def main() -> None:
         questions = data / "stacks-questions" / "questions.jsonl.xz"
         lemmata("mine", "import", questions, "--name", "questions", "-w", work / "stacks")
         generated(data, work)
-    if workspace(work / "planetmath", unpacked(data, work, "planetmath")):
-        lemmata("mine", "queries", "-w", work / "planetmath")
+    workspace(work / "planetmath", unpacked(data, work, "planetmath"))
     workspace(work / "arxiv-math", data / "arxiv-math" / "abstracts.jsonl.xz")
     workspace(work / "arxiv-citations", citations(data, work))
+    for name in ("stacks", "planetmath", "arxiv-math"):
+        if not (work / name / "training" / "written" / "manifest.json").exists():
+            lemmata("mine", "import", HERE / "written" / f"{name}.jsonl", "--name", "written", "-w", work / name)
     if not (work / "job" / "manifest.json").exists():
         lemmata("train", "pack", "lemmata-mini", work / "job", "-w", work / "stacks")
     if arguments.train:

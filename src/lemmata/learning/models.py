@@ -32,9 +32,10 @@ from lemmata.store.split import open_split
 from lemmata.train.card import Estimate, Guard, Measured, ModelFacts, SplitFacts, TrainingSet, write_card
 from lemmata.train.finetune import FinetuneOptions, Tuned, finetune
 from lemmata.train.job import Job, fingerprint, open_job
-from lemmata.train.pretrain import PretrainOptions, pretrain, worth_reading
+from lemmata.train.pretrain import PretrainOptions, pretrain
 from lemmata.train.report import History, Point, training_report, write_history
 from lemmata.train.validate import selection
+from lemmata.train.windows import worth_reading
 from lemmata.types import Progress
 
 __all__ = [

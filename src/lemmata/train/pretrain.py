@@ -1,47 +1,51 @@
 """Domain-adaptive pretraining: an encoder reads the corpus and learns to fill in masked words.
 
-The trainer of transformers keeps its optimiser, checkpoints, devices and processes. What is ours: texts are tokenised
-once, into a file; windows, their order and their masks follow from (seed, epoch, window) alone, so that a run that was
-killed goes on exactly; and a head that is new learns alone first, because its noise would wreck the encoder.
+The trainer of transformers keeps its optimiser, checkpoints, devices and processes. What is ours: what is shown follows
+from the seed and the step alone (windows.py), so that a run that was killed goes on exactly; and a head that is new
+learns alone first, because its noise would wreck the encoder.
 Whether the result retrieves better is not known here: low perplexity does not say so.
 """
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import math
-import re
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from lemmata.encode.bert import read_recipe
 from lemmata.encode.models import DEFAULT
 from lemmata.errors import ConfigError, InputError, require
-from lemmata.store.files import read_manifest, replace_folder, write_manifest
+from lemmata.store.files import replace_folder
 from lemmata.train.checkpoints import last_checkpoint, quiet, remembered
 from lemmata.train.vocabulary import add_rows, choose_commands, count_commands, with_commands, write_tokenizer
-from lemmata.types import Integers, Mask, Progress
+from lemmata.train.windows import (
+    UNMASKED,
+    Masking,
+    Windows,
+    collate,
+    cut_windows,
+    hold_out,
+    read_masking,
+    texts_key,
+    tokenise,
+)
+from lemmata.types import Integers, Progress
 
-__all__ = ["PretrainOptions", "pretrain", "worth_reading"]
+__all__ = ["PretrainOptions", "pretrain"]
 
 AT_ONCE = {"cuda": 32_768, "cpu": 4_096}  # tokens whose activations are kept; a batch is made of several such parts
 MEASURED = 2_000  # held-out windows that perplexity is measured on, at most
 POINTS = 200  # of the loss curve, about
-UNMASKED = -100  # the label of a token that was not masked
-CHARACTERS = 2**20  # tokenised at once
-
-Ids = npt.NDArray[Any]  # (n,) uint16 or int32 on disk, int64 in a window
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,250 +85,6 @@ class PretrainOptions:
     seed: int = 0
     save_every: int = 500  # steps
     judge: str = ""  # a fine-tuning, [finetune.NAME]: the model is kept if it does not do worse after it
-
-
-# ---------------------------------------------------------------- what is read
-
-_UNREAD_KINDS = frozenset("algorithm code listing table figure reference bibliography location".split())
-_UNREAD_HEADING = re.compile(
-    r"(?:(?:appendix|anhang|annexe?)\b\s*)?(?:[\dA-Z]{1,2}(?:\.\d+)*[.:)]?\s+)?[-–—:.\s]*(?:"
-    r"references?(?: and notes| cited)?|(?:selected |annotated )?bibliograph\w*|literatur\w*|works cited|citations"
-    r"|(?:further|suggested|recommended) reading|références"
-    r"|acknowledge?ments?\b.*|thanks|danksagung\w*|remerciements|dedication|funding\b.*|financial support|grants?"
-    r"|authors?|list of authors|contributors|authors?['’]?s? (?:contributions?|information|affiliations?|address\w*)"
-    r"|affiliations?|(?:contact|mailing) address\w*|about the authors?|credits?|credit authorship\b.*"
-    r"|(?:declaration of )?(?:conflicts? of|competing|declaration of) interests?|declarations?"
-    r"|(?:data|code|software)(?: and (?:data|code|materials?|software))? availability\b.*|availability of\b.*"
-    r"|supplementary (?:materials?|information|files?)|(?:table of )?contents|inhaltsverzeichnis|table des matières"
-    r"|(?:subject |author |notation )?index(?: of (?:notations?|symbols|terms|names))?"
-    r"|list of (?:figures|tables|symbols|abbreviations|publications|notations?)|other chapters|changelog"
-    r"|(?:numerical |extended |additional |supplementary )?tables?(?: of (?:values|numbers|numerical|coefficients|data)"
-    r"\b.*)?|(?:additional |supplementary )?figures|(?:raw |numerical )data"
-    r"|(?:(?:source|computer|program|python|sage|sagemath|magma|maple|mathematica|matlab|gap|lean|coq|c\+\+|julia|r) )?"
-    r"(?:code|codes|program|programs|scripts?|listings?)(?: listings?)?|quell(?:code|text)\w*"
-    r"|(?:.* )?(?:free documentation )?licen[cs]e"
-    r")\s*[.:]?",
-    re.IGNORECASE,
-)
-
-
-def worth_reading(kind: str, section: str, sections: Sequence[str] = ()) -> bool:
-    """Whether a passage of this kind, under this heading (`outer / inner`), mixes prose and mathematics.
-
-    Statements of all kinds, proofs, chunks, abstracts and logs are read, code and tables are not; nor is anything
-    below a heading such as References, Acknowledgements, Contents or Source code. With `sections` a heading must
-    also have one of these words in it; what stands under none, such as an abstract, is read all the same.
-    """
-    if kind in _UNREAD_KINDS:
-        return False
-    headings = [heading.strip() for heading in section.split(" / ") if heading.strip()]
-    if any(_UNREAD_HEADING.fullmatch(heading) for heading in headings):
-        return False
-    return not (sections and headings) or any(word.lower() in section.lower() for word in sections)
-
-
-# ---------------------------------------------------------------- tokens
-
-
-class Tokens(NamedTuple):
-    """Documents one after the other, without special tokens."""
-
-    flat: Ids  # memory-mapped
-    starts: Integers  # (documents + 1,)
-    documents: list[str]  # ids; one that came in several places stands here as often
-
-
-def _fingerprint(tokenizer: Any, texts: Iterable[tuple[str, str]]) -> str:
-    digest = hashlib.blake2b(tokenizer.backend_tokenizer.to_str().encode(), digest_size=16)
-    for document, text in texts:
-        for part in (document, text):
-            data = part.encode("utf-8", "replace")
-            digest.update(len(data).to_bytes(8, "little") + data)
-    return digest.hexdigest()
-
-
-def _joined(texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """The texts of one document that come one after the other, as one."""
-    for document, group in itertools.groupby(texts, key=lambda pair: pair[0]):
-        text = "\n\n".join(text for _, text in group)
-        yield document, text.encode("utf-8", "replace").decode("utf-8")  # tokenizers refuse lone surrogates
-
-
-def tokenise(tokenizer: Any, texts: Iterable[tuple[str, str]], folder: Path, progress: Progress) -> Tokens:
-    """Write the tokens of all texts below `folder`, or open them where they have been written; the manifest is last."""
-    found = read_manifest(folder / "manifest.json")
-    if found is None:
-        found = _write_tokens(tokenizer, texts, folder, progress)
-    size = int(found["tokens"])
-    kind = np.dtype(found["type"])
-    flat = np.memmap(folder / "tokens.bin", kind, "r", shape=(size,)) if size else np.zeros(0, kind)
-    documents = json.loads((folder / "documents.json").read_text(encoding="utf-8"))
-    return Tokens(flat, np.load(folder / "starts.npy"), documents)
-
-
-def _write_tokens(tokenizer: Any, texts: Iterable[tuple[str, str]], folder: Path, progress: Progress) -> dict[str, Any]:
-    library = require("tokenizers", "train")
-    backend = library.Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
-    backend.no_truncation()
-    backend.no_padding()
-    kind = np.dtype(np.uint16 if len(tokenizer) <= 2**16 else np.int32)
-    folder.mkdir(parents=True, exist_ok=True)
-    documents: list[str] = []
-    lengths: list[int] = []
-    with (folder / "tokens.bin").open("wb") as stream:
-        for batch in _batches(_joined(texts)):
-            for encoding in backend.encode_batch_fast([text for _, text in batch], add_special_tokens=False):
-                ids = np.asarray(encoding.ids, kind)
-                stream.write(ids.tobytes())
-                lengths.append(len(ids))
-            documents += [document for document, _ in batch]
-            progress("tokenising", len(documents), None)
-    np.save(folder / "starts.npy", np.cumsum([0, *lengths], dtype=np.int64))
-    (folder / "documents.json").write_text(json.dumps(documents), encoding="utf-8")
-    content = {"type": kind.name, "tokens": sum(lengths)}
-    write_manifest(folder / "manifest.json", content)
-    return content
-
-
-def _batches(texts: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
-    batch: list[tuple[str, str]] = []
-    size = 0
-    for document, text in texts:
-        batch.append((document, text))
-        size += len(text)
-        if size >= CHARACTERS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
-def cut_windows(starts: Integers, length: int, overlap: int) -> Integers:
-    """First and last place, exclusive, of each window (n, 2), document by document, in order.
-
-    Two neighbours share exactly `overlap` tokens; a document's last window may be shorter, never only overlap.
-    """
-    if not 0 <= overlap < length:
-        raise ConfigError(f"windows of {length} tokens can not share {overlap}: the overlap must be smaller")
-    step = length - overlap
-    sizes = np.diff(starts)
-    number = np.where(sizes > 0, 1 + np.maximum(0, -(-(sizes - length) // step)), 0)
-    of_document = np.repeat(np.arange(len(sizes)), number)
-    within = np.arange(len(of_document)) - np.repeat(np.cumsum(number) - number, number)
-    first = starts[of_document] + within * step
-    return np.stack((first, np.minimum(first + length, starts[of_document + 1])), axis=1).astype(np.int64)
-
-
-def hold_out(documents: Sequence[str], share: float, seed: int) -> Mask:
-    """Which documents only measure (n,): about `share`, one at least where there are two, none where share is 0."""
-    distinct = sorted(set(documents), key=lambda name: hashlib.blake2b(f"{seed}:{name}".encode()).digest())
-    number = min(max(1, round(share * len(distinct))), len(distinct) - 1) if share > 0 else 0
-    chosen = set(distinct[:number])
-    return np.array([name in chosen for name in documents], bool)
-
-
-# ---------------------------------------------------------------- masks
-
-
-class Masking(NamedTuple):
-    """What a tokenizer's ids mean for masking."""
-
-    before: tuple[int, ...]  # special tokens that open a window
-    after: tuple[int, ...]  # and close it
-    pad: int
-    mask: int
-    ordinary: Mask  # (ids,) no special token
-    continues: Mask | None  # (ids,) belongs to the word before it; None where each token counts as a word
-
-
-def read_masking(tokenizer: Any, *, whole_words: bool) -> Masking:
-    """Words are known where continued pieces have a prefix (`##`), as in WordPiece; elsewhere tokens count as words."""
-    if tokenizer.mask_token_id is None or tokenizer.pad_token_id is None:
-        raise InputError("the base's tokenizer has no token for masks or for padding, so it can not be pretrained")
-    plain = tokenizer.encode("a", add_special_tokens=False)
-    framed = tokenizer.encode("a")
-    at = next(n for n in range(len(framed)) if framed[n : n + len(plain)] == plain)
-    ordinary = np.ones(len(tokenizer), bool)
-    ordinary[[number for number in tokenizer.all_special_ids if number < len(ordinary)]] = False
-    prefix = getattr(tokenizer.backend_tokenizer.model, "continuing_subword_prefix", None)
-    continues = None
-    if whole_words and prefix:
-        continues = np.zeros(len(tokenizer), bool)
-        continues[[number for token, number in tokenizer.get_vocab().items() if token.startswith(prefix)]] = True
-    return Masking(
-        tuple(framed[:at]),
-        tuple(framed[at + len(plain) :]),
-        tokenizer.pad_token_id,
-        tokenizer.mask_token_id,
-        ordinary,
-        continues,
-    )
-
-
-def mask_window(ids: Ids, masking: Masking, share: float, generator: np.random.Generator) -> tuple[Ids, Ids]:
-    """Input and labels of a window (n,), both framed by its special tokens.
-
-    Whole words are drawn until `share` of the tokens is reached as nearly as words allow, one at least. Of what was
-    drawn 80 % become the mask, 10 % any ordinary token, 10 % stay (Devlin et al. 2019, arXiv:1810.04805).
-    """
-    ids = np.asarray(ids, np.int64)
-    ordinary = masking.ordinary[ids]
-    begins = np.ones(len(ids), bool)
-    if masking.continues is not None and len(ids):
-        begins[1:] = ~masking.continues[ids[1:]] | ~ordinary[:-1]
-    word = np.cumsum(begins) - 1
-    candidates = np.unique(word[ordinary])
-    order = generator.permutation(candidates)
-    sizes = np.bincount(word, minlength=1)[order]
-    reached = np.cumsum(sizes)
-    chosen = order[reached - sizes / 2 <= share * ordinary.sum()] if len(order) else order
-    drawn = np.isin(word, chosen if len(chosen) else order[:1]) & ordinary
-    labels = np.where(drawn, ids, UNMASKED)
-    fate = generator.random(len(ids))
-    others = generator.choice(np.flatnonzero(masking.ordinary), len(ids))
-    inputs = np.where(drawn & (fate < 0.8), masking.mask, ids)
-    inputs = np.where(drawn & (fate >= 0.9), others, inputs)
-    frame = np.full(len(masking.before), UNMASKED), np.full(len(masking.after), UNMASKED)
-    return (
-        np.concatenate((masking.before, inputs, masking.after)).astype(np.int64),
-        np.concatenate((frame[0], labels, frame[1])).astype(np.int64),
-    )
-
-
-class Windows:
-    """Windows of all epochs, in the order in which they are read; number n belongs to epoch n // windows."""
-
-    def __init__(self, tokens: Ids, places: Integers, masking: Masking, share: float, seed: int, total: int) -> None:
-        self._tokens, self._places, self._masking = tokens, places, masking
-        self._share, self._seed, self._total = share, seed, total
-        self._order: tuple[int, Integers] = (-1, np.zeros(0, np.int64))  # of one epoch
-
-    def __len__(self) -> int:
-        return self._total
-
-    def __getitem__(self, number: int) -> tuple[Ids, Ids]:
-        epoch, place = divmod(number, len(self._places))
-        if self._order[0] != epoch:
-            self._order = epoch, np.random.default_rng((self._seed, epoch)).permutation(len(self._places))
-        return self.masked(epoch, int(self._order[1][place]))
-
-    def masked(self, epoch: int, window: int) -> tuple[Ids, Ids]:
-        first, last = self._places[window]
-        generator = np.random.default_rng((self._seed, epoch, window))
-        return mask_window(self._tokens[first:last], self._masking, self._share, generator)
-
-
-def collate(pairs: Sequence[tuple[Ids, Ids]], pad: int, longest: int) -> dict[str, Any]:
-    """Windows as one batch of tensors (n, width), the width a multiple of 8 where the model reads so much."""
-    torch = require("torch", "train")
-    width = min(-(-max(len(ids) for ids, _ in pairs) // 8) * 8, longest)
-    ids = np.full((len(pairs), width), pad, np.int64)
-    labels = np.full((len(pairs), width), UNMASKED, np.int64)
-    attention = np.zeros((len(pairs), width), np.int64)
-    for row, (inputs, wanted) in enumerate(pairs):
-        ids[row, : len(inputs)], labels[row, : len(inputs)], attention[row, : len(inputs)] = inputs, wanted, 1
-    arrays = {"input_ids": ids, "attention_mask": attention, "labels": labels}
-    return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
 # ---------------------------------------------------------------- the model
@@ -567,7 +327,7 @@ def pretrain(
     longest = min(options.window, _limit(model, tokenizer))
     frame = len(masking.before) + len(masking.after)
 
-    key = _fingerprint(tokenizer, texts)
+    key = texts_key(tokenizer, texts)
     run = work / f"run-{_run_key(base, key, options)}"
     arguments = _arguments(run, options)
     with arguments.main_process_first(desc="tokenising"):
