@@ -97,3 +97,15 @@ def test_the_doctor_reports(workspace: Path) -> None:
     checks = json.loads(lemmata("doctor", "-w", workspace, "--json"))
     assert {"name", "fine", "finding"} == checks[0].keys()
     assert "python" in lemmata("doctor", "-w", workspace)
+
+
+def test_a_search_without_vectors_says_so(tmp_path: Path) -> None:
+    lemmata("init", tmp_path / "w")
+    (tmp_path / "note.md").write_text("# Parts\n\nOdd parts and distinct parts are equally many.\n", encoding="utf-8")
+    lemmata("ingest", tmp_path / "note.md", "-w", tmp_path / "w")
+    lemmata("index", "--no-dense", "-w", tmp_path / "w")
+    command = [sys.executable, "-m", "lemmata", "search", "parts", "-w", str(tmp_path / "w"), "--json"]
+    for more, said in (([], True), (["--retriever", "lexical"], False)):
+        done = subprocess.run([*command, *more], capture_output=True, text=True, check=True)
+        assert len(json.loads(done.stdout)) == 1
+        assert ("searched by words alone" in done.stderr) is said

@@ -80,6 +80,8 @@ def search(
     opened = Project(workspace).retriever()
     only = Filter(tuple(kind or ()), tuple(document or ()), tuple(category or ()), since, until)
     hits = opened.search(text, k, retriever=retriever, only=only, diversity=diversity)
+    if retriever == "auto" and not opened.has_vectors:
+        typer.echo("searched by words alone: there are no vectors yet, 'lemmata index' makes them", err=True)
     _print_hits(opened.corpus, hits, text, as_json)
     opened.close()
 

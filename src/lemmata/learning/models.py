@@ -23,7 +23,7 @@ from lemmata.encode.models import PACKAGED
 from lemmata.encode.unpack import unpack
 from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError, require
 from lemmata.evaluate.posing import TASKS
-from lemmata.learning.pack import pack, split_facts, split_key
+from lemmata.learning.pack import elsewhere, pack, split_facts, split_key
 from lemmata.mine.material import material
 from lemmata.mine.verbs import sets as mined_sets
 from lemmata.store.corpus import Corpus
@@ -116,12 +116,12 @@ def _inputs(layout: Layout, options: FinetuneOptions) -> dict[str, Any]:
     """All that a fine-tuning reads, as it is now: another value means another model."""
     sets = {}
     for spec in options.sets or mined_sets(layout):
-        there, name = _place(layout, spec.partition(":")[0])
+        there, name = elsewhere(layout, spec.partition(":")[0])
         sets[spec] = [sha256_of(_files(there.training_file(name))), split_key(there)]
     tasks = {}
     for spec in (*options.validation, *options.guard):
         path = spec.partition("#")[0]
-        there, name = _place(layout, path)
+        there, name = elsewhere(layout, path)
         graph = read_manifest(there.manifest(there.graph)) or {}
         posed = [split_key(there), graph.get("inputs", "")]
         tasks[spec] = posed if name in TASKS else sha256_of(_files(layout.root / Path(path).expanduser()))
@@ -133,11 +133,6 @@ def _inputs(layout: Layout, options: FinetuneOptions) -> dict[str, Any]:
         "split": split_key(layout),
         "others": {spec: _weights(layout, spec) for spec in others},
     }
-
-
-def _place(layout: Layout, path: str) -> tuple[Layout, str]:
-    folder, _, name = path.rpartition("/")
-    return Layout(layout.root / Path(folder).expanduser()), name
 
 
 def _files(path: Path) -> list[Path]:

@@ -32,7 +32,7 @@ from lemmata.train.finetune import FinetuneOptions
 from lemmata.train.job import Job, JobWriter, fingerprint
 from lemmata.types import Integers, Mask, Progress
 
-__all__ = ["pack", "split_facts", "split_key"]
+__all__ = ["elsewhere", "pack", "split_facts", "split_key"]
 
 PART = "validation"
 BATCH = 2000
@@ -80,7 +80,7 @@ class _Set(NamedTuple):
 
 def _set_of(layout: Layout, spec: str) -> _Set:
     named, _, only = spec.partition(":")
-    there, name = _elsewhere(layout, named)
+    there, name = _workspace(layout, named)
     file = there.training_file(name)
     if read_manifest(there.manifest(there.training(name))) is None:
         known = ", ".join(mined_sets(there)) or "none yet"
@@ -88,12 +88,14 @@ def _set_of(layout: Layout, spec: str) -> _Set:
     return _Set(file, only, split_key(there))
 
 
-def _elsewhere(layout: Layout, spec: str) -> tuple[Layout, str]:
+def elsewhere(layout: Layout, spec: str) -> tuple[Layout, str]:
     """The workspace that a name begins with, else this one, and what is left of the name."""
     path, _, name = spec.rpartition("/")
-    if not path:
-        return layout, spec
-    there = Layout(layout.root / Path(path).expanduser())
+    return Layout(layout.root / Path(path).expanduser()) if path else layout, name
+
+
+def _workspace(layout: Layout, spec: str) -> tuple[Layout, str]:
+    there, name = elsewhere(layout, spec)
     if not there.config.is_file():
         raise ConfigError(f"{spec!r} names {there.root}, which is no workspace")
     return there, name
@@ -152,7 +154,7 @@ def _pool(asked: _Asked, options: FinetuneOptions) -> Integers:
 def _asked(layout: Layout, spec: str, part: str) -> _Asked:
     path, _, which = spec.partition("#")
     if path.rpartition("/")[2] in TASKS:
-        there, name = _elsewhere(layout, path)
+        there, name = _workspace(layout, path)
         protocol = which or "passage"
         task = pose(there, name, np.random.default_rng(0), part=part, share=0.0, limit=0, protocol=protocol)
         return _on_corpus(there, task)
@@ -160,7 +162,7 @@ def _asked(layout: Layout, spec: str, part: str) -> _Asked:
     if found.is_dir():
         return _from_folder(layout, found, which or "test")
     if found.is_file():
-        there = _elsewhere(layout, f"{which}/")[0] if which else layout
+        there = _workspace(layout, f"{which}/")[0] if which else layout
         return _on_corpus(there, table_task(there, found.stem, *read_table(found), file=found))
     raise ConfigError(f"{spec!r} is neither a task ({', '.join(TASKS)}), nor a file of queries, nor a folder")
 
