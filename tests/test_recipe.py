@@ -14,7 +14,7 @@ from tests.test_models import QUICK, Say, Stopped, refused, say, times, write_no
 
 from lemmata.config import build
 from lemmata.encode.models import load_encoder
-from lemmata.errors import ConfigError, LemmataError, WorkspaceError
+from lemmata.errors import ConfigError, LeakageError, LemmataError, WorkspaceError
 from lemmata.evaluate.report import Report, as_json
 from lemmata.project import EvaluateOptions, Project
 from lemmata.recipe import RunOptions, run
@@ -57,6 +57,7 @@ STAGES = [
     "mine pairs",
     "import asked",
     "negatives pairs",
+    "audit",
     "finetune tuned",
     "index tuned",
 ]
@@ -209,7 +210,7 @@ def test_new_text_and_changed_mining_are_noticed(ran: Path) -> None:
     reports, _ = told(ran)
     change(ran, "number = 1", "number = 2")
     stages = stopped_at(ran, "finetune tuned")
-    redone = ["ingest", "mine pairs", "import asked", "negatives pairs", "finetune tuned"]
+    redone = ["ingest", "mine pairs", "import asked", "negatives pairs", "audit", "finetune tuned"]
     assert [name for name, done in stages.items() if not done] == redone
     more = [{"_id": f"more{n}", "text": reports[0].texts[query]} for n, query in enumerate(reports[0].queries)]
     with (ran.parent / "notes.jsonl").open("a", encoding="utf-8") as stream:
@@ -304,6 +305,17 @@ def test_a_base_that_nobody_makes_is_refused_before_anything_is_done(base: Path,
     with pytest.raises(ConfigError, match="there is no base model 'adapted'"):
         run(Project(folder), progress=silent)
     assert [path.name for path in folder.iterdir()] == ["lemmata.toml"]
+
+
+def test_a_test_query_that_is_trained_on_stops_the_run(base: Path, tmp_path: Path) -> None:
+    folder = write_recipe(tmp_path, base)
+    asked = json.loads((tmp_path / "asked.jsonl").read_text().splitlines()[3])
+    file = tmp_path / "riddles" / "queries.jsonl"
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([*lines[:-1], json.dumps({"_id": "q7", "text": asked["query"]})]), encoding="utf-8")
+    with pytest.raises(LeakageError, match="test query 8"):
+        run(Project(folder), progress=silent)
+    assert not (folder / "models").exists()
 
 
 def test_a_run_without_sources_needs_a_corpus(base: Path, tmp_path: Path) -> None:

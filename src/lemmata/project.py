@@ -483,11 +483,12 @@ class Project:
         report, table = verbs.mix_sets(self.layout, name or recipe, chosen, self._gate(), progress)
         return {**report, "table": [row._asdict() for row in table]}
 
-    def audit(self, names: Sequence[str] = (), *, progress: Progress = _silent) -> Audit:
-        """Look for held-out data in mined sets; LeakageError where there is some."""
+    def audit(self, names: Sequence[str] = (), *, test: Sequence[Example] = (), progress: Progress = _silent) -> Audit:
+        """Look for held-out data in mined sets, and for `test` queries; LeakageError where there is some."""
         from lemmata.mine.verbs import audit
 
-        return audit(self.layout, names, self._gate(), progress)
+        gate = self._gate()
+        return audit(self.layout, names, gate._replace(test=[*gate.test, *test]), progress)
 
     def training_sets(self) -> dict[str, dict[str, Any]]:
         """Every mined set with its manifest."""

@@ -106,6 +106,7 @@ def run(
     first = (options.base, before, stages.key)
     found = _found(project, tasks, ("lexical", "dense", "hybrid"), options, folder / "before", first, progress)
     _mine(project, options, before, stages, progress)
+    _audit(project, tasks, stages, progress)
     for name in options.pretrain:
         table = config.get("pretrain", {}).get(name, {})
         judge = config.get("finetune", {}).get(table.get("judge", ""), {})
@@ -193,6 +194,16 @@ def _mine(project: Project, options: RunOptions, encoder: str, stages: _Stages, 
         hard = f"{name}-hard"
         made = layout.manifest(layout.training(hard))
         stages.do(f"negatives {name}", tables, partial(mined, "negatives", hard, name), made)
+
+
+def _audit(project: Project, tasks: Mapping[str, Task], stages: _Stages, progress: Progress) -> None:
+    """No query of a test folder may be known from training; the tasks of the test part were kept from the miners."""
+    from lemmata.leakage import Example
+
+    queries = [text for name, task in tasks.items() if name not in TASKS for text in task.queries.values()]
+    test = [Example(f"test query {number}", text, ()) for number, text in enumerate(queries, 1)]
+    if test:
+        stages.do("audit", queries, lambda: str(project.audit(test=test, progress=progress)))
 
 
 def _encoded(project: Project, encoder: str, stages: _Stages, progress: Progress) -> str:
