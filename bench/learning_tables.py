@@ -88,10 +88,14 @@ def texts_file(jobs: Path, table: dict[str, Any]) -> Path:
 def train_runs(told: dict[str, Any], place: argparse.Namespace) -> None:
     """Every run in a process of its own, as soon as the runs that it needs are done."""
     begin = time.time()
+    bases = {one.partition("=")[0] for one in place.base}
+    for table in told["tables"].values():
+        for run in table["runs"].values():
+            for name in {run[key] for key in ("base", "guide", "teacher") if key in run} - bases - table["runs"].keys():
+                sys.exit(f"{name!r} is neither a run of its table nor given with --base")
     waiting = [(table, run) for table, one in told["tables"].items() for run in one["runs"]]
     running: dict[tuple[str, str], subprocess.Popen[bytes]] = {}
     failed: set[tuple[str, str]] = set()
-    bases = {one.partition("=")[0] for one in place.base}
     files = {key: place.models / key[0] / f"{key[1]}.json" for key in waiting}
     waiting = [key for key in waiting if not files[key].exists()]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "2"}
@@ -168,7 +172,7 @@ def train_one(told: dict[str, Any], place: argparse.Namespace) -> None:
         options = FinetuneOptions(**{**spec, "sets": {**dict.fromkeys(job.sets, 0.0), **spec["sets"]}})
         others = {key: model_of(own[key]) for key in ("guide", "teacher") if key in own}
         tuned = finetune(base, job, out, options, work=work, progress=quiet, **others)
-        report |= {**tuned._asdict(), "history": [line for line in tuned.history if "eval_domain" in line]}
+        report |= tuned._asdict()
     else:
         out = base
     shutil.rmtree(work, ignore_errors=True)
@@ -180,13 +184,13 @@ def train_one(told: dict[str, Any], place: argparse.Namespace) -> None:
     np.savez_compressed(home / f"{place.run}.npz", *[places.astype(np.int32) for places in found])
     report["seconds_in_all"] = time.time() - begin
     (home / f"{place.run}.json").write_text(json.dumps(report, default=float, indent=1) + "\n", encoding="utf-8")
-    shown = {task.measure: [] for task in test.validations}  # type: dict[str, list[str]]
-    for task, places in zip(test.validations, found, strict=True):
-        shown[task.measure].append(f"{task.name} {task.scores(places, [task.measure])[task.measure].mean():.3f}")
-    after = {name: round(value, 4) for name, value in report.get("after", {}).items()}
-    print(
-        f"DONE {report['seconds_in_all']:.0f} s, {report.get('records_per_second', 0):.0f}/s", shown, after, flush=True
-    )
+    shown = [
+        f"{task.name} {task.measure} {task.scores(places, [task.measure])[task.measure].mean():.3f}"
+        for task, places in zip(test.validations, found, strict=True)
+    ]
+    after = [f"{name} {value:.3f}" for name, value in report.get("after", {}).items()]
+    speed = f"{report['seconds_in_all']:.0f} s, {report.get('records_per_second', 0):.0f} records/s"
+    print(f"DONE {speed}; test:", ", ".join(shown), "; validation:", ", ".join(after), flush=True)
 
 
 # ---------------------------------------------------------------- tell
@@ -220,8 +224,10 @@ def tell(told: dict[str, Any], jobs: Path, models: Path, level: str) -> None:
                         cells.append(f"{mine.mean():.3f}" + (f" [{low:.3f}, {high:.3f}]" if not place else ""))
                     print(f"| {run} | " + " | ".join(cells) + " |")
             if len(scores) > 1:
+                print()
                 for one in compare(scores, measures[0], next(iter(scores)), np.random.default_rng(0)):
-                    print(" ", one)
+                    interval = f"{one.difference:+.3f} [{one.low:+.3f}, {one.high:+.3f}]"
+                    print(f"{one.first} - {one.second}, {one.measure}: {interval}, corrected p {one.p_corrected:.3g}")
 
 
 def main() -> None:
