@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import lzma
 import shutil
 import subprocess
 import sys
@@ -150,28 +149,6 @@ def table(file: Path, heading: tuple[str, ...], rows: Iterable[tuple[str, ...]])
         csv.writer(stream).writerows([heading, *rows])
 
 
-def asked_of_test(data: Path, work: Path) -> None:
-    """The generated questions and slogans about the test part of the Stacks project, as tables."""
-    import numpy as np
-
-    from lemmata.store.corpus import Corpus
-    from lemmata.store.files import Layout
-    from lemmata.store.split import open_split
-
-    layout = Layout(work / "stacks")
-    corpus = Corpus(layout)
-    ids = corpus.ids()
-    held = {ids[row] for row in np.flatnonzero(open_split(layout, corpus.inputs).rows("test")).tolist()}
-    corpus.close()
-    lines: dict[str, list[str]] = {"question": ["query\tid"], "slogan": ["query\tid"]}
-    with lzma.open(data / "stacks-questions" / "questions.jsonl.xz", "rt", encoding="utf-8") as stream:
-        for one in map(json.loads, stream):
-            if one["id"] in held:
-                lines[one["style"]].append(f"{' '.join(one['text'].split())}\t{one['id']}")
-    for style, found in lines.items():
-        (work / f"stacks_test_{style}s.tsv").write_text("\n".join(found) + "\n", encoding="utf-8")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
@@ -184,7 +161,6 @@ def main() -> None:
         "lemmata-mini": lambda: subprocess.run(
             [sys.executable, ROOT / "recipes" / "lemmata_mini" / "make.py", data, work], check=True
         ),
-        "questions": lambda: asked_of_test(data, work),
         "stacks-references": lambda: stacks_references(data, work),
         "planetmath-leaking": lambda: leaking("planetmath", work),
         "qseries": lambda: qseries(data, work),

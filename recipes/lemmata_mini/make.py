@@ -72,7 +72,7 @@ def workspace(folder: Path, source: Path, *, config: Path | None = None) -> bool
 
 
 def generated(data: Path, work: Path) -> None:
-    """The questions and slogans of the validation part, as a table."""
+    """The questions and slogans that were generated for held-out passages, as tables: nothing is trained on them."""
     import numpy as np
 
     from lemmata.store.corpus import Corpus
@@ -81,18 +81,17 @@ def generated(data: Path, work: Path) -> None:
 
     layout = Layout(work / "stacks")
     corpus = Corpus(layout)
-    ids = corpus.ids()
-    held = {ids[row] for row in np.flatnonzero(open_split(layout, corpus.inputs).rows("validation")).tolist()}
+    ids, split = corpus.ids(), open_split(layout, corpus.inputs)
     corpus.close()
-    with (
-        lzma.open(data / "stacks-questions" / "questions.jsonl.xz", "rt", encoding="utf-8") as lines,
-        (work / "stacks_generated.tsv").open("w", encoding="utf-8") as stream,
-    ):
-        stream.write("query\tid\n")
-        for line in lines:
-            one = json.loads(line)
-            if one["id"] in held:
-                stream.write(f"{' '.join(one['text'].split())}\t{one['id']}\n")
+    part_of = {ids[row]: part for part in ("validation", "test") for row in np.flatnonzero(split.rows(part)).tolist()}
+    tables = defaultdict(list)
+    with lzma.open(data / "stacks-questions" / "questions.jsonl.xz", "rt", encoding="utf-8") as lines:
+        for one in map(json.loads, lines):
+            if part := part_of.get(one["id"]):
+                name = "stacks_generated" if part == "validation" else f"stacks_test_{one['style']}s"
+                tables[name].append(f"{' '.join(one['text'].split())}\t{one['id']}\n")
+    for name, found in tables.items():
+        (work / f"{name}.tsv").write_text("".join(["query\tid\n", *found]), encoding="utf-8")
 
 
 def original_weights() -> Path:
