@@ -74,6 +74,13 @@ def copied(old: Path, new: Path, settings: str) -> None:
         shutil.copytree(old / part, new / part, dirs_exist_ok=True)
 
 
+def large(data: Path, work: Path) -> None:
+    make = ROOT / "recipes" / "lemmata_mini" / "make.py"
+    subprocess.run(list(map(str, (sys.executable, make, data, work))), check=True)
+    if not (work / "planetmath" / "training" / "queries").is_dir():  # only an older mixture has them
+        lemmata("mine", "queries", "-w", work / "planetmath")
+
+
 def stacks_references(_data: Path, work: Path) -> None:
     folder = work / "stacks-references"
     copied(work / "stacks", folder, STATEMENTS_ONLY)
@@ -158,9 +165,7 @@ def main() -> None:
     data, work = told.data.resolve(), told.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     makers: dict[str, Callable[[], object]] = {
-        "lemmata-mini": lambda: subprocess.run(
-            [sys.executable, ROOT / "recipes" / "lemmata_mini" / "make.py", data, work], check=True
-        ),
+        "lemmata-mini": lambda: large(data, work),
         "stacks-references": lambda: stacks_references(data, work),
         "planetmath-leaking": lambda: leaking("planetmath", work),
         "qseries": lambda: qseries(data, work),

@@ -157,6 +157,16 @@ def test_a_model_is_whole_with_card_report_and_export(trained: Path, base: Path)
     np.testing.assert_allclose(exported.encode(texts), vectors, atol=0.02)
 
 
+def test_prompts_go_from_the_settings_into_card_and_search(copied: Path) -> None:
+    project = say_more(copied, '[finetune.tuned.prompts]\nquery = "ask "')
+    project.finetune()
+    folder = project.layout.model("tuned")
+    assert json.loads((folder / "card.json").read_text())["prompts"] == {"query": "ask "}
+    exported = load_encoder("tuned", models=project.layout.models)
+    np.testing.assert_allclose(exported.encode(["a1 a2"], role="query"), exported.encode(["ask a1 a2"]), atol=1e-6)
+    assert not np.allclose(exported.encode(["a1 a2"], role="query"), exported.encode(["a1 a2"]), atol=1e-3)
+
+
 def test_the_same_call_does_nothing_and_says_so(trained: Path, say: Say) -> None:
     before = times(trained)
     (trained / "models" / ".tuned" / "work").mkdir(parents=True)  # a kill between the last two acts leaves this

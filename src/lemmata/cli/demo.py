@@ -72,8 +72,8 @@ _RECIPE = """
 [split]
 method = "stratified"
 
-[finetune.tuned]             # small enough for two cores: short texts, one pass, the two upper layers
-sets = {{ pairs = 1.0, queries = 1.0 }}
+[finetune.tuned]             # small enough for two cores: short texts, the two upper layers
+sets = {{ asked = 3.0, pairs = 0.3 }}
 validation = {{ references = "MRR@10" }}
 pool = 80
 validations = 1
@@ -83,6 +83,8 @@ freeze = 4
 rate = 1e-4
 
 [run]
+mine = ["pairs"]
+imports = {{ asked = {asked} }}
 tasks = [{notes}]
 """
 
@@ -95,12 +97,14 @@ def _learn(folder: Path, notes: Path, step: Callable[[str, str], None]) -> None:
     if missing:
         open_console().print("\nTraining needs more libraries: pip install 'lemmata[train]'")
         return
-    step("Adapt the encoder: part the corpus, mine training data from one part, fine-tune, measure before and after.",
+    step("Adapt the encoder: part the corpus, train on one part and on 553 logged queries, measure before and after.",
          f"run -w {folder}")  # fmt: skip
     config = folder / "lemmata.toml"
     text = config.read_text(encoding="utf-8")
     if "[finetune.tuned]" not in text:
-        write_atomically(config, (text + _RECIPE.format(notes=json.dumps(str(notes.resolve())))).encode())
+        named = {"notes": notes.resolve(), "asked": (notes / "queries-train.jsonl").resolve()}
+        recipe = _RECIPE.format(**{name: json.dumps(str(path)) for name, path in named.items()})
+        write_atomically(config, (text + recipe).encode())
     learning.run(folder)
 
 
