@@ -73,7 +73,7 @@ _RECIPE = """
 method = "stratified"
 
 [finetune.tuned]             # small enough for two cores: short texts, the two upper layers
-sets = {{ asked = 3.0, pairs = 0.3 }}
+sets = {{ asked = 2.5, pairs = 0.15 }}
 validation = {{ references = "MRR@10" }}
 pool = 80
 validations = 1
