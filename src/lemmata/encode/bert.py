@@ -8,6 +8,7 @@ search. What only training needs (dropout, the pooler, token types other than 0)
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ import numpy.typing as npt
 from lemmata.errors import ConfigError, InputError, require
 from lemmata.types import Floats
 
-__all__ = ["PRECISIONS", "Recipe", "build_bert", "is_bert", "read_json", "read_recipe"]
+__all__ = ["PRECISIONS", "Recipe", "build_bert", "is_bert", "quantize", "read_json", "read_recipe"]
 
 PRECISIONS = ("fp32", "fp16", "int8-weights", "int8-blocks", "int8")
 """fp32 · fp16 and int8-weights are stored so and computed in fp32 · int8-blocks: weights and activations in
@@ -246,15 +247,8 @@ def build_bert(model_folder: Path, out_file: Path, precision: str) -> int:
     dimension = int(config["hidden_size"]) * len(recipe.pooling)
     model = graph.model(dimension)
     if precision == "int8":
-        quantization = require("onnxruntime.quantization", "train")
-        quantization.quantize_dynamic(
-            model,
-            out_file,
-            per_channel=True,
-            weight_type=quantization.QuantType.QInt8,
-            # shapes can not be inferred through the fused operators, and everything here is float
-            extra_options={"DefaultTensorType": graph.onnx.TensorProto.FLOAT},
-        )
+        # shapes can not be inferred through the fused operators, and everything here is float
+        quantize(model, out_file, extra_options={"DefaultTensorType": graph.onnx.TensorProto.FLOAT})
     else:
         graph.onnx.save(model, out_file)
     return dimension
@@ -336,3 +330,16 @@ def _to_int8(values: Floats, axis: int) -> tuple[npt.NDArray[np.int8], Floats]:
     scales = np.abs(values).max(axis=axis, keepdims=True) / 127
     scales[scales == 0] = 1
     return np.rint(values / scales).astype(np.int8), scales.astype(np.float32)
+
+
+def quantize(model: Any, out_file: Path, **options: Any) -> None:
+    """Write an ONNX model, or the file of one, with int8 weights per channel; activations follow as they come."""
+    quantization = require("onnxruntime.quantization", "train")
+    everyone = logging.getLogger()
+    level = everyone.level
+    everyone.setLevel(logging.ERROR)  # it advises whoever listens to prepare the model, which changes nothing here
+    try:
+        kind = quantization.QuantType.QInt8
+        quantization.quantize_dynamic(model, out_file, per_channel=True, weight_type=kind, **options)
+    finally:
+        everyone.setLevel(level)

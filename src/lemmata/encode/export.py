@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lemmata.encode.bert import Recipe, build_bert, is_bert, read_recipe
+from lemmata.encode.bert import Recipe, build_bert, is_bert, quantize, read_recipe
 from lemmata.encode.onnx import OnnxEncoder
 from lemmata.encode.transformer import open_model
 from lemmata.errors import ConfigError, InputError, require
@@ -218,8 +218,7 @@ def _trace(source: Path, out_file: Path, precision: str) -> int:
         dynamo=False,  # the newer exporter needs onnxscript
     )
     if precision == "int8":
-        quantization = require("onnxruntime.quantization", "train")
-        quantization.quantize_dynamic(out_file, out_file, per_channel=True, weight_type=quantization.QuantType.QInt8)
+        quantize(out_file, out_file)
     return int(model.get_embedding_dimension())
 
 
