@@ -30,7 +30,7 @@ from lemmata.evaluate.significance import bootstrap, compare
 from lemmata.train.job import fitted, open_job
 
 HERE = Path(__file__)
-OWN = ("base", "job", "guide", "teacher", "pretrain", "keep")  # keys of a run that are no options of the training
+OWN = ("base", "job", "guide", "teacher", "pretrain")  # keys of a run that are no options of the training
 
 
 def declared(names: list[str], file: Path) -> dict[str, Any]:
