@@ -12,17 +12,16 @@ import io
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from html import escape
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
-from lemmata.errors import InputError
 from lemmata.pages import STYLE
 from lemmata.store.files import write_atomically
 
-__all__ = ["History", "Point", "plain", "read_history", "training_report", "write_history"]
+__all__ = ["History", "Point", "plain", "training_report", "write_history"]
 
 _POINTS = 400  # of one curve; more are averaged, since a page is no wider
 
@@ -71,15 +70,6 @@ class History:
         losses, rates, validations = (sorted(part.items(), key=lambda item: item[0]) for part in parts.values())
         return cls(losses=losses, rates=rates, validations=validations)
 
-    def until(self, step: int) -> History:
-        """Without what was noted after a step: that of the checkpoint from which a run goes on."""
-        kept = {f.name: getattr(self, f.name) for f in fields(self)}
-        for name in ("losses", "rates", "validations"):
-            kept[name] = [entry for entry in kept[name] if entry[0] <= step]
-        if self.best_step is not None and self.best_step > step:
-            kept["best_step"] = None
-        return History(**kept)
-
 
 # ---------------------------------------------------------------- disk
 
@@ -99,28 +89,6 @@ def plain(value: Any) -> Any:
 
 def write_history(path: Path, history: History) -> None:
     write_atomically(path, (json.dumps(plain(history), ensure_ascii=False, indent=1) + "\n").encode())
-
-
-def read_history(path: Path) -> History:
-    """What `write_history` wrote; InputError where the file is damaged."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        content["losses"] = [(int(step), _number(value)) for step, value in content["losses"]]
-        content["rates"] = [(int(step), _number(value)) for step, value in content["rates"]]
-        content["validations"] = [
-            (int(step), {name: _number(value) for name, value in measures.items()})
-            for step, measures in content["validations"]
-        ]
-        content["sweep"] = [
-            Point(**{name: _number(value) for name, value in point.items()}) for point in content["sweep"]
-        ]
-        return History(**content)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError("is no history of a training run, or a damaged one", file=str(path)) from error
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else float(value)
 
 
 # ---------------------------------------------------------------- charts
