@@ -132,6 +132,14 @@ def test_json_lines_are_logs_when_they_have_a_place(tmp_path: Path) -> None:
     assert found(tmp_path) == [("logs", "l.jsonl", "l"), ("passages", "p.jsonl", "p")]
 
 
+def test_a_tree_of_locations_is_known_by_its_columns(tmp_path: Path) -> None:
+    tree, log = "id;parent;description\nA;;plant\n", "id,text,parent,description\n1,leak,A,x\n"
+    write(tmp_path, {"places.csv": tree, "orders.csv": log, "hierarchy.csv": "id,parent,description\n"})
+    readers = {path: reader for reader, path, _ in found(tmp_path)}
+    assert readers == {"places.csv": "hierarchy", "orders.csv": "logs", "hierarchy.csv": "hierarchy"}
+    assert {reader for reader, _, _ in found(tmp_path, "hierarchy")} == {"hierarchy"}
+
+
 def test_a_reader_can_be_named(tmp_path: Path) -> None:
     write(tmp_path, {"l.csv": "id,text\n1,x\n", "a.tex": MAIN % "a", "n.md": "text"})
     assert found(tmp_path, "papers") == [("paper", "a.tex", "a")]

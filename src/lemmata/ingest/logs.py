@@ -285,9 +285,9 @@ def _known_columns(
     there = list(dict.fromkeys(column for _, row in head for column in row))
     missing = [column for column in wanted if column not in there]
     if head and missing:
+        hint = "; a tree of locations has id, parent and description" if "parent" in there else ""
         raise InputError(
-            f"no column {', '.join(map(repr, missing))}; the columns are {', '.join(map(repr, there))}",
-            file=file,
+            f"no column {', '.join(map(repr, missing))}; the columns are {', '.join(map(repr, there))}{hint}", file=file
         )
     return head, rest
 

@@ -120,7 +120,7 @@ def _kind(path: Path, name: str, *, named: bool) -> str:
     if inner in _TEX:
         return "paper"
     if inner in _ROWS:
-        if re.match(r"hierarchy\b", posixpath.basename(name), re.I):
+        if re.match(r"hierarchy\b", posixpath.basename(name), re.I) or _has_columns_of_a_tree(path):
             return "hierarchy"
         return "rows" if inner in (".jsonl", ".ndjson") else "logs"
     if inner in _TEXT:
@@ -128,6 +128,14 @@ def _kind(path: Path, name: str, *, named: bool) -> str:
     if named:
         return "paper" if has_class(decode(path.read_bytes()[:200_000])) else "text"
     return ""
+
+
+def _has_columns_of_a_tree(path: Path) -> bool:
+    """Whether a table, as far as it can be read as one without unpacking, is a tree of locations and no log."""
+    with path.open("rb") as stream:
+        heading = decode(stream.readline(1000))
+    columns = {column.strip().strip('"') for column in re.split(r"[,;\t|]", heading)}
+    return {"id", "parent", "description"} <= columns and "text" not in columns
 
 
 def _walk(base: Path) -> Iterator[str]:
@@ -200,7 +208,8 @@ def find_units(path: Path, options: IngestOptions) -> Source:
             continue  # a figure of a paper
         papers.append(unit)
     if options.reader != "auto":
-        wanted = {"papers": ("paper", "package")}.get(options.reader, (options.reader,))
+        readers = {"papers": ("paper", "package"), "hierarchy": ("hierarchy", "logs", "rows")}
+        wanted = readers.get(options.reader, (options.reader,))
         papers = [_forced(unit, options.reader) for unit in papers if unit.reader in wanted or options.reader == "logs"]
     if not papers and not skips:
         raise InputError("nothing in it can be read (LaTeX, archives, tables, text or PDF)", file=str(path))
@@ -212,7 +221,8 @@ def _inside(path: str, folder: str) -> bool:
 
 
 def _forced(unit: Unit, reader: str) -> Unit:
-    return replace(unit, reader=reader) if reader in ("logs", "passages") and unit.reader != "hierarchy" else unit
+    forced = reader == "hierarchy" or (reader in ("logs", "passages") and unit.reader != "hierarchy")
+    return replace(unit, reader=reader) if forced else unit
 
 
 def _plain_unit(kind: str, name: str, side: Mapping[str, Mapping[str, Any]]) -> Unit:
