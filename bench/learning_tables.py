@@ -5,9 +5,9 @@
     python bench/learning_tables.py tell JOBS MODELS [--level document] [--only TABLE …]
 
 What is packed, trained and asked stands in learning_tables.toml. WORK holds the workspaces that it names
-(`recipes/tables.sh` makes them); a run may begin with another run's model, or be taught by it. `train` does what is
+(learning_workspaces.py makes them); a run may begin with another run's model, or be taught by it. `train` does what is
 not done yet and ranks the test queries with each model; `tell` prints means, 95 % bootstrap intervals, and the paired
-difference to the first run with its corrected p. Tests were looked at once, for the runs that stand in the file.
+difference to the first run with its corrected p.
 """
 
 from __future__ import annotations

@@ -105,7 +105,8 @@ def _stem(path: str) -> str:
 def _kind(path: Path, name: str, *, named: bool) -> str:
     """The reader for a file, by content where that tells, else by name; empty where there is none."""
     with path.open("rb") as stream:
-        content = sniff(stream.read(512))
+        start = stream.read(1000)
+    content = sniff(start[:512])
     suffixes = [suffix.lower() for suffix in Path(name).suffixes]
     packed = content in ("gzip", "xz", "bzip2", "zstd")
     inner = next((s for s in reversed(suffixes) if s not in _PACKED), "")
@@ -120,7 +121,7 @@ def _kind(path: Path, name: str, *, named: bool) -> str:
     if inner in _TEX:
         return "paper"
     if inner in _ROWS:
-        if re.match(r"hierarchy\b", posixpath.basename(name), re.I) or _has_columns_of_a_tree(path):
+        if re.match(r"hierarchy\b", posixpath.basename(name), re.I) or _has_columns_of_a_tree(start):
             return "hierarchy"
         return "rows" if inner in (".jsonl", ".ndjson") else "logs"
     if inner in _TEXT:
@@ -130,10 +131,9 @@ def _kind(path: Path, name: str, *, named: bool) -> str:
     return ""
 
 
-def _has_columns_of_a_tree(path: Path) -> bool:
+def _has_columns_of_a_tree(start: bytes) -> bool:
     """Whether a table, as far as it can be read as one without unpacking, is a tree of locations and no log."""
-    with path.open("rb") as stream:
-        heading = decode(stream.readline(1000))
+    heading = decode(start.partition(b"\n")[0])
     columns = {column.strip().strip('"') for column in re.split(r"[,;\t|]", heading)}
     return {"id", "parent", "description"} <= columns and "text" not in columns
 

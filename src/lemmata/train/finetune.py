@@ -365,14 +365,14 @@ def _trainer(model: Any, setting: _Setting, work: Path, progress: Progress) -> A
     device = model.device.type
     budget = options.chunk or BUDGET.get(device, BUDGET["cpu"])
     sets = [records[:, : 2 + options.negatives] for records in setting.job.sets.values()]
-    answers = [np.unique(records[:, 1], return_counts=True) for records in sets]
+    answers = [np.unique(records[:, 1], return_counts=True) for records in sets] if options.popularity else []
 
     def batch(places: list[int]) -> dict[str, Any]:
         (place,) = places
         number = int(setting.steps.sets[place])
         records = sets[number][setting.steps.records[place]]
         made = collate(setting.job.texts, records, setting.longest, budget, setting.pad)
-        if options.popularity:
+        if answers:
             texts, counts = answers[number]
             share = counts[np.searchsorted(texts, records[:, 1])] / len(sets[number])
             made["expected"] = torch.from_numpy((share * len(records)).astype(np.float32))
