@@ -21,6 +21,7 @@ __all__ = [
     "audit",
     "chosen",
     "distinct",
+    "examples",
     "find_twins",
     "near_duplicates",
     "near_pairs",
@@ -35,6 +36,14 @@ class Example(NamedTuple):
     id: str
     anchor: str  # text
     passages: tuple[str, ...]  # ids
+
+
+def examples(queries: Mapping[str, str], qrels: Mapping[str, Mapping[str, int]]) -> list[Example]:
+    """Every judged query with the passages that answer it."""
+    return [
+        Example(query, queries.get(query, ""), tuple(passage for passage, grade in grades.items() if grade > 0))
+        for query, grades in qrels.items()
+    ]
 
 
 class Offence(NamedTuple):

@@ -558,7 +558,7 @@ class Project:
     def _gate(self) -> Gate:
         """What mined sets have to pass: the audit's options, with the test queries that [audit] names."""
         from lemmata.ingest.beir import read_qrels, read_queries
-        from lemmata.leakage import Example
+        from lemmata.leakage import examples
         from lemmata.mine.verbs import AuditOptions, Gate
 
         options = self._options(AuditOptions, "audit", None)
@@ -567,12 +567,7 @@ class Project:
         if not (options.queries and options.qrels):
             raise ConfigError(f"{self.layout.config}: [audit]: queries and qrels go together")
         texts = read_queries(self.layout.root / options.queries)
-        judgments = read_qrels(self.layout.root / options.qrels)
-        examples = [
-            Example(query, texts.get(query, ""), tuple(passage for passage, grade in grades.items() if grade > 0))
-            for query, grades in judgments.items()
-        ]
-        return Gate(options, examples)
+        return Gate(options, examples(texts, read_qrels(self.layout.root / options.qrels)))
 
     def _options(self, kind: type[Options], table: str, settings: Mapping[str, Any] | None) -> Options:
         """The options of a verb: `settings` over the table of `lemmata.toml`."""
@@ -668,7 +663,7 @@ class Project:
         )
 
     def _audit(self, corpus: Corpus, task: Task, train: Sequence[Example], allow_leakage: bool) -> list[str]:
-        from lemmata.leakage import Example, audit
+        from lemmata.leakage import audit, examples
 
         def text(identity: str) -> str:
             return corpus[corpus.row(identity)].text
@@ -678,11 +673,7 @@ class Project:
             around = [link.target for link in passage.links if link.target]
             return around + [source for source, _ in corpus.referring(identity)]
 
-        test = [
-            Example(query, task.queries[query], tuple(p for p, grade in grades.items() if grade > 0))
-            for query, grades in task.qrels.items()
-        ]
-        result = audit(train, test, text=text, neighbours=neighbours)
+        result = audit(train, examples(task.queries, task.qrels), text=text, neighbours=neighbours)
         grave = [offence for offence in result.offences if offence.kind != "neighbour"]
         if grave and not allow_leakage:
             raise LemmataError(f"{result.sentence()}; --allow-leakage evaluates all the same and says so")

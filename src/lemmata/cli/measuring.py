@@ -115,17 +115,13 @@ def _task(
 
 def _examples(queries: Path | None, qrels: Path | None) -> list[Example]:
     from lemmata.ingest.beir import read_qrels, read_queries
-    from lemmata.leakage import Example
+    from lemmata.leakage import examples
 
     if queries is None and qrels is None:
         return []
     if queries is None or qrels is None:
         raise LemmataError("--train-queries and --train-qrels go together")
-    texts = read_queries(queries)
-    return [
-        Example(query, texts.get(query, ""), tuple(passage for passage, grade in grades.items() if grade > 0))
-        for query, grades in read_qrels(qrels).items()
-    ]
+    return examples(read_queries(queries), read_qrels(qrels))
 
 
 def export_encoder(
