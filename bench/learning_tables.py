@@ -2,12 +2,12 @@
 
     python bench/learning_tables.py pack WORK JOBS --base MODEL_FOLDER [--only TABLE …]
     python bench/learning_tables.py train JOBS MODELS --base NAME=MODEL_FOLDER … [--side-by-side 4] [--only TABLE …]
-    python bench/learning_tables.py tell JOBS MODELS [--level document] [--only TABLE …]
+    python bench/learning_tables.py tell JOBS MODELS [--level document] [--only TABLE …] [--json FILE]
 
 What is packed, trained and asked stands in learning_tables.toml. WORK holds the workspaces that it names
-(learning_workspaces.py makes them); a run may begin with another run's model, or be taught by it. `train` does what is
-not done yet and ranks the test queries with each model; `tell` prints means, 95 % bootstrap intervals, and the paired
-difference to the first run with its corrected p.
+(learning_workspaces.py makes them); a run may begin with another run's model, be taught by it, or be its average with
+the first base. `train` does what is not done yet and ranks the test queries with each model; `tell` prints means, 95 %
+bootstrap intervals and the paired difference to the first run with its corrected p, and adds the means to a file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lemmata.evaluate.significance import bootstrap, compare
 from lemmata.train.job import fitted, open_job
 
 HERE = Path(__file__)
-OWN = ("base", "job", "guide", "teacher", "pretrain")  # keys of a run that are no options of the training
+OWN = ("base", "job", "guide", "teacher", "pretrain", "share")  # keys of a run that are no options of the training
 
 
 def declared(names: list[str], file: Path) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def _needed(told: dict[str, Any], table: str, run: str) -> set[str]:
 
 def train_one(told: dict[str, Any], place: argparse.Namespace) -> None:
     """Train a run, rank the test queries of its table, and write what came out."""
-    from lemmata.train.encoders import load_model
+    from lemmata.train.encoders import between, load_model, save_model, state_of
     from lemmata.train.finetune import FinetuneOptions, finetune
     from lemmata.train.pretrain import PretrainOptions, pretrain
     from lemmata.train.validate import rankings
@@ -175,6 +175,10 @@ def train_one(told: dict[str, Any], place: argparse.Namespace) -> None:
         others = {key: model_of(own[key]) for key in ("guide", "teacher") if key in own}
         tuned = finetune(base, job, out, options, work=work, progress=quiet, **others)
         report |= tuned._asdict()
+    elif "share" in own:
+        whole = load_model(base)
+        whole.load_state_dict(between(state_of(load_model(Path(folders[first]))), state_of(whole), own["share"]))
+        save_model(whole, out)
     else:
         out = base
     shutil.rmtree(work, ignore_errors=True)
@@ -198,7 +202,8 @@ def train_one(told: dict[str, Any], place: argparse.Namespace) -> None:
 # ---------------------------------------------------------------- tell
 
 
-def tell(told: dict[str, Any], jobs: Path, models: Path, level: str) -> None:
+def tell(told: dict[str, Any], jobs: Path, models: Path, level: str, file: Path | None) -> None:
+    kept: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file and file.exists() else {}
     for name, table in told["tables"].items():
         job = open_job(jobs / table["test"])
         measures = table["measures"].split(",")
@@ -219,17 +224,25 @@ def tell(told: dict[str, Any], jobs: Path, models: Path, level: str) -> None:
                 title = f"{task.name}{' ' + group if group else ''}, {members.sum():,} of {len(task.passages):,}"
                 print(f"\n| {title} | " + " | ".join(measures) + " |\n|---" + "|---" * len(measures) + "|")
                 for run, values in scores.items():
-                    cells = []
-                    for place, measure in enumerate(measures):
+                    cells = {}
+                    for measure in measures:
                         mine = values[measure][members]
                         low, high = bootstrap(mine, generator=np.random.default_rng(0))
-                        cells.append(f"{mine.mean():.3f}" + (f" [{low:.3f}, {high:.3f}]" if not place else ""))
-                    print(f"| {run} | " + " | ".join(cells) + " |")
+                        cells[measure] = [float(value) for value in (mine.mean(), low, high)]
+                    kept[f"{name} / {level} / {title} / {run}"] = {
+                        key: [round(one, 4) for one in cells[key]] for key in cells
+                    }
+                    mean, low, high = cells[measures[0]]
+                    others = [f"{cells[measure][0]:.3f}" for measure in measures[1:]]
+                    print(f"| {run} | " + " | ".join([f"{mean:.3f} [{low:.3f}, {high:.3f}]", *others]) + " |")
             if len(scores) > 1:
                 print()
                 for one in compare(scores, measures[0], next(iter(scores)), np.random.default_rng(0)):
                     interval = f"{one.difference:+.3f} [{one.low:+.3f}, {one.high:+.3f}]"
                     print(f"{one.first} - {one.second}, {one.measure}: {interval}, corrected p {one.p_corrected:.3g}")
+    if file is not None:
+        lines = ",\n".join(f"{json.dumps(key, ensure_ascii=False)}: {json.dumps(kept[key])}" for key in sorted(kept))
+        file.write_text("{\n" + lines + "\n}\n", encoding="utf-8")
 
 
 def main() -> None:
@@ -249,6 +262,7 @@ def main() -> None:
     single.add_argument("table")
     single.add_argument("run")
     telling.add_argument("--level", default="passage", choices=("passage", "document"))
+    telling.add_argument("--json", type=Path, metavar="FILE", help="add mean, low and high of every measure to it")
     for verb in (packing, training, single, telling):
         verb.add_argument("--tables", type=Path, default=HERE.with_suffix(".toml"), help="the file that declares them")
     for verb in (packing, training, telling):
@@ -262,7 +276,7 @@ def main() -> None:
     elif place.verb == "one":
         train_one(told, place)
     else:
-        tell(told, place.jobs, place.models, place.level)
+        tell(told, place.jobs, place.models, place.level, place.json)
 
 
 if __name__ == "__main__":

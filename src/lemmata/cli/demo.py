@@ -97,7 +97,7 @@ def _learn(folder: Path, notes: Path, step: Callable[[str, str], None]) -> None:
     if missing:
         open_console().print("\nTraining needs more libraries: pip install 'lemmata[train]'")
         return
-    step("Adapt the encoder: part the corpus, train on one part and on 553 logged queries, measure before and after.",
+    step("Adapt the encoder: part the corpus, train on one part and on 553 queries, measure before and after.",
          f"run -w {folder}")  # fmt: skip
     config = folder / "lemmata.toml"
     text = config.read_text(encoding="utf-8")

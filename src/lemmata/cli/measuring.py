@@ -127,7 +127,9 @@ def _examples(queries: Path | None, qrels: Path | None) -> list[Example]:
 def export_encoder(
     source: Annotated[str, typer.Argument(help="A sentence-transformers folder.", metavar="MODEL")],
     out: Annotated[Path, typer.Argument(help="The folder to write.", metavar="OUT")],
-    precision: Annotated[str, typer.Option(help="fp32, fp16, int8-weights or int8.", metavar="NAME")] = "fp32",
+    precision: Annotated[
+        str, typer.Option(help="fp32, fp16, int8, int8-blocks or int8-weights.", metavar="NAME")
+    ] = "fp32",
     workspace: Workspace = HERE,
     force: Annotated[bool, typer.Option("--force", help="Write it even if it drifts.")] = False,
     as_json: AsJson = False,

@@ -100,6 +100,7 @@ class ModelFacts:
     share: float | None = None  # of the trained weights that was kept
     intended_use: str = ""
     limits: Sequence[str] = ()
+    packed: bool = False  # ONNX alone, which plain sentence-transformers does not load
 
 
 def write_card(folder: Path, facts: ModelFacts) -> None:
@@ -166,10 +167,22 @@ def _front_matter(facts: ModelFacts) -> str:
 
 def _use(facts: ModelFacts) -> list[str]:
     cut = facts.matryoshka and min(facts.matryoshka)
-    transformers = [
+    plain = [
         "from sentence_transformers import SentenceTransformer",
         "",
         f"model = SentenceTransformer({_json(facts.name)})  # the folder of this file",
+    ]
+    unpacked = [
+        "from pathlib import Path",
+        "",
+        "from lemmata.encode.models import PACKAGED",
+        "from lemmata.encode.unpack import unpack",
+        "from sentence_transformers import SentenceTransformer",
+        "",
+        f"model = SentenceTransformer(str(unpack(PACKAGED[{_json(facts.name)}], Path({_json(facts.name)}))))",
+    ]
+    transformers = [
+        *(unpacked if facts.packed else plain),
         'queries = model.encode_query(["a question"])',
         'passages = model.encode_document(["a passage"])',
         "print(model.similarity(queries, passages))",

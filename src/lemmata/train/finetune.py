@@ -86,7 +86,7 @@ class FinetuneOptions:
     dimensions: list[float] = field(default_factory=list)  # Matryoshka: lengths, or parts of the whole
     guide: str = ""  # a model that says which candidates may be answers, too: "base", or as `base`
     guide_margin: float = 0.0
-    teacher: str = ""  # a model to be like: as `base`
+    teacher: str = ""  # a model to be like: "base", or as `base`
     teacher_weight: float = 0.5
     teacher_scale: float = 20.0
     prompts: dict[str, str] = field(default_factory=dict)  # by role, query and passage; the base's own
@@ -109,7 +109,7 @@ class FinetuneOptions:
     device: str = ""  # the best there is
     validations: int = 10  # how often validation is measured
     patience: int = 0  # stop when so many of them brought nothing; 0: never
-    forget: float = 0.02  # most that the guard's measure may fall, as a part of it
+    forget: float = 0.02  # most that the guard's measure may fall, as a part of it; below 0: it has to gain
     average: list[float] = field(default_factory=lambda: [0.25, 0.5, 0.75, 1.0])  # shares of the tuned weights
     seed: int = 0
 
@@ -560,9 +560,8 @@ def _averaged(
     allowed = [one for one in sweep if one["allowed"]]
     if not allowed:
         raise LemmataError(
-            f"every average forgets more than {options.forget:.0%} of the guard: it keeps"
-            f" {max(one['general'] for one in sweep):.4f} where {floor:.4f} is wanted; add smaller shares to average,"
-            " or allow more in forget"
+            f"no average is good enough for the guard: the best has {max(one['general'] for one in sweep):.4f} where"
+            f" forget = {options.forget:g} asks for {floor:.4f}; add smaller shares to average, or allow more in forget"
         )
     best = max(allowed, key=lambda one: (one["domain"], one["share"]))
     model.load_state_dict(between(old, new, best["share"]))
