@@ -72,11 +72,11 @@ def pack_jobs(told: dict[str, Any], work: Path, jobs: Path, base: Path) -> None:
         file = texts_file(jobs, table)
         if any("pretrain" in run for run in table["runs"].values()) and not file.exists():
             layout = Layout(work / told["jobs"][table["job"]]["workspace"])
-            part = file.with_suffix(".part")
-            with gzip.open(part, "wt", encoding="utf-8") as stream:
+            unfinished = file.with_suffix(".unfinished")
+            with gzip.open(unfinished, "wt", encoding="utf-8") as stream:
                 for one in TrainingTexts(layout, PretrainOptions()):
                     stream.write(json.dumps(one, ensure_ascii=False) + "\n")
-            part.replace(file)
+            unfinished.replace(file)
 
 
 def texts_file(jobs: Path, table: dict[str, Any]) -> Path:
