@@ -36,7 +36,18 @@ OWN = ("base", "job", "guide", "teacher", "pretrain", "share")  # keys of a run 
 def declared(names: list[str], file: Path) -> dict[str, Any]:
     told = tomllib.loads(file.read_text(encoding="utf-8"))
     told["tables"] = {name: told["tables"][name] for name in names or told["tables"]}
+    for table in told["tables"].values():
+        table["runs"] = {run: _whole(table["runs"], run) for run in table["runs"]}
     return told
+
+
+def _whole(runs: dict[str, Any], name: str) -> dict[str, Any]:
+    """A run with what it has from the one that it is `like`."""
+    run = dict(runs[name])
+    if "like" not in run:
+        return run
+    other = _whole(runs, run.pop("like"))
+    return {**other, **run, "sets": {**other["sets"], **run.get("sets", {})}}
 
 
 # ---------------------------------------------------------------- pack

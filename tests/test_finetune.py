@@ -245,7 +245,8 @@ def test_weights_are_averaged_as_far_as_the_guard_wants(
 
 
 def test_a_guard_that_nothing_satisfies_is_told(base: Path, guarded: Job, tmp_path: Path) -> None:
-    with pytest.raises(LemmataError, match=r"no average is good enough .* has 0\.\d+ where forget = 0\.01 asks for"):
+    told = r"no average is good enough for the guard: the best has 0\.\d+ where forget = 0\.01 asks for 0\.\d+; add"
+    with pytest.raises(LemmataError, match=told):
         tuned(base, guarded, tmp_path, average=[0.9], forget=0.01)
     assert not (tmp_path / "out").exists()
 

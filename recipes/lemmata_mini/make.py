@@ -45,6 +45,7 @@ def citations(data: Path, work: Path) -> Path:
     if out.exists():
         return out
     out.parent.mkdir(parents=True, exist_ok=True)
+    part = out.with_suffix(".part")
     cited = defaultdict(list)
     with lzma.open(data / "arxiv-citations" / "edges.tsv.xz", "rt", encoding="utf-8") as lines:
         for line in lines:
@@ -52,11 +53,12 @@ def citations(data: Path, work: Path) -> Path:
             cited[source].append(target)
     with (
         lzma.open(data / "arxiv-citations" / "nodes.jsonl.xz", "rt", encoding="utf-8") as lines,
-        out.open("w", encoding="utf-8") as stream,
+        part.open("w", encoding="utf-8") as stream,
     ):
         for line in lines:
             node = json.loads(line)
             stream.write(json.dumps({**node, "links": {"cites": cited[str(node["id"])]}}, ensure_ascii=False) + "\n")
+    part.rename(out)
     return out
 
 
@@ -124,10 +126,10 @@ def main() -> None:
     arguments = parser.parse_args()
     data, work = arguments.data.resolve(), arguments.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
-    if not (work / "scifact").exists():
-        shutil.copytree(data / "scifact", work / "scifact")
-    for name in ("stacks_queries.tsv", "stacks_summaries.tsv", "planetmath_queries.tsv"):
-        shutil.copyfile(ROOT / "bench" / name, work / name)
+    shutil.copytree(data / "scifact", work / "scifact", dirs_exist_ok=True)
+    tables = [ROOT / "bench" / f"{name}.tsv" for name in ("stacks_queries", "stacks_summaries", "planetmath_queries")]
+    for table in tables:
+        shutil.copyfile(table, work / table.name)
     config = work / "stacks.toml"
     text = (HERE / "stacks.toml").read_text(encoding="utf-8").replace('"minilm"', json.dumps(str(original_weights())))
     if not config.exists() or config.read_text(encoding="utf-8") != text:
@@ -141,7 +143,7 @@ def main() -> None:
         imported(work / name, HERE / "written" / f"{name}.jsonl", "written")
     generated(data, work)
     sets = work.glob("*/training/*/manifest.json")
-    if not newer(work / "job" / "manifest.json", config, *sets):
+    if not newer(work / "job" / "manifest.json", config, *tables, *sets):
         shutil.rmtree(work / "job", ignore_errors=True)
         lemmata("train", "pack", "lemmata-mini", work / "job", "-w", work / "stacks")
     if arguments.train:
