@@ -24,10 +24,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lemmata.encode.models import load_encoder
+from lemmata.encode.load import load_encoder
 
 OURS = """
-from lemmata.encode.models import load_encoder
+from lemmata.encode.load import load_encoder
 load_encoder({encoder!r}, threads={threads}).encode(["where is the partition function defined"], "query")
 """
 THEIRS = """

@@ -129,13 +129,13 @@ def from_files(options: argparse.Namespace) -> Data:
 
 def from_workspace(options: argparse.Namespace) -> Data:
     from lemmata.store.corpus import Corpus
-    from lemmata.store.files import Layout
+    from lemmata.store.layout import Layout
 
     corpus = Corpus(Layout(options.workspace))
     kinds = {document.id: document.kind for document in corpus.documents()} | dict(corpus.kinds())
     graph = build_graph(link_edges(corpus, corpus.documents(links=True)), kinds)
     if not options.vectors.exists():
-        from lemmata.encode.models import load_encoder
+        from lemmata.encode.load import load_encoder
 
         texts = {document.id: document.title for document in corpus.documents()}
         texts |= {passage.id: f"{passage.title}\n{passage.text}".strip()[:400] for passage in corpus}

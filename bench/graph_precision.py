@@ -22,10 +22,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from lemmata.graph.concepts.build import ConceptGraph, ConceptOptions, build_concepts
-from lemmata.graph.concepts.words import key_of, mask
+from lemmata.concepts.build import ConceptGraph, ConceptOptions, build_concepts
+from lemmata.concepts.words import key_of, mask
 from lemmata.store.corpus import Corpus
-from lemmata.store.files import Layout
+from lemmata.store.layout import Layout
 
 FOLDER = Path(__file__).parent / "precision"
 CONCEPT_FIELDS = ("id", "name", "kind", "rule", "evidence", "verdict", "note")

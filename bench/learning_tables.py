@@ -54,9 +54,9 @@ def _whole(runs: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def pack_jobs(told: dict[str, Any], work: Path, jobs: Path, base: Path) -> None:
-    from lemmata.learning.models import TrainingTexts
-    from lemmata.learning.pack import pack
-    from lemmata.store.files import Layout
+    from lemmata.stages.prepare import pack
+    from lemmata.stages.train import TrainingTexts
+    from lemmata.store.layout import Layout
     from lemmata.train.finetune import FinetuneOptions
     from lemmata.train.pretrain import PretrainOptions
 

@@ -17,10 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
+from lemmata.files import replace_folder
 from lemmata.index.ann import AnnIndex
-from lemmata.indexing import content_hashes, index_lexical
 from lemmata.project import Project
-from lemmata.store.files import replace_folder, write_manifest
+from lemmata.stages.index import content_hashes, index_lexical
+from lemmata.store.layout import write_manifest
 from lemmata.store.vectors import VectorWriter
 
 DIMENSION = 384
@@ -72,7 +73,7 @@ def make(folder: Path, count: int) -> None:
 
 def graph(folder: Path) -> float:
     """Build the neighbour graph; returns the seconds it took."""
-    from lemmata.store.files import read_manifest
+    from lemmata.store.layout import read_manifest
     from lemmata.store.vectors import open_vectors
 
     layout = Project(folder).layout

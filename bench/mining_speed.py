@@ -30,7 +30,7 @@ from lemmata.index.lexical import LexicalIndex
 from lemmata.mine.material import Material, material
 from lemmata.mine.negatives import NegativeOptions, NegativeReport, mine_negatives
 from lemmata.store.corpus import Corpus
-from lemmata.store.files import Layout
+from lemmata.store.layout import Layout
 from lemmata.store.split import Split
 from lemmata.store.vectors import open_vectors
 from lemmata.types import Floats, Graph, Integers, Pair

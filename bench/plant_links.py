@@ -26,14 +26,14 @@ from typing import Any, get_args
 
 import numpy as np
 
-from lemmata.graph.predict.entities import Step, learn_entities, link_entities
-from lemmata.graph.predict.hierarchy import build_tree
-from lemmata.graph.predict.memory import index_neighbours, nearest
-from lemmata.graph.predict.names import tokenise
-from lemmata.graph.predict.plant import Prediction, known_edges, predict_links
-from lemmata.graph.predict.records import learn_records, link_records
-from lemmata.graph.predict.scorer import measure, restored, split
 from lemmata.ingest.logs import Columns, csv_rows, read_hierarchy, read_logs
+from lemmata.plant.entities import Step, learn_entities, link_entities
+from lemmata.plant.hierarchy import build_tree
+from lemmata.plant.memory import index_neighbours, nearest
+from lemmata.plant.names import tokenise
+from lemmata.plant.predict import Prediction, known_edges, predict_links
+from lemmata.plant.records import learn_records, link_records
+from lemmata.plant.scorer import measure, restored, split
 from lemmata.types import Document, Edge, Link, Passage
 
 Pairs = set[tuple[str, str]]

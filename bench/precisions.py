@@ -18,7 +18,7 @@ from lemmata.encode.export import choose, precisions
 from lemmata.ingest.beir import read_table
 from lemmata.measures import evaluate, judged, parse_measure
 from lemmata.store.corpus import Corpus
-from lemmata.store.files import Layout
+from lemmata.store.layout import Layout
 from lemmata.types import Encoder
 
 SHOWN = 200  # passages on which the drift is measured

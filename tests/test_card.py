@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lemmata.encode.models import DEFAULT, PACKAGED
+from lemmata.encode.load import DEFAULT, PACKAGED
 from lemmata.train.card import Estimate, Guard, Measured, ModelFacts, SplitFacts, TrainingSet, model_card, write_card
 from lemmata.train.report import Point
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lemmata.graph.concepts.build import ConceptGraph, ConceptOptions, build_concepts
-from lemmata.graph.concepts.candidates import definienda, named_results, note_name, phrases_of_title
-from lemmata.graph.concepts.mentions import find_mentions, name_trie
-from lemmata.graph.concepts.relations import name_relations, sentence_relations
-from lemmata.graph.concepts.words import clean_term, key_of, mask, normal, sentence_spans
+from lemmata.concepts.build import ConceptGraph, ConceptOptions, build_concepts
+from lemmata.concepts.candidates import definienda, named_results, note_name, phrases_of_title
+from lemmata.concepts.mentions import find_mentions, name_trie
+from lemmata.concepts.relations import name_relations, sentence_relations
+from lemmata.concepts.words import clean_term, key_of, mask, normal, sentence_spans
 from lemmata.types import Document, Edge, Link, Passage
 
 NOETHERIAN = Passage(

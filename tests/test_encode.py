@@ -16,7 +16,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from lemmata.encode.bert import PRECISIONS, build_bert, read_recipe
 from lemmata.encode.export import Drift, export_encoder, measure_drift
 from lemmata.encode.hashing import HashingEncoder
-from lemmata.encode.models import DEFAULT, PACKAGED, load_encoder
+from lemmata.encode.load import DEFAULT, PACKAGED, load_encoder
 from lemmata.encode.onnx import OnnxEncoder
 from lemmata.errors import ConfigError, InputError
 from lemmata.types import Encoder, Floats

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.llm_server import Server
 
-from lemmata.errors import ConfigError, LemmataError
-from lemmata.graph.extract import (
+from lemmata.concepts.extract import (
     KINDS,
     RELATIONS,
     SCHEMA,
@@ -23,6 +22,7 @@ from lemmata.graph.extract import (
     extraction_requests,
     read_extraction,
 )
+from lemmata.errors import ConfigError, LemmataError
 from lemmata.llm.answers import complaints
 from lemmata.llm.chat import Budget, Chat, Request
 from lemmata.types import Concept, Document, Edge, Passage

@@ -18,9 +18,10 @@ from lemmata.graph.formats.graphml import read_graphml, write_graphml
 from lemmata.graph.formats.json_file import read_json, write_json
 from lemmata.graph.formats.neo4j import read_neo4j, write_neo4j
 from lemmata.graph.formats.ogb import read_ogb, write_ogb
-from lemmata.graph.formats.shared import GraphRecords, slug
+from lemmata.graph.formats.shared import GraphRecords
 from lemmata.graph.formats.triples import read_triples, write_triples
 from lemmata.types import Concept, Edge, Skip
+from lemmata.words import slug
 
 Result = tuple[GraphRecords, list[Skip]]
 

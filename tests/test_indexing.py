@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from lemmata.encode.hashing import HashingEncoder
-from lemmata.indexing import SHARD, content_hashes, index_vectors
 from lemmata.project import Project
-from lemmata.store.files import Layout
+from lemmata.stages.index import SHARD, content_hashes, index_vectors
+from lemmata.store.layout import Layout
 from lemmata.store.vectors import VectorWriter, open_vectors
 from lemmata.types import Floats
 

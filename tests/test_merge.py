@@ -11,8 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lemmata.errors import InputError
-from lemmata.graph.merge import (
+from lemmata.concepts.merge import (
     Merge,
     Rule,
     apply,
@@ -24,6 +23,7 @@ from lemmata.graph.merge import (
     plain_ids,
     propose,
 )
+from lemmata.errors import InputError
 from lemmata.types import Concept, Edge
 
 # ---------------------------------------------------------------- normal forms

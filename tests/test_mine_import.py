@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from lemmata.errors import InputError, LeakageError, LemmataError
 from lemmata.mine.export import read_training
 from lemmata.mine.imported import ImportedQuery, ImportReport, imported_pairs, judged_queries, read_imported
-from lemmata.mine.verbs import _search
 from lemmata.project import Project
+from lemmata.stages.mine import _search
 from lemmata.store.split import LEFT_OUT, Split, write_split
 from lemmata.types import Pair
 

@@ -20,7 +20,7 @@ from tests.small_bert import sayings, small_bert
 
 from lemmata.cli.main import main
 from lemmata.encode.export import export_encoder
-from lemmata.encode.models import load_encoder
+from lemmata.encode.load import load_encoder
 from lemmata.errors import ConfigError, LemmataError, WorkspaceError
 from lemmata.project import Project
 from lemmata.train.job import open_job

@@ -14,9 +14,9 @@ from tests.small_bert import bare_base, silent, small_bert
 from tokenizers import Tokenizer
 
 from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError
-from lemmata.learning.pack import pack
 from lemmata.mine.export import read_training
 from lemmata.project import Project
+from lemmata.stages.prepare import pack
 from lemmata.train.finetune import FinetuneOptions, finetune
 from lemmata.train.job import Job, Validation, open_job
 from lemmata.types import Integers

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.errors import InputError
-from lemmata.graph.predict.entities import Step, learn_entities, link_entities
-from lemmata.graph.predict.expand import Span, expand
-from lemmata.graph.predict.hierarchy import (
+from lemmata.plant.entities import Step, learn_entities, link_entities
+from lemmata.plant.expand import Span, expand
+from lemmata.plant.hierarchy import (
     build_tree,
     check_hierarchy,
     closeness,
@@ -23,11 +23,11 @@ from lemmata.graph.predict.hierarchy import (
     many_closeness,
     shape_of,
 )
-from lemmata.graph.predict.memory import all_associations, associate, associations, index_neighbours, nearest, turn
-from lemmata.graph.predict.names import find_mentions, fold, index_names, similar_words, tokenise
-from lemmata.graph.predict.plant import known_edges, predict_links
-from lemmata.graph.predict.records import learn_records, link_records
-from lemmata.graph.predict.scorer import choose_threshold, cross_fit, fit, measure, restored, split
+from lemmata.plant.memory import all_associations, associate, associations, index_neighbours, nearest, turn
+from lemmata.plant.names import find_mentions, fold, index_names, similar_words, tokenise
+from lemmata.plant.predict import known_edges, predict_links
+from lemmata.plant.records import learn_records, link_records
+from lemmata.plant.scorer import choose_threshold, cross_fit, fit, measure, restored, split
 from lemmata.types import Document, Edge, Link, Passage
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from lemmata.errors import ConfigError, InputError, WorkspaceError
-from lemmata.ingest.corpus import IngestReport
 from lemmata.project import Project, doctor
+from lemmata.stages.ingest import IngestReport
 
 PAPER = r"""\documentclass{article}
 \newtheorem{thm}{Theorem}

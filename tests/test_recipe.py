@@ -13,11 +13,11 @@ from tests.small_bert import sayings, silent, small_bert
 from tests.test_models import QUICK, Say, Stopped, refused, say, times, write_notes
 
 from lemmata.config import build
-from lemmata.encode.models import load_encoder
+from lemmata.encode.load import load_encoder
 from lemmata.errors import ConfigError, LeakageError, LemmataError, WorkspaceError
 from lemmata.evaluate.report import Report, as_json
 from lemmata.project import EvaluateOptions, Project
-from lemmata.recipe import RunOptions, run
+from lemmata.run import RunOptions, run
 
 pytest.importorskip("torch")
 pytest.importorskip("accelerate")

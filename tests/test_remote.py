@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lemmata.encode.models import load_encoder
+from lemmata.encode.load import load_encoder
 from lemmata.encode.remote import RemoteEncoder, RemoteOptions
 from lemmata.errors import LemmataError
 from lemmata.project import Project

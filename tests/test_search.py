@@ -232,7 +232,7 @@ def test_tuning_takes_the_best_side() -> None:
 def test_a_neighbour_graph_finds_the_same(indexed: Project) -> None:
     from contextlib import closing
 
-    from lemmata.indexing import index_ann
+    from lemmata.stages.index import index_ann
 
     with closing(indexed.corpus) as corpus:
         assert index_ann(indexed.layout, corpus, lambda *_: None) == "exact"

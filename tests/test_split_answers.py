@@ -24,9 +24,9 @@ from lemmata.mine.pairs import PairOptions, StructurePairOptions, mine_pairs
 from lemmata.mine.queries.rules import rule_queries
 from lemmata.mine.splits import Outline, SplitOptions, split_corpus
 from lemmata.mine.triplets import CitationTripletOptions, citation_triplets
-from lemmata.mine.verbs import all_pairs
 from lemmata.project import Project
-from lemmata.store.files import Layout
+from lemmata.stages.mine import all_pairs
+from lemmata.store.layout import Layout
 from lemmata.store.split import PARTS, Split, open_split, write_split
 from lemmata.types import Concept, Document, Edge, Graph, Link, Negative, Pair, Passage, Triplet
 

@@ -17,7 +17,7 @@ from lemmata.leakage import find_twins, near_pairs, sketch
 from lemmata.mine.material import Material, material
 from lemmata.mine.splits import Outline, SplitOptions, name_key, outline, split_concepts, split_corpus
 from lemmata.store.corpus import Corpus, CorpusWriter
-from lemmata.store.files import Layout, write_manifest
+from lemmata.store.layout import Layout, write_manifest
 from lemmata.store.split import LEFT_OUT, PARTS, Split, open_split, write_split
 from lemmata.types import Concept, Document, Edge, Graph, Link, Passage, Reading
 

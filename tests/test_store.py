@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from lemmata.errors import WorkspaceError
+from lemmata.files import write_atomically
 from lemmata.store.corpus import Corpus, CorpusWriter
-from lemmata.store.files import Layout, read_manifest, write_atomically, write_manifest
+from lemmata.store.layout import Layout, read_manifest, write_manifest
 from lemmata.types import Document, Label, Link, Passage, Reading, Reference, Skip
 
 

@@ -13,9 +13,9 @@ from tests.test_encode import HEADS, LAYERS, MAX_TOKENS, MEAN, POOLINGS, TEXTS, 
 
 from lemmata.encode.bert import PRECISIONS, build_bert, read_recipe
 from lemmata.encode.export import Export, choose, precisions
-from lemmata.encode.models import PACKAGED
+from lemmata.encode.load import PACKAGED
 from lemmata.encode.onnx import OnnxEncoder
-from lemmata.encode.unpack import unpack
+from lemmata.encode.restore import unpack
 from lemmata.errors import InputError
 from lemmata.types import Encoder, Floats
 

@@ -94,7 +94,7 @@ def generated(data: Path, work: Path) -> None:
     import numpy as np
 
     from lemmata.store.corpus import Corpus
-    from lemmata.store.files import Layout
+    from lemmata.store.layout import Layout
     from lemmata.store.split import open_split
 
     layout = Layout(work / "stacks")

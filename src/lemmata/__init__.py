@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError
-    from lemmata.ingest.corpus import IngestReport
     from lemmata.project import Project
     from lemmata.search import Filter, Retriever
+    from lemmata.stages.ingest import IngestReport
     from lemmata.store.corpus import Corpus
     from lemmata.types import Document, Hit, Link, Passage, Reference
 

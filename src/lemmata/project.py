@@ -18,24 +18,25 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from lemmata.config import build, merged, read_toml
-from lemmata.encode.models import DEFAULT
+from lemmata.encode.load import DEFAULT
 from lemmata.errors import ConfigError, LemmataError, WorkspaceError
+from lemmata.files import write_atomically
 from lemmata.store.corpus import Corpus
-from lemmata.store.files import Layout, read_manifest, write_atomically, write_manifest
+from lemmata.store.layout import Layout, read_manifest, write_manifest
 from lemmata.types import Floats, Integers, Progress
 
 if TYPE_CHECKING:
+    from lemmata.concepts.merge import Merge
     from lemmata.encode.remote import Estimate
     from lemmata.evaluate.report import Report
     from lemmata.evaluate.tasks import Task
-    from lemmata.graph.merge import Merge
-    from lemmata.indexing import Contents
-    from lemmata.ingest.corpus import IngestReport
     from lemmata.leakage import Audit, Example
     from lemmata.llm.chat import Preview
     from lemmata.llm.endpoint import Limits
-    from lemmata.mine.verbs import Gate
     from lemmata.search import Retriever
+    from lemmata.stages.index import Contents
+    from lemmata.stages.ingest import IngestReport
+    from lemmata.stages.mine import Gate
     from lemmata.train.finetune import FinetuneOptions
 
 __all__ = ["Check", "EvaluateOptions", "IndexOptions", "Progress", "Project", "doctor"]
@@ -100,18 +101,18 @@ class EvaluateOptions:
 _TABLES = {
     "ingest": "lemmata.ingest.sources:IngestOptions",
     "index": "lemmata.project:IndexOptions",
-    "graph": "lemmata.graphing.build:GraphOptions",
-    "extract": "lemmata.graphing.extract:ExtractOptions",
-    "link": "lemmata.graphing.link:LinkOptions",
-    "embed": "lemmata.graphing.embed:EmbedVerbOptions",
+    "graph": "lemmata.stages.graph:GraphOptions",
+    "extract": "lemmata.stages.extract:ExtractOptions",
+    "link": "lemmata.stages.link:LinkOptions",
+    "embed": "lemmata.stages.embed:EmbedVerbOptions",
     "llm": "lemmata.llm.endpoint:EndpointOptions",
     "split": "lemmata.mine.splits:SplitOptions",
-    "mine": "lemmata.mine.verbs:MineOptions",
-    "audit": "lemmata.mine.verbs:AuditOptions",
+    "mine": "lemmata.stages.mine:MineOptions",
+    "audit": "lemmata.stages.mine:AuditOptions",
     "recipes.*": "lemmata.mine.export:Recipe",
     "pretrain.*": "lemmata.train.pretrain:PretrainOptions",
     "finetune.*": "lemmata.train.finetune:FinetuneOptions",
-    "run": "lemmata.recipe:RunOptions",
+    "run": "lemmata.run:RunOptions",
     "evaluate": "lemmata.project:EvaluateOptions",
 }
 
@@ -168,8 +169,8 @@ class Project:
         `settings` go over those of `lemmata.toml`; `again` reads what did not change, too. Stopped at any point,
         the same call goes on from there and ends with the same corpus.
         """
-        from lemmata.ingest.corpus import ingest
         from lemmata.ingest.sources import IngestOptions
+        from lemmata.stages.ingest import ingest
 
         options = self._options(IngestOptions, "ingest", settings)
         return ingest(
@@ -191,8 +192,8 @@ class Project:
         Returns how many passages each of them had to work on. `rebuild` starts the lexical index anew, without
         the statistics of passages that are gone. What a killed run finished is not done again.
         """
-        from lemmata.encode.models import load_encoder
-        from lemmata.indexing import content_hashes, index_ann, index_lexical, index_vectors
+        from lemmata.encode.load import load_encoder
+        from lemmata.stages.index import content_hashes, index_ann, index_lexical, index_vectors
 
         begin = time.perf_counter()
         options = self._options(IndexOptions, "index", settings)
@@ -234,7 +235,7 @@ class Project:
         """What a remote encoder would be asked for the whole corpus; None for an encoder that runs here."""
         from itertools import islice
 
-        from lemmata.encode.models import load_encoder
+        from lemmata.encode.load import load_encoder
         from lemmata.encode.remote import Estimate, RemoteEncoder
 
         options = self._options(IndexOptions, "index", settings)
@@ -258,7 +259,7 @@ class Project:
         """The texts to encode, and what names the addition to them."""
         if not options.expand:
             return corpus, ""
-        from lemmata.graphing.link import ExpandedCorpus
+        from lemmata.stages.link import ExpandedCorpus
 
         expanded = ExpandedCorpus(self.layout, corpus)
         return expanded, expanded.expansion
@@ -273,8 +274,8 @@ class Project:
 
     def build_graph(self, *, settings: Mapping[str, Any] | None = None, progress: Progress = _silent) -> dict[str, Any]:
         """Links, concepts, relations and mentions by rules; returns what the graph holds now."""
-        from lemmata.graphing.build import GraphOptions
-        from lemmata.graphing.build import build as build_it
+        from lemmata.stages.graph import GraphOptions
+        from lemmata.stages.graph import build as build_it
 
         return build_it(self.layout, self._options(GraphOptions, "graph", settings), progress)
 
@@ -282,8 +283,8 @@ class Project:
         self, *, settings: Mapping[str, Any] | None = None, model: Mapping[str, Any] | None = None
     ) -> Preview:
         """Calls, tokens, cost and seconds that `extract_graph` would take from here on."""
-        from lemmata.graphing.extract import ExtractOptions, preview_extraction
         from lemmata.llm.endpoint import EndpointOptions
+        from lemmata.stages.extract import ExtractOptions, preview_extraction
 
         options = self._options(ExtractOptions, "extract", settings)
         return preview_extraction(self.layout, options, self._options(EndpointOptions, "llm", model), _key())
@@ -297,8 +298,8 @@ class Project:
         progress: Progress = _silent,
     ) -> dict[str, Any]:
         """Concepts and relations by a language model, never beyond the limits; goes on where it was stopped."""
-        from lemmata.graphing.extract import ExtractOptions, extract_concepts
         from lemmata.llm.endpoint import EndpointOptions
+        from lemmata.stages.extract import ExtractOptions, extract_concepts
 
         options = self._options(ExtractOptions, "extract", settings)
         return extract_concepts(
@@ -315,7 +316,7 @@ class Project:
         progress: Progress = _silent,
     ) -> dict[str, Any]:
         """Take in a graph from files; without `strict`, what can not be used is left out and counted."""
-        from lemmata.graphing.exchange import import_graph
+        from lemmata.stages.graph import import_graph
 
         files = [Path(path) for path in paths]
         return import_graph(
@@ -324,7 +325,7 @@ class Project:
 
     def export_graph(self, path: str | Path, *, format: str = "auto") -> dict[str, int]:  # noqa: A002
         """Write the graph to a file or folder."""
-        from lemmata.graphing.exchange import export_graph
+        from lemmata.stages.graph import export_graph
 
         return export_graph(self.layout, Path(path), format=format)
 
@@ -336,27 +337,27 @@ class Project:
         progress: Progress = _silent,
     ) -> dict[str, Any]:
         """Predict links of logs to locations and to each other; `withheld` true links measure the result."""
-        from lemmata.graphing.link import LinkOptions, link
+        from lemmata.stages.link import LinkOptions, link
 
         options = self._options(LinkOptions, "link", settings)
         return link(self.layout, options, Path(withheld) if withheld else None, progress)
 
     def embed_graph(self, *, settings: Mapping[str, Any] | None = None, progress: Progress = _silent) -> dict[str, Any]:
         """Vectors for all nodes of the graph, begun from the vectors of their texts."""
-        from lemmata.graphing.embed import EmbedVerbOptions, embed
+        from lemmata.stages.embed import EmbedVerbOptions, embed
 
         return embed(self.layout, self._options(EmbedVerbOptions, "embed", settings), _key(), progress)
 
     def concept(self, identity: str) -> dict[str, Any]:
         """All that the graph knows of a concept; one that was merged away is shown as what stands for it."""
-        from lemmata.graphing.concept import describe
+        from lemmata.stages.graph import describe_concept
 
-        return describe(self.layout, identity)
+        return describe_concept(self.layout, identity)
 
     def merges(self, *, similar: bool = False) -> list[Merge]:
         """Merges of concepts and what became of them; with `similar` also candidates by the encoder."""
-        from lemmata.encode.models import load_encoder
-        from lemmata.graphing.merges import merges
+        from lemmata.encode.load import load_encoder
+        from lemmata.stages.graph import merges
 
         return merges(self.layout, load_encoder(DEFAULT) if similar else None)
 
@@ -364,7 +365,7 @@ class Project:
         self, kept: str, gone: str, verdict: str | None, *, progress: Progress = _silent
     ) -> dict[str, Any]:
         """`accept` or `reject` a merge of two concepts, or take the verdict back with None."""
-        from lemmata.graphing.merges import decide_merge
+        from lemmata.stages.graph import decide_merge
 
         return decide_merge(self.layout, kept, gone, verdict, progress)
 
@@ -373,7 +374,7 @@ class Project:
     def split(self, *, settings: Mapping[str, Any] | None = None, progress: Progress = _silent) -> dict[str, Any]:
         """Part the corpus and its concepts into train, validation and test, before anything is mined."""
         from lemmata.mine.splits import SplitOptions
-        from lemmata.mine.verbs import split
+        from lemmata.stages.split import split
 
         return split(self.layout, self._options(SplitOptions, "split", settings), progress)
 
@@ -393,7 +394,7 @@ class Project:
         `of` is the set that negatives are added to; `kind` says where triplets come from; `found_within` keeps
         only queries that find their passage among so many hits.
         """
-        from lemmata.mine import verbs
+        from lemmata.stages import mine as verbs
 
         options = self._options(verbs.MineOptions, "mine", settings)
         into = (self.layout, name or what)
@@ -411,7 +412,7 @@ class Project:
     def preview_queries(self, *, model: Mapping[str, Any] | None = None) -> Preview:
         """Calls, tokens, cost and seconds that `write_queries` would take from here on."""
         from lemmata.llm.endpoint import EndpointOptions
-        from lemmata.mine.verbs import MineOptions, preview_queries
+        from lemmata.stages.mine import MineOptions, preview_queries
 
         endpoint = self._options(EndpointOptions, "llm", model)
         return preview_queries(self.layout, self._options(MineOptions, "mine", None), endpoint, _key())
@@ -427,7 +428,7 @@ class Project:
     ) -> dict[str, Any]:
         """Queries for the passages by a language model, never beyond the limits; goes on where it was stopped."""
         from lemmata.llm.endpoint import EndpointOptions
-        from lemmata.mine.verbs import MineOptions, mine_written_set
+        from lemmata.stages.mine import MineOptions, mine_written_set
 
         return mine_written_set(
             self.layout,
@@ -458,7 +459,7 @@ class Project:
         """
         from lemmata.ingest.beir import read_qrels, read_queries
         from lemmata.mine.imported import judged_queries, read_imported
-        from lemmata.mine.verbs import mine_imported_set
+        from lemmata.stages.mine import mine_imported_set
 
         if path is not None and queries is None and qrels is None:
             file, given = str(path), read_imported(Path(path))
@@ -472,8 +473,8 @@ class Project:
 
     def mix(self, recipe: str, *, name: str = "", progress: Progress = _silent) -> dict[str, Any]:
         """One training set from several, by a recipe of `lemmata.toml`; with what each contributed."""
-        from lemmata.mine import verbs
         from lemmata.mine.export import Recipe
+        from lemmata.stages import mine as verbs
 
         recipes = self.config.get("recipes", {})
         if recipe not in recipes:
@@ -485,20 +486,20 @@ class Project:
 
     def audit(self, names: Sequence[str] = (), *, test: Sequence[Example] = (), progress: Progress = _silent) -> Audit:
         """Look for held-out data in mined sets, and for `test` queries; LeakageError where there is some."""
-        from lemmata.mine.verbs import audit
+        from lemmata.stages.mine import audit
 
         gate = self._gate()
         return audit(self.layout, names, gate._replace(test=[*gate.test, *test]), progress)
 
     def training_sets(self) -> dict[str, dict[str, Any]]:
         """Every mined set with its manifest."""
-        from lemmata.mine.verbs import sets
+        from lemmata.stages.mine import sets
 
         return sets(self.layout)
 
     def export_training(self, name: str, path: str | Path, *, file_format: str = "parquet") -> int:
         """Write a mined set as `parquet`, `tevatron`, `flagembedding` or `tsv`."""
-        from lemmata.mine.verbs import export
+        from lemmata.stages.mine import export
 
         return export(self.layout, name, Path(path), file_format)
 
@@ -508,7 +509,7 @@ class Project:
         self, name: str = "pretrained", *, settings: Mapping[str, Any] | None = None, progress: Progress = _silent
     ) -> dict[str, Any]:
         """Adapt an encoder to the language of the corpus, by [pretrain.NAME]; its judge decides whether it is kept."""
-        from lemmata.learning.models import pretrain_model
+        from lemmata.stages.train import pretrain_model
         from lemmata.train.pretrain import PretrainOptions
 
         options = self._named_options(PretrainOptions, "pretrain", name, settings)
@@ -519,7 +520,7 @@ class Project:
         self, name: str = "tuned", *, settings: Mapping[str, Any] | None = None, progress: Progress = _silent
     ) -> dict[str, Any]:
         """Fine-tune an encoder on mined sets, by [finetune.NAME]; stopped at any point, the same call goes on."""
-        from lemmata.learning.models import finetune_model
+        from lemmata.stages.train import finetune_model
 
         return finetune_model(self.layout, name, self.finetune_options(name, settings), progress)
 
@@ -527,7 +528,7 @@ class Project:
         self, name: str, folder: str | Path, *, settings: Mapping[str, Any] | None = None, progress: Progress = _silent
     ) -> dict[str, Any]:
         """Write the job of a fine-tuning to a folder that can be trained where this workspace is not."""
-        from lemmata.learning.models import pack_job
+        from lemmata.stages.train import pack_job
 
         job = pack_job(self.layout, self.finetune_options(name, settings), Path(folder), progress)
         return {
@@ -539,7 +540,7 @@ class Project:
 
     def models(self) -> dict[str, dict[str, Any]]:
         """Every trained model with its manifest."""
-        from lemmata.learning.models import list_models
+        from lemmata.stages.train import list_models
 
         return list_models(self.layout)
 
@@ -559,7 +560,7 @@ class Project:
         """What mined sets have to pass: the audit's options, with the test queries that [audit] names."""
         from lemmata.ingest.beir import read_qrels, read_queries
         from lemmata.leakage import examples
-        from lemmata.mine.verbs import AuditOptions, Gate
+        from lemmata.stages.mine import AuditOptions, Gate
 
         options = self._options(AuditOptions, "audit", None)
         if not options.queries and not options.qrels:
@@ -591,7 +592,7 @@ class Project:
         reported apart; without one, from a random `share` of the documents or concepts. `limit` keeps a random
         sample of the queries. `protocol` is `passage` or `seed`, for concepts.
         """
-        from lemmata.evaluate.posing import pose
+        from lemmata.stages.evaluate import pose
 
         generator = np.random.default_rng(seed)
         return pose(self.layout, name, generator, part=part, share=share, limit=limit, protocol=protocol)

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.encode.models import load_encoder
+from lemmata.encode.load import load_encoder
 from lemmata.errors import InputError, LemmataError, WorkspaceError
 from lemmata.index.ann import AnnIndex
 from lemmata.index.exact import ExactIndex
 from lemmata.index.lexical import OrderedLexical
 from lemmata.store.corpus import Corpus
-from lemmata.store.files import Layout, read_manifest
+from lemmata.store.layout import Layout, read_manifest
 from lemmata.store.vectors import StoredVectors, open_vectors
 from lemmata.types import Encoder, Floats, Hit, Index, Integers, Mask
 

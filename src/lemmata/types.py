@@ -33,6 +33,7 @@ __all__ = [
     "Step",
     "Triplet",
     "Vectors",
+    "titled",
 ]
 
 Floats = npt.NDArray[np.float32]
@@ -42,6 +43,11 @@ Progress = Callable[[str, int, int | None], None]  # what is being done, how man
 
 
 # ---------------------------------------------------------------- what a corpus is made of
+
+
+def titled(title: str, text: str) -> str:
+    """A text with its title in front; the one definition of what an index or a model reads of a passage."""
+    return f"{title}. {text}" if title else text
 
 
 class Link(NamedTuple):
@@ -71,6 +77,11 @@ class Passage:
     confidence: float = 1.0  # 1.0 where the source is well formed
     metadata: Mapping[str, Any] = field(default_factory=dict)  # JSON values
     links: tuple[Link, ...] = ()
+
+    @property
+    def content(self) -> str:
+        """The text that is indexed, encoded and trained on."""
+        return titled(self.title, self.text)
 
 
 @dataclass(frozen=True, slots=True)

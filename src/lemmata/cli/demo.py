@@ -10,10 +10,11 @@ from typing import Annotated
 
 import typer
 
-from lemmata.cli import graphs, learning
-from lemmata.cli.faces import open_console, showing_progress
-from lemmata.cli.measuring import evaluate
-from lemmata.cli.searching import index, search
+from lemmata.cli.evaluate import evaluate
+from lemmata.cli.graph import build as build_graph
+from lemmata.cli.output import open_console, showing_progress
+from lemmata.cli.search import index, search
+from lemmata.cli.train import run
 from lemmata.cli.workspace import info, print_passage, show
 from lemmata.errors import LemmataError
 
@@ -53,7 +54,7 @@ def demo(
     corpus.close()
     step("Its graph: what is spoken of, where, and how it hangs together; by rules, no language model.",
          f"graph build -w {folder}")  # fmt: skip
-    graphs.build(folder)
+    build_graph(folder)
     step("One concept, with who says what about it.", f"show concept:bailey-pair -w {folder}")
     show("concept:bailey-pair", folder)
     step("Index it: BM25 that reads formulas, and vectors from the packaged encoder.", f"index -w {folder}")
@@ -91,7 +92,7 @@ tasks = [{notes}]
 
 def _learn(folder: Path, notes: Path, step: Callable[[str, str], None]) -> None:
     """Train on the example and compare, as its recipe says."""
-    from lemmata.store.files import write_atomically
+    from lemmata.files import write_atomically
 
     missing = [name for name in ("pyarrow", "torch", "sentence_transformers") if importlib.util.find_spec(name) is None]
     if missing:
@@ -105,7 +106,7 @@ def _learn(folder: Path, notes: Path, step: Callable[[str, str], None]) -> None:
         named = {"notes": notes.resolve(), "asked": (notes / "queries-train.jsonl").resolve()}
         recipe = _RECIPE.format(**{name: json.dumps(str(path)) for name, path in named.items()})
         write_atomically(config, (text + recipe).encode())
-    learning.run(folder)
+    run(folder)
 
 
 def example(name: str) -> Path:

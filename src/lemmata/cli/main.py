@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 
 import typer
 
-from lemmata.cli import demo, graphs, learning, measuring, searching, training, workspace
-from lemmata.cli.faces import fail
+from lemmata.cli import demo, evaluate, graph, mine, search, train, workspace
+from lemmata.cli.output import fail
 from lemmata.errors import LemmataError
 
 __all__ = ["app", "main"]
@@ -28,48 +29,36 @@ for command in (
     workspace.info,
     workspace.show,
     workspace.doctor,
-    training.split,
-    training.audit,
-    searching.index,
-    searching.search,
-    searching.similar,
-    measuring.evaluate,
-    measuring.export_encoder,
-    learning.run,
+    mine.split,
+    mine.audit,
+    search.index,
+    search.search,
+    search.similar,
+    evaluate.evaluate,
+    evaluate.export_encoder,
+    train.run,
 ):
     app.command()(command)
 
-graph = typer.Typer(help="Build, enrich and exchange the graph.", no_args_is_help=True, rich_markup_mode=None)
-for verb in (
-    graphs.build,
-    graphs.extract,
-    graphs.link,
-    graphs.embed,
-    graphs.merges,
-    graphs.import_,
-    graphs.export,
-):
-    graph.command(verb.__name__.rstrip("_"))(verb)
-app.add_typer(graph, name="graph")
-mine = typer.Typer(
-    help="Mine training data from the corpus and its graph.", no_args_is_help=True, rich_markup_mode=None
+
+def _group(name: str, help_text: str, commands: Sequence[Callable[..., None]]) -> None:
+    group = typer.Typer(help=help_text, no_args_is_help=True, rich_markup_mode=None)
+    for command in commands:
+        group.command(command.__name__.rstrip("_"))(command)
+    app.add_typer(group, name=name)
+
+
+_group(
+    "graph",
+    "Build, enrich and exchange the graph.",
+    (graph.build, graph.extract, graph.link, graph.embed, graph.merges, graph.import_, graph.export),
 )
-for miner in (
-    training.pairs,
-    training.queries,
-    training.import_,
-    training.triplets,
-    training.negatives,
-    training.mix,
-    training.sets,
-    training.export,
-):
-    mine.command(miner.__name__.rstrip("_"))(miner)
-app.add_typer(mine, name="mine")
-train = typer.Typer(help="Train an encoder on what was mined.", no_args_is_help=True, rich_markup_mode=None)
-for trainer in (learning.pretrain, learning.finetune, learning.pack, learning.models):
-    train.command()(trainer)
-app.add_typer(train, name="train")
+_group(
+    "mine",
+    "Mine training data from the corpus and its graph.",
+    (mine.pairs, mine.queries, mine.import_, mine.triplets, mine.negatives, mine.mix, mine.sets, mine.export),
+)
+_group("train", "Train an encoder on what was mined.", (train.pretrain, train.finetune, train.pack, train.models))
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lemmata.cli.faces import HERE, AsJson, Workspace, open_console, print_json, row_of, showing_progress
+from lemmata.cli.output import HERE, AsJson, Workspace, open_console, print_json, row_of, showing_progress
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -83,7 +83,7 @@ def references_task(
             if link.relation in ("refers_to", "proof_uses") and link.target in statements and link.target != passage.id
         }
         if targets:
-            queries[passage.id] = f"{passage.title}. {passage.text}" if passage.title else passage.text
+            queries[passage.id] = passage.content
             qrels[passage.id] = dict.fromkeys(sorted(filter(None, targets)), 1)
     kept = _sample(sorted(queries), limit, generator)
     candidates = np.array([passage.id in statements for passage in passages], dtype=bool)

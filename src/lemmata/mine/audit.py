@@ -200,7 +200,7 @@ def _held_out(split: Split, examples: Sequence[Example], ids: Sequence[str]) -> 
 def _texts(corpus: TextSource, rows: Integers) -> Iterator[str]:
     for start in range(0, len(rows), BATCH):
         for passage in corpus.passages(rows[start : start + BATCH].tolist()):
-            yield f"{passage.title}. {passage.text}" if passage.title else passage.text
+            yield passage.content
 
 
 def _behind(one: Sketches, other: Sketches) -> Sketches:

@@ -24,7 +24,7 @@ from lemmata.config import suggest
 from lemmata.errors import ConfigError, InputError, require
 from lemmata.mine.material import Material
 from lemmata.mine.pairs import positive_text
-from lemmata.types import Integers, Negative, Pair, Triplet
+from lemmata.types import Integers, Negative, Pair, Triplet, titled
 
 __all__ = [
     "FORMATS",
@@ -233,8 +233,8 @@ class _Texts:
             self.passages[row] = _Shown(passage.id, passage.title, passage.text)
 
     def text(self, row: int) -> str:
-        passage = self.passages[row]
-        return f"{passage.title}. {passage.text}" if passage.title else passage.text
+        shown = self.passages[row]
+        return titled(shown.title, shown.text)
 
     def positive(self, pair: Pair) -> str:
         return positive_text(pair, self.passages[pair.positive])

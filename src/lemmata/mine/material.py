@@ -71,7 +71,7 @@ class Material:
 
     def texts(self, rows: Iterable[int]) -> list[str]:
         """What an encoder sees of passages: the title, if any, and the text."""
-        return [f"{p.title}. {p.text}" if p.title else p.text for p in self.passages(rows)]
+        return [passage.content for passage in self.passages(rows)]
 
     def answer_links(self) -> Iterator[tuple[int, str, str]]:
         """Links of the part's passages that lead to answers: row, relation, id of a passage or of its document."""

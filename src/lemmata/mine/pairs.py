@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from lemmata.errors import ConfigError
 from lemmata.mine.material import Material
-from lemmata.types import Concept, Integers, Mask, Pair, Passage
+from lemmata.types import Concept, Integers, Mask, Pair, Passage, titled
 
 __all__ = [
     "CitationPairOptions",
@@ -201,7 +201,7 @@ def _untitled(pair: Pair) -> bool:
 
 
 def _whole(passage: Titled) -> str:
-    return f"{passage.title}. {passage.text}" if passage.title else passage.text
+    return titled(passage.title, passage.text)
 
 
 def _hash(text: str) -> int:

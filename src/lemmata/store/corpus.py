@@ -18,8 +18,9 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from lemmata.errors import WorkspaceError
-from lemmata.store.files import FORMAT, Layout, hold, read_manifest, transaction
-from lemmata.types import Document, Integers, Label, Link, Mask, Passage, Reading, Reference, Skip
+from lemmata.files import lock_file
+from lemmata.store.layout import FORMAT, Layout, read_manifest, transaction
+from lemmata.types import Document, Integers, Label, Link, Mask, Passage, Reading, Reference, Skip, titled
 
 __all__ = ["Corpus", "CorpusWriter", "StoredUnit"]
 
@@ -99,7 +100,7 @@ class CorpusWriter:
         self._lock: Any = None
 
     def __enter__(self) -> CorpusWriter:
-        self._lock = hold(self.layout.lock)
+        self._lock = lock_file(self.layout.lock)
         try:
             self.connection = _connect(self.layout.database, create=True)
         except BaseException:
@@ -388,7 +389,7 @@ class Corpus(Sequence[Passage]):
             "SELECT title, text FROM rows JOIN passages ON number = passage WHERE row >= ? AND row < ? ORDER BY row",
             (start, self._length if stop is None else stop),
         ):
-            yield f"{title}. {text}" if title else text
+            yield titled(title, text)
 
     def ids(self) -> list[str]:
         """All ids, in the order of the rows."""

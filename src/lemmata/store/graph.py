@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lemmata.errors import WorkspaceError
-from lemmata.store.files import FORMAT, Layout, read_manifest, replace_folder, transaction, write_manifest
+from lemmata.files import replace_folder
+from lemmata.store.layout import FORMAT, Layout, read_manifest, transaction, write_manifest
 from lemmata.types import Concept, Edge, Floats, Graph, Integers, Skip, Vectors
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "concept_passages",
     "open_embedding",
     "open_graph",
+    "open_graph_if_built",
     "write_embedding",
     "write_graph",
 ]
@@ -276,6 +278,11 @@ def open_graph(layout: Layout) -> StoredGraph:
         for identity, name, kind, description, aliases in known
     }
     return StoredGraph(graph, np.load(folder / "rows.npy", mmap_mode="r"), concepts, merged, manifest["inputs"])
+
+
+def open_graph_if_built(layout: Layout) -> StoredGraph | None:
+    """The graph of a workspace, or None where there is none yet."""
+    return open_graph(layout) if read_manifest(layout.manifest(layout.graph)) is not None else None
 
 
 def concept_passages(stored: StoredGraph) -> tuple[dict[str, list[str]], dict[str, str]]:

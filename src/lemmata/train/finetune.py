@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from lemmata.encode.models import DEFAULT
+from lemmata.encode.load import DEFAULT
 from lemmata.errors import ConfigError, LemmataError, require
 from lemmata.train.batches import Plan, collate, plan, weights
 from lemmata.train.checkpoints import last_checkpoint, quiet, remembered, step_of

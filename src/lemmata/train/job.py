@@ -20,7 +20,7 @@ import numpy.typing as npt
 from lemmata.encode.bert import read_recipe
 from lemmata.errors import InputError, WorkspaceError
 from lemmata.measures import Judged, evaluate, parse_measure
-from lemmata.store.files import read_manifest, write_manifest
+from lemmata.store.layout import read_manifest, write_manifest
 from lemmata.types import Integers, Mask, Progress
 
 __all__ = ["Job", "JobWriter", "TokenizedTexts", "Validation", "fingerprint", "fitted", "open_job"]

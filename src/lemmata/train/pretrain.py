@@ -23,9 +23,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.encode.bert import read_recipe
-from lemmata.encode.models import DEFAULT
+from lemmata.encode.load import DEFAULT
 from lemmata.errors import ConfigError, InputError, require
-from lemmata.store.files import replace_folder
+from lemmata.files import replace_folder
 from lemmata.train.checkpoints import last_checkpoint, quiet, remembered
 from lemmata.train.vocabulary import add_rows, choose_commands, count_commands, with_commands, write_tokenizer
 from lemmata.train.windows import (

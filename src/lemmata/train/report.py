@@ -18,8 +18,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
+from lemmata.files import write_atomically
 from lemmata.pages import STYLE
-from lemmata.store.files import write_atomically
 
 __all__ = ["History", "Point", "plain", "training_report", "write_history"]
 

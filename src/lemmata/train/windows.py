@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.errors import ConfigError, InputError, require
-from lemmata.store.files import read_manifest, write_manifest
+from lemmata.store.layout import read_manifest, write_manifest
 from lemmata.types import Integers, Mask, Progress
 
 __all__ = [

@@ -20,11 +20,11 @@ from lemmata.graph.formats.shared import (
     is_text,
     json_text,
     opened,
-    slug,
     weight_of,
     writing,
 )
 from lemmata.types import Concept, Edge, Skip
+from lemmata.words import slug
 
 __all__ = ["read_json", "write_json"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from lemmata.graph.concepts.candidates import content_runs
-from lemmata.graph.concepts.words import mask, normal
+from lemmata.concepts.candidates import content_runs
+from lemmata.concepts.words import mask, normal
 from lemmata.mine.queries.styles import Query
 from lemmata.types import Passage
 

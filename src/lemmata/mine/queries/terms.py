@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from lemmata.graph.concepts.words import normal, result_kind
+from lemmata.concepts.words import normal, result_kind
 from lemmata.latex.clean import plain
 from lemmata.mine.queries.phrases import FORMULA, Masked, Speaker, plain_formula
 from lemmata.mine.queries.styles import Pick, Query

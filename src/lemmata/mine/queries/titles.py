@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lemmata.graph.concepts.words import result_kind
+from lemmata.concepts.words import result_kind
 from lemmata.mine.queries.phrases import with_article
 from lemmata.mine.queries.styles import Pick, Query
 from lemmata.mine.queries.wording import definite, is_plural, lower, typed, upper, what_is

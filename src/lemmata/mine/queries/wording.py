@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lemmata.graph.concepts.words import result_kind
+from lemmata.concepts.words import result_kind
 from lemmata.latex.readable import readable
 from lemmata.mine.queries.phrases import singular, with_article
 

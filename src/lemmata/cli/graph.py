@@ -1,0 +1,258 @@
+"""Commands on the graph: build, extract, import, export, link, embed, merges."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lemmata.cli.output import (
+    HERE,
+    AsJson,
+    Calls,
+    Concurrency,
+    Cost,
+    Model,
+    Price,
+    Seconds,
+    Tokens,
+    Unlimited,
+    Url,
+    Workspace,
+    endpoint,
+    may_go_on,
+    open_console,
+    print_json,
+    showing_progress,
+)
+from lemmata.errors import LemmataError
+
+__all__ = ["build", "embed", "export", "extract", "import_", "link", "merges"]
+
+Format = Annotated[str, typer.Option("--format", help="auto, graphml, triples, neo4j, json or ogb.", metavar="NAME")]
+
+
+def build(
+    workspace: Workspace = HERE,
+    metadata: Annotated[
+        bool, typer.Option("--metadata/--no-metadata", help="Use keywords and synonyms that documents declare.")
+    ] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Links, concepts, relations and mentions from the corpus, by rules."""
+    from lemmata.project import Project
+
+    settings = {} if metadata else {"concepts": {"metadata": False}}
+    with showing_progress() as progress:
+        report = Project(workspace).build_graph(settings=settings, progress=progress)
+    _print_report(report, as_json)
+
+
+def extract(
+    workspace: Workspace = HERE,
+    url: Url = "",
+    model: Model = "",
+    chunks: Annotated[str, typer.Option(help="ends (first and last passages) or all.", metavar="WHICH")] = "",
+    calls: Calls = 0,
+    tokens: Tokens = 0,
+    cost: Cost = 0.0,
+    seconds: Seconds = 0.0,
+    unlimited: Unlimited = False,
+    price: Price = (0.0, 0.0),
+    concurrency: Concurrency = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Concepts and relations by a language model; without a limit, only what it would take."""
+    from lemmata.llm.endpoint import Limits
+    from lemmata.project import Project
+
+    project = Project(workspace)
+    asked = endpoint(url, model, price, concurrency)
+    settings = {"chunks": chunks} if chunks else {}
+    limits = Limits(calls, tokens, cost, seconds)
+    preview = project.preview_extraction(settings=settings, model=asked)
+    if not may_go_on(preview, any(limits) or unlimited, as_json):
+        return
+    with showing_progress() as progress:
+        report = project.extract_graph(limits, settings=settings, model=asked, progress=progress)
+    if not as_json:
+        spent = report["spent"]
+        console = open_console()
+        console.print(
+            f"{report['extracted']:,} of {report['documents']:,} documents extracted with {spent['calls']:,} calls and"
+            f" {spent['tokens']:,} tokens so far, cost {spent['cost']:.2f}"
+        )
+        for cause in report["unanswered"][:5]:
+            console.print(f"[yellow]{cause}[/]", markup=True)
+    _print_report(report, as_json)
+
+
+def import_(
+    paths: Annotated[list[Path], typer.Argument(help="Files or a folder of one graph.", metavar="PATHS...")],
+    workspace: Workspace = HERE,
+    format: Format = "auto",  # noqa: A002 - the word that users know
+    name: Annotated[str, typer.Option(help="What to call it; the same name replaces it.", metavar="NAME")] = "",
+    lenient: Annotated[bool, typer.Option("--lenient", help="Leave out what can not be used.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take in a graph: GraphML, triples, Neo4j's tables, JSON or OGB."""
+    from lemmata.project import Project
+
+    project = Project(workspace)
+    with showing_progress() as progress:
+        report = project.import_graph(paths, format=format, name=name, strict=not lenient, progress=progress)
+    if not as_json:
+        taken = report["imported"]
+        open_console().print(
+            f"{taken['concepts']:,} concepts, {taken['edges']:,} edges and {taken['nodes']:,} nodes taken in,"
+            f" {taken['nodes_in_corpus']:,} of them in the corpus, {taken['skips']:,} left out"
+        )
+    _print_report(report, as_json)
+
+
+def export(
+    path: Annotated[Path, typer.Argument(help="A file, or a folder for neo4j and ogb.", metavar="PATH")],
+    workspace: Workspace = HERE,
+    format: Format = "auto",  # noqa: A002
+    as_json: AsJson = False,
+) -> None:
+    """Write the graph to a file or folder."""
+    from lemmata.project import Project
+
+    report = Project(workspace).export_graph(path, format=format)
+    if as_json:
+        print_json(report)
+    else:
+        open_console().print(
+            f"{path}: {report['concepts']:,} concepts, {report['nodes']:,} nodes, {report['edges']:,} edges"
+        )
+
+
+def link(
+    workspace: Workspace = HERE,
+    withheld: Annotated[
+        Path | None, typer.Option(help="True links that are not in the corpus, to measure with.", metavar="FILE")
+    ] = None,
+    days: Annotated[float, typer.Option(help="A follow-up comes within so many days; 0: as set.", min=0)] = 0.0,
+    seed: Annotated[int, typer.Option(help="For what is learned.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Predict links of logs to locations and to each other."""
+    from lemmata.project import Project
+
+    settings: dict[str, Any] = {"seed": seed} | ({"window_days": days} if days else {})
+    with showing_progress() as progress:
+        report = Project(workspace).link_graph(withheld=withheld, settings=settings, progress=progress)
+    if not as_json:
+        console = open_console()
+        for relation, added in report["restored"].items():
+            console.print(f"{relation}: {added['edges']:,} new edges, {added['nodes']:,} nodes that had none")
+        for relation, found in report.get("withheld", {}).items():
+            console.print(
+                f"{relation}: {found['right']:,} of {found['wanted']:,} withheld links came back,"
+                f" recall {found['recall']:.3f}"
+            )
+        for cause in report["hierarchy"][:5]:
+            console.print(f"[yellow]hierarchy: {cause}[/]")
+    _print_report(report, as_json)
+
+
+def embed(
+    workspace: Workspace = HERE,
+    start: Annotated[str, typer.Option(help="text or random.", metavar="HOW")] = "",
+    dimension: Annotated[int, typer.Option(help="Of the vectors; 0: as set.", min=0)] = 0,
+    operator: Annotated[
+        str, typer.Option(help="identity, translation, diagonal or complex.", metavar="NAME")
+    ] = "",
+    epochs: Annotated[int, typer.Option(help="At most so many; 0: as set.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="For the start and the negatives.")] = 0,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Learn a vector for every node of the graph."""
+    from lemmata.project import Project
+
+    given = {"dimension": dimension, "operator": operator, "epochs": epochs, "seed": seed}
+    settings: dict[str, Any] = {"training": {key: value for key, value in given.items() if value}}
+    if start:
+        settings["start"] = start
+    with showing_progress() as progress:
+        report = Project(workspace).embed_graph(settings=settings, progress=progress)
+    if as_json:
+        print_json(report)
+        return
+    console = open_console()
+    console.print(
+        f"{report['nodes']:,} nodes, {report['edges']:,} edges, {report['epochs']} epochs,"
+        f" {report['edges_per_second']:,.0f} edges/s, in {report['seconds']:.1f} s"
+    )
+    if "measures" in report:
+        told = report["measures"]
+        console.print(
+            f"{report['held_out']:,} held-out edges: MRR {told['mrr']:.3f}, Hits@1 {told['hits_at_1']:.3f},"
+            f" Hits@10 {told['hits_at_10']:.3f}, mean rank {told['mean_rank']:.0f}, AUC {told['auc']:.3f}"
+        )
+
+
+def merges(
+    workspace: Workspace = HERE,
+    status: Annotated[
+        str, typer.Option(help="Only accepted, candidate, apart or rejected ones.", metavar="STATUS")
+    ] = "",
+    similar: Annotated[bool, typer.Option("--similar", help="Also names that the encoder finds alike.")] = False,
+    accept: Annotated[
+        tuple[str, str] | None, typer.Option(help="Merge the second concept into the first.", metavar="KEPT GONE")
+    ] = None,
+    reject: Annotated[
+        tuple[str, str] | None, typer.Option(help="Keep the two apart.", metavar="KEPT GONE")
+    ] = None,
+    undo: Annotated[
+        tuple[str, str] | None, typer.Option(help="Take a verdict back.", metavar="KEPT GONE")
+    ] = None,
+    k: Annotated[int, typer.Option("-k", help="Show so many; 0: all.", min=0)] = 50,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Which concepts were taken for one, and why; accept, reject or undo."""
+    from lemmata.project import Project
+
+    project = Project(workspace)
+    verdicts = (("accept", accept), ("reject", reject), (None, undo))
+    given = [(verdict, pair) for verdict, pair in verdicts if pair is not None]
+    if len(given) > 1:
+        raise LemmataError("one verdict at a time: --accept, --reject or --undo")
+    if given:
+        verdict, (kept, gone) = given[0]
+        with showing_progress() as progress:
+            report = project.decide_merge(kept, gone, verdict, progress=progress)
+        _print_report(report, as_json)
+        return
+    found = [merge for merge in project.merges(similar=similar) if status in ("", merge.status)]
+    shown = found[:k] if k else found
+    if as_json:
+        print_json([merge._asdict() for merge in shown])
+        return
+    console = open_console()
+    for merge in shown:
+        console.print(f"[green]{merge.status:9}[/] {merge.gone} → {merge.kept}  [dim]{merge.reason}[/]")
+    if len(shown) < len(found):
+        console.print(f"and {len(found) - len(shown):,} more: -k 0 shows all")
+
+
+def _print_report(report: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(report)
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    table.add_column(overflow="fold")
+    for title in ("nodes", "edges", "concepts", "merges"):
+        counts: dict[str, int] = report[title]
+        parts = [f"{number:,} {name}" for name, number in sorted(counts.items(), key=lambda item: -item[1])]
+        table.add_row(title, f"{sum(counts.values()):,}", ", ".join(parts))
+    console = open_console()
+    console.print(table)
+    if "seconds" in report:
+        console.print(f"in {report['seconds']:.1f} s")

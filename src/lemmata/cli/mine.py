@@ -1,0 +1,265 @@
+"""Commands that make training data: split, mine, audit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lemmata.cli.output import (
+    HERE,
+    AsJson,
+    Calls,
+    Concurrency,
+    Cost,
+    Model,
+    Price,
+    Seconds,
+    Tokens,
+    Unlimited,
+    Url,
+    Workspace,
+    endpoint,
+    may_go_on,
+    open_console,
+    print_json,
+    showing_progress,
+)
+
+__all__ = ["audit", "export", "import_", "mix", "negatives", "pairs", "queries", "sets", "split", "triplets"]
+
+Name = Annotated[str, typer.Option(help="What to call the training set.", metavar="NAME")]
+Seed = Annotated[int, typer.Option(help="For what is drawn.")]
+FoundWithin = Annotated[
+    int, typer.Option(help="Keep only what finds its passage among so many hits; 0: keep all.", min=0)
+]
+
+
+def split(
+    workspace: Workspace = HERE,
+    method: Annotated[str, typer.Option(help="document, concept, time or stratified.", metavar="NAME")] = "",
+    validation: Annotated[float | None, typer.Option(help="Share for validation; 0.1.", min=0, max=1)] = None,
+    test: Annotated[float | None, typer.Option(help="Share for test; 0.1.", min=0, max=1)] = None,
+    answers: Annotated[
+        bool, typer.Option("--answers", help="Held-out passages may be answers in training; they never ask.")
+    ] = False,
+    seed: Annotated[int | None, typer.Option(help="For what is drawn; 0.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Part the corpus into train, validation and test, before anything is mined."""
+    from lemmata.project import Project
+
+    given = {"method": method or None, "validation": validation, "test": test, "answers": answers or None, "seed": seed}
+    settings = {name: value for name, value in given.items() if value is not None}  # the rest is as configured
+    with showing_progress() as progress:
+        report = Project(workspace).split(settings=settings, progress=progress)
+    if as_json:
+        print_json(report)
+        return
+    console = open_console()
+    for part, counts in report["counts"].items():
+        told = ", ".join(f"{number:,} {name}" for name, number in counts.items())
+        console.print(f"[bold]{part:10}[/] {told}")
+    for note in report["notes"]:
+        console.print(f"[dim]{note}[/]")
+
+
+def pairs(workspace: Workspace = HERE, name: Name = "pairs", seed: Seed = 0, as_json: AsJson = False) -> None:
+    """Pairs from concepts, structure and citations."""
+    from lemmata.project import Project
+
+    seeds = {"seed": seed} if seed else {}
+    settings = {"pairs": {"concepts": seeds, "structure": seeds, "citations": seeds}}
+    with showing_progress() as progress:
+        report = Project(workspace).mine("pairs", name=name, settings=settings, progress=progress)
+    _print_report(report, as_json)
+
+
+def queries(
+    workspace: Workspace = HERE,
+    name: Annotated[str, typer.Option(help="What to call it; queries, or written.", metavar="NAME")] = "",
+    found_within: FoundWithin = 0,
+    url: Url = "",
+    model: Model = "",
+    calls: Calls = 0,
+    tokens: Tokens = 0,
+    cost: Cost = 0.0,
+    seconds: Seconds = 0.0,
+    unlimited: Unlimited = False,
+    price: Price = (0.0, 0.0),
+    concurrency: Concurrency = 0,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Questions, key words and slogans for the passages: by rules, or with --model by a language model."""
+    from lemmata.llm.endpoint import Limits
+    from lemmata.project import Project
+
+    project = Project(workspace)
+    if model:
+        limits = Limits(calls, tokens, cost, seconds)
+        asked = endpoint(url, model, price, concurrency)
+        if not may_go_on(project.preview_queries(model=asked), any(limits) or unlimited, as_json):
+            return
+        with showing_progress() as progress:
+            report = project.write_queries(
+                limits, name=name or "written", model=asked, found_within=found_within, progress=progress
+            )
+    else:
+        settings = {"queries": {"seed": seed}} if seed else {}
+        with showing_progress() as progress:
+            report = project.mine("queries", name=name, found_within=found_within, settings=settings, progress=progress)
+    _print_report(report, as_json)
+
+
+def import_(
+    path: Annotated[Path | None, typer.Argument(help="JSON lines with id and text.", metavar="[FILE]")] = None,
+    workspace: Workspace = HERE,
+    name: Name = "imported",
+    queries: Annotated[Path | None, typer.Option(help="JSON lines with _id and text.", metavar="FILE")] = None,
+    qrels: Annotated[Path | None, typer.Option(help="Judgments, BEIR or TREC.", metavar="FILE")] = None,
+    whole: Annotated[bool, typer.Option("--whole", help="Leave out texts without a mark at the end.")] = False,
+    found_within: FoundWithin = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Queries that somebody else wrote for the passages."""
+    from lemmata.project import Project
+
+    with showing_progress() as progress:
+        report = Project(workspace).import_queries(
+            path, queries=queries, qrels=qrels, name=name, whole=whole, found_within=found_within, progress=progress
+        )
+    _print_report(report, as_json)
+
+
+def triplets(
+    workspace: Workspace = HERE,
+    name: Name = "triplets",
+    kind: Annotated[
+        str, typer.Option("--from", help="embedding, scincl, citations or queries.", metavar="WHERE")
+    ] = "embedding",
+    of: Annotated[str, typer.Option(help="The set of queries, with --from queries.", metavar="NAME")] = "",
+    relations: Annotated[
+        str, typer.Option(help="What counts as citing, parted by commas.", metavar="NAMES")
+    ] = "",
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Triplets from a graph embedding, from citations, or for queries."""
+    from lemmata.project import Project
+
+    seeds: dict[str, Any] = {"seed": seed} if seed else {}
+    settings = {"triplets": seeds, "citations": seeds | ({"relations": relations} if relations else {})}
+    with showing_progress() as progress:
+        report = Project(workspace).mine("triplets", name=name, kind=kind, of=of, settings=settings, progress=progress)
+    _print_report(report, as_json)
+
+
+def negatives(
+    of: Annotated[str, typer.Argument(help="The training set to add them to.", metavar="SET")] = "pairs",
+    workspace: Workspace = HERE,
+    name: Annotated[str, typer.Option(help="What to call the result; SET-hard.", metavar="NAME")] = "",
+    number: Annotated[int, typer.Option(help="Of negatives for a pair; 0: as set.", min=0)] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Hard negatives for the pairs of a set, with a guard against false ones."""
+    from lemmata.project import Project
+
+    settings = {"negatives": {"number": number}} if number else {}
+    with showing_progress() as progress:
+        report = Project(workspace).mine(
+            "negatives", name=name or f"{of}-hard", of=of, settings=settings, progress=progress
+        )
+    _print_report(report, as_json)
+
+
+def mix(
+    recipe: Annotated[str, typer.Argument(help="A table [recipes.…] of lemmata.toml.", metavar="RECIPE")],
+    workspace: Workspace = HERE,
+    name: Annotated[str, typer.Option(help="What to call the result; as the recipe.", metavar="NAME")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """One training set from several, by a recipe."""
+    from lemmata.project import Project
+
+    with showing_progress() as progress:
+        report = Project(workspace).mix(recipe, name=name, progress=progress)
+    if not as_json:
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False)
+        for column in ("source", "offered", "duplicates", "capped", "kept"):
+            table.add_column(column, justify="left" if column == "source" else "right")
+        for row in report["table"]:
+            table.add_row(row["source"], *(f"{row[key]:,}" for key in ("offered", "duplicates", "capped", "kept")))
+        open_console().print(table)
+    _print_report(report, as_json)
+
+
+def sets(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
+    """What was mined so far."""
+    from lemmata.project import Project
+
+    found = Project(workspace).training_sets()
+    if as_json:
+        print_json(found)
+        return
+    console = open_console()
+    for name, manifest in found.items():
+        console.print(f"[bold]{name}[/]  {manifest['report']['records']:,} records")
+
+
+def export(
+    name: Annotated[str, typer.Argument(help="A training set.", metavar="SET")],
+    path: Annotated[Path, typer.Argument(help="The file to write.", metavar="PATH")],
+    workspace: Workspace = HERE,
+    format: Annotated[  # noqa: A002 - the word that users know
+        str, typer.Option("--format", help="parquet, tevatron, flagembedding or tsv.", metavar="NAME")
+    ] = "parquet",
+) -> None:
+    """Write a training set for other trainers."""
+    from lemmata.project import Project
+
+    number = Project(workspace).export_training(name, path, file_format=format)
+    open_console().print(f"{path}: {number:,} records")
+
+
+def audit(
+    names: Annotated[list[str] | None, typer.Argument(help="Training sets; all.", metavar="[SETS...]")] = None,
+    workspace: Workspace = HERE,
+    as_json: AsJson = False,
+) -> None:
+    """Look for held-out data in what was mined; fails where there is some."""
+    from lemmata.project import Project
+
+    with showing_progress() as progress:
+        found = Project(workspace).audit(names or (), progress=progress)
+    if as_json:
+        print_json({"clean": found.clean, "looked_for": list(found.looked_for), "sentence": found.sentence()})
+    else:
+        open_console().print(found.sentence())
+
+
+def _print_report(report: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(report)
+        return
+    console = open_console()
+    seconds = report["seconds"]
+    console.print(
+        f"[bold]{report['name']}[/]: {report['records']:,} records in {seconds['mining']:.1f} s;"
+        f" audited in {seconds['all'] - seconds['mining']:.1f} s: {report['audit']}"
+    )
+    for source, number in sorted(report["by_source"].items(), key=lambda item: -item[1]):
+        console.print(f"  {number:>9,}  {source}")
+    for style, share in report.get("round_trip", {}).items():
+        console.print(f"  {style}: {share['kept']:,} of {share['asked']:,} found their passage again")
+    imported = report.get("imported", {"left_out": {}})
+    for cause, number in imported["left_out"].items():
+        example = f", the first for {imported['first_unknown']}" if cause == "of no passage" else ""
+        console.print(f"  {number:>9,}  left out: {cause}{example}", markup=False)
+    if report.get("unanswered"):
+        console.print(f"  {report['unanswered']:,} passages have no answer yet; the same command goes on")
+    for rule, number in sorted(report.get("dropped", {}).items(), key=lambda item: -item[1]):
+        console.print(f"  {number:>9,}  dropped: {rule}")

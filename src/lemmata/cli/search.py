@@ -1,0 +1,154 @@
+"""Commands that make indexes and search in them: index, search, similar."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lemmata.cli.output import HERE, AsJson, Workspace, open_console, print_json, row_of, showing_progress
+
+if TYPE_CHECKING:
+    from lemmata.store.corpus import Corpus
+    from lemmata.types import Hit
+
+
+__all__ = ["index", "search", "similar"]
+
+
+def index(
+    workspace: Workspace = HERE,
+    encoder: Annotated[
+        str, typer.Option(help="lemmata-mini, minilm, a model, a folder, a hub name or an address.", metavar="ENCODER")
+    ] = "",
+    dimension: Annotated[int, typer.Option(help="Cut vectors to so many numbers; 0: all.", min=0)] = 0,
+    expand: Annotated[bool, typer.Option("--expand", help="Show the encoder what the locations in a log are.")] = False,
+    dense: Annotated[bool, typer.Option("--dense/--no-dense", help="Make vectors, or only the lexical index.")] = True,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Start the lexical index anew.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Build or update the indexes."""
+    from lemmata.project import Project
+
+    settings: dict[str, Any] = {"encoder": encoder} if encoder else {}
+    if dimension:
+        settings["dimension"] = dimension
+    if expand:
+        settings["expand"] = True
+    project = Project(workspace)
+    estimate = project.estimate_index(settings=settings) if dense else None
+    if estimate is not None:
+        told = f"about {estimate.tokens:,} tokens in {estimate.calls:,} calls; {estimate.cached:,} passages are known"
+        typer.echo(told, err=True)
+    with showing_progress() as progress:
+        report = project.index(settings=settings, dense=dense, rebuild=rebuild, progress=progress)
+    if as_json:
+        print_json(report)
+        return
+    parts = [f"{report['tokenised']:,} tokenised"]
+    if "encoded" in report:
+        parts.append(f"{report['encoded']:,} encoded with {report['encoder']}")
+    open_console().print(f"{report['passages']:,} passages: {', '.join(parts)}, in {report['seconds']:.1f} s")
+
+
+Count = Annotated[int, typer.Option("-k", help="How many results.", min=1, max=10_000)]
+Kinds = Annotated[list[str] | None, typer.Option("--kind", help="Only this kind; may be repeated.", metavar="KIND")]
+Documents = Annotated[list[str] | None, typer.Option("--document", help="Only this document.", metavar="ID")]
+Categories = Annotated[list[str] | None, typer.Option("--category", help="Only this category.", metavar="NAME")]
+Since = Annotated[str, typer.Option(help="Only from this date on (ISO).", metavar="DATE")]
+Until = Annotated[str, typer.Option(help="Only up to this date (ISO).", metavar="DATE")]
+Diversity = Annotated[float, typer.Option(help="0: the best; towards 1: unlike each other.", min=0, max=1)]
+
+
+def search(
+    text: Annotated[str, typer.Argument(help="What you look for.", metavar="TEXT")],
+    workspace: Workspace = HERE,
+    k: Count = 10,
+    retriever: Annotated[str, typer.Option(help="auto, hybrid, dense or lexical.", metavar="NAME")] = "auto",
+    kind: Kinds = None,
+    document: Documents = None,
+    category: Categories = None,
+    since: Since = "",
+    until: Until = "",
+    diversity: Diversity = 0.0,
+    as_json: AsJson = False,
+) -> None:
+    """Search the corpus."""
+    from lemmata.project import Project
+    from lemmata.search import Filter
+
+    opened = Project(workspace).retriever()
+    only = Filter(tuple(kind or ()), tuple(document or ()), tuple(category or ()), since, until)
+    hits = opened.search(text, k, retriever=retriever, only=only, diversity=diversity)
+    if retriever == "auto" and not opened.has_vectors:
+        typer.echo("searched by words alone: there are no vectors yet, 'lemmata index' makes them", err=True)
+    _print_hits(opened.corpus, hits, text, as_json)
+    opened.close()
+
+
+def similar(
+    identity: Annotated[str, typer.Argument(help="Id of a passage.", metavar="ID")],
+    workspace: Workspace = HERE,
+    k: Count = 10,
+    kind: Kinds = None,
+    document: Documents = None,
+    category: Categories = None,
+    since: Since = "",
+    until: Until = "",
+    diversity: Diversity = 0.0,
+    as_json: AsJson = False,
+) -> None:
+    """Find passages like a passage."""
+    from lemmata.project import Project
+    from lemmata.search import Filter
+
+    opened = Project(workspace).retriever()
+    only = Filter(tuple(kind or ()), tuple(document or ()), tuple(category or ()), since, until)
+    row = row_of(opened.corpus, identity)
+    hits = opened.similar(identity, k, only=only, diversity=diversity)
+    _print_hits(opened.corpus, hits, opened.corpus[row].text, as_json)
+    opened.close()
+
+
+def _print_hits(corpus: Corpus, hits: list[Hit], query: str, as_json: bool) -> None:
+    passages = corpus.passages([corpus.row(hit.id) for hit in hits])
+    if as_json:
+        print_json(
+            [
+                {
+                    "rank": rank,
+                    "id": hit.id,
+                    "score": hit.score,
+                    "kind": passage.kind,
+                    "document": passage.document,
+                    "title": passage.title,
+                    "text": passage.text,
+                    "path": [step._asdict() for step in hit.path],
+                }
+                for rank, (hit, passage) in enumerate(zip(hits, passages, strict=True), 1)
+            ]
+        )
+        return
+    if not hits:
+        open_console().print("nothing found")
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    from lemmata.excerpts import excerpt
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0))
+    table.add_column("", justify="right", style="dim")
+    table.add_column("score", justify="right")
+    table.add_column("passage", overflow="fold", ratio=1)
+    for rank, (hit, passage) in enumerate(zip(hits, passages, strict=True), 1):
+        cell = Text()
+        cell.append(passage.kind, "green")
+        cell.append(f"  {passage.title}" if passage.title else "", "bold")
+        cell.append(f"  {hit.id}\n", "cyan")
+        shown, marks = excerpt(passage.text, query)
+        body = Text(shown)
+        for begin, end in marks:
+            body.stylize("bold yellow", begin, end)
+        table.add_row(str(rank), f"{hit.score:.3f}", cell + body)
+    open_console().print(table)

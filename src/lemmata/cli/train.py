@@ -1,0 +1,191 @@
+"""Commands that train: train pretrain, finetune, pack, models; and run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lemmata.cli.output import HERE, AsJson, Workspace, open_console, print_json, showing_progress
+from lemmata.errors import LemmataError
+
+__all__ = ["finetune", "models", "pack", "pretrain", "run"]
+
+Base = Annotated[str, typer.Option(help="A packaged model, one of the workspace, or a folder.", metavar="MODEL")]
+Epochs = Annotated[float, typer.Option(help="How often everything is seen; 0: as the table says.", min=0)]
+Rate = Annotated[float, typer.Option(help="Learning rate; 0: as the table says.", min=0)]
+Batch = Annotated[int, typer.Option(help="Records in a batch; 0: as the table says.", min=0)]
+
+MADE_BEFORE = "[dim]made before from the same data and options[/]"
+
+
+def pretrain(
+    name: Annotated[str, typer.Argument(help="The table [pretrain.NAME], and the model.", metavar="[NAME]")] = (
+        "pretrained"
+    ),
+    workspace: Workspace = HERE,
+    base: Base = "",
+    epochs: Epochs = 0.0,
+    rate: Rate = 0.0,
+    as_json: AsJson = False,
+) -> None:
+    """Adapt an encoder to the corpus' language: masked words."""
+    from lemmata.project import Project
+
+    settings = _given(base=base, epochs=epochs, rate=rate)
+    with showing_progress() as progress:
+        report = Project(workspace).pretrain(name, settings=settings, progress=progress)
+    if not _speaks():
+        return
+    if as_json:
+        print_json(report)
+        return
+    console = open_console()
+    if report.get("done_before"):
+        console.print(MADE_BEFORE)
+    found = report["perplexity"]
+    told = ", ".join(f"{what} {value:,.1f}" for what, value in found.items() if value is not None)
+    windows = f"{report['windows']['trained']:,} windows of {report['window']:,} tokens"
+    console.print(f"{windows}, {report['tokens']:,} tokens in all; held-out perplexity: {told or 'nothing held out'}")
+    for called, row in report.get("gate", {}).items():
+        console.print(f"after fine-tuning the {called}: {row['domain']:.4f} on validation")
+    console.print(f"kept as models/{name}" if report["kept"] else "[bold]not kept[/]: the base does better without it")
+
+
+def finetune(
+    name: Annotated[str, typer.Argument(help="The table [finetune.NAME], and the model.", metavar="[NAME]")] = "tuned",
+    workspace: Workspace = HERE,
+    base: Base = "",
+    epochs: Epochs = 0.0,
+    rate: Rate = 0.0,
+    batch: Batch = 0,
+    job: Annotated[
+        Path | None, typer.Option(help="Train what 'train pack' wrote; no workspace.", metavar="DIR")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Where the model goes, with --job.", metavar="DIR")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fine-tune an encoder on mined data; killed, it goes on."""
+    settings = _given(base=base, epochs=epochs, rate=rate, batch=batch)
+    if (job is None) != (out is None):
+        raise LemmataError("--job and --out go together: what is trained, and where the model goes")
+    with showing_progress() as progress:
+        if job is not None and out is not None:
+            report = _train_job(job, out, settings, progress)
+        else:
+            from lemmata.project import Project
+
+            report = Project(workspace).finetune(name, settings=settings, progress=progress)
+    if not _speaks():
+        return
+    if as_json:
+        print_json(report)
+        return
+    _print_training(report)
+    console = open_console()
+    console.print(f"model: {out}" if job is not None else f"model: models/{name}; next: lemmata index --encoder {name}")
+
+
+def _train_job(job: Path, out: Path, settings: dict[str, Any], progress: Any) -> dict[str, Any]:
+    from lemmata.config import build, merged
+    from lemmata.stages.train import train_job
+    from lemmata.train.finetune import FinetuneOptions
+    from lemmata.train.job import open_job
+
+    packed = open_job(job).facts.get("options", {})
+    options = build(FinetuneOptions, merged(packed, settings), f"{job}")
+    return train_job(job, options.base, out, options, progress)
+
+
+def _print_training(report: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    console = open_console()
+    if report.get("done_before"):
+        console.print(MADE_BEFORE)
+    table = Table(box=None, header_style="bold")
+    for column in ("validation", "before", "after"):
+        table.add_column(column, justify="left" if column == "validation" else "right")
+    for measure, value in report["before"].items():
+        table.add_row(measure, f"{value:.4f}", f"{report['after'].get(measure, float('nan')):.4f}")
+    if report["before"]:
+        console.print(table)
+    console.print(
+        f"best step {report['best_step']:,}, {report['share']:.0%} of the tuned weights kept;"
+        f" {report['records_per_second']:,.0f} records/s, {report['seconds']:.0f} s"
+    )
+    if "not_exported" in report:
+        console.print(f"not exported, so searching needs torch: {report['not_exported']}", markup=False)
+
+
+def pack(
+    name: Annotated[str, typer.Argument(help="The table [finetune.NAME].", metavar="NAME")],
+    folder: Annotated[Path, typer.Argument(help="The folder to write.", metavar="DIR")],
+    workspace: Workspace = HERE,
+    as_json: AsJson = False,
+) -> None:
+    """Write a training job that another machine can train."""
+    from lemmata.project import Project
+
+    with showing_progress() as progress:
+        report = Project(workspace).pack(name, folder, progress=progress)
+    if as_json:
+        print_json(report)
+        return
+    console = open_console()
+    console.print(f"{report['texts']:,} texts, {report['tokens']:,} tokens")
+    for kind in ("sets", "validations"):
+        for what, number in report[kind].items():
+            console.print(f"[dim]{kind}[/] {what}: {number:,}")
+    console.print(f"train it with: lemmata train finetune --job {folder} --out MODEL --base BASE")
+
+
+def models(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
+    """Trained models of the workspace."""
+    from lemmata.project import Project
+
+    found = Project(workspace).models()
+    if as_json:
+        print_json(found)
+        return
+    console = open_console()
+    for name, manifest in found.items():
+        kept = "" if manifest["report"].get("kept", True) else " [dim](not kept: worse than its base)[/]"
+        console.print(f"[bold]{name}[/] {manifest['verb']} of {manifest['options']['base']}{kept}")
+    if not found:
+        console.print("no models yet: lemmata train finetune")
+
+
+def run(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
+    """Everything from sources to a measured model, as [run] says."""
+    from lemmata.evaluate.report import as_json as report_as_json
+    from lemmata.evaluate.report import terminal_table
+    from lemmata.project import Project
+    from lemmata.run import run as execute
+
+    console = open_console()
+
+    def tell(stage: str, done: bool) -> None:
+        if not as_json:
+            console.print(f"[dim]{stage}{': done before' if done else ' …'}[/]")
+
+    with showing_progress() as progress:
+        reports = execute(Project(workspace), tell=tell, progress=progress)
+    if as_json:
+        print_json([report_as_json(report) for report in reports])
+        return
+    for report in reports:
+        console.print(terminal_table(report))
+    console.print(f"every query: {workspace / 'run'}/report-0.html")
+
+
+def _speaks() -> bool:
+    """Of the processes that torchrun started, the first knows how it ended."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def _given(**settings: Any) -> dict[str, Any]:
+    """What was said on the command line."""
+    return {key: value for key, value in settings.items() if value}

@@ -1,0 +1,492 @@
+"""Candidates for concepts in one passage: terms being defined, named results, and runs of content words.
+
+Every find carries the rule that made it. Whether a candidate becomes a concept is decided elsewhere, when the
+whole corpus has been seen.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from lemmata.concepts.words import (
+    RESULT,
+    STOP,
+    TECHNIQUE,
+    VAGUE,
+    adjective_or_object,
+    clean_term,
+    key_of,
+    mask,
+    normal,
+    result_kind,
+    sentence_spans,
+)
+from lemmata.types import Passage
+
+__all__ = [
+    "Find",
+    "content_runs",
+    "credited_results",
+    "definienda",
+    "named_results",
+    "note_name",
+    "phrases_of_title",
+    "without_references",
+]
+
+
+class Find(NamedTuple):
+    """One candidate where it was found; `sentence` defines it, or is ""."""
+
+    name: str
+    kind: str
+    rule: str
+    sentence: str = ""
+    aliases: tuple[str, ...] = ()
+
+
+# ---------------------------------------------------------------- what is being defined
+
+_DISPLAY = re.compile(
+    r"\$\$.*?\$\$|\\\[.*?\\\]|\\begin\{(equation|align|eqnarray|gather|multline|displaymath)\*?\}.*?\\end\{\1\*?\}"
+    r"|\\xymatrix\s*\{.*?\n\}",
+    re.DOTALL,
+)
+_INSIDE = r"([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}"
+_EMPHASIS = re.compile(
+    r"\\(?:emph|textit|textbf|textsl|defn|dfn|define|defined|term|df|defi|concept|newterm)\s*\{"
+    + _INSIDE
+    + r"|\{\\(?:it|em|bf|sl|itshape|bfseries|slshape)\b\s*"
+    + _INSIDE
+)
+_ACCENT = re.compile(r"\\(['`^\"~=.])\s*\{?\\?([A-Za-z])\}?|\\([Hcvuk])\s*\{([A-Za-z])\}")
+_ACCENTS = dict(
+    zip("'`^\"~=.Hcvuk", "\u0301\u0300\u0302\u0308\u0303\u0304\u0307\u030b\u0327\u030c\u0306\u0328", strict=True)
+)
+_ARTICLE_BEFORE = re.compile(
+    r"\b(?:an?|the|its|their|his|our|every|no|of|ein|eine|einen|der|die|das)\s*$", re.IGNORECASE
+)
+_DEFINING_BEFORE = re.compile(
+    r"(?:\b(?:called|termed|named|say|says|said to be|call|known as|means?|is|are|be|as|heißt|nennt man)"
+    r"|\b(?:called|termed|call|known as|mean|is|are|as|heißt) (?:an?|the|ein|eine))\s*$"
+)
+_CALLED_BEFORE = re.compile(
+    r"\b(?:called|termed|named|say|says|said to be|call|known as|referred to as|means?|defined? as|heißt|nennt man)"
+    r"(?:\s+(?:an?|the|ein|eine|einen|to be|simply|also))*\s*$"
+)
+_OF_DEFINING = re.compile(
+    r"\b(?:[Dd]efin\w+|[Dd]enote\w*|[Ii]ntroduc\w+|notions?|concepts?|[Cc]all\w*|means?|refer\w*|known|named|"
+    r"obtain\w*|is (?:an?|the))\b"
+)
+_IS_BEHIND = re.compile(
+    r"[^.;:]{0,110}?\b(?:is|are|consists?|means?|refers?|denotes?|states?|says?|asserts?)\b(?! not)"
+)
+_SENTENCE_START = re.compile(r"[.!?:]\s+(?=[A-Z])|\s•\s")
+_SENTENCE_STOP = re.compile(r"[.!?](?=\s|$)|\s•\s")
+_YEAR = re.compile(r"\b(?:1[6-9]|20)\d\d\b")
+_STRESSED = frozenset(
+    """same finite infinite smallest largest greatest least inductive constructive proposition every exactly only
+    cannot arbitrary countable entire local-only actual minimal maximal converse opposite all sole""".split()
+)  # emphasised in prose, they are rather spoken loudly
+_NOUN_BEHIND = re.compile(r"\s+([a-z][a-z-]+(?:\s+[a-z][a-z-]+){0,2})\b")
+_NOT_NOUN = re.compile(
+    r"(?:ed|ly|ing)$|^(?:relative|generated|freely|such|built|equivalent|associated|due|dual|iff|aka|runs?|builds?|"
+    r"states|expresses|demonstrates|asserts|becomes|acts|version|sense|case|proof|part|way|one|notion|definition)$"
+)
+_OR_BETWEEN = re.compile(
+    r"[,\s(]*(?:or|also called|also known as|or simply|or just|also)(?:\s+(?:an?|the|simply|just|called))*\s*"
+)
+
+_END = (
+    r"(?=\s*(?:[.,;:()$\n]|$)|\s+(?:if|when|whenever|provided|iff|for|where|with respect|which|that|because|since|"
+    r"and|or|precisely|exactly|in case|by|as|is|are|was|has|on|to|wenn|falls|dass)\b)"
+)
+_TERM = r"(?P<term>[^\W\d_$][^.,;:()$\n]{2,70}?)" + _END
+_ADVERB = r"(?:(?:then|also|often|sometimes|usually|commonly|simply|generally|now|both|therefore)\s+)*"
+_WE = r"\b[Ww]e(?:\s+(?:will|shall|may|can|also|then))*"
+_NOUN = r"(?P<term>[^\W\d_$][^.,;:()$\n]{2,60}?)"  # up to what the pattern wants behind it
+_A = r"(?P<article>an?\s+|the\s+)"
+_EIN = r"(?P<article>(?:ein|eine|einen|den|der|die|das|als)\s+)"
+_PATTERNS = tuple(
+    (rule, re.compile(pattern))
+    for rule, pattern in (
+        (
+            "called",
+            (
+                rf"\b(?:is|are|be|being|was|were)\s+{_ADVERB}(?:called|termed|said to be|known as|referred to as)\s+"
+                rf"{_ADVERB}(?P<article>an?\s+|the\s+|its\s+)?{_TERM}"
+            ),
+        ),
+        ("called", rf"{_WE}\s+call\s+(?:[^.;:,]{{0,60}}?\s)??{_A}{_TERM}"),
+        ("called", rf"{_WE}\s+call\s+(?:\$+|it|them|such)\s+{_A}?{_TERM}"),
+        (
+            "say that",
+            (
+                rf"(?:{_WE}|\b[Oo]ne)\s+says?\s+(?:that\s+)?(?:[^.;:,$]{{0,40}}\s)?\$*\s*(?:is|are)\s+{_A}?{_NOUN}"
+                r"(?=\s+(?:if|when|whenever|iff|provided)\b)"
+            ),
+        ),
+        ("by we mean", rf"\b[Bb]y\s+{_A}{_NOUN}(?:\s+\$)?\s+(?:we|one)\s+(?:shall\s+|will\s+)?(?:mean|understand)"),
+        (
+            "defined as",
+            (
+                rf"\b[Tt]he\s+(?P<article>){_NOUN}(?:\s+(?:of|on|over|for|in|associated|between)\b[^.,;:]{{1,60}}?)?"
+                r"(?:\s*\$+)?\s+(?:is|are)\s+defined\s+(?:as|to be)\b"
+            ),
+        ),
+        ("called", rf"\b(?:heißt|heißen)\s+(?:dann\s+|auch\s+)*{_EIN}?{_TERM}"),
+        ("called", rf"\b(?:nennt man|nennen wir)\s+(?:[^.,;:]{{0,40}}?\s)??{_EIN}{_TERM}"),
+        ("called", rf"\b(?:wird|werden)\s+(?:auch\s+)?{_EIN}?{_NOUN}\s+(?:genannt|bezeichnet)\b"),
+    )
+)
+_OPENING = re.compile(
+    r"\s*(?:Definition[.:]?\s+)?(?P<article>An?|Ein|Eine)\s+(?P<term>[^\W\d_$][^.,;:()$\n]{2,60}?)"
+    r"(?:(?:\s*[$(]|\s+(?:of|on|over|in|for|from|with|between)\b)[^.;:]{0,60}?)?"
+    r"\s+(?:is|ist)\s+(?:an?|the|any|defined|ein|eine|der|die|das|simply|just)\b"
+)
+_CUT = re.compile(
+    r"\s+(?:of|for|in|on|at|from|by|to|with|over)\s+(?:the|an?|its|this|these|those|that|each|every|some|any|all|his|which|whose)\b.*$"
+)
+_ALSO = re.compile(
+    r"[,\s]*\(?(?:(?:also|sometimes|often|alternatively|or)\s+)+(?:called\s+|known as\s+|termed\s+|referred to as\s+)?"
+    r"(?:an?\s+|the\s+)?(?P<term>[^\W\d_$][^.,;:()$\n]{2,50}?)(?=\s*[.,;:()]|\s+(?:if|when|is|are|and|or|on)\b)"
+)
+_VARIABLE = re.compile(r"(?<!\w)[A-Z][-–]\w")  # `R-module`: the letter is the author's
+_CONDITION = re.compile(r"\b(?:if|when|whenever|iff|provided|wenn|falls)\b")
+_FORMULAS = re.compile(r"\$+")
+_ACRONYM = re.compile(r"\s*\((?P<term>[A-Z]{2,6})s?\)")
+
+
+def definienda(passage: Passage, masked: str, opening: bool) -> Iterator[Find]:
+    """Terms that the passage defines; `opening` says that its document begins here, as an article about its subject."""
+    spans = sentence_spans(masked)
+    yield from _emphasised(passage, masked, spans)
+    defining = passage.kind == "definition"
+    for number, (start, end) in enumerate(spans):
+        sentence = _FORMULAS.sub("$", masked[start:end])  # short, so that no pattern walks through a long formula
+        readable = " ".join(passage.text[start:end].split())
+        for rule, pattern in _PATTERNS:
+            for found in pattern.finditer(sentence):
+                name = clean_term(_CUT.sub("", found["term"]))
+                if not name or _relative(name):
+                    continue
+                if _VARIABLE.search(name) or re.search(r"\s(?:an?|the)\s", name):
+                    continue
+                kind = "object" if found["article"] or rule in {"by we mean", "defined as"} else "definition"
+                aliases = _also(sentence, found.start("term") + found["term"].find(name) + len(name), name)
+                yield Find(name, _kind(name, kind), rule, readable, aliases)
+        first = _OPENING.match(sentence) if defining or (opening and number < 3) else None
+        if first and not _CONDITION.search(sentence, first.end()):  # else what stands behind is being defined
+            name = clean_term(_CUT.sub("", first["term"]))
+            if name and not _relative(name):
+                aliases = _also(sentence, first.start("term") + first["term"].find(name) + len(name), name)
+                yield Find(name, _kind(name, "object"), "is a", readable, aliases)
+
+
+class _Mark(NamedTuple):
+    """One emphasised term where it stands: between what is before and behind it, in the source or in the text."""
+
+    term: str
+    start: int
+    end: int
+
+
+def _emphasised(passage: Passage, masked: str, spans: list[tuple[int, int]]) -> Iterator[Find]:
+    """Emphasised terms of the source; outside definitions only where the words around them define."""
+    source, marks = _marks(passage, masked)
+    keys: list[str] = []
+    last: tuple[int, Find] | None = None
+    for term, start, end in marks:
+        before = " ".join(source[max(0, start - 160) : start].split())
+        after = source[end : end + 160]
+        article = bool(_ARTICLE_BEFORE.search(before))
+        noun = _noun_behind(term, after) if article else ""
+        name = clean_term(_CUT.sub("", f"{term} {noun}"))
+        if not name or _relative(name):
+            continue
+        if last and _OR_BETWEEN.fullmatch(source[last[0] : start]):
+            last = (end, last[1]._replace(aliases=(*last[1].aliases, name)))
+            continue
+        rule = "emphasis"
+        if not passage.raw:
+            rule = _prose_rule(name, before, after)
+        elif passage.kind != "definition":
+            rule = "" if not _DEFINING_BEFORE.search(before) else "stress" if passage.kind == "exercise" else rule
+        if not rule:
+            continue
+        object_ = article or not re.search(r"[\w$,]$", before)
+        if not object_ and _verb(name) and not re.search(r"\bcalled(?: the)?$", before):
+            continue
+        if last:
+            yield last[1]
+        if passage.raw:
+            keys = keys or [f" {key_of(masked[first:stop])} " for first, stop in spans]
+            key = f" {key_of(name)} "
+            place = next((span for span, text in zip(spans, keys, strict=True) if key in text), None)
+        else:
+            place = next((span for span in spans if span[0] <= start < span[1]), None)
+        sentence = " ".join(passage.text[place[0] : place[1]].split()) if place and rule == "emphasis" else ""
+        last = (end, Find(name, _kind(name, "object" if object_ else "definition"), rule, sentence))
+    if last:
+        yield last[1]
+
+
+def _marks(passage: Passage, masked: str) -> tuple[str, list[_Mark]]:
+    """The source of a statement, or the masked text of prose, and the emphasised terms in it, in order."""
+    if "\\" in passage.raw:
+        raw = mask(_ACCENT.sub(_accented, _DISPLAY.sub(" $ ", passage.raw)).replace("~", " ").replace("--", "–"))
+        return raw, [
+            _Mark((found[1] or found[2] or "").replace("\\/", "").replace("\\ ", " "), *found.span())
+            for found in _EMPHASIS.finditer(raw)
+        ]
+    marks: list[_Mark] = []
+    at = 0
+    for written in passage.metadata.get("terms", ()):
+        term = mask(str(written)).strip()
+        places = _occurrences(term, masked, at)
+        if not places:
+            continue
+        # the same words may stand before the emphasised ones without emphasis: words of defining tell them apart
+        called = (place for place in places if _CALLED_BEFORE.search(masked[max(0, place - 40) : place]))
+        start = next(called, places[0])
+        at = start + len(term)
+        marks.append(_Mark(term, start, at))
+    return masked, marks
+
+
+def _occurrences(term: str, text: str, at: int, most: int = 4) -> list[int]:
+    """Where a term stands as whole words from `at` on, the first few places."""
+    places: list[int] = []
+    start = text.find(term, at) if term else -1
+    while start >= 0 and len(places) < most:
+        if not text[start - 1 : start].isalnum() and not text[start + len(term) :][:1].isalnum():
+            places.append(start)
+        start = text.find(term, start + 1)
+    return places
+
+
+def _prose_rule(name: str, before: str, after: str) -> str:
+    """`emphasis` where the sentence around an emphasised term defines it, `stress` where it only brings it in, else "".
+
+    Single words that are only spoken loudly and titles of books give nothing.
+    """
+    before = _SENTENCE_START.split(before)[-1]
+    after = _SENTENCE_STOP.split(after, maxsplit=1)[0]
+    capitals = [word for word in name.split() if word[0].isupper()]
+    if name[0].isupper() and (len(capitals) > 2 or _YEAR.search(after) or re.search(r"\b(?:in|on|and|to) [A-Z]", name)):
+        return ""
+    if name.split()[0].casefold() in _STRESSED or re.search(r"\d$| and ", name):
+        return ""
+    if _CALLED_BEFORE.search(before):
+        return "emphasis"
+    if re.search(r"(?:•|\(\d+\))$", before):  # an item of a list
+        return "emphasis" if re.match(r"[\s$]*(?::|(?:if|iff|when|is|are)\b)", after) else ""
+    if not _ARTICLE_BEFORE.search(before):
+        return "emphasis" if re.search(r"\b(?:is|are|be)$", before) and _CONDITION.search(after) else ""
+    if re.fullmatch(r"\W*\w+", before):  # the article alone: the sentence is about the term
+        return "emphasis" if _IS_BEHIND.match(after) else ""
+    if re.search(r"\b[Dd]efine \w+$", before) or _CONDITION.match(after.lstrip("$ ")):
+        return "emphasis"
+    return "stress" if " " in name or _OF_DEFINING.search(before) or _CONDITION.search(after[:60]) else ""
+
+
+def _noun_behind(term: str, after: str) -> str:
+    """What an emphasised adjective stands before: `symmetric function` behind a stressed `monomial`; "" for none."""
+    found = _NOUN_BEHIND.match(after)
+    words = found[1].split() if found else []
+    for number, word in enumerate(words):
+        if word in STOP or word in VAGUE or _NOT_NOUN.search(word):
+            words = words[:number]
+            break
+    if not words or (len(words) == 3 and found and not re.match(r"\s*(?:[^\w\s]|$)", after[found.end() :])):
+        return ""
+    if normal(words[-1]) != words[-1] and adjective_or_object(term) == "object":
+        return ""  # rather a verb: the triangle inequality states
+    return " ".join(words)
+
+
+def _accented(found: re.Match[str]) -> str:
+    return unicodedata.normalize("NFC", (found[2] or found[4]) + _ACCENTS[found[1] or found[3]])
+
+
+def _relative(name: str) -> bool:
+    """Whether a name only says how something stands to a variable: `contained in`, `finite over`."""
+    return bool(
+        re.match(r"(?:[A-Z]|in|on|at)$|(?:in|on|at|by|isomorphic|equal|contained|defined|given|induced)\b", name)
+    )
+
+
+def _kind(name: str, kind: str) -> str:
+    last = name.split()[-1]
+    if kind == "definition" and last.endswith("s") and normal(last) != last:
+        kind = "object"  # a plural is a noun
+    return result_kind(name) or kind
+
+
+def _also(sentence: str, at: int, name: str) -> tuple[str, ...]:
+    found = _ACRONYM.match(sentence, at)
+    if found:
+        initials = "".join(word[0] for word in re.split(r"[\s–-]+", name) if word.lower() not in {"of", "the", "and"})
+        return (found["term"],) if initials.casefold() == found["term"].casefold() else ()
+    found = _ALSO.match(sentence, at)
+    alias = clean_term(_CUT.sub("", found["term"])) if found else ""
+    return (alias,) if alias and f" {key_of(alias)} " not in f" {key_of(name)} " and not _verb(alias) else ()
+
+
+def _verb(name: str) -> bool:
+    """Whether a property begins with a verb in the third person: `generates the extension`, `dominates`."""
+    first = name.split()[0].casefold()
+    return first.endswith("s") and normal(first) != first and "'" not in first and "’" not in first
+
+
+# ---------------------------------------------------------------- results with names
+
+_HEADS = "|".join(
+    sorted(
+        (RESULT | TECHNIQUE) - {"argument", "trick", "reduction", "bound", "problem", "proposition", "corollary"},
+        key=len,
+        reverse=True,
+    )
+)
+_NAME = r"(?:(?:[Dd]e|[Vv]on|[Vv]an)\s+)?[A-ZÄÖÜÉÈŁŠČŻ][^\W\d_]+"
+_NAMED = re.compile(
+    rf"(?<![\w-])(?P<people>{_NAME}(?:(?:\s+and\s+|\s+|[-–]){_NAME}){{0,3}})(?P<owner>['’]s?)?\s+"
+    rf"(?P<middle>(?:[a-z][a-z-]+\s+|Main\s+|Basis\s+){{0,3}}?)(?P<head>(?i:{_HEADS}))\b(?!\s+\$)"
+)
+_NOT_PEOPLE = frozenset(
+    """The This That These Those By Then Thus Hence Since If For Now But And Also Here There Our Its In On From Using
+    Lemma Theorem Proposition Corollary Definition Section Chapter Remark Example Exercise Let Note See Recall Apply
+    Applying Another Every Any All Some Such When Where While With As At To We It An A One First Second Third Following
+    Both Each No Main Fundamental General Another Consider Suppose Conversely Similarly Moreover Equation Formula
+    Therefore However So Because After Before Next Finally Combining Unlike Like Without Under Over Into Of Or Nor Two
+    Three Four Just Consequently Again What Which Who Why How Is Are Does Do Can Show Prove Give Assume Given Indeed
+    Actually Often Although Though Even Thus Still Yet Only Not Now Today Weak Strong New Old Classical Modern
+    Basic Simple Big Small Special Proof Part Case Step Claim Fact Problem Identity Rule Axiom Conjecture Table Figure
+    Otherwise Combine Consider Take Choose Via Among Between Whence Clearly Obviously Theorems Lemmas
+    Algorithm Condition    Conditions Equations Property""".split()
+)
+_REFERENCE = re.compile(
+    r"\b[A-Z][\w-]*(?:\s+(?:of|on|in|and|the|over|for|to|with|[A-Z][\w-]*)){0,8},\s+"
+    r"(?=(?:Lemma|Section|Theorem|Proposition|Definition|Remark|Example|Equation|Situation|Chapter|Subsection)\w*)"
+)
+
+
+def without_references(masked: str) -> str:
+    """The text without names of chapters before a reference, as in `Algebra, Lemma`; the length stays."""
+    return _REFERENCE.sub(lambda found: "," * (found.end() - found.start()), masked)
+
+
+def named_results(masked: str) -> Iterator[tuple[str, list[str]]]:
+    """Names such as `Zorn's lemma` or `Cauchy–Schwarz inequality` in running text, with the people in each."""
+    for found in _NAMED.finditer(masked):
+        people = [word for word in re.split(r"\s+and\s+|\s+|[-–]", found["people"]) if word[0].isupper()]
+        skipped = 0
+        while people and people[0] in _NOT_PEOPLE:
+            skipped += 1
+            people = people[1:]
+        middle = found["middle"].split()
+        if (
+            not people
+            or any(word in STOP or word in VAGUE or word in _PRAISE for word in middle)
+            or not set(people).isdisjoint(_NOT_PEOPLE)
+        ):
+            continue
+        if not (found["owner"] or middle or len(people) > 1 or found["head"][0].islower()):
+            continue  # `Algebra Lemma` is a reference
+        start = found.start() + found["people"].index(people[0]) if skipped else found.start()
+        yield " ".join(masked[start : found.end()].split()), people
+
+
+_CREDITED = re.compile(
+    rf"\b(?P<head>[Tt]heorems?|[Ll]emmas?|[Cc]onjectures?) (?:of|by|due to) "
+    rf"(?P<people>{_NAME}(?:(?:,? and |, |[-–]){_NAME}){{0,2}})"
+)
+
+
+def credited_results(masked: str) -> Iterator[str]:
+    """Keys of the results that running text credits to people: `theorem of Gordon` is that of `Gordon's theorem`."""
+    for found in _CREDITED.finditer(masked):
+        yield key_of(re.sub(r"\band\b", " ", found["people"]) + " " + found["head"])
+
+
+_PLAIN = frozenset(
+    "fundamental main key general product existence uniqueness technical auxiliary basic second first".split()
+)
+_PRAISE = frozenset("celebrated famous beautiful deep classical original important own remarkable usual".split())
+_SURNAME = re.compile(r"[A-ZÄÖÜÉÈŁŠČŻ][^\W\d_]+(?:[-–][A-ZÄÖÜÉÈŁŠČŻ][^\W\d_]+)*$")
+_COMMON = re.compile(
+    r"(?:tion|sion|ity|ness|ence|ance|ment|ism|ing|ness|ics|ure|logy|phism|ors|ers|ies|eties|als|ial|ical|able|ible|ous)$"
+)
+
+
+def note_name(note: str, kind: str) -> tuple[str, str]:
+    """The name that a statement's note gives it, and whether that is `sure`, `people` or `phrase`; ("", "") for none.
+
+    `Gordon, 1961` at a theorem is `Gordon's theorem`; `Hook length formula` stands for itself; `people` are sure
+    only where the corpus never writes the words small.
+    """
+    text = re.sub(r"\s*[(\[][^()\[\]]*[)\]]", "", mask(note))
+    text = re.sub(r"[,\s]+(?:1[5-9]|20)\d\d\b.*$", "", text.split(";")[0]).strip(" ,.")
+    if re.search(r"\bet al\b", text):
+        return "", ""
+    people = [part for part in re.split(r"\s*,\s*(?:and\s+)?|\s+and\s+|\s+und\s+", text) if part]
+    if people and all(_SURNAME.match(part) and not _COMMON.search(part) for part in people) and not result_kind(text):
+        if kind not in {"theorem", "lemma", "conjecture", "satz"} or len(people) > 3:
+            return "", ""
+        noun = "theorem" if kind == "satz" else kind
+        if len(people) == 1 and not re.search(r"[-–]", people[0]):
+            return f"{people[0]}'s {noun}", "people"
+        return f"{'–'.join(people)} {noun}", "people"
+    name = clean_term(text)
+    if not name:
+        return "", ""
+    if result_kind(name):
+        words = [word.casefold() for word in name.split()]
+        plain = len(words) == 1 or (len(words) == 2 and words[0] in _PLAIN)
+        return ("", "") if plain else (name, "sure")
+    if kind in {"principle", "algorithm", "summation", "conjecture", "axiom"} and len(name.split()) == 1:
+        return f"{name} {kind}", "sure"
+    return name, "phrase"
+
+
+def phrases_of_title(title: str) -> list[str]:
+    """Noun phrases in the title of a document or section that may be concepts, once the text confirms them."""
+    text = re.sub(r"^\s*[A-Z]?[\d.]+\s+", "", mask(title))
+    if re.search(r"\b(?:of|in|for|on|with)\b.*\band\b", text):
+        return []  # what is joined can not be told without grammar
+    parts = re.split(r"\s*(?:[:;,]|\s[-–—]\s|\band\b|\bund\b|\bor\b)\s*", re.sub(r"\s*\([^()]*\)", "", text))
+    return [name for part in parts if (name := clean_term(part)) and not _VARIABLE.search(name)]
+
+
+# ---------------------------------------------------------------- runs of content words
+
+_RUN_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?(?:[-–‐][^\W\d_]+)*|[^\s]")
+
+
+def content_runs(masked: str) -> Iterator[list[tuple[str, bool]]]:
+    """Runs of words without small words, verbs or signs; each word with whether its case says something."""
+    run: list[tuple[str, bool]] = []
+    inside = False  # a word or formula of the same sentence stands before
+    for word in _RUN_WORD.findall(masked):
+        if not word[0].isalpha():
+            if run:
+                yield run
+                run = []
+            inside = word in "$,)'"
+        elif word.casefold() in STOP:
+            if run:
+                yield run
+                run = []
+            inside = True
+        else:
+            run.append((word, inside))
+            inside = True
+    if run:
+        yield run
+
+
+def phrase_key(words: list[str]) -> str:
+    return " ".join(normal(part) for word in words for part in re.split(r"[-–‐]", word))

@@ -1,0 +1,81 @@
+"""Whole files and folders: a reader sees the old content or the new, never a part of it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from lemmata.errors import WorkspaceError
+
+__all__ = ["lock_file", "replace_folder", "sha256_of", "write_atomically", "writing"]
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path`, file or folder, that takes its place when the block ends without an error."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    _remove(temporary)
+    try:
+        yield temporary
+        if temporary.is_dir():
+            replace_folder(temporary, path)
+        else:
+            with temporary.open("rb") as stream:
+                os.fsync(stream.fileno())
+            temporary.replace(path)
+    finally:
+        _remove(temporary)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replace the content of a file."""
+    with writing(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def sha256_of(files: Iterable[Path]) -> str:
+    """Of the contents of files, one after the other."""
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as stream:
+            while part := stream.read(2**20):
+                digest.update(part)
+    return digest.hexdigest()
+
+
+def replace_folder(new: Path, old: Path) -> None:
+    """Put a finished folder where another may be."""
+    old.parent.mkdir(parents=True, exist_ok=True)
+    retired = old.with_name(f".{old.name}.old")
+    shutil.rmtree(retired, ignore_errors=True)
+    if old.exists():
+        old.replace(retired)
+    new.replace(old)
+    shutil.rmtree(retired, ignore_errors=True)
+
+
+def lock_file(path: Path) -> Any:
+    """An exclusive lock that dies with its process."""
+    import fcntl
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    stream = path.open("w")
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        stream.close()
+        raise WorkspaceError(f"another lemmata is writing to {path.parent}; try again when it is done") from error
+    return stream

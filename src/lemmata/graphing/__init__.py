@@ -1,1 +1,0 @@
-"""The verbs of the graph: each keeps what it found as records, and compresses the whole anew."""

@@ -1,0 +1,47 @@
+"""Context expansion: a log's text with the description of each location behind the code that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from lemmata.errors import InputError
+from lemmata.plant.names import tokenise
+
+__all__ = ["Span", "expand"]
+
+
+class Span(NamedTuple):
+    """A part of a text, and the location that it names."""
+
+    start: int
+    end: int  # exclusive
+    location: str  # id
+
+
+def expand(text: str, mentions: Iterable[Span], describe: Callable[[str], str]) -> str:
+    """`P203 kavitiert` to `P203 (Rücklaufpumpe P203) kavitiert`, for use at encoding time.
+
+    Each location is described once, behind its first mention. Nothing is added for an empty span, for an empty
+    description or for one whose words stand in the mention already, nor in the midst of a longer mention.
+    Raises InputError for a span outside the text.
+    """
+    spans = sorted({span for span in mentions if span.start != span.end}, key=lambda span: (span.start, -span.end))
+    outside = [span for span in spans if not 0 <= span.start < span.end <= len(text)]
+    if outside:
+        raise InputError(f"no part of a text with {len(text)} characters: {outside[0].start} to {outside[0].end}")
+    added: dict[str, tuple[int, str]] = {}  # by location
+    for span in spans:
+        splits_another = any(other.start < span.end < other.end for other in spans)
+        if span.location in added or splits_another:
+            continue
+        description = describe(span.location).strip()
+        there = {token.word for token in tokenise(text[span.start : span.end])}
+        if not {token.word for token in tokenise(description)} <= there:
+            added[span.location] = (span.end, f" ({description})")
+    pieces: list[str] = []
+    at = 0
+    for end, description in sorted(added.values(), key=lambda pair: pair[0]):
+        pieces += [text[at:end], description]
+        at = end
+    return "".join([*pieces, text[at:]])
