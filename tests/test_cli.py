@@ -108,4 +108,4 @@ def test_a_search_without_vectors_says_so(tmp_path: Path) -> None:
     for more, said in (([], True), (["--retriever", "lexical"], False)):
         done = subprocess.run([*command, *more], capture_output=True, text=True, check=True)
         assert len(json.loads(done.stdout)) == 1
-        assert ("searched by words alone" in done.stderr) is said
+        assert ("searched by words only" in done.stderr) is said

@@ -12,7 +12,8 @@ from lemmata.errors import ConfigError, InputError, LemmataError
 from lemmata.evaluate.report import as_json
 from lemmata.evaluate.tasks import task_from
 from lemmata.leakage import Example
-from lemmata.project import EvaluateOptions, Project
+from lemmata.project import Project
+from lemmata.stages.evaluate import EvaluateOptions
 
 TEXTS = {
     "a1": ("a", "Partitions into odd parts and partitions into distinct parts are equally many."),

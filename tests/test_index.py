@@ -10,7 +10,7 @@ import pytest
 
 from lemmata.errors import InputError, WorkspaceError
 from lemmata.index import ann, exact
-from lemmata.index.ann import AnnIndex, choose
+from lemmata.index.ann import AnnIndex
 from lemmata.index.exact import ExactIndex, Matrix, best
 from lemmata.types import Floats, Index
 
@@ -124,7 +124,3 @@ def test_a_graph_is_opened_again_and_held_to_its_matrix(tmp_path: Path) -> None:
     path.write_bytes(b"nothing")
     with pytest.raises(WorkspaceError, match="lemmata index"):
         AnnIndex.open(path, matrix)
-
-
-def test_few_rows_are_searched_exactly_and_many_are_not() -> None:
-    assert [choose(count) for count in (0, 1000, 1_000_000)] == ["exact", "exact", "ann"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from lemmata.errors import InputError, LemmataError, WorkspaceError
 from lemmata.project import Project
-from lemmata.search import Filter, Fusion, Retriever, diversify, fuse, pad, tune
+from lemmata.search import Filter, Fusion, Retriever, choose_fusion, diversify, fuse
 from lemmata.types import Floats, Integers
 
 Ranking = tuple[Integers, Floats]
@@ -28,6 +29,15 @@ TEXTS = {
     ),
     "5": ("", "A partition into distinct parts has a Franklin involution.", "lemma", "math.CO", "2003-03-03"),
 }
+
+
+def padded(rows: Sequence[int], scores: Sequence[float], k: int) -> Ranking:
+    """One short ranking as arrays (1, k)."""
+    row = np.full((1, k), -1, dtype=np.int64)
+    score = np.full((1, k), -np.inf, dtype=np.float32)
+    row[0, : len(rows)] = rows
+    score[0, : len(scores)] = scores
+    return row, score
 
 
 @pytest.fixture
@@ -122,7 +132,7 @@ def test_an_encoder_of_another_size_is_refused_with_the_cure(indexed: Project) -
     from lemmata.encode.hashing import HashingEncoder
 
     retriever = Retriever(indexed.layout, encoder=HashingEncoder(dimension=32))
-    with pytest.raises(InputError, match=r"256 numbers.*makes 32.*lemmata index --encoder"):
+    with pytest.raises(InputError, match=r"dimension 256.*makes 32.*lemmata index --encoder"):
         retriever.search("x", retriever="dense")
     retriever.close()
 
@@ -169,7 +179,7 @@ def test_an_empty_corpus_is_an_error(tmp_path: Path) -> None:
 
 
 def ranking(*rows: int) -> Ranking:
-    return pad(rows, [1.0 / (n + 1) for n in range(len(rows))], 5)
+    return padded(rows, [1.0 / (n + 1) for n in range(len(rows))], 5)
 
 
 def test_what_both_sides_find_comes_first() -> None:
@@ -200,7 +210,7 @@ def test_nothing_fused_with_nothing_is_nothing() -> None:
 )
 def test_fusion_agrees_with_adding_up_by_hand(a: list[int], b: list[int], method: str, weight: float, k: int) -> None:
     def side(rows: list[int]) -> Ranking:
-        return pad(rows, [2.0 - 0.1 * n for n in range(len(rows))], 8)
+        return padded(rows, [2.0 - 0.1 * n for n in range(len(rows))], 8)
 
     rows, scores = fuse(side(a), side(b), k, Fusion(method, weight))
     sums: dict[int, float] = {}
@@ -224,7 +234,7 @@ def test_marginal_relevance_by_hand() -> None:
 
 def test_tuning_takes_the_best_side() -> None:
     good, bad = ranking(7, 1, 2), ranking(3, 4, 5)
-    best, tried = tune(lambda rows: float(rows[0, 0] == 7), good, bad, 5)
+    best, tried = choose_fusion(lambda rows: float(rows[0, 0] == 7), good, bad, 5)
     assert best.weight > 0.5
     assert len(tried) == 22
 

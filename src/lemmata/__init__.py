@@ -32,7 +32,7 @@ __all__ = [
 
 _HOMES = {
     "errors": ("ConfigError", "InputError", "LemmataError", "WorkspaceError"),
-    "ingest.corpus": ("IngestReport",),
+    "stages.ingest": ("IngestReport",),
     "project": ("Project",),
     "search": ("Filter", "Retriever"),
     "store.corpus": ("Corpus",),

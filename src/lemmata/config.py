@@ -1,60 +1,83 @@
-"""Tables of settings to option records; an unknown key is an error that names the closest known one."""
+"""Settings files to option records, and back to a list of every key; an unknown key is an error with a suggestion.
+
+An option record is a frozen dataclass with a default for every field. The comment behind a field is its description:
+`options_of` reads it from the source, so that a key is documented in one place.
+"""
 
 from __future__ import annotations
 
+import ast
 import difflib
 import importlib
+import inspect
+import io
+import tokenize
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from lemmata.errors import ConfigError
 
-__all__ = ["build", "merged", "read_toml", "suggest"]
+__all__ = ["Option", "build", "load_options", "merged", "options_of", "read_toml", "suggest"]
 
 Options = TypeVar("Options")
 
 
-def read_toml(path: Path, tables: Mapping[str, str]) -> dict[str, Any]:
-    """The tables of a settings file, each checked against the options it is for.
+class Option(NamedTuple):
+    """One key of a settings file."""
 
-    Those are named as `module:class` and loaded only where a table says something: most verbs need one of them.
-    `name.*` stands for any number of tables [name.…], all of the same kind.
+    table: str  # "mine.pairs"
+    key: str
+    default: Any
+    description: str
+
+
+def load_options(path: str) -> type[Any]:
+    """The option record that `module:class` names."""
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)  # type: ignore[no-any-return]
+
+
+def read_toml(path: Path, tables: Mapping[str, str]) -> dict[str, Any]:
+    """The tables of a settings file, each checked against its option record.
+
+    `tables` maps a table to `module:class`, loaded only where the file has keys for it. `name.*` allows any number
+    of tables [name.…] with the same record.
     """
     try:
         config = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: {error}") from error
     for table, values in config.items():
-        several = tables.get(f"{table}.*", "")
-        if table not in tables and not several:
-            known = [name.removesuffix(".*") for name in tables]
-            raise ConfigError(f"{path}: there is no table [{table}]{suggest(table, known)}")
+        repeated = tables.get(f"{table}.*", "")
+        if table not in tables and not repeated:
+            names = [name.removesuffix(".*") for name in tables]
+            raise ConfigError(f"{path}: there is no table [{table}]{suggest(table, names)}")
         if not isinstance(values, dict):
             raise ConfigError(f"{path}: {table} should be a table: [{table}]")
-        for where, content in ((f"{table}.{name}", values[name]) for name in values) if several else [(table, values)]:
+        contents = {f"{table}.{name}": values[name] for name in values} if repeated else {table: values}
+        for name, content in contents.items():
             if not isinstance(content, dict):
-                raise ConfigError(f"{path}: {where} should be a table: [{where}]")
-            if _says_something(content):
-                module, _, name = (several or tables[table]).partition(":")
-                build(getattr(importlib.import_module(module), name), content, f"{path}: [{where}]")
+                raise ConfigError(f"{path}: {name} should be a table: [{name}]")
+            if _has_keys(content):
+                build(load_options(repeated or tables[table]), content, f"{path}: [{name}]")
     return config
 
 
-def _says_something(values: Mapping[str, Any]) -> bool:
-    return any(_says_something(value) if isinstance(value, dict) else True for value in values.values())
+def _has_keys(values: Mapping[str, Any]) -> bool:
+    return any(_has_keys(value) if isinstance(value, dict) else True for value in values.values())
 
 
 def suggest(word: str, known: Sequence[str]) -> str:
-    """The end of a sentence on a word that is not known."""
+    """The end of a sentence about an unknown word: the closest known one, or all of them."""
     close = difflib.get_close_matches(word, known, 1)
     return f"; did you mean {close[0]!r}?" if close else f" (there are: {', '.join(known)})"
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with others put over them, table by table."""
+    """Settings overridden by others, table by table."""
     result = dict(base)
     for key, value in over.items():
         both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
@@ -63,35 +86,38 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def build(kind: type[Options], values: Mapping[str, Any], where: str) -> Options:
-    """Options from a table. A field that is itself a record takes its keys from a table of its own name, or,
-    where its class says `FLAT = True`, from this table. `CHOICES` and `SMALLEST` of the class are checked."""
+    """An option record from a table.
+
+    A field that is itself a record takes its keys from a table of its own name or, where its class says `FLAT = True`,
+    from this table. `CHOICES` and `SMALLEST` of the class are checked.
+    """
     defaults = kind()
     parts = {f.name: getattr(defaults, f.name) for f in fields(kind)}  # type: ignore[arg-type]
     flat = {name: value for name, value in parts.items() if is_dataclass(value) and getattr(value, "FLAT", False)}
-    known = [name for name in parts if name not in flat]
-    known += [f.name for value in flat.values() for f in fields(value)]
+    keys = [name for name in parts if name not in flat]
+    keys += [f.name for value in flat.values() for f in fields(value)]
     for key in values:
-        if key not in known:
-            raise ConfigError(f"{where} has no key {key!r}{suggest(key, known)}")
-    built: dict[str, Any] = {}
+        if key not in keys:
+            raise ConfigError(f"{where} has no key {key!r}{suggest(key, keys)}")
+    arguments: dict[str, Any] = {}
     for name, default in parts.items():
         if name in flat:
             own = {f.name for f in fields(default)}
-            built[name] = build(type(default), {key: values[key] for key in values if key in own}, where)
+            arguments[name] = build(type(default), {key: values[key] for key in values if key in own}, where)
         elif is_dataclass(default) and not isinstance(default, type):
-            built[name] = build(type(default), values.get(name, {}), f"{where.removesuffix(']')}.{name}]")
+            arguments[name] = build(type(default), values.get(name, {}), f"{where.removesuffix(']')}.{name}]")
         elif name in values:
-            built[name] = _checked(kind, name, values[name], default, where)
-    return kind(**built)
+            arguments[name] = _checked(kind, name, values[name], default, where)
+    return kind(**arguments)
 
 
 def _checked(kind: type[Any], name: str, value: Any, default: Any, where: str) -> Any:
-    wanted = type(default)
-    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+    expected = type(default)
+    if expected is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
-    if type(value) is not wanted:
-        article = "an" if wanted.__name__[0] in "aeiou" else "a"
-        raise ConfigError(f"{where}: {name} = {value!r} should be {article} {wanted.__name__}")
+    if type(value) is not expected:
+        article = "an" if expected.__name__[0] in "aeiou" else "a"
+        raise ConfigError(f"{where}: {name} = {value!r} should be {article} {expected.__name__}")
     choices = getattr(kind, "CHOICES", {}).get(name)
     if choices and value not in choices:
         raise ConfigError(f"{where}: {name} = {value!r}{suggest(value, choices)}")
@@ -99,3 +125,36 @@ def _checked(kind: type[Any], name: str, value: Any, default: Any, where: str) -
     if smallest is not None and value < smallest:
         raise ConfigError(f"{where}: {name} = {value!r} is too small; {smallest} is the least")
     return value
+
+
+def options_of(kind: type[Any], table: str) -> Iterator[Option]:
+    """Every key of an option record, with its default and its description; nested records follow as tables."""
+    defaults = kind()
+    comments = _field_comments(kind)
+    nested = []
+    for f in fields(kind):
+        default = getattr(defaults, f.name)
+        if not is_dataclass(default):
+            yield Option(table, f.name, default, comments.get(f.name, ""))
+        elif getattr(default, "FLAT", False):
+            yield from options_of(type(default), table)
+        else:
+            nested.append((type(default), f"{table}.{f.name}"))
+    for record, name in nested:
+        yield from options_of(record, name)
+
+
+def _field_comments(kind: type[Any]) -> dict[str, str]:
+    """The comment behind each field in the source of a dataclass."""
+    source = inspect.cleandoc("\n" + inspect.getsource(kind))
+    comments = {
+        token.start[0]: token.string.lstrip("# ")
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type == tokenize.COMMENT
+    }
+    record = next(node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef))
+    return {
+        node.target.id: comments[node.end_lineno]
+        for node in record.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.end_lineno in comments
+    }

@@ -1,7 +1,7 @@
 """The error tree, and the one way to import an optional library.
 
-LemmataError             what a user can cause and cure; the faces print it as one sentence
-├── InputError           a file or value that can not be used; names file and line where there are any
+LemmataError             caused and cured by the user; printed as one sentence
+├── InputError           a file or value that cannot be used, with file and line if known
 │   └── ArchiveError     an archive that is broken, encrypted or hostile
 ├── ConfigError          lemmata.toml or an option is wrong
 ├── WorkspaceError       a workspace is missing, damaged, busy or of another format
@@ -27,11 +27,11 @@ __all__ = [
 
 
 class LemmataError(Exception):
-    """Anything that lemmata reports to its user in one sentence."""
+    """Any error that is reported to the user in one sentence."""
 
 
 class InputError(LemmataError):
-    """Input that can not be used, with the place where that shows."""
+    """Input that cannot be used, with file and line."""
 
     def __init__(self, cause: str, *, file: str = "", line: int = 0) -> None:
         super().__init__(cause, file, line)
@@ -49,7 +49,7 @@ class ArchiveError(InputError):
 
 
 class ConfigError(LemmataError):
-    """A setting that does not exist or has a value that makes no sense."""
+    """An unknown setting, or one with an invalid value."""
 
 
 class WorkspaceError(LemmataError):
@@ -60,15 +60,15 @@ class LeakageError(LemmataError):
     """Test data where only training data may be."""
 
 
-class MissingExtra(LemmataError):  # noqa: N818 - reads as what it is: an extra is missing
+class MissingExtra(LemmataError):  # noqa: N818 - the name says what is wrong
     """An optional library that is not installed; the message names the extra to install."""
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Import an optional library, or say which extra of lemmata brings it."""
+    """Import an optional library; MissingExtra names the extra of lemmata that installs it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         if error.name is not None and error.name.split(".")[0] != module.split(".")[0]:
-            raise  # the library is there, but something of its own is missing
+            raise  # the library is installed, but one of its own dependencies is missing
         raise MissingExtra(f"this needs {module}: pip install 'lemmata[{extra}]'") from error

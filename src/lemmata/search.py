@@ -1,6 +1,6 @@
-"""The retriever: a query to candidates from several sides, fused into hits.
+"""The retriever: a query to candidates of several kinds, fused into hits.
 
-Everything is opened when it is first needed: a lexical search loads no encoder.
+Every part is opened at its first use: a lexical search loads no encoder.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from lemmata.store.layout import Layout, read_manifest
 from lemmata.store.vectors import StoredVectors, open_vectors
 from lemmata.types import Encoder, Floats, Hit, Index, Integers, Mask
 
-__all__ = ["RETRIEVERS", "Filter", "Fusion", "Retriever", "diversify", "fuse", "tune"]
+__all__ = ["RETRIEVERS", "Filter", "Fusion", "Retriever", "choose_fusion", "diversify", "fuse"]
 
 RETRIEVERS = ("auto", "hybrid", "dense", "lexical")
-LONGEST_QUERY = 20_000  # characters; what comes behind says nothing new
+LONGEST_QUERY = 20_000  # characters; the rest is ignored
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which passages may be found; empty means all. A category allows those below it: math allows math.CO."""
+    """Restricts a search; empty means all. A category includes its subcategories: math includes math.CO."""
 
     kinds: tuple[str, ...] = ()
     documents: tuple[str, ...] = ()
@@ -42,59 +42,59 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """How lexical and dense rankings become one.
+    """How a dense and a lexical ranking are fused.
 
     `score`: w · dense + (1 - w) · lexical, each scaled to [0, 1] within the query's candidates.
     `rank`: w / (60 + dense rank) + (1 - w) / (60 + lexical rank); reciprocal rank fusion where w = ½.
     """
 
     method: str = "score"
-    weight: float = 0.5  # of the dense side
-    depth: int = 200  # candidates from each side
+    weight: float = 0.5  # of the dense ranking
+    depth: int = 200  # candidates of each ranking
 
 
 # ---------------------------------------------------------------- on arrays
 
 
 def _scaled(rows: Integers, scores: Floats, fusion: Fusion) -> Floats:
-    """Scores of a ranking made comparable with another's; 0 for what is not in it."""
-    there = rows >= 0
+    """Scores of a ranking on a common scale; 0 for empty places."""
+    is_hit = rows >= 0
     if fusion.method == "rank":
         ranks = np.arange(1, rows.shape[1] + 1, dtype=np.float32)
-        return np.where(there, 1 / (60 + ranks), 0).astype(np.float32)
-    high = np.max(np.where(there, scores, -np.inf), axis=1, keepdims=True)
-    low = np.min(np.where(there, scores, np.inf), axis=1, keepdims=True)
+        return np.where(is_hit, 1 / (60 + ranks), 0).astype(np.float32)
+    high = np.max(np.where(is_hit, scores, -np.inf), axis=1, keepdims=True)
+    low = np.min(np.where(is_hit, scores, np.inf), axis=1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
         scaled = np.where(high > low, (scores - low) / (high - low), 1.0)
-    return np.where(there, scaled, 0).astype(np.float32)
+    return np.where(is_hit, scaled, 0).astype(np.float32)
 
 
 def fuse(
     dense: tuple[Integers, Floats], lexical: tuple[Integers, Floats], k: int, fusion: Fusion
 ) -> tuple[Integers, Floats]:
-    """Two rankings (n, depth) as one (n, k); ties go to the lower row."""
+    """Fuse two rankings (n, depth) into one (n, k); ties go to the lower row."""
     rows = np.concatenate([dense[0], lexical[0]], axis=1)
     weighted = [fusion.weight * _scaled(*dense, fusion), (1 - fusion.weight) * _scaled(*lexical, fusion)]
     scores = np.where(rows >= 0, np.concatenate(weighted, axis=1), -np.inf)
     order = np.argsort(rows, axis=1, kind="stable")
     rows, scores = np.take_along_axis(rows, order, 1), np.take_along_axis(scores, order, 1)
-    twice = (rows[:, 1:] == rows[:, :-1]) & (rows[:, 1:] >= 0)  # each side names a row once at most
-    scores[:, :-1] += np.where(twice, scores[:, 1:], 0)
-    scores[:, 1:][twice] = -np.inf
+    repeated = (rows[:, 1:] == rows[:, :-1]) & (rows[:, 1:] >= 0)  # a ranking holds a row at most once
+    scores[:, :-1] += np.where(repeated, scores[:, 1:], 0)
+    scores[:, 1:][repeated] = -np.inf
     best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
     rows, scores = np.take_along_axis(rows, best, 1), np.take_along_axis(scores, best, 1)
     rows[np.isneginf(scores)] = -1
     if rows.shape[1] < k:
-        missing = ((0, 0), (0, k - rows.shape[1]))
-        rows = np.pad(rows, missing, constant_values=-1)
-        scores = np.pad(scores, missing, constant_values=-np.inf)
+        padding = ((0, 0), (0, k - rows.shape[1]))
+        rows = np.pad(rows, padding, constant_values=-1)
+        scores = np.pad(scores, padding, constant_values=-np.inf)
     return rows, scores.astype(np.float32)
 
 
 def diversify(relevance: Floats, vectors: Floats, k: int, weight: float) -> Integers:
     """Positions of `k` candidates by maximal marginal relevance (Carbonell and Goldstein 1998).
 
-    Each step takes the candidate with the largest (1 - w) · relevance - w · (similarity to what is taken);
+    Each step takes the candidate with the largest (1 - w) · relevance - w · (similarity to the nearest chosen one);
     relevance (n,) is scaled to [0, 1], vectors (n, dim) have length 1.
     """
     spread = float(relevance.max() - relevance.min()) if len(relevance) else 0.0
@@ -111,23 +111,14 @@ def diversify(relevance: Floats, vectors: Floats, k: int, weight: float) -> Inte
     return np.array(chosen, dtype=np.int64)
 
 
-def pad(rows: Sequence[int], scores: Sequence[float], k: int) -> tuple[Integers, Floats]:
-    """One short ranking as arrays (1, k)."""
-    row = np.full((1, k), -1, dtype=np.int64)
-    score = np.full((1, k), -np.inf, dtype=np.float32)
-    row[0, : len(rows)] = rows
-    score[0, : len(scores)] = scores
-    return row, score
-
-
 # ---------------------------------------------------------------- on a workspace
 
 
 class Retriever:
-    """Search in a workspace; `Retriever.open(folder)` opens one.
+    """Search in a workspace; `Retriever.open(folder)` opens one. Use it as a context manager, or call `close`.
 
-    `encoder` overrides the one that made the index, for example to share a loaded one; `key` is for one that
-    answers at an address.
+    `encoder` replaces the one that made the index, for example to share a loaded one; `key` is the API key of a
+    remote encoder.
     """
 
     def __init__(self, layout: Layout, *, encoder: Encoder | None = None, key: str = "") -> None:
@@ -146,10 +137,16 @@ class Retriever:
     def close(self) -> None:
         self.corpus.close()
 
-    # parts, each opened at its first use
+    def __enter__(self) -> Retriever:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ------------------------------------------------------------ parts, each opened at its first use
 
     def _fresh(self, manifest: dict[str, Any] | None, what: str) -> dict[str, Any]:
-        """A manifest that belongs to the corpus as it is now."""
+        """The manifest of an artefact, checked to belong to the current corpus."""
         if manifest is None:
             raise WorkspaceError(f"there is no {what} yet: run 'lemmata index'")
         if manifest.get("corpus") != self.corpus.inputs:
@@ -178,8 +175,8 @@ class Retriever:
         )
         if encoder.dimension != dimension:
             raise InputError(
-                f"the index holds vectors of {dimension} numbers, {encoder.name} makes {encoder.dimension}:"
-                " run 'lemmata index --encoder …' with the encoder you mean"
+                f"the index has vectors of dimension {dimension}, {encoder.name} makes {encoder.dimension}:"
+                " run 'lemmata index --encoder …' with the encoder you want"
             )
         return encoder
 
@@ -191,7 +188,7 @@ class Retriever:
 
     @cached_property
     def fusion(self) -> Fusion:
-        """What validation chose, or the default."""
+        """The fusion that validation chose, or the default."""
         chosen = read_manifest(self.layout.fusion)
         return Fusion(**chosen["fusion"]) if chosen else Fusion()
 
@@ -199,7 +196,7 @@ class Retriever:
     def has_vectors(self) -> bool:
         return read_manifest(self.layout.manifest(self.layout.vectors)) is not None
 
-    # searching
+    # ------------------------------------------------------------ searching
 
     def search_rows(
         self,
@@ -221,7 +218,7 @@ class Retriever:
         depth = k if retriever == "dense" else max(k, fusion.depth)
         dense = self.dense_index.search(self.encoder.encode(texts, role="query"), depth, allowed)
         blank = [number for number, text in enumerate(texts) if not text.strip()]
-        dense[0][blank], dense[1][blank] = -1, -np.inf  # an empty query is near to nothing
+        dense[0][blank], dense[1][blank] = -1, -np.inf  # an empty query has no neighbours
         if retriever == "dense":
             return dense
         return fuse(dense, self.lexical.search(texts, depth, allowed), k, fusion)
@@ -235,14 +232,14 @@ class Retriever:
         only: Filter | None = None,
         diversity: float = 0.0,
     ) -> list[Hit]:
-        """The best passages for a text. `diversity` (0 to 1) trades relevance for passages unlike each other."""
+        """The best passages for a text; `diversity` (0 to 1) trades relevance for variety."""
         allowed = self._allowed(only)
         depth = k if diversity <= 0 else max(50, 5 * k)
         rows, scores = self.search_rows([text], depth, retriever, allowed)
         return self._hits(rows[0], scores[0], k, diversity)
 
     def similar(self, identity: str, k: int = 10, *, only: Filter | None = None, diversity: float = 0.0) -> list[Hit]:
-        """The passages nearest to a passage, itself left out; by vectors where there are any."""
+        """The passages nearest to a passage, without itself; by vectors if there are any, else by words."""
         row = self.corpus.row(identity)
         allowed = self._allowed(only)
         allowed = np.ones(len(self.corpus), dtype=bool) if allowed is None else allowed
@@ -259,8 +256,7 @@ class Retriever:
         return None if only is None or only == Filter() else self.corpus.select(**asdict(only))
 
     def _hits(self, rows: Integers, scores: Floats, k: int, diversity: float) -> list[Hit]:
-        there = rows >= 0
-        rows, scores = rows[there], scores[there]
+        rows, scores = rows[rows >= 0], scores[rows >= 0]
         if diversity > 0 and len(rows) and self.has_vectors:
             vectors = np.asarray(self.vectors.matrix[np.sort(rows)], dtype=np.float32)
             order = diversify(scores, vectors[np.argsort(np.argsort(rows))], k, min(diversity, 1.0))
@@ -273,10 +269,10 @@ class Retriever:
 # ---------------------------------------------------------------- choosing the fusion
 
 
-def tune(
+def choose_fusion(
     value: Callable[[Integers], float], dense: tuple[Integers, Floats], lexical: tuple[Integers, Floats], k: int
 ) -> tuple[Fusion, list[tuple[Fusion, float]]]:
-    """The fusion with the highest value on validation rankings, and all that were tried."""
+    """The fusion with the highest value on validation rankings, and all tried ones with their values."""
     depth = dense[0].shape[1]
     tried = []
     for method in ("score", "rank"):

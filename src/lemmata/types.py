@@ -1,7 +1,7 @@
-"""The records that all floors share, and the one-method protocols between them.
+"""The records that all modules share, and the one-method protocols between them.
 
-Ids are strings that users see; everywhere inside, a passage is its row in the corpus.
-Scores: higher is better, everywhere; what shrinks as things get closer is called distance or length.
+Users see ids, which are strings; inside, a passage is its row in the corpus. A higher score is better, everywhere;
+what is smaller for closer things is called distance or length.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ __all__ = [
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-Progress = Callable[[str, int, int | None], None]  # what is being done, how many are done, of how many
+Progress = Callable[[str, int, int | None], None]  # what is being done, how many are done, total if known
 
 
-# ---------------------------------------------------------------- what a corpus is made of
+# ---------------------------------------------------------------- the corpus
 
 
 def titled(title: str, text: str) -> str:
@@ -51,10 +51,10 @@ def titled(title: str, text: str) -> str:
 
 
 class Link(NamedTuple):
-    """One reference as its author wrote it; `target` is known once the whole corpus is read."""
+    """One reference as its author wrote it; `target` is resolved once the whole corpus is read."""
 
     relation: str  # refers_to, proof_uses, cites, reports_about, related_to, part_of
-    label: str  # what stands in the source: a label, a citation key, an id
+    label: str  # as in the source: a label, a citation key, an id
     target: str | None = None  # id of a passage or document
 
 
@@ -65,13 +65,13 @@ class Passage:
     id: str
     document: str
     kind: str  # theorem, definition, chunk, abstract, log, ...
-    text: str  # cleaned; every formula stands between single dollars
+    text: str  # cleaned; every formula between single dollars
     title: str = ""  # the note of a statement, the title of a log
     section: str = ""
-    raw: str = ""  # as the author wrote it, where that differs
+    raw: str = ""  # the source, where it differs from the text
     proof: str = ""  # cleaned
     file: str = ""  # below the ingested root, or inside the archive
-    first_line: int = 0  # counted from 1; 0 where lines have no meaning
+    first_line: int = 0  # from 1; 0 where there are no lines
     last_line: int = 0  # inclusive
     date: str | None = None  # ISO
     confidence: float = 1.0  # 1.0 where the source is well formed
@@ -86,7 +86,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A paper, a chapter, an article, a functional location: what passages belong to."""
+    """A paper, chapter, article or functional location; every passage belongs to one."""
 
     id: str
     title: str = ""
@@ -100,9 +100,9 @@ class Document:
 
 
 class Label(NamedTuple):
-    """A name by which other places refer to a passage or document."""
+    """A name by which other passages refer to a passage or document."""
 
-    document: str  # where the name is defined
+    document: str  # that defines the name
     name: str
     target: str  # id of the passage or document
 
@@ -116,12 +116,12 @@ class Reference:
     authors: str = ""
     year: int | None = None
     arxiv: str = ""  # without version
-    doi: str = ""  # lower case, without a resolver's address
+    doi: str = ""  # lower case, without a resolver URL
     text: str = ""  # the whole entry, cleaned
 
 
 class Skip(NamedTuple):
-    """Something that was not taken in, and why; nothing is ever dropped without one."""
+    """Input that was skipped, and why; nothing is dropped without one."""
 
     file: str
     line: int  # 0 where there is none
@@ -130,7 +130,7 @@ class Skip(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a reader made of one source, or of one batch of a long one."""
+    """The output of a reader for one source, or for one batch of a long one."""
 
     documents: Sequence[Document] = ()
     passages: Sequence[Passage] = ()
@@ -138,15 +138,15 @@ class Reading:
     references: Mapping[str, Sequence[Reference]] = field(default_factory=dict)  # by document
     prefixes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # document: {prefix: document}
     skips: Sequence[Skip] = ()
-    files: Mapping[str, str] = field(default_factory=dict)  # every file read: sha256; "" where none was found
+    files: Mapping[str, str] = field(default_factory=dict)  # sha256 of every file read; "" for a missing one
 
 
-# ---------------------------------------------------------------- what a knowledge graph is made of
+# ---------------------------------------------------------------- the knowledge graph
 
 
 @dataclass(frozen=True, slots=True)
 class Concept:
-    """Something that passages speak about, under one or several names."""
+    """A concept that passages mention, under one or several names."""
 
     id: str  # concept:slug
     name: str
@@ -156,17 +156,17 @@ class Concept:
 
 
 class Edge(NamedTuple):
-    """A typed edge between any two nodes (passages, documents, concepts, locations), with where it was read."""
+    """A typed edge between two nodes (passages, documents, concepts, locations), with its evidence."""
 
     source: str  # ids
     relation: str  # generalizes, is_instance_of, uses, implies, proves, defines, equivalent_to, related_to, ...
     target: str
-    evidence: str = ""  # id of the passage that says so
-    maker: str = ""  # which rule or model found it
+    evidence: str = ""  # id of a passage
+    maker: str = ""  # the rule or model that made it
     weight: float = 1.0
 
 
-# ---------------------------------------------------------------- what is computed from it
+# ---------------------------------------------------------------- computed from them
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,25 +179,25 @@ class Graph:
     indptr: Integers  # (nodes + 1,)
     indices: Integers  # (edges,)
     relation: npt.NDArray[np.int16]  # (edges,)
-    weight: Floats  # (edges,); of merged doubles the sum
+    weight: Floats  # (edges,); summed over merged duplicates
 
     def sources(self) -> Integers:
-        """The node that each edge leaves (edges,)."""
+        """The source node of each edge (edges,)."""
         return np.repeat(np.arange(len(self.nodes), dtype=np.int64), np.diff(self.indptr))
 
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """One vector per row, and who made them."""
+    """One vector per row, and the name of their maker."""
 
     matrix: Floats  # (n, dim)
     maker: str
 
 
 class Pair(NamedTuple):
-    """A training pair, with the miner and the reason that made it."""
+    """A training pair, with its miner and the reason."""
 
-    anchor: int | str  # a row, or the text of a query that is no passage
+    anchor: int | str  # a row, or the text of a query
     positive: int  # a row
     source: str  # the miner
     relation: str = ""
@@ -206,16 +206,16 @@ class Pair(NamedTuple):
 
 
 class Negative(NamedTuple):
-    """A passage that does not answer an anchor: who proposed it, and why it stayed."""
+    """A passage that does not answer the anchor, with the proposer and the reason to keep it."""
 
     row: int
     proposer: str
     reason: str = ""
-    score: float = 0.0  # by the proposer, or by the model that ranked it again
+    score: float = 0.0  # by the proposer
 
 
 class Triplet(NamedTuple):
-    """A pair with what does not belong to it, nearest first."""
+    """A pair with its negatives, nearest first."""
 
     pair: Pair
     negatives: tuple[Negative, ...]
@@ -231,24 +231,24 @@ class Step(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """One result: higher scores are better, `path` leads from the query's seed to it."""
+    """One result; `path` leads from a seed of the query to it."""
 
     id: str
     score: float
     path: tuple[Step, ...] = ()
 
 
-# ---------------------------------------------------------------- what can be exchanged
+# ---------------------------------------------------------------- protocols
 
 
 class Encoder(Protocol):
-    """Texts to L2-normalised rows (n, dimension), in the order given; a text without content gives zeros.
+    """Texts to L2-normalised rows (n, dimension), in order; an empty text gives zeros.
 
-    `role` is `query` or `passage`: some models want to be told by a prompt.
+    `role` is `query` or `passage`: some models use a prompt for each.
     """
 
     @property
-    def name(self) -> str: ...  # who made the vectors; equal names mean comparable vectors
+    def name(self) -> str: ...  # equal names mean comparable vectors
     @property
     def dimension(self) -> int: ...
     def encode(self, texts: Sequence[str], role: str = "passage") -> Floats: ...
@@ -257,13 +257,13 @@ class Encoder(Protocol):
 class Index(Protocol):
     """Queries (n, dim) to rows and scores, both (n, k), best first; -1 and -inf where there are fewer than k.
 
-    `allowed` (n passages, bool) leaves out rows; None allows all.
+    `allowed` (n passages, bool) masks rows; None allows all.
     """
 
     def search(self, queries: Floats, k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]: ...
 
 
 class Metric(Protocol):
-    """Lengths of the edges that leave `source` for `targets`."""
+    """Lengths of the edges from `source` to `targets`."""
 
     def lengths(self, source: int, targets: Integers) -> Floats: ...

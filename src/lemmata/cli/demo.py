@@ -22,10 +22,8 @@ __all__ = ["demo", "example"]
 
 
 def demo(
-    folder: Annotated[Path, typer.Argument(help="A new folder for the demo's workspace.", metavar="[DIR]")] = Path(
-        "demo"
-    ),
-    training: Annotated[bool, typer.Option(help="Fine-tune, too: the longest part.")] = True,
+    folder: Annotated[Path, typer.Argument(help="Folder of the demo workspace.", metavar="[DIR]")] = Path("demo"),
+    training: Annotated[bool, typer.Option(help="Also fine-tune: the longest part.")] = True,
 ) -> None:
     """The whole story on the bundled example, offline."""
     from lemmata.project import Project
@@ -37,7 +35,7 @@ def demo(
     def step(text: str, command: str) -> None:
         console.print(f"\n[bold]{text}[/]\n[dim]$ lemmata {command}[/]")
 
-    step("Make a workspace and read the example: LaTeX notes on q-series.", f"ingest examples/qseries -w {folder}")
+    step("Create a workspace and read the example: LaTeX notes on q-series.", f"ingest examples/qseries -w {folder}")
     project = Project.init(folder)
     with showing_progress() as progress:
         report = project.ingest([notes], progress=progress)
@@ -45,31 +43,31 @@ def demo(
         f"{report.passages:,} passages in {report.documents:,} documents, {report.resolved:,} of {report.links:,}"
         f" links resolved, in {report.seconds:.1f} s"
     )
-    step("What was found?", f"info -w {folder}")
+    step("What is in it?", f"info -w {folder}")
     info(folder)
     corpus = project.corpus
     chosen = max(corpus, key=lambda p: (bool(p.title and p.proof), len(p.links) + len(corpus.referring(p.id))))
     step("One statement with its proof and its links.", f"show '{chosen.id}' -w {folder}")
     print_passage(console, corpus, chosen)
     corpus.close()
-    step("Its graph: what is spoken of, where, and how it hangs together; by rules, no language model.",
+    step("The graph: concepts, relations and where they are mentioned; by rules, without a language model.",
          f"graph build -w {folder}")  # fmt: skip
     build_graph(folder)
-    step("One concept, with who says what about it.", f"show concept:bailey-pair -w {folder}")
+    step("One concept with its relations and their evidence.", f"show concept:bailey-pair -w {folder}")
     show("concept:bailey-pair", folder)
     step("Index it: BM25 that reads formulas, and vectors from the packaged encoder.", f"index -w {folder}")
     index(folder)
     step("Ask in your own words.", f'search "{question}" -w {folder} -k 3')
     search(question, folder, k=3)
-    step("How good is it? 64 questions with known answers, never used for anything else.",
+    step("How good is it? 64 questions with known answers, used for nothing else.",
          f"evaluate --beir examples/qseries -w {folder} --html {folder}/report.html")  # fmt: skip
     evaluate(folder, beir=notes, measures="MRR@10,nDCG@10,R@20", html=folder / "report.html")
     if training:
         _learn(folder, notes, step)
-    console.print(f"\nEvery query is in {folder}/report.html. Your own corpus is the same few commands.")
+    console.print(f"\nResults per query: {folder}/report.html. Your own corpus takes the same few commands.")
 
 
-_RECIPE = """
+_TRAINING = """
 [split]
 method = "stratified"
 
@@ -91,21 +89,21 @@ tasks = [{notes}]
 
 
 def _learn(folder: Path, notes: Path, step: Callable[[str, str], None]) -> None:
-    """Train on the example and compare, as its recipe says."""
+    """Train on the example and compare before and after."""
     from lemmata.files import write_atomically
 
     missing = [name for name in ("pyarrow", "torch", "sentence_transformers") if importlib.util.find_spec(name) is None]
     if missing:
         open_console().print("\nTraining needs more libraries: pip install 'lemmata[train]'")
         return
-    step("Adapt the encoder: part the corpus, train on one part and on 553 queries, measure before and after.",
+    step("Adapt the encoder: split the corpus, train on one part and on 553 queries, measure before and after.",
          f"run -w {folder}")  # fmt: skip
     config = folder / "lemmata.toml"
     text = config.read_text(encoding="utf-8")
     if "[finetune.tuned]" not in text:
-        named = {"notes": notes.resolve(), "asked": (notes / "queries-train.jsonl").resolve()}
-        recipe = _RECIPE.format(**{name: json.dumps(str(path)) for name, path in named.items()})
-        write_atomically(config, (text + recipe).encode())
+        paths = {"notes": notes.resolve(), "asked": (notes / "queries-train.jsonl").resolve()}
+        tables = _TRAINING.format(**{name: json.dumps(str(path)) for name, path in paths.items()})
+        write_atomically(config, (text + tables).encode())
     run(folder)
 
 

@@ -1,14 +1,14 @@
-"""Commands that measure: evaluate, export-encoder."""
+"""Commands: evaluate, export-encoder."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lemmata.cli.output import HERE, AsJson, Workspace, open_console, print_json, showing_progress
+from lemmata.cli.output import HERE, AsJson, Seed, Workspace, open_console, print_json, showing_progress
 from lemmata.errors import LemmataError
 
 if TYPE_CHECKING:
@@ -24,38 +24,47 @@ def evaluate(
     workspace: Workspace = HERE,
     queries: Annotated[
         Path | None,
-        typer.Option(help="JSON lines with _id and text; or a table .tsv of queries and ids.", metavar="FILE"),
+        typer.Option(help="JSON lines with _id and text, or a .tsv table of queries and ids.", metavar="FILE"),
     ] = None,
-    qrels: Annotated[Path | None, typer.Option(help="Judgments, BEIR or TREC.", metavar="FILE")] = None,
-    beir: Annotated[Path | None, typer.Option(help="Folder with queries and qrels/test.tsv.", metavar="DIR")] = None,
-    task: Annotated[str, typer.Option(help="references, documents, concepts, descriptions.", metavar="NAME")] = "",
-    part: Annotated[str, typer.Option(help="validation or test of the split, for --task.", metavar="PART")] = "",
-    share: Annotated[float, typer.Option(help="Share of documents or concepts held out.", min=0, max=1)] = 0.2,
-    protocol: Annotated[str, typer.Option(help="passage or seed, for concepts.", metavar="NAME")] = "passage",
-    limit: Annotated[int, typer.Option(help="At most so many queries for --task; 0: all.", min=0)] = 0,
-    retriever: Annotated[str, typer.Option(help="Names, parted by commas.", metavar="NAMES")] = "lexical,dense,hybrid",
-    measures: Annotated[str, typer.Option(help="Names, parted by commas.", metavar="NAMES")] = "",
+    qrels: Annotated[
+        Path | None, typer.Option(help="Relevance judgments, BEIR or TREC format.", metavar="FILE")
+    ] = None,
+    beir: Annotated[
+        Path | None, typer.Option(help="BEIR folder: queries.jsonl and qrels/test.tsv.", metavar="DIR")
+    ] = None,
+    task: Annotated[
+        str, typer.Option(help="Task from the corpus: references, documents, concepts or descriptions.", metavar="NAME")
+    ] = "",
+    part: Annotated[str, typer.Option(help="With --task: part of the split, validation or test.", metavar="PART")] = "",
+    share: Annotated[
+        float, typer.Option(help="With --task and no part: share of the corpus to query from.", min=0, max=1)
+    ] = 0.2,
+    protocol: Annotated[str, typer.Option(help="With --task concepts: passage or seed.", metavar="NAME")] = "passage",
+    limit: Annotated[int, typer.Option(help="With --task: maximum number of queries; 0: all.", min=0)] = 0,
+    retriever: Annotated[str, typer.Option(help="Comma-separated names.", metavar="NAMES")] = "lexical,dense,hybrid",
+    measures: Annotated[str, typer.Option(help="Comma-separated names.", metavar="NAMES")] = "",
     level: Annotated[str, typer.Option(help="passage or document.", metavar="LEVEL")] = "",
-    train_queries: Annotated[Path | None, typer.Option(help="Queries that were trained on.", metavar="FILE")] = None,
-    train_qrels: Annotated[Path | None, typer.Option(help="Judgments that were trained on.", metavar="FILE")] = None,
-    allow_leakage: Annotated[bool, typer.Option("--allow-leakage", help="Go on when test data is known.")] = False,
-    tune: Annotated[bool, typer.Option("--tune", help="Choose the fusion on this, as validation data.")] = False,
-    html: Annotated[Path | None, typer.Option(help="Also write a report for the browser.", metavar="FILE")] = None,
-    seed: Annotated[int, typer.Option(help="For samples and intervals.")] = 0,
+    train_queries: Annotated[Path | None, typer.Option(help="Queries used for training.", metavar="FILE")] = None,
+    train_qrels: Annotated[Path | None, typer.Option(help="Judgments used for training.", metavar="FILE")] = None,
+    allow_leakage: Annotated[
+        bool, typer.Option("--allow-leakage", help="Evaluate even if test data leaked into training.")
+    ] = False,
+    tune: Annotated[
+        bool, typer.Option("--tune", help="Choose the fusion on these queries, as validation data.")
+    ] = False,
+    html: Annotated[Path | None, typer.Option(help="Also write an HTML report.", metavar="FILE")] = None,
+    seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Measure retrievers on queries with known answers."""
-    from lemmata.config import build, merged
     from lemmata.evaluate.report import as_html, terminal_table
     from lemmata.evaluate.report import as_json as report_as_json
     from lemmata.files import write_atomically
-    from lemmata.project import EvaluateOptions, Project
+    from lemmata.project import Project
 
     project = Project(workspace)
-    given = {"measures": measures, "level": level}
-    settings: dict[str, Any] = {key: value for key, value in given.items() if value}
-    settings |= {"seed": seed, "command": " ".join(["lemmata", *sys.argv[1:]])}
-    options = build(EvaluateOptions, merged(project.config.get("evaluate", {}), settings), "[evaluate]")
+    settings = {key: value for key, value in {"measures": measures, "level": level}.items() if value}
+    options = project.evaluate_options({**settings, "seed": seed})
     chosen = _task(project, queries, qrels, beir, task, part, share, limit, seed, protocol)
     with showing_progress() as progress:
         if tune:
@@ -65,7 +74,7 @@ def evaluate(
             else:
                 best = result["fusion"]
                 open_console().print(
-                    f"fusion by {best['method']}, weight {best['weight']} for the dense side, from now on"
+                    f"search now fuses by {best['method']}, weight {best['weight']} for the dense ranking"
                 )
             return
         report = project.evaluate(
@@ -74,6 +83,7 @@ def evaluate(
             options=options,
             train=_examples(train_queries, train_qrels),
             allow_leakage=allow_leakage,
+            command=" ".join(["lemmata", *sys.argv[1:]]),
             progress=progress,
         )
     if html is not None:
@@ -109,7 +119,7 @@ def _task(
     if queries is not None and qrels is None and queries.suffix == ".tsv":
         return table_task(project.layout, str(queries), *read_table(queries), file=queries)
     if queries is None or qrels is None:
-        raise LemmataError("--queries and --qrels go together, unless the queries are a table (.tsv) with ids")
+        raise LemmataError("--queries and --qrels go together, unless the queries are a .tsv table with ids")
     return task_from(str(queries), read_queries(queries), read_qrels(qrels))
 
 
@@ -126,15 +136,15 @@ def _examples(queries: Path | None, qrels: Path | None) -> list[Example]:
 
 def export_encoder(
     source: Annotated[str, typer.Argument(help="A sentence-transformers folder.", metavar="MODEL")],
-    out: Annotated[Path, typer.Argument(help="The folder to write.", metavar="OUT")],
+    out: Annotated[Path, typer.Argument(help="Output folder.", metavar="OUT")],
     precision: Annotated[
         str, typer.Option(help="fp32, fp16, int8, int8-blocks or int8-weights.", metavar="NAME")
     ] = "fp32",
     workspace: Workspace = HERE,
-    force: Annotated[bool, typer.Option("--force", help="Write it even if it drifts.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write it even if its vectors drift.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Turn a model into ONNX and measure its drift on the corpus."""
+    """Export a model to ONNX and measure its drift on the corpus."""
     from itertools import islice
 
     from lemmata.encode.export import export_encoder as export

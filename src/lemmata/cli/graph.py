@@ -1,4 +1,4 @@
-"""Commands on the graph: build, extract, import, export, link, embed, merges."""
+"""Commands: graph build, extract, import, export, link, embed, merges."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from lemmata.cli.output import (
     Model,
     Price,
     Seconds,
+    Seed,
     Tokens,
     Unlimited,
     Url,
     Workspace,
+    confirm_limits,
     endpoint,
-    may_go_on,
     open_console,
     print_json,
     showing_progress,
@@ -40,7 +41,7 @@ def build(
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Links, concepts, relations and mentions from the corpus, by rules."""
+    """Build the graph by rules: links, concepts, relations, mentions."""
     from lemmata.project import Project
 
     settings = {} if metadata else {"concepts": {"metadata": False}}
@@ -63,19 +64,19 @@ def extract(
     concurrency: Concurrency = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Concepts and relations by a language model; without a limit, only what it would take."""
+    """Extract concepts and relations with a language model; without a limit, only show the cost."""
     from lemmata.llm.endpoint import Limits
     from lemmata.project import Project
 
     project = Project(workspace)
-    asked = endpoint(url, model, price, concurrency)
+    endpoint_settings = endpoint(url, model, price, concurrency)
     settings = {"chunks": chunks} if chunks else {}
     limits = Limits(calls, tokens, cost, seconds)
-    preview = project.preview_extraction(settings=settings, model=asked)
-    if not may_go_on(preview, any(limits) or unlimited, as_json):
+    preview = project.preview_extraction(settings=settings, model=endpoint_settings)
+    if not confirm_limits(preview, any(limits) or unlimited, as_json):
         return
     with showing_progress() as progress:
-        report = project.extract_graph(limits, settings=settings, model=asked, progress=progress)
+        report = project.extract_graph(limits, settings=settings, model=endpoint_settings, progress=progress)
     if not as_json:
         spent = report["spent"]
         console = open_console()
@@ -84,7 +85,7 @@ def extract(
             f" {spent['tokens']:,} tokens so far, cost {spent['cost']:.2f}"
         )
         for cause in report["unanswered"][:5]:
-            console.print(f"[yellow]{cause}[/]", markup=True)
+            console.print(cause, style="yellow", markup=False)
     _print_report(report, as_json)
 
 
@@ -92,21 +93,21 @@ def import_(
     paths: Annotated[list[Path], typer.Argument(help="Files or a folder of one graph.", metavar="PATHS...")],
     workspace: Workspace = HERE,
     format: Format = "auto",  # noqa: A002 - the word that users know
-    name: Annotated[str, typer.Option(help="What to call it; the same name replaces it.", metavar="NAME")] = "",
-    lenient: Annotated[bool, typer.Option("--lenient", help="Leave out what can not be used.")] = False,
+    name: Annotated[str, typer.Option(help="Name of the import; importing it again replaces it.", metavar="NAME")] = "",
+    lenient: Annotated[bool, typer.Option("--lenient", help="Skip records that cannot be used.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Take in a graph: GraphML, triples, Neo4j's tables, JSON or OGB."""
+    """Import a graph: GraphML, triples, Neo4j CSV, JSON or OGB."""
     from lemmata.project import Project
 
     project = Project(workspace)
     with showing_progress() as progress:
         report = project.import_graph(paths, format=format, name=name, strict=not lenient, progress=progress)
     if not as_json:
-        taken = report["imported"]
+        imported = report["imported"]
         open_console().print(
-            f"{taken['concepts']:,} concepts, {taken['edges']:,} edges and {taken['nodes']:,} nodes taken in,"
-            f" {taken['nodes_in_corpus']:,} of them in the corpus, {taken['skips']:,} left out"
+            f"{imported['concepts']:,} concepts, {imported['edges']:,} edges and {imported['nodes']:,} nodes imported,"
+            f" {imported['nodes_in_corpus']:,} of them in the corpus, {imported['skips']:,} skipped"
         )
     _print_report(report, as_json)
 
@@ -117,7 +118,7 @@ def export(
     format: Format = "auto",  # noqa: A002
     as_json: AsJson = False,
 ) -> None:
-    """Write the graph to a file or folder."""
+    """Export the graph to a file or folder."""
     from lemmata.project import Project
 
     report = Project(workspace).export_graph(path, format=format)
@@ -132,13 +133,15 @@ def export(
 def link(
     workspace: Workspace = HERE,
     withheld: Annotated[
-        Path | None, typer.Option(help="True links that are not in the corpus, to measure with.", metavar="FILE")
+        Path | None, typer.Option(help="True links that are not in the corpus, to measure the result.", metavar="FILE")
     ] = None,
-    days: Annotated[float, typer.Option(help="A follow-up comes within so many days; 0: as set.", min=0)] = 0.0,
-    seed: Annotated[int, typer.Option(help="For what is learned.")] = 0,
+    days: Annotated[
+        float, typer.Option(help="Days within which a log follows up another; 0: as configured.", min=0)
+    ] = 0.0,
+    seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Predict links of logs to locations and to each other."""
+    """Predict links of logs to locations and to earlier logs."""
     from lemmata.project import Project
 
     settings: dict[str, Any] = {"seed": seed} | ({"window_days": days} if days else {})
@@ -148,27 +151,27 @@ def link(
         console = open_console()
         for relation, added in report["restored"].items():
             console.print(f"{relation}: {added['edges']:,} new edges, {added['nodes']:,} nodes that had none")
-        for relation, found in report.get("withheld", {}).items():
+        for relation, measured in report.get("withheld", {}).items():
             console.print(
-                f"{relation}: {found['right']:,} of {found['wanted']:,} withheld links came back,"
-                f" recall {found['recall']:.3f}"
+                f"{relation}: {measured['right']:,} of {measured['wanted']:,} withheld links recovered,"
+                f" recall {measured['recall']:.3f}"
             )
         for cause in report["hierarchy"][:5]:
-            console.print(f"[yellow]hierarchy: {cause}[/]")
+            console.print(f"hierarchy: {cause}", style="yellow", markup=False)
     _print_report(report, as_json)
 
 
 def embed(
     workspace: Workspace = HERE,
-    start: Annotated[str, typer.Option(help="text or random.", metavar="HOW")] = "",
-    dimension: Annotated[int, typer.Option(help="Of the vectors; 0: as set.", min=0)] = 0,
-    operator: Annotated[
-        str, typer.Option(help="identity, translation, diagonal or complex.", metavar="NAME")
+    start: Annotated[
+        str, typer.Option(help="Initialise from text vectors or at random: text, random.", metavar="HOW")
     ] = "",
-    epochs: Annotated[int, typer.Option(help="At most so many; 0: as set.", min=0)] = 0,
-    seed: Annotated[int, typer.Option(help="For the start and the negatives.")] = 0,
+    dimension: Annotated[int, typer.Option(help="Dimension of the vectors; 0: as configured.", min=0)] = 0,
+    operator: Annotated[str, typer.Option(help="identity, translation, diagonal or complex.", metavar="NAME")] = "",
+    epochs: Annotated[int, typer.Option(help="Maximum number of epochs; 0: as configured.", min=0)] = 0,
+    seed: Seed = 0,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Learn a vector for every node of the graph."""
     from lemmata.project import Project
 
@@ -187,55 +190,55 @@ def embed(
         f" {report['edges_per_second']:,.0f} edges/s, in {report['seconds']:.1f} s"
     )
     if "measures" in report:
-        told = report["measures"]
+        measures = report["measures"]
         console.print(
-            f"{report['held_out']:,} held-out edges: MRR {told['mrr']:.3f}, Hits@1 {told['hits_at_1']:.3f},"
-            f" Hits@10 {told['hits_at_10']:.3f}, mean rank {told['mean_rank']:.0f}, AUC {told['auc']:.3f}"
+            f"{report['held_out']:,} held-out edges: MRR {measures['mrr']:.3f}, Hits@1 {measures['hits_at_1']:.3f},"
+            f" Hits@10 {measures['hits_at_10']:.3f}, mean rank {measures['mean_rank']:.0f}, AUC {measures['auc']:.3f}"
         )
 
 
 def merges(
     workspace: Workspace = HERE,
     status: Annotated[
-        str, typer.Option(help="Only accepted, candidate, apart or rejected ones.", metavar="STATUS")
+        str, typer.Option(help="Only this status: accepted, candidate, apart or rejected.", metavar="STATUS")
     ] = "",
-    similar: Annotated[bool, typer.Option("--similar", help="Also names that the encoder finds alike.")] = False,
+    similar: Annotated[
+        bool, typer.Option("--similar", help="Also propose names that the encoder finds similar.")
+    ] = False,
     accept: Annotated[
         tuple[str, str] | None, typer.Option(help="Merge the second concept into the first.", metavar="KEPT GONE")
     ] = None,
     reject: Annotated[
-        tuple[str, str] | None, typer.Option(help="Keep the two apart.", metavar="KEPT GONE")
+        tuple[str, str] | None, typer.Option(help="Keep the two concepts apart.", metavar="KEPT GONE")
     ] = None,
-    undo: Annotated[
-        tuple[str, str] | None, typer.Option(help="Take a verdict back.", metavar="KEPT GONE")
-    ] = None,
-    k: Annotated[int, typer.Option("-k", help="Show so many; 0: all.", min=0)] = 50,
+    undo: Annotated[tuple[str, str] | None, typer.Option(help="Withdraw a verdict.", metavar="KEPT GONE")] = None,
+    k: Annotated[int, typer.Option("-k", help="Number of merges to show; 0: all.", min=0)] = 50,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
-    """Which concepts were taken for one, and why; accept, reject or undo."""
+) -> None:
+    """Review merged concepts: list, accept, reject or undo."""
     from lemmata.project import Project
 
     project = Project(workspace)
     verdicts = (("accept", accept), ("reject", reject), (None, undo))
-    given = [(verdict, pair) for verdict, pair in verdicts if pair is not None]
-    if len(given) > 1:
+    decisions = [(verdict, pair) for verdict, pair in verdicts if pair is not None]
+    if len(decisions) > 1:
         raise LemmataError("one verdict at a time: --accept, --reject or --undo")
-    if given:
-        verdict, (kept, gone) = given[0]
+    if decisions:
+        verdict, (kept, gone) = decisions[0]
         with showing_progress() as progress:
             report = project.decide_merge(kept, gone, verdict, progress=progress)
         _print_report(report, as_json)
         return
-    found = [merge for merge in project.merges(similar=similar) if status in ("", merge.status)]
-    shown = found[:k] if k else found
+    proposals = [merge for merge in project.merges(similar=similar) if status in ("", merge.status)]
+    shown = proposals[:k] if k else proposals
     if as_json:
         print_json([merge._asdict() for merge in shown])
         return
     console = open_console()
     for merge in shown:
         console.print(f"[green]{merge.status:9}[/] {merge.gone} → {merge.kept}  [dim]{merge.reason}[/]")
-    if len(shown) < len(found):
-        console.print(f"and {len(found) - len(shown):,} more: -k 0 shows all")
+    if len(shown) < len(proposals):
+        console.print(f"and {len(proposals) - len(shown):,} more: -k 0 shows all")
 
 
 def _print_report(report: dict[str, Any], as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""All commands in the order of the help, and the entry of the program."""
+"""All commands in the order of the help, and the entry point."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ for command in (
     workspace.ingest,
     workspace.info,
     workspace.show,
+    workspace.config,
     workspace.doctor,
     mine.split,
     mine.audit,
@@ -62,13 +63,13 @@ _group("train", "Train an encoder on what was mined.", (train.pretrain, train.fi
 
 
 def main() -> None:
-    """Run the command line; a user's error is one sentence and exit code 1."""
+    """Run the command line; a user error prints one sentence and exits with code 1."""
     try:
         app(standalone_mode=True)
     except LemmataError as error:
         fail(str(error))
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output went away; that is not an error
+        sys.stderr.close()  # the reader of our output is gone: no error
         sys.exit(0)
     except KeyboardInterrupt:
-        fail("stopped; nothing done so far is lost, the same command goes on from here", 130)
+        fail("stopped; finished work is kept, the same command resumes", 130)

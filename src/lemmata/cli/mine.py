@@ -16,12 +16,13 @@ from lemmata.cli.output import (
     Model,
     Price,
     Seconds,
+    Seed,
     Tokens,
     Unlimited,
     Url,
     Workspace,
+    confirm_limits,
     endpoint,
-    may_go_on,
     open_console,
     print_json,
     showing_progress,
@@ -29,29 +30,30 @@ from lemmata.cli.output import (
 
 __all__ = ["audit", "export", "import_", "mix", "negatives", "pairs", "queries", "sets", "split", "triplets"]
 
-Name = Annotated[str, typer.Option(help="What to call the training set.", metavar="NAME")]
-Seed = Annotated[int, typer.Option(help="For what is drawn.")]
+Name = Annotated[str, typer.Option(help="Name of the training set.", metavar="NAME")]
 FoundWithin = Annotated[
-    int, typer.Option(help="Keep only what finds its passage among so many hits; 0: keep all.", min=0)
+    int, typer.Option(help="Keep only queries that find their passage among so many hits; 0: keep all.", min=0)
 ]
 
 
 def split(
     workspace: Workspace = HERE,
     method: Annotated[str, typer.Option(help="document, concept, time or stratified.", metavar="NAME")] = "",
-    validation: Annotated[float | None, typer.Option(help="Share for validation; 0.1.", min=0, max=1)] = None,
-    test: Annotated[float | None, typer.Option(help="Share for test; 0.1.", min=0, max=1)] = None,
+    validation: Annotated[
+        float | None, typer.Option(help="Share for validation.", show_default="0.1", min=0, max=1)
+    ] = None,
+    test: Annotated[float | None, typer.Option(help="Share for test.", show_default="0.1", min=0, max=1)] = None,
     answers: Annotated[
-        bool, typer.Option("--answers", help="Held-out passages may be answers in training; they never ask.")
+        bool, typer.Option("--answers", help="Held-out passages may be positives in training, never queries.")
     ] = False,
-    seed: Annotated[int | None, typer.Option(help="For what is drawn; 0.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed.", show_default="0")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Part the corpus into train, validation and test, before anything is mined."""
+    """Split the corpus into train, validation and test, before mining."""
     from lemmata.project import Project
 
-    given = {"method": method or None, "validation": validation, "test": test, "answers": answers or None, "seed": seed}
-    settings = {name: value for name, value in given.items() if value is not None}  # the rest is as configured
+    flags = {"method": method or None, "validation": validation, "test": test, "answers": answers or None, "seed": seed}
+    settings = {name: value for name, value in flags.items() if value is not None}  # the rest is as configured
     with showing_progress() as progress:
         report = Project(workspace).split(settings=settings, progress=progress)
     if as_json:
@@ -59,14 +61,14 @@ def split(
         return
     console = open_console()
     for part, counts in report["counts"].items():
-        told = ", ".join(f"{number:,} {name}" for name, number in counts.items())
-        console.print(f"[bold]{part:10}[/] {told}")
+        summary = ", ".join(f"{number:,} {name}" for name, number in counts.items())
+        console.print(f"[bold]{part:10}[/] {summary}")
     for note in report["notes"]:
         console.print(f"[dim]{note}[/]")
 
 
 def pairs(workspace: Workspace = HERE, name: Name = "pairs", seed: Seed = 0, as_json: AsJson = False) -> None:
-    """Pairs from concepts, structure and citations."""
+    """Mine pairs from concepts, structure and citations."""
     from lemmata.project import Project
 
     seeds = {"seed": seed} if seed else {}
@@ -78,7 +80,9 @@ def pairs(workspace: Workspace = HERE, name: Name = "pairs", seed: Seed = 0, as_
 
 def queries(
     workspace: Workspace = HERE,
-    name: Annotated[str, typer.Option(help="What to call it; queries, or written.", metavar="NAME")] = "",
+    name: Annotated[
+        str, typer.Option(help="Name of the training set; default: queries, or written.", metavar="NAME")
+    ] = "",
     found_within: FoundWithin = 0,
     url: Url = "",
     model: Model = "",
@@ -92,19 +96,19 @@ def queries(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Questions, key words and slogans for the passages: by rules, or with --model by a language model."""
+    """Write queries for passages, by rules or with --model by a language model."""
     from lemmata.llm.endpoint import Limits
     from lemmata.project import Project
 
     project = Project(workspace)
     if model:
         limits = Limits(calls, tokens, cost, seconds)
-        asked = endpoint(url, model, price, concurrency)
-        if not may_go_on(project.preview_queries(model=asked), any(limits) or unlimited, as_json):
+        endpoint_settings = endpoint(url, model, price, concurrency)
+        if not confirm_limits(project.preview_queries(model=endpoint_settings), any(limits) or unlimited, as_json):
             return
         with showing_progress() as progress:
             report = project.write_queries(
-                limits, name=name or "written", model=asked, found_within=found_within, progress=progress
+                limits, name=name or "written", model=endpoint_settings, found_within=found_within, progress=progress
             )
     else:
         settings = {"queries": {"seed": seed}} if seed else {}
@@ -118,7 +122,9 @@ def import_(
     workspace: Workspace = HERE,
     name: Name = "imported",
     queries: Annotated[Path | None, typer.Option(help="JSON lines with _id and text.", metavar="FILE")] = None,
-    qrels: Annotated[Path | None, typer.Option(help="Judgments, BEIR or TREC.", metavar="FILE")] = None,
+    qrels: Annotated[
+        Path | None, typer.Option(help="Relevance judgments, BEIR or TREC format.", metavar="FILE")
+    ] = None,
     whole: Annotated[bool, typer.Option("--whole", help="Leave out texts without a mark at the end.")] = False,
     found_within: FoundWithin = 0,
     as_json: AsJson = False,
@@ -198,27 +204,27 @@ def mix(
 
 
 def sets(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
-    """What was mined so far."""
+    """List the training sets."""
     from lemmata.project import Project
 
-    found = Project(workspace).training_sets()
+    manifests = Project(workspace).training_sets()
     if as_json:
-        print_json(found)
+        print_json(manifests)
         return
     console = open_console()
-    for name, manifest in found.items():
+    for name, manifest in manifests.items():
         console.print(f"[bold]{name}[/]  {manifest['report']['records']:,} records")
 
 
 def export(
     name: Annotated[str, typer.Argument(help="A training set.", metavar="SET")],
-    path: Annotated[Path, typer.Argument(help="The file to write.", metavar="PATH")],
+    path: Annotated[Path, typer.Argument(help="Output file.", metavar="PATH")],
     workspace: Workspace = HERE,
     format: Annotated[  # noqa: A002 - the word that users know
         str, typer.Option("--format", help="parquet, tevatron, flagembedding or tsv.", metavar="NAME")
     ] = "parquet",
 ) -> None:
-    """Write a training set for other trainers."""
+    """Export a training set for other trainers."""
     from lemmata.project import Project
 
     number = Project(workspace).export_training(name, path, file_format=format)
@@ -226,19 +232,19 @@ def export(
 
 
 def audit(
-    names: Annotated[list[str] | None, typer.Argument(help="Training sets; all.", metavar="[SETS...]")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Training sets; default: all.", metavar="[SETS...]")] = None,
     workspace: Workspace = HERE,
     as_json: AsJson = False,
 ) -> None:
-    """Look for held-out data in what was mined; fails where there is some."""
+    """Check training sets for held-out data; fails if there is any."""
     from lemmata.project import Project
 
     with showing_progress() as progress:
-        found = Project(workspace).audit(names or (), progress=progress)
+        result = Project(workspace).audit(names or (), progress=progress)
     if as_json:
-        print_json({"clean": found.clean, "looked_for": list(found.looked_for), "sentence": found.sentence()})
+        print_json({"clean": result.clean, "looked_for": list(result.looked_for), "sentence": result.sentence()})
     else:
-        open_console().print(found.sentence())
+        open_console().print(result.sentence())
 
 
 def _print_report(report: dict[str, Any], as_json: bool) -> None:
@@ -254,12 +260,12 @@ def _print_report(report: dict[str, Any], as_json: bool) -> None:
     for source, number in sorted(report["by_source"].items(), key=lambda item: -item[1]):
         console.print(f"  {number:>9,}  {source}")
     for style, share in report.get("round_trip", {}).items():
-        console.print(f"  {style}: {share['kept']:,} of {share['asked']:,} found their passage again")
+        console.print(f"  {style}: {share['kept']:,} of {share['asked']:,} find their passage")
     imported = report.get("imported", {"left_out": {}})
     for cause, number in imported["left_out"].items():
         example = f", the first for {imported['first_unknown']}" if cause == "of no passage" else ""
-        console.print(f"  {number:>9,}  left out: {cause}{example}", markup=False)
+        console.print(f"  {number:>9,}  skipped: {cause}{example}", markup=False)
     if report.get("unanswered"):
-        console.print(f"  {report['unanswered']:,} passages have no answer yet; the same command goes on")
+        console.print(f"  {report['unanswered']:,} passages have no answer yet; the same command continues")
     for rule, number in sorted(report.get("dropped", {}).items(), key=lambda item: -item[1]):
         console.print(f"  {number:>9,}  dropped: {rule}")

@@ -1,4 +1,4 @@
-"""What all commands share: common options, output and progress."""
+"""Shared by all commands: common options, output and progress."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lemmata.llm.chat import Preview
-    from lemmata.project import Progress
     from lemmata.store.corpus import Corpus
+    from lemmata.types import Progress
 
 __all__ = [
     "HERE",
@@ -30,13 +30,14 @@ __all__ = [
     "Model",
     "Price",
     "Seconds",
+    "Seed",
     "Tokens",
     "Unlimited",
     "Url",
     "Workspace",
+    "confirm_limits",
     "endpoint",
     "fail",
-    "may_go_on",
     "open_console",
     "print_json",
     "row_of",
@@ -45,18 +46,21 @@ __all__ = [
 
 
 Workspace = Annotated[Path, typer.Option("-w", "--workspace", help="The workspace folder.", metavar="DIR")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
 HERE = Path()
 
-Url = Annotated[str, typer.Option(help="An OpenAI-compatible address.", metavar="URL")]
-Model = Annotated[str, typer.Option(help="The model's name there.", metavar="NAME")]
-Calls = Annotated[int, typer.Option(help="At most so many calls, over all runs.", min=0)]
-Tokens = Annotated[int, typer.Option(help="At most so many tokens, over all runs.", min=0)]
-Cost = Annotated[float, typer.Option(help="At most this cost, over all runs.", min=0)]
-Seconds = Annotated[float, typer.Option(help="At most so many seconds, this run.", min=0)]
-Unlimited = Annotated[bool, typer.Option("--unlimited", help="Without any limit.")]
-Price = Annotated[tuple[float, float], typer.Option(help="Of a million tokens in and out.", metavar="IN OUT")]
-Concurrency = Annotated[int, typer.Option(help="Calls at a time.", min=0)]
+Url = Annotated[str, typer.Option(help="URL of an OpenAI-compatible server.", metavar="URL")]
+Model = Annotated[str, typer.Option(help="Name of the model on that server.", metavar="NAME")]
+Calls = Annotated[int, typer.Option(help="Maximum number of calls, over all runs.", min=0)]
+Tokens = Annotated[int, typer.Option(help="Maximum number of tokens, over all runs.", min=0)]
+Cost = Annotated[float, typer.Option(help="Maximum cost, over all runs.", min=0)]
+Seconds = Annotated[float, typer.Option(help="Maximum time of this run.", min=0)]
+Unlimited = Annotated[bool, typer.Option("--unlimited", help="Run without a limit.")]
+Price = Annotated[
+    tuple[float, float], typer.Option(help="Price of a million input and output tokens.", metavar="IN OUT")
+]
+Concurrency = Annotated[int, typer.Option(help="Number of concurrent calls.", min=0)]
 
 
 def fail(message: str, code: int = 1) -> NoReturn:
@@ -76,20 +80,20 @@ def open_console() -> Console:
 
 @contextmanager
 def showing_progress() -> Iterator[Progress]:
-    """A progress line with rate and time left on a terminal, a word every ten seconds elsewhere."""
+    """A progress bar with rate and remaining time on a terminal, a line every ten seconds elsewhere."""
     from rich.console import Console
 
     console = Console(stderr=True)
     if not console.is_terminal:
         last = time.monotonic()
 
-        def tell(what: str, done: int, total: int | None) -> None:
+        def log(what: str, done: int, total: int | None) -> None:
             nonlocal last
             if time.monotonic() - last > 10:
                 last = time.monotonic()
                 print(f"{what}: {done:,}" + (f" of {total:,}" if total else ""), file=sys.stderr)  # noqa: T201
 
-        yield tell
+        yield log
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -102,14 +106,14 @@ def showing_progress() -> Iterator[Progress]:
     )
     with Progress(*columns, console=console, transient=True) as bars:
         tasks: dict[str, Any] = {}
-        begun: dict[str, float] = {}
+        started: dict[str, float] = {}
 
         def show(what: str, done: int, total: int | None) -> None:
             if what not in tasks:
                 tasks[what] = bars.add_task(what, total=total, rate="")
-                begun[what] = time.monotonic()
-            passed = time.monotonic() - begun[what]
-            rate = f"{done / passed:,.0f}/s" if done and passed > 0.2 else ""
+                started[what] = time.monotonic()
+            elapsed = time.monotonic() - started[what]
+            rate = f"{done / elapsed:,.0f}/s" if done and elapsed > 0.2 else ""
             bars.update(tasks[what], completed=done, total=total, rate=rate)
 
         yield show
@@ -127,23 +131,23 @@ def row_of(corpus: Corpus, identity: str) -> int:
 
 
 def endpoint(url: str, model: str, price: tuple[float, float], concurrency: int) -> dict[str, Any]:
-    """Settings of a language model, those that were given."""
-    given = {"url": url, "model": model, "concurrency": concurrency, "price_in": price[0], "price_out": price[1]}
-    return {key: value for key, value in given.items() if value}
+    """The settings of a language model that were given on the command line."""
+    settings = {"url": url, "model": model, "concurrency": concurrency, "price_in": price[0], "price_out": price[1]}
+    return {key: value for key, value in settings.items() if value}
 
 
-def may_go_on(preview: Preview, limited: bool, as_json: bool) -> bool:
-    """Say what a run of a language model would take; whether to go on, which needs a limit."""
-    told = (
-        f"{preview.calls:,} calls ({preview.cached:,} answered before), about {preview.tokens_in:,} tokens in and"
+def confirm_limits(preview: Preview, limited: bool, as_json: bool) -> bool:
+    """Print what a run of a language model would cost; True where a limit allows it to start."""
+    summary = (
+        f"{preview.calls:,} calls ({preview.cached:,} already answered), about {preview.tokens_in:,} tokens in and"
         f" {preview.tokens_out:,} out, cost {preview.cost:.2f}, {preview.seconds / 60:.0f} minutes"
     )
     if limited:
-        print(told, file=sys.stderr)  # noqa: T201
+        print(summary, file=sys.stderr)  # noqa: T201
     elif as_json:
         print_json({"preview": preview._asdict()})
     else:
         console = open_console()
-        console.print(told)
-        console.print("nothing was sent: give a limit (--calls, --tokens, --cost, --seconds) or --unlimited to go on")
+        console.print(summary)
+        console.print("nothing was sent: set a limit (--calls, --tokens, --cost, --seconds) or --unlimited to start")
     return limited

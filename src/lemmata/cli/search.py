@@ -1,4 +1,4 @@
-"""Commands that make indexes and search in them: index, search, similar."""
+"""Commands: index, search, similar."""
 
 from __future__ import annotations
 
@@ -19,12 +19,17 @@ __all__ = ["index", "search", "similar"]
 def index(
     workspace: Workspace = HERE,
     encoder: Annotated[
-        str, typer.Option(help="lemmata-mini, minilm, a model, a folder, a hub name or an address.", metavar="ENCODER")
+        str,
+        typer.Option(help="lemmata-mini, minilm, a trained model, a folder, a hub name or a URL.", metavar="ENCODER"),
     ] = "",
-    dimension: Annotated[int, typer.Option(help="Cut vectors to so many numbers; 0: all.", min=0)] = 0,
-    expand: Annotated[bool, typer.Option("--expand", help="Show the encoder what the locations in a log are.")] = False,
-    dense: Annotated[bool, typer.Option("--dense/--no-dense", help="Make vectors, or only the lexical index.")] = True,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Start the lexical index anew.")] = False,
+    dimension: Annotated[int, typer.Option(help="Truncate vectors to this length; 0: full length.", min=0)] = 0,
+    expand: Annotated[
+        bool, typer.Option("--expand", help="Encode logs with the descriptions of their locations.")
+    ] = False,
+    dense: Annotated[
+        bool, typer.Option("--dense/--no-dense", help="Compute vectors, or only the lexical index.")
+    ] = True,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Rebuild the lexical index from scratch.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Build or update the indexes."""
@@ -38,8 +43,8 @@ def index(
     project = Project(workspace)
     estimate = project.estimate_index(settings=settings) if dense else None
     if estimate is not None:
-        told = f"about {estimate.tokens:,} tokens in {estimate.calls:,} calls; {estimate.cached:,} passages are known"
-        typer.echo(told, err=True)
+        summary = f"about {estimate.tokens:,} tokens in {estimate.calls:,} calls; {estimate.cached:,} passages cached"
+        typer.echo(summary, err=True)
     with showing_progress() as progress:
         report = project.index(settings=settings, dense=dense, rebuild=rebuild, progress=progress)
     if as_json:
@@ -51,17 +56,17 @@ def index(
     open_console().print(f"{report['passages']:,} passages: {', '.join(parts)}, in {report['seconds']:.1f} s")
 
 
-Count = Annotated[int, typer.Option("-k", help="How many results.", min=1, max=10_000)]
-Kinds = Annotated[list[str] | None, typer.Option("--kind", help="Only this kind; may be repeated.", metavar="KIND")]
+Count = Annotated[int, typer.Option("-k", help="Number of results.", min=1, max=10_000)]
+Kinds = Annotated[list[str] | None, typer.Option("--kind", help="Only this kind; repeatable.", metavar="KIND")]
 Documents = Annotated[list[str] | None, typer.Option("--document", help="Only this document.", metavar="ID")]
 Categories = Annotated[list[str] | None, typer.Option("--category", help="Only this category.", metavar="NAME")]
-Since = Annotated[str, typer.Option(help="Only from this date on (ISO).", metavar="DATE")]
-Until = Annotated[str, typer.Option(help="Only up to this date (ISO).", metavar="DATE")]
-Diversity = Annotated[float, typer.Option(help="0: the best; towards 1: unlike each other.", min=0, max=1)]
+Since = Annotated[str, typer.Option(help="Only from this ISO date.", metavar="DATE")]
+Until = Annotated[str, typer.Option(help="Only up to this ISO date.", metavar="DATE")]
+Diversity = Annotated[float, typer.Option(help="0: most relevant; up to 1: most varied.", min=0, max=1)]
 
 
 def search(
-    text: Annotated[str, typer.Argument(help="What you look for.", metavar="TEXT")],
+    text: Annotated[str, typer.Argument(help="The query.", metavar="TEXT")],
     workspace: Workspace = HERE,
     k: Count = 10,
     retriever: Annotated[str, typer.Option(help="auto, hybrid, dense or lexical.", metavar="NAME")] = "auto",
@@ -77,13 +82,12 @@ def search(
     from lemmata.project import Project
     from lemmata.search import Filter
 
-    opened = Project(workspace).retriever()
     only = Filter(tuple(kind or ()), tuple(document or ()), tuple(category or ()), since, until)
-    hits = opened.search(text, k, retriever=retriever, only=only, diversity=diversity)
-    if retriever == "auto" and not opened.has_vectors:
-        typer.echo("searched by words alone: there are no vectors yet, 'lemmata index' makes them", err=True)
-    _print_hits(opened.corpus, hits, text, as_json)
-    opened.close()
+    with Project(workspace).retriever() as index:
+        hits = index.search(text, k, retriever=retriever, only=only, diversity=diversity)
+        if retriever == "auto" and not index.has_vectors:
+            typer.echo("searched by words only: there are no vectors yet, run 'lemmata index'", err=True)
+        _print_hits(index.corpus, hits, text, as_json)
 
 
 def similar(
@@ -98,16 +102,15 @@ def similar(
     diversity: Diversity = 0.0,
     as_json: AsJson = False,
 ) -> None:
-    """Find passages like a passage."""
+    """Find passages similar to a passage."""
     from lemmata.project import Project
     from lemmata.search import Filter
 
-    opened = Project(workspace).retriever()
     only = Filter(tuple(kind or ()), tuple(document or ()), tuple(category or ()), since, until)
-    row = row_of(opened.corpus, identity)
-    hits = opened.similar(identity, k, only=only, diversity=diversity)
-    _print_hits(opened.corpus, hits, opened.corpus[row].text, as_json)
-    opened.close()
+    with Project(workspace).retriever() as index:
+        row = row_of(index.corpus, identity)
+        hits = index.similar(identity, k, only=only, diversity=diversity)
+        _print_hits(index.corpus, hits, index.corpus[row].text, as_json)
 
 
 def _print_hits(corpus: Corpus, hits: list[Hit], query: str, as_json: bool) -> None:

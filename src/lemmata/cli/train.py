@@ -1,4 +1,4 @@
-"""Commands that train: train pretrain, finetune, pack, models; and run."""
+"""Commands: train pretrain, finetune, pack, models; run."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from lemmata.errors import LemmataError
 
 __all__ = ["finetune", "models", "pack", "pretrain", "run"]
 
-Base = Annotated[str, typer.Option(help="A packaged model, one of the workspace, or a folder.", metavar="MODEL")]
-Epochs = Annotated[float, typer.Option(help="How often everything is seen; 0: as the table says.", min=0)]
-Rate = Annotated[float, typer.Option(help="Learning rate; 0: as the table says.", min=0)]
-Batch = Annotated[int, typer.Option(help="Records in a batch; 0: as the table says.", min=0)]
+Base = Annotated[str, typer.Option(help="A packaged model, a model of the workspace, or a folder.", metavar="MODEL")]
+Epochs = Annotated[float, typer.Option(help="Number of epochs; 0: as configured.", min=0)]
+Rate = Annotated[float, typer.Option(help="Learning rate; 0: as configured.", min=0)]
+Batch = Annotated[int, typer.Option(help="Batch size; 0: as configured.", min=0)]
 
-MADE_BEFORE = "[dim]made before from the same data and options[/]"
+UP_TO_DATE = "[dim]up to date: made before from the same data and options[/]"
 
 
 def pretrain(
-    name: Annotated[str, typer.Argument(help="The table [pretrain.NAME], and the model.", metavar="[NAME]")] = (
+    name: Annotated[str, typer.Argument(help="Table [pretrain.NAME], and name of the model.", metavar="[NAME]")] = (
         "pretrained"
     ),
     workspace: Workspace = HERE,
@@ -31,31 +31,35 @@ def pretrain(
     rate: Rate = 0.0,
     as_json: AsJson = False,
 ) -> None:
-    """Adapt an encoder to the corpus' language: masked words."""
+    """Adapt an encoder to the corpus by masked language modelling."""
     from lemmata.project import Project
 
     settings = _given(base=base, epochs=epochs, rate=rate)
     with showing_progress() as progress:
         report = Project(workspace).pretrain(name, settings=settings, progress=progress)
-    if not _speaks():
+    if not _is_first_process():
         return
     if as_json:
         print_json(report)
         return
     console = open_console()
     if report.get("done_before"):
-        console.print(MADE_BEFORE)
-    found = report["perplexity"]
-    told = ", ".join(f"{what} {value:,.1f}" for what, value in found.items() if value is not None)
+        console.print(UP_TO_DATE)
+    perplexity = report["perplexity"].items()
+    summary = ", ".join(f"{name} {value:,.1f}" for name, value in perplexity if value is not None)
     windows = f"{report['windows']['trained']:,} windows of {report['window']:,} tokens"
-    console.print(f"{windows}, {report['tokens']:,} tokens in all; held-out perplexity: {told or 'nothing held out'}")
-    for called, row in report.get("gate", {}).items():
-        console.print(f"after fine-tuning the {called}: {row['domain']:.4f} on validation")
-    console.print(f"kept as models/{name}" if report["kept"] else "[bold]not kept[/]: the base does better without it")
+    console.print(
+        f"{windows}, {report['tokens']:,} tokens in all; held-out perplexity: {summary or 'nothing held out'}"
+    )
+    for name_of_start, row in report.get("gate", {}).items():
+        console.print(f"after fine-tuning the {name_of_start}: {row['domain']:.4f} on validation")
+    console.print(f"kept as models/{name}" if report["kept"] else "[bold]not kept[/]: the base is better on validation")
 
 
 def finetune(
-    name: Annotated[str, typer.Argument(help="The table [finetune.NAME], and the model.", metavar="[NAME]")] = "tuned",
+    name: Annotated[
+        str, typer.Argument(help="Table [finetune.NAME], and name of the model.", metavar="[NAME]")
+    ] = "tuned",
     workspace: Workspace = HERE,
     base: Base = "",
     epochs: Epochs = 0.0,
@@ -64,13 +68,13 @@ def finetune(
     job: Annotated[
         Path | None, typer.Option(help="Train what 'train pack' wrote; no workspace.", metavar="DIR")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Where the model goes, with --job.", metavar="DIR")] = None,
+    out: Annotated[Path | None, typer.Option(help="With --job: folder of the model.", metavar="DIR")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fine-tune an encoder on mined data; killed, it goes on."""
+    """Fine-tune an encoder on mined data; resumes from the last checkpoint."""
     settings = _given(base=base, epochs=epochs, rate=rate, batch=batch)
     if (job is None) != (out is None):
-        raise LemmataError("--job and --out go together: what is trained, and where the model goes")
+        raise LemmataError("--job and --out go together: the job, and the folder of the model")
     with showing_progress() as progress:
         if job is not None and out is not None:
             report = _train_job(job, out, settings, progress)
@@ -78,7 +82,7 @@ def finetune(
             from lemmata.project import Project
 
             report = Project(workspace).finetune(name, settings=settings, progress=progress)
-    if not _speaks():
+    if not _is_first_process():
         return
     if as_json:
         print_json(report)
@@ -104,7 +108,7 @@ def _print_training(report: dict[str, Any]) -> None:
 
     console = open_console()
     if report.get("done_before"):
-        console.print(MADE_BEFORE)
+        console.print(UP_TO_DATE)
     table = Table(box=None, header_style="bold")
     for column in ("validation", "before", "after"):
         table.add_column(column, justify="left" if column == "validation" else "right")
@@ -137,29 +141,29 @@ def pack(
     console = open_console()
     console.print(f"{report['texts']:,} texts, {report['tokens']:,} tokens")
     for kind in ("sets", "validations"):
-        for what, number in report[kind].items():
-            console.print(f"[dim]{kind}[/] {what}: {number:,}")
+        for name_of_part, number in report[kind].items():
+            console.print(f"[dim]{kind}[/] {name_of_part}: {number:,}")
     console.print(f"train it with: lemmata train finetune --job {folder} --out MODEL --base BASE")
 
 
 def models(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
-    """Trained models of the workspace."""
+    """List the trained models."""
     from lemmata.project import Project
 
-    found = Project(workspace).models()
+    manifests = Project(workspace).models()
     if as_json:
-        print_json(found)
+        print_json(manifests)
         return
     console = open_console()
-    for name, manifest in found.items():
+    for name, manifest in manifests.items():
         kept = "" if manifest["report"].get("kept", True) else " [dim](not kept: worse than its base)[/]"
         console.print(f"[bold]{name}[/] {manifest['verb']} of {manifest['options']['base']}{kept}")
-    if not found:
+    if not manifests:
         console.print("no models yet: lemmata train finetune")
 
 
 def run(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
-    """Everything from sources to a measured model, as [run] says."""
+    """Run all stages of [run]: from sources to a measured model."""
     from lemmata.evaluate.report import as_json as report_as_json
     from lemmata.evaluate.report import terminal_table
     from lemmata.project import Project
@@ -167,25 +171,25 @@ def run(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
 
     console = open_console()
 
-    def tell(stage: str, done: bool) -> None:
+    def announce(stage: str, done: bool) -> None:
         if not as_json:
-            console.print(f"[dim]{stage}{': done before' if done else ' …'}[/]")
+            console.print(f"[dim]{stage}{': up to date' if done else ' …'}[/]")
 
     with showing_progress() as progress:
-        reports = execute(Project(workspace), tell=tell, progress=progress)
+        reports = execute(Project(workspace), announce=announce, progress=progress)
     if as_json:
         print_json([report_as_json(report) for report in reports])
         return
     for report in reports:
         console.print(terminal_table(report))
-    console.print(f"every query: {workspace / 'run'}/report-0.html")
+    console.print(f"results per query: {workspace / 'run'}/report-0.html")
 
 
-def _speaks() -> bool:
-    """Of the processes that torchrun started, the first knows how it ended."""
+def _is_first_process() -> bool:
+    """Of the processes that torchrun started, only the first prints."""
     return os.environ.get("RANK", "0") == "0"
 
 
 def _given(**settings: Any) -> dict[str, Any]:
-    """What was said on the command line."""
+    """The settings that were given on the command line."""
     return {key: value for key, value in settings.items() if value}

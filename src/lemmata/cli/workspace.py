@@ -1,4 +1,4 @@
-"""Commands on a workspace and what it holds: init, ingest, info, show, doctor."""
+"""Commands on a workspace and its content: init, ingest, info, show, config, doctor."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from lemmata.types import Passage
 
 
-__all__ = ["doctor", "info", "ingest", "init", "show"]
+__all__ = ["config", "doctor", "info", "ingest", "init", "show"]
 
 
 def init(
-    workspace: Annotated[Path, typer.Argument(help="The folder to make a workspace.", metavar="[DIR]")] = HERE,
+    workspace: Annotated[Path, typer.Argument(help="Folder of the new workspace.", metavar="[DIR]")] = HERE,
 ) -> None:
-    """Make a folder a workspace."""
+    """Create a workspace."""
     from lemmata.project import Project
 
     project = Project.init(workspace)
@@ -43,13 +43,13 @@ def ingest(
     date_column: Annotated[str, typer.Option("--date", help="... the date.", metavar="COLUMN")] = "",
     location_column: Annotated[str, typer.Option("--location", help="... the location.", metavar="COLUMN")] = "",
     related_column: Annotated[
-        str, typer.Option("--related", help="... the log that it follows up.", metavar="COLUMN")
+        str, typer.Option("--related", help="... the id of an earlier log.", metavar="COLUMN")
     ] = "",
-    workers: Annotated[int | None, typer.Option(help="Processes; default: one per core.", min=1)] = None,
-    again: Annotated[bool, typer.Option("--again", help="Read what did not change, too.")] = False,
+    workers: Annotated[int | None, typer.Option(help="Number of processes; default: one per core.", min=1)] = None,
+    again: Annotated[bool, typer.Option("--again", help="Read unchanged sources too.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Read sources into the corpus; again: add, update, remove."""
+    """Read sources into the corpus: add, update, remove."""
     from dataclasses import asdict
 
     from lemmata.project import Project
@@ -71,6 +71,8 @@ def ingest(
     if as_json:
         print_json(asdict(report))
         return
+    from rich.markup import escape
+
     console = open_console()
     changes = [
         f"{len(report.added):,} added",
@@ -80,19 +82,19 @@ def ingest(
     console.print(f"[bold]{', '.join(changes)}[/], {report.unchanged:,} unchanged, in {report.seconds:.1f} s")
     console.print(
         f"{report.passages:,} passages in {report.documents:,} documents;"
-        f" {report.resolved:,} of {report.links:,} links lead somewhere"
+        f" {report.resolved:,} of {report.links:,} links resolved"
     )
     for name, cause in list(report.failed.items())[:10]:
-        console.print(f"[red]could not be read[/] {name}: {cause}", markup=True)
+        console.print(f"[red]could not be read[/] {escape(name)}: {escape(cause)}")
     if len(report.failed) > 10:
         console.print(f"... and {len(report.failed) - 10:,} more")
     if report.skips:
-        console.print(f"{report.skips:,} notes on what was left out: lemmata info --skips")
+        console.print(f"{report.skips:,} notes on skipped input: lemmata info --skips")
 
 
 def info(
     workspace: Workspace = HERE,
-    skips: Annotated[bool, typer.Option("--skips", help="List what was left out, and why.")] = False,
+    skips: Annotated[bool, typer.Option("--skips", help="List skipped input with its cause.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show what the workspace holds."""
@@ -101,12 +103,12 @@ def info(
     project = Project(workspace)
     if skips:
         corpus = project.corpus
-        found = corpus.skips()
+        notes = corpus.skips()
         corpus.close()
         if as_json:
-            print_json([skip._asdict() for skip in found])
+            print_json([skip._asdict() for skip in notes])
             return
-        for skip in found:
+        for skip in notes:
             place = f"{skip.file}:{skip.line}" if skip.line else skip.file
             print(f"{place}: {skip.cause}")  # noqa: T201
         return
@@ -133,7 +135,7 @@ def info(
                 table.add_row(f"  {name}", f"{number:,}")
     bibliography = content["bibliography"]
     table.add_row("bibliography", f"{bibliography['in_corpus']:,} of {bibliography['entries']:,} entries in the corpus")
-    table.add_row("left out", f"{content['skips']:,} notes")
+    table.add_row("skipped", f"{content['skips']:,} notes")
     open_console().print(table)
 
 
@@ -142,7 +144,7 @@ def show(
     workspace: Workspace = HERE,
     as_json: AsJson = False,
 ) -> None:
-    """Show one passage with its proof, its place and its links; or a concept."""
+    """Show a passage with its proof, source and links, or a concept."""
     from lemmata.project import Project
 
     project = Project(workspace)
@@ -184,37 +186,81 @@ def print_passage(console: Console, corpus: Corpus, passage: Passage) -> None:
 
 
 def _show_concept(project: Project, identity: str, as_json: bool) -> None:
-    """What is known of a concept: its names, relations with who says so, and who speaks of it."""
+    """Print the names of a concept, its relations with their evidence, and its passages."""
     from rich.markup import escape
 
-    found = project.concept(identity)
+    concept = project.concept(identity)
     if as_json:
-        print_json(found)
+        print_json(concept)
         return
     console = open_console()
-    console.print(f"[bold cyan]{escape(found['name'])}[/]  {found['kind']}  [dim]{escape(identity)}[/]")
-    if found["aliases"]:
-        console.print(f"also: {escape(', '.join(found['aliases']))}")
-    if found["description"]:
-        console.print(f"\n{escape(found['description'])}\n")
-    for edge in found["edges"]:
-        out = edge["source"] == identity
-        told = f"{edge['relation']} {edge['target']}" if out else f"{edge['source']} {edge['relation']} it"
-        console.print(f"  [green]{escape(told)}[/]  [dim]{escape(edge['evidence'])} ({edge['maker']})[/]")
-    passages = found["passages"]
+    console.print(f"[bold cyan]{escape(concept['name'])}[/]  {concept['kind']}  [dim]{escape(identity)}[/]")
+    if concept["aliases"]:
+        console.print(f"also: {escape(', '.join(concept['aliases']))}")
+    if concept["description"]:
+        console.print(f"\n{escape(concept['description'])}\n")
+    for edge in concept["edges"]:
+        outgoing = edge["source"] == identity
+        relation = f"{edge['relation']} {edge['target']}" if outgoing else f"{edge['source']} {edge['relation']} it"
+        console.print(f"  [green]{escape(relation)}[/]  [dim]{escape(edge['evidence'])} ({edge['maker']})[/]")
+    passages = concept["passages"]
     shown = ", ".join(passages[:8]) + (", …" if len(passages) > 8 else "")
-    console.print(f"\n{len(passages):,} passages speak of it: {escape(shown)}")
+    console.print(f"\n{len(passages):,} passages mention it: {escape(shown)}")
+
+
+def config(
+    table: Annotated[str, typer.Argument(help="Only this table, for example mine.", metavar="[TABLE]")] = "",
+    workspace: Workspace = HERE,
+    as_json: AsJson = False,
+) -> None:
+    """List every setting of lemmata.toml with its default and its value here."""
+    from lemmata.errors import LemmataError
+    from lemmata.project import Project, all_options, is_workspace
+
+    options = [option for option in all_options() if not table or f"{option.table}.".startswith(f"{table}.")]
+    if not options:
+        raise LemmataError(f"there is no table [{table}]: 'lemmata config' lists all")
+    tables = Project(workspace).config if is_workspace(workspace) else {}
+    current = ""
+    listed = []
+    for option in options:
+        values: Any = tables
+        for part in option.table.split("."):
+            values = values.get(part, {})
+        listed.append({**option._asdict(), "value": values.get(option.key, option.default)})
+    if as_json:
+        print_json(listed)
+        return
+    for setting in listed:
+        if setting["table"] != current:
+            current = setting["table"]
+            print(f"\n[{current.replace('*', 'NAME')}]")  # noqa: T201
+        changed = f"(default {_toml(setting['default'])}) " if setting["value"] != setting["default"] else ""
+        line = f"{setting['key']} = {_toml(setting['value'])}"
+        comment = changed + setting["description"]
+        print(f"{line:32}  # {comment}" if comment else line)  # noqa: T201
+
+
+def _toml(value: Any) -> str:
+    """A setting as TOML writes it."""
+    import json
+
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {_toml(item)}" for key, item in value.items()) + "}"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def doctor(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
     """Check the installation and the workspace."""
-    from lemmata.project import doctor as examine
+    from lemmata.project import doctor as run_checks
 
-    checks = examine(workspace)
+    checks = run_checks(workspace)
     if as_json:
         print_json([check._asdict() for check in checks])
         return
+    from rich.markup import escape
+
     console = open_console()
     for check in checks:
         mark = "[green]ok[/]" if check.fine else "[yellow]--[/]"
-        console.print(f"{mark}  {check.name}: {check.finding}")
+        console.print(f"{mark}  {check.name}: {escape(check.finding)}")

@@ -1,4 +1,4 @@
-"""Exact search over vectors in numpy: the reference that every other index is held to."""
+"""Exact search over vectors in numpy: the reference for every other index."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Matrix = npt.NDArray[np.float32] | npt.NDArray[np.float16]
 
 
 class ExactIndex:
-    """The inner products of queries with all rows; memory-mapped matrices stay on disk.
+    """Inner products of queries with all rows; memory-mapped matrices stay on disk.
 
-    Rows with equal scores come in their order, so the same search gives the same answer everywhere.
+    Ties are broken by row, so the same search gives the same result everywhere.
     """
 
     def __init__(self, matrix: Matrix) -> None:
@@ -41,18 +41,18 @@ class ExactIndex:
         group = max(1, _CELLS // _BLOCK_ROWS)
         for first in range(0, len(queries), group):
             part = queries[first : first + group]
-            found: list[list[tuple[Integers, Floats]]] = [[] for _ in part]
+            candidates: list[list[tuple[Integers, Floats]]] = [[] for _ in part]  # of each query, block by block
             for start in range(0, total, _BLOCK_ROWS):
                 stop = min(start + _BLOCK_ROWS, total)
                 chosen = slice(start, stop) if selected is None else selected[start:stop]
                 block = self.matrix[chosen].astype(np.float32, copy=False)
-                for candidates, products in zip(found, part @ block.T, strict=True):
+                for of_query, products in zip(candidates, part @ block.T, strict=True):
                     winners = best(products, k)
-                    own = winners + start if selected is None else selected[start + winners]
-                    candidates.append((own, products[winners]))
-            for query, candidates in enumerate(found, first):
-                merged_rows = np.concatenate([own for own, _ in candidates] or [rows[0, :0]])
-                merged = np.concatenate([products for _, products in candidates] or [scores[0, :0]])
+                    winning_rows = winners + start if selected is None else selected[start + winners]
+                    of_query.append((winning_rows, products[winners]))
+            for query, of_query in enumerate(candidates, first):
+                merged_rows = np.concatenate([block_rows for block_rows, _ in of_query] or [rows[0, :0]])
+                merged = np.concatenate([products for _, products in of_query] or [scores[0, :0]])
                 winners = best(merged, k)
                 rows[query, : len(winners)] = merged_rows[winners]
                 scores[query, : len(winners)] = merged[winners]
@@ -60,10 +60,10 @@ class ExactIndex:
 
 
 def best(scores: Floats, k: int) -> Integers:
-    """The positions of the k largest scores, best first, equal ones in their order; fewer if there are fewer.
+    """Positions of the k largest scores, best first, ties by position; fewer if there are fewer.
 
-    The k-th largest of the maxima of strides can not exceed the k-th largest score, so everything below it
-    is left out by one comparison; this is several times faster than argpartition over all scores.
+    The k-th largest of the stride maxima cannot exceed the k-th largest score, so one comparison drops everything
+    below it. This is several times faster than argpartition over all scores.
     """
     k = min(k, len(scores))
     if k < 1:
@@ -82,7 +82,7 @@ def best(scores: Floats, k: int) -> Integers:
 
 
 def check_queries(queries: Floats, dimension: int) -> Floats:
-    """The queries as float32 rows, or an InputError that names both dimensions and the cure."""
+    """Queries as float32 rows; InputError where their dimension is not that of the index."""
     if queries.ndim != 2 or queries.shape[1] != dimension:
         raise InputError(
             f"the queries have {queries.shape[-1] if queries.ndim else 0} dimensions and the index has {dimension}: "
@@ -92,6 +92,6 @@ def check_queries(queries: Floats, dimension: int) -> Floats:
 
 
 def check_allowed(allowed: Mask | None, count: int) -> None:
-    """Refuse a mask that was made for another number of rows."""
+    """Refuse a mask of another length."""
     if allowed is not None and allowed.shape != (count,):
         raise InputError(f"the mask of allowed rows has shape {allowed.shape}, the index has {count} rows")

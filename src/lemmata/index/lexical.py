@@ -1,13 +1,13 @@
-"""BM25 over the tokens of passages, on disk as plain arrays, open in milliseconds, and able to grow.
+"""BM25 over the tokens of passages: plain arrays on disk, opened in milliseconds, incremental.
 
 The score of a passage p for the distinct tokens t of a query (Robertson and Zaragoza 2009, with Lucene's idf):
 
     sum over t of  idf(t) * f / (f + k1 * (1 - b + b * |p| / mean length)),   f: how often t stands in p
     idf(t) = log(1 + (n - df + 0.5) / (df + 0.5)),                            df: passages that hold t
 
-A folder holds segments of consecutive rows and `index.json`, which names them. What is stored (how often, how
-long) does not depend on the rest of the collection; df and the mean length are summed over all segments when a
-query comes. So an index that grew gives the very scores of one that was built at once.
+A folder holds segments of consecutive rows and `index.json`, which names them. What is stored (frequencies and
+lengths) does not depend on the rest of the collection; df and the mean length are summed over all segments at query
+time. So an index that grew gives exactly the scores of one that was built at once.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.errors import WorkspaceError
+from lemmata.files import write_atomically, writing
 from lemmata.index.exact import best, check_allowed
 from lemmata.index.tokens import tokenize
 from lemmata.types import Floats, Integers, Mask
@@ -35,8 +36,8 @@ ORDER = "order.npy"  # corpus rows, where they differ
 
 _FORMAT = 1  # raised when the files or the tokens change
 _INDEX = "index.json"
-_CHUNK = 1 << 16  # passages that are counted in memory at once
-_MERGED_POSTINGS = 1 << 22  # postings that are moved in memory at once
+_CHUNK = 1 << 16  # passages counted in memory at once
+_MERGED_POSTINGS = 1 << 22  # postings moved in memory at once
 
 
 class _Segment(NamedTuple):
@@ -58,29 +59,22 @@ class LexicalIndex:
 
     @classmethod
     def build(cls, texts: Iterable[str], folder: Path, *, k1: float = 1.2, b: float = 0.8) -> LexicalIndex:
-        """Index the texts, row by row, into a new folder; one that is there already is replaced at the end."""
-        partial = folder.with_name(f"{folder.name}.partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        _write_index(partial, _write_segments(texts, partial, first=0), k1, b)
-        replaced = folder.with_name(f"{folder.name}.replaced")
-        shutil.rmtree(replaced, ignore_errors=True)
-        if folder.exists():
-            folder.rename(replaced)
-        partial.rename(folder)
-        shutil.rmtree(replaced, ignore_errors=True)
+        """Index the texts, row by row; an existing index in the folder is replaced at the end."""
+        with writing(folder) as temporary:
+            temporary.mkdir()
+            _write_index(temporary, _write_segments(texts, temporary, first=0), k1, b)
         return cls(folder)
 
     @classmethod
     def open(cls, folder: Path) -> LexicalIndex:
-        """Open what `build` wrote; WorkspaceError where there is no whole index."""
+        """Open what `build` wrote; WorkspaceError where there is no complete index."""
         return cls(folder)
 
     def __len__(self) -> int:
         return int(self._offsets[-1])
 
     def add(self, texts: Iterable[str]) -> None:
-        """Append passages; they are found at once.
+        """Append passages; they can be found at once.
 
         Segments are merged when a later one is more than half as long as the one before it, so there are
         never more than log2(passages) of them and each posting is moved at most that often.
@@ -100,14 +94,14 @@ class LexicalIndex:
         self._load()
 
     def search(self, queries: Sequence[str], k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]:
-        """Rows and scores as in lemmata.types.Index; a passage that shares no token with the query is no hit."""
+        """Rows and scores as in lemmata.types.Index; passages without a token of the query are no hits."""
         check_allowed(allowed, len(self))
         rows = np.full((len(queries), k), -1, np.int64)
         scores = np.full((len(queries), k), -np.inf, np.float32)
         for number, query in enumerate(queries):
-            own_rows, own_scores = self._search(query, k, allowed)
-            rows[number, : len(own_rows)] = own_rows
-            scores[number, : len(own_rows)] = own_scores
+            query_rows, query_scores = self._search(query, k, allowed)
+            rows[number, : len(query_rows)] = query_rows
+            scores[number, : len(query_rows)] = query_scores
         return rows, scores
 
     def _search(self, query: str, k: int, allowed: Mask | None) -> tuple[Integers, Floats]:
@@ -115,8 +109,8 @@ class LexicalIndex:
         ranges = [_find(segment, keys) for segment in self._segments]
         counts = sum((stops - starts for starts, stops in ranges), np.zeros(len(keys), np.int64))
         weights = np.log1p((len(self) - counts + 0.5) / (counts + 0.5)).astype(np.float32)
-        found_rows: list[Integers] = [np.empty(0, np.int64)]
-        found: list[Floats] = [np.empty(0, np.float32)]
+        hit_rows: list[Integers] = [np.empty(0, np.int64)]  # of each segment
+        hit_scores: list[Floats] = [np.empty(0, np.float32)]
         for number, (segment, (starts, stops)) in enumerate(zip(self._segments, ranges, strict=True)):
             first, last = self._offsets[number], self._offsets[number + 1]
             norms = self._norms[first:last]
@@ -131,39 +125,39 @@ class LexicalIndex:
                 scores *= allowed[first:last]
             winners = best(scores, k)
             winners = winners[scores[winners] > 0]
-            found_rows.append(winners + first)
-            found.append(scores[winners])
-        merged = np.concatenate(found)
+            hit_rows.append(winners + first)
+            hit_scores.append(scores[winners])
+        merged = np.concatenate(hit_scores)
         winners = best(merged, k)
-        return np.concatenate(found_rows)[winners], merged[winners]
+        return np.concatenate(hit_rows)[winners], merged[winners]
 
     def _load(self) -> None:
         path = self._folder / _INDEX
         try:
-            described = json.loads(path.read_text("utf-8"))
+            content = json.loads(path.read_text("utf-8"))
         except (OSError, ValueError) as error:
-            raise WorkspaceError(f"{path} can not be read: run 'lemmata index' again") from error
-        if described.get("format") != _FORMAT:
-            raise WorkspaceError(f"{self._folder} is of another format: run 'lemmata index' again")
-        self._k1, self._b = float(described["k1"]), float(described["b"])
-        self._names: list[str] = described["segments"]
+            raise WorkspaceError(f"{path} cannot be read: run 'lemmata index' again") from error
+        if content.get("format") != _FORMAT:
+            raise WorkspaceError(f"{self._folder} has another format: run 'lemmata index' again")
+        self._k1, self._b = float(content["k1"]), float(content["b"])
+        self._names: list[str] = content["segments"]
         self._segments = [_read_segment(self._folder / name) for name in self._names]
         self._offsets = np.cumsum([0, *(len(segment.lengths) for segment in self._segments)])
         lengths = np.concatenate([np.empty(0, np.int32), *(segment.lengths for segment in self._segments)])
-        # exact integers: the mean does not depend on how the passages are cut into segments
+        # summed as integers: the mean does not depend on the segments
         mean = max(1.0, int(lengths.sum(dtype=np.int64)) / max(1, len(lengths)))
         self._norms: Floats = (self._k1 * (1 - self._b + self._b * lengths / mean)).astype(np.float32)
 
 
 class OrderedLexical(NamedTuple):
-    """A lexical index whose passages stand in another order than those of the corpus, some of them gone."""
+    """A lexical index in rows of the corpus: its own order may differ, and some of its passages may be deleted."""
 
     ranker: LexicalIndex
-    order: Integers | None  # corpus row of each passage, -1 for one that is gone; None: the same order
+    order: Integers | None  # corpus row of each passage, -1 for a deleted one; None: the order of the corpus
 
     @classmethod
     def open(cls, folder: Path) -> OrderedLexical:
-        """The index of a folder, with the order that stands beside it, if any."""
+        """The index of a folder, with its order if it has one."""
         order = folder / ORDER
         return cls(LexicalIndex.open(folder), np.load(order, mmap_mode="r") if order.exists() else None)
 
@@ -171,20 +165,20 @@ class OrderedLexical(NamedTuple):
         """BM25 rankings in rows of the corpus."""
         if self.order is None:
             return self.ranker.search(queries, k, allowed)
-        there = self.order >= 0
+        selected = self.order >= 0
         if allowed is not None:
-            there &= allowed[self.order]
-        rows, scores = self.ranker.search(queries, k, None if there.all() else there)
+            selected &= allowed[self.order]
+        rows, scores = self.ranker.search(queries, k, None if selected.all() else selected)
         return np.where(rows >= 0, self.order[rows], -1), scores
 
 
 def _key(token: str) -> int:
-    """64 bits that stand for a token; two among a million tokens share them once in forty million indexes."""
+    """64-bit hash of a token; two of a million tokens collide in one of forty million indexes."""
     return int.from_bytes(blake2b(token.encode("utf-8", "replace"), digest_size=8).digest(), "little")
 
 
 def _find(segment: _Segment, keys: npt.NDArray[np.uint64]) -> tuple[Integers, Integers]:
-    """Where the postings of each key start and stop; equal where the segment does not hold it."""
+    """Where the postings of each key start and stop; equal where the segment lacks the key."""
     if not len(segment.keys):
         return np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
     places = np.minimum(np.searchsorted(segment.keys, keys), len(segment.keys) - 1)
@@ -197,14 +191,12 @@ def _find(segment: _Segment, keys: npt.NDArray[np.uint64]) -> tuple[Integers, In
 
 
 def _write_index(folder: Path, names: list[str], k1: float, b: float) -> None:
-    described = {"format": _FORMAT, "k1": k1, "b": b, "segments": names}
-    partial = folder / f"{_INDEX}.partial"
-    partial.write_text(json.dumps(described, indent=1), "utf-8")
-    partial.replace(folder / _INDEX)
+    content = {"format": _FORMAT, "k1": k1, "b": b, "segments": names}
+    write_atomically(folder / _INDEX, json.dumps(content, indent=1).encode())
 
 
 def _write_segments(texts: Iterable[str], folder: Path, first: int) -> list[str]:
-    """The texts as one segment (none without texts), counted chunk by chunk so that memory stays bounded."""
+    """Write the texts as one segment (none without texts), chunk by chunk so that memory stays bounded."""
     parts: list[Path] = []
     remaining = iter(texts)
     while chunk := _count(islice(remaining, _CHUNK)):
@@ -229,7 +221,7 @@ def _count(texts: Iterator[str]) -> _Segment | None:
         numbers.append(np.fromiter(map(vocabulary.__getitem__, tokens), np.int32, len(tokens)))
     if not numbers:
         return None
-    lengths = np.array([len(own) for own in numbers], np.int32)
+    lengths = np.array([len(tokens) for tokens in numbers], np.int32)
     keys, places = np.unique(np.fromiter(map(_key, vocabulary), np.uint64, len(vocabulary)), return_inverse=True)
     flat = places[np.concatenate(numbers)] * len(numbers) + np.repeat(np.arange(len(numbers)), lengths)
     postings, frequencies = np.unique(flat, return_counts=True)
@@ -244,62 +236,54 @@ def _count(texts: Iterator[str]) -> _Segment | None:
 
 
 def _write_segment(segment: _Segment, folder: Path) -> None:
-    partial = _partial(folder)
-    for name, array in segment._asdict().items():
-        np.save(partial / f"{name}.npy", array)
-    partial.rename(folder)
+    with writing(folder) as temporary:
+        temporary.mkdir()
+        for name, array in segment._asdict().items():
+            np.save(temporary / f"{name}.npy", array)
 
 
 def _read_segment(folder: Path) -> _Segment:
     try:
-        # asarray: still mapped, but sliced without the cost of numpy's memmap class
+        # asarray: still memory-mapped, but sliced without the cost of the memmap class
         arrays = [np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in _Segment._fields]
     except (OSError, ValueError) as error:
-        raise WorkspaceError(f"{folder} can not be read: run 'lemmata index' again") from error
+        raise WorkspaceError(f"{folder} cannot be read: run 'lemmata index' again") from error
     return _Segment(*arrays)
 
 
-def _partial(folder: Path) -> Path:
-    """An empty folder to be renamed to `folder`; what an interrupted run left under either name is removed."""
-    partial = folder.with_name(f"partial-{folder.name}")
-    shutil.rmtree(partial, ignore_errors=True)
-    shutil.rmtree(folder, ignore_errors=True)
-    partial.mkdir()
-    return partial
-
-
 def _merge(folders: Sequence[Path], merged: Path) -> None:
-    """Segments of consecutive rows as one; only a bounded number of postings is in memory at a time."""
+    """Join segments of consecutive rows; a bounded number of postings is in memory at a time."""
     segments = [_read_segment(folder) for folder in folders]
     keys = np.unique(np.concatenate([segment.keys for segment in segments]))
     places = [np.searchsorted(keys, segment.keys) for segment in segments]
     counts = np.zeros(len(keys), np.int64)
-    for segment, own in zip(segments, places, strict=True):
-        counts[own] += np.diff(segment.starts)
+    for segment, positions in zip(segments, places, strict=True):
+        counts[positions] += np.diff(segment.starts)
     starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    partial = _partial(merged)
-    np.save(partial / "keys.npy", keys)
-    np.save(partial / "starts.npy", starts)
-    np.save(partial / "lengths.npy", np.concatenate([segment.lengths for segment in segments]))
     total = (int(starts[-1]),)
-    rows = np.lib.format.open_memmap(partial / "rows.npy", "w+", np.dtype(np.int32), total)
-    frequencies = np.lib.format.open_memmap(partial / "frequencies.npy", "w+", np.dtype(np.uint16), total)
-    free = starts[:-1].copy()  # where the next posting of each token goes
-    offset = 0
-    for segment, own in zip(segments, places, strict=True):
-        own_counts = np.diff(segment.starts)
-        first = 0
-        while first < len(own):
-            last = int(np.searchsorted(segment.starts, segment.starts[first] + _MERGED_POSTINGS, "right")) - 1
-            last = min(max(last, first + 1), len(own))
-            begin, end = int(segment.starts[first]), int(segment.starts[last])
-            shift = free[own[first:last]] - segment.starts[first:last]
-            targets = np.arange(begin, end) + np.repeat(shift, own_counts[first:last])
-            rows[targets] = segment.rows[begin:end] + np.int32(offset)
-            frequencies[targets] = segment.frequencies[begin:end]
-            first = last
-        free[own] += own_counts
-        offset += len(segment.lengths)
-    rows.flush()
-    frequencies.flush()
-    partial.rename(merged)
+    with writing(merged) as temporary:
+        temporary.mkdir()
+        np.save(temporary / "keys.npy", keys)
+        np.save(temporary / "starts.npy", starts)
+        np.save(temporary / "lengths.npy", np.concatenate([segment.lengths for segment in segments]))
+        rows = np.lib.format.open_memmap(temporary / "rows.npy", "w+", np.dtype(np.int32), total)
+        frequencies = np.lib.format.open_memmap(temporary / "frequencies.npy", "w+", np.dtype(np.uint16), total)
+        free = starts[:-1].copy()  # where the next posting of each token goes
+        offset = 0
+        for segment, positions in zip(segments, places, strict=True):
+            segment_counts = np.diff(segment.starts)
+            first = 0
+            while first < len(positions):
+                last = int(np.searchsorted(segment.starts, segment.starts[first] + _MERGED_POSTINGS, "right")) - 1
+                last = min(max(last, first + 1), len(positions))
+                begin, end = int(segment.starts[first]), int(segment.starts[last])
+                shift = free[positions[first:last]] - segment.starts[first:last]
+                targets = np.arange(begin, end) + np.repeat(shift, segment_counts[first:last])
+                rows[targets] = segment.rows[begin:end] + np.int32(offset)
+                frequencies[targets] = segment.frequencies[begin:end]
+                first = last
+            free[positions] += segment_counts
+            offset += len(segment.lengths)
+        rows.flush()
+        frequencies.flush()
+        del rows, frequencies

@@ -1,108 +1,273 @@
-"""Tasks that are posed to a workspace: by its links, its documents, its concepts, or by a table of queries."""
+"""Measure retrievers on a workspace: tasks from files or from the corpus, leakage audit, choice of the fusion."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.errors import InputError, LemmataError
+from lemmata.errors import InputError, LeakageError, LemmataError
+from lemmata.evaluate.report import Report
+from lemmata.evaluate.significance import compare
 from lemmata.evaluate.tasks import Task, concepts_task, documents_task, held_out, references_task, task_from
+from lemmata.leakage import Example, audit, examples
+from lemmata.measures import evaluate as measure
+from lemmata.measures import gains, judged, parse_measure
+from lemmata.search import Fusion, Retriever, choose_fusion
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import concept_passages, open_graph
-from lemmata.store.layout import Layout
+from lemmata.store.layout import Layout, write_manifest
 from lemmata.store.split import PARTS, Split, open_split
+from lemmata.types import Floats, Integers, Mask, Progress
 
-__all__ = ["TASKS", "pose", "table_task"]
+__all__ = ["TASKS", "EvaluateOptions", "TaskOptions", "corpus_task", "evaluate", "table_task", "tune"]
 
 TASKS = ("references", "documents", "concepts", "descriptions")
+_BATCH = 128  # queries searched at once
 
 
-def pose(
-    layout: Layout, name: str, generator: np.random.Generator, *, part: str, share: float, limit: int, protocol: str
-) -> Task:
-    """A task by name; what is asked comes from a part of the split or, without one, from a random share."""
+@dataclass(frozen=True, slots=True)
+class EvaluateOptions:
+    """What is measured and how."""
+
+    CHOICES: ClassVar = {"level": ("passage", "document")}
+    measures: str = "MRR@10,nDCG@10,R@20,R@100,Success@1,MAP@100"
+    level: str = "passage"  # or document: any passage of a relevant document counts
+    baseline: str = ""  # retriever that the others are compared with; empty: the first
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOptions:
+    """Where the queries of a task come from."""
+
+    part: str = ""  # of the split: validation or test; empty: a random share of the corpus
+    share: float = 0.2  # of the documents or concepts, without a part
+    limit: int = 0  # keep a random sample of so many queries; 0: all
+    protocol: str = "passage"  # or seed, for concepts
+    seed: int = 0
+
+
+# ---------------------------------------------------------------- tasks
+
+
+def corpus_task(layout: Layout, name: str, options: TaskOptions) -> Task:
+    """A task made from the corpus itself: `references`, `documents`, `concepts` or `descriptions`.
+
+    With a part of the split, queries from seen and unseen documents are reported apart.
+    """
     if name not in TASKS:
         raise LemmataError(f"there is no task {name!r} (there are: {', '.join(TASKS)})")
-    if part and part not in PARTS:
-        raise LemmataError(f"the split has the parts {', '.join(PARTS)}, not {part!r}")
-    if protocol not in ("passage", "seed"):
-        raise LemmataError(f"the protocol is passage or seed, not {protocol!r}")
+    if options.part and options.part not in PARTS:
+        raise LemmataError(f"the split has the parts {', '.join(PARTS)}, not {options.part!r}")
+    if options.protocol not in ("passage", "seed"):
+        raise LemmataError(f"the protocol is passage or seed, not {options.protocol!r}")
+    generator = np.random.default_rng(options.seed)
     with contextlib.closing(Corpus(layout)) as corpus:
-        split = open_split(layout, corpus.inputs) if part else None
+        split = open_split(layout, corpus.inputs) if options.part else None
         if name in ("concepts", "descriptions"):
-            task = _about_concepts(layout, corpus, name, split, part, share, limit, generator, protocol)
+            task = _concept_task(layout, corpus, name, split, options, generator)
         else:
-            task = _about_passages(corpus, name, split, part, share, limit, generator)
+            task = _passage_task(corpus, name, split, options, generator)
     if not task.queries:
-        hint = ": no concept stands in two documents" if name in ("concepts", "descriptions") else ""
-        raise LemmataError(f"this corpus has nothing to ask for the task {name!r}{hint}")
-    return task if split is None else replace(task, notes=(*task.notes, f"asked by the {part} part of the split"))
+        hint = ": no concept occurs in two documents" if name in ("concepts", "descriptions") else ""
+        raise LemmataError(f"this corpus has no queries for the task {name!r}{hint}")
+    if split is None:
+        return task
+    return replace(task, notes=(*task.notes, f"queries from the {options.part} part of the split"))
 
 
 def table_task(
     layout: Layout, name: str, queries: Mapping[str, str], qrels: Mapping[str, Mapping[str, int]], *, file: Path
 ) -> Task:
-    """A task from the queries of a table; where all answers are statements, they are looked for among statements."""
+    """A task from a table of queries; where all answers are statements, only statements are candidates."""
     task = task_from(name, queries, qrels)
     with contextlib.closing(Corpus(layout)) as corpus:
-        prose = np.array([passage.kind in ("chunk", "abstract") for passage in corpus], bool)
+        is_prose = np.array([passage.kind in ("chunk", "abstract") for passage in corpus], bool)
         row_of = {identity: row for row, identity in enumerate(corpus.ids())}
     answers = [identity for grades in qrels.values() for identity in grades]
     unknown = [identity for identity in answers if identity not in row_of]
     if unknown:
         raise InputError(f"names {unknown[0]!r}, which is no passage of {layout.root}", file=str(file))
-    asks_prose = any(prose[row_of[identity]] for identity in answers)
-    return replace(task, candidates=None if asks_prose else ~prose)
+    prose_answers = any(is_prose[row_of[identity]] for identity in answers)
+    return replace(task, candidates=None if prose_answers else ~is_prose)
 
 
-def _about_passages(
-    corpus: Corpus, name: str, split: Split | None, part: str, share: float, limit: int, generator: np.random.Generator
+def _passage_task(
+    corpus: Corpus, name: str, split: Split | None, options: TaskOptions, generator: np.random.Generator
 ) -> Task:
     passages, documents = list(corpus), list(corpus.documents())
-    asking: set[str] | None = None
+    query_ids: set[str] | None = None
     groups: dict[str, set[str]] = {}
     if split is None:
-        chosen = held_out([document.id for document in documents], share, generator)
+        query_documents = held_out([document.id for document in documents], options.share, generator)
     else:
-        inside = split.rows(part)
-        asking = {passages[row].id for row in np.flatnonzero(inside).tolist()}
-        unseen = {passages[row].id for row in np.flatnonzero(inside & split.unseen).tolist()}
-        groups = {"seen": asking - unseen, "unseen": unseen}
-        chosen = {passage.document for passage in passages if passage.id in asking}
+        in_part = split.rows(options.part)
+        query_ids = {passages[row].id for row in np.flatnonzero(in_part).tolist()}
+        unseen = {passages[row].id for row in np.flatnonzero(in_part & split.unseen).tolist()}
+        groups = {"seen": query_ids - unseen, "unseen": unseen}
+        query_documents = {passage.document for passage in passages if passage.id in query_ids}
     if name == "references":
-        task = references_task(passages, chosen, asking=asking, limit=limit, generator=generator)
+        task = references_task(passages, query_documents, asking=query_ids, limit=options.limit, generator=generator)
         return replace(task, groups=groups)
-    return documents_task(passages, [one for one in documents if one.id in chosen], limit=limit, generator=generator)
+    chosen = [document for document in documents if document.id in query_documents]
+    return documents_task(passages, chosen, limit=options.limit, generator=generator)
 
 
-def _about_concepts(
+def _concept_task(
     layout: Layout,
     corpus: Corpus,
     name: str,
     split: Split | None,
-    part: str,
-    share: float,
-    limit: int,
+    options: TaskOptions,
     generator: np.random.Generator,
-    protocol: str,
 ) -> Task:
     stored = open_graph(layout)
-    speaking, defining = concept_passages(stored)
+    mentioning, defining = concept_passages(stored)
     if split is None:
-        chosen = held_out(list(stored.concepts), share, generator)
+        chosen = held_out(list(stored.concepts), options.share, generator)
     else:
-        chosen = {identity for identity in stored.concepts if split.part_of(identity) == part}
+        chosen = {identity for identity in stored.concepts if split.part_of(identity) == options.part}
     return concepts_task(
         [concept for identity, concept in stored.concepts.items() if identity in chosen],
-        speaking,
+        mentioning,
         dict(corpus.documents_of()),
         ask="name" if name == "concepts" else "description",
-        protocol=protocol,
+        protocol=options.protocol,
         defining=defining,
-        limit=limit,
+        limit=options.limit,
         generator=generator,
     )
+
+
+# ---------------------------------------------------------------- measuring
+
+
+def evaluate(
+    layout: Layout,
+    task: Task,
+    options: EvaluateOptions,
+    progress: Progress,
+    *,
+    retrievers: Sequence[str],
+    train: Sequence[Example] = (),
+    allow_leakage: bool = False,
+    command: str = "",
+    key: str = "",
+) -> Report:
+    """Run retrievers on a task: measures per query with intervals, comparisons, and notes on how it was done.
+
+    `train` are the examples that anything here was trained or tuned on. A task that leaks from them is refused unless
+    `allow_leakage`, which the report then states. Queries whose documents occur in training are reported apart, as
+    *seen* and *unseen*.
+    """
+    measures = [parse_measure(name) for name in options.measures.split(",")]
+    notes = list(task.notes)
+    with contextlib.closing(Retriever(layout, key=key)) as retriever:
+        corpus = retriever.corpus
+        judgments = judged(task.qrels, corpus.row)
+        members = {
+            name: np.array([query in queries for query in task.qrels], bool) for name, queries in task.groups.items()
+        }
+        groups: dict[str, Mask] = {name: mask for name, mask in members.items() if mask.any()}
+        if train:
+            notes += _audit(corpus, task, train, allow_leakage)
+            groups = _seen_and_unseen(corpus, task, train)
+        documents = corpus.document_numbers() if options.level == "document" else None
+        if documents is not None:
+            notes.append("document level: a document counts by its best passage")
+        depth = max(100, *(m.cutoff for m in measures)) * (10 if documents is not None else 1)
+        # a query without relevant passages misses nothing
+        relevant = np.array([max(1, sum(grade > 0 for grade in grades.values())) for grades in task.qrels.values()])
+        results: dict[str, Any] = {}
+        recall: dict[str, Any] = {}
+        for name in retrievers:
+            ranked, _ = _rank(retriever, task, name, min(depth, len(corpus)), progress)
+            results[name] = measure(ranked, judgments, measures, documents=documents)
+            recall[name] = np.cumsum(gains(ranked[:, :100], judgments) > 0, axis=1) / relevant[:, None]
+    generator = np.random.default_rng(options.seed)
+    baseline = options.baseline or retrievers[0]
+    compared = [str(m) for m in measures][:2] if len(results) > 1 else []
+    return Report(
+        task=task.name,
+        queries=list(task.qrels),
+        texts={query: task.queries[query] for query in task.qrels},
+        retrievers=results,
+        groups=groups,
+        comparisons=[c for name in compared for c in compare(results, name, baseline, generator)],
+        recall=recall,
+        notes=notes,
+        command=command,
+    )
+
+
+def _audit(corpus: Corpus, task: Task, train: Sequence[Example], allow_leakage: bool) -> list[str]:
+    def text(identity: str) -> str:
+        return corpus[corpus.row(identity)].text
+
+    def neighbours(identity: str) -> list[str]:
+        passage = corpus[corpus.row(identity)]
+        targets = [link.target for link in passage.links if link.target]
+        return targets + [source for source, _ in corpus.referring(identity)]
+
+    result = audit(train, examples(task.queries, task.qrels), text=text, neighbours=neighbours)
+    leaks = [offence for offence in result.offences if offence.kind != "neighbour"]
+    if leaks and not allow_leakage:
+        raise LeakageError(f"{result.sentence()}; --allow-leakage evaluates anyway and says so in the report")
+    return [("LEAKAGE ALLOWED: " if leaks else "") + result.sentence()]
+
+
+def _seen_and_unseen(corpus: Corpus, task: Task, train: Sequence[Example]) -> dict[str, Mask]:
+    """Queries by whether a document of their answers occurs in training."""
+
+    def document(identity: str) -> str:
+        return corpus[corpus.row(identity)].document
+
+    trained = {document(passage) for example in train for passage in example.passages}
+    seen = np.array([any(document(passage) in trained for passage in task.qrels[query]) for query in task.qrels], bool)
+    return {"seen": seen, "unseen": ~seen}
+
+
+def _rank(retriever: Retriever, task: Task, name: str, depth: int, progress: Progress) -> tuple[Integers, Floats]:
+    """Rows and scores (queries, depth); a query that is itself a passage does not find itself."""
+    queries = list(task.qrels)
+    row = retriever.corpus.row
+    own_rows = np.array([row(task.itself[query]) if query in task.itself else -1 for query in queries], np.int64)
+    rows = np.full((len(queries), depth), -1, np.int64)
+    scores = np.full((len(queries), depth), -np.inf, np.float32)
+    for start in range(0, len(queries), _BATCH):
+        batch = slice(start, start + _BATCH)
+        progress(f"searching ({name})", start, len(queries))
+        texts = [task.queries[query] for query in queries[batch]]
+        hits, values = retriever.search_rows(texts, depth + 1, name, task.candidates)
+        is_own = hits == own_rows[batch, None]
+        dropped = np.where(is_own.any(axis=1), is_own.argmax(axis=1), depth)[:, None]
+        columns = np.arange(depth)[None, :]
+        columns = columns + (columns >= dropped)
+        rows[batch] = np.take_along_axis(hits, columns, 1)
+        scores[batch] = np.take_along_axis(values, columns, 1)
+    return rows, scores
+
+
+# ---------------------------------------------------------------- tuning
+
+
+def tune(layout: Layout, task: Task, measure_name: str, progress: Progress, *, key: str = "") -> dict[str, Any]:
+    """Choose how dense and lexical rankings are fused, on a validation task; search uses it from then on."""
+    chosen_measure = parse_measure(measure_name)
+    with contextlib.closing(Retriever(layout, key=key)) as retriever:
+        judgments = judged(task.qrels, retriever.corpus.row)
+        dense, lexical = (_rank(retriever, task, name, Fusion().depth, progress) for name in ("dense", "lexical"))
+
+    def value(ranked: Integers) -> float:
+        return float(measure(ranked, judgments, [chosen_measure])[str(chosen_measure)].mean())
+
+    best, tried = choose_fusion(value, dense, lexical, max(100, chosen_measure.cutoff))
+    report = {"verb": "tune", "fusion": asdict(best), "measure": measure_name, "queries": len(task.queries)}
+    table = [{**asdict(fusion), measure_name: round(score, 4)} for fusion, score in tried]
+    write_manifest(layout.fusion, {**report, "task": task.name, "tried": table})
+    return {**report, "tried": table}

@@ -1,36 +1,56 @@
-"""Make the indexes of a workspace; what did not change since the last time is kept."""
+"""Build and update the indexes of a workspace: BM25, vectors and, for large corpora, approximate neighbours.
+
+What did not change since the last time is kept, and so is what a killed run finished.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import shutil
+import time
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.files import replace_folder
+from lemmata.encode.load import DEFAULT, load_encoder
+from lemmata.encode.remote import Estimate, RemoteEncoder
+from lemmata.errors import WorkspaceError
+from lemmata.files import writing
 from lemmata.index.ann import EXACT_UP_TO, AnnIndex
 from lemmata.index.lexical import ORDER, LexicalIndex
+from lemmata.stages.link import ExpandedCorpus
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, read_manifest, write_manifest
 from lemmata.store.vectors import VectorWriter, open_vectors
 from lemmata.types import Encoder, Floats, Integers, Progress
 
-__all__ = ["content_hashes", "index_ann", "index_lexical", "index_vectors"]
+__all__ = ["IndexOptions", "content_hashes", "estimate", "index", "index_ann", "index_lexical", "index_vectors"]
 
 Hashes = npt.NDArray[np.uint64]
 
-SHARD = 512  # passages that are encoded between two safe points: less than a minute on a small machine
-_MOST_GONE = 0.2  # share of removed passages above which a lexical index is built anew
+SHARD = 512  # passages encoded between two checkpoints: less than a minute on a small machine
+_MAX_DELETED = 0.2  # share of deleted passages above which the lexical index is rebuilt
+
+
+@dataclass(frozen=True, slots=True)
+class IndexOptions:
+    """How a corpus is indexed."""
+
+    SMALLEST: ClassVar = {"dimension": 0}
+    encoder: str = DEFAULT  # packaged; or minilm, a model of the workspace, a folder, a hub name, a URL
+    dimension: int = 0  # truncate the vectors of a Matryoshka model; 0: full length
+    expand: bool = False  # encode logs with the descriptions of the locations that they name
 
 
 class Contents(Protocol):
-    """Texts to be encoded, one per row: a corpus, or a corpus with something added to its texts."""
+    """Texts to encode, one per row: a corpus, or a corpus with something added to its texts."""
 
     inputs: str
 
@@ -38,27 +58,102 @@ class Contents(Protocol):
     def contents(self, start: int = 0, stop: int | None = None) -> Iterator[str]: ...
 
 
+def index(
+    layout: Layout,
+    options: IndexOptions,
+    progress: Progress,
+    *,
+    dense: bool = True,
+    rebuild: bool = False,
+    key: str = "",
+) -> dict[str, Any]:
+    """Bring all indexes up to date; returns how many passages each of them had to work on.
+
+    `rebuild` starts the lexical index from scratch, without the statistics of deleted passages.
+    """
+    begin = time.perf_counter()
+    with layout.hold(), contextlib.closing(Corpus(layout)) as corpus:
+        if not len(corpus):
+            raise WorkspaceError(f"the corpus in {layout.root} is empty: ingest something first")
+        hashes = content_hashes(corpus, progress)
+        report: dict[str, Any] = {"passages": len(corpus)}
+        if rebuild:
+            layout.manifest(layout.lexical).unlink(missing_ok=True)
+        report["tokenised"] = index_lexical(layout, corpus, hashes, progress)
+        if dense:
+            encoder = _encoder(layout, options, key)
+            report["encoder"] = encoder.name
+            texts: Contents = corpus
+            expansion = ""
+            if options.expand:
+                texts = expanded = ExpandedCorpus(layout, corpus)
+                expansion = expanded.expansion
+                hashes = content_hashes(texts, progress)
+            report["encoded"] = index_vectors(
+                layout,
+                texts,
+                hashes,
+                encoder,
+                options.encoder,
+                progress,
+                cut=options.dimension,
+                expansion=expansion,
+            )
+            report["neighbours"] = index_ann(layout, corpus, progress)  # exact or ann
+    report["seconds"] = time.perf_counter() - begin
+    return report
+
+
+def estimate(layout: Layout, options: IndexOptions, *, key: str = "") -> Estimate | None:
+    """Calls and tokens that a remote encoder would need for the whole corpus; None for a local encoder."""
+    if not options.encoder.startswith(("http://", "https://")):
+        return None
+    encoder = _encoder(layout, options, key)
+    assert isinstance(encoder, RemoteEncoder)
+    parts = []
+    with contextlib.closing(Corpus(layout)) as corpus:
+        contents = corpus.contents()
+        while batch := list(islice(contents, 1000)):
+            parts.append(encoder.estimate(batch))
+    return Estimate(
+        sum(part.tokens for part in parts),
+        sum(part.cost for part in parts),
+        sum(part.calls for part in parts),
+        sum(part.cached for part in parts),
+    )
+
+
+def _encoder(layout: Layout, options: IndexOptions, key: str) -> Encoder:
+    return load_encoder(
+        options.encoder,
+        dimension=options.dimension or None,
+        key=key,
+        cache=layout.encodings,
+        models=layout.models,
+    )
+
+
 def content_hashes(corpus: Contents, progress: Progress) -> Hashes:
-    """A hash of what each row says (n,)."""
+    """A hash of the text of each row (n,)."""
     hashes = np.empty(len(corpus), dtype=np.uint64)
     for row, content in enumerate(corpus.contents()):
         hashes[row] = int.from_bytes(hashlib.blake2b(content.encode(), digest_size=8).digest(), "little")
         if row % 50_000 == 0 and row:
-            progress("comparing", row, len(corpus))
+            progress("hashing passages", row, len(corpus))
     return hashes
 
 
-def _matched(old: Hashes, new: Hashes) -> Integers:
-    """For each new row an old one with the same hash, each old one once; -1 where there is none."""
-    places: dict[int, list[int]] = defaultdict(list)
+def _match_rows(old: Hashes, new: Hashes) -> Integers:
+    """For each new row an old row with the same hash, each old row once; -1 where there is none."""
+    old_rows: dict[int, list[int]] = defaultdict(list)
     for row in range(len(old) - 1, -1, -1):
-        places[int(old[row])].append(row)
-    found = np.full(len(new), -1, dtype=np.int64)
+        old_rows[int(old[row])].append(row)
+    matches = np.full(len(new), -1, dtype=np.int64)
     for row, value in enumerate(new):
-        rows = places.get(int(value))
+        rows = old_rows.get(int(value))
         if rows:
-            found[row] = rows.pop()
-    return found
+            matches[row] = rows.pop()
+    return matches
 
 
 # ---------------------------------------------------------------- lexical
@@ -70,31 +165,33 @@ def index_lexical(layout: Layout, corpus: Corpus, hashes: Hashes, progress: Prog
     manifest = read_manifest(path)
     if manifest is not None and manifest["corpus"] == corpus.inputs:
         return 0
-    old = np.load(layout.lexical / "hashes.npy") if manifest is not None else np.empty(0, np.uint64)
-    kept = _matched(old, hashes)
+    old_hashes = np.load(layout.lexical / "hashes.npy") if manifest is not None else np.empty(0, np.uint64)
+    matches = _match_rows(old_hashes, hashes)
     path.unlink(missing_ok=True)
-    if manifest is None or len(old) - int((kept >= 0).sum()) > _MOST_GONE * len(hashes):
-        LexicalIndex.build(_watched(corpus.contents(), len(corpus), progress), layout.lexical)
+    deleted = len(old_hashes) - int((matches >= 0).sum())
+    if manifest is None or deleted > _MAX_DELETED * len(hashes):
+        LexicalIndex.build(_with_progress(corpus.contents(), len(corpus), progress), layout.lexical)
         np.save(layout.lexical / "hashes.npy", hashes)
         write_manifest(path, {"verb": "index", "corpus": corpus.inputs})
         return len(corpus)
-    fresh = np.flatnonzero(kept < 0)
-    order = np.full(len(old) + len(fresh), -1, dtype=np.int64)
-    rows = np.flatnonzero(kept >= 0)
-    order[kept[rows]] = rows
-    order[len(old) :] = fresh
-    if len(fresh):
-        LexicalIndex.open(layout.lexical).add(_watched(_contents_of(corpus, fresh), len(fresh), progress))
-    np.save(layout.lexical / "hashes.npy", np.concatenate([old, hashes[fresh]]))
+    new_rows = np.flatnonzero(matches < 0)
+    order = np.full(len(old_hashes) + len(new_rows), -1, dtype=np.int64)
+    unchanged = np.flatnonzero(matches >= 0)
+    order[matches[unchanged]] = unchanged
+    order[len(old_hashes) :] = new_rows
+    if len(new_rows):
+        contents = _with_progress(_contents_of(corpus, new_rows), len(new_rows), progress)
+        LexicalIndex.open(layout.lexical).add(contents)
+    np.save(layout.lexical / "hashes.npy", np.concatenate([old_hashes, hashes[new_rows]]))
     if np.array_equal(order, np.arange(len(order))):
         (layout.lexical / ORDER).unlink(missing_ok=True)
     else:
         np.save(layout.lexical / ORDER, order)
     write_manifest(path, {"verb": "index", "corpus": corpus.inputs})
-    return len(fresh)
+    return len(new_rows)
 
 
-def _watched(contents: Iterator[str], total: int, progress: Progress) -> Iterator[str]:
+def _with_progress(contents: Iterator[str], total: int, progress: Progress) -> Iterator[str]:
     for number, content in enumerate(contents):
         if number % 1000 == 0:
             progress("lexical index", number, total)
@@ -122,25 +219,24 @@ def index_vectors(
 ) -> int:
     """Encode the corpus, shard by shard; returns how many passages were encoded.
 
-    `cut` says that the encoder was told to cut its vectors to so many numbers, `expansion` what was added to the
-    texts of the corpus. Vectors of unchanged passages
-    are copied when the same encoder made them.
+    Vectors of unchanged passages are copied when the same encoder made them. `cut` is the length to which the encoder
+    truncates its vectors; `expansion` identifies what was added to the texts of the corpus.
     """
     manifest = read_manifest(layout.manifest(layout.vectors))
-    # by its name, too: what `spec` means may have been trained again
-    made = {"encoder": spec, "made_by": encoder.name, "dimension": encoder.dimension}
-    same = manifest is not None and {name: manifest.get(name) for name in made} == made
-    seen = {"corpus": corpus.inputs, "expansion": expansion}
-    if manifest is not None and same and {name: manifest.get(name, "") for name in seen} == seen:
+    # the name is compared too: the model that `spec` names may have been trained again
+    maker = {"encoder": spec, "made_by": encoder.name, "dimension": encoder.dimension}
+    same_maker = manifest is not None and {name: manifest.get(name) for name in maker} == maker
+    source = {"corpus": corpus.inputs, "expansion": expansion}
+    if manifest is not None and same_maker and {name: manifest.get(name, "") for name in source} == source:
         return 0
     writer = VectorWriter(layout, spec, encoder.dimension, hashes, made_by=encoder.name)
-    if same:
+    if same_maker:
         stored = open_vectors(layout)
-        kept = _matched(np.asarray(stored.hashes), hashes)
-        for start in range(0, len(kept), 100_000):
-            rows = np.flatnonzero(kept[start : start + 100_000] >= 0) + start
+        matches = _match_rows(np.asarray(stored.hashes), hashes)
+        for start in range(0, len(matches), 100_000):
+            rows = np.flatnonzero(matches[start : start + 100_000] >= 0) + start
             if len(rows):
-                writer.write(rows, np.asarray(stored.matrix[kept[rows]]))
+                writer.write(rows, np.asarray(stored.matrix[matches[rows]]))
         del stored
     missing = writer.missing()
     contents = _contents_of(corpus, missing) if len(missing) < len(corpus) else corpus.contents()
@@ -150,7 +246,7 @@ def index_vectors(
         vectors: Floats = encoder.encode(list(islice(contents, len(rows))), role="passage")
         writer.write(rows, vectors)
     progress("encoding", len(missing), len(missing))
-    writer.finish({"verb": "index", **seen, "dimension": encoder.dimension, "cut": cut, "made_by": encoder.name})
+    writer.finish({"verb": "index", **source, "dimension": encoder.dimension, "cut": cut, "made_by": encoder.name})
     return len(missing)
 
 
@@ -158,21 +254,19 @@ def index_vectors(
 
 
 def index_ann(layout: Layout, corpus: Corpus, progress: Progress, *, more_than: int = EXACT_UP_TO) -> str:
-    """Build the neighbour graph where the corpus is large enough to need one; returns which index there is.
+    """Build the HNSW graph where the corpus is large enough to need one; returns which index there is.
 
-    Without faiss large corpora are searched exactly: slower, never wrong.
+    Without faiss, large corpora are searched exactly: slower, never wrong.
     """
     if len(corpus) <= more_than or importlib.util.find_spec("faiss") is None:
         shutil.rmtree(layout.ann, ignore_errors=True)
         return "exact"
-    key = read_manifest(layout.manifest(layout.vectors))
+    vectors = read_manifest(layout.manifest(layout.vectors))
     manifest = read_manifest(layout.manifest(layout.ann))
-    if manifest is None or manifest["vectors"] != key:
+    if manifest is None or manifest["vectors"] != vectors:
         progress("neighbour index", 0, None)
-        new = layout.ann.with_name("ann.partial")
-        shutil.rmtree(new, ignore_errors=True)
-        new.mkdir(parents=True)
-        AnnIndex.build(open_vectors(layout).matrix, layout.ann_graph(new))
-        write_manifest(layout.manifest(new), {"verb": "index", "vectors": key})
-        replace_folder(new, layout.ann)
+        with writing(layout.ann) as temporary:
+            temporary.mkdir()
+            AnnIndex.build(open_vectors(layout).matrix, layout.ann_graph(temporary))
+            write_manifest(layout.manifest(temporary), {"verb": "index", "vectors": vectors})
     return "ann"

@@ -24,7 +24,7 @@ from lemmata.ingest.beir import read_judged, read_passages, read_table
 from lemmata.ingest.logs import jsonl_rows
 from lemmata.measures import judged
 from lemmata.mine.export import read_batches, text_columns
-from lemmata.stages.evaluate import TASKS, pose, table_task
+from lemmata.stages.evaluate import TASKS, TaskOptions, corpus_task, table_task
 from lemmata.stages.mine import sets as mined_sets
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, read_manifest
@@ -157,7 +157,7 @@ def _asked(layout: Layout, spec: str, part: str) -> _Asked:
     if path.rpartition("/")[2] in TASKS:
         there, name = _workspace(layout, path)
         protocol = which or "passage"
-        task = pose(there, name, np.random.default_rng(0), part=part, share=0.0, limit=0, protocol=protocol)
+        task = corpus_task(there, name, TaskOptions(part=part, share=0.0, protocol=protocol))
         return _on_corpus(there, task)
     found = layout.root / Path(path).expanduser()
     if found.is_dir():

@@ -19,6 +19,7 @@ __all__ = [
     "FORMAT",
     "Layout",
     "read_manifest",
+    "read_manifests",
     "transaction",
     "write_manifest",
 ]
@@ -138,6 +139,13 @@ def read_manifest(path: Path) -> dict[str, Any] | None:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         return None
     return content
+
+
+def read_manifests(folder: Path) -> dict[str, dict[str, Any]]:
+    """The manifest of every complete artefact in a folder, by name."""
+    artefacts = sorted(folder.glob("[!.]*")) if folder.is_dir() else []
+    manifests = {artefact.name: read_manifest(artefact / "manifest.json") for artefact in artefacts}
+    return {name: manifest for name, manifest in manifests.items() if manifest is not None}
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""The rules of the house: floors, faces, start-up, documented commands."""
+"""The rules of the architecture: floors, public API, start-up time, documented commands."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def modules() -> list[Path]:
 
 
 def imported(path: Path) -> list[str]:
-    """The modules of lemmata that a file imports, anywhere in it, as dotted names."""
+    """The modules of lemmata that a file imports, also inside functions."""
     names = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -89,7 +89,7 @@ def test_imports_go_down_only(path: Path) -> None:
     for name in imported(path):
         if path.name == "__init__.py" and path.parent == PACKAGE:
             continue
-        assert name != "lemmata", f"{path} imports the face"
+        assert name != "lemmata", f"{path} imports the public API"
         other = name.split(".")[1]
         if other != noun(path):
             assert FLOORS[other] < FLOORS[noun(path)], f"{path} imports {name}"
@@ -102,7 +102,7 @@ def test_every_module_opens_with_a_sentence(path: Path) -> None:
     assert docstring.split("\n\n")[0].rstrip().endswith((".", ":"))
 
 
-def test_the_face_holds_what_it_promises() -> None:
+def test_the_public_api_has_every_name_of_all() -> None:
     assert sorted(lemmata.__all__) == lemmata.__all__
     for name in lemmata.__all__:
         assert getattr(lemmata, name).__name__ == name
@@ -150,7 +150,7 @@ def test_import_lemmata_loads_no_torch() -> None:
 
 def commands() -> list[str]:
     """All commands, those of groups as `group command`."""
-    found = []
+    paths = []
 
     def walk(command: object, path: tuple[str, ...]) -> None:
         children = getattr(command, "commands", None)
@@ -158,10 +158,10 @@ def commands() -> list[str]:
             for name, child in children.items():
                 walk(child, (*path, name))
         else:
-            found.append(" ".join(path))
+            paths.append(" ".join(path))
 
     walk(typer.main.get_command(app), ())
-    return sorted(found)
+    return sorted(paths)
 
 
 @pytest.mark.parametrize("command", commands())
@@ -170,11 +170,11 @@ def test_every_command_is_documented(command: str) -> None:
     assert f"lemmata {command}" in pages
 
 
-def test_no_file_tells_of_the_machine_it_was_made_on() -> None:
-    own = re.compile("/(?:root|work|home)/" + "[a-z.]")
+def test_no_file_contains_a_path_of_the_machine_it_was_written_on() -> None:
+    machine_path = re.compile("/(?:root|work|home)/" + "[a-z.]")
     for pattern in ("*.md", "*.py", "*.toml", "Makefile", "*.txt", "*.json"):
         for path in ROOT.rglob(pattern):
             parts = path.relative_to(ROOT).parts
             if parts[0].startswith(".") or "egg-info" in str(path) or path.stat().st_size > 2**20:
                 continue
-            assert own.search(path.read_text(encoding="utf-8", errors="replace")) is None, path
+            assert machine_path.search(path.read_text(encoding="utf-8", errors="replace")) is None, path

@@ -16,8 +16,9 @@ from lemmata.config import build
 from lemmata.encode.load import load_encoder
 from lemmata.errors import ConfigError, LeakageError, LemmataError, WorkspaceError
 from lemmata.evaluate.report import Report, as_json
-from lemmata.project import EvaluateOptions, Project
+from lemmata.project import Project
 from lemmata.run import RunOptions, run
+from lemmata.stages.evaluate import EvaluateOptions
 
 pytest.importorskip("torch")
 pytest.importorskip("accelerate")
@@ -83,7 +84,7 @@ def write_recipe(folder: Path, base: Path, text: str = RECIPE) -> Path:
 def told(folder: Path) -> tuple[list[Report], dict[str, bool]]:
     """The reports of a run, and for each stage whether it was done before."""
     stages: dict[str, bool] = {}
-    reports = run(Project(folder), tell=stages.__setitem__, progress=silent)
+    reports = run(Project(folder), announce=stages.__setitem__, progress=silent)
     return reports, stages
 
 
@@ -97,7 +98,7 @@ def stopped_at(folder: Path, last: str) -> dict[str, bool]:
             raise Stopped
 
     with pytest.raises(Stopped):
-        run(Project(folder), tell=tell, progress=silent)
+        run(Project(folder), announce=tell, progress=silent)
     return stages
 
 

@@ -1,0 +1,95 @@
+"""What a workspace holds, and whether it and the installation are in order."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import platform
+import shutil
+import sqlite3
+import sys
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from lemmata.errors import WorkspaceError
+from lemmata.store.corpus import Corpus
+from lemmata.store.layout import Layout, read_manifest, read_manifests
+
+__all__ = ["Check", "check_installation", "check_workspace", "info"]
+
+_OPTIONAL = {"pypdfium2": "pdf", "pyarrow": "parquet", "faiss": "ann", "openai": "llm", "torch": "train"}
+
+
+class Check(NamedTuple):
+    """One finding of `lemmata doctor`."""
+
+    name: str
+    fine: bool
+    finding: str
+
+
+def info(layout: Layout) -> dict[str, Any]:
+    """Counts of documents, passages, links, nodes and edges; models and indexes."""
+    with contextlib.closing(Corpus(layout)) as corpus:
+        counts = corpus.counts()
+    locations = counts["documents"].get("location", 0)
+    documents = sum(counts["documents"].values()) - locations
+    passages = sum(counts["passages"].values())
+    vectors = read_manifest(layout.manifest(layout.vectors))
+    indexes = {"lexical": layout.lexical, "dense": layout.vectors, "ann": layout.ann}
+    return {
+        "workspace": str(layout.root),
+        "documents": documents,
+        "documents_by_kind": counts["documents"],
+        "passages": counts["passages"],
+        "passages_in_all": passages,
+        **_graph_counts(layout, counts, documents, passages, locations),
+        "links": counts["links"],
+        "labels": counts["labels"],
+        "bibliography": counts["bibliography"],
+        "skips": counts["skips"],
+        "models": sorted({*read_manifests(layout.models), *([vectors["made_by"]] if vectors else [])}),
+        "indexes": [name for name, folder in indexes.items() if read_manifest(layout.manifest(folder))],
+    }
+
+
+def _graph_counts(
+    layout: Layout, counts: Mapping[str, Any], documents: int, passages: int, locations: int
+) -> dict[str, Any]:
+    """Nodes and edges of the graph; before it is built, those that the corpus alone has."""
+    graph = read_manifest(layout.manifest(layout.graph))
+    if graph is not None:
+        embedding = read_manifest(layout.manifest(layout.embedding))
+        embedded = embedding is not None and embedding["inputs"] == graph["inputs"]
+        report = {name: graph["report"][name] for name in ("nodes", "edges", "concepts", "merges")}
+        return {**report, "graph": {"sources": graph["report"]["sources"], "embedded": embedded}}
+    return {
+        "nodes": {"passage": passages, "document": documents, **({"location": locations} if locations else {})},
+        "edges": {relation: number["resolved"] for relation, number in counts["links"].items()},
+        "concepts": {},
+    }
+
+
+def check_installation(layout: Layout) -> list[Check]:
+    """Python, SQLite, the optional libraries and the disk, each with its cure."""
+    checks = [
+        Check("python", sys.version_info >= (3, 11), platform.python_version()),
+        Check("sqlite", sqlite3.sqlite_version_info >= (3, 35), f"{sqlite3.sqlite_version} (needs 3.35 or newer)"),
+    ]
+    for module, extra in _OPTIONAL.items():
+        installed = importlib.util.find_spec(module) is not None
+        finding = "installed" if installed else f"not installed: pip install 'lemmata[{extra}]'"
+        checks.append(Check(f"extra {extra}", installed, finding))
+    free = shutil.disk_usage(layout.root if layout.root.is_dir() else ".").free
+    return [*checks, Check("disk", free > 2**30, f"{free / 2**30:.1f} GiB free")]
+
+
+def check_workspace(layout: Layout) -> list[Check]:
+    """Whether the corpus of a workspace can be opened."""
+    checks = [Check("workspace", True, str(layout.root))]
+    try:
+        with contextlib.closing(Corpus(layout)) as corpus:
+            checks.append(Check("corpus", True, f"{len(corpus):,} passages"))
+    except WorkspaceError as error:
+        checks.append(Check("corpus", False, str(error)))
+    return checks
