@@ -21,7 +21,6 @@ from lemmata.graph.formats.ogb import read_ogb, write_ogb
 from lemmata.graph.formats.shared import GraphRecords
 from lemmata.graph.formats.triples import read_triples, write_triples
 from lemmata.types import Concept, Edge, Skip
-from lemmata.words import slug
 
 Result = tuple[GraphRecords, list[Skip]]
 
@@ -739,49 +738,3 @@ def test_an_unknown_format_is_told_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is no file, which json is written to"):
         write_graph(tmp_path, HARD, "json")
     assert list(tmp_path.iterdir()) == []
-
-
-# ---------------------------------------------------------------- slugs
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("Bailey's lemma", "baileys-lemma"),
-        ("Rogers--Ramanujan identities", "rogers-ramanujan-identities"),
-        ("$q$-series", "q-series"),
-        ("bailey_pair", "bailey-pair"),
-        (r"$\alpha$-stable", "alpha-stable"),
-        ("α-stable", "alpha-stable"),
-        (r"\emph{\'{e}tale} morphism", "etale-morphism"),
-        ("étale morphism", "etale-morphism"),
-        (r"Erd\H{o}s--R\'enyi", "erdos-renyi"),
-        (r"G\"odel", "godel"),
-        (r"M\o ller", "moller"),
-        ("Møller", "moller"),
-        ("Gauß", "gauss"),
-        (r"$\mathbb{Z}[x]$", "z-x"),
-        (r"$\mathrm{SL}_2(\mathbb{R})$", "sl-2-r"),
-        (r"$\frac{a}{b}$", "frac-a-b"),
-        ("Теорема Гёделя", "теорема-геделя"),
-        ("群", "群"),
-        ("  Spaces \n everywhere ", "spaces-everywhere"),
-    ],
-)
-def test_a_slug_says_the_name(name: str, expected: str) -> None:
-    assert slug(name) == expected
-
-
-def test_names_without_letters_have_slugs_apart() -> None:
-    assert slug("$+$") != slug("$-$")
-    assert slug("") == slug("")
-
-
-@settings(max_examples=300)
-@given(st.text())
-def test_a_slug_is_its_own_slug(name: str) -> None:
-    once = slug(name)
-    assert once
-    assert slug(once) == once
-    assert not once.startswith("-")
-    assert all(letter.isalnum() or letter == "-" for letter in once)

@@ -27,8 +27,6 @@ from lemmata.mine.queries.phrases import (
     declared,
     masked,
     plain_formula,
-    plural,
-    singular,
     with_article,
     word_overlap,
 )
@@ -36,6 +34,7 @@ from lemmata.mine.queries.rules import QueryOptions, passage_queries, rule_queri
 from lemmata.mine.queries.styles import STYLES, Query
 from lemmata.store.split import Split
 from lemmata.types import Document, Integers, Pair, Passage
+from lemmata.words import plural, singular
 
 
 class Shelf:

@@ -28,10 +28,8 @@ from lemmata.concepts.candidates import (
 from lemmata.concepts.mentions import Match, find_mentions, name_trie
 from lemmata.concepts.relations import LOOSE_HEADS, name_relations, sentence_relations
 from lemmata.concepts.words import (
-    GENERIC,
     INNER,
     RESULT,
-    VAGUE,
     adjective_or_object,
     clean_term,
     is_german,
@@ -42,7 +40,7 @@ from lemmata.concepts.words import (
     sentence_spans,
 )
 from lemmata.types import Concept, Document, Edge, Passage
-from lemmata.words import slug
+from lemmata.words import GENERIC_ADJECTIVES, GENERIC_NOUNS, TITLE_FRAME_WORDS, singular, slug
 
 __all__ = ["ConceptGraph", "ConceptOptions", "build_concepts"]
 
@@ -75,17 +73,6 @@ RULES = (
 )  # fmt: skip
 _RANK = {rule: rank for rank, rule in enumerate(RULES)}
 _DEFINING = frozenset(("emphasis", "by we mean", "is a", "called", "say that", "defined as"))
-_NO_SUBJECT = frozenset(
-    """proof proofs example examples table tables application applications list using derivation introduction notes
-    index topics history alternative alternate proposed some more further another other miscellaneous computing
-    calculating determining finding converting existence uniqueness characterization characterisation properties
-    property equivalence comparison remarks remark comments exercises exercise motivation variants variant overview
-    summary results facts case cases use uses preliminaries conventions notation definition definitions background
-    bibliography references about special being showing how why what when generalities counterexample
-    counterexamples consequences direct techniques lecture chapter section appendix first second third relationship
-    relations criteria computations constructions solutions values temporary maple numerical simple basic elementary
-    generalizations generalisations additional""".split()
-)
 _DECLARED = {
     "Definition": "object",
     "Theorem": "theorem",
@@ -106,9 +93,6 @@ _WEAK_HEADS = frozenset(
     """system structure choice pair family member copy version theory part arrow image number object union state
     kernel""".split()
 )
-_PLURAL = frozenset(
-    "neighbourhoods colours colourings centres fibres".split()
-)  # whose normal form is spelled otherwise
 
 
 @dataclass(slots=True)
@@ -335,7 +319,7 @@ class _Gathering:
         words = key.split()
         if {"planetmath", "emphasis", "stress", "note", "by we mean", "keywords"} & rules.keys():
             return True
-        if any(word in GENERIC for word in words):
+        if any(word in GENERIC_ADJECTIVES for word in words):
             return False
         if "named" in rules or "people" in rules:
             people = entry.people or {word for name in entry.names for word in re.findall(r"[A-ZÄÖÜ][^\W\d_]+", name)}
@@ -378,10 +362,13 @@ class _Gathering:
             if seen < least or not 2 <= len(words) <= 3 or key in chosen or 2 * longer[key] > self.times[key]:
                 continue  # rare, a whole clause, or a piece of a longer name
             head = words[-1]
-            if not heads[head] or head in VAGUE | RESULT | _WEAK_HEADS or adjective_or_object(head) != "object":
+            if not heads[head] or head in GENERIC_NOUNS | RESULT | _WEAK_HEADS or adjective_or_object(head) != "object":
                 continue
             before = " ".join(words[:-1]).split()
-            if any(word in GENERIC or word in VAGUE or word in _LOOSE_MODIFIERS or len(word) < 3 for word in before):
+            if any(
+                word in GENERIC_ADJECTIVES or word in GENERIC_NOUNS or word in _LOOSE_MODIFIERS or len(word) < 3
+                for word in before
+            ):
                 continue
             if not all(modifiers[word] or self.proper(word) for word in before):
                 continue
@@ -401,17 +388,21 @@ class _Gathering:
                 plain = first[0].casefold()
                 if self.small[plain] > self.capital[plain] or plain in RESULT:
                     words[place] = word[0].lower() + word[1:]
-        last, singular = words[-1], normal(words[-1])
-        lower = last.isascii() and last.isalpha() and last.islower() and last not in _PLURAL
-        if kind == "object" and INNER.isdisjoint(words) and lower and singular != last and self.single[singular]:
-            words[-1] = singular
+        last = words[-1]
+        lower = last.isascii() and last.isalpha() and last.islower()
+        if kind == "object" and INNER.isdisjoint(words) and lower and self.single[normal(last)]:
+            words[-1] = singular(last)
         return " ".join(words)
 
 
 def _subject(name: str) -> bool:
     """Whether a title names its subject rather than what is done with it."""
     words = [word.casefold() for word in name.split()]
-    return words[0] not in _NO_SUBJECT and words[-1] not in _NO_SUBJECT and " and " not in f" {' '.join(words)} "
+    return (
+        words[0] not in TITLE_FRAME_WORDS
+        and words[-1] not in TITLE_FRAME_WORDS
+        and " and " not in f" {' '.join(words)} "
+    )
 
 
 def _acronym(text: str) -> str:

@@ -13,9 +13,7 @@ from typing import NamedTuple
 
 from lemmata.concepts.words import (
     RESULT,
-    STOP,
     TECHNIQUE,
-    VAGUE,
     adjective_or_object,
     clean_term,
     key_of,
@@ -25,6 +23,7 @@ from lemmata.concepts.words import (
     sentence_spans,
 )
 from lemmata.types import Passage
+from lemmata.words import GENERIC_NOUNS, PHRASE_BREAKS
 
 __all__ = [
     "Find",
@@ -298,7 +297,7 @@ def _noun_behind(term: str, after: str) -> str:
     found = _NOUN_BEHIND.match(after)
     words = found[1].split() if found else []
     for number, word in enumerate(words):
-        if word in STOP or word in VAGUE or _NOT_NOUN.search(word):
+        if word in PHRASE_BREAKS or word in GENERIC_NOUNS or _NOT_NOUN.search(word):
             words = words[:number]
             break
     if not words or (len(words) == 3 and found and not re.match(r"\s*(?:[^\w\s]|$)", after[found.end() :])):
@@ -390,7 +389,7 @@ def named_results(masked: str) -> Iterator[tuple[str, list[str]]]:
         middle = found["middle"].split()
         if (
             not people
-            or any(word in STOP or word in VAGUE or word in _PRAISE for word in middle)
+            or any(word in PHRASE_BREAKS or word in GENERIC_NOUNS or word in _PRAISE for word in middle)
             or not set(people).isdisjoint(_NOT_PEOPLE)
         ):
             continue
@@ -476,7 +475,7 @@ def content_runs(masked: str) -> Iterator[list[tuple[str, bool]]]:
                 yield run
                 run = []
             inside = word in "$,)'"
-        elif word.casefold() in STOP:
+        elif word.casefold() in PHRASE_BREAKS:
             if run:
                 yield run
                 run = []

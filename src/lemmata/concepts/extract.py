@@ -6,14 +6,13 @@ How the model is asked is not known here: a callable takes prompts and gives the
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from lemmata.errors import ConfigError, LemmataError
 from lemmata.types import Concept, Document, Edge, Passage, Skip
-from lemmata.words import slug
+from lemmata.words import fold, singular, slug
 
 __all__ = [
     "KINDS",
@@ -348,26 +347,17 @@ class _Text:
     def __init__(self, text: str) -> None:
         self.words = _words(text)
         self.line = f" {' '.join(self.words)} "
-        self.stems = {_stem(word) for word in self.words}
-        self.stemmed = f" {' '.join(_stem(word) for word in self.words)} "
+        self.stems = {singular(word) for word in self.words}
+        self.stemmed = f" {' '.join(singular(word) for word in self.words)} "
         self.triples = set(zip(self.words, self.words[1:], self.words[2:], strict=False))
 
 
 def _words(text: str) -> list[str]:
-    folded = unicodedata.normalize("NFKD", text.replace("’", "'")).casefold()
-    folded = "".join(letter for letter in folded if not unicodedata.combining(letter))
-    return re.findall(r"[^\W_]+", re.sub(r"'s\b", "", folded))
-
-
-def _stem(word: str) -> str:
-    """Without the plural: pairs, identities; what is too short or ends in -ss or -us stays."""
-    if len(word) > 4 and word.endswith("ies"):
-        return word[:-3] + "y"
-    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+    return re.findall(r"[^\W_]+", re.sub(r"'s\b", "", fold(text.replace("’", "'"))))
 
 
 def _key(name: str) -> str:
-    return " ".join(_stem(word) for word in _words(name))
+    return " ".join(singular(word) for word in _words(name))
 
 
 def _mentions(concept: Concept, texts: Mapping[str, _Text]) -> list[str]:
@@ -376,7 +366,7 @@ def _mentions(concept: Concept, texts: Mapping[str, _Text]) -> list[str]:
     found = [passage for passage, text in texts.items() if any(line in text.stemmed for line in lines)]
     if found:
         return found
-    stems = {_stem(word) for word in _words(concept.name)}
+    stems = {singular(word) for word in _words(concept.name)}
     return [passage for passage, text in texts.items() if stems <= text.stems][:1]
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from lemmata.errors import InputError
 from lemmata.types import Concept, Edge, Floats
-from lemmata.words import slug
+from lemmata.words import GERMAN_LINKING_WORDS, LINKING_WORDS, PREFIXES, singular, slug
 
 __all__ = [
     "Merge",
@@ -73,40 +73,6 @@ _PLAIN = re.compile(r"[A-Za-z0-9 -]*")
 _SPOKEN = {"*": "star", "∗": "star", "⋆": "star", "^": "sup", "+": "plus", "∞": "infty", "&": "and", "~": "", "|": ""}
 _SUPERSCRIPT = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁱⁿ]+")
 
-# What is only written before another word, with or without a hyphen.
-_PREFIXES = frozenset(
-    "anti bi co counter eigen endo hyper infra inter macro meta micro multi non poly pre pseudo quasi self semi sub "
-    "super trans ultra".split()
-)
-_GERMAN = frozenset(
-    "am auf aus bei beim das dem den der des die ein eine einem einen einer eines für fur im mit nach über uber und "
-    "vom von zu zum zur".split()
-)
-_IRREGULAR = (  # plural and singular in turn
-    "aliases alias analyses analysis antitheses antithesis apices apex appendices appendix atlases atlas automata "
-    "automaton axes axis bases basis biases bias buses bus caches cache calculi calculus canvases canvas children "
-    "child continua continuum cortices cortex criteria criterion directrices directrix emphases emphasis extrema "
-    "extremum foci focus focuses focus formulae formula gases gas genera genus genuses genus halves half helices helix "
-    "hypotheses hypothesis icosahedra icosahedron indices index leaves leaf lemmata lemma lenses lens loci locus "
-    "matrices matrix maxima maximum minima minimum momenta momentum nuclei nucleus octahedra octahedron optima optimum "
-    "parentheses parenthesis phenomena phenomenon polyhedra polyhedron quanta quantum radii radius schemata schema "
-    "sheaves sheaf simplices simplex spectra spectrum statuses status stimuli stimulus strata stratum syntheses "
-    "synthesis tetrahedra tetrahedron theses thesis topoi topos toposes topos tori torus toruses torus vertices vertex "
-    "viruses virus vortices vortex zeroes zero"
-).split()
-_COUNTED = (  # others in -ics are fields: dynamics, mathematics
-    "characteristics conics cubics harmonics heuristics logics metrics octics quadrics quartics quintics sextics topics"
-).split()
-_PLURALS = dict(zip(_IRREGULAR[::2], _IRREGULAR[1::2], strict=True)) | {one: one[:-1] for one in _COUNTED}
-_PEOPLE = (
-    "adams archimedes bayes brooks burgers descartes edwards erdos evans gibbs hales harris hayes hicks hodges hopkins "
-    "jacobs jones matthews mills myers nichols phillips reynolds richards roberts rogers sanders simons stevens stokes "
-    "thales watts williams yates"
-)
-_SINGULARS = frozenset(
-    f"chaos corps cosmos ethos fels glas impuls moduli news perhaps puls series species yes {_PEOPLE}".split()
-) | frozenset(_PLURALS.values())
-
 
 def normal_form(name: str) -> str:
     """What names of the same thing have in common: small words in the singular with hyphens between them.
@@ -146,32 +112,15 @@ def _said(letter: str) -> str:
 
 def _settled(words: Sequence[str]) -> list[str]:
     """One round of singulars and prefixes; each can make room for the other."""
-    if _GERMAN.isdisjoint(words):
-        words = [_singular(word) for word in words]
+    if GERMAN_LINKING_WORDS.isdisjoint(words):
+        words = [singular(word) for word in words]
     found: list[str] = []
     for word in reversed(words):
-        if word in _PREFIXES and found and len(found[-1]) > 1 and found[-1].isalpha():
+        if word in PREFIXES and found and len(found[-1]) > 1 and found[-1].isalpha():
             found[-1] = word + found[-1]
         else:
             found.append(word)
     return found[::-1]
-
-
-@functools.lru_cache(maxsize=65_536)
-def _singular(word: str) -> str:
-    if word in _PLURALS:
-        return _PLURALS[word]
-    if len(word) <= 3 or word in _SINGULARS:
-        return word
-    for prefix in _PREFIXES:
-        rest = word.removeprefix(prefix)
-        if rest != word and (rest in _PLURALS or rest in _SINGULARS):
-            return prefix + _PLURALS.get(rest, rest)
-    if not word.endswith("s") or word.endswith(("ss", "us", "is", "ics")):
-        return word
-    if word.endswith("ies") and len(word) > 4:
-        return word[:-3] + "y"
-    return word[:-2] if word.endswith(("sses", "xes", "ches", "shes", "zzes")) else word[:-1]
 
 
 def _own(form: str) -> frozenset[str]:
@@ -188,7 +137,6 @@ def _turned(form: str) -> str:
 
 _IN_BRACKETS = re.compile(r"\(([^()]{2,80})\)")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_SMALL = frozenset("a an and at by for from in of on or the to with".split())
 
 
 def find_acronyms(text: str) -> list[tuple[str, str]]:
@@ -225,7 +173,7 @@ def _spelled_out(acronym: str, before: str) -> str:
         if word[0][0].lower() == wanted[-1]:
             wanted.pop()
             start = word.start()
-        elif word[0].lower() not in _SMALL or start < 0:
+        elif word[0].lower() not in LINKING_WORDS or start < 0:
             return ""
     long = before[start:].strip() if not wanted else ""
     return "" if long[: long.find(" ")].lower() in ("a", "an", "the") else long
@@ -371,7 +319,7 @@ class _Proposing:
                     around[one].add(place)
         known = {word for form in self.forms for word in form.split("-")}  # `which` and `every` are in no name
         for row, concept in enumerate(self.concepts):
-            words = {_singular(word) for word in _WORD.findall(concept.description.lower())} & known
+            words = {singular(word) for word in _WORD.findall(concept.description.lower())} & known
             if words:
                 place = f"about {concept.id}"
                 places[place].update(words, (self.forms[row],))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from lemmata.concepts.mentions import Match
 from lemmata.concepts.words import RESULT, TECHNIQUE, key_of, normal
+from lemmata.words import PREPOSITIONS
 
 __all__ = ["Relation", "name_relations", "sentence_relations"]
 
@@ -131,9 +132,6 @@ LOOSE_HEADS = frozenset(
 )
 
 
-_SMALL = frozenset("of in with over on for to by at from modulo under between without along".split())
-
-
 def name_relations(names: Sequence[str], numbers: Mapping[str, int], kinds: Sequence[str]) -> Iterator[Relation]:
     """A longer name under the shorter one it ends with, or that stands before its `of`; `numbers` by key.
 
@@ -147,7 +145,7 @@ def name_relations(names: Sequence[str], numbers: Mapping[str, int], kinds: Sequ
             continue
         if kinds[number] != "object":
             continue
-        small = next((place for place, word in enumerate(words) if word in _SMALL), None)
+        small = next((place for place, word in enumerate(words) if word in PREPOSITIONS), None)
         if small is None:
             shorter = [(words[:start], words[start:]) for start in range(1, len(words))]
         else:

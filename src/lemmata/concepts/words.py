@@ -9,6 +9,8 @@ import re
 import unicodedata
 from functools import lru_cache
 
+from lemmata.words import GENERIC_ADJECTIVES, GENERIC_NOUNS, LINKING_WORDS, PHRASE_BREAKS, fold, singular
+
 __all__ = [
     "adjective_or_object",
     "clean_term",
@@ -22,115 +24,32 @@ __all__ = [
 ]
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-# Never inside a name: they end a noun phrase.
-STOP = _words(
-    """
-    a an the this that these those it its itself they them their there here he she his her we us our you your i one ones
-    some any each every all both either neither no none not only own same other others another such what which who whom
-    whose whatever whichever when whenever where wherever while why how whether if unless until since because although
-    though however therefore thus hence then than else so too very quite rather also even ever never always often
-    sometimes usually again already still just yet now soon once twice moreover furthermore nevertheless otherwise
-    instead indeed namely say says said call calls called calling as at by for from in into of off on onto out over per
-    through to toward towards under up upon via with within without about above across after against along among
-    amongst around before behind below beneath beside besides between beyond despite down during except inside like
-    near outside regarding and or but nor is are was were be been being am do does did done doing have has had having
-    can could may might must shall should will would let lets suppose assume consider denote denotes denoted denoting
-    define defines defined defining mean means meant write writes written writing get gets give gives given giving
-    gave take takes taken taking took make makes made making hold holds held holding follow follows followed following
-    show shows shown showing prove proves proved proven proving see sees seen seeing note notes noted recall recalls
-    observe observes observed find finds found know knows known knowing think use uses used using exist exists existing
-    satisfy satisfies satisfied satisfying imply implies implied implying contain contains contained containing
-    consist consists consisting belong belongs belonging become becomes obtain obtains obtained choose chooses chosen
-    pick set-up sets putting put puts becoming equal equals equaling correspond corresponds depend depends depending
-    apply applies applied applying allow allows lie lies lying start starts starting begin begins end ends yield yields
-    come comes coming go goes going want wants need needs needed work works try tries require requires required
-    provide provides provided represent represents represented representing form forms formed forming replace replaces
-    replaced replacing mentioned discussed described stated considered viewed regarded respectively resp etc eg ie cf
-    viz i.e e.g iff wrt more most less least many much few several enough last next previous
-    preceding above-mentioned certain particular different various respective suitable appropriate similar
-    corresponding desired required resulting aforementioned latter former usual whole entire possible able
-    clearly obviously easily actually really simply merely precisely exactly roughly basically essentially similarly
-    conversely finally firstly secondly generally particularly especially immediately directly explicitly
-    trivially evidently certainly probably perhaps maybe respectively necessarily simultaneously together
-    two three four five six seven eight nine ten hundred zero
-    it's isn't doesn't don't can't let's we'll i'm
-    der die das den dem des ein eine einen einem einer eines und oder ist sind war wird werden wenn falls dass daß
-    so auch nicht mit von vom zu zum zur im am auf aus bei für über unter durch man wir es sie er sei seien hat haben
-    heißt heissen heißen nennt nennen genannt gilt gelten für als wie bis nach vor sich alle jede jeder jedes kein
-    """
-)
-
-# May stand in a sentence before a term, or as a whole phrase, but are nothing to look up.
-GENERIC = _words(
-    """
-    first second third fourth fifth alternate alternative
-    arbitrary following fixed given unique certain nonzero non-zero nonempty non-empty nontrivial non-trivial obvious
-    trivial main basic important interesting useful general specific special simple easy hard difficult good bad nice
-    big large small great little long short new old right left above below present current crucial key famous
-    well-known known unknown standard usual typical common ordinary own actual real-world additional extra further
-    relevant analogous similar different distinct identical corresponding respective required desired suitable
-    necessary sufficient possible impossible better best worse worst higher-level elementary straightforward direct
-    explicit implicit careful complete-proof brief detailed interested concerned true false correct wrong clear
-    desirable remaining original initial-given aforementioned preceding previous subsequent final-result such-like
-    alternative convenient conventional modern classical-looking historical recent early late informal intuitive
-    rigorous precise exact-same concrete abstract-looking technical notable remarkable natural-looking consecutive
-    successive existing total-amount overall potential evident naive weaker stronger bigger smaller larger easier
-    harder simpler whole entire full various numerous multiple single couple pair-of individual separate
-    underlying aforesaid desired chosen displayed stated mentioned obtained constructed described constant-factor
-    """
-)
-
-# Nothing to look up when they stand alone, and no heads of frequent phrases.
-VAGUE = _words(
-    """
-    condition property fact case example remark note notation result statement proof claim argument assumption
-    hypothesis conclusion definition theorem lemma corollary proposition section chapter article paper book entry
-    reader author question answer exercise solution problem way manner idea concept notion term word name phrase
-    letter expression thing object-lesson item part piece bit side step stage point-of-view view sense context
-    situation setting setup set-up choice reason purpose goal aim place time moment day year number-of amount kind
-    sort type form shape list table figure picture diagram-chase beginning end middle rest remainder-part role
-    difference similarity relationship connection issue matter detail difficulty advantage approach discussion
-    introduction summary overview appendix reference bibliography literature history application generalization
-    generalisation extension-result variant version analogue analog consequence implication observation calculation
-    computation construction description explanation motivation terminology convention comment warning caution
-    data information input output user collection family class couple pair triple tuple member element
-    subject topic area field-of-study instance occurrence possibility necessity existence uniqueness
-    not every unique all some none exactly always never only must same both and or if then iff
-    left right top bottom line page text title file work program
-    finding hint check test-case mistake error trick method technique criterion rule law principle axiom formula
-    equation identity inequality conjecture algorithm procedure process bound estimate symbol sign sum-of value
-    assertion follow following above below there hence thus therefore
-    """
-)
 # Adjectives and verbs that definitions use, and that mean nothing alone.
-PROPERTY_ONLY = _words(
+PROPERTY_ONLY = frozenset(
     """good nice bad trivial standard special general small big large great possible true associated similar effective
     equivalent related induced compatible isomorphic canonical natural identical independent dependent defined extended
     equal bounded-by contained generated determined obtained complete-with called minimal maximal given adapted allowed
-    admissible acceptable suitable relevant correct strong weak strict proper-sense nonzero nonempty distinct"""
+    admissible acceptable suitable relevant correct strong weak strict proper-sense nonzero nonempty distinct""".split()
 )
 # Heads that leave nothing to look up whatever stands before them.
-HOLLOW = _words(
+HOLLOW = frozenset(
     """case situation setting way manner sense fact example remark notation result statement proof claim assumption
     conclusion section chapter article paper choice reason thing part side step list collection definition notion
-    concept term discussion question answer approach"""
+    concept term discussion question answer approach""".split()
 )
 
-INNER = _words("of in on over to with by for from at the a an and along under modulo without between up")
-THEOREM = _words(
+# May stand inside a name, but neither begin nor end it.
+INNER = (LINKING_WORDS - {"or"}) | {"up"}  # `blow up algebra`
+THEOREM = frozenset(
     """theorem theorems lemma lemmas lemmata corollary proposition criterion criteria principle law laws rule rules
-    axiom axioms paradox inequality inequalities test satz kriterium problem theorema"""
+    axiom axioms paradox inequality inequalities test satz kriterium problem theorema""".split()
 )
-FORMULA = _words("formula formulas formulae equation equations expansion formel bound")
-IDENTITY = _words("identity identities relation relations congruence congruences")
-CONJECTURE = _words("conjecture conjectures hypothesis")
-TECHNIQUE = _words(
+FORMULA = frozenset("formula formulas formulae equation equations expansion formel bound".split())
+IDENTITY = frozenset("identity identities relation relations congruence congruences".split())
+CONJECTURE = frozenset("conjecture conjectures hypothesis".split())
+TECHNIQUE = frozenset(
     """algorithm algorithms method methods technique procedure sieve trick argument reduction elimination
-    factorization factorisation diagonalization"""
+    factorization factorisation diagonalization""".split()
 )
 # Heads that make a proper name before them the name of a result; `problem` and `relation` only with a name.
 RESULT = THEOREM | FORMULA | IDENTITY | CONJECTURE
@@ -197,22 +116,10 @@ def is_german(masked: str) -> bool:
 
 # ---------------------------------------------------------------- normal forms
 
-_IRREGULAR = {
-    "matrices": "matrix", "vertices": "vertex", "indices": "index", "bases": "basis", "axes": "axis",
-    "criteria": "criterion", "lemmata": "lemma", "formulae": "formula", "topoi": "topos", "tori": "torus",
-    "hypotheses": "hypothesis", "analyses": "analysis", "radii": "radius", "loci": "locus", "genera": "genus",
-    "tableaux": "tableau", "simplices": "simplex", "spectra": "spectrum", "maxima": "maximum", "minima": "minimum",
-    "extrema": "extremum", "suprema": "supremum", "infima": "infimum", "continua": "continuum",
-    "polyhedra": "polyhedron", "automata": "automaton", "phenomena": "phenomenon", "foci": "focus",
-    "schemata": "schema", "halves": "half", "leaves": "leaf", "sheaves": "sheaf", "presheaves": "presheaf",
-    "cosheaves": "cosheaf", "subsheaves": "subsheaf", "parentheses": "parenthesis", "syntheses": "synthesis",
-    "annuli": "annulus", "nuclei": "nucleus", "stimuli": "stimulus", "trapezia": "trapezium", "cortices": "cortex",
-    "atlas": "atlas", "zeros": "zero",
-    "ratios": "ratio", "series": "series", "species": "species", "lens": "lens", "gauss": "gauss",
-    "hodge": "hodge", "kaehler": "kahler", "neighbourhood": "neighborhood", "neighbourhoods": "neighborhood",
-    "colour": "color", "colours": "color", "colouring": "coloring", "colourings": "coloring", "centre": "center",
-    "centres": "center", "fibre": "fiber", "fibres": "fiber", "analogue": "analog", "modulus": "modulus",
-    "classes": "class", "processes": "process", "subclasses": "subclass", "abscissae": "abscissa",
+# Spellings of one word; the value is the normal form.
+_SPELLINGS = {
+    "neighbourhood": "neighborhood", "colour": "color", "colouring": "coloring", "centre": "center", "fibre": "fiber",
+    "analogue": "analog", "kaehler": "kahler",
 }  # fmt: skip
 
 
@@ -222,21 +129,13 @@ def normal(word: str) -> str:
     text = word.casefold().replace("’", "'")
     if text in _SPOKEN:
         return _SPOKEN[text]
-    text = "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
+    text = fold(text)
     if text.endswith("'s"):
         return text[:-2]
     if text.endswith("'"):
         return text[:-1]
-    text = text.replace("'", "")
-    if text in _IRREGULAR:
-        return _IRREGULAR[text]
-    if len(text) < 4 or not text.endswith("s") or text.endswith(("ss", "us", "is", "ics", "os")):
-        return text
-    if text.endswith("ies") and len(text) > 4:
-        return text[:-3] + "y"
-    if text.endswith(("sses", "xes", "ches", "shes", "zzes")):
-        return text[:-2]
-    return text[:-1]
+    text = singular(text.replace("'", ""))
+    return _SPELLINGS.get(text, text)
 
 
 def words_of(phrase: str) -> list[str]:
@@ -282,21 +181,33 @@ def clean_term(phrase: str) -> str:
         return ""
     words = text.split()
     small = [word.casefold() for word in words]
-    if len(words) > LONGEST or small[0] in STOP | GENERIC | INNER or small[-1] in STOP | INNER:
+    if (
+        len(words) > LONGEST
+        or small[0] in PHRASE_BREAKS | GENERIC_ADJECTIVES | INNER
+        or small[-1] in PHRASE_BREAKS | INNER
+    ):
         return ""
-    if any(word in STOP and word not in INNER for word in small):
+    if any(word in PHRASE_BREAKS and word not in INNER for word in small):
         return ""
     if any(len(word) > 40 for word in words) or (len(words) > 1 and normal(small[-1]) in HOLLOW):
         return ""
     if len(words) == 1:
         plain = key_of(text)
-        if len(plain) < 3 or not re.search(r"[^\W\d_]{3}", plain) or normal(text) in VAGUE | GENERIC or plain in VAGUE:
+        if (
+            len(plain) < 3
+            or not re.search(r"[^\W\d_]{3}", plain)
+            or normal(text) in GENERIC_NOUNS | GENERIC_ADJECTIVES
+            or plain in GENERIC_NOUNS
+        ):
             return ""
         if re.search(r"[a-z][A-Z]|[A-Z]{2}[a-z]", text):
             return ""  # a functor or category, not a word
         if small[0] in PROPERTY_ONLY or (small[0].endswith("ly") and small[0] not in {"assembly", "family", "anomaly"}):
             return ""
-    elif all(normal(part) in VAGUE | GENERIC or part.casefold() in INNER | GENERIC for part in WORD.findall(text)):
+    elif all(
+        normal(part) in GENERIC_NOUNS | GENERIC_ADJECTIVES or part.casefold() in INNER | GENERIC_ADJECTIVES
+        for part in WORD.findall(text)
+    ):
         return ""
     if re.search(r"\d{3,}|^th\b|\bof [A-Z]$", text) or not re.search(r"[^\W\d_]{3}", text):
         return ""

@@ -12,6 +12,8 @@ import unicodedata
 from functools import lru_cache
 from itertools import chain
 
+from lemmata.words import STOP_WORDS, UMLAUTS, fold, stem
+
 __all__ = ["tokenize"]
 
 # every repetition is bounded, or can not meet the same characters twice: the time is linear in the text
@@ -22,11 +24,6 @@ _PARTS = re.compile(rf"({_HEAD})(?:'s\b)?(.*)", re.DOTALL)
 _ONE_SCRIPT = re.compile(_SCRIPT)
 _NOISE = re.compile(r"[\\{}\s,()]")
 
-_STOP_WORDS = frozenset(
-    "a an and are as at be been but by can each for from had has have if in into is it its no not of on or such "
-    "than that the their then there these they this those to was we were which will with".split()
-)
-
 # commands that change how something looks, not what it is
 _LOOKS = frozenset(
     "left right big Big bigg Bigg bigl bigr Bigl Bigr quad qquad displaystyle textstyle limits nolimits begin end "
@@ -34,9 +31,6 @@ _LOOKS = frozenset(
     "text textit textbf textrm textsf texttt emph operatorname boldsymbol overline underline widetilde widehat "
     "tilde hat bar cal bf rm it sf tt ldots cdots dots vdots ddots cdot".split()
 )
-
-_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
-_VOWEL = re.compile(r"[aeiouy]")
 
 
 def tokenize(text: str) -> list[str]:
@@ -88,7 +82,7 @@ def _pieces(found: str) -> tuple[str, ...]:
 
 def _word(word: str) -> list[str]:
     forms = _folded(word)
-    return [] if forms[0] in _STOP_WORDS else [_stem(form) for form in forms]
+    return [] if forms[0] in STOP_WORDS else [stem(form) for form in forms]
 
 
 def _folded(word: str) -> list[str]:
@@ -96,23 +90,6 @@ def _folded(word: str) -> list[str]:
     word = word.casefold()
     if word.isascii():
         return [word]
-    plain = "".join(letter for letter in unicodedata.normalize("NFKD", word) if not unicodedata.combining(letter))
-    written_out = unicodedata.normalize("NFC", word).translate(_UMLAUTS)
+    plain = fold(word)
+    written_out = unicodedata.normalize("NFC", word).translate(UMLAUTS)
     return [plain, written_out] if written_out.isascii() and written_out != plain else [plain]
-
-
-def _stem(word: str) -> str:
-    """English plurals, -ing, -ed and a final e, nothing more: what is left need not be a word."""
-    if len(word) < 4 or not word.isalpha():
-        return word
-    if word.endswith("ies") and len(word) > 4:
-        word = word[:-3] + "y"
-    elif word.endswith(("sses", "xes", "ches", "shes")):
-        word = word[:-2]
-    elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        word = word[:-1]
-    for ending in ("ing", "ed"):
-        rest = word.removesuffix(ending)
-        if rest != word and len(rest) > 2 and _VOWEL.search(rest):
-            return rest[:-1] if rest[-1] == rest[-2] and rest[-1] not in "lsz" else rest
-    return word[:-1] if word.endswith("e") and len(word) > 4 else word

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from lemmata.errors import ConfigError
 from lemmata.mine.material import Material
 from lemmata.types import Concept, Integers, Mask, Pair, Passage, titled
+from lemmata.words import GENERIC_TITLE_WORDS, GERMAN_LINKING_WORDS, STOP_WORDS
 
 __all__ = [
     "CitationPairOptions",
@@ -637,7 +638,7 @@ def linked_rows(material: Material, found: Survey, relations: Collection[str]) -
 def generic_title(title: str) -> bool:
     """Whether a title could stand over anything: `Introduction`, `Proof of the main theorem`, `2.3`."""
     words = [word for word in re.findall(r"[^\W\d_]{2,}", _FORMULA.sub(" ", title).casefold()) if word not in _SMALL]
-    return not _FORMULA.search(title) and all(word in _GENERIC or _ROMAN.fullmatch(word) for word in words)
+    return not _FORMULA.search(title) and all(word in GENERIC_TITLE_WORDS or _ROMAN.fullmatch(word) for word in words)
 
 
 _PROSE = frozenset(
@@ -657,26 +658,4 @@ _RESULTS = frozenset(
     "theorem lemma proposition corollary formula identity identities inequality conjecture criterion principle law "
     "rule property nullstellensatz satz method algorithm construction test bound equation sequence paradox".split()
 )
-_SMALL = frozenset(
-    "the an of and or in on for to with by from its our this that these is are some see cf und der die das den dem "
-    "des zu zum zur von ein eine im".split()
-)
-_GENERIC = frozenset(
-    "introduction introductory intro preliminary preliminaries background notation notations convention conventions "
-    "definition definitions terminology example examples remark remarks comment comments concluding conclusion "
-    "conclusions discussion summary overview outline motivation acknowledgement acknowledgements acknowledgment "
-    "acknowledgments reference references bibliography literature appendix appendices proof proofs result results "
-    "theorem theorems lemma lemmas lemmata proposition propositions corollary corollaries claim claims main key "
-    "technical auxiliary first second third final last basic basics elementary general generality generalities "
-    "further other others more miscellany miscellaneous miscellanea application applications consequence "
-    "consequences variant variants version warning note notes notion notions fact facts property properties "
-    "exercise exercises problem problems question questions open related work experiment experiments experimental "
-    "evaluation setup set up statement statements uniqueness existence construction constructions chapter chapters "
-    "section sections part parts step steps case cases abstract abuse language method methods approach data "
-    "conjecture conjectures identity identities rule rules formula formulas formulae equation equations history "
-    "historical review list index setting situation assumption assumptions hypothesis hypotheses special simple "
-    "thm lem prop cor def eq sec useful standard new old present paper contribution contributions future analysis "
-    "einleitung einführung vorbemerkung vorbemerkungen bezeichnung bezeichnungen beweis beweise definitionen "
-    "beispiel beispiele bemerkung bemerkungen zusammenfassung ergebnis ergebnisse literatur anhang satz sätze "
-    "folgerung folgerungen anwendung anwendungen grundlagen".split()
-)
+_SMALL = STOP_WORDS | GERMAN_LINKING_WORDS | {"our", "some", "see", "cf"}

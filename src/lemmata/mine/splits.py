@@ -9,7 +9,6 @@ import functools
 import hashlib
 import itertools
 import re
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from lemmata.errors import ConfigError, InputError
 from lemmata.leakage import Sketches, chosen, distinct, find_twins, near_pairs, sketch
 from lemmata.store.split import LEFT_OUT, PARTS, Parts, Split
 from lemmata.types import Concept, Graph, Integers, Mask
+from lemmata.words import GERMAN_LINKING_WORDS, LINKING_WORDS, QUESTION_WORDS, fold, singular
 
 __all__ = [
     "Outline",
@@ -482,49 +482,22 @@ def _by_concept(told: Outline, concepts: Mapping[str, str]) -> Parts:
 
 # ---------------------------------------------------------------- concepts
 
-_LITTLE = frozenset("a an and at by de der des die das for in la le of on or the to von with".split())
-_PLURALS = (
-    *(("mata", "ma"), ("ices", "ix"), ("ies", "y"), ("ae", "a")),
-    *((ending, ending[:-2]) for ending in ("sses", "xes", "zes", "ches", "shes")),
-    *((ending, ending) for ending in ("ss", "us", "is")),
-    ("s", ""),
-)
+_NAME_PARTICLES = LINKING_WORDS | GERMAN_LINKING_WORDS | {"de", "la", "le"}
 
 
 @functools.lru_cache(maxsize=1 << 16)  # sections and categories come again and again
 def name_key(name: str) -> str:
     """Equal for names that differ in case, accents, hyphens, plural, little words or the order of words."""
-    folded = unicodedata.normalize("NFKD", name).casefold().replace("’", "'")
-    folded = "".join(letter for letter in folded if not unicodedata.combining(letter))
+    folded = fold(name).replace("’", "'")
     words = re.findall(r"[^\W_]+", re.sub(r"'s\b", "", folded))
-    kept = sorted({_singular(word) for word in words if word not in _LITTLE or len(words) == 1})
+    kept = sorted({singular(word) for word in words if word not in _NAME_PARTICLES or len(words) == 1})
     return " ".join(kept) or folded.strip()
-
-
-_ASKING = frozenset(
-    "about called characterisation concept condition defined definition describe does exist explain give hold how "
-    "imply is mean meaning means proof prove proved say said says show state stated statement there was what when "
-    "where which who whose why".split()
-)
 
 
 def asked_keys(text: str) -> tuple[str, str]:
     """The keys of a text as a name, and of what it asks about: `What is a flat module?` asks about `flat module`."""
-    words = [word for word in re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", text) if word.casefold() not in _ASKING]
+    words = [word for word in re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", text) if word.casefold() not in QUESTION_WORDS]
     return name_key(text), name_key(" ".join(words) or text)
-
-
-def _singular(word: str) -> str:
-    """One spelling for singular and plural, not always a word: matrices and matrix, bases and basis."""
-    if len(word) < 4:
-        return word
-    for plural, singular in _PLURALS:
-        if word.endswith(plural):
-            word = word.removesuffix(plural) + singular
-            break
-    if word.endswith("ex"):
-        return word[:-2] + "ix"
-    return word.removesuffix("is").removesuffix("e")
 
 
 def _nearly(key: str) -> Iterator[str]:

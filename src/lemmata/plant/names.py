@@ -19,6 +19,8 @@ import numpy.typing as npt
 
 from lemmata.plant.hierarchy import Tree, below
 from lemmata.types import Integers
+from lemmata.words import UMLAUTS
+from lemmata.words import fold as fold_accents
 
 __all__ = ["Mention", "Names", "Option", "Token", "find_mentions", "fold", "index_names", "similar_words", "tokenise"]
 
@@ -32,7 +34,7 @@ MOST_INITIALS = 5
 TOKEN = re.compile(r"[^\W\d_]+|\d+")
 SEPARATOR = re.compile(r"[\s\-–_/.:]{0,2}")
 TITLE_CODE = re.compile(r"\b[A-Z]{1,4}[-_ ]?\d{1,6}(?:[-_ ]?[A-Z](?![^\W_]))?(?![^\W_])")
-UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "æ": "ae", "ø": "oe"})
+_UMLAUTS = UMLAUTS | str.maketrans({"æ": "ae", "ø": "oe"})
 
 
 class Token(NamedTuple):
@@ -85,8 +87,7 @@ def fold(text: str) -> str:
     lower = text.casefold()
     if lower.isascii():
         return lower
-    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFC", lower).translate(UMLAUTS))
-    return "".join(letter for letter in plain if not unicodedata.combining(letter))
+    return fold_accents(unicodedata.normalize("NFC", lower).translate(_UMLAUTS))
 
 
 _fold_word = lru_cache(maxsize=1 << 16)(fold)  # logs say the same words again and again

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from lemmata.mine.queries.phrases import Masked, Speaker, plural, with_article
+from lemmata.mine.queries.phrases import Masked, Speaker, with_article
 from lemmata.mine.queries.styles import Pick, Query
 from lemmata.mine.queries.wording import head, is_plural, lower, upper
+from lemmata.words import plural
 
 __all__ = ["claimed"]
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from lemmata.mine.queries.styles import Pick, Query
 from lemmata.types import Passage
+from lemmata.words import LOG_STOP_WORDS
 
 __all__ = ["log_queries"]
 
@@ -19,13 +20,6 @@ _ELSEWHERE = re.compile(r"\b(?:near|at|on|by|around|bei|an|auf|neben|hinter|vor|
 _ABOUT = re.compile(r"^(?:Re|Betr\.?|Wg\.?|Zu|Thema|Subject|About)\s+", re.IGNORECASE)
 _NUMBER = re.compile(
     r"\d+(?:[.,:]\d+)*\s*(?:°C|%|bar|K|Nm|t|h|mm/s|mm|mbar|mg/l|m³/h|m³|l|kg|Uhr|rpm|A|kW|LEL|UEG|min)?(?!\w)"
-)
-_STOP = frozenset(
-    """a an the is are was were at on in of to for and or by with from it still again now yet ok all
-    other since used only that this same here there then today yesterday
-    alle nur schon wegen letzten monat gestern heute
-    der die das den dem ein eine ist sind war im in am an auf zu und oder mit von bei nach noch wieder jetzt
-    auch wird wurde um durch vom zur zum für fuer ab bis seit sehr u""".split()
 )
 _PAST = {
     "tripped": "trip", "failed": "fail", "stopped": "stop", "leaked": "leak", "lifted": "lift", "dropped": "drop",
@@ -76,7 +70,7 @@ def log_queries(passage: Passage, pick: Pick) -> Iterator[Query]:
     words: list[str] = []
     for segment in segments:
         found = [word.strip(".,:()&") for word in _NUMBER.sub(" ", CODE.sub(" ", segment)).split()]
-        found = [word for word in found if (len(word) > 2 or word == "no") and word.casefold() not in _STOP]
+        found = [word for word in found if (len(word) > 2 or word == "no") and word.casefold() not in LOG_STOP_WORDS]
         words += found[: 4 - len(words)]
         if len(words) >= 3:
             break

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from lemmata.latex.readable import readable_formula
 from lemmata.latex.sentences import formulas, sentences
+from lemmata.words import PHRASE_BREAKS, singular
 
 __all__ = [
     "FORMULA",
@@ -22,8 +23,6 @@ __all__ = [
     "declared",
     "masked",
     "plain_formula",
-    "plural",
-    "singular",
     "with_article",
     "word_overlap",
 ]
@@ -92,47 +91,6 @@ def plain_formula(formula: str) -> str:
 
 # ---------------------------------------------------------------- English
 
-_IRREGULAR = {
-    "matrix": "matrices", "vertex": "vertices", "index": "indices", "basis": "bases", "topos": "topoi",
-    "torus": "tori", "sheaf": "sheaves", "presheaf": "presheaves", "subsheaf": "subsheaves", "series": "series",
-    "locus": "loci", "spectrum": "spectra", "tableau": "tableaux", "genus": "genera", "simplex": "simplices",
-    "polyhedron": "polyhedra", "radius": "radii", "automaton": "automata", "calculus": "calculi",
-    "leaf": "leaves", "half": "halves", "lemma": "lemmas", "formula": "formulas", "axis": "axes",
-}  # fmt: skip
-_SINGULAR = {many: one for one, many in _IRREGULAR.items()}
-
-
-def _with_prefix(word: str, table: Mapping[str, str]) -> str | None:
-    """Also `submatrices` and `O_X-matrices`."""
-    start = re.match(r"(?:.*-|sub|super|co|pre|bi|multi|hyper)?", word)
-    for cut in (0, start.end() if start else 0):
-        if word[cut:] in table:
-            return word[:cut] + table[word[cut:]]
-    return None
-
-
-def singular(word: str) -> str:
-    """`rings` as `ring`; a word that is no plural stays."""
-    known = _with_prefix(word, _SINGULAR)
-    if known is not None:
-        return known
-    if word.endswith("ies") and len(word) > 4:
-        return word[:-3] + "y"
-    if word.endswith(("sses", "xes", "ches", "shes")):
-        return word[:-2]
-    return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is", "ics", "os", "ous")) else word
-
-
-def plural(word: str) -> str:
-    """`ring` as `rings`."""
-    known = _with_prefix(word, _IRREGULAR)
-    if known is not None:
-        return known
-    if re.search(r"[^aeiou]y$", word):
-        return word[:-1] + "ies"
-    return word + ("es" if word.endswith(("s", "x", "ch", "sh", "z")) else "s")
-
-
 _BEGINS_WITH_VOWEL_SOUND = re.compile(
     r"[FHLMNRSXfhlmnrsx](?:$|[-_^0-9( ])|[AEIOaeioéÉ]|u(?!n[iï](?!n|m[^o]|d)|til|su|se|ti|bi)|hon(?:o|es)|hour|8"
 )
@@ -183,16 +141,11 @@ _COUNTED = frozenset(
     """rank degree dimension characteristic order genus value values exponent index length size level weight depth
     height property type amplitude codimension""".split()
 )
-_SMALL_WORDS = frozenset(
+_SMALL_WORDS = PHRASE_BREAKS | frozenset(
     """
-    a an the this that these those is are be was were has have had if then and or but not of over with in on which such
-    whose between from to for at by as into onto under along it its we every each any some all no there so then
-    than modulo via through where when whenever let suppose assume contains contain contained divides induces induce
-    has satisfies satisfy equals denotes preserves commutes maps map_to sends generates generate defines define
-    given let's only exactly both either neither whether because since until within without inside outside
-    containing lifting lifts dividing represents representing refining mapping generating meeting avoiding mean
-    means say says call intersects meets exceeds annihilates kills fixes lies form equal isomorphic
-    equivalent homeomorphic identical congruent replaced replacing about against above below
+    modulo divides induces induce maps map_to sends generates generate preserves commutes lifting lifts dividing
+    refining mapping generating meeting avoiding intersects meets exceeds annihilates kills fixes isomorphic equivalent
+    homeomorphic identical congruent satisfies
     """.split()
 )
 

@@ -6,7 +6,8 @@ import re
 
 from lemmata.concepts.words import result_kind
 from lemmata.latex.readable import readable
-from lemmata.mine.queries.phrases import singular, with_article
+from lemmata.mine.queries.phrases import with_article
+from lemmata.words import singular
 
 __all__ = ["definite", "head", "is_plural", "lower", "typed", "upper", "what_is"]
 

@@ -1,0 +1,152 @@
+"""Stop lists, singular and plural, stems, folded spelling, and slugs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lemmata.words import (
+    GENERIC_TITLE_WORDS,
+    GERMAN_LINKING_WORDS,
+    LINKING_WORDS,
+    LOG_STOP_WORDS,
+    PHRASE_BREAKS,
+    PREPOSITIONS,
+    STOP_WORDS,
+    fold,
+    plural,
+    singular,
+    slug,
+    stem,
+)
+
+# ---------------------------------------------------------------- stop lists
+
+
+def test_the_lists_contain_each_other_where_they_should() -> None:
+    assert STOP_WORDS < PHRASE_BREAKS
+    assert PREPOSITIONS < LINKING_WORDS
+    assert {"der", "und", "für"} <= GERMAN_LINKING_WORDS
+    assert LINKING_WORDS.isdisjoint({"das", "und"})
+
+
+def test_words_that_change_a_report_are_not_stop_words_of_logs() -> None:
+    assert LOG_STOP_WORDS.isdisjoint({"no", "not", "nicht", "kein", "ohne", "without"})
+
+
+def test_a_title_of_an_ordinary_subject_is_not_generic() -> None:
+    assert "values" not in GENERIC_TITLE_WORDS
+    assert {"introduction", "einleitung", "lemmata"} <= GENERIC_TITLE_WORDS
+
+
+# ---------------------------------------------------------------- singular, plural, stem
+
+
+@pytest.mark.parametrize(
+    ("many", "one"),
+    [
+        ("rings", "ring"),
+        ("identities", "identity"),
+        ("classes", "class"),
+        ("boxes", "box"),
+        ("matrices", "matrix"),
+        ("submatrices", "submatrix"),
+        ("block-matrices", "block-matrix"),
+        ("lattices", "lattice"),
+        ("vertices", "vertex"),
+        ("bases", "basis"),
+        ("sheaves", "sheaf"),
+        ("presheaves", "presheaf"),
+        ("tableaux", "tableau"),
+        ("spectra", "spectrum"),
+        ("metrics", "metric"),
+        ("zeros", "zero"),
+        ("ratios", "ratio"),
+    ],
+)
+def test_a_plural_and_its_singular(many: str, one: str) -> None:
+    assert singular(many) == one
+    assert plural(one) == many
+
+
+@pytest.mark.parametrize(
+    "word", ["basis", "class", "series", "calculus", "topos", "dynamics", "lens", "rogers", "stokes", "gas", "is", ""]
+)
+def test_a_word_that_is_no_plural_stays(word: str) -> None:
+    assert singular(word) == word
+
+
+def test_of_two_plurals_both_are_read_and_the_common_one_is_written() -> None:
+    assert singular("lemmata") == singular("lemmas") == "lemma"
+    assert plural("lemma") == "lemmas"
+    assert singular("formulae") == singular("formulas") == "formula"
+    assert plural("formula") == "formulas"
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("identities", "identity"),
+        ("rogers", "roger"),
+        ("proving", "prov"),
+        ("proved", "prov"),
+        ("prove", "prov"),
+        ("mapped", "map"),
+        ("ring", "ring"),
+        ("class", "class"),
+        ("x2s", "x2s"),
+    ],
+)
+def test_a_stem_joins_the_forms_of_a_word(word: str, expected: str) -> None:
+    assert stem(word) == expected
+
+
+def test_folding_removes_case_and_accents() -> None:
+    assert fold("Möbius Straße ÉTALE") == "mobius strasse etale"
+
+
+# ---------------------------------------------------------------- slugs
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("Bailey's lemma", "baileys-lemma"),
+        ("Rogers--Ramanujan identities", "rogers-ramanujan-identities"),
+        ("$q$-series", "q-series"),
+        ("bailey_pair", "bailey-pair"),
+        (r"$\alpha$-stable", "alpha-stable"),
+        ("α-stable", "alpha-stable"),
+        (r"\emph{\'{e}tale} morphism", "etale-morphism"),
+        ("étale morphism", "etale-morphism"),
+        (r"Erd\H{o}s--R\'enyi", "erdos-renyi"),
+        (r"G\"odel", "godel"),
+        (r"M\o ller", "moller"),
+        ("Møller", "moller"),
+        ("Gauß", "gauss"),
+        (r"$\mathbb{Z}[x]$", "z-x"),
+        (r"$\mathrm{SL}_2(\mathbb{R})$", "sl-2-r"),
+        (r"$\frac{a}{b}$", "frac-a-b"),
+        ("Теорема Гёделя", "теорема-геделя"),
+        ("群", "群"),
+        ("  Spaces \n everywhere ", "spaces-everywhere"),
+    ],
+)
+def test_a_slug_reads_like_the_name(name: str, expected: str) -> None:
+    assert slug(name) == expected
+
+
+def test_names_without_letters_have_different_slugs() -> None:
+    assert slug("$+$") != slug("$-$")
+    assert slug("") == slug("")
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text())
+def test_a_slug_is_its_own_slug(name: str) -> None:
+    once = slug(name)
+    assert once
+    assert slug(once) == once
+    assert not once.startswith("-")
+    assert all(letter.isalnum() or letter == "-" for letter in once)
