@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test fuzz lint bench clean
+.PHONY: demo test fuzz lint docs bench clean
 .DELETE_ON_ERROR:
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(PIP) -e '.[dev]'
 	touch $@
 
 demo: $(READY)
@@ -26,8 +27,17 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(READY)
+	$(PIP) -e '.[docs]'
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "open build/site/index.html"
+
+# the benchmarks that run on the bundled example; the others take their data from a path on the command line
 bench: $(READY)
-	$(BIN)/python bench/latex_speed.py
+	$(BIN)/python bench/latex_speed.py examples/qseries --file hook-length.tex
+	rm -rf build/bench && $(BIN)/lemmata init build/bench
+	$(BIN)/lemmata ingest examples/qseries -w build/bench && $(BIN)/lemmata index -w build/bench
+	$(BIN)/python bench/cold_start.py build/bench
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo build
