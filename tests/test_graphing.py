@@ -112,7 +112,7 @@ def test_a_concept_is_shown_with_what_is_known_of_it(project: Project) -> None:
     assert found["name"] == "Bailey pair"
     assert found["passages"][0].endswith("#def-pair")
     done = lemmata(project, "show", "concept:bailey-pair")
-    assert "passages speak of it" in done.stdout
+    assert "passages mention it" in done.stdout
     done = lemmata(project, "show", "concept:baily-pair")
     assert done.returncode == 1
     assert "did you mean concept:bailey-pair" in done.stderr

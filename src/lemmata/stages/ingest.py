@@ -1,4 +1,4 @@
-"""Sources into the corpus of a workspace: what is new is added, what changed is replaced, what is gone is removed."""
+"""Read sources into the corpus of a workspace: add new ones, replace changed ones, remove deleted ones."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ __all__ = ["IngestReport", "ingest"]
 
 @dataclass(slots=True)
 class IngestReport:
-    """What an ingest changed, and what there is now."""
+    """What an ingest changed, and what the corpus holds now."""
 
     added: list[str] = field(default_factory=list)
     updated: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     unchanged: int = 0
-    failed: dict[str, str] = field(default_factory=dict)  # source: why
+    failed: dict[str, str] = field(default_factory=dict)  # source: cause
     seconds: float = 0.0
     documents: int = 0
     passages: int = 0
@@ -57,7 +57,7 @@ def ingest(
     again: bool,
     progress: Progress,
 ) -> IngestReport:
-    """Read sources; `again` reads what did not change, too. A stopped run is picked up by the next."""
+    """Read sources; `again` also reads unchanged ones. The same call resumes a stopped run."""
     begin = time.perf_counter()
     sources = _find_all(paths, options, progress)
     report = IngestReport()
@@ -95,57 +95,57 @@ def _ingest_source(
     again: bool,
     progress: Progress,
 ) -> None:
-    known = writer.units(root)
+    stored = writer.units(root)
     hashes: dict[str, str] = {}
     todo = []
     for unit in source.units:
-        old = known.get(unit.path)
+        old = stored.get(unit.path)
         same = old is not None and old.fingerprint == fingerprint(unit, options)
         if old is not None and same and not again and is_unchanged(source.base, old.files, hashes):
             report.unchanged += 1
         else:
             todo.append(unit)
-    gone = known.keys() - {unit.path for unit in source.units} - {""}
-    if todo or gone:
+    deleted = stored.keys() - {unit.path for unit in source.units} - {""}
+    if todo or deleted:
         layout.manifest(layout.corpus).unlink(missing_ok=True)
     with writer.transaction():
-        for name in sorted(gone):
-            writer.remove(known[name].number)
+        for name in sorted(deleted):
+            writer.remove(stored[name].number)
             report.removed.append(name)
-        # what was left out before any unit was read belongs to the source itself
+        # skips from looking for units belong to the source itself
         writer.replace(root, "", "", [Reading(skips=source.skips)])
     for number, (unit, readings) in enumerate(_read_all(source.base, todo, options, workers)):
         progress("reading", number, len(todo))
         if isinstance(readings, str):
             report.failed[unit.path] = readings
-            if unit.path in known:
-                continue  # what was read before stays until the source can be read again
+            if unit.path in stored:
+                continue  # keep the last good reading until the source can be read again
             readings = [Reading(skips=[Skip(unit.path, 0, readings)])]
         with writer.transaction():
             writer.replace(root, unit.path, fingerprint(unit, options), readings)
-        (report.updated if unit.path in known else report.added).append(unit.path)
+        (report.updated if unit.path in stored else report.added).append(unit.path)
     if todo:
         progress("reading", len(todo), len(todo))
 
 
 def _find_all(paths: Sequence[Path], options: IngestOptions, progress: Progress) -> dict[Path, Source]:
-    """The units of all paths; all paths that can not be used are named in one error."""
+    """The units of all paths; one error names all paths that cannot be used."""
     sources: dict[Path, Source] = {}
-    wrong = []
+    problems = []
     for number, path in enumerate(paths):
         progress("looking for sources", number, len(paths))
         try:
             sources[path] = find_units(path, options)
         except InputError as error:
-            wrong.append(str(error))
+            problems.append(str(error))
         except OSError as error:
-            wrong.append(f"{path}: {error.strerror}")
-    if wrong:
-        raise InputError("; ".join(wrong))
+            problems.append(f"{path}: {error.strerror}")
+    if problems:
+        raise InputError("; ".join(problems))
     return sources
 
 
-_STREAMED = ("logs", "passages")  # tables of any length go straight to disk, batch by batch
+_STREAMED = ("logs", "passages")  # tables of any length are written to disk batch by batch
 
 
 def _read_all(
@@ -157,7 +157,7 @@ def _read_all(
     for unit in units:
         if unit.reader in _STREAMED:
             readings = read_unit(base, unit, options)
-            try:  # a table that can not be read at all shows it at its first batch
+            try:  # an unreadable table fails at its first batch
                 first = next(readings, None)
             except InputError as error:
                 yield unit, error.cause

@@ -1,7 +1,6 @@
 """Passages, documents, labels, links and bibliographies in one SQLite file.
 
-A unit (a paper, an archive, a table) is replaced as a whole in one transaction, so what is on disk is always
-whole units.
+A unit (a paper, an archive, a table) is replaced in one transaction, so the file always holds complete units.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ _PASSAGE = (
 
 def _connect(path: Path, *, create: bool) -> sqlite3.Connection:
     if not create and not path.is_file():
-        raise WorkspaceError(f"{path.parent.parent} holds no corpus yet: run 'lemmata ingest PATHS…' first")
+        raise WorkspaceError(f"{path.parent.parent} has no corpus yet: run 'lemmata ingest PATHS…' first")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         connection = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
@@ -92,7 +91,7 @@ class StoredUnit(NamedTuple):
 
 
 class CorpusWriter:
-    """The one writer of a corpus file; use it as a context manager, which also holds the workspace's lock."""
+    """The only writer of a corpus file; a context manager that also locks the workspace."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -109,34 +108,34 @@ class CorpusWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(sqlite3.Error):  # the work is committed; a checkpoint is only tidying up
+        with contextlib.suppress(sqlite3.Error):  # the data is committed; the checkpoint only tidies up
             self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self.connection.close()
         self._lock.close()
 
     def units(self, root: str) -> dict[str, StoredUnit]:
-        """What was read from a root before, by unit id."""
+        """The units of a root as they were last read, by unit id."""
         rows = self.connection.execute("SELECT id, number, fingerprint, files FROM units WHERE root = ?", (root,))
         return {name: StoredUnit(number, fingerprint, json.loads(files)) for name, number, fingerprint, files in rows}
 
     def transaction(self) -> contextlib.AbstractContextManager[None]:
-        """All or nothing."""
+        """A transaction on the file."""
         return transaction(self.connection)
 
     def remove(self, number: int) -> None:
-        """Forget a unit and all that came from it."""
+        """Delete a unit and everything that came from it."""
         for table in _OWNED:
             self.connection.execute(f"DELETE FROM {table} WHERE unit = ?", (number,))
         self.connection.execute("DELETE FROM units WHERE number = ?", (number,))
 
     def replace(self, root: str, unit: str, fingerprint: str, readings: Iterable[Reading]) -> int:
-        """Store what a unit says now instead of what it said before; returns the number of its passages.
+        """Replace the content of a unit; returns the number of its passages.
 
-        An id that another unit already holds is skipped with a record; call inside a transaction.
+        An id that another unit already has is skipped with a note. Call inside a transaction.
         """
-        known = self.connection.execute("SELECT number FROM units WHERE root = ? AND id = ?", (root, unit)).fetchone()
-        if known:
-            self.remove(known[0])
+        old = self.connection.execute("SELECT number FROM units WHERE root = ? AND id = ?", (root, unit)).fetchone()
+        if old:
+            self.remove(old[0])
         number = self.connection.execute(
             "INSERT INTO units(root, id, fingerprint, files) VALUES (?, ?, ?, '{}')",
             (root, unit, fingerprint),
@@ -210,7 +209,7 @@ class CorpusWriter:
         many("INSERT INTO skips VALUES (?, ?, ?, ?)", ((unit, *skip) for skip in skips))
         return count
 
-    # what the resolver of links needs, and what it gives back
+    # ------------------------------------------------------------ for resolving links
 
     def labels(self) -> Iterator[Label]:
         return (Label(*row) for row in self.connection.execute("SELECT document, name, target FROM labels"))
@@ -241,14 +240,14 @@ class CorpusWriter:
         )
 
     def number_rows(self) -> None:
-        """Give every passage its row: by document, then as it stands there, however it came in."""
+        """Number the rows: by document, then by position in it, whatever the order of ingestion."""
         self.connection.execute("DELETE FROM rows")
         self.connection.execute(
             "INSERT INTO rows SELECT ROW_NUMBER() OVER (ORDER BY document, position) - 1, number FROM passages"
         )
 
     def digest(self) -> str:
-        """A hash of which units are in and how they were read."""
+        """A hash of all units and how they were read."""
         digest = hashlib.sha256()
         for row in self.connection.execute("SELECT root, id, fingerprint, files FROM units ORDER BY root, id"):
             digest.update("\0".join(row).encode())
@@ -274,7 +273,7 @@ def _documents(connection: sqlite3.Connection, where: str = "", values: Sequence
 
 
 class Corpus(Sequence[Passage]):
-    """The passages of a workspace in fixed order, read from disk as they are asked for; safe to share by threads."""
+    """The passages of a workspace in fixed order, read from disk on demand; safe to share between threads."""
 
     def __init__(self, layout: Layout) -> None:
         manifest = read_manifest(layout.manifest(layout.corpus))
@@ -306,11 +305,11 @@ class Corpus(Sequence[Passage]):
             yield from self[start : start + 1000]
 
     def passages(self, rows: Iterable[int]) -> list[Passage]:
-        """Passages of some rows, with their links, in the order asked for."""
-        wanted = [int(row) for row in rows]
-        found: dict[int, Passage] = {}
-        for start in range(0, len(wanted), 500):
-            part = wanted[start : start + 500]
+        """Passages of some rows, with their links, in the given order."""
+        requested = [int(row) for row in rows]
+        passages: dict[int, Passage] = {}
+        for start in range(0, len(requested), 500):
+            part = requested[start : start + 500]
             marks = ",".join("?" * len(part))
             selected = self._connection.execute(
                 f"SELECT row, {_PASSAGE} FROM rows JOIN passages ON number = passage WHERE row IN ({marks})",
@@ -319,8 +318,8 @@ class Corpus(Sequence[Passage]):
             links = self._links([row[1] for row in selected])
             for row, *fields in selected:
                 passage = Passage(*fields)
-                found[row] = replace(passage, metadata=json.loads(fields[-1]), links=links.get(passage.id, ()))
-        return [found[row] for row in wanted]
+                passages[row] = replace(passage, metadata=json.loads(fields[-1]), links=links.get(passage.id, ()))
+        return [passages[row] for row in requested]
 
     def _links(self, ids: Sequence[str]) -> dict[str, tuple[Link, ...]]:
         marks = ",".join("?" * len(ids))
@@ -342,11 +341,11 @@ class Corpus(Sequence[Passage]):
         return int(found[0])
 
     def ids_of(self, rows: Sequence[int]) -> list[str]:
-        """Ids of some rows, in the order asked for."""
+        """Ids of some rows, in the given order."""
         marks = ",".join("?" * len(rows))
         query = f"SELECT row, id FROM rows JOIN passages ON number = passage WHERE row IN ({marks})"
-        found = dict(self._connection.execute(query, list(rows)))
-        return [found[row] for row in rows]
+        ids = dict(self._connection.execute(query, list(rows)))
+        return [ids[row] for row in rows]
 
     def select(
         self,
@@ -357,9 +356,9 @@ class Corpus(Sequence[Passage]):
         since: str = "",
         until: str = "",
     ) -> Mask:
-        """Which rows have one of the kinds, documents and categories and a date in the span; empty allows all.
+        """Mask of the rows with one of the kinds, documents and categories and a date in the range; empty: all.
 
-        A category allows those below it (`math` allows `math.CO`); a passage without a date has its document's.
+        A category includes its subcategories (`math` includes `math.CO`). A passage without a date has its document's.
         """
         conditions: list[str] = []
         values: list[str] = []
@@ -368,8 +367,8 @@ class Corpus(Sequence[Passage]):
                 conditions.append(f"{column} IN ({','.join('?' * len(allowed))})")
                 values += allowed
         if categories:
-            one = "EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value = ? OR value LIKE ? OR value LIKE ?)"
-            conditions.append("(" + " OR ".join([one] * len(categories)) + ")")
+            condition = "EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value = ? OR value LIKE ? OR value LIKE ?)"
+            conditions.append("(" + " OR ".join([condition] * len(categories)) + ")")
             values += [form for name in categories for form in (name, f"{name}.%", f"{name}:%")]
         for bound, sign in ((since, ">="), (until, "<=")):
             if bound:
@@ -384,7 +383,7 @@ class Corpus(Sequence[Passage]):
         return mask
 
     def contents(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
-        """What encoders and the lexical index see of consecutive rows: the title, if any, and the text."""
+        """`Passage.content` of consecutive rows."""
         for title, text in self._connection.execute(
             "SELECT title, text FROM rows JOIN passages ON number = passage WHERE row >= ? AND row < ? ORDER BY row",
             (start, self._length if stop is None else stop),
@@ -404,7 +403,7 @@ class Corpus(Sequence[Passage]):
         yield from self._connection.execute(query)
 
     def document_numbers(self) -> Integers:
-        """For each row the number of its document, counted in the order of first appearance."""
+        """The number of the document of each row, in order of first appearance."""
         numbers: dict[str, int] = {}
         query = "SELECT document FROM rows JOIN passages ON number = passage ORDER BY row"
         return np.array(
@@ -412,7 +411,7 @@ class Corpus(Sequence[Passage]):
         )
 
     def document_ids(self) -> list[str]:
-        """The documents that have rows, each at its number (see `document_numbers`)."""
+        """The documents that have rows, in the order of `document_numbers`."""
         query = "SELECT document FROM rows JOIN passages ON number = passage GROUP BY document ORDER BY MIN(row)"
         return [document for (document,) in self._connection.execute(query)]
 
@@ -427,13 +426,13 @@ class Corpus(Sequence[Passage]):
         )
 
     def document(self, identity: str) -> Document:
-        """A document; KeyError when there is none of that id."""
+        """A document by id; KeyError where there is none."""
         for document in _documents(self._connection, "WHERE id = ?", (identity,)):
             return replace(document, links=self._links([identity]).get(identity, ()))
         raise KeyError(identity)
 
     def documents(self, *, links: bool = False) -> Iterator[Document]:
-        """All documents, by id; their own links only where asked for."""
+        """All documents, by id; with `links` also their own links."""
         if not links:
             yield from _documents(self._connection)
             return
@@ -449,7 +448,7 @@ class Corpus(Sequence[Passage]):
         yield from self._connection.execute("SELECT id, kind FROM rows JOIN passages ON number = passage ORDER BY row")
 
     def referring(self, identity: str) -> list[tuple[str, str]]:
-        """Who links to a passage or document: (id, relation)."""
+        """The passages and documents that link to this one: (id, relation)."""
         return list(
             self._connection.execute(
                 "SELECT DISTINCT source, relation FROM links WHERE target = ? ORDER BY source, relation",
@@ -458,7 +457,7 @@ class Corpus(Sequence[Passage]):
         )
 
     def bibliography(self, document: str) -> list[tuple[Reference, str | None]]:
-        """The bibliography of a document, each entry with the document of this corpus that it names."""
+        """The bibliography of a document, each entry with its document in this corpus, if any."""
         rows = self._connection.execute(
             "SELECT key, title, authors, year, arxiv, doi, text, target FROM bibliography"
             " WHERE unit IN (SELECT unit FROM documents WHERE id = ?1) AND document = ?1 ORDER BY number",
@@ -467,19 +466,19 @@ class Corpus(Sequence[Passage]):
         return [(Reference(*fields), target) for *fields, target in rows]
 
     def skips(self) -> list[Skip]:
-        """Everything that was left out, and why."""
+        """Skipped input with its cause."""
         return [
             Skip(*row)
             for row in self._connection.execute("SELECT file, line, cause FROM skips ORDER BY file, line, cause")
         ]
 
     def counts(self) -> dict[str, Any]:
-        """How much of everything there is."""
+        """Counts of documents, passages, links, labels, bibliography and skips."""
 
         def grouped(query: str) -> dict[str, int]:
             return dict(self._connection.execute(query).fetchall())
 
-        def one(query: str) -> int:
+        def count(query: str) -> int:
             return int(self._connection.execute(query).fetchone()[0])
 
         return {
@@ -491,10 +490,10 @@ class Corpus(Sequence[Passage]):
                     "SELECT relation, COUNT(*), COUNT(target) FROM links GROUP BY relation ORDER BY 2 DESC, 1"
                 )
             },
-            "labels": one("SELECT COUNT(*) FROM labels"),
+            "labels": count("SELECT COUNT(*) FROM labels"),
             "bibliography": {
-                "entries": one("SELECT COUNT(*) FROM bibliography"),
-                "in_corpus": one("SELECT COUNT(target) FROM bibliography"),
+                "entries": count("SELECT COUNT(*) FROM bibliography"),
+                "in_corpus": count("SELECT COUNT(target) FROM bibliography"),
             },
-            "skips": one("SELECT COUNT(*) FROM skips"),
+            "skips": count("SELECT COUNT(*) FROM skips"),
         }

@@ -1,15 +1,13 @@
-"""What was found about a corpus' graph, by whom, in one SQLite file; and the graph made of it, as arrays.
+"""Graph records of every source in one SQLite file, and the compressed graph made from them, as arrays.
 
-Records are kept as each source (`text`, `llm`, an import, `predicted`) gave them, so that a source can be
-replaced alone and a merge of concepts can be taken back. The compressed graph is made from all of them.
+Records stay as each source (`text`, `llm`, an import, `predicted`) gave them, so that one source can be replaced and a
+merge of concepts can be undone. The compressed graph is made from all of them.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
-import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -17,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lemmata.errors import WorkspaceError
-from lemmata.files import replace_folder
+from lemmata.files import writing
 from lemmata.store.layout import FORMAT, Layout, read_manifest, transaction, write_manifest
 from lemmata.types import Concept, Edge, Floats, Graph, Integers, Skip, Vectors
 
@@ -87,18 +85,18 @@ class GraphRecordStore:
         self.connection.close()
 
     def transaction(self) -> contextlib.AbstractContextManager[None]:
-        """All or nothing."""
+        """A transaction on the file."""
         return transaction(self.connection)
 
-    # what sources say
+    # ------------------------------------------------------------ the sources
 
     def sources(self) -> dict[str, dict[str, Any]]:
-        """Who has said something: its name with `inputs` (which corpus it saw) and `options`."""
+        """Every source by name, with `inputs` (the corpus that it read) and `options`."""
         rows = self.connection.execute("SELECT name, inputs, options FROM sources ORDER BY name")
         return {name: {"inputs": inputs, "options": json.loads(options)} for name, inputs, options in rows}
 
     def remove(self, source: str) -> None:
-        """Forget all that a source said."""
+        """Delete the records of a source."""
         for table, column in (*_OWNED, ("done", "source"), ("sources", "name")):
             self.connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (source,))
 
@@ -114,7 +112,7 @@ class GraphRecordStore:
         inputs: str = "",
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        """Store what a source says now instead of what it said before, in one transaction.
+        """Replace the records of a source, in one transaction.
 
         `spans` are parts of passages (id, start, stop) and the node that each of them names.
         """
@@ -126,7 +124,7 @@ class GraphRecordStore:
             self.connection.executemany("INSERT INTO spans VALUES (?, ?, ?, ?, ?)", rows)
 
     def announce(self, source: str, inputs: str, options: Mapping[str, Any]) -> None:
-        """Note that a source speaks about a corpus, before or without replacing what it said."""
+        """Record a source with its corpus and options, without touching its records."""
         values = (source, inputs, json.dumps(options, sort_keys=True, ensure_ascii=False))
         self.connection.execute("INSERT OR REPLACE INTO sources VALUES (?, ?, ?)", values)
 
@@ -134,14 +132,14 @@ class GraphRecordStore:
         self, source: str, unit: str, concepts: Iterable[Concept], edges: Iterable[Edge], skips: Iterable[Skip], *,
         complete: bool = True,
     ) -> None:  # fmt: skip
-        """Add what a source says about one document, in one transaction; `complete` marks it as done."""
+        """Add the records of a source for one document, in one transaction; `complete` marks it as done."""
         with self.transaction():
             self._add(source, concepts, edges, {}, skips)
             if complete:
                 self.connection.execute("INSERT OR IGNORE INTO done VALUES (?, ?)", (source, unit))
 
     def done(self, source: str) -> set[str]:
-        """Units that a source is through with."""
+        """Units that a source has completed."""
         return {unit for (unit,) in self.connection.execute("SELECT unit FROM done WHERE source = ?", (source,))}
 
     def _add(
@@ -164,7 +162,7 @@ class GraphRecordStore:
         many("INSERT INTO edges VALUES (?, ?, ?, ?, ?, ?, ?)", ((source, *edge) for edge in edges))
         many("INSERT INTO skips VALUES (?, ?, ?, ?)", ((source, *skip) for skip in skips))
 
-    # what all of them said
+    # ------------------------------------------------------------ the records of all sources
 
     def concepts(self) -> Iterator[Concept]:
         """All concepts, sources by name; the same id may come more than once."""
@@ -179,30 +177,30 @@ class GraphRecordStore:
         return (Edge(*row) for row in self.connection.execute(query, values))
 
     def merged_edges(self, merged: Mapping[str, str]) -> Iterator[Edge]:
-        """All edges, their ends replaced by the concepts that stand for them."""
+        """All edges, with merged concepts replaced."""
         for edge in self.edges():
             yield edge._replace(
                 source=merged.get(edge.source, edge.source), target=merged.get(edge.target, edge.target)
             )
 
     def kinds(self) -> dict[str, str]:
-        """Kinds of nodes that only the graph knows."""
+        """Kinds of nodes that are not in the corpus."""
         return dict(self.connection.execute("SELECT id, kind FROM nodes ORDER BY rowid"))
 
     def skips(self) -> list[Skip]:
-        """What was left out, and why."""
+        """Skipped records with their cause."""
         rows = self.connection.execute("SELECT file, line, cause FROM skips ORDER BY source, rowid")
         return [Skip(*row) for row in rows]
 
     def spans(self) -> dict[str, list[tuple[int, int, str]]]:
         """By passage: parts of its text, and the node that each of them names."""
-        found: dict[str, list[tuple[int, int, str]]] = {}
+        spans: dict[str, list[tuple[int, int, str]]] = {}
         query = "SELECT passage, start, stop, node FROM spans ORDER BY passage, start, stop"
         for passage, *span in self.connection.execute(query):
-            found.setdefault(passage, []).append((span[0], span[1], span[2]))
-        return found
+            spans.setdefault(passage, []).append((span[0], span[1], span[2]))
+        return spans
 
-    # what people decided about merges
+    # ------------------------------------------------------------ verdicts on merges
 
     def verdicts(self) -> dict[tuple[str, str], str]:
         """`accept` or `reject`, by the two concepts of a merge."""
@@ -210,7 +208,7 @@ class GraphRecordStore:
         return {(kept, gone): verdict for kept, gone, verdict in rows}
 
     def decide(self, kept: str, gone: str, verdict: str | None) -> None:
-        """Set or, with None, take back a verdict."""
+        """Set a verdict, or withdraw it with None."""
         self.connection.execute("DELETE FROM verdicts WHERE kept = ? AND gone = ?", (kept, gone))
         if verdict is not None:
             self.connection.execute("INSERT INTO verdicts VALUES (?, ?, ?)", (kept, gone, verdict))
@@ -220,12 +218,12 @@ class GraphRecordStore:
 
 
 class StoredGraph(NamedTuple):
-    """The compressed graph of a workspace, memory-mapped, and what its nodes are."""
+    """The compressed graph of a workspace, memory-mapped, with its concepts."""
 
     graph: Graph
     rows: Integers  # (nodes,) row of each node that is a passage, else -1
     concepts: dict[str, Concept]  # by id, merged
-    merged: dict[str, str]  # id of a concept that was merged away: the one that stands for it
+    merged: dict[str, str]  # id of a merged concept: id of the one that replaced it
     inputs: str  # changes whenever the graph does
 
 
@@ -240,26 +238,24 @@ def write_graph(
     merged: Mapping[str, str],
     manifest: Mapping[str, Any],
 ) -> None:
-    """Put a compressed graph in place of the one before."""
-    folder = layout.graph.with_name(f".{layout.graph.name}.{os.getpid()}")
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    for name in _ARRAYS:
-        np.save(folder / f"{name}.npy", getattr(graph, name))
-    np.save(folder / "rows.npy", rows)
+    """Replace the compressed graph of a workspace."""
     kinds = sorted(set(graph.kinds))
     number = {kind: place for place, kind in enumerate(kinds)}
-    content = {
+    nodes = {
         "nodes": list(graph.nodes),
         "kinds": kinds,
         "kind": [number[kind] for kind in graph.kinds],
         "relations": list(graph.relations),
     }
-    (folder / "nodes.json").write_text(json.dumps(content, ensure_ascii=False), "utf-8")
-    known = [(c.id, c.name, c.kind, c.description, c.aliases) for c in concepts]
-    (folder / "concepts.json").write_text(json.dumps([known, dict(merged)], ensure_ascii=False), "utf-8")
-    write_manifest(layout.manifest(folder), manifest)
-    replace_folder(folder, layout.graph)
+    records = [(c.id, c.name, c.kind, c.description, c.aliases) for c in concepts]
+    with writing(layout.graph) as folder:
+        folder.mkdir()
+        for name in _ARRAYS:
+            np.save(folder / f"{name}.npy", getattr(graph, name))
+        np.save(folder / "rows.npy", rows)
+        (folder / "nodes.json").write_text(json.dumps(nodes, ensure_ascii=False), "utf-8")
+        (folder / "concepts.json").write_text(json.dumps([records, dict(merged)], ensure_ascii=False), "utf-8")
+        write_manifest(layout.manifest(folder), manifest)
 
 
 def open_graph(layout: Layout) -> StoredGraph:
@@ -269,13 +265,13 @@ def open_graph(layout: Layout) -> StoredGraph:
         raise WorkspaceError(f"{layout.root} has no graph yet: run 'lemmata graph build'")
     folder = layout.graph
     content = json.loads((folder / "nodes.json").read_bytes())
-    known, merged = json.loads((folder / "concepts.json").read_bytes())
+    records, merged = json.loads((folder / "concepts.json").read_bytes())
     arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in _ARRAYS}
     kinds = content["kinds"]
     graph = Graph(content["nodes"], [kinds[number] for number in content["kind"]], content["relations"], **arrays)
     concepts = {
         identity: Concept(identity, name, kind, description, tuple(aliases))
-        for identity, name, kind, description, aliases in known
+        for identity, name, kind, description, aliases in records
     }
     return StoredGraph(graph, np.load(folder / "rows.npy", mmap_mode="r"), concepts, merged, manifest["inputs"])
 
@@ -289,7 +285,7 @@ def concept_passages(stored: StoredGraph) -> tuple[dict[str, list[str]], dict[st
     """For each concept the passages that mention or define it; and the first one that defines it."""
     graph = stored.graph
     sources = graph.sources()
-    speaking: dict[str, list[str]] = {}
+    mentioning: dict[str, list[str]] = {}
     defining: dict[str, str] = {}
     for number, relation in enumerate(graph.relations):
         if relation not in ("mentions", "defines"):
@@ -298,20 +294,18 @@ def concept_passages(stored: StoredGraph) -> tuple[dict[str, list[str]], dict[st
         for source, target in zip(sources[edges].tolist(), graph.indices[edges].tolist(), strict=True):
             passage, concept = graph.nodes[source], graph.nodes[target]
             if concept in stored.concepts:
-                speaking.setdefault(concept, []).append(passage)
+                mentioning.setdefault(concept, []).append(passage)
                 if relation == "defines":
                     defining.setdefault(concept, passage)
-    return {concept: sorted(set(passages)) for concept, passages in speaking.items()}, defining
+    return {concept: sorted(set(passages)) for concept, passages in mentioning.items()}, defining
 
 
 def write_embedding(layout: Layout, vectors: Floats, manifest: Mapping[str, Any]) -> None:
-    """Put one vector per node of the compressed graph in place of those before."""
-    folder = layout.embedding.with_name(f".{layout.embedding.name}.{os.getpid()}")
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    np.save(folder / "matrix.npy", vectors)
-    write_manifest(layout.manifest(folder), manifest)
-    replace_folder(folder, layout.embedding)
+    """Replace the embedding of the compressed graph: one vector per node."""
+    with writing(layout.embedding) as folder:
+        folder.mkdir()
+        np.save(folder / "matrix.npy", vectors)
+        write_manifest(layout.manifest(folder), manifest)
 
 
 def open_embedding(layout: Layout, inputs: str) -> Vectors:

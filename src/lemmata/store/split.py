@@ -1,10 +1,8 @@
-"""Which part of a split each passage and each concept belongs to, and the split of a workspace on disk."""
+"""The part of the split that each passage and each concept belongs to, and the split on disk."""
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.errors import WorkspaceError
-from lemmata.files import replace_folder
+from lemmata.files import writing
 from lemmata.store.layout import Layout, read_manifest, write_manifest
 from lemmata.types import Mask
 
@@ -22,23 +20,23 @@ __all__ = ["LEFT_OUT", "PARTS", "Parts", "Split", "open_split", "write_split"]
 
 Parts = npt.NDArray[np.int8]
 PARTS = ("train", "validation", "test")
-LEFT_OUT = -1  # in no part: too much like a passage that is held out
+LEFT_OUT = -1  # in no part: a near-duplicate of a held-out passage
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
     """The part of every row and of every concept."""
 
-    part: Parts  # (n rows,) place in PARTS, or LEFT_OUT
+    part: Parts  # (n rows,) position in PARTS, or LEFT_OUT
     unseen: Mask  # (n rows,) no passage of its document is in training
-    concepts: Mapping[str, str] = field(default_factory=dict)  # id: part; one that is not named is in training
+    concepts: Mapping[str, str] = field(default_factory=dict)  # id: part; all others are in training
     method: str = ""
     seed: int = 0
-    notes: tuple[str, ...] = ()  # what a reader of the split should know, a sentence each
-    answers: bool = False  # links of training may lead to rows outside it; those rows never ask
+    notes: tuple[str, ...] = ()  # remarks for the reader, a sentence each
+    answers: bool = False  # training links may lead to held-out rows, which are never anchors
 
     def rows(self, part: str) -> Mask:
-        """Which rows belong to a part."""
+        """Mask of the rows of a part."""
         return np.asarray(self.part == PARTS.index(part), dtype=bool)
 
     def part_of(self, concept: str) -> str:
@@ -60,13 +58,7 @@ class Split:
 
 
 def write_split(layout: Layout, split: Split, manifest: Mapping[str, Any]) -> None:
-    """Put a split in place of the one before; `manifest` says under `inputs` which corpus it parts."""
-    folder = layout.split.with_name(f".{layout.split.name}.{os.getpid()}")
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    np.save(folder / "part.npy", split.part)
-    np.save(folder / "unseen.npy", split.unseen)
-    (folder / "concepts.json").write_text(json.dumps(dict(split.concepts), ensure_ascii=False, indent=0), "utf-8")
+    """Replace the split of a workspace; `manifest["inputs"]` names the corpus that it splits."""
     own = {
         "method": split.method,
         "seed": split.seed,
@@ -74,15 +66,20 @@ def write_split(layout: Layout, split: Split, manifest: Mapping[str, Any]) -> No
         "answers": split.answers,
         "counts": split.counts(),
     }
-    write_manifest(layout.manifest(folder), {**manifest, **own})
-    replace_folder(folder, layout.split)
+    with writing(layout.split) as folder:
+        folder.mkdir()
+        np.save(folder / "part.npy", split.part)
+        np.save(folder / "unseen.npy", split.unseen)
+        concepts = json.dumps(dict(split.concepts), ensure_ascii=False, indent=0)
+        (folder / "concepts.json").write_text(concepts, "utf-8")
+        write_manifest(layout.manifest(folder), {**manifest, **own})
 
 
 def open_split(layout: Layout, inputs: str) -> Split:
     """The split of the corpus with these `inputs`; WorkspaceError where there is none."""
     manifest = read_manifest(layout.manifest(layout.split))
     if manifest is None:
-        raise WorkspaceError(f"{layout.root} is not split yet: run 'lemmata split'")
+        raise WorkspaceError(f"{layout.root} has no split yet: run 'lemmata split'")
     if manifest.get("inputs") != inputs:
         raise WorkspaceError("the corpus changed since it was split: run 'lemmata split' again")
     return Split(
@@ -92,5 +89,5 @@ def open_split(layout: Layout, inputs: str) -> Split:
         method=manifest["method"],
         seed=manifest["seed"],
         notes=tuple(manifest["notes"]),
-        answers=manifest.get("answers", False),  # splits of before do not say
+        answers=manifest.get("answers", False),  # missing in older splits
     )

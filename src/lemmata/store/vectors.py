@@ -1,4 +1,4 @@
-"""One vector per row of the corpus, written a shard at a time and read memory-mapped."""
+"""One vector per row of the corpus, written in shards and read memory-mapped."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["StoredVectors", "VectorWriter", "open_vectors"]
 
 
 class StoredVectors(NamedTuple):
-    """One vector per row of the corpus, memory-mapped, and who made them."""
+    """One vector per row of the corpus, memory-mapped, and the encoder that made them."""
 
     matrix: Floats  # (n, dim)
     hashes: npt.NDArray[np.uint64]  # (n,) of the texts that were encoded
     encoder: str  # what `load_encoder` takes
-    cut: int = 0  # numbers that its vectors were cut to; 0: none was cut off
+    cut: int = 0  # length that its vectors were truncated to; 0: full length
 
 
 def open_vectors(layout: Layout) -> StoredVectors:
-    """The vectors of a workspace, complete ones only."""
+    """The vectors of a workspace; WorkspaceError where they are not complete."""
     manifest = read_manifest(layout.manifest(layout.vectors))
     if manifest is None:
         raise WorkspaceError("there are no vectors yet: run 'lemmata index'")
@@ -38,9 +38,9 @@ def open_vectors(layout: Layout) -> StoredVectors:
 
 
 class VectorWriter:
-    """Vectors on their way to disk, a shard at a time; what a killed run finished is not done again.
+    """Writes vectors in shards; a killed run resumes after its last shard.
 
-    Rows arrive by number in any order. `finish` puts the whole in place of what was there before.
+    Rows may come in any order. `finish` replaces the vectors of the workspace.
     """
 
     def __init__(
@@ -58,16 +58,16 @@ class VectorWriter:
             np.lib.format.open_memmap(self.folder / "matrix.npy", "w+", np.float32, shape).flush()
             np.lib.format.open_memmap(self.folder / "done.npy", "w+", np.bool_, (len(hashes),)).flush()
             np.save(self.folder / "hashes.npy", hashes)
-            note.write_text(key)  # last: with it, the folder is whole
+            note.write_text(key)  # last: its existence means that the folder is complete
         self.matrix = np.lib.format.open_memmap(self.folder / "matrix.npy", "r+")
         self.done = np.lib.format.open_memmap(self.folder / "done.npy", "r+")
 
     def missing(self) -> Integers:
-        """Rows that are not there yet."""
+        """Rows that are not written yet."""
         return np.flatnonzero(~self.done).astype(np.int64)
 
     def write(self, rows: Integers, vectors: Floats) -> None:
-        """Store some rows; they are marked as done after they are on disk."""
+        """Write some rows; they are marked as done once they are on disk."""
         self.matrix[rows] = vectors
         self.matrix.flush()
         self.done[rows] = True
