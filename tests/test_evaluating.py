@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -145,3 +146,18 @@ def test_the_command_keeps_its_contract(project: Project, tmp_path: Path) -> Non
     hits = json.loads(lemmata("search", "distinct parts", "-w", project.layout.root, "-k", "2", "--json"))
     assert [hit["rank"] for hit in hits] == [1, 2]
     assert set(hits[0]) == {"rank", "id", "score", "kind", "document", "title", "text", "path"}
+
+
+def test_no_query_finds_itself_in_any_batch(tmp_path: Path) -> None:
+    """300 passages, each the query for the next one, which would find itself as well."""
+    following = {n: (n + 1) % 300 for n in range(300)}
+    rows = [{"id": f"p{n}", "document": "d", "text": f"word{n} refers"} for n in following]
+    (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    project = Project.init(tmp_path / "w")
+    project.ingest([tmp_path / "p.jsonl"])
+    project.index(dense=False)
+    queries = {f"p{n}": f"word{n} word{other}" for n, other in following.items()}
+    task = task_from("t", queries, {f"p{n}": {f"p{other}": 1} for n, other in following.items()})
+    task = replace(task, itself={query: query for query in task.queries})
+    report = project.evaluate(task, retrievers=["lexical"], options=EvaluateOptions(measures="Success@1"))
+    assert report.retrievers["lexical"]["Success@1"].tolist() == [1.0] * 300

@@ -124,3 +124,18 @@ def test_a_graph_is_opened_again_and_held_to_its_matrix(tmp_path: Path) -> None:
     path.write_bytes(b"nothing")
     with pytest.raises(WorkspaceError, match="lemmata index"):
         AnnIndex.open(path, matrix)
+
+
+def test_where_the_graph_does_not_reach_enough_allowed_rows_the_search_is_exact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("faiss")
+    matrix, queries = _vectors(300), _vectors(5, seed=3)
+    index = AnnIndex.build(matrix, tmp_path / "graph.faiss")
+    monkeypatch.setattr(ann, "_FEW", 0)
+    monkeypatch.setattr(AnnIndex, "_walk", lambda *_: np.array([0, 1], np.int64))  # a walk that finds too little
+    allowed = np.arange(300) % 3 == 0
+    rows, scores = index.search(queries, 10, allowed)
+    expected_rows, expected_scores = ExactIndex(matrix).search(queries, 10, allowed)
+    np.testing.assert_array_equal(rows, expected_rows)
+    np.testing.assert_allclose(scores, expected_scores, rtol=1e-5)

@@ -111,3 +111,26 @@ def test_a_missing_or_foreign_index_is_refused_with_the_cure(tmp_path: Path) -> 
     (tmp_path / "index.json").write_text('{"format": 99}')
     with pytest.raises(WorkspaceError, match="another format"):
         LexicalIndex.open(tmp_path)
+
+
+def test_a_filter_and_deleted_passages_hold_in_every_segment(tmp_path: Path) -> None:
+    """Three segments (8, 2 and 1 passages): the mask must be read at the rows of the segment."""
+    texts = [f"common word{number}" for number in range(11)]
+    index = LexicalIndex.build(texts[:8], tmp_path / "lexical")
+    index.add(texts[8:10])
+    index.add(texts[10:])
+    assert len(list((tmp_path / "lexical").glob("segment-*"))) == 3
+    allowed = np.zeros(11, bool)
+    allowed[[1, 9, 10]] = True
+    assert sorted(index.search(["common"], 5, allowed)[0][0].tolist()) == [-1, -1, 1, 9, 10]
+    assert index.search(["common word8"], 2, allowed)[0][0].tolist() == [1, 9]
+    # passages 0 and 9 are deleted, the others stand in reverse order in the corpus
+    order = np.array([-1, 8, 7, 6, 5, 4, 3, 2, 1, -1, 0])
+    np.save(tmp_path / "lexical" / lexical.ORDER, order)
+    ordered = lexical.OrderedLexical.open(tmp_path / "lexical")
+    assert sorted(ordered.search(["common"], 11)[0][0].tolist()) == [-1, -1, *range(9)]
+    assert ordered.search(["word9 word0"], 3)[0][0].tolist() == [-1, -1, -1]
+    assert sorted(ordered.search(["word10 word3"], 3)[0][0].tolist()) == [-1, 0, 6]
+    only = np.zeros(9, bool)
+    only[6] = True
+    assert ordered.search(["word10 word3"], 3, only)[0][0].tolist() == [6, -1, -1]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lemmata.errors import InputError, LemmataError, WorkspaceError
 from lemmata.project import Project
 from lemmata.search import Filter, Fusion, Retriever, choose_fusion, diversify, fuse
-from lemmata.types import Floats, Integers
+from lemmata.types import Floats, Integers, Mask
 
 Ranking = tuple[Integers, Floats]
 
@@ -101,6 +101,52 @@ def test_empty_strange_and_huge_queries_do_no_harm(indexed: Project, name: str) 
     retriever.search("\x00 \\ $ { ⊗ 你好", retriever=name)
     assert retriever.search("partition " * 100_000, 1, retriever=name)[0].id in ("4", "5")
     retriever.close()
+
+
+def test_fusion_looks_deeper_than_the_number_of_hits(tmp_path: Path) -> None:
+    """`both` is second in each ranking, so only candidates below rank 1 make it the best hit of all."""
+    rows = [
+        {"id": "words", "text": "zebra zebra zebra zebra"},
+        {"id": "both", "text": "zebra stripes on a horse"},
+        {"id": "weak", "text": "zebra " + "and other words " * 20},
+        {"id": "other", "text": "nothing of that kind"},
+    ]
+    (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    project = Project.init(tmp_path / "w")
+    project.ingest([tmp_path / "p.jsonl"])
+    project.index(settings={"encoder": "hashing"})
+    with project.retriever() as retriever:
+        row = retriever.corpus.row
+        retriever.__dict__["dense_index"] = FixedIndex([row("other"), row("both"), row("weak")], [1.0, 0.99, 0.0])
+        assert retriever.search("zebra horse", 1, retriever="lexical")[0].id == "both"
+        assert retriever.search("zebra", 1, retriever="lexical")[0].id == "words"
+        assert retriever.search("zebra", 1, retriever="dense")[0].id == "other"
+        assert retriever.search("zebra", 1, retriever="hybrid")[0].id == "both"
+
+
+class FixedIndex:
+    """A dense index with one ranking for every query."""
+
+    def __init__(self, rows: Sequence[int], scores: Sequence[float]) -> None:
+        self._ranking = (rows, scores)
+
+    def search(self, queries: Floats, k: int, allowed: Mask | None = None) -> Ranking:
+        assert allowed is None
+        rows, scores = (list(part)[:k] for part in self._ranking)
+        row, score = padded(rows, scores, k)
+        return np.repeat(row, len(queries), 0), np.repeat(score, len(queries), 0)
+
+
+def test_diversity_compares_the_vectors_of_the_hits_themselves(indexed: Project) -> None:
+    """The hits by relevance are not in the order of their rows, so mixed-up vectors would choose others."""
+    with indexed.retriever() as retriever:
+        matrix = np.asarray(retriever.vectors.matrix)
+        rows, scores = retriever.search_rows(["distinct parts partitions prime ideal"], 5, "dense")
+        chosen = diversify(scores[0], matrix[rows[0]], 5, 0.7)
+        expected = [retriever.corpus[int(row)].id for row in rows[0][chosen]]
+        assert rows[0].tolist() != sorted(rows[0].tolist())
+        hits = retriever.search("distinct parts partitions prime ideal", 5, retriever="dense", diversity=0.7)
+        assert [hit.id for hit in hits] == expected
 
 
 def test_a_passage_is_not_similar_to_itself(indexed: Project) -> None:
