@@ -19,7 +19,9 @@ __all__ = [
     "bar_chart",
     "interval_mark",
     "line_chart",
+    "number",
     "page",
+    "signed",
     "table",
     "write_picture",
 ]
@@ -79,7 +81,16 @@ th[aria-sort=descending] button:after{content:" ↓"}
 """
 
 
-# ---------------------------------------------------------------- page and tables
+# ---------------------------------------------------------------- page, tables, numbers
+
+
+def number(value: float | None, digits: int) -> str:
+    """A dash for no value, infinity and NaN."""
+    return "–" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
+
+
+def signed(value: float, digits: int) -> str:
+    return f"{value:+.{digits}f}".replace("-", "−") if math.isfinite(value) else "–"
 
 
 def page(title: str, body: Iterable[str], script: str = "") -> str:
@@ -220,7 +231,7 @@ def _ticks(low: float, high: float) -> list[float]:
     rough = (high - low) / 6
     size = 10.0 ** math.floor(math.log10(rough))
     step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= rough * 0.999)
-    return [step * number for number in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+    return [step * multiple for multiple in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
 def _tick_label(value: float) -> str:
@@ -251,8 +262,8 @@ def bar_chart(values: Sequence[float], label: str, positive: int, negative: int)
     parts = [f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(label)}">']
     for colour, bars in ((positive, [max(value, 0) for value in values]), (negative, [min(v, 0) for v in values])):
         path = "".join(
-            f"V{middle - value / reach * (middle - 14):.1f}H{(number + 1) * step:.1f}"
-            for number, value in enumerate(bars)
+            f"V{middle - value / reach * (middle - 14):.1f}H{position * step:.1f}"
+            for position, value in enumerate(bars, 1)
         )
         parts.append(f'<path class="bars c{colour}" d="M0 {middle}{path}V{middle}Z"/>')
     parts.append(_polyline([(0, middle), (width, middle)], "axis"))

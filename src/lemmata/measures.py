@@ -34,19 +34,9 @@ __all__ = ["Judged", "Measure", "evaluate", "gains", "judged", "parse_measure"]
 
 Floats64 = npt.NDArray[np.float64]
 
-_NAMES = {
-    "ndcg": "nDCG",
-    "mrr": "MRR",
-    "rr": "MRR",
-    "r": "R",
-    "recall": "R",
-    "p": "P",
-    "precision": "P",
-    "success": "Success",
-    "accuracy": "Success",
-    "map": "MAP",
-    "ap": "MAP",
-}
+_MEASURES = ("nDCG", "MRR", "R", "P", "Success", "MAP")
+_SYNONYMS = {"rr": "MRR", "recall": "R", "precision": "P", "accuracy": "Success", "ap": "MAP"}
+_NAMES = {name.lower(): name for name in _MEASURES} | _SYNONYMS
 _MOST_SHOWN = 1000  # unknown ids in a message
 
 
@@ -67,8 +57,7 @@ def parse_measure(text: str) -> Measure:
     name = _NAMES.get(written.strip().lower())
     if name is None:
         close = difflib.get_close_matches(written.strip().lower(), _NAMES, 1, 0.5)
-        every = ", ".join(dict.fromkeys(_NAMES.values()))
-        cure = f"did you mean {_NAMES[close[0]]}?" if close else f"there are {every}"
+        cure = f"did you mean {_NAMES[close[0]]}?" if close else f"there are {', '.join(_MEASURES)}"
         raise ConfigError(f"there is no measure {text!r}; {cure}")
     if not re.fullmatch(r"0*[1-9][0-9]{0,8}", cutoff.strip(), re.ASCII):
         raise ConfigError(f"the measure {text!r} needs a cut-off from 1, as in {name}@10")

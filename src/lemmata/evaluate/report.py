@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.charts import COLOURS, Curve, LineChart, bar_chart, interval_mark, line_chart, page, table
+from lemmata.charts import COLOURS, Curve, LineChart, bar_chart, interval_mark, line_chart, number, page, signed, table
 from lemmata.evaluate.significance import Comparison, bootstrap
 from lemmata.types import Mask
 
@@ -101,19 +101,11 @@ def _rows(report: Report) -> list[_Row]:
         results = {name: values[measure] for name, values in report.retrievers.items() if measure in values}
         means = {name: _mean(values) for name, values in results.items()}
         best = max((mean for mean in means.values() if mean is not None), default=None)
-        for number, (name, values) in enumerate(results.items()):
+        for position, (name, values) in enumerate(results.items()):
             groups = [_mean(values[mask]) for mask in report.groups.values()]
             is_best = means[name] == best and len(results) > 1
-            rows.append(_Row(measure, name, means[name], _interval(values), groups, number == 0, is_best))
+            rows.append(_Row(measure, name, means[name], _interval(values), groups, position == 0, is_best))
     return rows
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.3f}".replace("-", "−")
 
 
 def _p(value: float) -> str:
@@ -139,8 +131,8 @@ def terminal_table(report: Report) -> Table:
         title.append(f"\n{note}", style="yellow")
     caption = Text("\n").join(
         Text(
-            f"{pair.first} − {pair.second}, {pair.measure}: {_signed(pair.difference)} "
-            f"({_signed(pair.low)} to {_signed(pair.high)}), p {_p(pair.p)}, corrected {_p(pair.p_corrected)}; "
+            f"{pair.first} − {pair.second}, {pair.measure}: {signed(pair.difference, 3)} "
+            f"({signed(pair.low, 3)} to {signed(pair.high, 3)}), p {_p(pair.p)}, corrected {_p(pair.p_corrected)}; "
             f"{pair.wins} better, {pair.ties} equal, {pair.losses} worse"
         )
         for pair in report.comparisons
@@ -156,9 +148,9 @@ def terminal_table(report: Report) -> Table:
         result.add_row(
             row.measure if row.first else "",
             Text(row.retriever),
-            Text(_number(row.mean), style="bold" if row.best else ""),
+            Text(number(row.mean, 3), style="bold" if row.best else ""),
             _range(row.interval),
-            *map(_number, row.groups),
+            *(number(mean, 3) for mean in row.groups),
         )
     return result
 
@@ -189,7 +181,7 @@ document.querySelectorAll('#queries th').forEach((head, column) => {
 def as_html(report: Report) -> str:
     """One page that loads nothing from outside."""
     names = dict.fromkeys([*report.retrievers, *report.recall])
-    colours = {name: number % COLOURS for number, name in enumerate(names)}
+    colours = {name: position % COLOURS for position, name in enumerate(names)}
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in report.notes)
     header = (
         f'<header><h1>{escape(report.task)}</h1><p class="quiet">{len(report.queries):,} queries · '
@@ -200,7 +192,7 @@ def as_html(report: Report) -> str:
         body += ["<h2>Comparisons</h2>", _comparison_table(report.comparisons), f'<p class="quiet">{_METHOD}</p>']
         body += ["<h2>Differences per query</h2>", _difference_charts(report, colours)]
     if any(curves.size for curves in report.recall.values()):
-        body += ["<h2>Recall</h2>", line_chart(_recall_chart(report.recall, colours))]
+        body += ["<h2>Recall by number of results</h2>", line_chart(_recall_chart(report.recall, colours))]
     measures = [pair.measure for pair in report.comparisons[:1]] or _measures(report)
     if measures:
         body += [f"<h2>All queries, {escape(measures[0])}</h2>", _query_table(report, measures[0])]
@@ -221,10 +213,10 @@ def _measure_table(report: Report, colours: Mapping[str, int]) -> str:
         cells = [
             escape(row.measure) if row.first else "",
             f'<span class="key c{colours[row.retriever]}"></span>{escape(row.retriever)}',
-            f"<b>{_number(row.mean)}</b>" if row.best else _number(row.mean),
+            f"<b>{number(row.mean, 3)}</b>" if row.best else number(row.mean, 3),
             _range(row.interval),
             drawn,
-            *map(_number, row.groups),
+            *(number(mean, 3) for mean in row.groups),
         ]
         lines.append(("start" if row.first else "", cells))
     heads = ["measure", "retriever", "mean", "95 % interval", "", *map(escape, _group_heads(report))]
@@ -239,8 +231,8 @@ def _comparison_table(comparisons: Sequence[Comparison]) -> str:
         cells = [
             f"{escape(pair.first)} − {escape(pair.second)}",
             escape(pair.measure),
-            _signed(pair.difference),
-            f"{_signed(pair.low)} to {_signed(pair.high)}",
+            signed(pair.difference, 3),
+            f"{signed(pair.low, 3)} to {signed(pair.high, 3)}",
             escape(_p(pair.p)),
             f"<b>{corrected}</b>" if pair.p_corrected < 0.05 else corrected,
             *(f"{count:,}" for count in (pair.wins, pair.ties, pair.losses)),
@@ -283,14 +275,14 @@ def _query_table(report: Report, measure: str) -> str:
     columns = {name: values[measure] for name, values in report.retrievers.items() if measure in values}
     heads = [f'<button type="button">{escape(head)}</button>' for head in ("query", "text", *columns, *report.groups)]
     rows = []
-    for number, query in enumerate(report.queries):
+    for position, query in enumerate(report.queries):
         text = report.texts.get(query, "")
-        values = [float(column[number]) for column in columns.values()]
+        values = [float(column[position]) for column in columns.values()]
         cells = [
             escape(query),
             escape(text if len(text) <= _TEXT_LENGTH else f"{text[:_TEXT_LENGTH]}…"),
-            *(f'<data value="{value!r}">{_number(value)}</data>' for value in values),
-            *("yes" if mask[number] else "" for mask in report.groups.values()),
+            *(f'<data value="{value!r}">{number(value, 3)}</data>' for value in values),
+            *("yes" if mask[position] else "" for mask in report.groups.values()),
         ]
         rows.append(("", cells))
     return table(heads, rows, range(2, 2 + len(columns)), name="queries")

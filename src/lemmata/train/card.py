@@ -6,13 +6,13 @@ Both hold the same facts. The card says so where something was not measured or n
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lemmata.charts import number, signed
 from lemmata.files import write_atomically
 from lemmata.train.report import CURVES, Point, json_value
 
@@ -211,7 +211,7 @@ def _results(item: Measured | Guard) -> list[str]:
     """The cells from the task to the difference."""
     before, after = item.before, item.after
     names = [_line(item.task), _line(item.measure), f"{item.queries:,}"]
-    return [*names, _estimate(before), _estimate(after), _signed(after.value - before.value)]
+    return [*names, _estimate(before), _estimate(after), signed(after.value - before.value, 4)]
 
 
 def _measures(measures: Sequence[Measured]) -> list[str]:
@@ -253,8 +253,8 @@ def _sweep(facts: ModelFacts) -> list[str]:
     rows = [
         [
             f"**{point.share:g}**" if point.share == facts.share else f"{point.share:g}",
-            _number(point.domain),
-            _number(point.general),
+            number(point.domain, 4),
+            number(point.general, 4),
         ]
         for point in sorted(facts.sweep, key=lambda point: point.share)
     ]
@@ -273,7 +273,7 @@ def _data(facts: ModelFacts) -> list[str]:
     if split is None:
         return [sets, "No split was recorded, so the queries above may have been trained on."]
     rows = [
-        [_line(part), ", ".join(f"{number:,} {_line(unit)}" for unit, number in counts.items())]
+        [_line(part), ", ".join(f"{count:,} {_line(unit)}" for unit, count in counts.items())]
         for part, counts in split.counts.items()
     ]
     how = f"Split before mining: {_line(split.method)}, seed {split.seed}, sha256 {_code(split.sha256)}."
@@ -283,18 +283,10 @@ def _data(facts: ModelFacts) -> list[str]:
 # ---------------------------------------------------------------- numbers and Markdown
 
 
-def _number(value: float) -> str:
-    return f"{value:.4f}" if math.isfinite(value) else "–"
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.4f}".replace("-", "−") if math.isfinite(value) else "–"
-
-
 def _estimate(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None:
-        return _number(estimate.value)
-    return f"{_number(estimate.value)} ({_number(estimate.low)} to {_number(estimate.high)})"
+        return number(estimate.value, 4)
+    return f"{number(estimate.value, 4)} ({number(estimate.low, 4)} to {number(estimate.high, 4)})"
 
 
 def _json(value: Any) -> str:

@@ -12,7 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from lemmata.charts import COLOURS, Curve, LineChart, line_chart, page, table, write_picture
+from lemmata.charts import COLOURS, Curve, LineChart, line_chart, number, page, table, write_picture
 from lemmata.files import write_atomically
 
 __all__ = ["CURVES", "History", "Point", "json_value", "training_report", "write_history"]
@@ -106,9 +106,9 @@ def _charts(history: History) -> list[LineChart]:
         Curve(
             _drawable([(step, values[measure]) for step, values in history.validations if measure in values]),
             measure,
-            colour=number % COLOURS,
+            colour=index % COLOURS,
         )
-        for number, measure in enumerate(_measures(history))
+        for index, measure in enumerate(_measures(history))
     ]
     charts = [
         LineChart("Loss", "step", "loss", [Curve(_drawable(history.losses))], x_range, mark=mark),
@@ -145,7 +145,7 @@ def _page(history: History, charts: Sequence[LineChart]) -> str:
         rows = [
             (
                 "best" if step == history.best_step else "",
-                [f"{step:,}", *(_score(values.get(measure)) for measure in measures)],
+                [f"{step:,}", *(number(values.get(measure), 4) for measure in measures)],
             )
             for step, values in history.validations
         ]
@@ -154,7 +154,7 @@ def _page(history: History, charts: Sequence[LineChart]) -> str:
         rows = [
             (
                 "best" if point.share == history.share else "",
-                [f"{point.share:g}", _score(point.domain), _score(point.general)],
+                [f"{point.share:g}", number(point.domain, 4), number(point.general, 4)],
             )
             for point in sorted(history.sweep, key=lambda point: point.share)
         ]
@@ -195,7 +195,3 @@ def _notes(history: History) -> list[str]:
     if history.best_step == 0:
         notes.append("No step was better than the base model on validation, so the model has the base weights.")
     return notes
-
-
-def _score(value: float | None) -> str:
-    return "–" if value is None or not math.isfinite(value) else f"{value:.4f}"
