@@ -47,9 +47,10 @@ code{font:.8125rem/1.6 ui-monospace,Menlo,Consolas,monospace;overflow-wrap:anywh
 border-radius:0 4px 4px 0}
 .wide{overflow-x:auto}
 table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}
-th,td{padding:.35rem 1.5rem .35rem 0;text-align:left;vertical-align:top}
-th{font-weight:500;color:var(--quiet);border-bottom:1px solid var(--line);white-space:nowrap}
-.n{text-align:right;white-space:nowrap}
+th,td{padding:.35rem 1.5rem .35rem 0;text-align:left;vertical-align:top;white-space:nowrap}
+th{font-weight:500;color:var(--quiet);border-bottom:1px solid var(--line)}
+.n{text-align:right}
+td.text{white-space:normal;overflow-wrap:anywhere}
 .start:not(:first-child) td{border-top:1px solid var(--line)}
 .best td,b{font-weight:650}
 svg{display:block;width:100%;height:auto}
@@ -68,7 +69,7 @@ svg{display:block;width:100%;height:auto}
 .pairs{display:grid;grid-template-columns:repeat(auto-fill,minmax(18rem,1fr));gap:2rem}
 .pairs .tick{font-size:13px}
 #queries{width:100%}
-#queries td{border-bottom:1px solid var(--line);overflow-wrap:anywhere}
+#queries td{border-bottom:1px solid var(--line)}
 #queries td:nth-child(1){min-width:8rem;max-width:14rem}
 #queries td:nth-child(2){min-width:14rem;max-width:28rem}
 #queries button{all:unset;cursor:pointer}
@@ -106,10 +107,19 @@ def page(title: str, body: Iterable[str], script: str = "") -> str:
 
 
 def table(
-    heads: Sequence[str], rows: Iterable[tuple[str, Sequence[str]]], numeric: Collection[int] = (), name: str = ""
+    heads: Sequence[str],
+    rows: Iterable[tuple[str, Sequence[str]]],
+    *,
+    numeric: Collection[int] = (),
+    text: Collection[int] = (),
+    name: str = "",
 ) -> str:
-    """An HTML table; a row is its CSS class and its cells as HTML, columns in `numeric` are right-aligned."""
-    classes = [' class="n"' if column in numeric else "" for column in range(len(heads))]
+    """An HTML table; a row is its CSS class and its cells as HTML.
+
+    Columns in `numeric` are right-aligned, those in `text` break into lines.
+    """
+    looks = dict.fromkeys(numeric, ' class="n"') | dict.fromkeys(text, ' class="text"')
+    classes = [looks.get(column, "") for column in range(len(heads))]
 
     def line(tag: str, cells: Sequence[str], row_class: str = "") -> str:
         written = "".join(f"<{tag}{look}>{cell}</{tag}>" for look, cell in zip(classes, cells, strict=True))

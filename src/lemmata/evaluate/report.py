@@ -220,7 +220,7 @@ def _measure_table(report: Report, colours: Mapping[str, int]) -> str:
         ]
         lines.append(("start" if row.first else "", cells))
     heads = ["measure", "retriever", "mean", "95 % interval", "", *map(escape, _group_heads(report))]
-    return table(heads, lines, {2, *range(5, len(heads))})
+    return table(heads, lines, numeric={2, *range(5, len(heads))})
 
 
 def _comparison_table(comparisons: Sequence[Comparison]) -> str:
@@ -238,7 +238,7 @@ def _comparison_table(comparisons: Sequence[Comparison]) -> str:
             *(f"{count:,}" for count in (pair.wins, pair.ties, pair.losses)),
         ]
         rows.append(("", cells))
-    return table(heads, rows, {2, *range(4, len(heads))})
+    return table(heads, rows, numeric={2, *range(4, len(heads))})
 
 
 def _difference_charts(report: Report, colours: Mapping[str, int]) -> str:
@@ -285,4 +285,4 @@ def _query_table(report: Report, measure: str) -> str:
             *("yes" if mask[position] else "" for mask in report.groups.values()),
         ]
         rows.append(("", cells))
-    return table(heads, rows, range(2, 2 + len(columns)), name="queries")
+    return table(heads, rows, numeric=range(2, 2 + len(columns)), text={0, 1}, name="queries")

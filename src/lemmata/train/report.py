@@ -149,7 +149,7 @@ def _page(history: History, charts: Sequence[LineChart]) -> str:
             )
             for step, values in history.validations
         ]
-        body.append(table(["step", *map(escape, measures)], rows, range(1, len(measures) + 1)))
+        body.append(table(["step", *map(escape, measures)], rows, numeric=range(1, len(measures) + 1)))
     if history.sweep:
         rows = [
             (
@@ -159,14 +159,14 @@ def _page(history: History, charts: Sequence[LineChart]) -> str:
             for point in sorted(history.sweep, key=lambda point: point.share)
         ]
         heads = ["share of the trained weights", "domain", "general"]
-        body += ["<h2>Average with the base weights</h2>", table(heads, rows, {1, 2})]
+        body += ["<h2>Average with the base weights</h2>", table(heads, rows, numeric={1, 2})]
     if history.sets:
         rows = [("", [escape(name), f"{records:,}"]) for name, records in history.sets.items()]
-        body += ["<h2>Training sets</h2>", table(["set", "records"], rows, {1})]
+        body += ["<h2>Training sets</h2>", table(["set", "records"], rows, numeric={1})]
     if history.options:
         options = json_value(history.options)
         rows = [("", [escape(key), escape(json.dumps(options[key], ensure_ascii=False))]) for key in options]
-        body += ["<h2>Options</h2>", table(["option", "value"], rows)]
+        body += ["<h2>Options</h2>", table(["option", "value"], rows, text={1})]
     return page(title, body)
 
 
