@@ -38,7 +38,6 @@ FLOORS = {
     "leakage": 2,
     "llm": 2,
     "measures": 2,
-    "pages": 2,
     "plant": 2,
     "store": 2,
     "evaluate": 3,

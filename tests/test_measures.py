@@ -1,4 +1,4 @@
-"""Measures: by hand, against trec_eval's formulas one query at a time, and against ir_measures itself."""
+"""Measures: by hand, against trec_eval's formulas one query at a time, and against ir_measures."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ALL = [Measure(name, k) for name in ("nDCG", "MRR", "R", "P", "Success", "MAP") 
 
 
 def rankings(run: Run, depth: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-    filled = [[ROWS[one] for one in ids] + [-1] * (depth - len(ids)) for ids in run.values()]
-    return np.array(filled, np.int64).reshape(len(run), depth)
+    padded = [[ROWS[passage] for passage in ids] + [-1] * (depth - len(ids)) for ids in run.values()]
+    return np.array(padded, np.int64).reshape(len(run), depth)
 
 
 def values(qrels: Qrels, run: Run, *measures: str) -> dict[str, list[float]]:
-    wanted = [parse_measure(name) for name in measures]
-    found = evaluate(rankings(run, PASSAGES), judged(qrels, ROWS.__getitem__), wanted)
-    return {name: value.tolist() for name, value in found.items()}
+    parsed = [parse_measure(name) for name in measures]
+    results = evaluate(rankings(run, PASSAGES), judged(qrels, ROWS.__getitem__), parsed)
+    return {name: value.tolist() for name, value in results.items()}
 
 
 # ---------------------------------------------------------------- names
@@ -54,16 +54,16 @@ def test_a_measure_is_read_by_any_of_its_names_and_shown_by_one(text: str, name:
     assert parse_measure(name) == parse_measure(text)
 
 
-def test_an_unknown_measure_is_answered_with_the_nearest_or_with_all() -> None:
+def test_the_message_for_an_unknown_measure_names_the_nearest_or_all() -> None:
     with pytest.raises(ConfigError, match=r"no measure 'nDGC@10'; did you mean nDCG\?"):
         parse_measure("nDGC@10")
-    with pytest.raises(ConfigError, match="known are nDCG, MRR, R, P, Success, MAP"):
+    with pytest.raises(ConfigError, match="there are nDCG, MRR, R, P, Success, MAP"):
         parse_measure("xyzzy@3")
 
 
 @pytest.mark.parametrize("text", ["nDCG", "nDCG@", "nDCG@0", "nDCG@-1", "nDCG@ten", "nDCG@1.5", "P@²"])
-def test_a_measure_needs_a_rank_from_one(text: str) -> None:
-    with pytest.raises(ConfigError, match="needs a rank from 1, as in"):
+def test_a_measure_needs_a_cut_off_from_one(text: str) -> None:
+    with pytest.raises(ConfigError, match="needs a cut-off from 1, as in"):
         parse_measure(text)
 
 
@@ -71,11 +71,11 @@ def test_a_measure_needs_a_rank_from_one(text: str) -> None:
 
 
 def test_judgments_become_rows() -> None:
-    found = judged({"a": {"d3": 2, "d0": 0}, "b": {}, "c": {"d3": 1}}, ROWS.__getitem__)
-    assert found.queries == ["a", "b", "c"]
-    assert found.indptr.tolist() == [0, 2, 2, 3]
-    assert found.rows.tolist() == [3, 0, 3]
-    assert found.grades.tolist() == [2, 0, 1]
+    judgments = judged({"a": {"d3": 2, "d0": 0}, "b": {}, "c": {"d3": 1}}, ROWS.__getitem__)
+    assert judgments.queries == ["a", "b", "c"]
+    assert judgments.indptr.tolist() == [0, 2, 2, 3]
+    assert judgments.rows.tolist() == [3, 0, 3]
+    assert judgments.grades.tolist() == [2, 0, 1]
 
 
 def test_unknown_ids_are_all_named() -> None:
@@ -85,24 +85,24 @@ def test_unknown_ids_are_all_named() -> None:
     assert all(f"'u{n}'" in str(caught.value) for n in range(25))
 
 
-def test_a_wrong_file_does_not_fill_the_screen_without_end() -> None:
+def test_at_most_a_thousand_unknown_ids_are_named() -> None:
     with pytest.raises(InputError, match="and 500 more"):
         judged({"q": {f"u{n}": 1 for n in range(1500)}}, ROWS.__getitem__)
 
 
 def test_gains_are_the_grades_in_the_order_of_the_ranking() -> None:
-    found = judged({"a": {"d1": 3, "d11": 1}, "b": {"d0": 2, "d1": -1}}, ROWS.__getitem__)
+    judgments = judged({"a": {"d1": 3, "d11": 1}, "b": {"d0": 2, "d1": -1}}, ROWS.__getitem__)
     ranked = np.array([[11, 0, 1, -1], [1, 0, -1, -1]])
-    assert gains(ranked, found).tolist() == [[1, 0, 3, 0], [-1, 2, 0, 0]]
+    assert gains(ranked, judgments).tolist() == [[1, 0, 3, 0], [-1, 2, 0, 0]]
 
 
 def test_rows_past_the_judged_ones_do_not_reach_into_the_next_query() -> None:
-    found = judged({"a": {"d1": 1}, "b": {"d0": 1, "d2": 1}}, ROWS.__getitem__)
+    judgments = judged({"a": {"d1": 1}, "b": {"d0": 1, "d2": 1}}, ROWS.__getitem__)
     every = np.tile(np.arange(PASSAGES), (2, 1))
-    assert gains(every, found).sum(axis=1).tolist() == [1, 2]
+    assert gains(every, judgments).sum(axis=1).tolist() == [1, 2]
 
 
-def test_gains_of_nothing_are_nothing() -> None:
+def test_no_queries_no_results_and_no_judgments_give_zero() -> None:
     none = Judged([], np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
     assert gains(np.zeros((0, 5), np.int64), none).shape == (0, 5)
     assert evaluate(np.zeros((0, 5), np.int64), none, ALL)["nDCG@10"].shape == (0,)
@@ -112,13 +112,13 @@ def test_gains_of_nothing_are_nothing() -> None:
 
 
 def test_a_ranking_that_repeats_a_judged_passage_is_refused() -> None:
-    found = judged({"a": {"d1": 1}, "b": {"d2": 1}}, ROWS.__getitem__)
+    judgments = judged({"a": {"d1": 1}, "b": {"d2": 1}}, ROWS.__getitem__)
     with pytest.raises(InputError, match="the query 'b' holds a passage twice"):
-        gains(np.array([[1, 0, 3], [2, 0, 2]]), found)
+        gains(np.array([[1, 0, 3], [2, 0, 2]]), judgments)
 
 
-def test_as_many_rankings_as_queries_are_needed() -> None:
-    with pytest.raises(InputError, match="2 rankings can not be judged for 1 queries"):
+def test_every_query_needs_one_ranking() -> None:
+    with pytest.raises(InputError, match="there are 2 rankings for 1 queries"):
         gains(np.zeros((2, 1), np.int64), judged({"a": {"d1": 1}}, ROWS.__getitem__))
 
 
@@ -126,13 +126,13 @@ def test_as_many_rankings_as_queries_are_needed() -> None:
 
 
 def test_the_measures_of_a_ranking_that_can_be_checked_by_hand() -> None:
-    found = values(
+    results = values(
         {"a": {"d0": 2, "d1": 1, "d9": 1}},
         {"a": ["d5", "d1", "d6", "d0"]},
         *("Success@1", "Success@2", "P@4", "P@10", "R@2", "R@4", "MRR@1", "MRR@4", "MAP@4", "nDCG@4"),
     )
     best = 2 + 1 / math.log2(3) + 1 / 2
-    assert found == {
+    assert results == {
         "Success@1": [0.0],
         "Success@2": [1.0],
         "P@4": [0.5],
@@ -147,19 +147,19 @@ def test_the_measures_of_a_ranking_that_can_be_checked_by_hand() -> None:
 
 
 def test_queries_without_relevant_passages_or_without_results_count_zero_and_stay() -> None:
-    qrels: Qrels = {"a": {"d0": 1}, "none relevant": {"d0": 0}, "not judged": {}, "nothing found": {"d0": 1}}
-    run: Run = {"a": ["d0"], "none relevant": ["d0"], "not judged": ["d0"], "nothing found": []}
+    qrels: Qrels = {"a": {"d0": 1}, "none relevant": {"d0": 0}, "not judged": {}, "no results": {"d0": 1}}
+    run: Run = {"a": ["d0"], "none relevant": ["d0"], "not judged": ["d0"], "no results": []}
     for value in values(qrels, run, *map(str, ALL)).values():
         assert value[1:] == [0.0, 0.0, 0.0]
         assert value[0] > 0
 
 
-def test_a_document_counts_once_where_its_first_passage_stands_with_its_highest_grade() -> None:
+def test_a_document_counts_once_at_its_first_passage_with_its_highest_grade() -> None:
     documents = np.array([0, 0, 0, 1, 1, 2, 2, 3, 3, 3, 4, 4])
-    found = judged({"a": {"d3": 1, "d4": 3, "d7": 1}}, ROWS.__getitem__)
+    judgments = judged({"a": {"d3": 1, "d4": 3, "d7": 1}}, ROWS.__getitem__)
     ranked = np.array([[0, 1, 5, 3, 4, 2, -1]])  # documents 0, 2, 1; 3 is missing
     measures = [parse_measure(name) for name in ("MRR@10", "R@2", "R@3", "P@3", "nDCG@3")]
-    value = {name: one.item() for name, one in evaluate(ranked, found, measures, documents=documents).items()}
+    value = {name: array.item() for name, array in evaluate(ranked, judgments, measures, documents=documents).items()}
     assert value == {
         "MRR@10": pytest.approx(1 / 3),
         "R@2": 0.0,
@@ -173,10 +173,10 @@ def test_a_document_counts_once_where_its_first_passage_stands_with_its_highest_
 
 
 def by_the_formula(measure: Measure, grades: dict[str, int], ids: list[str]) -> float:
-    """One measure of one query, from its definition, without arrays."""
+    """One measure of one query, by its definition."""
     k = measure.cutoff
-    relevant = {one for one, grade in grades.items() if grade > 0}
-    hits = [rank for rank, one in enumerate(ids[:k], 1) if one in relevant]
+    relevant = {passage for passage, grade in grades.items() if grade > 0}
+    hits = [rank for rank, passage in enumerate(ids[:k], 1) if passage in relevant]
     match measure.name:
         case "Success":
             return 1.0 if hits else 0.0
@@ -189,7 +189,7 @@ def by_the_formula(measure: Measure, grades: dict[str, int], ids: list[str]) -> 
         case "MAP":
             total = sum(so_far / rank for so_far, rank in enumerate(hits, 1))
             return total / len(relevant) if relevant else 0.0
-    gain = sum(grades[one] / math.log2(rank + 1) for rank, one in enumerate(ids[:k], 1) if one in relevant)
+    gain = sum(grades[ids[rank - 1]] / math.log2(rank + 1) for rank in hits)
     best = sorted((grade for grade in grades.values() if grade > 0), reverse=True)[:k]
     return gain / sum(grade / math.log2(rank + 1) for rank, grade in enumerate(best, 1)) if best else 0.0
 
@@ -198,33 +198,35 @@ ids = st.sampled_from(sorted(ROWS))
 queries = st.tuples(st.dictionaries(ids, st.integers(-1, 4), min_size=1), st.lists(ids, unique=True))
 
 
+@settings(deadline=None)
 @given(st.lists(queries, min_size=1, max_size=6))
 def test_all_measures_equal_their_definition_on_random_rankings(cases: list[tuple[dict[str, int], list[str]]]) -> None:
     qrels = {f"q{n}": grades for n, (grades, _) in enumerate(cases)}
     run = {f"q{n}": ranked for n, (_, ranked) in enumerate(cases)}
-    found = values(qrels, run, *map(str, ALL))
+    results = values(qrels, run, *map(str, ALL))
     for measure in ALL:
-        wanted = [by_the_formula(measure, grades, ranked) for grades, ranked in cases]
-        assert found[str(measure)] == pytest.approx(wanted, abs=1e-9)
+        expected = [by_the_formula(measure, grades, ranked) for grades, ranked in cases]
+        assert results[str(measure)] == pytest.approx(expected, abs=1e-9)
 
 
+@settings(deadline=None)
 @given(st.lists(queries, min_size=1, max_size=4), st.lists(st.integers(0, 4), min_size=PASSAGES, max_size=PASSAGES))
 def test_document_level_equals_the_definition_on_rankings_collapsed_by_hand(
     cases: list[tuple[dict[str, int], list[str]]], owners: list[int]
 ) -> None:
     qrels = {f"q{n}": grades for n, (grades, _) in enumerate(cases)}
     run = {f"q{n}": ranked for n, (_, ranked) in enumerate(cases)}
-    found = evaluate(
+    results = evaluate(
         rankings(run, PASSAGES), judged(qrels, ROWS.__getitem__), ALL, documents=np.array(owners, np.int64)
     )
     for n, (grades, ranked) in enumerate(cases):
-        collapsed = list(dict.fromkeys(str(owners[ROWS[one]]) for one in ranked))
+        collapsed = list(dict.fromkeys(str(owners[ROWS[passage]]) for passage in ranked))
         highest: dict[str, int] = {}
-        for one, grade in grades.items():
-            name = str(owners[ROWS[one]])
+        for passage, grade in grades.items():
+            name = str(owners[ROWS[passage]])
             highest[name] = max(grade, highest.get(name, grade))
         for measure in ALL:
-            assert found[str(measure)][n] == pytest.approx(by_the_formula(measure, highest, collapsed), abs=1e-9)
+            assert results[str(measure)][n] == pytest.approx(by_the_formula(measure, highest, collapsed), abs=1e-9)
 
 
 def test_values_equal_those_that_ir_measures_gave() -> None:
@@ -243,7 +245,7 @@ def test_values_equal_those_that_ir_measures_gave() -> None:
         "q3": ["d4", "d7", "d2", "d6", "d5"],
         "q4": ["d2", "d3", "d4", "d1", "d6", "d5"],
     }
-    given = {
+    expected = {
         "nDCG@3": [0.5102404246590811, 0.8675034925694372, 0, 0, 0.6309297535714575],
         "nDCG@10": [
             *(0.5018836338415867, 0.6589529877709519, 0.47162765245672045),
@@ -260,9 +262,9 @@ def test_values_equal_those_that_ir_measures_gave() -> None:
         "Success@1": [1, 1, 0, 0, 0],
         "Success@3": [1, 1, 0, 0, 1],
     }
-    found = values(qrels, run, *given)
-    for name, wanted in given.items():
-        assert found[name] == pytest.approx(wanted, abs=1e-9), name
+    results = values(qrels, run, *expected)
+    for name, per_query in expected.items():
+        assert results[name] == pytest.approx(per_query, abs=1e-9), name
 
 
 @settings(max_examples=40, deadline=None)
@@ -273,16 +275,13 @@ def test_all_measures_equal_ir_measures_on_random_rankings(cases: list[tuple[dic
     qrels = {f"q{n}": grades for n, (grades, _) in enumerate(cases)}
     run = {f"q{n}": ranked for n, (_, ranked) in enumerate(cases)}
     if not any(run.values()):
-        return  # ir_measures has nothing to say about a run without a result
-    theirs = {library.parse_measure(str(one).replace("MRR", "RR").replace("MAP", "AP")): str(one) for one in ALL}
-    judgments = [library.Qrel(query, one, grade) for query, grades in qrels.items() for one, grade in grades.items()]
-    results = [
-        library.ScoredDoc(query, one, float(PASSAGES - rank))
-        for query, ranked in run.items()
-        for rank, one in enumerate(ranked)
-    ]
-    found = values(qrels, run, *map(str, ALL))
+        return  # ir_measures refuses a run without results
+    theirs = {library.parse_measure(str(ours).replace("MRR", "RR").replace("MAP", "AP")): str(ours) for ours in ALL}
+    scored = {
+        query: {passage: float(PASSAGES - rank) for rank, passage in enumerate(ranked)} for query, ranked in run.items()
+    }
+    results = values(qrels, run, *map(str, ALL))
     order = list(qrels)
-    for metric in library.iter_calc(list(theirs), judgments, results):
-        ours = found[theirs[metric.measure]][order.index(metric.query_id)]
+    for metric in library.iter_calc(list(theirs), qrels, scored):
+        ours = results[theirs[metric.measure]][order.index(metric.query_id)]
         assert ours == pytest.approx(metric.value, abs=1e-9), (metric.measure, metric.query_id)

@@ -1,4 +1,4 @@
-"""mteb, where it is installed, must come to the same numbers as lemmata's own measures."""
+"""mteb, if it is installed, comes to the same figures as lemmata's own measures."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ QUERIES = {
     "q1": "compact subsets",
     "q2": "image of a connected space under a continuous map",
     "q3": "is the spectrum of an operator empty",
-    "q4": "primality and noetherianity",  # shares parts of words with the passages, but no word
+    "q4": "primality and noetherianity",  # shares parts of words with the passages, but no whole word
 }
 QRELS = {"q1": {"d1": 2, "d6": 1}, "q2": {"d3": 1, "d1": 1}, "q3": {"d2": 2, "d4": 1}, "q4": {"d5": 1}}
 
 
 def scored_by_mteb(model: Any, *, top_ranked: dict[str, list[str]] | None = None) -> float:
-    """nDCG@10 of the task above, which never leaves memory."""
+    """nDCG@10 of the task above, held in memory."""
     mteb = pytest.importorskip("mteb")
     datasets = pytest.importorskip("datasets")
     retrieval = pytest.importorskip("mteb.abstasks.retrieval")
@@ -78,23 +78,23 @@ def scored_here(ranked: Integers) -> float:
 
 def lexical(folder: Path) -> Callable[[Sequence[tuple[str, str]]], Any]:
     def build(passages: Sequence[tuple[str, str]]) -> Any:
-        identities = [identity for identity, _ in passages]
+        ids = [identity for identity, _ in passages]
         index = LexicalIndex.build([text for _, text in passages], folder)
 
-        def ask(queries: Sequence[str], k: int) -> list[list[tuple[str, float]]]:
+        def search(queries: Sequence[str], k: int) -> list[list[tuple[str, float]]]:
             rows, scores = index.search(queries, k)
             return [
-                [(identities[row], float(score)) for row, score in zip(own, values, strict=True) if row >= 0]
-                for own, values in zip(rows, scores, strict=True)
+                [(ids[row], float(score)) for row, score in zip(ranking, values, strict=True) if row >= 0]
+                for ranking, values in zip(rows, scores, strict=True)
             ]
 
-        return ask
+        return search
 
     return build
 
 
-def answering(answers: list[list[tuple[str, float]]]) -> Callable[[Sequence[tuple[str, str]]], Any]:
-    """A search that always finds the same."""
+def fixed(answers: list[list[tuple[str, float]]]) -> Callable[[Sequence[tuple[str, str]]], Any]:
+    """A search with fixed results."""
     return lambda _passages: lambda _queries, _k: answers
 
 
@@ -126,13 +126,13 @@ def test_reranking_ranks_the_candidates_only(tmp_path: Path) -> None:
     rows, _ = LexicalIndex.build(CORPUS.values(), tmp_path / "here").search(list(QUERIES.values()), 6)
     ranked = np.full_like(rows, -1)
     for number, query in enumerate(QUERIES):
-        kept = [row for row in rows[number] if row >= 0 and list(CORPUS)[row] in candidates[query]]
-        ranked[number, : len(kept)] = kept
+        among = [row for row in rows[number] if row >= 0 and list(CORPUS)[row] in candidates[query]]
+        ranked[number, : len(among)] = among
     model = mteb_search(lexical(tmp_path / "there"), name="lexical")
     assert scored_by_mteb(model, top_ranked=candidates) == pytest.approx(scored_here(ranked), abs=1e-5)
 
 
-def test_queries_and_passages_are_told_apart() -> None:
+def test_queries_and_passages_are_encoded_in_their_roles() -> None:
     mteb = pytest.importorskip("mteb")
 
     class Recorder(HashingEncoder):
@@ -152,11 +152,11 @@ def test_queries_and_passages_are_told_apart() -> None:
     assert np.allclose(model.similarity_pairwise(vectors, vectors), 1)
 
 
-def test_a_model_has_the_name_of_its_encoder_or_the_one_given() -> None:
+def test_a_model_has_the_name_of_its_encoder_or_its_own() -> None:
     pytest.importorskip("mteb")
     assert mteb_encoder(HashingEncoder(8)).mteb_model_meta.name == "lemmata/hashing-0@8"
     assert mteb_encoder(HashingEncoder(8), name="me/mine").mteb_model_meta.name == "me/mine"
-    assert mteb_search(answering([]), name="words").mteb_model_meta.name == "lemmata/words"
+    assert mteb_search(fixed([]), name="words").mteb_model_meta.name == "lemmata/words"
 
 
 def test_titles_and_instructions_reach_the_search_as_they_reach_an_encoder() -> None:
@@ -165,24 +165,24 @@ def test_titles_and_instructions_reach_the_search_as_they_reach_an_encoder() -> 
 
     def build(passages: Sequence[tuple[str, str]]) -> Any:
         seen.append(list(passages))
-        return ask
+        return search
 
-    def ask(queries: Sequence[str], k: int) -> list[list[tuple[str, float]]]:
+    def search(queries: Sequence[str], k: int) -> list[list[tuple[str, float]]]:
         seen.append((list(queries), k))
         return [[("b", 1.0), ("a", 1.0)]]
 
     model = mteb_search(build, name="words")
     assert isinstance(model, mteb.SearchProtocol)
     model.index([{"id": "a", "title": "Urysohn", "text": "normal spaces"}, {"id": "b", "text": " closed "}])
-    found = model.search([{"id": "q", "text": "metric", "instruction": "find lemmas"}], top_k=5)
+    results = model.search([{"id": "q", "text": "metric", "instruction": "find lemmas"}], top_k=5)
     assert seen == [[("a", "Urysohn normal spaces"), ("b", "closed")], (["metric find lemmas"], 5)]
-    assert list(found["q"]) == ["b", "a"]
-    assert np.float32(found["q"]["b"]) > np.float32(found["q"]["a"])
+    assert list(results["q"]) == ["b", "a"]
+    assert np.float32(results["q"]["b"]) > np.float32(results["q"]["a"])
 
 
 def test_a_ranking_that_repeats_a_passage_is_refused() -> None:
     pytest.importorskip("mteb")
-    model = mteb_search(answering([[("a", 2.0), ("a", 1.0)]]), name="words")
+    model = mteb_search(fixed([[("a", 2.0), ("a", 1.0)]]), name="words")
     model.index([{"id": "a", "text": "closed"}])
     with pytest.raises(InputError, match="holds 'a' twice"):
         model.search([{"id": "q", "text": "closed"}], top_k=5)

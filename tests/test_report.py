@@ -1,4 +1,4 @@
-"""The report: its JSON contract, its table, and a page that is whole, escaped and closed to the outside."""
+"""The evaluation report: its JSON, its table, and a page that is well-formed, escaped and self-contained."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VALUES = {
     "lexical": {"MRR@10": np.array([1.0, 0.0, 0.5, 0.0]), "R@20": np.array([1.0, 0.0, 1.0, 0.5])},
     "den<se>": {"MRR@10": np.array([1.0, 1.0, 0.25, 0.0]), "R@20": np.array([1.0, 1.0, 1.0, 0.5])},
 }
-VOID = {"meta"}  # what HTML never closes; elements of a plot close themselves
+VOID = {"meta"}  # HTML never closes it; elements of SVG close themselves
 
 
 def report(**changes: object) -> Report:
@@ -36,15 +36,15 @@ def report(**changes: object) -> Report:
     return Report(**(fields | changes))  # type: ignore[arg-type]
 
 
-def nothing() -> Report:
+def empty_report() -> Report:
     none = {"lexical": {"MRR@10": np.zeros(0)}}
     return report(queries=[], retrievers=none, groups={"seen": np.zeros(0, np.bool_)}, comparisons=[], recall={})
 
 
-def printed(one: Report) -> str:
+def printed(report: Report) -> str:
     console = Console(width=110, record=True, file=None, quiet=False)
     with console.capture() as captured:
-        console.print(terminal_table(one))
+        console.print(terminal_table(report))
     return captured.get()
 
 
@@ -69,7 +69,7 @@ def test_the_same_values_give_the_same_intervals() -> None:
 
 
 def test_a_mean_over_no_queries_is_null() -> None:
-    lexical = as_json(nothing())["retrievers"]["lexical"]
+    lexical = as_json(empty_report())["retrievers"]["lexical"]
     assert lexical["measures"] == {"MRR@10": None}
     assert lexical["ci"] == {"MRR@10": None}
     assert lexical["groups"] == {"seen": {"queries": 0, "measures": {"MRR@10": None}}}
@@ -84,15 +84,15 @@ def test_the_table_shows_every_measure_and_group_with_notes_above_and_comparison
     assert "1 better, 2 equal, 1" in " ".join(text.split())
 
 
-def test_a_retriever_without_a_measure_has_no_line_for_it() -> None:
+def test_a_retriever_without_a_measure_has_no_row_for_it() -> None:
     values = {"lexical": VALUES["lexical"], "dense": {"MRR@10": VALUES["den<se>"]["MRR@10"]}}
-    one = report(retrievers=values, comparisons=[], recall={})
-    assert printed(one).count("dense") == 1
-    assert as_html(one).count("</span>dense") == 1
+    partial = report(retrievers=values, comparisons=[], recall={})
+    assert printed(partial).count("dense") == 1
+    assert as_html(partial).count("</span>dense") == 1
 
 
 class Outline(HTMLParser):
-    """Checks that what is opened is closed, and keeps the attributes."""
+    """Checks that every element is closed, and collects the attributes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -110,60 +110,60 @@ class Outline(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_is_closed_escaped_and_asks_nothing_from_outside() -> None:
+def test_the_page_is_well_formed_escaped_and_loads_nothing_from_outside() -> None:
     page = as_html(report())
     outline = Outline()
     outline.feed(page)
     assert outline.open == []
-    assert outline.scripts == 1  # ours; the one in a query's text is text
-    assert not [one for one in outline.attributes if one[1] in ("src", "href")]
+    assert outline.scripts == 1  # ours; the one in a query is text
+    assert not [name for _, name, _ in outline.attributes if name in ("src", "href")]
     assert "http:" not in page
     assert "https:" not in page
     assert "Let $x&lt;y$ &amp; &lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "<se>" not in page
 
 
-def test_every_plot_is_well_formed_and_holds_only_finite_numbers() -> None:
-    plots = re.findall(r"<svg.*?</svg>", as_html(report()), re.DOTALL)
-    assert len(plots) == 4 + 1 + 1  # an interval per measure and retriever, a pair, the recall
-    for plot in plots:
-        ElementTree.fromstring(plot)
-        assert "nan" not in plot
-        assert "inf" not in plot
+def test_every_chart_is_well_formed_and_has_finite_numbers() -> None:
+    charts = re.findall(r"<svg.*?</svg>", as_html(report()), re.DOTALL)
+    assert len(charts) == 4 + 1 + 1  # an interval per measure and retriever, a pair, the recall
+    for chart in charts:
+        ElementTree.fromstring(chart)
+        assert "nan" not in chart
+        assert "inf" not in chart
 
 
-def test_every_query_stands_in_the_page_with_its_values() -> None:
+def test_the_page_lists_every_query_with_its_values() -> None:
     rows = re.findall(
-        r"<tr><td class=\"id\">(\w)</td><td class=\"text\">.*?data-v=\"([\d.]+)\".*?data-v=\"([\d.]+)\"",
+        r"<tr><td class=\"text\">(\w)</td><td class=\"text\">.*?<data value=\"([\d.]+)\".*?<data value=\"([\d.]+)\"",
         as_html(report()),
     )
     assert rows == [("a", "1.0", "1.0"), ("b", "0.0", "1.0"), ("c", "0.5", "0.25"), ("d", "0.0", "0.0")]
 
 
-def test_a_huge_query_is_cut_in_the_page() -> None:
+def test_a_long_query_is_truncated_in_the_page() -> None:
     page = as_html(report(texts={"a": "x" * 1_000_000}))
     assert "x" * 300 + "…" in page
     assert len(page) < 50_000
 
 
 def test_reports_without_queries_pairs_curves_or_retrievers_are_still_pages() -> None:
-    for one in (nothing(), report(retrievers={}, comparisons=[], recall={}), report(groups={}, notes=[])):
+    for sparse in (empty_report(), report(retrievers={}, comparisons=[], recall={}), report(groups={}, notes=[])):
         outline = Outline()
-        outline.feed(as_html(one))
+        outline.feed(as_html(sparse))
         assert outline.open == []
-        assert printed(one)
+        assert printed(sparse)
 
 
 def test_equal_retrievers_many_queries_and_one_result_can_be_drawn() -> None:
     n = 2000
     values = {name: {"P@1": np.ones(n)} for name in ("lexical", "dense")}
-    one = report(
+    large = report(
         queries=[str(number) for number in range(n)],
         retrievers=values,
         groups={},
         comparisons=compare(values, "P@1", None, np.random.default_rng(0)),
         recall={name: np.zeros((n, 1)) for name in values},
     )
-    plots = re.findall(r"<svg.*?</svg>", as_html(one), re.DOTALL)
-    assert plots
-    assert all(len(plot) < 20_000 and "nan" not in plot for plot in plots)
+    charts = re.findall(r"<svg.*?</svg>", as_html(large), re.DOTALL)
+    assert charts
+    assert all(len(chart) < 20_000 and "nan" not in chart for chart in charts)

@@ -1,18 +1,18 @@
-"""Measures of a ranking, for all queries at once; knows rows and grades, no texts and no retrievers.
+"""Measures of rankings, for all queries at once, from rows and grades.
 
-The definitions are those of trec_eval, which ir_measures computes too. With g(i) the grade at rank i (0 where
-nothing relevant stands), R the number of relevant passages of the query, and rel(i) = 1 where g(i) > 0:
+The definitions are those of trec_eval and ir_measures. With g(i) the grade at rank i (0 if not relevant),
+R the number of relevant passages of the query, and rel(i) = 1 where g(i) > 0:
 
     Success@k   1 if rel(i) for some i ≤ k
-    P@k         Σ rel(i) / k                    over i ≤ k; divided by k even where fewer were found
+    P@k         Σ rel(i) / k                    over i ≤ k; divided by k even if there are fewer results
     R@k         Σ rel(i) / R
     MRR@k       1 / the first i ≤ k with rel(i), else 0
-    MAP@k       Σ rel(i) · P@i / R              R counts all relevant passages, also past k
+    MAP@k       Σ rel(i) · P@i / R              R counts all relevant passages, also below rank k
     nDCG@k      Σ g(i) / log2(i + 1), divided by the same sum over the k highest grades of the query
                 (Järvelin and Kekäläinen 2002; the gain is the grade itself, not 2^grade - 1)
 
-A query without any relevant passage has the value 0 and stays in the mean, as does a query for which nothing
-was found. A grade below 0 counts as 0. The order given is the ranking: ties are the retriever's to break.
+A query without relevant passages or without results has the value 0 and stays in the mean. A grade below 0
+counts as 0. The order of the rows is the ranking; the retriever has to break ties.
 """
 
 from __future__ import annotations
@@ -34,25 +34,15 @@ __all__ = ["Judged", "Measure", "evaluate", "gains", "judged", "parse_measure"]
 
 Floats64 = npt.NDArray[np.float64]
 
-_NAMES = {
-    "ndcg": "nDCG",
-    "mrr": "MRR",
-    "rr": "MRR",
-    "r": "R",
-    "recall": "R",
-    "p": "P",
-    "precision": "P",
-    "success": "Success",
-    "accuracy": "Success",
-    "map": "MAP",
-    "ap": "MAP",
-}
-_SHOWN = 1000  # unknown ids that a message names; more are a wrong file, not a slip
+_MEASURES = ("nDCG", "MRR", "R", "P", "Success", "MAP")
+_SYNONYMS = {"rr": "MRR", "recall": "R", "precision": "P", "accuracy": "Success", "ap": "MAP"}
+_NAMES = {name.lower(): name for name in _MEASURES} | _SYNONYMS
+_MOST_SHOWN = 1000  # unknown ids in a message
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What is measured, down to which rank: `str(Measure("nDCG", 10))` is `nDCG@10`."""
+    """A measure with its cut-off: `str(Measure("nDCG", 10))` is `nDCG@10`."""
 
     name: str  # nDCG, MRR, R, P, Success, MAP
     cutoff: int  # from 1
@@ -62,21 +52,20 @@ class Measure:
 
 
 def parse_measure(text: str) -> Measure:
-    """`nDCG@10`, in any case and with the usual other names (`Recall@20`, `RR@10`, `Accuracy@1`)."""
-    name, _, cutoff = text.strip().partition("@")
-    known = _NAMES.get(name.strip().lower())
-    if known is None:
-        close = difflib.get_close_matches(name.strip().lower(), _NAMES, 1, 0.5)
-        every = ", ".join(dict.fromkeys(_NAMES.values()))
-        cure = f"did you mean {_NAMES[close[0]]}?" if close else f"known are {every}"
+    """Read `nDCG@10`, in upper or lower case and by its usual synonyms (`Recall@20`, `RR@10`, `Accuracy@1`)."""
+    written, _, cutoff = text.strip().partition("@")
+    name = _NAMES.get(written.strip().lower())
+    if name is None:
+        close = difflib.get_close_matches(written.strip().lower(), _NAMES, 1, 0.5)
+        cure = f"did you mean {_NAMES[close[0]]}?" if close else f"there are {', '.join(_MEASURES)}"
         raise ConfigError(f"there is no measure {text!r}; {cure}")
     if not re.fullmatch(r"0*[1-9][0-9]{0,8}", cutoff.strip(), re.ASCII):
-        raise ConfigError(f"the measure {text!r} needs a rank from 1, as in {known}@10")
-    return Measure(known, int(cutoff))
+        raise ConfigError(f"the measure {text!r} needs a cut-off from 1, as in {name}@10")
+    return Measure(name, int(cutoff))
 
 
 class Judged(NamedTuple):
-    """Judgments in compressed rows: those of query i are `indptr[i]:indptr[i + 1]`; a grade above 0 is relevant."""
+    """Judgments in CSR form: those of query i are `indptr[i]:indptr[i + 1]`; a grade above 0 is relevant."""
 
     queries: Sequence[str]  # ids
     indptr: Integers  # (queries + 1,)
@@ -85,20 +74,20 @@ class Judged(NamedTuple):
 
 
 def judged(qrels: Mapping[str, Mapping[str, int]], row: Callable[[str], int]) -> Judged:
-    """Judgments by id as judgments by row; `row` raises KeyError for an id that it does not know.
+    """Turn judgments by id into judgments by row; `row` raises KeyError for an unknown id.
 
-    Raises InputError that counts all unknown ids and names them, a thousand at most.
+    Raises InputError with the number of unknown ids and their names, a thousand at most.
     """
     rows: list[int] = []
-    unknown: dict[str, None] = {}  # a set that keeps the order
+    unknown: dict[str, None] = {}  # an ordered set
     for identity in chain.from_iterable(qrels.values()):
         try:
             rows.append(row(identity))
         except KeyError:
             unknown[identity] = None
     if unknown:
-        names = ", ".join(repr(identity) for identity in list(unknown)[:_SHOWN])
-        more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
+        names = ", ".join(repr(identity) for identity in list(unknown)[:_MOST_SHOWN])
+        more = f" and {len(unknown) - _MOST_SHOWN} more" if len(unknown) > _MOST_SHOWN else ""
         what = "id that is" if len(unknown) == 1 else "ids that are"
         raise InputError(f"the judgments name {len(unknown)} {what} not in the corpus: {names}{more}")
     return Judged(
@@ -110,51 +99,51 @@ def judged(qrels: Mapping[str, Mapping[str, int]], row: Callable[[str], int]) ->
 
 
 def _owners(judged: Judged) -> Integers:
-    """The number of the query that each judgment belongs to."""
+    """The query number of each judgment."""
     return np.repeat(np.arange(len(judged.queries)), np.diff(judged.indptr))
 
 
 def gains(ranked: Integers, judged: Judged) -> Integers:
-    """The grade of what stands at each rank (n, k), 0 where it was not judged; ranked: rows (n, k), -1 for nothing.
+    """The grade at each rank (n, k), 0 for a passage without judgment; ranked: rows (n, k), -1 for no result.
 
-    Raises InputError where a ranking holds a judged passage twice: it would count twice.
+    Raises InputError if a ranking holds a judged passage twice: it would count twice.
     """
     if len(ranked) != len(judged.queries):
-        raise InputError(f"{len(ranked)} rankings can not be judged for {len(judged.queries)} queries")
-    found = np.zeros(ranked.shape, np.int64)
+        raise InputError(f"there are {len(ranked)} rankings for {len(judged.queries)} queries")
+    grades = np.zeros(ranked.shape, np.int64)
     if not ranked.size or not judged.rows.size:
-        return found
-    # One number per (query, row), so that one search over one sorted array serves all queries.
+        return grades
+    # One key per (query, row), so that one search in one sorted array serves all queries.
     span = max(int(ranked.max()), int(judged.rows.max())) + 2
     keys = _owners(judged) * span + judged.rows
     order = np.argsort(keys)
     keys = keys[order]
-    wanted = (np.arange(len(ranked)) * span)[:, None] + ranked
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    hit = (keys[place] == wanted) & (ranked >= 0)
-    times = np.bincount(place[hit], minlength=len(keys))
-    if times.max() > 1:
-        query = judged.queries[int(keys[int(times.argmax())]) // span]
+    ranked_keys = (np.arange(len(ranked)) * span)[:, None] + ranked
+    positions = np.minimum(np.searchsorted(keys, ranked_keys), len(keys) - 1)
+    is_judged = (keys[positions] == ranked_keys) & (ranked >= 0)
+    counts = np.bincount(positions[is_judged], minlength=len(keys))
+    if counts.max() > 1:
+        query = judged.queries[int(keys[int(counts.argmax())]) // span]
         raise InputError(f"the ranking for the query {query!r} holds a passage twice")
-    found[hit] = judged.grades[order[place[hit]]]
-    return found
+    grades[is_judged] = judged.grades[order[positions[is_judged]]]
+    return grades
 
 
 # ---------------------------------------------------------------- from passages to documents
 
 
 def _first_occurrences(ranked: Integers) -> Integers:
-    """Each ranking (n, k) without what it repeats, moved up and filled with -1."""
+    """Each ranking (n, k) without repetitions, padded with -1 at the end."""
     order = np.argsort(ranked, axis=1, kind="stable")
     ordered = np.take_along_axis(ranked, order, axis=1)
-    fresh = np.ones(ranked.shape, np.bool_)
-    fresh[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    kept = np.empty_like(fresh)
-    np.put_along_axis(kept, order, fresh & (ordered >= 0), axis=1)
-    moved = np.full_like(ranked, -1)
-    query, _ = kept.nonzero()
-    moved[query, (np.cumsum(kept, axis=1) - 1)[kept]] = ranked[kept]
-    return moved
+    first = np.ones(ranked.shape, np.bool_)
+    first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    keep = np.empty_like(first)
+    np.put_along_axis(keep, order, first & (ordered >= 0), axis=1)
+    result = np.full_like(ranked, -1)
+    query, _ = keep.nonzero()
+    result[query, (np.cumsum(keep, axis=1) - 1)[keep]] = ranked[keep]
+    return result
 
 
 def _by_document(judged: Judged, documents: Integers) -> Judged:
@@ -189,9 +178,10 @@ def _ideal(judged: Judged, grades: Integers, cutoff: int) -> Floats64:
     return np.bincount(owners[top], weights, minlength=len(judged.queries)).astype(np.float64)
 
 
-def _value(measure: Measure, found: Integers, relevant: Mask, total: Integers, judged: Judged) -> Floats64:
-    """One measure (n,) from the gains and their signs (n, k) and the number of relevant passages (n,)."""
-    top = relevant[:, : measure.cutoff]
+def _value(measure: Measure, ranked_grades: Integers, total: Integers, judged: Judged) -> Floats64:
+    """One measure (n,) from the grades in ranked order (n, k) and the number of relevant passages (n,)."""
+    graded = ranked_grades[:, : measure.cutoff]
+    top: Mask = graded > 0
     hits: Floats64 = top.sum(axis=1, dtype=np.float64)
     match measure.name:
         case "Success":
@@ -205,12 +195,11 @@ def _value(measure: Measure, found: Integers, relevant: Mask, total: Integers, j
             reciprocal: Floats64 = np.minimum(hits, 1.0) / (first + 1.0)
             return reciprocal
         case "MAP":
-            query, rank = top.nonzero()  # in order of rank within each query, so hits so far is a count
+            query, rank = top.nonzero()  # sorted by query, then by rank
             start = np.searchsorted(query, np.arange(len(top)))
             precision = (np.arange(len(query)) - start[query] + 1) / (rank + 1)
             return _ratio(np.bincount(query, precision, minlength=len(top)), total)
         case "nDCG":
-            graded = found[:, : measure.cutoff]
             gain = graded @ (1.0 / np.log2(np.arange(2, graded.shape[1] + 2)))
             return _ratio(gain, _ideal(judged, np.maximum(judged.grades, 0), measure.cutoff))
     raise ConfigError(f"there is no measure {str(measure)!r}")
@@ -219,17 +208,15 @@ def _value(measure: Measure, found: Integers, relevant: Mask, total: Integers, j
 def evaluate(
     ranked: Integers, judged: Judged, measures: Iterable[Measure], *, documents: Integers | None = None
 ) -> dict[str, Floats64]:
-    """Every measure for every query (n,), by the measure's name; ranked: rows (n, k), best first, -1 for nothing.
+    """Every measure for every query (n,), by the measure's name; ranked: rows (n, k), best first, -1 for no result.
 
-    A cut-off past k sees what there is: rank at least as deep as the deepest cut-off. With `documents` (the
-    number of the document of each passage) documents are ranked instead: a ranking becomes the first occurrence
-    of each document, and a document has the highest grade of its judged passages. Since passages of one
-    document fall together, rank deeper then.
+    Rank at least as deep as the largest cut-off. With `documents` (the document number of each passage) documents
+    are ranked: each by its first passage, with the highest grade of its judged passages. Several passages then
+    count as one result, so rank deeper.
     """
     if documents is not None:
         ranked = _first_occurrences(np.where(ranked >= 0, documents[ranked], -1))
         judged = _by_document(judged, documents)
-    found = np.maximum(gains(ranked, judged), 0)
-    relevant = found > 0
+    ranked_grades = np.maximum(gains(ranked, judged), 0)
     total = np.bincount(_owners(judged)[judged.grades > 0], minlength=len(judged.queries))
-    return {str(measure): _value(measure, found, relevant, total, judged) for measure in measures}
+    return {str(measure): _value(measure, ranked_grades, total, judged) for measure in measures}

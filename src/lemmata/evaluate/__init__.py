@@ -1,1 +1,1 @@
-"""What a retriever is worth: measures per query, their certainty, runs on disk, and the report."""
+"""Evaluation of retrievers: tasks, significance, reports, TREC runs, mteb."""

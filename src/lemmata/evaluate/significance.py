@@ -1,8 +1,8 @@
-"""How sure a mean and a difference of means are, from values per query; knows no rankings."""
+"""Confidence intervals and significance tests from values per query."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import NamedTuple
 
@@ -11,13 +11,14 @@ import numpy.typing as npt
 
 from lemmata.errors import ConfigError, InputError
 
-__all__ = ["Comparison", "bonferroni", "bootstrap", "compare", "randomisation"]
+__all__ = ["Comparison", "bootstrap", "compare", "randomisation"]
 
 Floats64 = npt.NDArray[np.float64]
 
-_BLOCK = 1 << 21  # random numbers held at a time, 16 MiB
-_EXACT = 12  # up to so many pairs all 2^n signs are tried
-_SLACK = 1e-12  # sums of the same numbers in another order differ by less
+_LEVEL = 0.95
+_BLOCK = 1 << 21  # random numbers in memory at a time, 16 MiB
+_MOST_EXACT = 12  # pairs for which all 2^n signs are tried
+_TOLERANCE = 1e-12  # sums of the same numbers in another order differ by less
 
 
 def _blocks(samples: int, n: int) -> Iterator[int]:
@@ -27,37 +28,35 @@ def _blocks(samples: int, n: int) -> Iterator[int]:
         yield min(size, samples - start)
 
 
-def bootstrap(
-    values: Floats64, *, generator: np.random.Generator, samples: int = 2000, level: float = 0.95
-) -> tuple[float, float]:
-    """The percentile bootstrap interval of the mean of `values` (n,) (Efron 1979).
+def bootstrap(values: Floats64, *, generator: np.random.Generator, samples: int = 2000) -> tuple[float, float]:
+    """The 95 % percentile bootstrap interval of the mean of `values` (n,) (Efron 1979).
 
-    One value gives an interval without width; none raises InputError.
+    One value gives an interval of width 0; none raises InputError.
     """
     n = len(values)
     if not n:
         raise InputError("an interval needs at least one query")
     means = np.concatenate([values[generator.integers(0, n, (size, n))].mean(axis=1) for size in _blocks(samples, n)])
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(means, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
     return float(low), float(high)
 
 
 def randomisation(a: Floats64, b: Floats64, *, generator: np.random.Generator, samples: int = 10_000) -> float:
-    """The two-sided p of paired values (n,): how often a random exchange within the pairs differs as much.
+    """The two-sided p-value of a paired randomisation test on `a` and `b` (n,).
 
     Under the null hypothesis the two retrievers are exchangeable, so each difference has either sign with equal
-    chance (Fisher 1935; Smucker, Allan and Carterette 2007 for retrieval). Up to 12 pairs all signs are tried
-    and p is exact; beyond, the observed signs count as one more sample, so p is never 0.
+    probability (Fisher 1935; Smucker, Allan and Carterette 2007 for retrieval). Up to 12 pairs all signs are tried
+    and p is exact. Beyond, signs are sampled; the observed ones count as one more sample, so p is never 0.
     """
     if len(a) != len(b):
         raise InputError(f"{len(a)} and {len(b)} values are not pairs")
     difference = np.asarray(a, np.float64) - np.asarray(b, np.float64)
-    difference = difference[difference != 0]  # a sign before 0 changes no sum
+    difference = difference[difference != 0]  # the sign of 0 changes no sum
     n = len(difference)
     if not n:
         return 1.0
-    observed = abs(difference.sum()) - _SLACK * np.abs(difference).sum()
-    if n <= _EXACT:
+    observed = abs(difference.sum()) - _TOLERANCE * np.abs(difference).sum()
+    if n <= _MOST_EXACT:
         signs = (np.arange(1 << n)[:, None] >> np.arange(n) & 1) * 2.0 - 1.0
         return float((np.abs(signs @ difference) >= observed).mean())
     total = difference.sum()
@@ -66,11 +65,6 @@ def randomisation(a: Floats64, b: Floats64, *, generator: np.random.Generator, s
         flipped = generator.integers(0, 2, (size, n), dtype=np.int8).astype(np.float64)
         extreme += int((np.abs(total - 2.0 * (flipped @ difference)) >= observed).sum())
     return (extreme + 1) / (samples + 1)
-
-
-def bonferroni(ps: Sequence[float]) -> list[float]:
-    """Each p times the number of them, at most 1: the chance of one false alarm in all stays what p says."""
-    return [min(1.0, p * len(ps)) for p in ps]
 
 
 class Comparison(NamedTuple):
@@ -83,7 +77,7 @@ class Comparison(NamedTuple):
     low: float  # of the difference, 95 % bootstrap
     high: float
     p: float
-    p_corrected: float  # Bonferroni, across the comparisons made together
+    p_corrected: float  # Bonferroni, across the comparisons of one call
     wins: int  # queries where the first is better
     ties: int
     losses: int
@@ -95,9 +89,9 @@ def compare(
     baseline: str | None,
     generator: np.random.Generator,
 ) -> list[Comparison]:
-    """Every retriever against the baseline, or all pairs without one; the p corrected across all of them.
+    """Compare every retriever with the baseline, or all pairs without one, with Bonferroni correction.
 
-    A pair stands in the order of `results`; with a baseline, it comes second. No queries raise InputError.
+    Pairs follow the order of `results`; the baseline comes second. No queries raise InputError.
     """
     if baseline is not None and baseline not in results:
         raise ConfigError(f"there is no retriever {baseline!r} to compare with; there are {', '.join(results)}")
@@ -108,16 +102,14 @@ def compare(
         pairs = list(combinations(results, 2))
     else:
         pairs = [(name, baseline) for name in results if name != baseline]
-    found = []
+    comparisons = []
     for first, second in pairs:
         a, b = results[first][measure], results[second][measure]
         p = randomisation(a, b, generator=generator)
         low, high = bootstrap(a - b, generator=generator)
+        corrected = min(1.0, p * len(pairs))
         wins, losses = int((a > b).sum()), int((a < b).sum())
-        found.append(
-            Comparison(
-                first, second, measure, float((a - b).mean()), low, high, p, p, wins, len(a) - wins - losses, losses
-            )
-        )
-    corrected = bonferroni([one.p for one in found])
-    return [one._replace(p_corrected=p) for one, p in zip(found, corrected, strict=True)]
+        ties = len(a) - wins - losses
+        difference = float((a - b).mean())
+        comparisons.append(Comparison(first, second, measure, difference, low, high, p, corrected, wins, ties, losses))
+    return comparisons

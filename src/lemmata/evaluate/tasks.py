@@ -1,9 +1,9 @@
-"""What is asked and what counts as an answer: tasks from files, and tasks that a corpus poses by itself."""
+"""Evaluation tasks: queries with relevant passages, from files or from the corpus itself."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -20,32 +20,32 @@ class Task:
     name: str
     queries: Mapping[str, str]  # id: text
     qrels: Mapping[str, Mapping[str, int]]  # query: {passage: grade}
-    itself: Mapping[str, str] = field(default_factory=dict)  # query: the passage that it is, never an answer
-    candidates: Mask | None = None  # (n passages,) what may be found
+    itself: Mapping[str, str] = field(default_factory=dict)  # query: the passage it was made from, never a result
+    candidates: Mask | None = None  # (n passages,) passages that may be retrieved; None: all
     notes: tuple[str, ...] = ()
-    groups: Mapping[str, Collection[str]] = field(default_factory=dict)  # name: queries that are reported apart
+    groups: Mapping[str, Collection[str]] = field(default_factory=dict)  # name: queries with separate results
 
 
 def task_from(name: str, queries: Mapping[str, str], qrels: Mapping[str, Mapping[str, int]]) -> Task:
-    """A task from given queries and judgments; only queries that are judged count.
+    """A task from queries and judgments; queries without judgments are left out.
 
-    Judgments of queries that are not there are an error that names them all.
+    Judgments of missing queries raise InputError.
     """
     unknown = sorted(query for query in qrels if query not in queries)
     if unknown:
         shown = ", ".join(unknown[:20]) + (f" and {len(unknown) - 20} more" if len(unknown) > 20 else "")
-        raise InputError(f"the judgments name queries that are not there: {shown}")
+        raise InputError(f"there are judgments for queries that do not exist: {shown}")
     judged = {query: text for query, text in queries.items() if query in qrels}
-    left = len(queries) - len(judged)
-    notes = (f"{left} queries without judgments were left out",) if left else ()
     if not judged:
         raise InputError("no query has a judgment")
+    left_out = len(queries) - len(judged)
+    notes = (f"{left_out} queries without judgments were left out",) if left_out else ()
     return Task(name, judged, {query: dict(qrels[query]) for query in judged}, notes=notes)
 
 
-def held_out(documents: Sequence[str], share: float, generator: np.random.Generator) -> set[str]:
-    """A random share of the documents, at least one; the same under the same generator."""
-    ordered = sorted(documents)
+def held_out(ids: Sequence[str], share: float, generator: np.random.Generator) -> set[str]:
+    """A random share of the ids, at least one."""
+    ordered = sorted(ids)
     count = min(len(ordered), max(1, round(share * len(ordered))))
     return {ordered[number] for number in generator.permutation(len(ordered))[:count]}
 
@@ -54,28 +54,22 @@ def references_task(
     passages: Sequence[Passage],
     documents: Collection[str],
     *,
-    asking: Collection[str] | None = None,
-    kinds: Collection[str] = (),
+    query_ids: Collection[str] | None = None,
     limit: int = 0,
-    generator: np.random.Generator | None = None,
+    generator: np.random.Generator,
 ) -> Task:
-    """Retrieve what a statement of a held-out document refers to, in its text or its proof.
+    """Retrieve the statements that a statement refers to, in its text or its proof.
 
-    The query is the statement's own text; candidates are all statements (or all passages of `kinds`)
-    but itself. `documents` are those held out, `asking` the passages of them that ask (all); `limit` keeps a
-    random sample of the queries.
+    The query is the text of a statement of `documents`, restricted to `query_ids` where given; candidates are all
+    other statements.
     """
-    statements = {
-        passage.id
-        for passage in passages
-        if (passage.kind in kinds if kinds else passage.kind not in ("chunk", "abstract"))
-    }
+    statements = {passage.id for passage in passages if passage.kind not in ("chunk", "abstract")}
     queries: dict[str, str] = {}
     qrels: dict[str, dict[str, int]] = {}
     for passage in passages:
         if passage.id not in statements or passage.document not in documents:
             continue
-        if asking is not None and passage.id not in asking:
+        if query_ids is not None and passage.id not in query_ids:
             continue
         targets = {
             link.target
@@ -85,15 +79,9 @@ def references_task(
         if targets:
             queries[passage.id] = passage.content
             qrels[passage.id] = dict.fromkeys(sorted(filter(None, targets)), 1)
-    kept = _sample(sorted(queries), limit, generator)
     candidates = np.array([passage.id in statements for passage in passages], dtype=bool)
-    return Task(
-        "references",
-        {query: queries[query] for query in kept},
-        {query: qrels[query] for query in kept},
-        {query: query for query in kept},
-        candidates,
-    )
+    itself = {query: query for query in queries}
+    return _sampled(Task("references", queries, qrels, itself, candidates), limit, generator)
 
 
 def documents_task(
@@ -101,79 +89,80 @@ def documents_task(
     documents: Sequence[Document],
     *,
     limit: int = 0,
-    generator: np.random.Generator | None = None,
+    generator: np.random.Generator,
 ) -> Task:
-    """Retrieve the passages of a document from its abstract, or from its title where it has none."""
+    """Retrieve the passages of a document by its abstract, or by its title if it has no abstract."""
     abstracts = {passage.document: passage for passage in passages if passage.kind == "abstract"}
-    inside: dict[str, list[str]] = {}
+    passages_of: dict[str, list[str]] = {}
     for passage in passages:
         if passage.kind != "abstract":
-            inside.setdefault(passage.document, []).append(passage.id)
+            passages_of.setdefault(passage.document, []).append(passage.id)
     queries: dict[str, str] = {}
     itself: dict[str, str] = {}
     for document in documents:
         abstract = abstracts.get(document.id)
         text = abstract.text if abstract else document.title
-        if document.id in inside and text.strip():
+        if document.id in passages_of and text.strip():
             queries[document.id] = text
             if abstract:
                 itself[document.id] = abstract.id
-    kept = _sample(sorted(queries), limit, generator)
+    qrels = {query: dict.fromkeys(passages_of[query], 1) for query in queries}
     candidates = np.array([passage.kind != "abstract" for passage in passages], dtype=bool)
-    return Task(
-        "documents",
-        {query: queries[query] for query in kept},
-        {query: dict.fromkeys(inside[query], 1) for query in kept},
-        {query: itself[query] for query in kept if query in itself},
-        candidates,
-    )
+    return _sampled(Task("documents", queries, qrels, itself, candidates), limit, generator)
 
 
 def concepts_task(
     concepts: Sequence[Concept],
-    speaking: Mapping[str, Collection[str]],
+    mentions: Mapping[str, Collection[str]],
     document_of: Mapping[str, str],
     *,
-    ask: str = "name",
-    protocol: str = "passage",
-    defining: Mapping[str, str] | None = None,
+    query_by: str,
+    protocol: str,
+    defined_in: Mapping[str, str],
     limit: int = 0,
-    generator: np.random.Generator | None = None,
+    generator: np.random.Generator,
 ) -> Task:
-    """Retrieve what a corpus has about a concept, asked by its name or its description.
+    """Retrieve the passages about a concept by its name or its description, as `query_by` says.
 
-    `speaking` has the passages that mention or define a concept, `document_of` the document of every passage,
-    `defining` the passage that a description was taken from, which is no answer to it. Under the *passage*
-    protocol those passages are relevant; under the *seed* protocol (Math-Embed's) all passages of their
-    documents are. Concepts of a single document are not asked.
+    `mentions` has the passages that mention or define a concept, `document_of` the document of each passage,
+    `defined_in` the passage that a description was taken from, which is no result for it. With the *passage*
+    protocol the mentions are relevant; with the *seed* protocol (Math-Embed's) all passages of their documents.
+    Concepts in fewer than two documents are left out.
     """
-    inside: dict[str, list[str]] = {}
+    passages_of: dict[str, list[str]] = {}
     for passage, document in document_of.items():
-        inside.setdefault(document, []).append(passage)
+        passages_of.setdefault(document, []).append(passage)
     queries: dict[str, str] = {}
     qrels: dict[str, dict[str, int]] = {}
+    itself: dict[str, str] = {}
     for concept in concepts:
-        text = concept.name if ask == "name" else concept.description
-        documents = {document_of[passage] for passage in speaking.get(concept.id, ())}
+        text = concept.name if query_by == "name" else concept.description
+        documents = {document_of[passage] for passage in mentions.get(concept.id, ())}
         if not text.strip() or len(documents) < 2:
             continue
-        relevant = speaking[concept.id] if protocol == "passage" else (p for one in documents for p in inside[one])
-        own = (defining or {}).get(concept.id) if ask == "description" else None
-        queries[concept.id] = text
-        qrels[concept.id] = dict.fromkeys(sorted(set(relevant) - {own}), 1)
-    kept = _sample(sorted(query for query in queries if qrels[query]), limit, generator)
-    told = "passages that mention the concept" if protocol == "passage" else "all passages of its documents"
-    return Task(
-        "concepts" if ask == "name" else "descriptions",
-        {query: queries[query] for query in kept},
-        {query: qrels[query] for query in kept},
-        {query: defining[query] for query in kept if query in defining} if defining and ask == "description" else {},
-        notes=(f"relevant: {told} ({protocol} protocol)",),
+        relevant = set(mentions[concept.id])
+        if protocol == "seed":
+            relevant = {passage for document in documents for passage in passages_of[document]}
+        if query_by == "description" and concept.id in defined_in:
+            itself[concept.id] = defined_in[concept.id]
+            relevant.discard(defined_in[concept.id])
+        if relevant:
+            queries[concept.id] = text
+            qrels[concept.id] = dict.fromkeys(sorted(relevant), 1)
+    kind = "passages that mention the concept" if protocol == "passage" else "all passages of its documents"
+    name = "concepts" if query_by == "name" else "descriptions"
+    notes = (f"relevant: {kind} ({protocol} protocol)",)
+    return _sampled(Task(name, queries, qrels, itself, notes=notes), limit, generator)
+
+
+def _sampled(task: Task, limit: int, generator: np.random.Generator) -> Task:
+    """The task with its queries sorted by id, and if there are more than `limit` a random sample of them; 0: all."""
+    chosen = sorted(task.queries)
+    if limit and len(chosen) > limit:
+        chosen = sorted(chosen[number] for number in generator.permutation(len(chosen))[:limit])
+    return replace(
+        task,
+        queries={query: task.queries[query] for query in chosen},
+        qrels={query: task.qrels[query] for query in chosen},
+        itself={query: task.itself[query] for query in chosen if query in task.itself},
     )
-
-
-def _sample(queries: list[str], limit: int, generator: np.random.Generator | None) -> list[str]:
-    if not limit or len(queries) <= limit:
-        return queries
-    generator = generator or np.random.default_rng(0)
-    return sorted(queries[number] for number in generator.permutation(len(queries))[:limit])

