@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-VOLATILE = {"task", "notes", "seconds", "edges_per_second", "workspace", "command", "audit", "versions", "models", "indexes"}
+VOLATILE = set("task notes seconds edges_per_second workspace command audit versions models indexes".split())
 
 
 def lemmata(*arguments: object) -> Any:

@@ -161,3 +161,16 @@ def test_no_query_finds_itself_in_any_batch(tmp_path: Path) -> None:
     task = replace(task, itself={query: query for query in task.queries})
     report = project.evaluate(task, retrievers=["lexical"], options=EvaluateOptions(measures="Success@1"))
     assert report.retrievers["lexical"]["Success@1"].tolist() == [1.0] * 300
+
+
+def test_rankings_are_written_as_trec_runs(project: Project, tmp_path: Path) -> None:
+    task = task_from("t", QUERIES, QRELS)
+    report = project.evaluate(
+        task, retrievers=["lexical"], options=EvaluateOptions(measures="MRR@10"), trec=tmp_path / "run.trec"
+    )
+    lines = [line.split() for line in (tmp_path / "run.trec").read_text().splitlines()]
+    first = {query: passage for query, _, passage, rank, _, _ in lines if rank == "1"}
+    assert first == {"q1": "a1", "q2": "b1", "q3": "c1"}
+    assert report.retrievers["lexical"]["MRR@10"].tolist() == [1.0, 1.0, 1.0]
+    project.evaluate(task, retrievers=["lexical", "dense"], trec=tmp_path / "both.trec")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["both.dense.trec", "both.lexical.trec", "run.trec"]

@@ -53,6 +53,9 @@ def evaluate(
         bool, typer.Option("--tune", help="Choose the fusion on these queries, as validation data.")
     ] = False,
     html: Annotated[Path | None, typer.Option(help="Also write an HTML report.", metavar="FILE")] = None,
+    trec: Annotated[
+        Path | None, typer.Option(help="Also write the rankings as TREC runs, one file per retriever.", metavar="FILE")
+    ] = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -83,6 +86,7 @@ def evaluate(
             options=options,
             train=_examples(train_queries, train_qrels),
             allow_leakage=allow_leakage,
+            trec=trec,
             command=" ".join(["lemmata", *sys.argv[1:]]),
             progress=progress,
         )

@@ -12,6 +12,7 @@ import numpy as np
 
 from lemmata.errors import InputError, LeakageError, LemmataError
 from lemmata.evaluate.report import Report
+from lemmata.evaluate.runs import write_trec_run
 from lemmata.evaluate.significance import compare
 from lemmata.evaluate.tasks import Task, concepts_task, documents_task, held_out, references_task, task_from
 from lemmata.leakage import Example, audit, examples
@@ -157,13 +158,14 @@ def evaluate(
     train: Sequence[Example] = (),
     allow_leakage: bool = False,
     command: str = "",
+    trec: Path | None = None,
     key: str = "",
 ) -> Report:
     """Run retrievers on a task: measures per query with intervals, comparisons, and notes on how it was done.
 
     `train` are the examples that anything here was trained or tuned on. A task that leaks from them is refused unless
     `allow_leakage`, which the report then states. Queries whose documents occur in training are reported apart, as
-    *seen* and *unseen*.
+    *seen* and *unseen*. `trec` names a file for the rankings; with several retrievers each gets its own.
     """
     measures = [parse_measure(name) for name in options.measures.split(",")]
     notes = list(task.notes)
@@ -186,7 +188,10 @@ def evaluate(
         results: dict[str, Any] = {}
         recall: dict[str, Any] = {}
         for name in retrievers:
-            ranked, _ = _rank(retriever, task, name, min(depth, len(corpus)), progress)
+            ranked, scores = _rank(retriever, task, name, min(depth, len(corpus)), progress)
+            if trec is not None:
+                path = trec if len(retrievers) == 1 else trec.with_name(f"{trec.stem}.{name}{trec.suffix}")
+                write_trec_run(path, _by_id(corpus, task, ranked, scores), retriever=name)
             results[name] = measure(ranked, judgments, measures, documents=documents)
             recall[name] = np.cumsum(gains(ranked[:, :100], judgments) > 0, axis=1) / relevant[:, None]
     generator = np.random.default_rng(options.seed)
@@ -251,6 +256,15 @@ def _rank(retriever: Retriever, task: Task, name: str, depth: int, progress: Pro
         rows[batch] = np.take_along_axis(hits, columns, 1)
         scores[batch] = np.take_along_axis(values, columns, 1)
     return rows, scores
+
+
+def _by_id(corpus: Corpus, task: Task, rows: Integers, scores: Floats) -> dict[str, list[tuple[str, float]]]:
+    """Rankings of a task as passage ids with scores, by query."""
+    ids = corpus.ids()
+    return {
+        query: [(ids[row], score) for row, score in zip(*ranking, strict=True) if row >= 0]
+        for query, *ranking in zip(task.qrels, rows.tolist(), scores.tolist(), strict=True)
+    }
 
 
 # ---------------------------------------------------------------- tuning
