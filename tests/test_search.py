@@ -128,12 +128,11 @@ class FixedIndex:
     """A dense index with one ranking for every query."""
 
     def __init__(self, rows: Sequence[int], scores: Sequence[float]) -> None:
-        self._ranking = (rows, scores)
+        self._rows, self._scores = rows, scores
 
     def search(self, queries: Floats, k: int, allowed: Mask | None = None) -> Ranking:
         assert allowed is None
-        rows, scores = (list(part)[:k] for part in self._ranking)
-        row, score = padded(rows, scores, k)
+        row, score = padded(self._rows[:k], self._scores[:k], k)
         return np.repeat(row, len(queries), 0), np.repeat(score, len(queries), 0)
 
 
