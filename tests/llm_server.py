@@ -79,7 +79,13 @@ class Handler(BaseHTTPRequestHandler):
         question = next(message["content"] for message in messages if message["role"] == "user")
         digest = hashlib.sha256(json.dumps(messages).encode()).hexdigest()
         format_type = body.get("response_format", {"type": "text"})["type"]
-        call = {"digest": digest, "question": question, "format": format_type, "turns": len(messages), "time": time.time()}
+        call = {
+            "digest": digest,
+            "question": question,
+            "format": format_type,
+            "turns": len(messages),
+            "time": time.time(),
+        }
         self.server.note(chapter, event="call", **call)
         script = self.server.script
         if format_type not in script.get("formats", ["json_schema", "json_object", "text"]):

@@ -467,7 +467,10 @@ def test_a_model_behind_a_server_is_asked_once_within_its_budget(server: Server,
     latex = json.dumps({"queries": [entry(1)]}).replace("\\\\", "\\")  # as small models write it
     other = json.dumps({"queries": [entry(1, question="Is a flat module torsion free?")]})
     server.script(
-        replies={"Noetherian": [{"text": "no JSON"}, {"text": f"Sure!\n```json\n{latex}\n```"}], "flat": [{"text": other}]}
+        replies={
+            "Noetherian": [{"text": "no JSON"}, {"text": f"Sure!\n```json\n{latex}\n```"}],
+            "flat": [{"text": other}],
+        }
     )
     chat = Chat(EndpointOptions(server.url, "tiny", json_mode="text"), tmp_path / "cache.sqlite", back_off=0.01)
     library, options = shelved(LIBRARY[:2]), ModelOptions(passages=1)

