@@ -14,14 +14,20 @@ import numpy as np
 import pytest
 
 from lemmata.encode.load import load_encoder
-from lemmata.encode.remote import RemoteEncoder, RemoteOptions
+from lemmata.encode.remote import RemoteEncoder
 from lemmata.errors import LemmataError
+from lemmata.http import Service
 from lemmata.project import Project
 
-QUICK = RemoteOptions(retries=2, back_off=0.01, timeout=10)
+
+def remote(
+    server: FaultyServer, model: str = "tiny", *, key: str = "", retries: int = 2, timeout: float = 10, **options: Any
+) -> RemoteEncoder:
+    service = Service(server.url, model, key, retries=retries, back_off=0.01, timeout=timeout)
+    return RemoteEncoder(service, **options)
 
 
-class Service(ThreadingHTTPServer):
+class FaultyServer(ThreadingHTTPServer):
     """Answers (length of the text, 1, 2); each entry of `faults` spoils one request."""
 
     daemon_threads = True
@@ -35,7 +41,7 @@ class Service(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    server: Service
+    server: FaultyServer
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -86,8 +92,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def service() -> Iterator[Service]:
-    with Service() as server:
+def service() -> Iterator[FaultyServer]:
+    with FaultyServer() as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield server
@@ -100,8 +106,8 @@ def expected(*texts: str) -> Any:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def test_rows_are_normalised_and_in_order_and_empty_texts_are_zeros(service: Service) -> None:
-    encoder = RemoteEncoder(service.url, "tiny")
+def test_rows_are_normalised_and_in_order_and_empty_texts_are_zeros(service: FaultyServer) -> None:
+    encoder = remote(service)
     matrix = encoder.encode(["a", "", "ccc", "  "])
     assert matrix.dtype == np.float32
     assert encoder.dimension == 3
@@ -110,99 +116,96 @@ def test_rows_are_normalised_and_in_order_and_empty_texts_are_zeros(service: Ser
     assert service.requests == [["a", "ccc"]]
 
 
-def test_the_index_field_decides_the_order(service: Service) -> None:
+def test_the_index_field_decides_the_order(service: FaultyServer) -> None:
     service.faults = ["reordered"]
-    matrix = RemoteEncoder(service.url, "tiny").encode(["a", "bb", "ccc"])
+    matrix = remote(service).encode(["a", "bb", "ccc"])
     np.testing.assert_allclose(matrix, expected("a", "bb", "ccc"), atol=1e-6)
 
 
 @pytest.mark.parametrize("fault", ["429", "500", "503", "truncated", "few", "twice", "ragged", "zero", "retry 0"])
-def test_a_passing_failure_is_retried(service: Service, fault: str) -> None:
+def test_a_passing_failure_is_retried(service: FaultyServer, fault: str) -> None:
     service.faults = [fault]
-    matrix = RemoteEncoder(service.url, "tiny", options=QUICK).encode(["a", "bb"])
+    matrix = remote(service).encode(["a", "bb"])
     np.testing.assert_allclose(matrix, expected("a", "bb"), atol=1e-6)
     assert len(service.requests) == 2
 
 
 @pytest.mark.parametrize("fault", ["429", "500", "truncated", "few", "zero"])
-def test_a_lasting_failure_raises_and_is_no_empty_result(service: Service, fault: str) -> None:
+def test_a_lasting_failure_raises_and_is_no_empty_result(service: FaultyServer, fault: str) -> None:
     service.faults = [fault] * 3
     with pytest.raises(LemmataError, match="failed 3 times"):
-        RemoteEncoder(service.url, "tiny", options=QUICK).encode(["a", "bb"])
+        remote(service).encode(["a", "bb"])
 
 
-def test_retry_after_is_obeyed(service: Service) -> None:
+def test_retry_after_is_obeyed(service: FaultyServer) -> None:
     service.faults = ["retry 1"]
     start = time.monotonic()
-    RemoteEncoder(service.url, "tiny", options=QUICK).encode(["a"])
+    remote(service).encode(["a"])
     assert time.monotonic() - start >= 1
 
 
-def test_a_wait_of_an_hour_is_an_error(service: Service) -> None:
+def test_a_wait_of_an_hour_is_an_error(service: FaultyServer) -> None:
     service.faults = ["retry 3600"]
     with pytest.raises(LemmataError, match="asks to wait 3600 s"):
-        RemoteEncoder(service.url, "tiny", options=QUICK).encode(["a"])
+        remote(service).encode(["a"])
 
 
 @pytest.mark.parametrize("status", ["400", "401", "404"])
-def test_a_refusal_is_not_repeated(service: Service, status: str) -> None:
+def test_a_refusal_is_not_repeated(service: FaultyServer, status: str) -> None:
     service.faults = [status]
     with pytest.raises(LemmataError, match="refused tiny"):
-        RemoteEncoder(service.url, "tiny", options=QUICK).encode(["a"])
+        remote(service).encode(["a"])
     assert len(service.requests) == 1
 
 
-def test_a_redirect_is_not_followed_with_the_key(service: Service) -> None:
+def test_a_redirect_is_not_followed_with_the_key(service: FaultyServer) -> None:
     service.faults = ["redirect"]
     with pytest.raises(LemmataError, match="refused tiny: status 302"):
-        RemoteEncoder(service.url, "tiny", "secret", options=QUICK).encode(["a"])
+        remote(service, key="secret").encode(["a"])
     assert service.keys == ["Bearer secret"]
 
 
-def test_retry_after_may_be_a_date(service: Service) -> None:
+def test_retry_after_may_be_a_date(service: FaultyServer) -> None:
     service.faults = ["retry Mon,_01_Jan_2001_00:00:00_GMT", "retry Fri,_01_Jan_2100_00:00:00_GMT"]
     with pytest.raises(LemmataError, match="asks to wait"):
-        RemoteEncoder(service.url, "tiny", options=QUICK).encode(["a"])
+        remote(service).encode(["a"])
     assert len(service.requests) == 2
 
 
-def test_a_silent_service_is_timed_out(service: Service) -> None:
+def test_a_silent_service_is_timed_out(service: FaultyServer) -> None:
     service.faults = ["hang"]
-    options = RemoteOptions(retries=0, timeout=0.3)
     with pytest.raises(LemmataError, match=r"no answer within 0\.3 s"):
-        RemoteEncoder(service.url, "tiny", options=options).encode(["a"])
+        remote(service, retries=0, timeout=0.3).encode(["a"])
 
 
 def test_an_address_without_a_service_is_an_error() -> None:
-    with Service() as closed:
+    with FaultyServer() as closed:
         address = closed.url
     with pytest.raises(LemmataError, match=rf"{address} cannot be reached for tiny: "):
-        RemoteEncoder(address, "tiny").encode(["a"])
+        RemoteEncoder(Service(address, "tiny")).encode(["a"])
 
 
-def test_batches_keep_to_texts_and_characters(service: Service) -> None:
-    options = RemoteOptions(batch_texts=10)
+def test_batches_keep_to_texts_and_characters(service: FaultyServer) -> None:
     short, long = [f"text {number}" for number in range(12)], [letter * 30_000 for letter in "abcdefghi"]
-    RemoteEncoder(service.url, "tiny", options=options).encode([*short, *long])
+    remote(service, batch_texts=10).encode([*short, *long])
     assert [len(batch) for batch in service.requests] == [10, 10, 1]
     assert {len(text) for text in service.requests[-1]} == {24_000}  # the longest text that is sent
 
 
-def test_a_text_is_sent_once(service: Service, tmp_path: Path) -> None:
+def test_a_text_is_sent_once(service: FaultyServer, tmp_path: Path) -> None:
     cache = tmp_path / "cache.sqlite"
-    first = RemoteEncoder(service.url, "tiny", cache=cache).encode(["a", "bb", "a"])
-    again = RemoteEncoder(service.url, "tiny", cache=cache).encode(["bb", "a"])
+    first = remote(service, cache=cache).encode(["a", "bb", "a"])
+    again = remote(service, cache=cache).encode(["bb", "a"])
     np.testing.assert_array_equal(again, first[[1, 0]])
     assert service.requests == [["a", "bb"]]
-    RemoteEncoder(service.url, "tiny", cache=cache).encode(["a"], role="query")
-    RemoteEncoder(service.url, "other", cache=cache).encode(["a"])
-    RemoteEncoder(service.url, "tiny", cache=cache, dimension=2).encode(["a"])
+    remote(service, cache=cache).encode(["a"], role="query")
+    remote(service, "other", cache=cache).encode(["a"])
+    remote(service, cache=cache, dimension=2).encode(["a"])
     assert service.requests[1:] == [["a"]] * 3
 
 
-def test_vectors_from_before_a_failure_are_cached(service: Service, tmp_path: Path) -> None:
-    options = RemoteOptions(batch_texts=1, retries=0)
-    encoder = RemoteEncoder(service.url, "tiny", cache=tmp_path / "cache.sqlite", options=options)
+def test_vectors_from_before_a_failure_are_cached(service: FaultyServer, tmp_path: Path) -> None:
+    encoder = remote(service, retries=0, cache=tmp_path / "cache.sqlite", batch_texts=1)
     service.faults = ["", "500"]
     with pytest.raises(LemmataError):
         encoder.encode(["a", "bb"])
@@ -210,41 +213,39 @@ def test_vectors_from_before_a_failure_are_cached(service: Service, tmp_path: Pa
     assert service.requests == [["a"], ["bb"], ["bb"]]
 
 
-def test_an_estimate_sends_nothing(service: Service, tmp_path: Path) -> None:
-    options = RemoteOptions(batch_texts=1, price=20.0)
-    encoder = RemoteEncoder(service.url, "tiny", cache=tmp_path / "cache.sqlite", options=options)
+def test_an_estimate_sends_nothing(service: FaultyServer, tmp_path: Path) -> None:
+    encoder = remote(service, cache=tmp_path / "cache.sqlite", batch_texts=1)
     encoder.encode(["known"])
     estimate = encoder.estimate(["known", "x" * 40, "y" * 4, ""])
-    assert estimate == (11, 11 * 20 / 1e6, 2, 1)
+    assert estimate == (11, 2, 1)
     assert len(service.requests) == 1
 
 
-def test_a_dimension_cuts_and_a_larger_one_is_an_error(service: Service) -> None:
+def test_a_dimension_cuts_and_a_larger_one_is_an_error(service: FaultyServer) -> None:
     encoder = load_encoder(f"{service.url}#tiny", dimension=2)
     np.testing.assert_allclose(encoder.encode(["a"])[0], [0.5**0.5] * 2, atol=1e-6)
     assert encoder.name == "tiny@2"
     with pytest.raises(LemmataError, match="3 dimensions, fewer than 4"):
-        RemoteEncoder(service.url, "tiny", dimension=4).encode(["a"])
+        remote(service, dimension=4).encode(["a"])
 
 
-def test_prompts_go_before_the_text(service: Service) -> None:
-    options = RemoteOptions(prompts={"query": "query: "})
-    RemoteEncoder(service.url, "tiny", options=options).encode(["a"], role="query")
+def test_prompts_go_before_the_text(service: FaultyServer) -> None:
+    remote(service, prompts={"query": "query: "}).encode(["a"], role="query")
     assert service.requests == [["query: a"]]
 
 
-def test_a_workspace_estimates_the_calls_of_a_remote_encoder(service: Service, tmp_path: Path) -> None:
+def test_a_workspace_estimates_the_calls_of_a_remote_encoder(service: FaultyServer, tmp_path: Path) -> None:
     (tmp_path / "note.md").write_text("# One\n\nSome words.\n\n# Two\n\nOther words.\n", encoding="utf-8")
     project = Project.init(tmp_path / "w")
     project.ingest([tmp_path / "note.md"])
-    remote = {"encoder": f"{service.url}#tiny"}
-    estimate = project.estimate_index(settings=remote)
+    settings = {"encoder": f"{service.url}#tiny"}
+    estimate = project.estimate_index(settings=settings)
     assert estimate is not None
     assert estimate.calls >= 1
     assert estimate.cached == 0
     assert service.requests == []
     assert project.estimate_index(settings={"encoder": "hashing"}) is None
-    project.index(settings=remote)
-    again = project.estimate_index(settings=remote)
+    project.index(settings=settings)
+    again = project.estimate_index(settings=settings)
     assert again is not None
     assert again.calls == 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import email.utils
 import hashlib
-import itertools
 import json
 import random
 import sqlite3
@@ -18,6 +17,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, TypeVar
@@ -33,26 +33,16 @@ _NO_ACCESS = (401, 404)  # whatever is sent
 Result = TypeVar("Result")
 
 
+@dataclass(eq=False)
 class CallError(LemmataError):
     """A call without a usable answer; `Service.call` completes the message with the address."""
 
-    def __init__(
-        self,
-        cause: str,
-        *,
-        status: int = 0,
-        retry: bool = False,
-        closed: bool = False,
-        pause: float = 0.0,
-        charged: bool = False,
-    ) -> None:
-        super().__init__(cause)
-        self.cause = cause
-        self.status = status  # of the HTTP answer; 0 where there was none
-        self.retry = retry  # the same call may succeed later
-        self.closed = closed  # every other call would fail too
-        self.pause = pause  # seconds that the service asks to wait
-        self.charged = charged  # the service may have worked on the call, and billed it
+    cause: str
+    status: int = 0  # of the HTTP answer; 0 where there was none
+    retry: bool = False  # the same call may succeed later
+    closed: bool = False  # every other call would fail too
+    pause: float = 0.0  # seconds that the service asks to wait
+    charged: bool = False  # the service may have worked on the call, and billed it
 
 
 class Service:
@@ -76,16 +66,17 @@ class Service:
 
     def call(self, attempt: Callable[[], Result], wait: Callable[[float], None] = time.sleep) -> Result:
         """The result of `attempt`, which makes one call and is repeated while its failure may pass."""
-        for number in itertools.count(1):
+        failures = 0
+        while True:
             try:
                 return attempt()
             except CallError as failure:
-                if not failure.retry or number > self._retries:
-                    failure.args = (self._sentence(failure, number),)
+                failures += 1
+                if not failure.retry or failures > self._retries:
+                    failure.args = (self._sentence(failure, failures),)
                     raise
-                pause = self._back_off * 2.0 ** (number - 1) * random.uniform(0.5, 1.5)
+                pause = self._back_off * 2.0 ** (failures - 1) * random.uniform(0.5, 1.5)
                 wait(max(failure.pause, min(pause, _LONGEST_WAIT)))
-        raise AssertionError
 
     def post(self, path: str, body: Mapping[str, Any], timeout: float | None = None) -> Any:
         """One call, without retries: the JSON of the answer, or CallError."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -138,11 +136,7 @@ def _trace(source: Path, out_file: Path, precision: str) -> int:
 
 
 def _reference(source: Path, texts: Sequence[str]) -> Floats:
-    """The original's vectors: by sentence-transformers, an independent implementation, where it is installed."""
-    if importlib.util.find_spec("sentence_transformers") is None:
-        with tempfile.TemporaryDirectory() as scratch:
-            write_encoder(source, Path(scratch, "fp32"), "fp32", source.name)
-            return OnnxEncoder(Path(scratch, "fp32")).encode(texts)
+    """The original's vectors by sentence-transformers, an independent implementation."""
     prompt = read_architecture(source).prompts["passage"]
     vectors = open_model(source, "cpu").encode(
         list(texts), prompt=prompt, normalize_embeddings=True, show_progress_bar=False

@@ -43,9 +43,10 @@ def load_encoder(
         return HashingEncoder(dimension or 256)
     if kind == "remote":
         from lemmata.encode.remote import RemoteEncoder
+        from lemmata.http import Service
 
         address, model = spec.rsplit("#", 1)
-        return RemoteEncoder(address, model, key, dimension=dimension, cache=cache)
+        return RemoteEncoder(Service(address, model, key), dimension=dimension, cache=cache)
     folder = model_folder(spec, models)
     if kind == "onnx":
         from lemmata.encode.onnx import OnnxEncoder

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,58 +17,41 @@ from lemmata.errors import LemmataError
 from lemmata.http import AnswerCache, CallError, Service, cache_key
 from lemmata.types import Floats
 
-__all__ = ["Estimate", "RemoteEncoder", "RemoteOptions"]
+__all__ = ["Estimate", "RemoteEncoder"]
 
 _CHARACTERS_PER_TOKEN = 4  # of English prose; an estimate needs no tokenizer
 _BATCH_CHARACTERS = 200_000
 _TEXT_CHARACTERS = 24_000  # services refuse longer texts instead of cutting them
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteOptions:
-    """How to call the service."""
-
-    batch_texts: int = 64
-    retries: int = 5
-    back_off: float = 1.0  # seconds after the first failure, doubled after each further one
-    timeout: float = 60.0  # seconds for one call
-    price: float = 0.0  # per million tokens, in any currency
-    prompts: Mapping[str, str] = field(default_factory=dict)  # by role: query, passage
-
-
 class Estimate(NamedTuple):
     """What encoding would take, before anything is sent."""
 
     tokens: int
-    cost: float  # in the currency of RemoteOptions.price
     calls: int
     cached: int  # texts that need no call
 
 
 class RemoteEncoder:
-    """A model behind an address such as `http://localhost:11434/v1`.
+    """A model behind an address.
 
     `dimension` cuts longer vectors and normalises them again; None keeps what the service gives, which costs one
-    small call if nothing was encoded yet. `cache` is a SQLite file; None caches nothing.
+    small call if nothing was encoded yet. `cache` is a SQLite file; None caches nothing. `prompts` are by role.
     """
 
     def __init__(
         self,
-        url: str,
-        model: str,
-        key: str = "",
+        service: Service,
         *,
         dimension: int | None = None,
         cache: Path | None = None,
-        options: RemoteOptions | None = None,
+        prompts: Mapping[str, str] | None = None,
+        batch_texts: int = 64,
     ) -> None:
-        self._options = options = options or RemoteOptions()
-        self._service = Service(
-            url, model, key, timeout=options.timeout, retries=options.retries, back_off=options.back_off
-        )
+        self._service, self._prompts, self._batch_texts = service, prompts or {}, batch_texts
         self._cut_to = self._dimension = dimension
         self._cache = AnswerCache(cache) if cache else None
-        self.name = f"{model}@{dimension}" if dimension else model
+        self.name = f"{service.model}@{dimension}" if dimension else service.model
 
     @property
     def dimension(self) -> int:
@@ -84,7 +66,7 @@ class RemoteEncoder:
         tokens = sum(math.ceil(len(text) / _CHARACTERS_PER_TOKEN) for text in missing)
         calls = sum(1 for _ in self._batches(missing))
         cached = sum(text in vectors for text in prepared)
-        return Estimate(tokens, tokens * self._options.price / 1e6, calls, cached)
+        return Estimate(tokens, calls, cached)
 
     def encode(self, texts: Sequence[str], role: str = "passage") -> Floats:
         prepared = self._prepare(texts, role)
@@ -105,7 +87,7 @@ class RemoteEncoder:
         return matrix
 
     def _prepare(self, texts: Sequence[str], role: str) -> list[str]:
-        prompt = self._options.prompts.get(role, "")
+        prompt = self._prompts.get(role, "")
         readable = [text.strip()[:_TEXT_CHARACTERS].encode("utf-8", "replace").decode("utf-8") for text in texts]
         return [prompt + text if text else "" for text in readable]
 
@@ -122,7 +104,7 @@ class RemoteEncoder:
         batch: list[str] = []
         characters = 0
         for text in texts:
-            full = len(batch) == self._options.batch_texts
+            full = len(batch) == self._batch_texts
             if batch and (full or characters + len(text) > _BATCH_CHARACTERS):
                 yield batch
                 batch, characters = [], 0

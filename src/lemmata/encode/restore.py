@@ -168,8 +168,6 @@ def _configuration(file: Path, config: Mapping[str, Any], tokenizer: Tokenizer) 
     ids = {name: tokenizer.token_to_id(name) for names in _SPECIAL.values() for name in names}
     special = {role: name for role, names in _SPECIAL.items() for name in reversed(names) if ids[name] is not None}
     modules = ("Transformer", "Pooling", "Normalize")
-    # the older keys, which more versions read, can express CLS and mean in this order only
-    modes = {f"pooling_mode_{mode}_token{'s' * (mode == 'mean')}": mode in pooling for mode in ("cls", "mean")}
     return {
         "config.json": {**config, **({"pad_token_id": ids[special["pad_token"]]} if "pad_token" in special else {})},
         "modules.json": [
@@ -181,10 +179,7 @@ def _configuration(file: Path, config: Mapping[str, Any], tokenizer: Tokenizer) 
             }
             for number, kind in enumerate(modules)
         ],
-        "1_Pooling/config.json": {
-            "word_embedding_dimension": config["hidden_size"],
-            **(modes if pooling == sorted(pooling) else {"pooling_mode": pooling}),
-        },
+        "1_Pooling/config.json": {"embedding_dimension": config["hidden_size"], "pooling_mode": pooling},
         "sentence_bert_config.json": {"max_seq_length": max_tokens, "do_lower_case": False},
         "config_sentence_transformers.json": {"prompts": {"query": prompts["query"], "document": prompts["passage"]}},
         "tokenizer_config.json": {

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from lemmata.errors import InputError
@@ -19,15 +20,9 @@ _TOKEN = re.compile(
     r"|(?P<word>true|false|null)|(?P<number>-?(?:0|[1-9][0-9]{0,999})(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?))",
     re.DOTALL,
 )
-_CUT = re.compile(
-    r'\s*("(?:[^"\\]|\\.)*+\\?|[-+.0-9eE]*|t(?:ru?)?|f(?:a(?:ls?)?)?|n(?:ul?)?)\Z', re.DOTALL
-)  # at the end
-_EXPECTED = {
-    "value": ("open", "string", "word", "number"),
-    "name": ("string",),
-    "colon": ("colon",),
-    "comma": ("comma",),
-}
+# the end of a text that breaks off within a string, a number or a word
+_CUT = re.compile(r'\s*("(?:[^"\\]|\\.)*+\\?|[-+.0-9eE]*|t(?:ru?)?|f(?:a(?:ls?)?)?|n(?:ul?)?)\Z', re.DOTALL)
+_VALUES = ("open", "string", "word", "number")
 _PAIRS = {"[": "]", "{": "}"}
 
 
@@ -56,45 +51,37 @@ def read_json(text: str) -> Parsed:
     """
     text = text.strip().removeprefix("\ufeff")
     try:
-        whole = _read_at(text, 0)
-        if whole.end == len(text) and not whole.truncated:
-            return Parsed(whole.value, False)
+        whole, end = _read_at(text, 0)
+        if end == len(text) and not whole.truncated:
+            return whole
     except _SyntaxFailure:
         pass
     text = re.sub(r"\s*```\s*$", "", text.rpartition("</think>")[2])
-    best: _Candidate | None = None
-    failure, failed_length = _SyntaxFailure(0, "there is no JSON object in it"), 0
+    values: list[tuple[int, Parsed]] = []  # with their lengths
+    failures: list[tuple[int, _SyntaxFailure]] = []
     position = 0
     while opening := _OPENING.search(text, position):
         start = opening.start()
         try:
-            candidate = _read_at(text, start)
-        except _SyntaxFailure as error:
-            position = max(start + 1, error.position)
-            if error.position - start > failed_length:
-                failure, failed_length = error, error.position - start
-            continue
-        position = candidate.end
-        if best is None or candidate.end - start > best.end - best.start:
-            best = candidate
-    if best is None or failed_length > best.end - best.start:  # a part of a broken value is not the answer
-        near = text[max(0, failure.position - 20) : failure.position + 20]
-        raise InputError(f"the text is not JSON: {failure.cause}" + (f" near {near!r}" if failed_length else ""))
-    return Parsed(best.value, best.truncated)
-
-
-class _Candidate(NamedTuple):
-    value: Any
-    start: int
-    end: int
-    truncated: bool
+            value, position = _read_at(text, start)
+            values.append((position - start, value))
+        except _SyntaxFailure as failure:
+            failures.append((failure.position - start, failure))
+            position = max(start + 1, failure.position)
+    longest = max(values, key=itemgetter(0), default=None)
+    failed = max(failures, key=itemgetter(0), default=None)
+    if longest and not (failed and failed[0] > longest[0]):  # a part of a broken value is not the answer
+        return longest[1]
+    if failed is None:
+        raise InputError("the text is not JSON: there is no JSON object in it")
+    near = text[max(0, failed[1].position - 20) : failed[1].position + 20]
+    raise InputError(f"the text is not JSON: {failed[1]} near {near!r}")
 
 
 class _SyntaxFailure(Exception):  # noqa: N818 - of one candidate among several
     def __init__(self, position: int, cause: str) -> None:
         super().__init__(cause)
         self.position = position
-        self.cause = cause
 
 
 class _Container:
@@ -104,14 +91,14 @@ class _Container:
         self.bracket, self.start, self.complete = bracket, start, start
 
 
-def _read_at(text: str, start: int) -> _Candidate:
-    """The value that starts there. Its tokens are repaired and then parsed by the standard library."""
+def _read_at(text: str, start: int) -> tuple[Parsed, int]:
+    """The value that starts there and its end. Its tokens are repaired, then parsed by the standard library."""
     tokens, end, still_open = _tokens(text, start)
     style = _common_style([token[1:-1] for token in tokens if token[0] == '"'])
     if still_open:
         tokens = _close(tokens, still_open, end)
     repaired = [json.dumps(_unescape(token[1:-1], style)) if token[0] == '"' else token for token in tokens]
-    return _Candidate(json.loads("".join(repaired)), start, end, bool(still_open))
+    return Parsed(json.loads("".join(repaired)), bool(still_open)), end
 
 
 def _tokens(text: str, start: int) -> tuple[list[str], int, list[_Container]]:
@@ -121,15 +108,16 @@ def _tokens(text: str, start: int) -> tuple[list[str], int, list[_Container]]:
     position, expected = start, "value"
     while True:
         rest = _CUT.match(text, position) if containers else None
-        if rest and (not rest[1] or expected == "value" or (expected == "name" and rest[1][0] == '"')):
+        if rest and (not rest[1] or expected == "value" or (expected == "string" and rest[1][0] == '"')):
             return tokens, len(text), containers
         match = _TOKEN.match(text, position)
         kind = match.lastgroup if match else None
         if match is None or kind is None:
-            raise _SyntaxFailure(position, f"a {expected} is expected")
+            raise _SyntaxFailure(len(text) - len(text[position:].lstrip()), f"a {expected} is expected")
         token, position = match[kind], match.end()
         closes = kind == "close" and bool(containers) and _PAIRS[containers[-1].bracket] == token
-        if not (closes and (expected == "comma" or tokens[-1] in "{[,")) and kind not in _EXPECTED[expected]:
+        fits = kind in _VALUES if expected == "value" else kind == expected
+        if not fits and not (closes and (expected == "comma" or tokens[-1] in "{[,")):
             raise _SyntaxFailure(match.start(kind), f"a {expected} is expected")
         if closes and tokens[-1] == ",":
             tokens.pop()
@@ -143,10 +131,10 @@ def _tokens(text: str, start: int) -> tuple[list[str], int, list[_Container]]:
         if not containers:
             return tokens, position, []
         if kind in ("open", "comma"):
-            expected = "name" if containers[-1].bracket == "{" else "value"
+            expected = "string" if containers[-1].bracket == "{" else "value"
         elif kind == "colon":
             expected = "value"
-        elif expected == "name" and not closes:
+        elif expected == "string" and not closes:
             expected = "colon"
         else:
             expected, containers[-1].complete = "comma", len(tokens)
