@@ -103,6 +103,10 @@ def _exported_baseline() -> Path:
 
         source = baseline_folder()
         require("onnx", "baseline")
-        with writing(folder) as temporary:
-            write_encoder(source, temporary, "int8-blocks", "all-MiniLM-L6-v2")
+        try:
+            with writing(folder) as temporary:
+                write_encoder(source, temporary, "int8-blocks", "all-MiniLM-L6-v2")
+        except OSError as error:
+            cause = f"cannot be written ({error.strerror}): set XDG_CACHE_HOME to another folder"
+            raise InputError(cause, file=str(folder)) from error
     return folder
