@@ -406,13 +406,13 @@ def test_the_preview_estimates_what_a_run_takes(server: Server, cache: Path) -> 
     assert guess.tokens_in > 0
     assert guess.cost == pytest.approx((guess.tokens_in + 2 * guess.tokens_out) / 1e6)
     list(chat.run(requests[:5]))
-    known = chat.preview([*requests, requests[9]])
-    assert (known.calls, known.cached) == (5, 6)
+    estimate = chat.preview([*requests, requests[9]])
+    assert (estimate.calls, estimate.cached) == (5, 6)
     before = chat.spent()
     start = time.monotonic()
     list(chat.run(requests))
-    assert known.tokens_in + known.tokens_out == pytest.approx(chat.spent().tokens - before.tokens, rel=0.05)
-    assert known.seconds == pytest.approx(time.monotonic() - start, rel=1.0)
+    assert estimate.tokens_in + estimate.tokens_out == pytest.approx(chat.spent().tokens - before.tokens, rel=0.05)
+    assert estimate.seconds == pytest.approx(time.monotonic() - start, rel=1.0)
 
 
 # ---------------------------------------------------------------- structured answers
