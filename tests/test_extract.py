@@ -24,7 +24,8 @@ from lemmata.concepts.extract import (
 )
 from lemmata.errors import ConfigError, LemmataError
 from lemmata.llm.answers import complaints
-from lemmata.llm.chat import Budget, Chat, Request
+from lemmata.llm.chat import Chat, Request
+from lemmata.llm.endpoint import Budget, EndpointOptions
 from lemmata.types import Concept, Document, Edge, Passage
 
 PAPER = Document("paper", "Bailey chains", file="paper.tex")
@@ -77,7 +78,7 @@ def test_prompts_show_the_text_and_the_closed_lists() -> None:
     for text in ("Bailey chains", *(passage.text for passage in PASSAGES), *KINDS, *RELATIONS):
         assert text in prompt.user
     assert prompt.schema is SCHEMA
-    assert Request(*prompt).check == "extraction"
+    assert Request(*prompt).schema_name == "extraction"
 
 
 def test_long_documents_get_several_prompts_and_lose_nothing() -> None:
@@ -238,14 +239,13 @@ def test_answers_that_run_out_are_an_error() -> None:
 
 
 def test_an_extraction_killed_half_way_is_resumed_within_its_budget(tmp_path: Path) -> None:
-    pytest.importorskip("openai")
     corpus = documents(20)
     server = Server(tmp_path / "journal")
-    days = {f"ring{n} ": [{"text": json.dumps(ring(n))}] * 3 for n in range(20)}
-    server.change(days=days)
+    replies = {f"ring{n} ": [{"text": json.dumps(ring(n))}] * 3 for n in range(20)}
+    server.change(replies=replies)
 
     def opened(url: str) -> Chat:
-        return Chat(url, "tiny", cache=tmp_path / "cache", retries=1, back_off=0.01, concurrency=2)
+        return Chat(EndpointOptions(url, "tiny", concurrency=2, retries=1), tmp_path / "cache", back_off=0.01)
 
     found = []
     chat = opened(server.url)
@@ -259,7 +259,7 @@ def test_an_extraction_killed_half_way_is_resumed_within_its_budget(tmp_path: Pa
     chat.close()
 
     server = Server(tmp_path / "journal")
-    server.change(days=days)
+    server.change(replies=replies)
     before = len(server.calls())
     chat, budget = opened(server.url), Budget(calls=20 - len(whole))
     again = list(

@@ -158,7 +158,7 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(base: Path, job: Job, tmp_
     with pytest.raises(ConfigError, match="32 dimensions can not be cut to 33"):
         tuned(base, job, tmp_path, dimensions=[33])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="can not be loaded as a sentence-transformers model"):
+    with pytest.raises(InputError, match="cannot be loaded as a sentence-transformers model"):
         load_model(tmp_path / "empty", "cpu")
 
 

@@ -204,13 +204,13 @@ def test_an_endpoint_that_is_down_is_one_sentence(project: Project) -> None:
     )  # fmt: skip
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("lemmata: http://127.0.0.1:9/v1 can not be reached")
+    assert last.startswith("lemmata: http://127.0.0.1:9/v1 cannot be reached")
     assert "Traceback" not in done.stderr
 
 
 def test_bad_answers_are_told_of_and_asked_again_later(project: Project, server: Server) -> None:
     bad = [{"text": '{"concepts": "none"}'}] * 9
-    server.script(answer=json.dumps(ANSWER), days={"part 3": bad})
+    server.script(answer=json.dumps(ANSWER), replies={"part 3": bad})
     report = project.extract_graph(Limits(calls=100), model={"url": server.url, "model": "tiny"})
     assert report["extracted"] == PAPERS - 1
     assert "paper03" in report["unanswered"][0]

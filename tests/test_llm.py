@@ -1,8 +1,9 @@
-"""The chat client against a real server process that has bad days, and JSON full of LaTeX."""
+"""The chat client against a real server process that fails on request, and JSON full of LaTeX."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
 import sqlite3
@@ -15,17 +16,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.llm_server import Server
 
-from lemmata.errors import ConfigError, InputError
-from lemmata.llm.answers import complaints, parse_json, read_json, to_json_text
-from lemmata.llm.chat import Answer, Budget, Chat, Request, Spent
-
-pytest.importorskip("openai")
+from lemmata.config import build
+from lemmata.errors import ConfigError, InputError, LemmataError
+from lemmata.llm.answers import complaints, read_json, to_json_text
+from lemmata.llm.chat import Answer, Chat, Request
+from lemmata.llm.endpoint import Budget, EndpointOptions, Limits, Spent
 
 SCHEMA = {
     "type": "object",
@@ -58,8 +58,9 @@ def close_chats() -> Iterator[None]:
 
 
 def open_chat(server: Server, cache: Path, **options: Any) -> Chat:
-    quick: dict[str, Any] = {"timeout": 10.0, "retries": 3, "back_off": 0.01, "generator": np.random.default_rng(0)}
-    OPENED.append(Chat(server.url, "tiny", cache=cache, **(quick | options)))
+    back_off = options.pop("back_off", 0.01)
+    settings: dict[str, Any] = {"model": "tiny", "timeout": 10.0, "retries": 3, **options}
+    OPENED.append(Chat(EndpointOptions(server.url, **settings), cache, back_off=back_off))
     return OPENED[-1]
 
 
@@ -79,16 +80,13 @@ def text_answer(value: Any) -> dict[str, Any]:
 # ---------------------------------------------------------------- calls
 
 
-def test_answers_come_in_order_and_are_asked_once(server: Server, cache: Path) -> None:
-    server.script(days={"q0": [{"hang": 0.3}]})  # the first is the last to come back
+def test_answers_keep_the_order_and_equal_questions_are_asked_once(server: Server, cache: Path) -> None:
+    server.script(replies={"q0": [{"hang": 0.3}]})  # the first answer comes last
     chat = open_chat(server, cache)
     requests = questions(*[f"q{number}" for number in range(12)], "q3")
-    told: list[str] = []
-    answers = list(chat.run(requests, on_answer=lambda request, _: told.append(request.user)))
+    answers = list(chat.run(requests))
     assert [answer.value["echo"] for answer in answers] == [request.user for request in requests]
     assert [answer.cached for answer in answers] == [False] * 12 + [True]
-    assert told[0] != "q0"
-    assert Counter(told) == Counter(request.user for request in requests)
     assert len(server.calls()) == 12
     chat.close()
     again = list(open_chat(server, cache).run(requests))
@@ -97,26 +95,24 @@ def test_answers_come_in_order_and_are_asked_once(server: Server, cache: Path) -
     assert len(server.calls()) == 12
 
 
-def test_plain_text_is_returned_as_it_is(server: Server, cache: Path) -> None:
-    server.script(days={"hello": [text_answer("no {JSON} here")], "nothing": [text_answer(" ")]})
+def test_plain_text_is_returned_unchanged(server: Server, cache: Path) -> None:
+    server.script(replies={"hello": [text_answer("no {JSON} here")], "nothing": [text_answer(" ")]})
     first, second = open_chat(server, cache).run(questions("hello", "nothing", schema=None))
     assert (first.text, first.value, first.error) == ("no {JSON} here", None, "")
     assert second.error == "tiny gave an empty answer"
     assert {call["format"] for call in server.calls()} == {"text"}
 
 
-def test_another_model_temperature_or_schema_is_another_question(server: Server, cache: Path) -> None:
+def test_another_model_or_schema_is_another_question(server: Server, cache: Path) -> None:
     server.script()
     list(open_chat(server, cache).run(questions("q")))
     assert open_chat(server, cache).preview(questions("q")).calls == 0
-    assert open_chat(server, cache, temperature=0.5).preview(questions("q")).calls == 1
     assert open_chat(server, cache).preview(questions("q", schema=None)).calls == 1
-    with contextlib.closing(Chat(server.url, "other", cache=cache)) as chat:
-        assert chat.preview(questions("q")).calls == 1
+    assert open_chat(server, cache, model="other").preview(questions("q")).calls == 1
 
 
 @pytest.mark.parametrize(
-    "days",
+    "replies",
     [
         [{"status": 500}, {"status": 500}],
         [{"status": 502}, {"status": 503}, {"status": 429}],
@@ -125,30 +121,30 @@ def test_another_model_temperature_or_schema_is_another_question(server: Server,
         [{"status": 429, "headers": {"Retry-After": "soon"}}],
     ],
 )
-def test_what_may_pass_is_tried_again(server: Server, cache: Path, days: list[dict[str, Any]]) -> None:
-    server.script(days={"q": [*days]})
+def test_a_passing_failure_is_retried(server: Server, cache: Path, replies: list[dict[str, Any]]) -> None:
+    server.script(replies={"q": [*replies]})
     [answer] = open_chat(server, cache).run(questions("q"))
     assert (answer.value, answer.error) == ({"echo": "q"}, "")
-    assert len(server.calls()) == len(days) + 1
+    assert len(server.calls()) == len(replies) + 1
 
 
-def test_retry_after_is_waited_for_by_all(server: Server, cache: Path) -> None:
-    server.script(days={"q0": [{"status": 429, "headers": {"Retry-After": "0.6"}}]}, seconds=0.05)
+def test_all_threads_wait_for_retry_after(server: Server, cache: Path) -> None:
+    server.script(replies={"q0": [{"status": 429, "headers": {"Retry-After": "0.6"}}]}, seconds=0.05)
     answers = list(open_chat(server, cache, concurrency=2).run(questions(*[f"q{number}" for number in range(9)])))
     assert not any(answer.error for answer in answers)
     times = sorted(call["time"] for call in server.calls())
-    assert sum(moment - times[0] < 0.55 for moment in times) <= 5  # those already on their way
+    assert sum(moment - times[0] < 0.55 for moment in times) <= 5  # those in flight
     assert times[-1] - times[0] >= 0.55
 
 
 def test_a_wait_of_an_hour_is_an_error(server: Server, cache: Path) -> None:
-    server.script(days={"q": [{"status": 429, "headers": {"Retry-After": "3600"}}]})
+    server.script(replies={"q": [{"status": 429, "headers": {"Retry-After": "3600"}}]})
     [answer] = open_chat(server, cache).run(questions("q"))
     assert "asks to wait 3600 s" in answer.error
 
 
-def test_a_hanging_socket_and_a_dribbling_one_are_left_and_tried_again(server: Server, cache: Path) -> None:
-    server.script(days={"hang": [{"hang": 5}], "drop": [{"dribble": 0.05}]})
+def test_a_silent_and_a_slow_server_are_timed_out_and_retried(server: Server, cache: Path) -> None:
+    server.script(replies={"hang": [{"hang": 5}], "drop": [{"dribble": 0.05}]})
     start = time.monotonic()
     answers = list(open_chat(server, cache, timeout=0.5).run(questions("hang", "drop by drop")))
     assert [answer.error for answer in answers] == ["", ""]
@@ -156,8 +152,8 @@ def test_a_hanging_socket_and_a_dribbling_one_are_left_and_tried_again(server: S
     assert Counter(call["question"] for call in server.calls()) == {"hang": 2, "drop by drop": 2}
 
 
-def test_failures_are_answers_and_are_asked_again_next_time(server: Server, cache: Path) -> None:
-    server.script(days={"bad": [{"status": 500}] * 4})
+def test_a_failure_is_an_answer_with_an_error_and_is_asked_again_in_the_next_run(server: Server, cache: Path) -> None:
+    server.script(replies={"bad": [{"status": 500}] * 4})
     good, bad, last = open_chat(server, cache).run(questions("good", "bad", "last"))
     assert (good.error, last.error) == ("", "")
     assert bad.error == f"{server.url} failed 4 times for tiny: status 500, " + bad.error.partition("500, ")[2]
@@ -167,15 +163,15 @@ def test_failures_are_answers_and_are_asked_again_next_time(server: Server, cach
     assert rows(cache, "SELECT COUNT(*) FROM calls WHERE outcome LIKE 'status 500%'") == [(4,)]
 
 
-def test_a_text_that_is_forbidden_concerns_itself_only(server: Server, cache: Path) -> None:
-    server.script(days={"rude": [{"status": 403}]})
+def test_a_forbidden_text_does_not_stop_the_others(server: Server, cache: Path) -> None:
+    server.script(replies={"rude": [{"status": 403}]})
     answers = list(open_chat(server, cache, concurrency=1).run(questions("kind", "rude", "polite")))
     assert [bool(answer.error) for answer in answers] == [False, True, False]
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
-def test_a_closed_door_is_one_sentence_and_few_calls(server: Server, cache: Path, status: int) -> None:
-    server.script(days={"q": [{"status": status, "message": "no such thing"}] * 50})
+def test_a_server_that_denies_access_is_one_sentence_and_few_calls(server: Server, cache: Path, status: int) -> None:
+    server.script(replies={"q": [{"status": status, "message": "no such thing"}] * 50})
     chat = open_chat(server, cache, concurrency=2)
     answers = list(chat.run(questions(*[f"q{number}" for number in range(50)])))
     assert {answer.error for answer in answers} == {chat.down}
@@ -184,8 +180,8 @@ def test_a_closed_door_is_one_sentence_and_few_calls(server: Server, cache: Path
     assert len(server.calls()) <= 2
 
 
-def test_a_bad_request_concerns_itself_only(server: Server, cache: Path) -> None:
-    server.script(days={"long": [{"status": 400, "message": "the context is exceeded"}]})
+def test_a_bad_request_does_not_stop_the_others(server: Server, cache: Path) -> None:
+    server.script(replies={"long": [{"status": 400, "message": "the context is exceeded"}]})
     bad, good = open_chat(server, cache).run(questions("long", "short"))
     assert f"{server.url} refused tiny: status 400" in bad.error
     assert good.error == ""
@@ -193,24 +189,24 @@ def test_a_bad_request_concerns_itself_only(server: Server, cache: Path) -> None
 
 
 def test_an_endpoint_that_is_down_is_one_clear_error_at_once(cache: Path) -> None:
-    chat = Chat("http://127.0.0.1:9/v1", "tiny", cache=cache)
+    chat = Chat(EndpointOptions("http://127.0.0.1:9/v1", "tiny"), cache)
     start = time.monotonic()
     answers = list(chat.run(questions(*[f"q{number}" for number in range(100)])))
     assert time.monotonic() - start < 3
     assert {answer.error for answer in answers} == {chat.down}
-    assert chat.down.startswith("http://127.0.0.1:9/v1 can not be reached for tiny: ")
+    assert chat.down.startswith("http://127.0.0.1:9/v1 cannot be reached for tiny: ")
     chat.close()
 
 
-def test_a_server_that_only_fails_is_given_up(server: Server, cache: Path) -> None:
-    server.script(days={"q": [{"status": 503}] * 500})
+def test_a_server_that_always_fails_is_given_up(server: Server, cache: Path) -> None:
+    server.script(replies={"q": [{"status": 503}] * 500})
     chat = open_chat(server, cache, retries=1, concurrency=2)
     answers = list(chat.run(questions(*[f"q{number}" for number in range(60)])))
     assert all("failed 2 times" in answer.error for answer in answers)
     assert len(server.calls()) <= 2 * 10
 
 
-def test_leaving_early_ends_the_threads(server: Server, cache: Path) -> None:
+def test_the_threads_end_when_the_caller_leaves_early(server: Server, cache: Path) -> None:
     server.script(seconds=0.05)
     for answer in open_chat(server, cache).run(questions(*[f"q{number}" for number in range(40)])):
         assert not answer.error
@@ -221,33 +217,55 @@ def test_leaving_early_ends_the_threads(server: Server, cache: Path) -> None:
 
 def test_a_damaged_cache_is_an_error(server: Server, cache: Path) -> None:
     cache.write_bytes(b"not a database" * 100)
-    with pytest.raises(InputError, match="can not be used as a cache"):
+    with pytest.raises(InputError, match=r"cache\.sqlite: cannot be used as a cache"):
         open_chat(server, cache)
 
 
-def test_options_that_make_no_sense_are_refused(cache: Path) -> None:
-    with pytest.raises(ConfigError, match="json_mode"):
-        Chat("http://127.0.0.1:9/v1", "tiny", cache=cache, json_mode="xml")
-    with pytest.raises(ConfigError, match="positive"):
-        Chat("http://127.0.0.1:9/v1", "tiny", cache=cache, concurrency=0)
+def test_a_missing_model_name_is_an_error(cache: Path) -> None:
+    with pytest.raises(LemmataError, match="which model"):
+        Chat(EndpointOptions(), cache)
 
 
-# ---------------------------------------------------------------- being killed
+@pytest.mark.parametrize(
+    ("key", "value"), [("json_mode", "xml"), ("concurrency", 0), ("timeout", 0.0), ("answer_tokens", 0)]
+)
+def test_options_that_make_no_sense_are_refused(key: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=key):
+        build(EndpointOptions, {key: value}, "[llm]")
+
+
+def test_answers_of_an_older_cache_are_still_used(server: Server, cache: Path) -> None:
+    server.script()
+    question = ["tiny", "Be brief.", "q", SCHEMA, 0.0]
+    digest = hashlib.sha256(json.dumps(question, sort_keys=True).encode()).digest()
+    with contextlib.closing(sqlite3.connect(cache)) as connection, connection:
+        connection.execute(
+            "CREATE TABLE answers (digest BLOB PRIMARY KEY, model TEXT, text TEXT,"
+            " tokens_in INTEGER, tokens_out INTEGER, truncated INTEGER)"
+        )
+        connection.execute("INSERT INTO answers VALUES (?, 'tiny', ?, 3, 4, 0)", (digest, '{"echo": "$\\\\alpha$ é"}'))
+    for _ in range(2):
+        [answer] = open_chat(server, cache).run(questions("q"))
+        assert answer == Answer('{"echo": "$\\\\alpha$ é"}', {"echo": "$\\alpha$ é"}, 3, 4, cached=True)
+    assert server.calls() == []
+
+
+# ---------------------------------------------------------------- kills
 
 
 CLIENT = """
 import sys
 from pathlib import Path
-import numpy as np
-from lemmata.llm.chat import Budget, Chat, Request
+from lemmata.llm.chat import Chat, Request
+from lemmata.llm.endpoint import EndpointOptions
 url, cache, schema = sys.argv[1], Path(sys.argv[2]), {"type": "object"}
-chat = Chat(url, "tiny", cache=cache, concurrency=2)
+chat = Chat(EndpointOptions(url, "tiny", concurrency=2), cache)
 for answer in chat.run(Request("", f"question {n}", schema) for n in range(40)):
     print(answer.error or answer.text, flush=True)
 """
 
 
-def test_a_killed_client_goes_on_where_it_was(server: Server, cache: Path) -> None:
+def test_a_killed_client_resumes_from_the_cache(server: Server, cache: Path) -> None:
     server.script(seconds=0.04)
     command = [sys.executable, "-c", CLIENT, server.url, str(cache)]
     client = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -257,7 +275,7 @@ def test_a_killed_client_goes_on_where_it_was(server: Server, cache: Path) -> No
     client.wait()
     client.stdout.close()
     assert all("question" in line for line in seen)
-    done = len(rows(cache, "SELECT digest FROM answers"))
+    done = len(rows(cache, "SELECT key FROM cache"))
     assert 10 <= done < 40
     time.sleep(0.1)
     before = len(server.calls())
@@ -286,14 +304,13 @@ def test_a_killed_server_that_comes_back_costs_no_answer_twice(tmp_path: Path, c
     assert [answer.value["echo"] for answer in answers] == [request.user for request in requests]
     received = Counter(entry["question"] for entry in second.answers())
     assert set(received) == {request.user for request in requests}
-    kept = len(requests)
-    assert sum(received.values()) - kept <= 3  # only what was on its way at the kill
+    assert sum(received.values()) - len(requests) <= 3  # calls in flight at the kill
     list(chat.run(requests))
     assert Counter(entry["question"] for entry in second.answers()) == received
     second.kill()
 
 
-def test_a_server_that_stays_away_leaves_the_rest_for_later(tmp_path: Path, cache: Path) -> None:
+def test_requests_that_a_stopped_server_missed_are_asked_in_the_next_run(tmp_path: Path, cache: Path) -> None:
     first = Server(tmp_path / "journal")
     requests = questions(*[f"question {number}" for number in range(30)])
     answers: list[Answer] = []
@@ -315,7 +332,7 @@ def test_a_server_that_stays_away_leaves_the_rest_for_later(tmp_path: Path, cach
 
 
 def test_a_budget_of_calls_counts_every_attempt(server: Server, cache: Path) -> None:
-    server.script(days={"q": [{"status": 500}] * 3})
+    server.script(replies={"q": [{"status": 500}] * 3})
     answers = list(open_chat(server, cache).run(questions(*[f"q{n}" for n in range(20)]), budget=Budget(calls=10)))
     assert len(server.calls()) == 10
     assert [answer.error for answer in answers].count("budget") == 13
@@ -325,7 +342,7 @@ def test_a_budget_of_calls_counts_every_attempt(server: Server, cache: Path) -> 
 def test_a_budget_of_tokens_and_cost_holds_in_the_servers_own_count(server: Server, cache: Path) -> None:
     requests = questions(*[f"q{number} {'x' * 37 * (number % 5)}" for number in range(60)])
     server.script(seconds=0.01)
-    chat = open_chat(server, cache, prices=(1.0, 4.0), answer_tokens=300)
+    chat = open_chat(server, cache, price_in=1.0, price_out=4.0, answer_tokens=300)
     for budget, limit in [(Budget(tokens=9_000), 9_000), (Budget(cost=0.02), 20_000)]:
         before = sum(entry["tokens"] for entry in server.answers())
         answers = list(chat.run(requests, budget=budget))
@@ -336,8 +353,8 @@ def test_a_budget_of_tokens_and_cost_holds_in_the_servers_own_count(server: Serv
     assert chat.spent().tokens == sum(entry["tokens"] for entry in server.answers())
 
 
-def test_tokens_that_the_server_does_not_tell_are_counted_at_their_most(server: Server, cache: Path) -> None:
-    server.script(days={"q": [{"silent": True}] * 9})
+def test_tokens_that_the_server_does_not_report_count_as_the_worst_case(server: Server, cache: Path) -> None:
+    server.script(replies={"q": [{"silent": True}] * 9})
     budget = Budget(tokens=3_000)
     list(
         open_chat(server, cache, answer_tokens=200).run(
@@ -347,8 +364,8 @@ def test_tokens_that_the_server_does_not_tell_are_counted_at_their_most(server: 
     assert sum(entry["tokens"] for entry in server.answers()) <= budget.spent.tokens <= 3_000
 
 
-def test_a_call_that_timed_out_is_charged_as_if_it_was_answered(server: Server, cache: Path) -> None:
-    server.script(days={"q": [{"hang": 0.4}] * 2})
+def test_a_call_that_timed_out_is_charged(server: Server, cache: Path) -> None:
+    server.script(replies={"q": [{"hang": 0.4}] * 2})
     budget = Budget()
     [answer] = open_chat(server, cache, timeout=0.1, retries=1).run(questions("q"), budget=budget)
     assert "no answer within 0.1 s" in answer.error
@@ -357,7 +374,7 @@ def test_a_call_that_timed_out_is_charged_as_if_it_was_answered(server: Server, 
 
 
 def test_a_budget_of_seconds_ends_calls_and_pauses(server: Server, cache: Path) -> None:
-    server.script(days={"hang": [{"hang": 5}] * 9, "later": [{"status": 503, "headers": {"Retry-After": "60"}}]})
+    server.script(replies={"hang": [{"hang": 5}] * 9, "later": [{"status": 503, "headers": {"Retry-After": "60"}}]})
     start = time.monotonic()
     budget = Budget(seconds=0.6)
     answers = list(open_chat(server, cache).run(questions("hang 1", "hang 2", "hang 3", "later", "q"), budget=budget))
@@ -366,7 +383,7 @@ def test_a_budget_of_seconds_ends_calls_and_pauses(server: Server, cache: Path) 
     assert all(answer.error for answer in answers[:4])
 
 
-def test_a_budget_is_shared_by_runs_and_can_carry_on(server: Server, cache: Path) -> None:
+def test_a_budget_is_shared_by_runs_and_can_start_from_earlier_ones(server: Server, cache: Path) -> None:
     server.script()
     chat, budget = open_chat(server, cache), Budget(calls=3)
     list(chat.run(questions("a", "b"), budget=budget))
@@ -376,32 +393,33 @@ def test_a_budget_is_shared_by_runs_and_can_carry_on(server: Server, cache: Path
     assert [answer.error for answer in chat.run(questions("d"), budget=Budget(calls=3, spent=chat.spent()))] == [
         "budget"
     ]
-    assert Budget(calls=3, spent=Spent(1)).reserve(1, 0.0)
+    assert Limits(calls=3).budget(Spent(8), before=Spent(7)).reserve(Spent(1, 1))
+    assert not Limits(calls=3).budget(Spent(8), before=Spent(5)).reserve(Spent(1, 1))
 
 
-def test_the_preview_tells_what_a_run_will_take(server: Server, cache: Path) -> None:
+def test_the_preview_estimates_what_a_run_takes(server: Server, cache: Path) -> None:
     server.script(seconds=0.1)
-    chat = open_chat(server, cache, prices=(1.0, 2.0), concurrency=2)
+    chat = open_chat(server, cache, price_in=1.0, price_out=2.0, concurrency=2)
     requests = questions(*[f"question {number}" for number in range(10)])
     guess = chat.preview(requests)
     assert (guess.calls, guess.cached) == (10, 0)
     assert guess.tokens_in > 0
     assert guess.cost == pytest.approx((guess.tokens_in + 2 * guess.tokens_out) / 1e6)
     list(chat.run(requests[:5]))
-    known = chat.preview([*requests, requests[9]])
-    assert (known.calls, known.cached) == (5, 6)
+    estimate = chat.preview([*requests, requests[9]])
+    assert (estimate.calls, estimate.cached) == (5, 6)
     before = chat.spent()
     start = time.monotonic()
     list(chat.run(requests))
-    assert known.tokens_in + known.tokens_out == pytest.approx(chat.spent().tokens - before.tokens, rel=0.05)
-    assert known.seconds == pytest.approx(time.monotonic() - start, rel=1.0)
+    assert estimate.tokens_in + estimate.tokens_out == pytest.approx(chat.spent().tokens - before.tokens, rel=0.05)
+    assert estimate.seconds == pytest.approx(time.monotonic() - start, rel=1.0)
 
 
 # ---------------------------------------------------------------- structured answers
 
 
 @pytest.mark.parametrize(("formats", "last"), [(["json_object", "text"], "json_object"), (["text"], "text")])
-def test_a_server_without_schemas_is_asked_more_simply(
+def test_a_server_without_schemas_is_asked_in_a_simpler_format(
     server: Server, cache: Path, formats: list[str], last: str
 ) -> None:
     server.script(formats=formats)
@@ -412,23 +430,23 @@ def test_a_server_without_schemas_is_asked_more_simply(
     assert used == ["json_schema", "json_object", "text"][: 3 - len(formats)] + [last] * 3
 
 
-def test_newer_names_of_parameters_are_found_out(server: Server, cache: Path) -> None:
+def test_newer_parameter_names_are_tried_after_a_refusal(server: Server, cache: Path) -> None:
     server.script(limit="max_completion_tokens")
     answers = list(open_chat(server, cache, concurrency=1).run(questions("a", "b")))
     assert not any(answer.error for answer in answers)
     assert len(server.calls()) == 3
 
 
-def test_a_chosen_json_mode_stays(server: Server, cache: Path) -> None:
+def test_a_configured_json_mode_is_kept(server: Server, cache: Path) -> None:
     server.script(formats=["text"])
     [answer] = open_chat(server, cache, json_mode="json_object").run(questions("a"))
     assert "response_format" in answer.error
     assert len(server.calls()) == 1
 
 
-def test_a_wrong_answer_is_corrected_when_told_why(server: Server, cache: Path) -> None:
+def test_a_wrong_answer_is_corrected_in_a_second_turn(server: Server, cache: Path) -> None:
     server.script(
-        days={"q": [text_answer({"ech": "q"}), text_answer("Sorry, I can not."), text_answer({"echo": "ok"})]}
+        replies={"q": [text_answer({"ech": "q"}), text_answer("Sorry, I cannot."), text_answer({"echo": "ok"})]}
     )
     [answer] = open_chat(server, cache).run(questions("q"))
     assert (answer.value, answer.error) == ({"echo": "ok"}, "")
@@ -436,8 +454,8 @@ def test_a_wrong_answer_is_corrected_when_told_why(server: Server, cache: Path) 
     assert answer.tokens_in + answer.tokens_out == sum(entry["tokens"] for entry in server.answers())
 
 
-def test_an_answer_that_stays_wrong_is_a_failure_with_its_cause(server: Server, cache: Path) -> None:
-    server.script(days={"q": [text_answer({"echo": 3})] * 3})
+def test_an_answer_that_stays_wrong_is_an_error_with_its_cause(server: Server, cache: Path) -> None:
+    server.script(replies={"q": [text_answer({"echo": 3})] * 3})
     [answer] = open_chat(server, cache).run(questions("q"))
     assert answer.error == "tiny gave no valid answer in 3 turns: the answer.echo must be of type string"
     assert answer.text == '{"echo": 3}'
@@ -445,7 +463,7 @@ def test_an_answer_that_stays_wrong_is_a_failure_with_its_cause(server: Server, 
 
 
 def test_turns_are_part_of_the_budget(server: Server, cache: Path) -> None:
-    server.script(days={"q": [text_answer({})] * 9})
+    server.script(replies={"q": [text_answer({})] * 9})
     [answer] = open_chat(server, cache).run(questions("q"), budget=Budget(calls=2))
     assert answer.error == "budget"
     assert len(server.calls()) == 2
@@ -458,13 +476,13 @@ ITEMS = {
 }
 
 
-def test_an_answer_that_breaks_off_is_asked_shorter_and_else_repaired(server: Server, cache: Path) -> None:
+def test_a_truncated_answer_is_asked_again_and_else_repaired(server: Server, cache: Path) -> None:
     long = {"items": [f"item {number}" for number in range(40)], "more": []}
-    server.script(days={"short": [text_answer(long), text_answer({"items": ["all"], "more": []})]})
+    server.script(replies={"short": [text_answer(long), text_answer({"items": ["all"], "more": []})]})
     chat = open_chat(server, cache, answer_tokens=100)
     [answer] = chat.run(questions("short", schema=ITEMS))
     assert (answer.value, answer.truncated) == ({"items": ["all"], "more": []}, False)
-    server.script(days={"long": [text_answer(long)] * 3})
+    server.script(replies={"long": [text_answer(long)] * 3})
     for cached in (False, True):
         [answer] = chat.run(questions("long", schema=ITEMS))
         assert (answer.error, answer.truncated, answer.cached) == ("", True, cached)
@@ -474,15 +492,15 @@ def test_an_answer_that_breaks_off_is_asked_shorter_and_else_repaired(server: Se
     assert len(server.calls()) == 3
 
 
-def test_chatter_and_single_backslashes_arrive_as_they_were_meant(server: Server, cache: Path) -> None:
+def test_chatter_and_single_backslashes_are_understood(server: Server, cache: Path) -> None:
     text = 'Sure! The set {1, 2} gives:\n```json\n{"echo": "$\\beta \\le \\frac{\\nu}{\\theta}$",}\n```\nAnything else?'
-    server.script(days={"q": [text_answer(text)]})
+    server.script(replies={"q": [text_answer(text)]})
     [answer] = open_chat(server, cache).run(questions("q"))
     assert answer.value == {"echo": r"$\beta \le \frac{\nu}{\theta}$"}
     assert len(server.calls()) == 1
 
 
-# ---------------------------------------------------------------- JSON that speaks LaTeX
+# ---------------------------------------------------------------- JSON with LaTeX
 
 COMMANDS = (
     r"\alpha \beta \nu \theta \frac{a}{b} \rho \tau \times \neq \nabla \binom{n}{k} \forall \to \begin{x}".split()
@@ -501,8 +519,8 @@ values = st.recursive(
 @settings(max_examples=100, deadline=None)
 @given(values, st.booleans())
 def test_proper_json_is_read_as_json(value: Any, ascii_only: bool) -> None:
-    assert parse_json(json.dumps(value, ensure_ascii=ascii_only)) == value
-    assert parse_json(to_json_text(value)) == value
+    assert read_json(json.dumps(value, ensure_ascii=ascii_only)) == (value, False)
+    assert read_json(to_json_text(value)) == (value, False)
 
 
 @settings(max_examples=100, deadline=None)
@@ -514,17 +532,17 @@ def test_proper_json_without_any_latex_is_read_as_json(pieces: list[str]) -> Non
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from(COMMANDS + SAFE + ["and", "$", "x_1", "é", "12", r"\\ "]), max_size=12), st.booleans())
-def test_single_backslashes_are_what_they_look_like(pieces: list[str], fenced: bool) -> None:
+def test_single_backslashes_are_taken_literally(pieces: list[str], fenced: bool) -> None:
     meant = " ".join([r"\alpha", *pieces])
     text = f'{{"a": "{meant}", "b": ["{meant}"]}}'
     text = f"Here you are:\n```json\n{text}\n```" if fenced else text
-    assert parse_json(text) == {"a": meant, "b": [meant]}
+    assert read_json(text).value == {"a": meant, "b": [meant]}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_lone_command_in_math_survives_with_one_backslash_or_two(command: str) -> None:
-    assert parse_json(f'{{"a": "${command}$"}}') == {"a": f"${command}$"}
-    assert parse_json(json.dumps({"a": f"${command}$"})) == {"a": f"${command}$"}
+    assert read_json(f'{{"a": "${command}$"}}').value == {"a": f"${command}$"}
+    assert read_json(json.dumps({"a": f"${command}$"})).value == {"a": f"${command}$"}
 
 
 @pytest.mark.parametrize(
@@ -551,12 +569,12 @@ def test_a_lone_command_in_math_survives_with_one_backslash_or_two(command: str)
     ],
 )
 def test_context_decides_about_backslashes(written: str, meant: str) -> None:
-    assert parse_json(f'{{"a": "{written}"}}') == {"a": meant}
+    assert read_json(f'{{"a": "{written}"}}').value == {"a": meant}
 
 
-def test_the_other_strings_decide_about_one_without_evidence() -> None:
-    assert parse_json(r'["\alpha", "x\nu"]') == [r"\alpha", r"x\nu"]
-    assert parse_json(r'["\\alpha", "$x\nu$"]') == [r"\alpha", "$x\nu$"]
+def test_other_strings_decide_for_a_string_without_evidence() -> None:
+    assert read_json(r'["\alpha", "x\nu"]').value == [r"\alpha", r"x\nu"]
+    assert read_json(r'["\\alpha", "$x\nu$"]').value == [r"\alpha", "$x\nu$"]
 
 
 @pytest.mark.parametrize(
@@ -571,7 +589,7 @@ def test_the_other_strings_decide_about_one_without_evidence() -> None:
         ("\ufeff{}", {}),
     ],
 )
-def test_what_stands_around_is_left_out(text: str, value: Any) -> None:
+def test_text_around_the_value_is_ignored(text: str, value: Any) -> None:
     assert read_json(text) == (value, False)
 
 
@@ -593,7 +611,7 @@ def test_what_stands_around_is_left_out(text: str, value: Any) -> None:
 )
 def test_a_text_without_json_is_an_error(text: str) -> None:
     with pytest.raises(InputError, match="not JSON"):
-        parse_json(text)
+        read_json(text)
 
 
 def test_every_cut_keeps_complete_items_only() -> None:

@@ -531,7 +531,7 @@ def test_what_is_not_there_is_told_in_one_sentence(
 
 def test_a_model_that_is_not_there_is_told_by_the_commands(mined: Path, say: Say) -> None:
     assert "no models yet" in say("train", "models", "-w", mined)[1]
-    assert "no encoder is called 'tuned'; possible are" in refused(say("index", "--encoder", "tuned", "-w", mined))
+    assert "there is no encoder 'tuned'; possible are" in refused(say("index", "--encoder", "tuned", "-w", mined))
     assert "no base model 'dream'" in refused(say("train", "finetune", "--base", "dream", "-w", mined))
     assert "no base model 'dream'" in refused(say("train", "pretrain", "--base", "dream", "-w", mined))
     assert "no table [finetune.dream]" in refused(say("train", "pack", "dream", "job", "-w", mined))

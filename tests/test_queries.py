@@ -18,7 +18,8 @@ from tests.llm_server import Server
 from lemmata.config import build
 from lemmata.errors import ConfigError, InputError, LeakageError, LemmataError
 from lemmata.llm.answers import complaints
-from lemmata.llm.chat import Answer, Budget, Chat, Request
+from lemmata.llm.chat import Answer, Chat, Request
+from lemmata.llm.endpoint import Budget, EndpointOptions
 from lemmata.mine.material import Material, material
 from lemmata.mine.queries.filter import Share, round_trip
 from lemmata.mine.queries.model import ModelOptions, model_queries, query_requests, query_schema, read_queries
@@ -457,7 +458,6 @@ def test_answers_that_end_early_are_an_error() -> None:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    pytest.importorskip("openai")
     process = Server(tmp_path_factory.mktemp("server") / "journal")
     yield process
     process.kill()
@@ -467,9 +467,12 @@ def test_a_model_behind_a_server_is_asked_once_within_its_budget(server: Server,
     latex = json.dumps({"queries": [entry(1)]}).replace("\\\\", "\\")  # as small models write it
     other = json.dumps({"queries": [entry(1, question="Is a flat module torsion free?")]})
     server.script(
-        days={"Noetherian": [{"text": "no JSON"}, {"text": f"Sure!\n```json\n{latex}\n```"}], "flat": [{"text": other}]}
+        replies={
+            "Noetherian": [{"text": "no JSON"}, {"text": f"Sure!\n```json\n{latex}\n```"}],
+            "flat": [{"text": other}],
+        }
     )
-    chat = Chat(server.url, "tiny", cache=tmp_path / "cache.sqlite", back_off=0.01, json_mode="text")
+    chat = Chat(EndpointOptions(server.url, "tiny", json_mode="text"), tmp_path / "cache.sqlite", back_off=0.01)
     library, options = shelved(LIBRARY[:2]), ModelOptions(passages=1)
     assert chat.preview(query_requests(library, options)).calls == 2
     first = list(model_queries(library, partial(chat.run, budget=Budget(calls=5)), options))

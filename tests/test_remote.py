@@ -1,4 +1,4 @@
-"""The remote encoder against a real HTTP server on loopback that misbehaves on request."""
+"""The remote encoder and the HTTP transport against a real server on loopback that fails on request."""
 
 from __future__ import annotations
 
@@ -14,60 +14,69 @@ import numpy as np
 import pytest
 
 from lemmata.encode.load import load_encoder
-from lemmata.encode.remote import RemoteEncoder, RemoteOptions
+from lemmata.encode.remote import RemoteEncoder
 from lemmata.errors import LemmataError
+from lemmata.http import Service
 from lemmata.project import Project
 
-pytest.importorskip("openai")
 
-QUICK = RemoteOptions(attempts=3, back_off=0.01, timeout=10)
+def remote(
+    server: FaultyServer, model: str = "tiny", *, key: str = "", retries: int = 2, timeout: float = 10, **options: Any
+) -> RemoteEncoder:
+    service = Service(server.url, model, key, retries=retries, back_off=0.01, timeout=timeout)
+    return RemoteEncoder(service, **options)
 
 
-class Service(ThreadingHTTPServer):
-    """Answers (length of the text, 1, 2); each entry of `mischief` spoils one request."""
+class FaultyServer(ThreadingHTTPServer):
+    """Answers (length of the text, 1, 2); each entry of `faults` spoils one request."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.mischief: list[str] = []
+        self.faults: list[str] = []
         self.requests: list[list[str]] = []
+        self.keys: list[str | None] = []
         self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
 
 
 class Handler(BaseHTTPRequestHandler):
-    server: Service
+    server: FaultyServer
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.requests.append(body["input"])
-        mischief = self.server.mischief.pop(0) if self.server.mischief else ""
-        if mischief.isdigit():
-            self.reply(int(mischief), b'{"error": {"message": "no"}}')
+        self.server.keys.append(self.headers["Authorization"])
+        fault = self.server.faults.pop(0) if self.server.faults else ""
+        if fault.isdigit():
+            self.reply(int(fault), b'{"error": {"message": "no"}}')
             return
-        if mischief.startswith("retry"):
-            self.reply(429, b"{}", {"Retry-After": mischief.split()[1]})
+        if fault.startswith("retry"):
+            self.reply(429, b"{}", {"Retry-After": fault.split()[1].replace("_", " ")})
             return
-        if mischief == "hang":
-            time.sleep(3)
+        if fault == "hang":
+            time.sleep(1)
+            return
+        if fault == "redirect":
+            self.reply(302, b"{}", {"Location": f"{self.server.url}/elsewhere"})
             return
         data: list[dict[str, Any]] = [
             {"object": "embedding", "index": index, "embedding": [float(len(text)), 1.0, 2.0]}
             for index, text in enumerate(body["input"])
         ]
-        if mischief == "reordered":
+        if fault == "reordered":
             data.reverse()
-        elif mischief == "few":
+        elif fault == "few":
             data.pop()
-        elif mischief == "twice":
+        elif fault == "twice":
             data[-1]["index"] = 0
-        elif mischief == "ragged":
+        elif fault == "ragged":
             data[-1]["embedding"].pop()
-        elif mischief == "zero":
+        elif fault == "zero":
             data[0]["embedding"] = [0.0, 0.0, 0.0]
         usage = {"prompt_tokens": 1, "total_tokens": 1}
         answer = json.dumps({"object": "list", "data": data, "model": body["model"], "usage": usage}).encode()
-        self.reply(200, answer[:-30] if mischief == "truncated" else answer)
+        self.reply(200, answer[:-30] if fault == "truncated" else answer)
 
     def reply(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)
@@ -83,8 +92,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def service() -> Iterator[Service]:
-    with Service() as server:
+def service() -> Iterator[FaultyServer]:
+    with FaultyServer() as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield server
@@ -97,8 +106,8 @@ def expected(*texts: str) -> Any:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def test_rows_are_normalised_and_in_order_and_empty_texts_are_zeros(service: Service) -> None:
-    encoder = RemoteEncoder(service.url, "tiny")
+def test_rows_are_normalised_and_in_order_and_empty_texts_are_zeros(service: FaultyServer) -> None:
+    encoder = remote(service)
     matrix = encoder.encode(["a", "", "ccc", "  "])
     assert matrix.dtype == np.float32
     assert encoder.dimension == 3
@@ -107,125 +116,136 @@ def test_rows_are_normalised_and_in_order_and_empty_texts_are_zeros(service: Ser
     assert service.requests == [["a", "ccc"]]
 
 
-def test_the_index_field_decides_the_order(service: Service) -> None:
-    service.mischief = ["reordered"]
-    matrix = RemoteEncoder(service.url, "tiny").encode(["a", "bb", "ccc"])
+def test_the_index_field_decides_the_order(service: FaultyServer) -> None:
+    service.faults = ["reordered"]
+    matrix = remote(service).encode(["a", "bb", "ccc"])
     np.testing.assert_allclose(matrix, expected("a", "bb", "ccc"), atol=1e-6)
 
 
-@pytest.mark.parametrize("mischief", ["429", "500", "503", "truncated", "few", "twice", "ragged", "zero", "retry 0"])
-def test_what_may_pass_is_tried_again(service: Service, mischief: str) -> None:
-    service.mischief = [mischief]
-    matrix = RemoteEncoder(service.url, "tiny", options=QUICK).encode(["a", "bb"])
+@pytest.mark.parametrize("fault", ["429", "500", "503", "truncated", "few", "twice", "ragged", "zero", "retry 0"])
+def test_a_passing_failure_is_retried(service: FaultyServer, fault: str) -> None:
+    service.faults = [fault]
+    matrix = remote(service).encode(["a", "bb"])
     np.testing.assert_allclose(matrix, expected("a", "bb"), atol=1e-6)
     assert len(service.requests) == 2
 
 
-@pytest.mark.parametrize("mischief", ["429", "500", "truncated", "few", "zero"])
-def test_what_does_not_pass_raises_and_is_no_empty_result(service: Service, mischief: str) -> None:
-    service.mischief = [mischief] * 3
+@pytest.mark.parametrize("fault", ["429", "500", "truncated", "few", "zero"])
+def test_a_lasting_failure_raises_and_is_no_empty_result(service: FaultyServer, fault: str) -> None:
+    service.faults = [fault] * 3
     with pytest.raises(LemmataError, match="failed 3 times"):
-        RemoteEncoder(service.url, "tiny", options=QUICK).encode(["a", "bb"])
+        remote(service).encode(["a", "bb"])
 
 
-def test_retry_after_is_waited_for(service: Service) -> None:
-    service.mischief = ["retry 1"]
+def test_retry_after_is_obeyed(service: FaultyServer) -> None:
+    service.faults = ["retry 1"]
     start = time.monotonic()
-    RemoteEncoder(service.url, "tiny", options=QUICK).encode(["a"])
+    remote(service).encode(["a"])
     assert time.monotonic() - start >= 1
 
 
-def test_a_wait_of_an_hour_is_an_error(service: Service) -> None:
-    service.mischief = ["retry 3600"]
+def test_a_wait_of_an_hour_is_an_error(service: FaultyServer) -> None:
+    service.faults = ["retry 3600"]
     with pytest.raises(LemmataError, match="asks to wait 3600 s"):
-        RemoteEncoder(service.url, "tiny", options=QUICK).encode(["a"])
+        remote(service).encode(["a"])
 
 
 @pytest.mark.parametrize("status", ["400", "401", "404"])
-def test_a_refusal_is_not_repeated(service: Service, status: str) -> None:
-    service.mischief = [status]
+def test_a_refusal_is_not_repeated(service: FaultyServer, status: str) -> None:
+    service.faults = [status]
     with pytest.raises(LemmataError, match="refused tiny"):
-        RemoteEncoder(service.url, "tiny", options=QUICK).encode(["a"])
+        remote(service).encode(["a"])
     assert len(service.requests) == 1
 
 
-def test_a_hanging_service_is_left_after_the_timeout(service: Service) -> None:
-    service.mischief = ["hang"]
-    options = RemoteOptions(attempts=1, timeout=0.3)
+def test_a_redirect_is_not_followed_with_the_key(service: FaultyServer) -> None:
+    service.faults = ["redirect"]
+    with pytest.raises(LemmataError, match="refused tiny: status 302"):
+        remote(service, key="secret").encode(["a"])
+    assert service.keys == ["Bearer secret"]
+
+
+def test_retry_after_may_be_a_date(service: FaultyServer) -> None:
+    service.faults = ["retry Mon,_01_Jan_2001_00:00:00_GMT", "retry Fri,_01_Jan_2100_00:00:00_GMT"]
+    with pytest.raises(LemmataError, match="asks to wait"):
+        remote(service).encode(["a"])
+    assert len(service.requests) == 2
+
+
+def test_a_silent_service_is_timed_out(service: FaultyServer) -> None:
+    service.faults = ["hang"]
     with pytest.raises(LemmataError, match=r"no answer within 0\.3 s"):
-        RemoteEncoder(service.url, "tiny", options=options).encode(["a"])
+        remote(service, retries=0, timeout=0.3).encode(["a"])
 
 
-def test_nobody_there_is_an_error() -> None:
-    with Service() as closed:
+def test_an_address_without_a_service_is_an_error() -> None:
+    with FaultyServer() as closed:
         address = closed.url
-    with pytest.raises(LemmataError, match="failed 2 times"):
-        RemoteEncoder(address, "tiny", options=RemoteOptions(attempts=2, back_off=0.01)).encode(["a"])
+    with pytest.raises(LemmataError, match=rf"{address} cannot be reached for tiny: "):
+        RemoteEncoder(Service(address, "tiny")).encode(["a"])
 
 
-def test_batches_keep_to_texts_and_characters(service: Service) -> None:
-    options = RemoteOptions(batch_texts=2, batch_characters=10)
-    RemoteEncoder(service.url, "tiny", options=options).encode(["a", "b", "c", "d" * 9, "e" * 20])
-    assert service.requests == [["a", "b"], ["c", "d" * 9], ["e" * 20]]
+def test_batches_keep_to_texts_and_characters(service: FaultyServer) -> None:
+    short, long = [f"text {number}" for number in range(12)], [letter * 30_000 for letter in "abcdefghi"]
+    remote(service, batch_texts=10).encode([*short, *long])
+    assert [len(batch) for batch in service.requests] == [10, 10, 1]
+    assert {len(text) for text in service.requests[-1]} == {24_000}  # the longest text that is sent
 
 
-def test_a_text_is_paid_for_once(service: Service, tmp_path: Path) -> None:
+def test_a_text_is_sent_once(service: FaultyServer, tmp_path: Path) -> None:
     cache = tmp_path / "cache.sqlite"
-    first = RemoteEncoder(service.url, "tiny", cache=cache).encode(["a", "bb", "a"])
-    again = RemoteEncoder(service.url, "tiny", cache=cache).encode(["bb", "a"])
+    first = remote(service, cache=cache).encode(["a", "bb", "a"])
+    again = remote(service, cache=cache).encode(["bb", "a"])
     np.testing.assert_array_equal(again, first[[1, 0]])
     assert service.requests == [["a", "bb"]]
-    RemoteEncoder(service.url, "tiny", cache=cache).encode(["a"], role="query")
-    RemoteEncoder(service.url, "other", cache=cache).encode(["a"])
-    RemoteEncoder(service.url, "tiny", cache=cache, dimension=2).encode(["a"])
+    remote(service, cache=cache).encode(["a"], role="query")
+    remote(service, "other", cache=cache).encode(["a"])
+    remote(service, cache=cache, dimension=2).encode(["a"])
     assert service.requests[1:] == [["a"]] * 3
 
 
-def test_what_came_before_a_failure_is_kept(service: Service, tmp_path: Path) -> None:
-    options = RemoteOptions(batch_texts=1, attempts=1)
-    encoder = RemoteEncoder(service.url, "tiny", cache=tmp_path / "cache.sqlite", options=options)
-    service.mischief = ["", "500"]
+def test_vectors_from_before_a_failure_are_cached(service: FaultyServer, tmp_path: Path) -> None:
+    encoder = remote(service, retries=0, cache=tmp_path / "cache.sqlite", batch_texts=1)
+    service.faults = ["", "500"]
     with pytest.raises(LemmataError):
         encoder.encode(["a", "bb"])
     encoder.encode(["a", "bb"])
     assert service.requests == [["a"], ["bb"], ["bb"]]
 
 
-def test_an_estimate_sends_nothing(service: Service, tmp_path: Path) -> None:
-    options = RemoteOptions(batch_texts=1, price=20.0)
-    encoder = RemoteEncoder(service.url, "tiny", cache=tmp_path / "cache.sqlite", options=options)
+def test_an_estimate_sends_nothing(service: FaultyServer, tmp_path: Path) -> None:
+    encoder = remote(service, cache=tmp_path / "cache.sqlite", batch_texts=1)
     encoder.encode(["known"])
     estimate = encoder.estimate(["known", "x" * 40, "y" * 4, ""])
-    assert estimate == (11, 11 * 20 / 1e6, 2, 1)
+    assert estimate == (11, 2, 1)
     assert len(service.requests) == 1
 
 
-def test_a_dimension_cuts_and_a_larger_one_is_an_error(service: Service) -> None:
+def test_a_dimension_cuts_and_a_larger_one_is_an_error(service: FaultyServer) -> None:
     encoder = load_encoder(f"{service.url}#tiny", dimension=2)
     np.testing.assert_allclose(encoder.encode(["a"])[0], [0.5**0.5] * 2, atol=1e-6)
     assert encoder.name == "tiny@2"
     with pytest.raises(LemmataError, match="3 dimensions, fewer than 4"):
-        RemoteEncoder(service.url, "tiny", dimension=4).encode(["a"])
+        remote(service, dimension=4).encode(["a"])
 
 
-def test_prompts_go_before_the_text(service: Service) -> None:
-    options = RemoteOptions(prompts={"query": "query: "})
-    RemoteEncoder(service.url, "tiny", options=options).encode(["a"], role="query")
+def test_prompts_go_before_the_text(service: FaultyServer) -> None:
+    remote(service, prompts={"query": "query: "}).encode(["a"], role="query")
     assert service.requests == [["query: a"]]
 
 
-def test_a_workspace_is_told_what_a_remote_encoder_will_be_asked(service: Service, tmp_path: Path) -> None:
+def test_a_workspace_estimates_the_calls_of_a_remote_encoder(service: FaultyServer, tmp_path: Path) -> None:
     (tmp_path / "note.md").write_text("# One\n\nSome words.\n\n# Two\n\nOther words.\n", encoding="utf-8")
     project = Project.init(tmp_path / "w")
     project.ingest([tmp_path / "note.md"])
-    remote = {"encoder": f"{service.url}#tiny"}
-    estimate = project.estimate_index(settings=remote)
+    settings = {"encoder": f"{service.url}#tiny"}
+    estimate = project.estimate_index(settings=settings)
     assert estimate is not None
     assert estimate.calls >= 1
     assert estimate.cached == 0
     assert service.requests == []
     assert project.estimate_index(settings={"encoder": "hashing"}) is None
-    project.index(settings=remote)
-    again = project.estimate_index(settings=remote)
+    project.index(settings=settings)
+    again = project.estimate_index(settings=settings)
     assert again is not None
     assert again.calls == 0

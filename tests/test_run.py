@@ -284,7 +284,7 @@ def test_a_pretrained_model_is_a_base_within_the_run(base: Path, tmp_path: Path)
         ("../notes.jsonl", "../nodes.jsonl", r"there is no .*nodes\.jsonl"),
         ("../asked.jsonl", "../told.jsonl", r"there is no .*told\.jsonl"),
         ("MRR@10,R@20", "MRR@10,X@20", "there is no measure 'X@20'"),
-        ('base = "hashing"', 'base = "dream"', "no encoder is called 'dream'"),
+        ('base = "hashing"', 'base = "dream"', "there is no encoder 'dream'"),
         ('base = "hashing"', 'base = "tuned"', "base = 'tuned' would be compared with itself"),
         ('base = "hashing"', "base = 7", "base = 7 should be a str"),
     ],

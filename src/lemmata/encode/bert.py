@@ -1,14 +1,14 @@
 """A BERT encoder as an ONNX graph, built from its weights without torch.
 
-The graph takes `input_ids` and `attention_mask` (batch, tokens) and gives `embedding` (batch, dimension):
-pooled and L2-normalised. It is written with onnxruntime's fused operators, so that loading it needs no graph
-search. What only training needs (dropout, the pooler, token types other than 0) is left out.
+The graph takes `input_ids` and `attention_mask` (batch, tokens) and returns `embedding` (batch, dimension): pooled
+and L2-normalised. It uses onnxruntime's fused operators, so that loading it needs no graph optimisation. Parts that
+only training needs (dropout, the pooler, token types other than 0) are omitted.
 """
 
 from __future__ import annotations
 
 import json
-import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,24 +20,22 @@ import numpy.typing as npt
 from lemmata.errors import ConfigError, InputError, require
 from lemmata.types import Floats
 
-__all__ = ["PRECISIONS", "Recipe", "build_bert", "is_bert", "quantize", "read_json", "read_recipe"]
+__all__ = ["PRECISIONS", "Architecture", "build_bert", "is_bert", "read_architecture", "read_json"]
 
-PRECISIONS = ("fp32", "fp16", "int8-weights", "int8-blocks", "int8")
-"""fp32 · fp16 and int8-weights are stored so and computed in fp32 · int8-blocks: weights and activations in
-int8 with a scale per 64 values · int8: onnxruntime's dynamic quantisation, a scale per output channel."""
+PRECISIONS = ("fp32", "int8-blocks")  # int8-blocks: weights and activations in int8 with a scale per 64 values
 
 _MICROSOFT = "com.microsoft"  # the domain of onnxruntime's fused operators
 _BLOCK = 64  # measured: 32 is 13 % slower at cosine 0.9996, 128 is 8 % faster at 0.9990; this is 0.9994
 
 
-# ---------------------------------------------------------------- what a sentence-transformers folder says
+# ---------------------------------------------------------------- sentence-transformers folders
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
-    """How a sentence-transformers folder turns tokens into one vector."""
+class Architecture:
+    """How a sentence-transformers model turns tokens into one vector."""
 
-    pooling: tuple[str, ...]  # mean, cls, ...; several are concatenated
+    pooling: tuple[str, ...]  # mean, cls, …; several are concatenated
     max_tokens: int
     prompts: Mapping[str, str]  # by role: query, passage
     modules: tuple[str, ...]  # class names in order
@@ -47,17 +45,15 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"can not be read ({error.strerror})", file=str(path)) from error
+        raise InputError(f"cannot be read ({error.strerror})", file=str(path)) from error
     except ValueError as error:
         raise InputError("is not JSON", file=str(path)) from error
 
 
-def read_recipe(folder: Path) -> Recipe:
-    """What `modules.json` and the files it names say; InputError where the folder is no such model."""
+def read_architecture(folder: Path) -> Architecture:
+    """Read `modules.json` and the files that it names; InputError where the folder holds no such model."""
     if not (folder / "modules.json").is_file() or not (folder / "config.json").is_file():
-        raise InputError(
-            "is no sentence-transformers model: modules.json and config.json are not both there", file=str(folder)
-        )
+        raise InputError("is no sentence-transformers model: it needs modules.json and config.json", file=str(folder))
     modules = read_json(folder / "modules.json")
     names = tuple(str(module["type"]).rsplit(".", 1)[-1] for module in modules)
     pooling: tuple[str, ...] = ()
@@ -68,7 +64,7 @@ def read_recipe(folder: Path) -> Recipe:
     prompts = settings.get("prompts") or {}
     default = prompts.get(settings.get("default_prompt_name") or "", "")
     passage = prompts.get("passage") or prompts.get("document") or default
-    return Recipe(
+    return Architecture(
         pooling=pooling,
         max_tokens=_max_tokens(folder),
         prompts={"query": prompts.get("query") or default, "passage": passage},
@@ -78,15 +74,15 @@ def read_recipe(folder: Path) -> Recipe:
 
 def is_bert(folder: Path) -> bool:
     """Whether `build_bert` can build this model."""
-    config, recipe = read_json(folder / "config.json"), read_recipe(folder)
+    config, architecture = read_json(folder / "config.json"), read_architecture(folder)
     return (
         config.get("model_type") == "bert"
         and config.get("hidden_act", "gelu") == "gelu"
         and config.get("position_embedding_type", "absolute") == "absolute"
         and (folder / "model.safetensors").is_file()
-        and bool(recipe.pooling)
-        and set(recipe.pooling) <= {"mean", "cls"}
-        and recipe.modules in (("Transformer", "Pooling"), ("Transformer", "Pooling", "Normalize"))
+        and bool(architecture.pooling)
+        and set(architecture.pooling) <= {"mean", "cls"}
+        and architecture.modules in (("Transformer", "Pooling"), ("Transformer", "Pooling", "Normalize"))
     )
 
 
@@ -94,15 +90,8 @@ def _pooling(config: Mapping[str, Any]) -> tuple[str, ...]:
     if "pooling_mode" in config:  # sentence-transformers from 5.x on
         mode = config["pooling_mode"]
         return (mode,) if isinstance(mode, str) else tuple(mode)
-    old = {
-        "pooling_mode_cls_token": "cls",
-        "pooling_mode_max_tokens": "max",
-        "pooling_mode_mean_tokens": "mean",
-        "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
-        "pooling_mode_weightedmean_tokens": "weightedmean",
-        "pooling_mode_lasttoken": "lasttoken",
-    }
-    return tuple(mode for key, mode in old.items() if config.get(key))
+    chosen = [key for key, value in config.items() if key.startswith("pooling_mode_") and value]
+    return tuple(sorted(re.sub(r"^pooling_mode_|_tokens?$", "", key) for key in chosen))
 
 
 def _max_tokens(folder: Path) -> int:
@@ -120,7 +109,7 @@ def _optional(path: Path) -> dict[str, Any]:
 
 
 def _read_safetensors(path: Path) -> dict[str, Floats]:
-    """All tensors as float32. The format: length of the header (8 bytes), header in JSON, raw values."""
+    """All tensors as float32. The file: length of the header (8 bytes), header in JSON, raw values."""
     raw = path.read_bytes()
     try:
         length = int.from_bytes(raw[:8], "little")
@@ -140,19 +129,19 @@ def _read_safetensors(path: Path) -> dict[str, Floats]:
 def _floats(values: memoryview, dtype: str) -> Floats:
     if dtype == "BF16":  # the upper half of a float32
         return (np.frombuffer(values, np.uint16).astype(np.uint32) << 16).view(np.float32)
-    known = {"F32": np.float32, "F16": np.float16, "F64": np.float64, "I64": np.int64, "I32": np.int32}
-    return np.frombuffer(values, known[dtype]).astype(np.float32)
+    dtypes = {"F32": np.float32, "F16": np.float16, "F64": np.float64, "I64": np.int64, "I32": np.int32}
+    return np.frombuffer(values, dtypes[dtype]).astype(np.float32)
 
 
 # ---------------------------------------------------------------- the graph
 
 
 class _Graph:
-    """Nodes and initialisers as they are added; each method returns the name of what it made."""
+    """Nodes and initialisers in the order they are added; each method returns the name of its output."""
 
     def __init__(self, precision: str) -> None:
         self.onnx = require("onnx", "train")
-        self.precision = precision
+        self.in_blocks = precision == "int8-blocks"
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []
 
@@ -172,45 +161,33 @@ class _Graph:
     def cast(self, name: str, kind: str) -> str:
         return self.node("Cast", name, to=getattr(self.onnx.TensorProto, kind))
 
-    def weight(self, values: Floats) -> str:
-        """A matrix (inputs, outputs) as float32; what stores it smaller is folded away while loading."""
-        if self.precision == "fp16":
-            return self.cast(self.constant(values.astype(np.float16)), "FLOAT")
-        if self.precision == "int8-weights":
-            # not DequantizeLinear: measured 19 against 14 ms for one query (though 24 % faster in bulk)
-            integers, scales = _to_int8(values, axis=0)
-            return self.node("Mul", self.cast(self.constant(integers), "FLOAT"), self.constant(scales))
-        return self.constant(values)
-
     def product(self, name: str, values: Floats) -> str:
         """`name` @ `values`, with values (inputs, outputs)."""
         inputs, outputs = values.shape
-        if self.precision != "int8-blocks" or inputs % _BLOCK:
-            return self.node("MatMul", name, self.weight(values))
+        if not self.in_blocks or inputs % _BLOCK:
+            return self.node("MatMul", name, self.constant(values))
         blocks = values.T.reshape(outputs, inputs // _BLOCK, _BLOCK)
         integers, scales = _to_int8(blocks, axis=2)
         return self.node(
             "MatMulNBits",
             name,
-            self.constant((integers.astype(np.int16) + 128).astype(np.uint8)),  # 128 is the implied zero
+            self.constant((integers.astype(np.int16) + 128).astype(np.uint8)),  # 128 stands for zero
             self.constant(scales[..., 0]),
             domain=_MICROSOFT,
             K=inputs,
             N=outputs,
             bits=8,
             block_size=_BLOCK,
-            accuracy_level=4,  # activations in int8 too, which is where the speed is
+            accuracy_level=4,  # activations in int8 too, which makes it fast
         )
 
     def embedding(self, table: Floats, rows: str) -> str:
-        """Rows of a table; a scale per row, applied after the lookup, so that the table stays small in memory."""
-        if self.precision in ("int8-weights", "int8-blocks"):
-            integers, scales = _to_int8(table, axis=1)
-            found = self.cast(self.node("Gather", self.constant(integers), rows), "FLOAT")
-            return self.node("Mul", found, self.node("Gather", self.constant(scales), rows))
-        if self.precision == "fp16":
-            return self.cast(self.node("Gather", self.constant(table.astype(np.float16)), rows), "FLOAT")
-        return self.node("Gather", self.constant(table), rows)
+        """Rows of a table; a scale per row is applied after the lookup, so that the table stays small in memory."""
+        if not self.in_blocks:
+            return self.node("Gather", self.constant(table), rows)
+        integers, scales = _to_int8(table, axis=1)
+        values = self.cast(self.node("Gather", self.constant(integers), rows), "FLOAT")
+        return self.node("Mul", values, self.node("Gather", self.constant(scales), rows))
 
     def model(self, dimension: int) -> Any:
         helper, kinds = self.onnx.helper, self.onnx.TensorProto
@@ -227,13 +204,13 @@ class _Graph:
 def build_bert(model_folder: Path, out_file: Path, precision: str) -> int:
     """Write the ONNX graph of a BERT sentence encoder; returns the dimension of its vectors.
 
-    `precision` is one of PRECISIONS. InputError where the model is no BERT that this can build.
+    `precision` is one of PRECISIONS. InputError where `is_bert` is false.
     """
     if precision not in PRECISIONS:
-        raise ConfigError(f"no precision is called {precision!r}; there are {', '.join(PRECISIONS)}")
+        raise ConfigError(f"there is no precision {precision!r}; choose from {', '.join(PRECISIONS)}")
     if not is_bert(model_folder):
         raise InputError("is no BERT with mean or CLS pooling in model.safetensors", file=str(model_folder))
-    config, recipe = read_json(model_folder / "config.json"), read_recipe(model_folder)
+    config, pooling = read_json(model_folder / "config.json"), read_architecture(model_folder).pooling
     tensors = {
         name.removeprefix("bert."): values
         for name, values in _read_safetensors(model_folder / "model.safetensors").items()
@@ -243,14 +220,9 @@ def build_bert(model_folder: Path, out_file: Path, precision: str) -> int:
         hidden = _transformer(graph, tensors, config)
     except KeyError as error:
         raise InputError(f"the weights have no tensor {error}", file=str(model_folder)) from error
-    _normalise(graph, _pool(graph, hidden, recipe.pooling))
-    dimension = int(config["hidden_size"]) * len(recipe.pooling)
-    model = graph.model(dimension)
-    if precision == "int8":
-        # shapes can not be inferred through the fused operators, and everything here is float
-        quantize(model, out_file, extra_options={"DefaultTensorType": graph.onnx.TensorProto.FLOAT})
-    else:
-        graph.onnx.save(model, out_file)
+    _normalise(graph, _pool(graph, hidden, pooling))
+    dimension = int(config["hidden_size"]) * len(pooling)
+    graph.onnx.save(graph.model(dimension), out_file)
     return dimension
 
 
@@ -263,7 +235,7 @@ def _transformer(graph: _Graph, tensors: Mapping[str, Floats], config: Mapping[s
         constants = [graph.constant(values) for values in parts]
         return graph.node("SkipLayerNormalization", name, residual, *constants, domain=_MICROSOFT, epsilon=epsilon)
 
-    # every token is of type 0, so that type's row can stand in the positions
+    # every token is of type 0, so that the row of this type is added to the positions
     positions = tensors["embeddings.position_embeddings.weight"] + tensors["embeddings.token_type_embeddings.weight"][0]
     tokens = graph.node("Slice", graph.node("Shape", "input_ids"), graph.integers(1), graph.integers(2))
     hidden = graph.node(
@@ -284,14 +256,12 @@ def _transformer(graph: _Graph, tensors: Mapping[str, Floats], config: Mapping[s
         parts = [f"{prefix}.attention.self.{part}" for part in ("query", "key", "value")]
         weights = np.concatenate([tensors[f"{part}.weight"].T for part in parts], axis=1)
         bias = graph.constant(np.concatenate([tensors[f"{part}.bias"] for part in parts]))
-        if graph.precision == "int8-blocks":
+        if graph.in_blocks:
             first = graph.node("Split", graph.product(hidden, weights), outputs=3, axis=-1, num_outputs=3)
-            thirds = [first[:-1] + str(third) for third in range(3)]
-            attended = graph.node("MultiHeadAttention", *thirds, bias, mask, domain=_MICROSOFT, num_heads=heads)
+            operator, inputs = "MultiHeadAttention", [first[:-1] + str(third) for third in range(3)]
         else:
-            attended = graph.node(
-                "Attention", hidden, graph.weight(weights), bias, mask, domain=_MICROSOFT, num_heads=heads
-            )
+            operator, inputs = "Attention", [hidden, graph.constant(weights)]
+        attended = graph.node(operator, *inputs, bias, mask, domain=_MICROSOFT, num_heads=heads)
         attended = graph.product(attended, tensors[f"{prefix}.attention.output.dense.weight"].T)
         hidden = add_and_norm(attended, hidden, f"{prefix}.attention.output")
         inner = graph.node(
@@ -326,20 +296,7 @@ def _normalise(graph: _Graph, pooled: str) -> None:
 
 
 def _to_int8(values: Floats, axis: int) -> tuple[npt.NDArray[np.int8], Floats]:
-    """Integers in [-127, 127] and the scales that bring them back; one scale along `axis`."""
+    """Integers in [-127, 127] and the scales to multiply them by; one scale along `axis`."""
     scales = np.abs(values).max(axis=axis, keepdims=True) / 127
     scales[scales == 0] = 1
     return np.rint(values / scales).astype(np.int8), scales.astype(np.float32)
-
-
-def quantize(model: Any, out_file: Path, **options: Any) -> None:
-    """Write an ONNX model, or the file of one, with int8 weights per channel; activations follow as they come."""
-    quantization = require("onnxruntime.quantization", "train")
-    everyone = logging.getLogger()
-    level = everyone.level
-    everyone.setLevel(logging.ERROR)  # it advises whoever listens to prepare the model, which changes nothing here
-    try:
-        kind = quantization.QuantType.QInt8
-        quantization.quantize_dynamic(model, out_file, per_channel=True, weight_type=kind, **options)
-    finally:
-        everyone.setLevel(level)

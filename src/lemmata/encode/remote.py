@@ -5,126 +5,107 @@ It either returns every vector or raises: a refused or broken answer never becom
 
 from __future__ import annotations
 
-import hashlib
 import math
-import sqlite3
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lemmata.errors import InputError, LemmataError, require
+from lemmata.errors import LemmataError
+from lemmata.http import AnswerCache, CallError, Service, cache_key
 from lemmata.types import Floats
 
-__all__ = ["Estimate", "RemoteEncoder", "RemoteOptions"]
+__all__ = ["Estimate", "RemoteEncoder"]
 
 _CHARACTERS_PER_TOKEN = 4  # of English prose; an estimate needs no tokenizer
-_LONGEST_WAIT = 120.0  # seconds: what a Retry-After beyond it asks for is a failure, not a pause
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteOptions:
-    """How to talk to the service."""
-
-    batch_texts: int = 64
-    batch_characters: int = 200_000
-    text_characters: int = 24_000  # of one text; services refuse longer ones instead of cutting them
-    attempts: int = 6
-    back_off: float = 1.0  # seconds after the first failure, doubled after each further one
-    timeout: float = 60.0  # seconds for one call
-    price: float = 0.0  # per million tokens, in any currency
-    prompts: Mapping[str, str] = field(default_factory=dict)  # by role: query, passage
+_BATCH_CHARACTERS = 200_000
+_TEXT_CHARACTERS = 24_000  # services refuse longer texts instead of cutting them
 
 
 class Estimate(NamedTuple):
     """What encoding would take, before anything is sent."""
 
     tokens: int
-    cost: float  # in the currency of RemoteOptions.price
     calls: int
     cached: int  # texts that need no call
 
 
 class RemoteEncoder:
-    """A model behind an address such as `http://localhost:11434/v1`.
+    """A model behind an address.
 
-    `dimension` cuts longer vectors and normalises them again; None takes what the service gives, which costs
-    one small call where nothing was encoded yet. `cache` is a SQLite file; None keeps nothing.
+    `dimension` cuts longer vectors and normalises them again; None keeps what the service gives, which costs one
+    small call if nothing was encoded yet. `cache` is a SQLite file; None caches nothing. `prompts` are by role.
     """
 
     def __init__(
         self,
-        url: str,
-        model: str,
-        key: str = "",
+        service: Service,
         *,
         dimension: int | None = None,
         cache: Path | None = None,
-        options: RemoteOptions | None = None,
+        prompts: Mapping[str, str] | None = None,
+        batch_texts: int = 64,
     ) -> None:
-        self._openai = require("openai", "llm")
-        self._options = options or RemoteOptions()
-        self._url, self._model, self._wanted = url, model, dimension
-        self._dimension = dimension
-        self._cache = _Cache(cache, f"{model}@{dimension or 'full'}") if cache else None
-        self._client = self._openai.OpenAI(
-            base_url=url, api_key=key or "none", timeout=self._options.timeout, max_retries=0
-        )
-        self.name = f"{model}@{dimension}" if dimension else model
+        self._service, self._prompts, self._batch_texts = service, prompts or {}, batch_texts
+        self._cut_to = self._dimension = dimension
+        self._cache = AnswerCache(cache) if cache else None
+        self.name = f"{service.model}@{dimension}" if dimension else service.model
 
     @property
     def dimension(self) -> int:
         if self._dimension is None:
-            self._dimension = len(self._call(["dimension"])[0])
+            self._dimension = len(self._embed(["dimension"])[0])
         return self._dimension
 
     def estimate(self, texts: Sequence[str], role: str = "passage") -> Estimate:
         prepared = self._prepare(texts, role)
-        cached = self._cache.read(role, prepared) if self._cache else {}
-        missing = [text for text in dict.fromkeys(prepared) if text and text not in cached]
+        vectors = self._cached(prepared, role)
+        missing = [text for text in dict.fromkeys(prepared) if text and text not in vectors]
         tokens = sum(math.ceil(len(text) / _CHARACTERS_PER_TOKEN) for text in missing)
         calls = sum(1 for _ in self._batches(missing))
-        found = sum(text in cached for text in prepared)
-        return Estimate(tokens, tokens * self._options.price / 1e6, calls, found)
+        cached = sum(text in vectors for text in prepared)
+        return Estimate(tokens, calls, cached)
 
     def encode(self, texts: Sequence[str], role: str = "passage") -> Floats:
         prepared = self._prepare(texts, role)
-        known = self._cache.read(role, prepared) if self._cache else {}
-        for batch in self._batches([text for text in dict.fromkeys(prepared) if text and text not in known]):
-            vectors = dict(zip(batch, self._call(batch), strict=True))
-            if self._cache:
-                self._cache.write(role, vectors)  # at once: what was paid for survives an interruption
-            known.update(vectors)
-        matrix = np.zeros((len(texts), self._dimension_of(known)), np.float32)
+        vectors = self._cached(prepared, role)
+        for batch in self._batches([text for text in dict.fromkeys(prepared) if text and text not in vectors]):
+            for text, vector in zip(batch, self._embed(batch), strict=True):
+                vectors[text] = vector
+                if self._cache:
+                    self._cache.write(self._key(text, role), vector.tobytes())
+        dimensions = {len(vector) for vector in vectors.values()} | ({self._dimension} if self._dimension else set())
+        if len(dimensions) > 1:
+            raise LemmataError(f"{self._service.url} changed the dimension of {self._service.model}: {dimensions}")
+        self._dimension = next(iter(dimensions), None)
+        matrix = np.zeros((len(texts), self.dimension), np.float32)
         for row, text in enumerate(prepared):
             if text:
-                matrix[row] = known[text]
+                matrix[row] = vectors[text]
         return matrix
 
-    def _dimension_of(self, known: Mapping[str, Floats]) -> int:
-        dimensions = {len(vector) for vector in known.values()}
-        if self._dimension is not None:
-            dimensions.add(self._dimension)
-        if len(dimensions) > 1:
-            raise LemmataError(f"{self._url} changed the dimension of {self._model}: {sorted(dimensions)}")
-        if dimensions:
-            self._dimension = dimensions.pop()
-        return self.dimension
-
     def _prepare(self, texts: Sequence[str], role: str) -> list[str]:
-        prompt, longest = self._options.prompts.get(role, ""), self._options.text_characters
-        cut = [text.strip()[:longest].encode("utf-8", "replace").decode("utf-8") for text in texts]
-        return [prompt + text if text else "" for text in cut]
+        prompt = self._prompts.get(role, "")
+        readable = [text.strip()[:_TEXT_CHARACTERS].encode("utf-8", "replace").decode("utf-8") for text in texts]
+        return [prompt + text if text else "" for text in readable]
+
+    def _key(self, text: str, role: str) -> bytes:
+        return cache_key(self.name, role, text)
+
+    def _cached(self, texts: Sequence[str], role: str) -> dict[str, Floats]:
+        if self._cache is None:
+            return {}
+        stored = {text: self._cache.read(self._key(text, role)) for text in dict.fromkeys(texts)}
+        return {text: np.frombuffer(vector, np.float32) for text, vector in stored.items() if vector is not None}
 
     def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
         batch: list[str] = []
         characters = 0
         for text in texts:
-            full = len(batch) == self._options.batch_texts
-            if batch and (full or characters + len(text) > self._options.batch_characters):
+            full = len(batch) == self._batch_texts
+            if batch and (full or characters + len(text) > _BATCH_CHARACTERS):
                 yield batch
                 batch, characters = [], 0
             batch.append(text)
@@ -132,97 +113,28 @@ class RemoteEncoder:
         if batch:
             yield batch
 
-    def _call(self, batch: list[str]) -> Floats:
-        """One request, repeated while the cause may pass; LemmataError once it will not."""
-        cause = ""
-        for attempt in range(self._options.attempts):
-            pause = self._options.back_off * 2**attempt
-            try:
-                answer = self._client.embeddings.create(model=self._model, input=batch, encoding_format="float")
-                return self._vectors(answer, len(batch))
-            except self._openai.APIStatusError as error:
-                cause = f"status {error.status_code}"
-                if error.status_code not in (408, 409, 429) and error.status_code < 500:
-                    raise LemmataError(f"{self._url} refused {self._model}: {error.message}") from error
-                pause = max(pause, _retry_after(error.response.headers))
-            except self._openai.APITimeoutError:
-                cause = f"no answer within {self._options.timeout:g} s"
-            except (self._openai.APIConnectionError, _Malformed) as error:
-                cause = str(error)
-            except (ValueError, self._openai.APIError):  # what the client makes of JSON that breaks off
-                cause = "the answer is not the JSON it should be"
-            if pause > _LONGEST_WAIT:
-                raise LemmataError(f"{self._url} asks to wait {pause:.0f} s ({cause}); try again later")
-            if attempt + 1 < self._options.attempts:
-                time.sleep(pause)
-        raise LemmataError(f"{self._url} failed {self._options.attempts} times for {self._model}: {cause}")
+    def _embed(self, batch: list[str]) -> Floats:
+        return self._service.call(partial(self._request, batch))
 
-    def _vectors(self, answer: Any, expected: int) -> Floats:
-        """Rows in the order of the request, which `index` tells and the order of the answer need not."""
-        entries = getattr(answer, "data", None)
-        if not isinstance(entries, list) or len(entries) != expected:
-            count = len(entries) if isinstance(entries, list) else "no"
-            raise _Malformed(f"{count} vectors came back for {expected} texts")
-        if sorted(entry.index for entry in entries) != list(range(expected)):
-            raise _Malformed("the indexes of the answer are not those of the request")
-        rows = [entry.embedding for entry in sorted(entries, key=lambda entry: int(entry.index))]
-        if len({len(row) for row in rows}) != 1:
-            raise _Malformed("the vectors of one answer differ in length")
-        matrix = np.asarray(rows, np.float32)
-        if self._wanted and matrix.shape[1] < self._wanted:
-            raise LemmataError(f"{self._model} has {matrix.shape[1]} dimensions, fewer than {self._wanted}")
-        matrix = matrix[:, : self._wanted]
+    def _request(self, batch: list[str]) -> Floats:
+        body = {"model": self._service.model, "input": batch, "encoding_format": "float"}
+        matrix = _read_vectors(self._service.post("embeddings", body), len(batch))
+        if self._cut_to and matrix.shape[1] < self._cut_to:
+            raise LemmataError(f"{self._service.model} has {matrix.shape[1]} dimensions, fewer than {self._cut_to}")
+        matrix = matrix[:, : self._cut_to]
         norms = np.linalg.norm(matrix, axis=1, keepdims=True)
         if not np.isfinite(norms).all() or not norms.all():
-            raise _Malformed("a vector of the answer is zero or not finite")
+            raise CallError("a vector of the answer is zero or not finite", retry=True)
         normalised: Floats = matrix / norms
         return normalised
 
 
-class _Malformed(Exception):  # noqa: N818 - becomes a LemmataError if it stays
-    """An answer that arrived and can not be used."""
-
-
-class _Cache:
-    """Vectors by model, dimension, role and sha256 of the text."""
-
-    def __init__(self, path: Path, maker: str) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._maker = maker
-        try:
-            self._connection = sqlite3.connect(path, check_same_thread=False)
-            with self._connection:
-                self._connection.execute(
-                    "CREATE TABLE IF NOT EXISTS vectors (maker TEXT, role TEXT, sha256 BLOB, vector BLOB,"
-                    " PRIMARY KEY (maker, role, sha256)) WITHOUT ROWID"
-                )
-        except sqlite3.Error as error:
-            raise InputError(f"can not be used as a cache ({error})", file=str(path)) from error
-
-    def read(self, role: str, texts: Sequence[str]) -> dict[str, Floats]:
-        found: dict[str, Floats] = {}
-        for text in dict.fromkeys(texts):
-            row = self._connection.execute(
-                "SELECT vector FROM vectors WHERE maker = ? AND role = ? AND sha256 = ?",
-                (self._maker, role, _sha256(text)),
-            ).fetchone()
-            if row:
-                found[text] = np.frombuffer(row[0], np.float32)
-        return found
-
-    def write(self, role: str, vectors: Mapping[str, Floats]) -> None:
-        rows = [(self._maker, role, _sha256(text), vector.tobytes()) for text, vector in vectors.items()]
-        with self._connection:
-            self._connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?)", rows)
-
-
-def _sha256(text: str) -> bytes:
-    return hashlib.sha256(text.encode()).digest()
-
-
-def _retry_after(headers: Mapping[str, str]) -> float:
-    """Seconds; 0 where the header is missing or a date, which the back-off then covers."""
+def _read_vectors(answer: Any, count: int) -> Floats:
+    """One row per text, in the order of the request: that of `index`, not that of the answer."""
     try:
-        return max(0.0, float(headers.get("retry-after", "0")))
-    except ValueError:
-        return 0.0
+        entries = sorted(answer["data"], key=lambda entry: int(entry["index"]))
+        if [entry["index"] for entry in entries] != list(range(count)):
+            raise CallError(f"the answer does not have one vector for each of {count} texts", retry=True)
+        return np.asarray([entry["embedding"] for entry in entries], np.float32)
+    except (KeyError, TypeError, ValueError) as error:  # also for rows of different lengths
+        raise CallError(f"the answer does not follow the protocol ({error})", retry=True) from error

@@ -1,25 +1,27 @@
-"""From a packaged ONNX folder back to a sentence-transformers folder, so that it can be trained on without a hub.
+"""Restore the sentence-transformers folder of an exported ONNX model, so that it can be trained without a hub.
 
-Only for the BERT graphs that `bert.py` builds. What such a graph does not hold is filled in: token types are all
-zero (type 0 stands in the positions already), and so is the pooler, which no sentence encoder reads.
+Only for the BERT graphs that `bert.py` builds. Weights that such a graph does not hold are zeros: the token types
+(type 0 is part of the positions already) and the pooler, which no sentence encoder reads.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tokenizers import Tokenizer
 
 from lemmata.encode.bert import read_json
+from lemmata.encode.onnx import check_folder, open_tokenizer
 from lemmata.errors import InputError, require
+from lemmata.files import writing
 from lemmata.types import Floats
 
-__all__ = ["unpack"]
+__all__ = ["restore"]
 
 _SPECIAL = {
     "pad_token": ("[PAD]", "<pad>"),
@@ -30,188 +32,132 @@ _SPECIAL = {
 }
 
 
-def unpack(folder: Path, out: Path) -> Path:
+def restore(folder: Path, out: Path) -> Path:
     """Write the encoder in `folder` to `out` as a sentence-transformers model in fp32, and return `out`.
 
-    Weights that were stored smaller are what they were rounded to, not what they were before. InputError where
-    the folder holds no BERT of ours, or where `out` exists and is not empty.
+    Weights that were stored as integers stay rounded. InputError where the folder holds no BERT that lemmata
+    exported, or where `out` exists and is not empty.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError("exists, and a model is not written over it", file=str(out))
-    missing = [name for name in ("encoder.json", "model.onnx", "tokenizer.json") if not (folder / name).is_file()]
-    if missing:
-        raise InputError(f"is no exported encoder: {', '.join(missing)} missing", file=str(folder))
+        raise InputError("exists and is not overwritten by a model", file=str(out))
+    check_folder(folder)
     save = require("safetensors.numpy", "train").save_file
+    tokenizer = open_tokenizer(folder / "tokenizer.json")
     tensors, config = _read_graph(folder / "model.onnx")
-    vocabulary, special = _read_tokenizer(folder / "tokenizer.json")
-    if "pad_token" in special:
-        config["pad_token_id"] = vocabulary[special["pad_token"]]
-    files = _describe(folder / "encoder.json", config, special)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as temporary:
-        model = Path(temporary) / "model"
+    files = _configuration(folder / "encoder.json", config, tokenizer)
+    with writing(out) as model:
         for name, content in files.items():
             (model / name).parent.mkdir(parents=True, exist_ok=True)
             (model / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         (model / "2_Normalize").mkdir()
-        for kept in (folder / "tokenizer.json", *folder.glob("LICENSE*")):
-            shutil.copyfile(kept, model / kept.name)
+        for file in (folder / "tokenizer.json", *folder.glob("LICENSE*")):
+            shutil.copyfile(file, model / file.name)
         save(tensors, model / "model.safetensors", metadata={"format": "pt"})
-        if out.exists():
-            out.rmdir()  # it is empty
-        model.rename(out)
     return out
 
 
 # ---------------------------------------------------------------- the graph
 
 
-class _Stored:
-    """The constants of a graph as float32, whatever they are stored as."""
+class _Graph:
+    """The nodes of an ONNX graph, and its constants as float32."""
 
     def __init__(self, file: Path) -> None:
         self._onnx = require("onnx", "train")
         try:
             graph = self._onnx.load(file).graph
-        except Exception as error:  # protobuf's error is not part of its interface
+        except Exception as error:  # protobuf's error is not part of its public interface
             raise InputError("is no ONNX model", file=str(file)) from error
         self.nodes: list[Any] = list(graph.node)
-        self._arrays = {one.name: self._onnx.numpy_helper.to_array(one) for one in graph.initializer}
-        self._makers = {name: node for node in self.nodes for name in node.output}
+        self.constants: dict[str, Floats] = {
+            tensor.name: self._onnx.numpy_helper.to_array(tensor).astype(np.float32) for tensor in graph.initializer
+        }
+
+    def of_type(self, operator: str) -> list[Any]:
+        return [node for node in self.nodes if node.op_type == operator]
 
     def attribute(self, node: Any, name: str) -> Any:
-        return next(self._onnx.helper.get_attribute_value(one) for one in node.attribute if one.name == name)
+        values = (self._onnx.helper.get_attribute_value(entry) for entry in node.attribute if entry.name == name)
+        return next(values)
 
-    def find(self, name: str) -> Floats | None:
-        """A constant, or what is folded into one while loading; None for what depends on the input."""
-        if name in self._arrays:
-            base = name.removesuffix("_quantized")  # so onnxruntime's quantisation names its parts
-            if base == name:
-                return self._array(name)
-            return (self._array(name) - self._array(f"{base}_zero_point")) * self._array(f"{base}_scale")
-        maker = self._makers.get(name)
-        if maker is None or maker.op_type not in ("Cast", "Mul"):
-            return None
-        first, *others = (self.find(part) for part in maker.input)
-        if first is None or not others:
-            return first
-        return None if others[0] is None else first * others[0]
-
-    def constant(self, name: str) -> Floats:
-        """Like `find`, for what must be one."""
-        found = self.find(name)
-        if found is None:
-            raise KeyError(name)
-        return found
-
-    def blocks(self, node: Any) -> Floats:
-        """The matrix (inputs, outputs) of a MatMulNBits."""
-        integers = self._array(node.input[1]) - 128  # (outputs, blocks, values); 128 is the implied zero
-        scales = self._array(node.input[2]).reshape(integers.shape[:2])
-        return (integers * scales[..., None]).reshape(len(integers), -1).T
-
-    def _array(self, name: str) -> Floats:
-        values: Floats = self._arrays[name].astype(np.float32)
-        return values
+    def matrix(self, node: Any) -> Floats | None:
+        """The weights (inputs, outputs) by which a node multiplies, if it does."""
+        if node.op_type == "MatMulNBits":
+            integers = self.constants[node.input[1]] - 128  # (outputs, blocks, values); 128 stands for zero
+            scales = self.constants[node.input[2]].reshape(integers.shape[:2])
+            return (integers * scales[..., None]).reshape(len(integers), -1).T
+        return self.constants.get(node.input[1]) if node.op_type in ("MatMul", "Attention") else None
 
 
 def _read_graph(file: Path) -> tuple[dict[str, Floats], dict[str, Any]]:
     """The weights under the names that BERT gives them, and its configuration."""
-    stored = _Stored(file)
+    graph = _Graph(file)
     try:
-        return _weights(stored)
+        return _weights(graph)
     except (KeyError, ValueError, IndexError, TypeError, StopIteration) as error:
-        raise InputError("is no BERT that lemmata exported, and can not be unpacked", file=str(file)) from error
+        raise InputError("is no BERT that lemmata exported, so it cannot be restored", file=str(file)) from error
 
 
-def _weights(stored: _Stored) -> tuple[dict[str, Floats], dict[str, Any]]:
-    """In every precision the same steps come in the same order, because each needs what the one before it made."""
-    attentions = [node for node in stored.nodes if node.op_type.endswith("Attention")]
-    matrices = [matrix for node in stored.nodes if (matrix := _matrix(stored, node)) is not None]
-    norms = [node for node in stored.nodes if node.op_type == "SkipLayerNormalization"]
-    gelus = [node for node in stored.nodes if node.op_type == "BiasGelu"]
-    [norm] = [node for node in stored.nodes if node.op_type == "LayerNormalization"]
+def _weights(graph: _Graph) -> tuple[dict[str, Floats], dict[str, Any]]:
+    """In both precisions the operators have the same order, because each needs the output of the one before."""
+    constants = graph.constants
+    attentions = graph.of_type("Attention") + graph.of_type("MultiHeadAttention")
+    matrices = [matrix for node in graph.nodes if (matrix := graph.matrix(node)) is not None]
+    norms, gelus = graph.of_type("SkipLayerNormalization"), graph.of_type("BiasGelu")
+    [norm] = graph.of_type("LayerNormalization")
     layers = len(attentions)
     if not layers or (len(matrices), len(norms), len(gelus)) != (4 * layers, 2 * layers, layers):
-        raise ValueError("other steps than those of BERT")
-    # a table, and where that is in integers the scale of each of its rows
-    words, *scales = (stored.constant(node.input[0]) for node in stored.nodes if node.input[1:] == ["input_ids"])
+        raise ValueError("other operators than those of BERT")
+    # a table of words, and in int8 the scale of each of its rows
+    words, *scales = (constants[node.input[0]] for node in graph.nodes if node.input[1:] == ["input_ids"])
     words = words * scales[0] if scales else words
-    slices = [stored.find(node.input[0]) for node in stored.nodes if node.op_type == "Slice"]
-    [positions] = [table for table in slices if table is not None]
+    [positions] = [constants[node.input[0]] for node in graph.of_type("Slice") if node.input[0] in constants]
     width = words.shape[1]
     tensors = {
         "embeddings.word_embeddings.weight": words,
         "embeddings.position_embeddings.weight": positions,
         "embeddings.token_type_embeddings.weight": np.zeros((2, width), np.float32),
-        "embeddings.LayerNorm.weight": stored.constant(norm.input[1]),
-        "embeddings.LayerNorm.bias": stored.constant(norm.input[2]),
+        "embeddings.LayerNorm.weight": constants[norm.input[1]],
+        "embeddings.LayerNorm.bias": constants[norm.input[2]],
         "pooler.dense.weight": np.zeros((width, width), np.float32),
         "pooler.dense.bias": np.zeros(width, np.float32),
     }
     for layer, attention in enumerate(attentions):
         prefix = f"encoder.layer.{layer}"
-        together, mixed, inner, outer = matrices[4 * layer : 4 * layer + 4]
-        bias = stored.constant(attention.input[3 if attention.op_type == "MultiHeadAttention" else 2])
-        for place, part in enumerate(("query", "key", "value")):
-            span = slice(place * width, (place + 1) * width)
-            tensors[f"{prefix}.attention.self.{part}.weight"] = together[:, span].T
+        query_key_value, mixed, inner, outer = matrices[4 * layer : 4 * layer + 4]
+        bias = constants[attention.input[3 if attention.op_type == "MultiHeadAttention" else 2]]
+        for third, part in enumerate(("query", "key", "value")):
+            span = slice(third * width, (third + 1) * width)
+            tensors[f"{prefix}.attention.self.{part}.weight"] = query_key_value[:, span].T
             tensors[f"{prefix}.attention.self.{part}.bias"] = bias[span]
         tensors[f"{prefix}.attention.output.dense.weight"] = mixed.T
         tensors[f"{prefix}.intermediate.dense.weight"] = inner.T
-        tensors[f"{prefix}.intermediate.dense.bias"] = stored.constant(gelus[layer].input[1])
+        tensors[f"{prefix}.intermediate.dense.bias"] = constants[gelus[layer].input[1]]
         tensors[f"{prefix}.output.dense.weight"] = outer.T
         for skip, part in zip(norms[2 * layer : 2 * layer + 2], ("attention.output", "output"), strict=True):
             for source, name in zip(skip.input[2:], ("LayerNorm.weight", "LayerNorm.bias", "dense.bias"), strict=True):
-                tensors[f"{prefix}.{part}.{name}"] = stored.constant(source)
+                tensors[f"{prefix}.{part}.{name}"] = constants[source]
     config = {
         "model_type": "bert",
         "architectures": ["BertModel"],
         "hidden_size": width,
         "num_hidden_layers": layers,
-        "num_attention_heads": stored.attribute(attentions[0], "num_heads"),
+        "num_attention_heads": graph.attribute(attentions[0], "num_heads"),
         "intermediate_size": matrices[2].shape[1],
         "vocab_size": len(words),
         "max_position_embeddings": len(positions),
         "type_vocab_size": 2,
         "hidden_act": "gelu",
-        "layer_norm_eps": float(f"{stored.attribute(norm, 'epsilon'):.6g}"),  # float32 has no 1e-12
+        "layer_norm_eps": float(f"{graph.attribute(norm, 'epsilon'):.6g}"),  # float32 has no 1e-12
     }
     return {name: np.ascontiguousarray(values, np.float32) for name, values in tensors.items()}, config
-
-
-def _matrix(stored: _Stored, node: Any) -> Floats | None:
-    """The weights (inputs, outputs) by which a node multiplies; None where it multiplies by none."""
-    if node.op_type == "MatMulNBits":
-        return stored.blocks(node)
-    if node.op_type in ("MatMul", "MatMulInteger", "Attention", "QAttention"):
-        return stored.find(node.input[1])
-    return None
 
 
 # ---------------------------------------------------------------- the files around it
 
 
-def _read_tokenizer(file: Path) -> tuple[dict[str, int], dict[str, str]]:
-    """The vocabulary, and which of its tokens have which part to play."""
-    content = read_json(file)
-    try:
-        entries = content["model"]["vocab"]
-        # a Unigram lists (token, score), the others map tokens to ids
-        found = dict(entries) if isinstance(entries, dict) else {entry[0]: place for place, entry in enumerate(entries)}
-        found |= {entry["content"]: entry["id"] for entry in content.get("added_tokens") or []}
-    except (KeyError, TypeError, IndexError) as error:
-        raise InputError("is no tokenizer", file=str(file)) from error
-    special = {
-        part: next(name for name in names if name in found)
-        for part, names in _SPECIAL.items()
-        if any(name in found for name in names)
-    }
-    return found, special
-
-
-def _describe(file: Path, config: Mapping[str, Any], special: Mapping[str, str]) -> dict[str, Any]:
-    """What stands in the JSON files of the folder, by name."""
+def _configuration(file: Path, config: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
+    """The JSON files of the folder, by name."""
     settings = read_json(file)
     try:
         pooling = [str(mode) for mode in settings["pooling"]]
@@ -219,28 +165,25 @@ def _describe(file: Path, config: Mapping[str, Any], special: Mapping[str, str])
         prompts = {role: str(settings["prompts"].get(role, "")) for role in ("query", "passage")}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError("does not describe an encoder", file=str(file)) from error
+    ids = {name: tokenizer.token_to_id(name) for names in _SPECIAL.values() for name in names}
+    special = {role: name for role, names in _SPECIAL.items() for name in reversed(names) if ids[name] is not None}
     modules = ("Transformer", "Pooling", "Normalize")
-    # the older keys, which more versions read, can name CLS and mean in this order only
-    modes = {f"pooling_mode_{mode}_token{'s' * (mode == 'mean')}": mode in pooling for mode in ("cls", "mean")}
     return {
-        "config.json": dict(config),
+        "config.json": {**config, **({"pad_token_id": ids[special["pad_token"]]} if "pad_token" in special else {})},
         "modules.json": [
             {
-                "idx": place,
-                "name": str(place),
-                "path": f"{place}_{kind}" if place else "",
+                "idx": number,
+                "name": str(number),
+                "path": f"{number}_{kind}" if number else "",
                 "type": f"sentence_transformers.models.{kind}",
             }
-            for place, kind in enumerate(modules)
+            for number, kind in enumerate(modules)
         ],
-        "1_Pooling/config.json": {
-            "word_embedding_dimension": config["hidden_size"],
-            **(modes if pooling == sorted(pooling) else {"pooling_mode": pooling}),
-        },
+        "1_Pooling/config.json": {"embedding_dimension": config["hidden_size"], "pooling_mode": pooling},
         "sentence_bert_config.json": {"max_seq_length": max_tokens, "do_lower_case": False},
         "config_sentence_transformers.json": {"prompts": {"query": prompts["query"], "document": prompts["passage"]}},
         "tokenizer_config.json": {
-            # reads tokenizer.json as it stands, added tokens and all; BertTokenizer would build its own
+            # reads tokenizer.json as it is, with its added tokens; BertTokenizer would build its own
             "tokenizer_class": "PreTrainedTokenizerFast",
             "model_max_length": config["max_position_embeddings"],
             **special,

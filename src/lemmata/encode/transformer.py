@@ -1,4 +1,4 @@
-"""Any sentence-transformers folder or hub name, through torch: for training, for GPUs, for models not exported."""
+"""Any sentence-transformers folder or hub name, through torch: for GPUs, and for models that are not exported."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from typing import Any
 
 import numpy as np
 
+from lemmata.encode.onnx import CHARACTERS_PER_TOKEN, readable
 from lemmata.errors import ConfigError, InputError, require
 from lemmata.types import Floats
 
-__all__ = ["TransformerEncoder", "open_model"]
-
-_CHARACTERS = 64  # per token that the model reads, as in onnx.py
+__all__ = ["TransformerEncoder", "cpu_has_bf16", "open_model"]
 
 
 class TransformerEncoder:
-    """A sentence-transformers model, in bf16 autocast where the processor computes in it, else fp32.
+    """A sentence-transformers model, in bf16 autocast where the processor supports it, else fp32.
 
-    `source` is a folder or a hub name; with HF_HUB_OFFLINE set only what is cached already can be named.
+    `source` is a folder or a hub name; with HF_HUB_OFFLINE set, only a model of the local cache.
     """
 
     def __init__(
@@ -36,12 +35,12 @@ class TransformerEncoder:
         self._model: Any = open_model(source, self._device)
         full = int(self._model.get_embedding_dimension())
         if dimension is not None and not 1 <= dimension <= full:
-            raise ConfigError(f"{source} has {full} dimensions and can not be cut to {dimension}")
+            raise ConfigError(f"{source} has {full} dimensions and cannot be cut to {dimension}")
         self.dimension = dimension or full
         self.name = (folder.resolve().name if folder.exists() else str(source)) + (
             f"@{self.dimension}" if self.dimension < full else ""
         )
-        self._cut = int(self._model.max_seq_length or 512) * _CHARACTERS
+        self._longest = int(self._model.max_seq_length or 512) * CHARACTERS_PER_TOKEN
 
     def encode(self, texts: Sequence[str], role: str = "passage") -> Floats:
         matrix = np.zeros((len(texts), self.dimension), np.float32)
@@ -50,35 +49,31 @@ class TransformerEncoder:
             return matrix
         encode = self._model.encode_query if role == "query" else self._model.encode_document
         with self._autocast():
-            vectors = encode([self._readable(texts[row]) for row in rows], show_progress_bar=False)
+            vectors = encode([readable(texts[row], self._longest) for row in rows], show_progress_bar=False)
         cut = np.asarray(vectors, np.float32)[:, : self.dimension]
         matrix[rows] = cut / np.maximum(np.linalg.norm(cut, axis=1, keepdims=True), 1e-12)
         return matrix
 
-    def _readable(self, text: str) -> str:
-        """The start that the model may read; lone surrogates, which tokenizers refuse, as question marks."""
-        return text.lstrip()[: self._cut].encode("utf-8", "replace").decode("utf-8")
-
     def _autocast(self) -> AbstractContextManager[Any]:
-        has_bf16 = self._torch.cuda.is_bf16_supported() if self._device == "cuda" else _cpu_has_bf16()
+        has_bf16 = self._torch.cuda.is_bf16_supported() if self._device == "cuda" else cpu_has_bf16()
         if not has_bf16:
             return nullcontext()
         context: AbstractContextManager[Any] = self._torch.autocast(self._device, self._torch.bfloat16)
         return context
 
 
-def open_model(source: Path | str, device: str, **more: Any) -> Any:
-    """A model of sentence-transformers, without the bar that transformers shows while it loads."""
+def open_model(source: Path | str, device: str, **options: Any) -> Any:
+    """A sentence-transformers model, loaded without a progress bar."""
     library = require("sentence_transformers", "train")
     require("transformers.utils.logging", "train").disable_progress_bar()
     try:
-        return library.SentenceTransformer(str(source), device=device, **more)
+        return library.SentenceTransformer(str(source), device=device, **options)
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         cause = str(error).strip().split("\n")[0]
-        raise InputError(f"can not be loaded as a sentence-transformers model ({cause})", file=str(source)) from error
+        raise InputError(f"cannot be loaded as a sentence-transformers model ({cause})", file=str(source)) from error
 
 
-def _cpu_has_bf16() -> bool:
+def cpu_has_bf16() -> bool:
     """Whether the kernel reports bf16 instructions; emulated bf16 is slower than fp32."""
     try:
         flags = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")

@@ -1,215 +1,154 @@
-"""JSON in what models write: found among chatter, read with its LaTeX intact, checked against a schema.
-
-Nothing here asks a model anything.
-"""
+"""JSON in what models write: located among other text, read with its LaTeX intact, checked against a schema."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from lemmata.errors import InputError
 
-__all__ = ["Parsed", "complaints", "excerpt", "parse_json", "read_json", "to_json_text"]
+__all__ = ["Parsed", "complaints", "read_json", "to_json_text"]
+
+_DEEPEST = 100
+_OPENING = re.compile(r"[{\[]")
+_TOKEN = re.compile(
+    r'\s*(?:(?P<string>"(?:[^"\\]|\\.)*+")|(?P<open>[{\[])|(?P<close>[}\]])|(?P<comma>,)|(?P<colon>:)'
+    r"|(?P<word>true|false|null)|(?P<number>-?(?:0|[1-9][0-9]{0,999})(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?))",
+    re.DOTALL,
+)
+# the end of a text that breaks off within a string, a number or a word
+_CUT = re.compile(r'\s*("(?:[^"\\]|\\.)*+\\?|[-+.0-9eE]*|t(?:ru?)?|f(?:a(?:ls?)?)?|n(?:ul?)?)\Z', re.DOTALL)
+_VALUES = ("open", "string", "word", "number")
+_PAIRS = {"[": "]", "{": "}"}
 
 
 class Parsed(NamedTuple):
-    """A JSON value found in a text."""
+    """A JSON value in a text."""
 
     value: Any
     truncated: bool  # the text breaks off; the value holds what is complete
 
 
 def to_json_text(value: Any) -> str:
-    """JSON with every backslash doubled and all letters as they are; `parse_json` reads it back."""
+    """JSON with every backslash doubled and all letters as they are; `read_json` reads it back."""
     return json.dumps(value, ensure_ascii=False)
-
-
-def parse_json(text: str) -> Any:
-    """The value of `read_json`, where it does not matter whether the text breaks off."""
-    return read_json(text).value
 
 
 def read_json(text: str) -> Parsed:
     r"""The JSON value in a model's answer; InputError where there is none.
 
-    Chatter, thoughts and code fences around it, trailing commas and bare line ends in strings are
-    tolerated; of several values the longest is meant. In a text that breaks off, the complete items are kept.
+    Chatter, thoughts and code fences around it, trailing commas and bare line ends in strings are tolerated; of
+    several values the longest is taken. Where the text breaks off, the complete items are kept.
 
-    Backslashes: JSON as it should be is read as such. Where a string has single backslashes that JSON does
-    not know (`\alpha`), all LaTeX commands of that string are taken as written, so that `\beta`, `\frac`,
-    `\nu` and `\theta` do not become control characters. A string without such evidence is judged by the
-    others; without any, `\times` is a command and `\n` a line end, and what could be both (`\nu`) is a
-    command inside of dollars only.
+    Backslashes: proper JSON is read as such. Where a string has single backslashes that JSON does not allow
+    (`\alpha`), all LaTeX commands of that string are taken literally, so that `\beta`, `\frac`, `\nu` and `\theta`
+    do not become control characters. A string without such evidence follows the others; without any, `\times` is a
+    command and `\n` a line end, and an ambiguous one (`\nu`) is a command only between dollars.
     """
     text = text.strip().removeprefix("\ufeff")
-    whole = _read_at(text, 0)
-    if isinstance(whole, _Found) and whole.end == len(text) and not whole.truncated:
-        return Parsed(whole.value, False)
+    try:
+        whole, end = _read_at(text, 0)
+        if end == len(text) and not whole.truncated:
+            return whole
+    except _SyntaxFailure:
+        pass
     text = re.sub(r"\s*```\s*$", "", text.rpartition("</think>")[2])
-    best: _Found | None = None
-    longest, syntax = 0, _Syntax(0, "there is no JSON object in it")
+    values: list[tuple[int, Parsed]] = []  # with their lengths
+    failures: list[tuple[int, _SyntaxFailure]] = []
     position = 0
     while opening := _OPENING.search(text, position):
-        found = _read_at(text, opening.start())
-        if isinstance(found, _Syntax):
-            position = max(opening.end(), found.position)
-            if found.position - opening.start() > longest:
-                longest, syntax = found.position - opening.start(), found
-            continue
-        position = found.end
-        if best is None or found.end - found.start > best.end - best.start:
-            best = found
-    if best is not None and best.truncated and not best.value:
-        raise InputError("the text is not JSON: it breaks off before its first complete item")
-    if best is None or longest > best.end - best.start:  # a part of a broken value is not what was meant
-        where = f" near {text[max(0, syntax.position - 20) : syntax.position + 20]!r}" if longest else ""
-        raise InputError(f"the text is not JSON: {syntax.cause}{where}")
-    return Parsed(best.value, best.truncated)
+        start = opening.start()
+        try:
+            value, position = _read_at(text, start)
+            values.append((position - start, value))
+        except _SyntaxFailure as failure:
+            failures.append((failure.position - start, failure))
+            position = max(start + 1, failure.position)
+    longest = max(values, key=itemgetter(0), default=None)
+    failed = max(failures, key=itemgetter(0), default=None)
+    if longest and not (failed and failed[0] > longest[0]):  # a part of a broken value is not the answer
+        return longest[1]
+    if failed is None:
+        raise InputError("the text is not JSON: there is no JSON object in it")
+    near = text[max(0, failed[1].position - 20) : failed[1].position + 20]
+    raise InputError(f"the text is not JSON: {failed[1]} near {near!r}")
 
 
-class _Found(NamedTuple):
-    value: Any
-    start: int
-    end: int
-    truncated: bool
-
-
-class _Syntax(Exception):  # noqa: N818 - one candidate of several
+class _SyntaxFailure(Exception):  # noqa: N818 - of one candidate among several
     def __init__(self, position: int, cause: str) -> None:
         super().__init__(cause)
         self.position = position
-        self.cause = cause
 
 
-def _read_at(text: str, start: int) -> _Found | _Syntax:
-    """The value that starts there; read twice, because all strings together decide about the backslashes of each."""
-    first = _Reader(text, start, None)
-    try:
-        first.value(0)
-        second = _Reader(text, start, _common_style(first.strings))
-        value = second.value(0)
-    except _Syntax as syntax:
-        return syntax
-    if value is _NOTHING:
-        return _Syntax(start, "it is cut off")
-    return _Found(value, start, second.position, second.cut)
+class _Container:
+    """An open object or list; `complete` is the number of tokens up to the end of its last complete item."""
+
+    def __init__(self, bracket: str, start: int) -> None:
+        self.bracket, self.start, self.complete = bracket, start, start
 
 
-_NOTHING = object()  # in place of a value that breaks off
-_OPENING = re.compile(r"[{\[]")
-_SPACE = re.compile(r"\s*")
-_STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,999})(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_NUMBER_CUT = re.compile(r"[-+.0-9eE]*\Z")
-_WORDS = {"true": True, "false": False, "null": None}
-_DEEPEST = 100
+def _read_at(text: str, start: int) -> tuple[Parsed, int]:
+    """The value that starts there and its end. Its tokens are repaired, then parsed by the standard library."""
+    tokens, end, still_open = _tokens(text, start)
+    style = _common_style([token[1:-1] for token in tokens if token[0] == '"'])
+    if still_open:
+        tokens = _close(tokens, still_open, end)
+    repaired = [json.dumps(_unescape(token[1:-1], style)) if token[0] == '"' else token for token in tokens]
+    return Parsed(json.loads("".join(repaired)), bool(still_open)), end
 
 
-class _Reader:
-    """A JSON parser that knows where it broke off."""
+def _tokens(text: str, start: int) -> tuple[list[str], int, list[_Container]]:
+    """The tokens of one value without trailing commas, the end of it, and what is still open where the text ends."""
+    tokens: list[str] = []
+    containers: list[_Container] = []
+    position, expected = start, "value"
+    while True:
+        rest = _CUT.match(text, position) if containers else None
+        if rest and (not rest[1] or expected == "value" or (expected == "string" and rest[1][0] == '"')):
+            return tokens, len(text), containers
+        match = _TOKEN.match(text, position)
+        kind = match.lastgroup if match else None
+        if match is None or kind is None:
+            raise _SyntaxFailure(len(text) - len(text[position:].lstrip()), f"a {expected} is expected")
+        token, position = match[kind], match.end()
+        closes = kind == "close" and bool(containers) and _PAIRS[containers[-1].bracket] == token
+        fits = kind in _VALUES if expected == "value" else kind == expected
+        if not fits and not (closes and (expected == "comma" or tokens[-1] in "{[,")):
+            raise _SyntaxFailure(match.start(kind), f"a {expected} is expected")
+        if closes and tokens[-1] == ",":
+            tokens.pop()
+        tokens.append(token)
+        if kind == "open":
+            if len(containers) == _DEEPEST:
+                raise _SyntaxFailure(position, f"it is nested more than {_DEEPEST} deep")
+            containers.append(_Container(token, len(tokens)))
+        elif closes:
+            containers.pop()
+        if not containers:
+            return tokens, position, []
+        if kind in ("open", "comma"):
+            expected = "string" if containers[-1].bracket == "{" else "value"
+        elif kind == "colon":
+            expected = "value"
+        elif expected == "string" and not closes:
+            expected = "colon"
+        else:
+            expected, containers[-1].complete = "comma", len(tokens)
 
-    def __init__(self, text: str, start: int, style: str | None) -> None:
-        self.text, self.position = text, start
-        self.cut = False
-        self.strings: list[str] = []  # as they stand between their quotes
-        self._style = style
 
-    def value(self, depth: int) -> Any:
-        if depth > _DEEPEST:
-            raise _Syntax(self.position, f"it is nested more than {_DEEPEST} deep")
-        character = self._next()
-        if character == "{":
-            return self._object(depth)
-        if character == "[":
-            return self._list(depth)
-        if character == '"':
-            return self._string()
-        rest = self.text[self.position : self.position + 5]
-        for word, value in _WORDS.items():
-            if rest.startswith(word):
-                self.position += len(word)
-                return value
-            if word.startswith(rest) and depth:
-                return self._broken()
-        if depth and _NUMBER_CUT.match(self.text, self.position):
-            return self._broken()  # more digits may have been to come
-        number = _NUMBER.match(self.text, self.position)
-        if number is None:
-            raise _Syntax(self.position, "a value is expected")
-        self.position = number.end()
-        digits = number.group()
-        return float(digits) if set(digits) & set(".eE") else int(digits)
-
-    def _object(self, depth: int) -> Any:
-        members: dict[str, Any] = {}
-        self.position += 1
-        while True:
-            character = self._next()
-            if character == "}":
-                self.position += 1
-                return members
-            if character and character != '"':
-                raise _Syntax(self.position, "a name in double quotes is expected")
-            name = self._string() if character else self._broken()
-            if name is _NOTHING:
-                return members
-            character = self._next()
-            if character and character != ":":
-                raise _Syntax(self.position, "a colon is expected")
-            self.position += 1
-            value = self.value(depth + 1) if character else self._broken()
-            if value is not _NOTHING and (not self.cut or value):
-                members[name] = value
-            if self.cut or self._comma("}"):
-                return members
-
-    def _list(self, depth: int) -> Any:
-        items: list[Any] = []
-        self.position += 1
-        while True:
-            if self._next() == "]":
-                self.position += 1
-                return items
-            item = self.value(depth + 1)
-            if self.cut:
-                return items  # without the item that breaks off
-            items.append(item)
-            if self._comma("]"):
-                return items
-
-    def _comma(self, end: str) -> bool:
-        """Go on to the next item; True where there can be none."""
-        character = self._next()
-        if not character:
-            self._broken()
-            return True
-        if character == ",":
-            self.position += 1
-        elif character != end:
-            raise _Syntax(self.position, f"a comma or {end} is expected")
-        return False
-
-    def _string(self) -> Any:
-        found = _STRING.match(self.text, self.position)
-        if found is None:
-            return self._broken()
-        self.position = found.end()
-        self.strings.append(found[1])
-        return found[1] if self._style is None else _unescape(found[1], self._style)
-
-    def _next(self) -> str:
-        space = _SPACE.match(self.text, self.position)
-        self.position = space.end() if space else self.position
-        return self.text[self.position : self.position + 1]
-
-    def _broken(self) -> Any:
-        self.cut = True
-        self.position = len(self.text)
-        return _NOTHING
+def _close(tokens: list[str], containers: list[_Container], end: int) -> list[str]:
+    """Cut a value that breaks off to its complete items; of a list, an item that breaks off is dropped whole."""
+    depth = next((d for d, container in enumerate(containers) if container.bracket == "["), len(containers) - 1)
+    while depth >= 0 and containers[depth].complete == containers[depth].start:
+        depth -= 1
+    if depth < 0:
+        raise _SyntaxFailure(end, "it breaks off before its first complete item")
+    closing = [_PAIRS[container.bracket] for container in reversed(containers[: depth + 1])]
+    return tokens[: containers[depth].complete] + closing
 
 
 # ---------------------------------------------------------------- backslashes
@@ -235,33 +174,29 @@ _ALSO_WORDS = frozenset("ne ni nu re rm tag tan tau to top tr".split())  # "\n" 
 
 def _evidence(string: str) -> tuple[bool, bool]:
     """Whether it has doubled backslashes before commands, and single ones that no JSON writer would make."""
-    doubled = single = False
-    for run in _RUN.finditer(string):
-        letters = run[2]
-        if len(run[1]) % 2 == 0:
-            doubled |= bool(letters)
-            continue
-        following = string[run.end(1) : run.end(1) + 1]
-        if following in ('"', "/", ""):
-            continue
-        if following == "'":
-            single |= _is_accent(string, run.end(1))
-        elif following in "nrt":
-            continue
-        elif following == "b":
-            single |= len(letters) > 1
-        elif following == "f":
-            single |= letters in _COMMANDS
-        elif following == "u":
-            single |= _HEXADECIMAL.match(string, run.end(1) + 1) is None
-        else:
-            single = True
+    runs = list(_RUN.finditer(string))
+    doubled = any(run[2] for run in runs if len(run[1]) % 2 == 0)
+    single = any(_is_not_json(string, run.end(1), run[2]) for run in runs if len(run[1]) % 2)
     return doubled, single
 
 
+def _is_not_json(string: str, position: int, letters: str) -> bool:
+    """Whether no JSON writer would put a single backslash before `position`."""
+    character = string[position : position + 1]
+    if character == "'":
+        return _is_accent(string, position)
+    if character == "b":
+        return len(letters) > 1
+    if character == "f":
+        return letters in _COMMANDS
+    if character == "u":
+        return _HEXADECIMAL.match(string, position + 1) is None
+    return character not in '"/nrt'
+
+
 def _common_style(strings: Sequence[str]) -> str:
-    found = [_evidence(string) for string in strings if "\\" in string]
-    doubled, single = any(pair[0] for pair in found), any(pair[1] for pair in found)
+    evidence = [_evidence(string) for string in strings if "\\" in string]
+    doubled, single = any(pair[0] for pair in evidence), any(pair[1] for pair in evidence)
     return "unknown" if doubled == single else "doubled" if doubled else "single"
 
 
@@ -275,11 +210,9 @@ def _unescape(string: str, common: str) -> str:
     while run := _RUN.search(string, position):
         pieces.append(string[position : run.start()])
         count, position = len(run[1]), run.end(1)
-        if count == 1 or style in ("doubled", "unknown"):
-            pieces.append("\\" * (count // 2))
-        elif count == 2:
+        if count == 2 and style in ("single", "mixed"):
             pieces.append(_pair(string, position, run[2], style))
-        elif count == 3 and string[position] != '"':
+        elif count == 3 and style in ("single", "mixed") and string[position] != '"':
             pieces.append("\\\\")  # the end of a line, and a command after it
         else:
             pieces.append("\\" * (count // 2))
@@ -299,7 +232,7 @@ def _pair(string: str, position: int, letters: str, style: str) -> str:
 
 
 def _escape(string: str, position: int, letters: str, style: str) -> tuple[str, int]:
-    """What a single backslash before `position` means, and where to read on."""
+    """What a single backslash before `position` means, and where to continue."""
     character = string[position]
     if character == "u" and _HEXADECIMAL.match(string, position + 1):
         return chr(int(string[position + 1 : position + 5], 16)), position + 5
@@ -337,54 +270,52 @@ def _is_command(string: str, position: int, letters: str, style: str) -> bool:
 
 # ---------------------------------------------------------------- schemas
 
-_TYPES: Mapping[str, Callable[[Any], bool]] = {
-    "object": lambda value: isinstance(value, dict),
-    "array": lambda value: isinstance(value, list),
-    "string": lambda value: isinstance(value, str),
-    "boolean": lambda value: isinstance(value, bool),
-    "null": lambda value: value is None,
-    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
-    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+_TYPES: Mapping[str, Any] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "boolean": bool,
+    "null": type(None),
+    "integer": int,
+    "number": (int, float),
 }
 
 
 def complaints(value: Any, schema: Mapping[str, Any], place: str = "the answer") -> list[str]:
     """What is wrong with a value, in words for the model; empty where it satisfies the schema.
 
-    Knows type, enum, properties, required, additionalProperties, items, and the least and greatest length
-    of strings and lists; other words of JSON schema are ignored.
+    Reads type, enum, properties, required, additionalProperties, items, and the lengths of strings and lists; other
+    keywords of JSON schema are ignored.
     """
-    wanted = schema.get("type")
-    types = [wanted] if isinstance(wanted, str) else list(wanted or ())
-    if types and not any(_TYPES[name](value) for name in types):
+    types = schema.get("type") or []
+    types = [types] if isinstance(types, str) else types
+    if types and not any(_has_type(value, name) for name in types):
         return [f"{place} must be of type {' or '.join(types)}"]
-    found = []
+    wrong = []
     if "enum" in schema and value not in schema["enum"]:
-        found.append(f"{place} must be one of {to_json_text(schema['enum'])}, not {excerpt(to_json_text(value), 60)}")
+        wrong.append(f"{place} must be one of {to_json_text(schema['enum'])}, not {to_json_text(value)[:60]}")
     if isinstance(value, str | list):
-        least, most = ("minLength", "maxLength") if isinstance(value, str) else ("minItems", "maxItems")
-        unit = "characters" if isinstance(value, str) else "items"
-        if len(value) < schema.get(least, 0):
-            found.append(f"{place} must have at least {schema[least]} {unit}, not {len(value)}")
-        if len(value) > schema.get(most, math.inf):
-            found.append(f"{place} must have at most {schema[most]} {unit}, not {len(value)}")
+        unit, suffix = ("characters", "Length") if isinstance(value, str) else ("items", "Items")
+        least, most = schema.get(f"min{suffix}", 0), schema.get(f"max{suffix}", math.inf)
+        if len(value) < least:
+            wrong.append(f"{place} must have at least {least} {unit}, not {len(value)}")
+        if len(value) > most:
+            wrong.append(f"{place} must have at most {most} {unit}, not {len(value)}")
     if isinstance(value, list) and "items" in schema:
         for number, item in enumerate(value):
-            found += complaints(item, schema["items"], f"{place}[{number}]")
+            wrong += complaints(item, schema["items"], f"{place}[{number}]")
     if isinstance(value, dict):
         properties, additional = schema.get("properties", {}), schema.get("additionalProperties", True)
-        found += [f"{place} lacks {name!r}" for name in schema.get("required", ()) if name not in value]
+        wrong += [f"{place} lacks {name!r}" for name in schema.get("required", ()) if name not in value]
         for name, member in value.items():
             if name in properties:
-                found += complaints(member, properties[name], f"{place}.{name}")
+                wrong += complaints(member, properties[name], f"{place}.{name}")
             elif additional is False:
-                found.append(f"{place} must not have {name!r}")
+                wrong.append(f"{place} must not have {name!r}")
             elif isinstance(additional, Mapping):
-                found += complaints(member, additional, f"{place}.{name}")
-    return found
+                wrong += complaints(member, additional, f"{place}.{name}")
+    return wrong
 
 
-def excerpt(text: str, longest: int) -> str:
-    """A text on one line, cut where it is longer than `longest` characters."""
-    text = " ".join(text.split())
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+def _has_type(value: Any, name: str) -> bool:
+    return isinstance(value, _TYPES[name]) and (name == "boolean" or not isinstance(value, bool))

@@ -1,47 +1,42 @@
-"""A dependable client for any OpenAI-compatible chat endpoint: cache, retries, budget, checked answers.
+"""A client for any OpenAI-compatible chat endpoint: cache, retries, budget, checked answers.
 
-It knows nothing of graphs, questions or answers: a prompt and a JSON schema go in, a checked value comes out.
-What goes wrong with one request is part of its answer and is never raised; a cache that can not be used is an error.
+It knows nothing of graphs or queries: a prompt and a JSON schema go in, a checked value comes out. A request that
+fails gets an answer with an error, nothing is raised for it; a cache that cannot be used is raised.
 """
 
 from __future__ import annotations
 
-import email.utils
-import hashlib
 import json
 import math
 import re
-import sqlite3
-import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
+from lemmata.errors import InputError, LemmataError
+from lemmata.http import AnswerCache, CallError, Service, cache_key, excerpt
+from lemmata.llm.answers import complaints, read_json, to_json_text
+from lemmata.llm.endpoint import Budget, EndpointOptions, Spent
 
-from lemmata.errors import ConfigError, InputError, require
-from lemmata.llm.answers import complaints, excerpt, read_json, to_json_text
+__all__ = ["Answer", "Chat", "Preview", "Request"]
 
-__all__ = [
-    "Answer",
-    "Budget",
-    "Chat",
-    "Preview",
-    "Request",
-    "Spent",
-]
-
-_TURNS = 3  # the question, and two more with what was wrong
-_LONGEST_WAIT = 120.0  # seconds: what a Retry-After beyond it asks for is a failure, not a pause
-_GIVE_UP = 8  # requests in a row that failed after all retries: then the server is called down
-_LOOK_AHEAD = 16  # requests taken in per worker, so that one slow answer does not stop the others
+_TURNS = 3  # the question, and two corrections
+_GIVE_UP = 8  # requests in a row that failed after all retries: then the server counts as down
+_LOOK_AHEAD = 16  # requests read in advance per worker, so that one slow answer does not stop the others
 _TEMPLATE_TOKENS = 128  # at most, of what a server wraps around the messages
+_TEMPERATURE = 0.0
+_REFUSALS = (400, 422, 500, 501)  # of a parameter; llama.cpp answers 500 where it cannot use a schema
+_ABOUT_FORMAT = re.compile(r"response_?format|json[ _-]?(?:schema|object|mode)|structured|grammar|guided")
+
+Messages = list[dict[str, str]]
+Tokens = tuple[int, int]  # in, out
 
 
 class Request(NamedTuple):
@@ -50,18 +45,18 @@ class Request(NamedTuple):
     system: str
     user: str
     schema: Mapping[str, Any] | None = None  # JSON schema of the answer; None for plain text
-    check: str = "answer"  # the name under which the server is told the schema
+    schema_name: str = "answer"
 
 
 class Answer(NamedTuple):
-    """What came of one request; either `error` is empty or the request may be asked again."""
+    """The result of one request; with an `error` it may be asked again."""
 
     text: str  # as the model wrote it
     value: Any = None  # the parsed and checked JSON; None for plain text and failures
-    tokens_in: int = 0  # over all turns; where the server does not say, the most it can have been
+    tokens_in: int = 0  # over all turns; the worst case where the server does not report them
     tokens_out: int = 0
     cached: bool = False
-    error: str = ""  # one sentence, or "budget" where nothing was asked any more
+    error: str = ""  # one sentence, or "budget" where the budget ended before it was asked
     truncated: bool = False  # the text breaks off; `value` holds its complete items
 
 
@@ -76,416 +71,201 @@ class Preview(NamedTuple):
     seconds: float
 
 
-class Spent(NamedTuple):
-    """What was used up."""
-
-    calls: int = 0
-    tokens: int = 0
-    cost: float = 0.0
-
-    def without(self, before: Spent) -> Spent:
-        """What was used up since."""
-        return Spent(self.calls - before.calls, self.tokens - before.tokens, self.cost - before.cost)
-
-
-class Budget:
-    """Hard limits that all calls made with this object share; a limit left out is none.
-
-    A call is only made if its worst case, together with that of all calls in flight, still fits. Every
-    attempt counts as a call, repeated and refused ones too. The clock of `seconds` starts with the first
-    call. `spent` carries on from an earlier run, for example with `Chat.spent()`.
-    """
-
-    def __init__(
-        self,
-        calls: float = math.inf,
-        tokens: float = math.inf,
-        cost: float = math.inf,
-        seconds: float = math.inf,
-        *,
-        spent: Spent | None = None,
-    ) -> None:
-        self.calls, self.tokens, self.cost, self.seconds = calls, tokens, cost, seconds
-        self._spent = spent or Spent()
-        self._held = Spent()  # the worst case of what is in flight, beyond `_spent`
-        self._end: float | None = None
-        self._changed = threading.Condition()
-
-    @property
-    def spent(self) -> Spent:
-        with self._changed:
-            return self._spent
-
-    def seconds_left(self) -> float:
-        with self._changed:
-            if self._end is None:
-                self._end = time.monotonic() + self.seconds
-            return self._end - time.monotonic()
-
-    def reserve(self, tokens: int, cost: float) -> bool:
-        """Take one call and its worst case, or say that it does not fit; waits for calls in flight if they decide."""
-        with self._changed:
-            while True:
-                if self.seconds_left() <= 0 or not self._fits(self._spent, tokens, cost):
-                    return False
-                if self._fits(_added(self._spent, self._held), tokens, cost):
-                    self._spent = self._spent._replace(calls=self._spent.calls + 1)
-                    self._held = _added(self._held, Spent(0, tokens, cost))
-                    return True
-                self._changed.wait(min(1.0, self.seconds_left()))
-
-    def settle(self, held: Spent, used: Spent) -> None:
-        """Replace the reserved worst case by what the call did use."""
-        with self._changed:
-            self._held = Spent(0, self._held.tokens - held.tokens, self._held.cost - held.cost)
-            self._spent = _added(self._spent, used._replace(calls=0))
-            self._changed.notify_all()
-
-    def _fits(self, spent: Spent, tokens: int, cost: float) -> bool:
-        return (
-            spent.calls + 1 <= self.calls
-            and spent.tokens + tokens <= self.tokens
-            and spent.cost + cost <= self.cost * (1 + 1e-9)  # sums of cents do not add up exactly
-        )
-
-
-def _added(left: Spent, right: Spent) -> Spent:
-    return Spent(left.calls + right.calls, left.tokens + right.tokens, left.cost + right.cost)
-
-
-# ---------------------------------------------------------------- the client
-
-
 @dataclass(frozen=True, slots=True)
 class _Dialect:
-    """What the server is sent, found out by what it refuses."""
+    """The parameters that the server accepts, learned from its refusals."""
 
     format: str  # json_schema, json_object, text
     limit: str = "max_tokens"  # newer models want max_completion_tokens
-    temperature: bool = True  # some models take no other than their own
+    temperature: bool = True  # some models accept none but their own
 
 
 class _Reply(NamedTuple):
     text: str
-    tokens_in: int | None
-    tokens_out: int | None
-    cut: bool
+    tokens: Tokens
+    cut: bool  # at the limit of tokens
 
 
-class _Trouble(Exception):  # noqa: N818 - what one call met; becomes an error if it stays
-    """One call that gave no reply."""
-
-    def __init__(self, cause: str, kind: str, *, pause: float = 0.0, charged: bool = False) -> None:
-        super().__init__(cause)
-        self.cause = cause
-        self.kind = kind  # again, refused (this request), forbidden, closed (all requests), unreachable
-        self.pause = pause  # seconds that the server asks for
-        self.charged = charged  # the server may have worked, and counted it
+class _Stopped(Exception):  # noqa: N818 - becomes the error of an answer
+    """A request that is not sent any more in this run."""
 
 
-class _Failed(Exception):  # noqa: N818 - becomes the error of an answer
-    """A request that will get no answer in this run."""
+class _Run(NamedTuple):
+    budget: Budget
+    stop: threading.Event
+
+    def wait(self, seconds: float) -> None:
+        if seconds >= self.budget.seconds_left():
+            raise _Stopped("budget")
+        if self.stop.wait(max(0.0, seconds)):
+            raise _Stopped("stopped")
 
 
 class Chat:
-    """A model behind an address such as `http://localhost:11434/v1`.
+    """A language model at an address.
 
-    `cache` is a SQLite file of answers and of all calls made; it survives the process being killed at any
-    moment. `prices` are (input, output) per million tokens in any currency. `json_mode` is `auto`,
-    `json_schema`, `json_object` or `text`; with `auto` the server's refusals decide. `answer_tokens` is the
-    longest answer asked for, which is what makes a worst case known. `back_off` is the first pause in
-    seconds, doubled after each further failure.
+    `cache` is a SQLite file of answers and of all calls made; it survives a kill at any moment. `back_off` is the
+    first pause before a retry, in seconds.
     """
 
-    def __init__(
-        self,
-        url: str,
-        model: str,
-        key: str = "",
-        *,
-        cache: Path,
-        concurrency: int = 4,
-        timeout: float = 60.0,
-        retries: int = 5,
-        temperature: float = 0.0,
-        prices: tuple[float, float] = (0.0, 0.0),
-        json_mode: str = "auto",
-        answer_tokens: int = 2048,
-        back_off: float = 1.0,
-        generator: np.random.Generator | None = None,
-    ) -> None:
-        if json_mode not in ("auto", "json_schema", "json_object", "text"):
-            raise ConfigError(f"json_mode is auto, json_schema, json_object or text, not {json_mode!r}")
-        if concurrency < 1 or retries < 0 or timeout <= 0 or answer_tokens < 1:
-            raise ConfigError("concurrency, timeout and answer_tokens are positive, and retries is not negative")
-        self._openai = require("openai", "llm")
-        self.url, self.model = url, model
-        self.down = ""  # why the server can not be used at all, as one sentence; reset by each run
-        self._concurrency, self._timeout, self._retries = concurrency, timeout, retries
-        self._temperature, self._prices, self._adapts = temperature, prices, json_mode == "auto"
-        self._answer_tokens, self._back_off = answer_tokens, back_off
-        self._generator = generator or np.random.default_rng()
-        self._dialect = _Dialect("json_schema" if json_mode == "auto" else json_mode)
-        self._memory = _Memory(cache)
+    def __init__(self, options: EndpointOptions, cache: Path, key: str = "", *, back_off: float = 1.0) -> None:
+        if not options.model:
+            raise LemmataError("which model? name it with --model, or as 'model' in [llm] of lemmata.toml")
+        self._options = options
+        self._service = Service(
+            options.url, options.model, key, timeout=options.timeout, retries=options.retries, back_off=back_off
+        )
+        self._cache = AnswerCache(cache)
+        self._ledger = _Ledger(self._cache, options.model)
+        self._dialect = _Dialect("json_schema" if options.json_mode == "auto" else options.json_mode)
         self._lock = threading.Lock()
-        self._reached = False  # whether the server ever answered, in whatever way
-        self._answered = False  # whether it ever gave a reply
-        self._failures = 0  # requests in a row
-        self._quiet_until = 0.0  # what one call was told by Retry-After holds for all
-        self._client = self._openai.OpenAI(base_url=url, api_key=key or "none", timeout=timeout, max_retries=0)
-        # a body that breaks off is reported by the transport, which openai 1 and 3 take from different libraries
-        self._transport_errors = tuple(sys.modules[n].HTTPError for n in ("httpx", "httpx2") if n in sys.modules)
+        self.down = ""  # why the server cannot be used at all, as one sentence; reset by each run
+        self._answered = False  # whether the server ever gave a reply
+        self._failures = 0  # failed requests in a row
+        self._quiet_until = 0.0  # a Retry-After that one call received holds for all
 
     def close(self) -> None:
-        """Let go of connections and the cache."""
-        self._client.close()
-        self._memory.close()
+        self._cache.close()
 
     def spent(self) -> Spent:
-        """What all calls through this cache have used, also in earlier processes; calls cut short at their worst."""
-        return self._memory.spent()
+        """What all calls through this cache have used, also in earlier processes; interrupted calls at their worst."""
+        return self._ledger.spent()
 
     def preview(self, requests: Iterable[Request]) -> Preview:
-        """Calls, tokens, cost and seconds if all goes well; from what this model took so far where that is known."""
+        """What `run` would take without failures; estimated from earlier calls of this model where there are any."""
         cached = calls = characters = 0
         seen: set[bytes] = set()
         for request in requests:
-            digest = self._digest(request)
-            if digest in seen or self._memory.read(digest):
+            key = self._key(request)
+            if key in seen or self._cache.read(key):
                 cached += 1
                 continue
-            seen.add(digest)
+            seen.add(key)
             calls += 1
             characters += _characters(self._body(self._dialect, _opening(request), request))
-        rates = self._memory.rates(self.model)
+        rates = self._ledger.rates()
         tokens_in = math.ceil(characters * rates.tokens_per_character)
-        tokens_out = math.ceil(calls * min(rates.tokens_out, self._answer_tokens))
-        cost = self._cost(tokens_in, tokens_out)
-        return Preview(calls, cached, tokens_in, tokens_out, cost, calls * rates.seconds / self._concurrency)
+        tokens_out = math.ceil(calls * min(rates.tokens_out, self._options.answer_tokens))
+        cost, seconds = self._cost((tokens_in, tokens_out)), calls * rates.seconds / self._options.concurrency
+        return Preview(calls, cached, tokens_in, tokens_out, cost, seconds)
 
-    def run(
-        self,
-        requests: Iterable[Request],
-        *,
-        budget: Budget | None = None,
-        on_answer: Callable[[Request, Answer], None] | None = None,
-    ) -> Iterator[Answer]:
-        """One answer per request, in order; `on_answer` is told of each as soon as it is there, in this thread.
+    def run(self, requests: Iterable[Request], *, budget: Budget | None = None) -> Iterator[Answer]:
+        """One answer per request, in order. Requests are read as they are needed.
 
-        Requests are taken in as they are needed. Leaving early lets the calls in flight finish into the cache.
+        Where the caller leaves early, calls in flight still finish into the cache.
         """
-        budget = budget or Budget()
         self.down, self._failures = "", 0
-        stop = threading.Event()
-        pool = ThreadPoolExecutor(self._concurrency, thread_name_prefix="chat")
-        waiting: deque[tuple[bytes, Request, Future[Answer], bool]] = deque()
-        in_flight: dict[bytes, Future[Answer]] = {}
-        untold: dict[Future[Answer], Request] = {}
+        run = _Run(budget or Budget(), threading.Event())
+        pool = ThreadPoolExecutor(self._options.concurrency, thread_name_prefix="chat")
+        waiting: deque[tuple[bytes, Future[Answer], bool]] = deque()
         try:
             remaining = iter(requests)
             while True:
-                for request in islice(remaining, _LOOK_AHEAD * self._concurrency - len(waiting)):
-                    digest = self._digest(request)
-                    shared = digest in in_flight
-                    if not shared:
-                        in_flight[digest] = self._start(pool, request, digest, budget, stop)
-                        untold[in_flight[digest]] = request
-                    waiting.append((digest, request, in_flight[digest], shared))
+                for request in islice(remaining, _LOOK_AHEAD * self._options.concurrency - len(waiting)):
+                    key = self._key(request)
+                    shared = next((future for other, future, _ in waiting if other == key), None)
+                    waiting.append((key, shared or pool.submit(self._answer, request, key, run), shared is not None))
                 if not waiting:
                     return
-                for future in [future for future in untold if future.done()]:
-                    told = untold.pop(future)
-                    if on_answer is not None:
-                        on_answer(told, future.result())
-                digest, request, future, shared = waiting[0]
-                if not future.done():
-                    wait(untold, return_when=FIRST_COMPLETED)
-                    continue
-                waiting.popleft()
-                answer = future.result()
-                if shared:
-                    answer = answer._replace(cached=not answer.error)
-                    if on_answer is not None:
-                        on_answer(request, answer)
-                if all(other != digest for other, _, _, _ in waiting):
-                    in_flight.pop(digest, None)
-                yield answer
+                answer = waiting[0][1].result()
+                _, _, repeated = waiting.popleft()
+                yield answer._replace(cached=not answer.error) if repeated else answer
         finally:
-            stop.set()
+            run.stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def _start(
-        self, pool: ThreadPoolExecutor, request: Request, digest: bytes, budget: Budget, stop: threading.Event
-    ) -> Future[Answer]:
-        known = self._remembered(request, digest)
-        if known is None:
-            return pool.submit(self._answer, request, digest, budget, stop)
-        done: Future[Answer] = Future()
-        done.set_result(known)
-        return done
+    # ------------------------------------------------------------ one request
 
-    def _remembered(self, request: Request, digest: bytes) -> Answer | None:
-        row = self._memory.read(digest)
-        if row is None:
-            return None
-        value, complaint = None, ""
-        if request.schema is not None:
-            value, _, complaint = _judge(row.text, row.truncated, request.schema)
-        return None if complaint else row._replace(value=value, cached=True)
-
-    def _answer(self, request: Request, digest: bytes, budget: Budget, stop: threading.Event) -> Answer:
-        """All turns of one request; what is wrong with an answer is told to the model."""
+    def _answer(self, request: Request, key: bytes, run: _Run) -> Answer:
+        """The cached answer, or all turns of asking; each correction tells the model what was wrong."""
+        cached = self._cached(request, key)
+        if cached is not None:
+            return cached
         messages = _opening(request)
-        best: Answer | None = None  # an answer that breaks off, for want of a whole one
+        incomplete: Answer | None = None  # an answer that breaks off, used where no complete one comes
         text = error = ""
         tokens_in = tokens_out = 0
         for _ in range(_TURNS):
             try:
-                reply, used = self._exchange(messages, request, digest, budget, stop)
-            except _Failed as failure:
-                error = str(failure)
+                reply = self._service.call(partial(self._send, messages, request, key, run), run.wait)
+            except _Stopped as stopped:
+                error = str(stopped)
                 break
-            text = reply.text
-            tokens_in, tokens_out = tokens_in + used[0], tokens_out + used[1]
+            except CallError as failure:
+                error = self._record_failure(failure)
+                break
+            self._failures, self._answered = 0, True
+            text, tokens_in, tokens_out = reply.text, tokens_in + reply.tokens[0], tokens_out + reply.tokens[1]
             if request.schema is None:
                 if text.strip():
-                    return self._keep(digest, Answer(text, None, tokens_in, tokens_out, truncated=reply.cut))
-                error = f"{self.model} gave an empty answer"
+                    return self._store(key, Answer(text, None, tokens_in, tokens_out, truncated=reply.cut))
+                error = f"{self._options.model} gave an empty answer"
                 break
             value, truncated, complaint = _judge(text, reply.cut, request.schema)
             if not complaint and not truncated:
-                return self._keep(digest, Answer(text, value, tokens_in, tokens_out))
+                return self._store(key, Answer(text, value, tokens_in, tokens_out))
             if not complaint:
-                best = Answer(text, value, truncated=True)
+                incomplete = Answer(text, value, truncated=True)
                 complaint = "it breaks off before its end; say the same with fewer or shorter items"
-            error = f"{self.model} gave no valid answer in {_TURNS} turns: {complaint}"
+            error = f"{self._options.model} gave no valid answer in {_TURNS} turns: {complaint}"
             messages = [*_opening(request), *_correction(text, complaint, request.schema)]
-        if best is not None:
-            return self._keep(digest, best._replace(tokens_in=tokens_in, tokens_out=tokens_out))
+        if incomplete is not None:
+            return self._store(key, incomplete._replace(tokens_in=tokens_in, tokens_out=tokens_out))
         return Answer(text, None, tokens_in, tokens_out, error=error)
 
-    def _keep(self, digest: bytes, answer: Answer) -> Answer:
-        self._memory.write(digest, self.model, answer)
-        return answer
+    def _send(self, messages: Messages, request: Request, key: bytes, run: _Run) -> _Reply:
+        """One call within the budget, in a simpler dialect where the server refuses this one.
 
-    def _exchange(
-        self,
-        messages: Sequence[Mapping[str, str]],
-        request: Request,
-        digest: bytes,
-        budget: Budget,
-        stop: threading.Event,
-    ) -> tuple[_Reply, tuple[int, int]]:
-        """One turn, repeated while the cause of a failure may pass; the reply and its tokens in and out."""
-        attempt = 0
+        The call is written down at its worst case before it is sent, so that a kill cannot hide it.
+        """
         while True:
             if self.down:
-                raise _Failed(self.down)
-            self._rest(max(0.0, self._quiet_until - time.monotonic()), budget, stop)
+                raise _Stopped(self.down)
+            run.wait(self._quiet_until - time.monotonic())
             dialect = self._dialect
             body = self._body(dialect, messages, request)
-            worst_in, worst_out = _most_tokens(body), self._answer_tokens
-            held = Spent(1, worst_in + worst_out, self._cost(worst_in, worst_out))
-            if not budget.reserve(held.tokens, held.cost):
-                raise _Failed("budget")
-            row = self._memory.open_call(digest, self.model, _characters(body), (worst_in, worst_out), held.cost)
-            trouble: _Trouble | None = None
-            reply: _Reply | None = None
-            started = time.monotonic()
-            used = (worst_in, worst_out)  # also if something unforeseen is raised
+            most = tokens = _most_tokens(body), self._options.answer_tokens
+            worst = Spent(1, sum(most), self._cost(most))
+            if not run.budget.reserve(worst):
+                raise _Stopped("budget")
+            call = self._ledger.open_call(key, _characters(body), most, worst.cost)
+            started, outcome = time.monotonic(), "interrupted"
+            seconds = max(0.01, min(self._options.timeout, run.budget.seconds_left()))
             try:
-                reply = self._send(body, max(0.01, min(self._timeout, budget.seconds_left())))
-                used = _used(reply, used)
-            except _Trouble as caught:
-                trouble = caught
-                used = used if caught.charged else (0, 0)
+                reply = _read_reply(self._service.post("chat/completions", body, seconds), most)
+                tokens, outcome = reply.tokens, ""
+                return reply
+            except CallError as failure:
+                outcome = failure.cause
+                tokens = most if failure.charged else (0, 0)
+                if failure.retry:
+                    self._quiet_until = max(self._quiet_until, time.monotonic() + failure.pause)
+                if failure.status not in _REFUSALS or not self._adapt(dialect, failure.cause.lower()):
+                    raise
             finally:
-                cost = self._cost(*used)
-                budget.settle(held, Spent(1, sum(used), cost))
-                seconds = time.monotonic() - started
-                self._memory.close_call(row, used, cost, seconds, trouble.cause if trouble else "")
-            if reply is not None:
-                self._failures, self._answered = 0, True
-                return reply, used
-            assert trouble is not None
-            if trouble.kind == "refused" and self._adapt(dialect, trouble.cause):
-                continue
-            if trouble.kind != "again" or attempt == self._retries:
-                raise _Failed(self._sentence(trouble, attempt + 1))
-            pause = self._pause(attempt)
-            if trouble.pause:
-                self._quiet_until = max(self._quiet_until, time.monotonic() + trouble.pause)
-                pause = max(pause, trouble.pause)
-            self._rest(pause, budget, stop)
-            attempt += 1
+                cost = self._cost(tokens)
+                run.budget.settle(worst, Spent(1, sum(tokens), cost))
+                self._ledger.close_call(call, tokens, cost, time.monotonic() - started, outcome)
 
-    def _sentence(self, trouble: _Trouble, attempts: int) -> str:
-        """What the user is told of a failure; remembered where all other requests would meet it too."""
-        if trouble.kind == "unreachable":
-            sentence = f"{self.url} can not be reached for {self.model}: {trouble.cause}"
-        elif trouble.kind == "again":
-            times = "once" if attempts == 1 else f"{attempts} times"
-            sentence = f"{self.url} failed {times} for {self.model}: {trouble.cause}"
-        else:
-            sentence = f"{self.url} refused {self.model}: {trouble.cause}"
+    def _record_failure(self, failure: CallError) -> str:
+        """The error of the answer; where all other requests would fail too, the server is down."""
         with self._lock:
-            if trouble.kind == "again":
-                self._failures += 1
-            # a key without rights is forbidden everything, a text that a gateway does not like is forbidden alone
-            closed = trouble.kind in ("unreachable", "closed") or (trouble.kind == "forbidden" and not self._answered)
-            if closed or self._failures >= _GIVE_UP:
-                self.down = self.down or sentence
-        return sentence
+            self._failures += failure.retry
+            # a key without rights is forbidden everything; later on, only the one text that a gateway rejects
+            forbidden = failure.status == 403 and not self._answered
+            if failure.closed or forbidden or self._failures >= _GIVE_UP:
+                self.down = self.down or str(failure)
+        return str(failure)
 
-    def _pause(self, attempt: int) -> float:
-        with self._lock:  # a Generator is not safe in threads
-            jitter = float(self._generator.uniform(0.5, 1.5))
-        return min(self._back_off * 2.0**attempt * jitter, _LONGEST_WAIT)
-
-    def _rest(self, seconds: float, budget: Budget, stop: threading.Event) -> None:
-        if seconds >= budget.seconds_left():
-            raise _Failed("budget")
-        if stop.wait(seconds):
-            raise _Failed("stopped")
-
-    def _send(self, body: Mapping[str, Any], timeout: float) -> _Reply:
-        """One call. The time limit holds for the whole answer, not only for each of its pieces."""
-        end = time.monotonic() + timeout
-        late = _Trouble(f"no answer within {timeout:g} s", "again", charged=True)
-        pieces = []
-        try:
-            limits = self._openai.Timeout(timeout, connect=min(timeout, 10.0))
-            create = self._client.chat.completions.with_streaming_response.create
-            with create(**body, timeout=limits) as response:
-                self._reached = True
-                for piece in response.iter_bytes():
-                    pieces.append(piece)
-                    if time.monotonic() > end:
-                        raise late
-        except self._openai.APIStatusError as error:
-            self._reached = True
-            raise _status_trouble(error) from error
-        except self._openai.APITimeoutError as error:
-            raise late from error
-        except self._openai.APIConnectionError as error:
-            cause = str(error.__cause__ or error)
-            refused = type(error.__cause__).__name__ == "ConnectError"  # nothing was sent
-            kind = "unreachable" if refused and not self._reached else "again"
-            raise _Trouble(cause, kind, charged=not refused) from error
-        except self._transport_errors as error:
-            if "Timeout" in type(error).__name__:
-                raise late from error
-            raise _Trouble(f"the answer broke off ({error})", "again", charged=True) from error
-        return _read_reply(b"".join(pieces))
-
-    def _body(self, dialect: _Dialect, messages: Sequence[Mapping[str, str]], request: Request) -> dict[str, Any]:
-        body: dict[str, Any] = {"model": self.model, "messages": list(messages), dialect.limit: self._answer_tokens}
+    def _body(self, dialect: _Dialect, messages: Messages, request: Request) -> dict[str, Any]:
+        body: dict[str, Any] = {"model": self._options.model, "messages": messages}
+        body[dialect.limit] = self._options.answer_tokens
         if dialect.temperature:
-            body["temperature"] = self._temperature
+            body["temperature"] = _TEMPERATURE
         if request.schema is None:
             return body
         if dialect.format == "json_schema":
-            schema = {"name": request.check, "strict": True, "schema": request.schema}
+            schema = {"name": request.schema_name, "strict": True, "schema": request.schema}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
             return body
         if dialect.format == "json_object":
@@ -495,46 +275,59 @@ class Chat:
         return body
 
     def _adapt(self, refused: _Dialect, cause: str) -> bool:
-        """Whether a call that was refused for this cause may go through in another dialect."""
+        """Whether a call that was refused for this cause may succeed in another dialect."""
         with self._lock:
-            if self._dialect != refused:
-                return True  # another thread has found out already
-            dialect, cause = refused, cause.lower()
-            if "max_tokens" in cause and refused.limit == "max_tokens":
-                dialect = _Dialect(refused.format, "max_completion_tokens", refused.temperature)
-            elif "temperature" in cause and refused.temperature:
-                dialect = _Dialect(refused.format, refused.limit, False)
-            elif self._adapts and refused.format != "text" and _ABOUT_FORMAT.search(cause):
-                simpler = {"json_schema": "json_object", "json_object": "text"}[refused.format]
-                dialect = _Dialect(simpler, refused.limit, refused.temperature)
-            self._dialect = dialect
-            return dialect != refused
+            if self._dialect == refused:  # else another thread has adapted it already
+                if "max_tokens" in cause and refused.limit == "max_tokens":
+                    self._dialect = replace(refused, limit="max_completion_tokens")
+                elif "temperature" in cause and refused.temperature:
+                    self._dialect = replace(refused, temperature=False)
+                elif self._options.json_mode == "auto" and refused.format != "text" and _ABOUT_FORMAT.search(cause):
+                    simpler = "json_object" if refused.format == "json_schema" else "text"
+                    self._dialect = replace(refused, format=simpler)
+            return self._dialect != refused
 
-    def _cost(self, tokens_in: int, tokens_out: int) -> float:
-        return (tokens_in * self._prices[0] + tokens_out * self._prices[1]) / 1e6
+    def _cost(self, tokens: Tokens) -> float:
+        return (tokens[0] * self._options.price_in + tokens[1] * self._options.price_out) / 1e6
 
-    def _digest(self, request: Request) -> bytes:
-        identity = [self.model, request.system, request.user, request.schema, self._temperature]
-        return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).digest()
+    # ------------------------------------------------------------ the cache
+
+    def _key(self, request: Request) -> bytes:
+        return cache_key(self._options.model, request.system, request.user, request.schema, _TEMPERATURE)
+
+    def _cached(self, request: Request, key: bytes) -> Answer | None:
+        stored = self._cache.read(key)
+        if stored is None:
+            return None
+        answer = Answer(**json.loads(stored), cached=True)
+        if request.schema is None:
+            return answer
+        value, _, complaint = _judge(answer.text, answer.truncated, request.schema)
+        return None if complaint else answer._replace(value=value)
+
+    def _store(self, key: bytes, answer: Answer) -> Answer:
+        stored = {name: getattr(answer, name) for name in ("text", "tokens_in", "tokens_out", "truncated")}
+        self._cache.write(key, json.dumps(stored).encode())
+        return answer
 
 
-_ABOUT_FORMAT = re.compile(r"response_?format|json[ _-]?(?:schema|object|mode)|structured|grammar|guided")
+# ---------------------------------------------------------------- messages and replies
 
 
-def _opening(request: Request) -> list[dict[str, str]]:
+def _opening(request: Request) -> Messages:
     contents = {"system": request.system, "user": request.user}
-    # half a surrogate pair, as damaged sources have it, can not be sent
-    sound = {role: text.encode("utf-8", "replace").decode("utf-8") for role, text in contents.items()}
-    return [{"role": role, "content": text} for role, text in sound.items() if text or role == "user"]
+    # half a surrogate pair, as damaged sources have it, cannot be sent
+    readable = {role: text.encode("utf-8", "replace").decode("utf-8") for role, text in contents.items()}
+    return [{"role": role, "content": text} for role, text in readable.items() if text or role == "user"]
 
 
-def _correction(text: str, complaint: str, schema: Mapping[str, Any]) -> list[dict[str, str]]:
-    told = (
+def _correction(text: str, complaint: str, schema: Mapping[str, Any]) -> Messages:
+    correction = (
         f"Your answer was not valid: {complaint}\n"
         "Answer again with the whole JSON value and nothing around it. In JSON every backslash of LaTeX is doubled. "
         + _schema_hint(schema)
     )
-    return [{"role": "assistant", "content": text}, {"role": "user", "content": told}]
+    return [{"role": "assistant", "content": text}, {"role": "user", "content": correction}]
 
 
 def _schema_hint(schema: Mapping[str, Any]) -> str:
@@ -546,86 +339,46 @@ def _characters(body: Mapping[str, Any]) -> int:
 
 
 def _most_tokens(body: Mapping[str, Any]) -> int:
-    """No tokenizer makes more tokens than bytes; a schema may be put into the prompt by the server."""
-    schema = to_json_text(body.get("response_format", {}))
-    contents = [message["content"] for message in body["messages"]]
-    return _TEMPLATE_TOKENS + sum(len(text.encode("utf-8", "replace")) + 8 for text in [schema, *contents])
+    """No tokenizer makes more tokens than bytes; a server may put the schema into the prompt."""
+    texts = [to_json_text(body.get("response_format", {})), *(message["content"] for message in body["messages"])]
+    return _TEMPLATE_TOKENS + sum(len(text.encode("utf-8", "replace")) + 8 for text in texts)
 
 
-def _used(reply: _Reply, worst: tuple[int, int]) -> tuple[int, int]:
-    """Tokens in and out; where the server does not tell, the most they can have been."""
-    tokens_in = worst[0] if reply.tokens_in is None else reply.tokens_in
-    tokens_out = worst[1] if reply.tokens_out is None else reply.tokens_out
-    return tokens_in, tokens_out
-
-
-def _status_trouble(error: Any) -> _Trouble:
-    status, cause = error.status_code, f"status {error.status_code}, {excerpt(str(error.message), 300)}"
-    if status == 403:
-        return _Trouble(cause, "forbidden")
-    if status in (401, 404) or getattr(error, "code", None) == "insufficient_quota":
-        return _Trouble(cause, "closed")
-    if _ABOUT_FORMAT.search(cause.lower()) and status in (500, 501):
-        return _Trouble(cause, "refused")  # llama.cpp's way to say that it can not make a grammar of the schema
-    if status in (408, 409, 425, 429) or status >= 500:
-        pause = _retry_after(error.response.headers)
-        if pause > _LONGEST_WAIT:
-            return _Trouble(f"{cause}; it asks to wait {pause:.0f} s", "closed")
-        return _Trouble(cause, "again", pause=pause)
-    return _Trouble(cause, "refused")
-
-
-def _retry_after(headers: Mapping[str, str]) -> float:
-    """Seconds; 0 where the header is missing or unreadable, which the back-off then covers."""
-    text = headers.get("retry-after", "")
+def _read_reply(envelope: Any, most: Tokens) -> _Reply:
+    """The message in a server's answer; tokens that the server does not report count as `most`."""
     try:
-        return max(0.0, float(text))
-    except ValueError:
-        date = email.utils.parsedate_tz(text)
-        return max(0.0, email.utils.mktime_tz(date) - time.time()) if date else 0.0
-
-
-def _read_reply(body: bytes) -> _Reply:
-    try:
-        envelope = json.loads(body)
         if "error" in envelope and "choices" not in envelope:  # some gateways fail with status 200
-            raise _Trouble(excerpt(to_json_text(envelope["error"]), 300), "again", charged=True)
+            raise CallError(excerpt(to_json_text(envelope["error"]), 300), retry=True, charged=True)
         choice = envelope["choices"][0]
         message = choice["message"]
         content = message.get("content") or ""
         if isinstance(content, list):
             content = "".join(part.get("text", "") for part in content)
         if not content and message.get("refusal"):
-            raise _Trouble(f"the model refused: {excerpt(message['refusal'], 300)}", "refused", charged=True)
+            raise CallError(f"the model refused: {excerpt(message['refusal'], 300)}", charged=True)
         usage = envelope.get("usage") or {}
-        tokens = (usage.get("prompt_tokens"), usage.get("completion_tokens"))
-        return _Reply(str(content), *tokens, cut=choice.get("finish_reason") == "length")
+        reported = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
+        tokens_in, tokens_out = (most[n] if count is None else int(count) for n, count in enumerate(reported))
+        return _Reply(str(content), (tokens_in, tokens_out), choice.get("finish_reason") == "length")
     except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
-        cause = f"the answer is not what the protocol says: {excerpt(body.decode('utf-8', 'replace'), 80)}"
-        raise _Trouble(cause, "again", charged=True) from error
+        cause = f"the answer does not follow the protocol: {excerpt(json.dumps(envelope), 80)}"
+        raise CallError(cause, retry=True, charged=True) from error
 
 
 def _judge(text: str, cut: bool, schema: Mapping[str, Any]) -> tuple[Any, bool, str]:
-    """Value, whether it is only the complete part of one, and what is wrong with it."""
+    """The value, whether it is only the complete part of one, and what is wrong with it."""
     try:
-        parsed = read_json(text)
+        value, truncated = read_json(text)
     except InputError as error:
         return None, False, str(error) + ("; it also breaks off before its end" if cut else "")
-    value = _with_empty_lists(parsed.value, schema) if parsed.truncated else parsed.value
-    found = complaints(value, schema)
-    return value, parsed.truncated, "; ".join(found[:5])
+    if truncated and isinstance(value, dict):  # lists that it did not reach are empty
+        missing = [name for name in schema.get("required", ()) if name not in value]
+        properties = schema.get("properties", {})
+        value |= {name: [] for name in missing if properties.get(name, {}).get("type") == "array"}
+    return value, truncated, "; ".join(complaints(value, schema)[:5])
 
 
-def _with_empty_lists(value: Any, schema: Mapping[str, Any]) -> Any:
-    """A truncated object with the lists that it did not come to."""
-    if not isinstance(value, dict):
-        return value
-    properties = schema.get("properties", {})
-    missing = [name for name in schema.get("required", ()) if name not in value]
-    return value | {name: [] for name in missing if properties.get(name, {}).get("type") == "array"}
-
-
-# ---------------------------------------------------------------- what is kept on disk
+# ---------------------------------------------------------------- the record of calls
 
 
 class _Rates(NamedTuple):
@@ -634,69 +387,43 @@ class _Rates(NamedTuple):
     seconds: float  # of one call
 
 
-_FIRST_GUESS = _Rates(0.35, 500.0, 5.0)  # formulas take more tokens than prose, which has 0.25 for a character
+_FIRST_GUESS = _Rates(0.35, 500.0, 5.0)  # formulas take more tokens than prose, which has 0.25 per character
 
 
-class _Memory:
-    """Answers by digest, and a line for each call, written before it is made and completed after it."""
+class _Ledger:
+    """A row for each call, written before it is sent and completed after it."""
 
-    def __init__(self, path: Path) -> None:
-        self._lock = threading.Lock()
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(path, check_same_thread=False, timeout=60, isolation_level=None)
-            # a transaction in the write-ahead log survives the end of the process without waiting for the disk
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute("PRAGMA synchronous = NORMAL")
-            self._connection.execute(
-                "CREATE TABLE IF NOT EXISTS answers (digest BLOB PRIMARY KEY, model TEXT, text TEXT,"
-                " tokens_in INTEGER, tokens_out INTEGER, truncated INTEGER)"
+    def __init__(self, cache: AnswerCache, model: str) -> None:
+        self._execute, self._model = cache.execute, model
+        self._execute(
+            "CREATE TABLE IF NOT EXISTS calls (id INTEGER PRIMARY KEY, digest BLOB, model TEXT, started REAL,"
+            " seconds REAL, characters INTEGER, tokens_in INTEGER, tokens_out INTEGER, cost REAL, outcome TEXT)"
+        )
+        if self._execute("SELECT 1 FROM sqlite_master WHERE name = 'answers'"):  # the table of older versions
+            self._execute(
+                "INSERT OR IGNORE INTO cache SELECT digest, CAST(json_object('text', text, 'tokens_in', tokens_in,"
+                " 'tokens_out', tokens_out, 'truncated', truncated) AS BLOB) FROM answers"
             )
-            self._connection.execute(
-                "CREATE TABLE IF NOT EXISTS calls (id INTEGER PRIMARY KEY, digest BLOB, model TEXT, started REAL,"
-                " seconds REAL, characters INTEGER, tokens_in INTEGER, tokens_out INTEGER, cost REAL, outcome TEXT)"
-            )
-        except (OSError, sqlite3.Error) as error:
-            raise InputError(f"can not be used as a cache ({error})", file=str(path)) from error
+            self._execute("DROP TABLE answers")
 
-    def close(self) -> None:
-        with self._lock:
-            self._connection.close()
-
-    def read(self, digest: bytes) -> Answer | None:
-        row = self._execute("SELECT text, tokens_in, tokens_out, truncated FROM answers WHERE digest = ?", digest)
-        return Answer(row[0][0], None, row[0][1], row[0][2], truncated=bool(row[0][3])) if row else None
-
-    def write(self, digest: bytes, model: str, answer: Answer) -> None:
-        text = answer.text.encode("utf-8", "replace").decode("utf-8")
-        row = (digest, model, text, answer.tokens_in, answer.tokens_out, answer.truncated)
-        self._execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?)", *row)
-
-    def open_call(self, digest: bytes, model: str, characters: int, worst: tuple[int, int], cost: float) -> int:
-        row = (digest, model, time.time(), characters, *worst, cost)
+    def open_call(self, key: bytes, characters: int, most: Tokens, cost: float) -> int:
+        row = (key, self._model, time.time(), characters, *most, cost)
         statement = "INSERT INTO calls VALUES (NULL, ?, ?, ?, NULL, ?, ?, ?, ?, 'sent') RETURNING id"
         return int(self._execute(statement, *row)[0][0])
 
-    def close_call(self, call: int, used: tuple[int, int], cost: float, seconds: float, outcome: str) -> None:
-        """`outcome` is empty for a reply, else why there was none."""
+    def close_call(self, call: int, tokens: Tokens, cost: float, seconds: float, outcome: str) -> None:
+        """`outcome` is empty for a reply, else the cause of the failure."""
         statement = "UPDATE calls SET tokens_in = ?, tokens_out = ?, cost = ?, seconds = ?, outcome = ? WHERE id = ?"
-        self._execute(statement, *used, cost, seconds, outcome, call)
+        self._execute(statement, *tokens, cost, seconds, outcome, call)
 
     def spent(self) -> Spent:
         [row] = self._execute("SELECT COUNT(*), TOTAL(tokens_in + tokens_out), TOTAL(cost) FROM calls")
         return Spent(int(row[0]), int(row[1]), float(row[2]))
 
-    def rates(self, model: str) -> _Rates:
+    def rates(self) -> _Rates:
         [row] = self._execute(
             "SELECT COUNT(*), TOTAL(tokens_in) / MAX(1, TOTAL(characters)), AVG(tokens_out), AVG(seconds)"
             " FROM calls WHERE model = ? AND outcome = ''",
-            model,
+            self._model,
         )
         return _Rates(*row[1:]) if row[0] else _FIRST_GUESS
-
-    def _execute(self, statement: str, *values: Any) -> list[Any]:
-        with self._lock:
-            try:
-                return self._connection.execute(statement, values).fetchall()
-            except sqlite3.Error as error:
-                raise InputError(f"the cache of answers can not be used ({error})") from error

@@ -1,16 +1,14 @@
-"""Where a language model answers, what it costs, and how far a run may go."""
+"""Where a language model answers, what it costs, and how much a run may use."""
 
 from __future__ import annotations
 
 import math
+import threading
+import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from lemmata.errors import LemmataError
-from lemmata.llm.chat import Budget, Chat, Spent
-
-__all__ = ["EndpointOptions", "Limits", "open_chat"]
+__all__ = ["Budget", "EndpointOptions", "Limits", "Spent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,20 +16,34 @@ class EndpointOptions:
     """Where a language model answers, and what it costs."""
 
     CHOICES: ClassVar = {"json_mode": ("auto", "json_schema", "json_object", "text")}
-    SMALLEST: ClassVar = {"concurrency": 1, "answer_tokens": 1, "retries": 0}
+    SMALLEST: ClassVar = {"concurrency": 1, "timeout": 0.001, "answer_tokens": 1, "retries": 0}
     url: str = "http://localhost:11434/v1"  # Ollama's
     model: str = ""
     concurrency: int = 4
     timeout: float = 120.0  # seconds for one answer
     retries: int = 5
-    answer_tokens: int = 2048  # at most, of one answer
-    price_in: float = 0.0  # per million tokens
+    answer_tokens: int = 2048  # at most, of one answer; this is what bounds the cost of a call
+    price_in: float = 0.0  # per million tokens, in any currency
     price_out: float = 0.0
-    json_mode: str = "auto"
+    json_mode: str = "auto"  # auto: the simplest that the server does not refuse
+
+
+class Spent(NamedTuple):
+    """What calls have used."""
+
+    calls: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+
+    def plus(self, other: Spent) -> Spent:
+        return Spent(self.calls + other.calls, self.tokens + other.tokens, self.cost + other.cost)
+
+    def without(self, other: Spent) -> Spent:
+        return Spent(self.calls - other.calls, self.tokens - other.tokens, self.cost - other.cost)
 
 
 class Limits(NamedTuple):
-    """Hard limits of a run and of the earlier ones that it goes on from; 0 is none."""
+    """Hard limits of a run, together with the interrupted runs that it resumes; 0 is no limit."""
 
     calls: int = 0
     tokens: int = 0
@@ -39,24 +51,61 @@ class Limits(NamedTuple):
     seconds: float = 0.0  # of this run alone
 
     def budget(self, spent: Spent, before: Spent) -> Budget:
-        """What is left of the limits, of all spent since `before`."""
+        """What is left of the limits, after everything spent since `before`."""
         return Budget(*(limit or math.inf for limit in self), spent=spent.without(before))
 
 
-def open_chat(options: EndpointOptions, cache: Path, key: str) -> Chat:
-    """A client whose answers are kept in `cache`; to be closed."""
-    if not options.model:
-        raise LemmataError("which model? name it with --model, or as 'model' in [llm] of lemmata.toml")
-    cache.parent.mkdir(parents=True, exist_ok=True)
-    return Chat(
-        options.url,
-        options.model,
-        key,
-        cache=cache,
-        concurrency=options.concurrency,
-        timeout=options.timeout,
-        retries=options.retries,
-        prices=(options.price_in, options.price_out),
-        json_mode=options.json_mode,
-        answer_tokens=options.answer_tokens,
-    )
+class Budget:
+    """Hard limits shared by all calls made with this object.
+
+    A call is made only if its worst case fits, together with the worst case of all calls in flight. Every attempt
+    counts as a call, also a retry or a refused one. The clock of `seconds` starts with the first call.
+    """
+
+    def __init__(
+        self,
+        calls: float = math.inf,
+        tokens: float = math.inf,
+        cost: float = math.inf,
+        seconds: float = math.inf,
+        *,
+        spent: Spent | None = None,
+    ) -> None:
+        self.calls, self.tokens, self.cost, self.seconds = calls, tokens, cost, seconds
+        self._spent = spent or Spent()
+        self._in_flight = Spent()  # worst cases; their calls are counted in `_spent` already
+        self._end: float | None = None
+        self._changed = threading.Condition()
+
+    @property
+    def spent(self) -> Spent:
+        with self._changed:
+            return self._spent
+
+    def seconds_left(self) -> float:
+        with self._changed:
+            if self._end is None:
+                self._end = time.monotonic() + self.seconds
+            return self._end - time.monotonic()
+
+    def reserve(self, worst: Spent) -> bool:
+        """Take one call with its worst case, or False where it does not fit; waits while calls in flight decide."""
+        with self._changed:
+            while self.seconds_left() > 0 and self._fits(self._spent.plus(worst)):
+                if self._fits(self._spent.plus(self._in_flight).plus(worst)):
+                    self._spent = self._spent.plus(Spent(calls=1))
+                    self._in_flight = self._in_flight.plus(worst._replace(calls=0))
+                    return True
+                self._changed.wait(min(1.0, self.seconds_left()))
+            return False
+
+    def settle(self, worst: Spent, used: Spent) -> None:
+        """Replace the reserved worst case by what the call used."""
+        with self._changed:
+            self._in_flight = self._in_flight.without(worst._replace(calls=0))
+            self._spent = self._spent.plus(used._replace(calls=0))
+            self._changed.notify_all()
+
+    def _fits(self, total: Spent) -> bool:
+        # sums of cents do not add up exactly
+        return total.calls <= self.calls and total.tokens <= self.tokens and total.cost <= self.cost * (1 + 1e-9)

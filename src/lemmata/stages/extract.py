@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 from lemmata.concepts.extract import Prompt, extract, extraction_requests
 from lemmata.errors import LemmataError
-from lemmata.llm.chat import Answer, Preview, Request, Spent
-from lemmata.llm.endpoint import EndpointOptions, Limits, open_chat
+from lemmata.llm.chat import Answer, Chat, Preview, Request
+from lemmata.llm.endpoint import EndpointOptions, Limits, Spent
 from lemmata.stages.graph import compress
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore
@@ -43,7 +43,7 @@ def preview_extraction(layout: Layout, options: ExtractOptions, model: EndpointO
         done = records.done(MODEL) if _goes_on(records, corpus, options, model) else set()
         documents = ((document, passages) for document, passages in _documents(corpus) if document.id not in done)
         prompts = extraction_requests(documents, **_chosen(options))
-        with contextlib.closing(open_chat(model, layout.answers, key)) as chat:
+        with contextlib.closing(Chat(model, layout.answers, key)) as chat:
             return chat.preview(Request(*prompt) for _, prompt in prompts)
 
 
@@ -57,7 +57,7 @@ def extract_concepts(
     """
     begin = time.perf_counter()
     with layout.hold(), contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
-        with contextlib.closing(open_chat(model, layout.answers, key)) as chat:
+        with contextlib.closing(Chat(model, layout.answers, key)) as chat:
             if not _goes_on(records, corpus, options, model):
                 with records.transaction():
                     records.remove(MODEL)

@@ -117,7 +117,6 @@ def estimate(layout: Layout, options: IndexOptions, *, key: str = "") -> Estimat
             parts.append(encoder.estimate(batch))
     return Estimate(
         sum(part.tokens for part in parts),
-        sum(part.cost for part in parts),
         sum(part.calls for part in parts),
         sum(part.cached for part in parts),
     )

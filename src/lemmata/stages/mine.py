@@ -26,8 +26,8 @@ from lemmata.index.ann import AnnIndex
 from lemmata.index.exact import ExactIndex
 from lemmata.index.lexical import OrderedLexical
 from lemmata.leakage import Audit, Example
-from lemmata.llm.chat import Preview, Spent
-from lemmata.llm.endpoint import EndpointOptions, Limits, open_chat
+from lemmata.llm.chat import Chat, Preview
+from lemmata.llm.endpoint import EndpointOptions, Limits, Spent
 from lemmata.mine.audit import inspect_mined, refuse
 from lemmata.mine.export import Contribution, Recipe, mix, read_training, text_columns, write_training
 from lemmata.mine.imported import ImportedQuery, ImportReport, imported_pairs
@@ -392,7 +392,7 @@ def _found_again(kept: RoundTrip | None) -> dict[str, Any]:
 
 def preview_queries(layout: Layout, options: MineOptions, endpoint: EndpointOptions, key: str) -> Preview:
     """What it would take to let a model write queries; nothing is sent."""
-    with _opened(layout) as opened, contextlib.closing(open_chat(endpoint, layout.answers, key)) as chat:
+    with _opened(layout) as opened, contextlib.closing(Chat(endpoint, layout.answers, key)) as chat:
         return chat.preview(query_requests(opened.material, options.written))
 
 
@@ -412,7 +412,7 @@ def mine_written_set(
 
     What was answered before is not asked again. Passages without an answer are told of, and asked in the next run.
     """
-    with _opened(layout) as opened, contextlib.closing(open_chat(endpoint, layout.answers, key)) as chat:
+    with _opened(layout) as opened, contextlib.closing(Chat(endpoint, layout.answers, key)) as chat:
         begun = layout.training(f".{name}.begun")
         if not begun.exists():
             write_atomically(begun, json.dumps(chat.spent()).encode())

@@ -17,10 +17,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from lemmata.encode.bert import is_bert, read_recipe
+from lemmata.encode.bert import is_bert, read_architecture
 from lemmata.encode.export import export_encoder
-from lemmata.encode.load import PACKAGED
-from lemmata.encode.restore import unpack
+from lemmata.encode.load import BASELINE, PACKAGED, baseline_folder
+from lemmata.encode.restore import restore
 from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError, require
 from lemmata.files import replace_folder, sha256_of, write_atomically
 from lemmata.mine.material import material
@@ -59,12 +59,12 @@ PRECISION = "int8-blocks"  # of the export with which a workspace searches; what
 
 
 def base_folder(layout: Layout | None, spec: str, scratch: Path) -> Path:
-    """The sentence-transformers folder that `spec` means; an exported model is unpacked to `scratch` first."""
+    """The sentence-transformers folder that `spec` means; an exported model is restored to `scratch` first."""
     found = find_base(layout, spec) or _from_hub(spec)
     if (found / "modules.json").is_file():
         return found
     out = scratch / f"base-{found.name}-{weights_sha256(found)[:8]}"
-    _make(out / "modules.json", lambda: unpack(found, out))
+    _make(out / "modules.json", lambda: restore(found, out))
     return out
 
 
@@ -77,6 +77,8 @@ def find_base(layout: Layout | None, spec: str) -> Path | None:
         return layout.model(spec)
     if layout is not None and spec in list_models(layout):
         raise ConfigError(f"the model {spec!r} was not kept: fine-tuned, it did worse on validation than its base")
+    if spec == BASELINE:
+        return baseline_folder()
     if spec in PACKAGED:
         return PACKAGED[spec]
     given = Path(spec).expanduser()
@@ -85,7 +87,7 @@ def find_base(layout: Layout | None, spec: str) -> Path | None:
             return folder
     if re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", spec) and not given.exists():
         return None
-    known = ", ".join((*PACKAGED, *(list_models(layout) if layout is not None else ())))
+    known = ", ".join((*PACKAGED, BASELINE, *(list_models(layout) if layout is not None else ())))
     raise ConfigError(f"there is no base model {spec!r}; possible are {known}, a folder, or a hub name")
 
 
@@ -353,9 +355,9 @@ def _described(
 def _facts(
     folder: Path, name: str, base: Path, job: Job, options: FinetuneOptions, tuned: Tuned, layout: Layout | None
 ) -> ModelFacts:
-    recipe = read_recipe(folder)
+    architecture = read_architecture(folder)
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    dimension = int(config.get("hidden_size", 0)) * max(1, len(recipe.pooling))
+    dimension = int(config.get("hidden_size", 0)) * max(1, len(architecture.pooling))
     measures, guards = [], []
     for task in job.validations:
         key = f"{task.name}/{task.measure}"
@@ -370,9 +372,9 @@ def _facts(
         base_sha256=weights_sha256(base),
         licence="apache-2.0",
         dimension=dimension,
-        max_tokens=recipe.max_tokens,
-        pooling=recipe.pooling,
-        prompts={role: prompt for role, prompt in recipe.prompts.items() if prompt},
+        max_tokens=architecture.max_tokens,
+        pooling=architecture.pooling,
+        prompts={role: prompt for role, prompt in architecture.prompts.items() if prompt},
         command=" ".join(["lemmata", *sys.argv[1:]]),
         matryoshka=[int(one) if one > 1 else round(one * dimension) for one in options.dimensions],
         sets=[
@@ -433,7 +435,7 @@ def _hold(layout: Layout) -> contextlib.AbstractContextManager[Any]:
 def _check_name(name: str, base: str) -> None:
     if not re.fullmatch(r"[\w-]+(?:\.[\w-]+)*", name) or name.endswith(".old"):  # where replaced folders go
         raise ConfigError(f"a model is named with letters, digits, - and _, not {name!r}")
-    if name in PACKAGED or name == "hashing":
+    if name in (*PACKAGED, BASELINE, "hashing"):
         raise ConfigError(f"{name!r} comes with lemmata: choose another name for a model of your own")
     if name == base:
         raise ConfigError(f"the model {name!r} can not be its own base")

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.encode.bert import read_recipe
+from lemmata.encode.bert import read_architecture
 from lemmata.errors import InputError, WorkspaceError
 from lemmata.measures import Judged, evaluate, parse_measure
 from lemmata.store.layout import read_manifest, write_manifest
@@ -108,8 +108,8 @@ class JobWriter:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         (folder / "manifest.json").unlink(missing_ok=True)
-        recipe = read_recipe(base)
-        self._longest = min(longest or recipe.max_tokens, recipe.max_tokens)
+        architecture = read_architecture(base)
+        self._longest = min(longest or architecture.max_tokens, architecture.max_tokens)
         tokenizer = base / "tokenizer.json"
         if not tokenizer.is_file():
             raise InputError("has no tokenizer.json", file=str(base))
@@ -118,7 +118,7 @@ class JobWriter:
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(self._longest)
         self._kind = np.uint16 if self._tokenizer.get_vocab_size() < 2**16 else np.int32
-        self._prompts = {"query": "", "passage": "", **prompts} if prompts else recipe.prompts
+        self._prompts = {"query": "", "passage": "", **prompts} if prompts else architecture.prompts
         self._number_of: dict[bytes, int] = {}
         self._waiting: list[str] = []
         self._lengths: list[npt.NDArray[np.int32]] = []

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.encode.bert import read_recipe
+from lemmata.encode.bert import read_architecture
 from lemmata.encode.load import DEFAULT
 from lemmata.errors import ConfigError, InputError, require
 from lemmata.files import replace_folder
@@ -310,7 +310,7 @@ def pretrain(
     """
     began = time.monotonic()
     _check(options)
-    read_recipe(base)
+    read_architecture(base)
     if iter(texts) is texts:
         texts = list(texts)  # they are read more than once
     model, tokenizer, fresh = _load(base, options.seed)

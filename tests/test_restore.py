@@ -1,0 +1,213 @@
+"""Exported models restored for training: the weights come back exactly, in every precision."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.test_encode import HEADS, LAYERS, MAX_TOKENS, MEAN, POOLINGS, TEXTS, WIDTH, write_bert
+
+from lemmata.encode.bert import PRECISIONS, build_bert, read_architecture
+from lemmata.encode.load import DEFAULT, PACKAGED
+from lemmata.encode.onnx import OnnxEncoder
+from lemmata.encode.restore import restore
+from lemmata.errors import InputError
+from lemmata.types import Floats
+
+pytest.importorskip("onnx")
+pytest.importorskip("safetensors")
+
+MINI = PACKAGED[DEFAULT]
+SENTENCES = [
+    "Every finitely generated module over a principal ideal domain is a direct sum of cyclic modules.",
+    "A morphism is proper if it is separated, of finite type and universally closed.",
+    "The pump P-101 lost pressure during the night shift; the seal was replaced.",
+    "Let $f$ be continuous on a compact space. Then $f$ attains its maximum.",
+    "partition of integers into distinct parts",
+]
+
+
+def tiny_export(folder: Path, precision: str, pooling: dict[str, Any], prompts: dict[str, str] | None = None) -> Path:
+    """A tiny BERT in `folder`/source, exported without measuring its drift."""
+    write_bert(folder / "source", pooling, prompts)
+    return export(folder / "source", folder / "exported", precision)
+
+
+def export(source: Path, out: Path, precision: str) -> Path:
+    out.mkdir()
+    architecture = read_architecture(source)
+    settings = {
+        "name": "tiny",
+        "dimension": build_bert(source, out / "model.onnx", precision),
+        "max_tokens": architecture.max_tokens,
+        "pooling": list(architecture.pooling),
+        "prompts": dict(architecture.prompts),
+        "precision": precision,
+    }
+    (out / "encoder.json").write_text(json.dumps(settings))
+    (out / "tokenizer.json").write_bytes((source / "tokenizer.json").read_bytes())
+    return out
+
+
+def read_weights(file: Path) -> dict[str, Floats]:
+    """A safetensors file read by hand, not with the library that wrote it."""
+    raw = file.read_bytes()
+    [length] = struct.unpack("<Q", raw[:8])
+    header = json.loads(raw[8 : 8 + length])
+    header.pop("__metadata__", None)
+    return {
+        name: np.frombuffer(raw[8 + length :][slice(*entry["data_offsets"])], np.float32).reshape(entry["shape"])
+        for name, entry in header.items()
+    }
+
+
+# ---------------------------------------------------------------- weights and settings
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_an_restored_model_is_exported_to_the_same_graph(tmp_path: Path, precision: str, pooling: str) -> None:
+    exported = tiny_export(tmp_path, precision, POOLINGS[pooling])
+    restored = restore(exported, tmp_path / "restored")
+    again = export(restored, tmp_path / "again", precision)
+    assert (again / "model.onnx").read_bytes() == (exported / "model.onnx").read_bytes()
+    assert read_architecture(restored).pooling == read_architecture(tmp_path / "source").pooling
+
+
+def test_the_order_of_concatenated_poolings_is_kept(tmp_path: Path) -> None:
+    exported = tiny_export(tmp_path, "fp32", {"pooling_mode": ["mean", "cls"]})
+    restored = restore(exported, tmp_path / "restored")
+    assert read_architecture(restored).pooling == ("mean", "cls")
+
+
+def test_fp32_weights_come_back_as_they_were(tmp_path: Path) -> None:
+    original = write_bert(tmp_path / "source", MEAN)
+    restored = restore(export(tmp_path / "source", tmp_path / "exported", "fp32"), tmp_path / "restored")
+    weights = read_weights(restored / "model.safetensors")
+    types = original.pop("embeddings.token_type_embeddings.weight")
+    positions = original.pop("embeddings.position_embeddings.weight")
+    np.testing.assert_array_equal(weights["embeddings.position_embeddings.weight"], positions + types[0])
+    assert not weights["embeddings.token_type_embeddings.weight"].any()
+    for name, values in original.items():
+        np.testing.assert_array_equal(weights[name], values, err_msg=name)
+
+
+def test_an_integer_weight_comes_back_within_half_a_step(tmp_path: Path) -> None:
+    original = write_bert(tmp_path / "source", MEAN)
+    restored = restore(export(tmp_path / "source", tmp_path / "exported", "int8-blocks"), tmp_path / "restored")
+    weights = read_weights(restored / "model.safetensors")
+    for layer in range(LAYERS):
+        for part in ("attention.self.key", "attention.output.dense", "intermediate.dense", "output.dense"):
+            name = f"encoder.layer.{layer}.{part}.weight"
+            step = np.abs(original[name]).max(axis=1, keepdims=True) / 127  # of an output; a block's is smaller
+            assert (np.abs(weights[name] - original[name]) <= step * 0.501).all(), name
+
+
+def test_shape_heads_and_epsilon_are_read_from_the_graph(tmp_path: Path) -> None:
+    restored = restore(tiny_export(tmp_path, "int8-blocks", MEAN), tmp_path / "restored")
+    original, config = (json.loads((tmp_path / name / "config.json").read_text()) for name in ("source", "restored"))
+    assert {name: config[name] for name in original} == original
+    assert (config["hidden_size"], config["num_attention_heads"]) == (WIDTH, HEADS)
+    assert config["pad_token_id"] == 0
+    assert read_architecture(restored).max_tokens == MAX_TOKENS
+
+
+def test_prompts_and_licence_are_restored(tmp_path: Path) -> None:
+    exported = tiny_export(tmp_path, "fp32", MEAN, {"query": "theta ", "passage": "lemma "})
+    (exported / "LICENSE.txt").write_text("do as you like")
+    restored = restore(exported, tmp_path / "restored")
+    assert read_architecture(restored).prompts == {"query": "theta ", "passage": "lemma "}
+    assert (restored / "LICENSE.txt").read_text() == "do as you like"
+
+
+def test_the_packaged_model_is_restored_to_the_same_integers(tmp_path: Path) -> None:
+    restored = restore(MINI, tmp_path / "mini")
+    build_bert(restored, tmp_path / "model.onnx", "int8-blocks")
+    onnx = pytest.importorskip("onnx")
+    graphs = [onnx.load(file).graph for file in (MINI / "model.onnx", tmp_path / "model.onnx")]
+    for first, second in zip(*(graph.initializer for graph in graphs), strict=True):
+        before, after = (onnx.numpy_helper.to_array(tensor) for tensor in (first, second))
+        # scales are computed anew, and may move by their last bit
+        np.testing.assert_allclose(after, before, rtol=2e-7 if before.dtype == np.float32 else 0)
+
+
+# ---------------------------------------------------------------- sentence-transformers reads it
+
+
+@pytest.fixture(scope="module")
+def library() -> Any:
+    """sentence-transformers on one thread."""
+    library = pytest.importorskip("sentence_transformers")
+    pytest.importorskip("torch").set_num_threads(1)
+    return library
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of torch and transformers
+@pytest.mark.parametrize(
+    ("precision", "least"),
+    [("fp32", 0.999999), ("int8-blocks", 0.9995)],
+)
+def test_an_restored_model_gives_the_vectors_of_the_export(
+    tmp_path: Path, library: Any, precision: str, least: float
+) -> None:
+    exported = tiny_export(tmp_path, precision, POOLINGS["cls+mean"], {"query": "theta ", "passage": ""})
+    model = library.SentenceTransformer(str(restore(exported, tmp_path / "restored")), device="cpu")
+    encoder = OnnxEncoder(exported, threads=1)
+    assert model.max_seq_length == MAX_TOKENS
+    for role, encode in (("query", model.encode_query), ("passage", model.encode_document)):
+        cosines = (encode(TEXTS, show_progress_bar=False) * encoder.encode(TEXTS, role)).sum(axis=1)
+        assert cosines.mean() > least
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_the_packaged_model_can_be_loaded_for_training(tmp_path: Path, library: Any) -> None:
+    model = library.SentenceTransformer(str(restore(MINI, tmp_path / "mini")), device="cpu")
+    vectors = model.encode(SENTENCES, show_progress_bar=False)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    assert (vectors * OnnxEncoder(MINI, threads=1).encode(SENTENCES)).sum(axis=1).mean() > 0.9995
+    # saved again, it can still be exported
+    assert all(parameter.requires_grad for parameter in model.parameters())
+    model.save_pretrained(str(tmp_path / "saved"))
+    assert read_architecture(tmp_path / "saved").pooling == ("mean",)
+    assert read_architecture(tmp_path / "saved").max_tokens == 256
+
+
+# ---------------------------------------------------------------- errors
+
+
+def test_a_model_is_not_overwritten(tmp_path: Path) -> None:
+    exported = tiny_export(tmp_path, "fp32", MEAN)
+    before = (tmp_path / "source" / "model.safetensors").read_bytes()
+    with pytest.raises(InputError, match="is not overwritten"):
+        restore(exported, tmp_path / "source")
+    assert (tmp_path / "source" / "model.safetensors").read_bytes() == before
+    (tmp_path / "empty").mkdir()
+    assert (restore(exported, tmp_path / "empty") / "modules.json").is_file()
+
+
+def test_another_graph_is_refused_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    exported = tiny_export(tmp_path, "fp32", MEAN)
+    model = onnx.load(exported / "model.onnx")
+    del model.graph.node[10]
+    onnx.save(model, exported / "model.onnx")
+    with pytest.raises(InputError, match="no BERT that lemmata exported"):
+        restore(exported, tmp_path / "restored")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["exported", "source"]
+
+
+@pytest.mark.parametrize("name", ["encoder.json", "model.onnx", "tokenizer.json"])
+def test_a_missing_or_damaged_file_is_named(tmp_path: Path, name: str) -> None:
+    exported = tiny_export(tmp_path, "fp32", MEAN)
+    (exported / name).write_bytes((exported / name).read_bytes()[:20])
+    with pytest.raises(InputError, match=name):
+        restore(exported, tmp_path / "restored")
+    (exported / name).unlink()
+    with pytest.raises(InputError, match=f"{name} missing"):
+        restore(exported, tmp_path / "restored")
