@@ -348,7 +348,7 @@ def test_sets_with_answers_get_negatives_of_training_are_mixed_and_exported(buil
     assert [record for record in hard if record["positive_id"] in held]
     assert not [record for record in hard if held.intersection(record["negative_ids"])]
     text = built.layout.config.read_text(encoding="utf-8")
-    built.layout.config.write_text(text + "\n[recipes.all]\nweights = { pairs = 1.0 }\n", encoding="utf-8")
+    built.layout.config.write_text(text + "\n[mixtures.all]\nweights = { pairs = 1.0 }\n", encoding="utf-8")
     assert Project(built.layout.root).mix("all")["records"] == built.training_sets()["pairs"]["report"]["records"]
     assert built.export_training("hard", tmp_path / "hard.tsv", file_format="tsv") == len(hard)
 

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from lemmata.stages.index import IndexOptions
     from lemmata.stages.info import Check
     from lemmata.stages.ingest import IngestReport
-    from lemmata.stages.mine import Gate, MineOptions
+    from lemmata.stages.mine import MineOptions
+    from lemmata.stages.training_sets import Gate
     from lemmata.train.finetune import FinetuneOptions
 
 __all__ = ["TABLES", "Project", "all_options", "doctor", "is_workspace"]
@@ -56,8 +57,8 @@ TABLES = {
     "llm": "lemmata.llm.endpoint:EndpointOptions",
     "split": "lemmata.mine.splits:SplitOptions",
     "mine": "lemmata.stages.mine:MineOptions",
-    "audit": "lemmata.stages.mine:AuditOptions",
-    "recipes.*": "lemmata.mine.export:Recipe",
+    "audit": "lemmata.stages.training_sets:AuditOptions",
+    "mixtures.*": "lemmata.mine.export:Mixture",
     "pretrain.*": "lemmata.train.pretrain:PretrainOptions",
     "finetune.*": "lemmata.train.finetune:FinetuneOptions",
     "evaluate": "lemmata.stages.evaluate:EvaluateOptions",
@@ -172,7 +173,7 @@ class Project:
         """The audit that every mined set has to pass, with the test queries that [audit] names."""
         from lemmata.ingest.beir import read_qrels, read_queries
         from lemmata.leakage import examples
-        from lemmata.stages.mine import AuditOptions, Gate
+        from lemmata.stages.training_sets import AuditOptions, Gate
 
         options = self.options(AuditOptions, "audit")
         if not options.queries and not options.qrels:
@@ -390,13 +391,13 @@ class Project:
         queries: str | Path | None = None,
         qrels: str | Path | None = None,
         name: str = "imported",
-        whole: bool = False,
+        complete: bool = False,
         found_within: int = 0,
         progress: Progress = _silent,
     ) -> dict[str, Any]:
         """Import existing queries, from JSON lines at `path` or from `queries` with their `qrels`.
 
-        Only those of training passages are taken. `whole` drops queries that do not end in punctuation.
+        Only those of training passages are taken. `complete` drops queries that do not end in punctuation.
         """
         from lemmata.ingest.beir import read_qrels, read_queries
         from lemmata.mine.imported import judged_queries, read_imported
@@ -409,21 +410,21 @@ class Project:
             records = judged_queries(read_queries(Path(queries)), read_qrels(Path(qrels)), file=Path(qrels).name)
         else:
             raise LemmataError("queries come from one file of JSON lines, or from --queries with --qrels")
-        more: dict[str, Any] = {"file": file, "whole": whole, "found_within": found_within, "key": _key()}
+        more: dict[str, Any] = {"file": file, "complete": complete, "found_within": found_within, "key": _key()}
         return mine_imported_set(self.layout, name, records, self._gate(), progress, **more)
 
-    def mix(self, recipe: str, *, name: str = "", progress: Progress = _silent) -> dict[str, Any]:
-        """Mix several training sets into one, by [recipes.NAME]; returns what each contributed."""
-        from lemmata.mine.export import Recipe
+    def mix(self, mixture: str, *, name: str = "", progress: Progress = _silent) -> dict[str, Any]:
+        """Mix several training sets into one, as [mixtures.NAME] says; returns what each contributed."""
+        from lemmata.mine.export import Mixture
         from lemmata.stages.mine import mix_sets
 
-        options = self.named_options(Recipe, "recipes", recipe, required=True)
-        report, table = mix_sets(self.layout, name or recipe, options, self._gate(), progress)
+        options = self.named_options(Mixture, "mixtures", mixture, required=True)
+        report, table = mix_sets(self.layout, name or mixture, options, self._gate(), progress)
         return {**report, "table": [row._asdict() for row in table]}
 
     def audit(self, names: Sequence[str] = (), *, test: Sequence[Example] = (), progress: Progress = _silent) -> Audit:
         """Look for held-out data and for `test` queries in mined sets; LeakageError where there are any."""
-        from lemmata.stages.mine import audit
+        from lemmata.stages.training_sets import audit
 
         gate = self._gate()
         return audit(self.layout, names, gate._replace(test=[*gate.test, *test]), progress)

@@ -125,7 +125,7 @@ def import_(
     qrels: Annotated[
         Path | None, typer.Option(help="Relevance judgments, BEIR or TREC format.", metavar="FILE")
     ] = None,
-    whole: Annotated[bool, typer.Option("--whole", help="Leave out texts without a mark at the end.")] = False,
+    complete: Annotated[bool, typer.Option("--complete", help="Drop queries that do not end in punctuation.")] = False,
     found_within: FoundWithin = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -134,7 +134,13 @@ def import_(
 
     with showing_progress() as progress:
         report = Project(workspace).import_queries(
-            path, queries=queries, qrels=qrels, name=name, whole=whole, found_within=found_within, progress=progress
+            path,
+            queries=queries,
+            qrels=qrels,
+            name=name,
+            complete=complete,
+            found_within=found_within,
+            progress=progress,
         )
     _print_report(report, as_json)
 
@@ -181,16 +187,16 @@ def negatives(
 
 
 def mix(
-    recipe: Annotated[str, typer.Argument(help="A table [recipes.…] of lemmata.toml.", metavar="RECIPE")],
+    mixture: Annotated[str, typer.Argument(help="A table [mixtures.NAME] of lemmata.toml.", metavar="NAME")],
     workspace: Workspace = HERE,
-    name: Annotated[str, typer.Option(help="What to call the result; as the recipe.", metavar="NAME")] = "",
+    name: Annotated[str, typer.Option(help="What to call the result; as the mixture.", metavar="NAME")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """One training set from several, by a recipe."""
+    """One training set from several."""
     from lemmata.project import Project
 
     with showing_progress() as progress:
-        report = Project(workspace).mix(recipe, name=name, progress=progress)
+        report = Project(workspace).mix(mixture, name=name, progress=progress)
     if not as_json:
         from rich.table import Table
 

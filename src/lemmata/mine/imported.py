@@ -1,7 +1,7 @@
-"""Queries that somebody else wrote, each with the passage it belongs to: those of the training part become pairs.
+"""Queries that somebody else wrote, each with the id of its passage: those of the training part become pairs.
 
-Where a query comes from is not known here, so nothing about it is believed: whose passage is held out, or unknown,
-is left out and counted.
+Their origin is unknown, so nothing about them is trusted: a query of a held-out or unknown passage is left out and
+counted.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from lemmata.types import Pair
 
 __all__ = ["ImportReport", "ImportedQuery", "imported_pairs", "judged_queries", "read_imported"]
 
-# the first that an object has; a file with `passage` may have an `id` of the query as well
-PASSAGE = ("passage", "passage_id", "id", "_id")
-TEXT = ("query", "text")
-CLOSING = "\"'”’»)]}"  # may stand behind the mark that ends a sentence
+# in order of preference: an object with `passage` may also have the `id` of the query
+PASSAGE_KEYS = ("passage", "passage_id", "id", "_id")
+TEXT_KEYS = ("query", "text")
+CLOSING = "\"'”’»)]}"  # may follow the punctuation at the end of a sentence
 
 
 class ImportedQuery(NamedTuple):
@@ -37,23 +37,23 @@ class ImportedQuery(NamedTuple):
 
 @dataclass(slots=True)
 class ImportReport:
-    """What became of the queries; each is counted once, under the first reason to leave it out."""
+    """Counts of the queries; each counts once, under the first reason to leave it out."""
 
     read: int = 0
     taken: int = 0
     unknown: int = 0  # of passages that the corpus does not have
     first_unknown: str = ""
-    elsewhere: Counter[str] = field(default_factory=Counter)  # of passages outside training, by part
+    held_out: Counter[str] = field(default_factory=Counter)  # of passages outside training, by part
     empty: int = 0
-    cut: int = 0  # with `whole`
+    incomplete: int = 0
 
     def left_out(self) -> dict[str, int]:
-        """How many for each reason; nothing for a reason that did not occur."""
+        """The number of queries for each reason that occurred."""
         causes = {
-            **{f"of {part}": number for part, number in sorted(self.elsewhere.items())},
+            **{f"of {part}": number for part, number in sorted(self.held_out.items())},
             "of no passage": self.unknown,
             "empty": self.empty,
-            "cut": self.cut,
+            "cut": self.incomplete,
         }
         return {cause: number for cause, number in causes.items() if number}
 
@@ -62,10 +62,10 @@ class ImportReport:
 
 
 def read_imported(path: Path) -> Iterator[ImportedQuery]:
-    """Queries from JSON lines, which may be compressed, read as they are asked for.
+    """Queries from JSON lines, which may be compressed, read lazily.
 
-    An object names its passage (`passage`, `passage_id`, `id` or `_id`) and the query (`query` or `text`); a
-    `style` may follow. InputError, with the line, for anything else.
+    An object names its passage (`passage`, `passage_id`, `id` or `_id`), the query (`query` or `text`) and
+    optionally a `style`. InputError, with the line, for anything else.
     """
     if not path.is_file():
         raise InputError("there is no such file", file=str(path))
@@ -81,27 +81,23 @@ def read_imported(path: Path) -> Iterator[ImportedQuery]:
 
 
 def _query(row: Any, place: str) -> ImportedQuery:
-    """ValueError where something is missing or of another type."""
+    """ValueError where a field is missing or has a wrong type."""
     if not isinstance(row, dict):
         raise ValueError("not an object")
-    passage, text = _first(row, PASSAGE), _first(row, TEXT)
+    passage, text = (next((row[key] for key in keys if key in row), None) for keys in (PASSAGE_KEYS, TEXT_KEYS))
     style = row.get("style") or ""
     if isinstance(passage, bool) or not isinstance(passage, str | int):
         raise ValueError("no id")
     if not isinstance(text, str) or not isinstance(style, str):
         raise ValueError("no text")
-    (text + style).encode()  # half a character can not be written
+    (text + style).encode()  # raises for lone surrogates, which no file can hold
     return ImportedQuery(str(passage), text, style, place)
-
-
-def _first(row: Mapping[str, Any], names: Iterable[str]) -> Any:
-    return next((row[name] for name in names if name in row), None)
 
 
 def judged_queries(
     queries: Mapping[str, str], judgments: Mapping[str, Mapping[str, int]], *, file: str
 ) -> Iterator[ImportedQuery]:
-    """Queries by id with every passage judged better than 0; one that has no text comes empty."""
+    """Each query with every passage judged above 0; the text is empty where `queries` has none."""
     for query, grades in judgments.items():
         for passage, grade in grades.items():
             if grade > 0:
@@ -117,43 +113,32 @@ def imported_pairs(
     part_of: Callable[[str], str],
     *,
     file: str,
-    whole: bool = False,
-    report: ImportReport | None = None,
+    complete: bool = False,
+    report: ImportReport,
 ) -> Iterator[Pair]:
-    """A pair for each query of a passage in `row_of`, which knows the training part only.
+    """A pair for each query of a passage in `row_of`, which holds the training part only.
 
-    `part_of` names the part of any other passage, "" where there is no such passage. `whole` leaves out texts
-    that end without a mark, as those do that were cut. InputError at the end where not one was taken.
+    `part_of` names the part of any other passage, "" where there is no such passage. `complete` drops queries that
+    do not end in punctuation. InputError at the end where no query was taken.
     """
-    report = report if report is not None else ImportReport()
     for query in queries:
         report.read += 1
         text = " ".join(query.text.split())
         row = row_of.get(query.passage)
-        if row is None:
-            _count_outside(report, query.passage, part_of(query.passage))
+        if row is None and (part := part_of(query.passage)):
+            report.held_out[part] += 1
+        elif row is None:
+            report.first_unknown = report.first_unknown or query.passage
+            report.unknown += 1
         elif not text:
             report.empty += 1
-        elif whole and not _is_whole(text):
-            report.cut += 1
+        elif complete and not text.rstrip(CLOSING).endswith((".", "?", "!")):
+            report.incomplete += 1
         else:
             report.taken += 1
             yield Pair(text, row, "written", query.style, query.place)
     if not report.taken:
         raise InputError(_why_none(report), file=file)
-
-
-def _count_outside(report: ImportReport, passage: str, part: str) -> None:
-    if part:
-        report.elsewhere[part] += 1
-        return
-    report.first_unknown = report.first_unknown or passage
-    report.unknown += 1
-
-
-def _is_whole(text: str) -> bool:
-    """Whether a text ends as a sentence does."""
-    return text.rstrip(CLOSING).endswith((".", "?", "!"))
 
 
 def _why_none(report: ImportReport) -> str:
@@ -163,5 +148,5 @@ def _why_none(report: ImportReport) -> str:
         return (
             f"none of its {report.read:,} queries names a passage of the corpus; the first is {report.first_unknown!r}"
         )
-    told = ", ".join(f"{number:,} {cause}" for cause, number in report.left_out().items())
-    return f"none of its {report.read:,} queries can be used: {told}"
+    causes = ", ".join(f"{number:,} {cause}" for cause, number in report.left_out().items())
+    return f"none of its {report.read:,} queries can be used: {causes}"

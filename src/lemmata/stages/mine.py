@@ -1,37 +1,25 @@
-"""The verbs of mining on a workspace: split, mine, mix, audit; what they make lies in `training/NAME`.
-
-Every set passes the leakage audit before it is put in place; one that does not is never seen by a trainer.
-"""
+"""Mine training sets from the training part of a workspace, mix and export them."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import re
-import shutil
-import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from lemmata.encode.load import load_encoder
-from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError
-from lemmata.files import replace_folder, write_atomically
+from lemmata.errors import ConfigError, LemmataError, WorkspaceError
+from lemmata.files import write_atomically
 from lemmata.graph.embed import EmbedOptions, train_embedding
-from lemmata.index.ann import AnnIndex
-from lemmata.index.exact import ExactIndex
-from lemmata.index.lexical import OrderedLexical
-from lemmata.leakage import Audit, Example
 from lemmata.llm.chat import Chat, Preview
 from lemmata.llm.endpoint import EndpointOptions, Limits, Spent
-from lemmata.mine.audit import inspect_mined, refuse
-from lemmata.mine.export import Contribution, Recipe, mix, read_training, text_columns, write_training
+from lemmata.mine.export import Contribution, Mixture, mix, text_columns, write_training
 from lemmata.mine.imported import ImportedQuery, ImportReport, imported_pairs
-from lemmata.mine.material import Material, material
+from lemmata.mine.material import Material
 from lemmata.mine.negatives import NegativeOptions, NegativeReport, known_answers, mine_negatives
 from lemmata.mine.pairs import (
     PairOptions,
@@ -42,9 +30,8 @@ from lemmata.mine.pairs import (
     structure_pairs,
     survey,
 )
-from lemmata.mine.queries.filter import RoundTrip, round_trip
-from lemmata.mine.queries.model import ModelOptions as WrittenOptions
-from lemmata.mine.queries.model import model_queries, query_requests
+from lemmata.mine.queries.filter import RoundTrip
+from lemmata.mine.queries.model import WrittenOptions, model_queries, query_requests
 from lemmata.mine.queries.rules import QueryOptions, rule_queries
 from lemmata.mine.triplets import (
     PRESETS,
@@ -54,18 +41,15 @@ from lemmata.mine.triplets import (
     graph_triplets,
     query_triplets,
 )
-from lemmata.store.corpus import Corpus
-from lemmata.store.graph import GraphRecordStore, StoredGraph, open_graph_if_built
-from lemmata.store.layout import Layout, read_manifest, write_manifest
-from lemmata.store.split import LEFT_OUT, PARTS, Split, open_split
+from lemmata.search import Retriever
+from lemmata.stages.training_sets import Gate, TrainingPart, open_training_part, pair_of, set_file, sets, write_set
+from lemmata.store.layout import Layout
+from lemmata.store.split import LEFT_OUT, PARTS
 from lemmata.store.vectors import open_vectors
-from lemmata.types import Edge, Encoder, Floats, Index, Integers, Mask, Negative, Pair, Progress, Triplet, Vectors
+from lemmata.types import Floats, Integers, Mask, Pair, Progress, Triplet, Vectors
 
 __all__ = [
-    "AuditOptions",
-    "Gate",
     "MineOptions",
-    "audit",
     "export",
     "mine_imported_set",
     "mine_negative_set",
@@ -75,28 +59,15 @@ __all__ = [
     "mine_written_set",
     "mix_sets",
     "preview_queries",
-    "sets",
 ]
 
-Record = Pair | Triplet
 Queries = TypeVar("Queries")
 TRIPLETS = ("embedding", "scincl", "citations", "queries")
 
 
 @dataclass(frozen=True, slots=True)
-class AuditOptions:
-    """What the audit looks for beside the held-out rows of the split."""
-
-    SMALLEST: ClassVar = {"hops": 0}
-    queries: str = ""  # a file of test queries; with their judgments they may not be known either
-    qrels: str = ""
-    hops: int = 0  # in the graph around held-out passages; 0: neighbours are allowed
-    similarity: float = 0.7  # of word shingles, from which on two texts are nearly equal
-
-
-@dataclass(frozen=True, slots=True)
 class MineOptions:
-    """All miners' options; in `lemmata.toml` a table below [mine] for each."""
+    """The options of all miners; each has a table below [mine] in `lemmata.toml`."""
 
     pairs: PairOptions = field(default_factory=PairOptions)
     queries: QueryOptions = field(default_factory=QueryOptions)
@@ -106,261 +77,59 @@ class MineOptions:
     negatives: NegativeOptions = field(default_factory=NegativeOptions)
 
 
-class Gate(NamedTuple):
-    """What every set has to pass."""
-
-    options: AuditOptions = AuditOptions()
-    test: Sequence[Example] = ()  # queries that a user keeps outside the workspace
-
-
-class Opened(NamedTuple):
-    """What the verbs work on."""
-
-    corpus: Corpus
-    split: Split
-    stored: StoredGraph | None
-    material: Material
-
-
-# ---------------------------------------------------------------- the training part
-
-
-def _told(layout: Layout, stored: StoredGraph) -> Iterator[Edge]:
-    """The records of the graph, which know their evidence."""
-    with GraphRecordStore(layout) as kept:
-        yield from kept.merged_edges(stored.merged)
-
-
-@contextlib.contextmanager
-def _opened(layout: Layout) -> Iterator[Opened]:
-    with layout.hold(), contextlib.closing(Corpus(layout)) as corpus:
-        parted = open_split(layout, corpus.inputs)
-        stored = open_graph_if_built(layout)
-        part = material(
-            corpus,
-            parted,
-            "train",
-            graph=stored.graph if stored else None,
-            concepts=stored.concepts if stored else None,
-            edges=_told(layout, stored) if stored else None,
-        )
-        yield Opened(corpus, parted, stored, part)
-
-
-# ---------------------------------------------------------------- sets on disk
-
-
-def sets(layout: Layout) -> dict[str, dict[str, Any]]:
-    """Every mined set with its manifest, by name."""
-    folders = sorted(layout.training("any").parent.glob("*")) if layout.training("any").parent.is_dir() else []
-    found = {folder.name: read_manifest(layout.manifest(folder)) for folder in folders}
-    return {name: manifest for name, manifest in found.items() if manifest is not None}
-
-
-def _file(layout: Layout, name: str) -> Path:
-    path = layout.training_file(name)
-    if not path.exists():
-        known = ", ".join(sets(layout)) or "none yet"
-        raise WorkspaceError(f"there is no training set {name!r} (there are: {known})")
-    return path
-
-
-def records(
-    layout: Layout, name: str, row_of: Mapping[str, int], answer_of: Mapping[str, int] | None = None
-) -> Iterator[Record]:
-    """The records of a mined set, in rows; a positive may be one of `answer_of` as well."""
-    path = _file(layout, name)
-    answers = answer_of or {}
-    for number, line in enumerate(read_training(path)):
-        try:
-            anchor = line["anchor"] if line["anchor_id"] is None else row_of[line["anchor_id"]]
-            identity = line["positive_id"]
-            positive = answers[identity] if identity in answers else row_of[identity]
-            pair = Pair(anchor, positive, line["source"], line["relation"], line["reason"], line["weight"])
-            columns = ("negative_ids", "negative_proposers", "negative_reasons", "negative_scores")
-            negatives = tuple(
-                Negative(row_of[negative], *rest)
-                for negative, *rest in zip(*(line[column] for column in columns), strict=True)
-            )
-        except KeyError as error:
-            cause = f"record {number} names {error}, which is no passage of the training part"
-            raise InputError(f"{cause}: mine {name!r} again", file=str(path)) from error
-        yield Triplet(pair, negatives) if negatives else pair
-
-
-def _own_records(layout: Layout, name: str, part: Material) -> Iterator[Record]:
-    """The records of a set that was mined from a material."""
-    return records(layout, name, part.row_of, part.answer_of)
-
-
-def _put(
-    layout: Layout,
-    name: str,
-    opened: Opened,
-    made: Iterable[Record],
-    options: Mapping[str, Any],
-    gate: Gate,
-    progress: Progress,
-    *,
-    negatives: int = 0,
-    after: Callable[[], Mapping[str, Any]] = dict,
-) -> dict[str, Any]:
-    """Write records to a set under another name, audit what was written, and put it in place."""
-    if not re.fullmatch(r"[\w-]+(?:\.[\w-]+)*", name):
-        raise ConfigError(f"a training set is named with letters, digits, - and _, not {name!r}")
-    begin = time.perf_counter()
-    counts: Counter[str] = Counter()
-
-    def counted() -> Iterator[Record]:
-        for number, record in enumerate(made):
-            pair = _pair(record)
-            if isinstance(pair.anchor, str) and not opened.material.may_ask(pair.anchor):
-                counts["left out: asks about a held-out concept"] += 1
-                continue
-            counts[f"{pair.source}/{pair.relation}" if pair.relation else pair.source] += 1
-            if number % 1000 == 0:
-                progress(f"mining {name}", number, None)
-            yield record
-
-    waiting = f".{name}"
-    shutil.rmtree(layout.training(waiting), ignore_errors=True)
-    try:
-        number = write_training(counted(), opened.material, layout.training_file(waiting), negatives=negatives)
-        mined = time.perf_counter() - begin
-        if not number:
-            raise LemmataError(f"the training part has nothing to mine for {name!r}: no such links, concepts or titles")
-        progress("auditing", 0, None)
-        found, likenesses = _without_likenesses(layout, waiting, opened, gate, negatives)
-        if likenesses:
-            counts["left out: nearly equal to held-out text"] = likenesses
-            number -= likenesses
-        report: dict[str, Any] = {
-            "name": name,
-            "records": number,
-            "by_source": dict(sorted(counts.items())),
-            "audit": found.sentence(),
-            **after(),
-        }
-        content = {"verb": "mine", "inputs": opened.corpus.inputs, "options": dict(options), "report": report}
-        write_manifest(layout.manifest(layout.training(waiting)), content)
-        replace_folder(layout.training(waiting), layout.training(name))
-    finally:
-        shutil.rmtree(layout.training(waiting), ignore_errors=True)
-    return {**report, "seconds": {"mining": mined, "all": time.perf_counter() - begin}}
-
-
-# ---------------------------------------------------------------- audit
-
-
-def audit(layout: Layout, names: Sequence[str], gate: Gate, progress: Progress) -> Audit:
-    """Look for held-out data in mined sets, all of them if none is named; LeakageError where there is some."""
-    with _opened(layout) as opened:
-        progress("auditing", 0, None)
-        return _audited(layout, names or list(sets(layout)), opened, gate)
-
-
-def _audited(layout: Layout, names: Sequence[str], opened: Opened, gate: Gate) -> Audit:
-    found = _inspected(layout, names, opened, gate)
-    refuse(found)
-    return found
-
-
-def _inspected(layout: Layout, names: Sequence[str], opened: Opened, gate: Gate) -> Audit:
-    # all rows, not only those of training: the audit is to find what should not be there
-    row_of = {identity: row for row, identity in enumerate(opened.corpus.ids())}
-    return inspect_mined(
-        (record for name in names for record in records(layout, name, row_of)),
-        opened.split,
-        opened.corpus,
-        test=gate.test,
-        concepts=opened.stored.concepts if opened.stored else None,
-        hops=gate.options.hops,
-        graph=opened.stored.graph if opened.stored else None,
-        similarity=gate.options.similarity,
-    )
-
-
-def _without_likenesses(layout: Layout, name: str, opened: Opened, gate: Gate, negatives: int) -> tuple[Audit, int]:
-    """Audit a set; records that are only nearly like held-out text are taken out of it, anything worse is refused.
-
-    A sentence of one paper can stand in a paper that is held out, and then a description made of it is nearly
-    that paper's abstract: nobody's mistake, and no reason to refuse the other records.
-    """
-    taken = 0
-    while True:
-        found = _inspected(layout, [name], opened, gate)
-        if found.clean or set(found.counts) - {"near_anchor", "near_passage"}:
-            refuse(found)
-            return found, taken
-        alike = {int(offence.train) for offence in found.offences}
-        pairs = [_pair(record) for record in _own_records(layout, name, opened.material)]
-        asked = {pairs[number].anchor for number in alike if isinstance(pairs[number].anchor, str)}
-        kept = (
-            record
-            for number, record in enumerate(_own_records(layout, name, opened.material))
-            if number not in alike and _pair(record).anchor not in asked
-        )
-        taken += len(pairs) - write_training(kept, opened.material, layout.training_file(name), negatives=negatives)
-
-
-def _pair(record: Record) -> Pair:
-    return record if isinstance(record, Pair) else record.pair
-
-
-# ---------------------------------------------------------------- miners
+# ---------------------------------------------------------------- pairs
 
 
 def mine_pair_set(layout: Layout, name: str, options: MineOptions, gate: Gate, progress: Progress) -> dict[str, Any]:
     """Pairs from concepts, structure and citations."""
-    with _opened(layout) as opened:
-        made = all_pairs(opened.material, options.pairs)
-        return _put(layout, name, opened, made, asdict(options.pairs), gate, progress)
+    with open_training_part(layout) as part:
+        pairs = all_pairs(part.material, options.pairs)
+        return write_set(layout, name, part, pairs, asdict(options.pairs), gate, progress)
 
 
-def all_pairs(part: Material, options: PairOptions) -> Iterator[Pair]:
+def all_pairs(material: Material, options: PairOptions) -> Iterator[Pair]:
     """The pairs of all miners; where the split has answers, links lead to them as well."""
-    if not part.answers.any():
-        yield from mine_pairs(part, options)
+    if not material.answers.any():
+        yield from mine_pairs(material, options)
         return
-    found = survey(part)
-    answered = _with_answers(found, part)
+    own = survey(material)
+    with_answers = _add_answers(own, material)
     seen: set[int] = set()
-    yield from concept_pairs(part, options.concepts, found=found, seen=seen)
-    yield from structure_pairs(part, options.structure, found=answered, seen=seen)
-    yield from citation_pairs(part, options.citations, found=answered, seen=seen)
+    yield from concept_pairs(material, options.concepts, found=own, seen=seen)
+    yield from structure_pairs(material, options.structure, found=with_answers, seen=seen)
+    yield from citation_pairs(material, options.citations, found=with_answers, seen=seen)
 
 
-def _with_answers(found: Survey, part: Material) -> Survey:
-    """A survey with the links to answers, and what is asked of the ends of a link.
+def _add_answers(own: Survey, material: Material) -> Survey:
+    """A survey with the links to answers, and with what the miners need to know about the answers.
 
-    Titles, notes, sections, heads and the order stay those of the part: what has an answer as its positive has
+    Titles, notes, sections, heads and the order stay those of the part: a pair whose positive is an answer still has
     a row of the part as its anchor.
     """
-    told = survey(replace(part, rows=np.flatnonzero(part.answers), row_of=part.answer_of))
-    ends: dict[str, tuple[list[int], list[int]]] = {}
-    for row, relation, target in part.answer_links():
-        answer = part.answer_of.get(target, -1 if target in found.heads else told.heads.get(target, -1))
+    answers = survey(replace(material, rows=np.flatnonzero(material.answers), row_of=material.answer_of))
+    links: dict[str, tuple[list[int], list[int]]] = {
+        relation: (sources.tolist(), targets.tolist()) for relation, (sources, targets) in own.links.items()
+    }
+    for row, relation, target in material.answer_links():
+        answer = material.answer_of.get(target, -1 if target in own.heads else answers.heads.get(target, -1))
         if answer >= 0:
-            anchors, answers = ends.setdefault(relation, ([], []))
-            anchors.append(row)
-            answers.append(answer)
-    none = np.empty(0, np.int64)
-    return found._replace(
-        place=np.where(part.answers, len(found.order) + told.place, found.place),
-        names=np.where(part.answers, told.names, found.names),
-        whole=np.where(part.answers, told.whole, found.whole),
-        bare=np.where(part.answers, told.bare, found.bare),
-        prose=np.where(part.answers, told.prose, found.prose),
+            sources, targets = links.setdefault(relation, ([], []))
+            sources.append(row)
+            targets.append(answer)
+    return own._replace(
+        place=np.where(material.answers, len(own.order) + answers.place, own.place),
+        names=np.where(material.answers, answers.names, own.names),
+        whole=np.where(material.answers, answers.whole, own.whole),
+        bare=np.where(material.answers, answers.bare, own.bare),
+        prose=np.where(material.answers, answers.prose, own.prose),
         links={
-            relation: _joined(found.links.get(relation, (none, none)), ends.get(relation, ([], [])))
-            for relation in sorted({*found.links, *ends})
+            relation: (np.array(links[relation][0], np.int64), np.array(links[relation][1], np.int64))
+            for relation in sorted(links)
         },
     )
 
 
-def _joined(one: tuple[Integers, Integers], more: tuple[list[int], list[int]]) -> tuple[Integers, Integers]:
-    anchors, targets = (np.concatenate((own, np.array(other, np.int64))) for own, other in zip(one, more, strict=True))
-    return anchors, targets
+# ---------------------------------------------------------------- queries
 
 
 def mine_query_set(
@@ -373,27 +142,50 @@ def mine_query_set(
     found_within: int = 0,
     key: str = "",
 ) -> dict[str, Any]:
-    """Queries by rules; with `found_within` only those that find their passage among so many hits."""
-    with _opened(layout) as opened:
-        made: Iterable[Pair] = rule_queries(opened.material, options.queries)
-        if not found_within:
-            return _put(layout, name, opened, made, asdict(options.queries), gate, progress)
-        search = _search(layout, opened.material.allowed, key)
-        kept = round_trip(made, search, found_within)
-
-        return _put(
-            layout, name, opened, kept, asdict(options.queries), gate, progress, after=lambda: _found_again(kept)
-        )
+    """Queries made by rules; with `found_within` only those that find their passage among so many hits."""
+    with open_training_part(layout) as part:
+        pairs = rule_queries(part.material, options.queries)
+        used = asdict(options.queries)
+        return _write_queries(layout, name, part, pairs, used, gate, progress, found_within=found_within, key=key)
 
 
-def _found_again(kept: RoundTrip | None) -> dict[str, Any]:
-    return {"round_trip": {style: share._asdict() for style, share in kept.by_style.items()} if kept else {}}
+def _write_queries(
+    layout: Layout,
+    name: str,
+    part: TrainingPart,
+    pairs: Iterable[Pair],
+    options: Mapping[str, Any],
+    gate: Gate,
+    progress: Progress,
+    *,
+    found_within: int,
+    key: str,
+    details: Callable[[], Mapping[str, Any]] = dict,
+) -> dict[str, Any]:
+    """Write query pairs as a set, after the round-trip filter where `found_within` is not 0."""
+    if not found_within:
+        return write_set(layout, name, part, pairs, options, gate, progress, details=details)
+    with contextlib.closing(Retriever(layout, key=key)) as retriever:
+        kept = RoundTrip(pairs, partial(search_both_ways, retriever, part.material.allowed), found_within)
+
+        def all_details() -> dict[str, Any]:
+            shares = {style: share._asdict() for style, share in kept.by_style.items()}
+            return {**details(), "round_trip": shares}
+
+        return write_set(layout, name, part, kept, options, gate, progress, details=all_details)
+
+
+def search_both_ways(retriever: Retriever, allowed: Mask, texts: Sequence[str], k: int) -> Integers:
+    """Rows (n, 2k) by the lexical and the dense index alternately, so that the first k hold the best of both."""
+    lexical, _ = retriever.lexical.search(texts, k, allowed)
+    dense, _ = retriever.dense_index.search(retriever.encoder.encode(list(texts), role="query"), k, allowed)
+    return np.stack((lexical, dense), axis=2).reshape(len(texts), -1)
 
 
 def preview_queries(layout: Layout, options: MineOptions, endpoint: EndpointOptions, key: str) -> Preview:
-    """What it would take to let a model write queries; nothing is sent."""
-    with _opened(layout) as opened, contextlib.closing(Chat(endpoint, layout.answers, key)) as chat:
-        return chat.preview(query_requests(opened.material, options.written))
+    """Calls, tokens and cost of letting a model write queries; nothing is sent."""
+    with open_training_part(layout) as part, contextlib.closing(Chat(endpoint, layout.answers, key)) as chat:
+        return chat.preview(query_requests(part.material, options.written))
 
 
 def mine_written_set(
@@ -408,41 +200,38 @@ def mine_written_set(
     found_within: int = 0,
     key: str = "",
 ) -> dict[str, Any]:
-    """Queries by a language model, within limits that hold over all runs until every passage is answered.
+    """Queries written by a language model, within limits that hold over all runs until every passage is answered.
 
-    What was answered before is not asked again. Passages without an answer are told of, and asked in the next run.
+    Answers of earlier runs are reused. Passages without an answer are counted, and asked again in the next run.
     """
-    with _opened(layout) as opened, contextlib.closing(Chat(endpoint, layout.answers, key)) as chat:
-        begun = layout.training(f".{name}.begun")
-        if not begun.exists():
-            write_atomically(begun, json.dumps(chat.spent()).encode())
-        before = Spent(*json.loads(begun.read_bytes()))
-        budget = limits.budget(chat.spent(), before)
-        unanswered: list[str] = []
+    with open_training_part(layout) as part, contextlib.closing(Chat(endpoint, layout.answers, key)) as chat:
+        start_file = layout.training(f".{name}.begun")
+        if not start_file.exists():
+            write_atomically(start_file, json.dumps(chat.spent()).encode())
+        spent_before = Spent(*json.loads(start_file.read_bytes()))
+        budget = limits.budget(chat.spent(), spent_before)
+        unanswered = 0
 
-        def made() -> Iterator[Pair]:
-            for written in model_queries(
-                opened.material, lambda requests: chat.run(requests, budget=budget), options.written
-            ):
+        def pairs() -> Iterator[Pair]:
+            nonlocal unanswered
+            send = partial(chat.run, budget=budget)
+            for written in model_queries(part.material, send, options.written):
                 if not written.complete:
-                    unanswered.extend(skip.cause for skip in written.skips)
+                    unanswered += len(written.skips)
                 yield from written.pairs
                 if chat.down:
-                    raise LemmataError(f"{chat.down}; what was answered is kept, the same command goes on")
+                    raise LemmataError(f"{chat.down}; the answers so far are stored: run the same command to resume")
 
-        kept = round_trip(made(), _search(layout, opened.material.allowed, key), found_within) if found_within else None
-
-        def told() -> Mapping[str, Any]:
-            return {
-                **_found_again(kept),
-                "unanswered": len(unanswered),
-                "spent": chat.spent().without(before)._asdict(),
-            }
+        def details() -> dict[str, Any]:
+            spent = chat.spent().without(spent_before)
+            return {"round_trip": {}, "unanswered": unanswered, "spent": spent._asdict()}
 
         used = {"model": endpoint.model, **asdict(options.written)}
-        report = _put(layout, name, opened, kept or made(), used, gate, progress, after=told)
+        report = _write_queries(
+            layout, name, part, pairs(), used, gate, progress, found_within=found_within, key=key, details=details
+        )
         if not unanswered:
-            begun.unlink()
+            start_file.unlink()
         return report
 
 
@@ -454,36 +243,34 @@ def mine_imported_set(
     progress: Progress,
     *,
     file: str,
-    whole: bool = False,
+    complete: bool = False,
     found_within: int = 0,
     key: str = "",
 ) -> dict[str, Any]:
-    """Queries that somebody else wrote, those of training passages only; what was left out is told by reason."""
-    with _opened(layout) as opened:
-        told = ImportReport()
-        part_of = _parts(opened)
-        made = imported_pairs(queries, opened.material.row_of, part_of, file=file, whole=whole, report=told)
-        kept = round_trip(made, _search(layout, opened.material.allowed, key), found_within) if found_within else None
+    """Queries that somebody else wrote, those of training passages only; the report counts the others by reason."""
+    with open_training_part(layout) as part:
+        row_of = {identity: row for row, identity in enumerate(part.corpus.ids())}
 
-        def found() -> Mapping[str, Any]:
-            imported = {"read": told.read, "left_out": told.left_out(), "first_unknown": told.first_unknown}
-            return {**(_found_again(kept) if kept else {}), "imported": imported}
+        def part_of(identity: str) -> str:
+            if identity not in row_of:
+                return ""
+            number = part.split.part[row_of[identity]]
+            return "no part" if number == LEFT_OUT else PARTS[number]
 
-        used = {"file": file, "whole": whole, "found_within": found_within}
-        return _put(layout, name, opened, kept or made, used, gate, progress, after=found)
+        imported = ImportReport()
+        pairs = imported_pairs(queries, part.material.row_of, part_of, file=file, complete=complete, report=imported)
+
+        def details() -> dict[str, Any]:
+            counts = {"read": imported.read, "left_out": imported.left_out(), "first_unknown": imported.first_unknown}
+            return {"imported": counts}
+
+        used = {"file": file, "complete": complete, "found_within": found_within}
+        return _write_queries(
+            layout, name, part, pairs, used, gate, progress, found_within=found_within, key=key, details=details
+        )
 
 
-def _parts(opened: Opened) -> Callable[[str], str]:
-    """The part of any passage by its id, "" where there is none."""
-    row_of = {identity: row for row, identity in enumerate(opened.corpus.ids())}
-
-    def part_of(identity: str) -> str:
-        row = row_of.get(identity)
-        if row is None:
-            return ""
-        return "no part" if opened.split.part[row] == LEFT_OUT else PARTS[opened.split.part[row]]
-
-    return part_of
+# ---------------------------------------------------------------- triplets and negatives
 
 
 def mine_triplet_set(
@@ -499,107 +286,38 @@ def mine_triplet_set(
     """Triplets from a graph embedding (`embedding`, `scincl`), from citations, or for the queries of the set `of`."""
     if kind not in TRIPLETS:
         raise ConfigError(f"triplets come from {', '.join(TRIPLETS)}, not {kind!r}")
-    with _opened(layout) as opened:
-        chosen = PRESETS["scincl"] if kind == "scincl" else options.triplets
-        made: Iterable[Triplet]
+    with open_training_part(layout) as part:
+        triplets: Iterable[Triplet]
         if kind == "citations":
-            made = citation_triplets(opened.material, options.citations)
-            most = max(1, options.citations.hard + options.citations.easy)
+            triplets = citation_triplets(part.material, options.citations)
+            negatives = max(1, options.citations.hard + options.citations.easy)
             used: Mapping[str, Any] = asdict(options.citations)
         else:
-            vectors = _training_embedding(layout, opened, progress)
-            made = graph_triplets(opened.material, vectors, chosen)
-            most, used = chosen.hard + chosen.easy, asdict(chosen)
+            chosen = PRESETS["scincl"] if kind == "scincl" else options.triplets
+            triplets = graph_triplets(part.material, _training_embedding(layout, part, progress), chosen)
+            negatives, used = chosen.hard + chosen.easy, asdict(chosen)
             if kind == "queries":
-                asked = (one for one in _own_records(layout, of or "queries", opened.material))
-                made = query_triplets((one for one in asked if isinstance(one, Pair)), made, opened.material)
-                most = 10
-        return _put(layout, name, opened, made, used, gate, progress, negatives=most)
+                records = part.records(layout, of or "queries")
+                pairs = (record for record in records if isinstance(record, Pair))
+                triplets, negatives = query_triplets(pairs, triplets, part.material), 10
+        return write_set(layout, name, part, triplets, used, gate, progress, negatives=negatives)
 
 
-def _training_embedding(layout: Layout, opened: Opened, progress: Progress) -> Vectors:
-    """An embedding of the training part alone: one of the whole graph has seen the edges of the test part."""
-    if opened.stored is None:
+def _training_embedding(layout: Layout, part: TrainingPart, progress: Progress) -> Vectors:
+    """A graph embedding of the training part alone: one of the whole graph has seen the edges of the test part."""
+    if part.stored is None:
         raise WorkspaceError("there is no graph to embed: run 'lemmata graph build'")
     vectors = open_vectors(layout)
-    initial = np.zeros((len(opened.material.graph.nodes), vectors.matrix.shape[1]), np.float32)
-    inside = np.flatnonzero(opened.material.node_rows >= 0)
-    initial[inside] = vectors.matrix[opened.material.node_rows[inside]]
-    trained = train_embedding(opened.material.graph, EmbedOptions(epochs=20), initial=initial, progress=progress)
+    graph, node_rows = part.material.graph, part.material.node_rows
+    initial = np.zeros((len(graph.nodes), vectors.matrix.shape[1]), np.float32)
+    passages = np.flatnonzero(node_rows >= 0)
+    initial[passages] = vectors.matrix[node_rows[passages]]
+    trained = train_embedding(graph, EmbedOptions(epochs=20), initial=initial, progress=progress)
     return Vectors(trained.vectors, "graph embedding of the training part")
 
 
-def mine_negative_set(
-    layout: Layout, name: str, of: str, options: MineOptions, gate: Gate, progress: Progress, *, key: str = ""
-) -> dict[str, Any]:
-    """The pairs of a set, each with hard negatives."""
-    with _opened(layout) as opened:
-        part = opened.material
-        vectors = open_vectors(layout)
-        encoder = _encoder(layout, key)
-        lexical = OrderedLexical.open(layout.lexical) if read_manifest(layout.manifest(layout.lexical)) else None
-        told = NegativeReport()
-        pairs = [_pair(one) for one in _own_records(layout, of, part)]
-        made = mine_negatives(
-            pairs,
-            replace(part, allowed=part.allowed | part.answers),  # which a pair may have as its positive
-            vectors=vectors.matrix,
-            lexical=_Within(lexical.search, part.allowed) if lexical else None,
-            nearest=_Within((_nearest(layout, vectors.matrix) or ExactIndex(vectors.matrix)).search, part.allowed),
-            encode=lambda texts: encoder.encode(texts, role="query"),
-            answers=known_answers(pairs, part),
-            options=options.negatives,
-            report=told,
-        )
-        used = {"of": of, **asdict(options.negatives)}
-
-        def found() -> Mapping[str, Any]:
-            return {
-                "left_out": told.left_out,
-                "short": told.short,
-                "kept": dict(told.kept),
-                "dropped": dict(told.dropped),
-            }
-
-        return _put(layout, name, opened, made, used, gate, progress, negatives=options.negatives.number, after=found)
-
-
-def mix_sets(
-    layout: Layout, name: str, recipe: Recipe, gate: Gate, progress: Progress
-) -> tuple[dict[str, Any], Sequence[Contribution]]:
-    """One training set from several, by a recipe; and what each contributed."""
-    with _opened(layout) as opened:
-        names = list(recipe.weights) or [one for one in sets(layout) if one != name]
-        streams = {one: _own_records(layout, one, opened.material) for one in names}
-        most = max((_negatives(layout, one) for one in names), default=0)
-        with mix(streams, recipe, opened.material) as mixture:
-            report = _put(layout, name, opened, mixture.records, asdict(recipe), gate, progress, negatives=most)
-            return report, mixture.table
-
-
-def _negatives(layout: Layout, name: str) -> int:
-    return len(text_columns(_file(layout, name))) - 2
-
-
-def export(layout: Layout, name: str, path: Path, file_format: str) -> int:
-    """Write a mined set in a format that other trainers read; returns the number of records."""
-    with _opened(layout) as opened:
-        made = _own_records(layout, name, opened.material)
-        return write_training(made, opened.material, path, file_format=file_format, negatives=_negatives(layout, name))
-
-
-# ---------------------------------------------------------------- what finds passages
-
-
-def _encoder(layout: Layout, key: str) -> Encoder:
-    vectors = open_vectors(layout)
-    return load_encoder(
-        vectors.encoder, dimension=vectors.cut or None, key=key, cache=layout.encodings, models=layout.models
-    )
-
-
-class _Within(Generic[Queries]):
-    """An index that proposes some rows only, whatever else may be read."""
+class _MaskedIndex(Generic[Queries]):
+    """Restricts a search to a row mask."""
 
     def __init__(self, search: Callable[[Queries, int, Mask], tuple[Integers, Floats]], rows: Mask) -> None:
         self._search = search
@@ -609,23 +327,64 @@ class _Within(Generic[Queries]):
         return self._search(queries, k, self._rows if allowed is None else self._rows & allowed)
 
 
-def _nearest(layout: Layout, matrix: Floats) -> Index | None:
-    if read_manifest(layout.manifest(layout.ann)) is None:
-        return None
-    return AnnIndex.open(layout.ann_graph(layout.ann), matrix)
+def mine_negative_set(
+    layout: Layout, name: str, of: str, options: MineOptions, gate: Gate, progress: Progress, *, key: str = ""
+) -> dict[str, Any]:
+    """The pairs of the set `of`, each with hard negatives."""
+    with open_training_part(layout) as part, contextlib.closing(Retriever(layout, key=key)) as retriever:
+        material = part.material
+        mined = NegativeReport()
+        pairs = [pair_of(record) for record in part.records(layout, of)]
+        triplets = mine_negatives(
+            pairs,
+            replace(material, allowed=material.allowed | material.answers),  # an answer may be a positive,
+            vectors=retriever.vectors.matrix,
+            lexical=_MaskedIndex(retriever.lexical.search, material.allowed),  # but never a negative
+            nearest=_MaskedIndex(retriever.dense_index.search, material.allowed),
+            encode=partial(retriever.encoder.encode, role="query"),
+            answers=known_answers(pairs, material),
+            options=options.negatives,
+            report=mined,
+        )
+
+        def details() -> dict[str, Any]:
+            return {
+                "left_out": mined.left_out,
+                "short": mined.short,
+                "kept": dict(mined.kept),
+                "dropped": dict(mined.dropped),
+            }
+
+        used = {"of": of, **asdict(options.negatives)}
+        number = options.negatives.number
+        return write_set(layout, name, part, triplets, used, gate, progress, negatives=number, details=details)
 
 
-def _search(layout: Layout, allowed: Mask, key: str) -> Callable[[Sequence[str], int], Integers]:
-    """Rows by words and by meaning, in turn, among those allowed."""
-    lexical = OrderedLexical.open(layout.lexical)
-    vectors = open_vectors(layout)
-    encoder = _encoder(layout, key)
-    index: Index = _nearest(layout, vectors.matrix) or ExactIndex(vectors.matrix)
+# ---------------------------------------------------------------- mix and export
 
-    def search(texts: Sequence[str], k: int) -> Integers:
-        words, _ = lexical.search(texts, k, allowed)
-        points, _ = index.search(encoder.encode(list(texts), role="query"), k, allowed)
-        # one after the other, for the filter looks at the first k only
-        return np.stack((words, points), axis=2).reshape(len(texts), -1)
 
-    return search
+def mix_sets(
+    layout: Layout, name: str, mixture: Mixture, gate: Gate, progress: Progress
+) -> tuple[dict[str, Any], Sequence[Contribution]]:
+    """One training set from several; and what each contributed."""
+    with open_training_part(layout) as part:
+        names = list(mixture.weights) or [other for other in sets(layout) if other != name]
+        streams = {source: part.records(layout, source) for source in names}
+        negatives = max((_negatives_in(layout, source) for source in names), default=0)
+        with mix(streams, mixture, part.material) as mixed:
+            used = asdict(mixture)
+            report = write_set(layout, name, part, mixed.records, used, gate, progress, negatives=negatives)
+            return report, mixed.table
+
+
+def _negatives_in(layout: Layout, name: str) -> int:
+    """The largest number of negatives of a record."""
+    return len(text_columns(set_file(layout, name))) - 2
+
+
+def export(layout: Layout, name: str, path: Path, file_format: str) -> int:
+    """Write a set in a format that other trainers read; returns the number of records."""
+    negatives = _negatives_in(layout, name)
+    with open_training_part(layout) as part:
+        records = part.records(layout, name)
+        return write_training(records, part.material, path, file_format=file_format, negatives=negatives)

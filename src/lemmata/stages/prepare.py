@@ -25,7 +25,7 @@ from lemmata.ingest.logs import jsonl_rows
 from lemmata.measures import judged
 from lemmata.mine.export import read_batches, text_columns
 from lemmata.stages.evaluate import TASKS, TaskOptions, corpus_task, table_task
-from lemmata.stages.mine import sets as mined_sets
+from lemmata.stages.training_sets import sets as mined_sets
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, read_manifest
 from lemmata.store.split import open_split

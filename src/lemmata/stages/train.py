@@ -25,8 +25,8 @@ from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError
 from lemmata.files import replace_folder, sha256_of, write_atomically
 from lemmata.mine.material import material
 from lemmata.stages.evaluate import TASKS
-from lemmata.stages.mine import sets as mined_sets
 from lemmata.stages.prepare import elsewhere, pack, split_facts, split_key
+from lemmata.stages.training_sets import sets as mined_sets
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, read_manifest, write_manifest
 from lemmata.store.split import open_split

@@ -1,1 +1,1 @@
-"""Questions for passages, by rules or by a model, and the filter that keeps those which find their passage again."""
+"""Queries for passages, by rules or by a language model, and the filter that keeps those that find their passage again."""

@@ -1,4 +1,4 @@
-"""The round-trip filter: a query is kept if a search with it finds its passage again."""
+"""The round-trip filter: keeps a query if a search with it finds its passage again."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-import numpy as np
-
-from lemmata.errors import ConfigError, InputError
+from lemmata.errors import ConfigError
 from lemmata.types import Integers, Pair
 
-__all__ = ["RoundTrip", "Share", "round_trip"]
+__all__ = ["RoundTrip", "Share"]
 
 Search = Callable[[Sequence[str], int], Integers]
+_BATCH = 256  # pairs per search
 
 
 class Share(NamedTuple):
@@ -25,55 +24,33 @@ class Share(NamedTuple):
 
 
 class RoundTrip:
-    """Pairs on their way through the filter; iterate once, then ask for the shares.
+    """The pairs whose query finds its own passage among the first k hits, streamed; iterate once, then read the shares.
 
-    `search` takes texts and k and gives rows (n, k), best first; what is not a row (-1) counts as nothing found.
-    Only pairs whose anchor is a text are asked about: an anchor that is a passage would find itself.
+    `search` maps texts and k to rows (n, k), best first, -1 where there are fewer. Pairs whose anchor is a passage
+    are kept unsearched: a passage would find itself.
     """
 
-    def __init__(self, pairs: Iterable[Pair], search: Search, k: int = 10, *, batch: int = 256) -> None:
-        if k < 1 or batch < 1:
-            raise ConfigError(f"the filter looks at one hit at least, in batches of one at least, not {k} and {batch}")
-        self._pairs, self._search, self._k, self._batch = pairs, search, k, batch
-        self._kept: Counter[tuple[str, str]] = Counter()
-        self._asked: Counter[tuple[str, str]] = Counter()
+    def __init__(self, pairs: Iterable[Pair], search: Search, k: int) -> None:
+        if k < 1:
+            raise ConfigError(f"a query cannot be found within {k} hits: give 1 or more")
+        self._pairs, self._search, self._k = pairs, search, k
+        self._kept: Counter[str] = Counter()
+        self._asked: Counter[str] = Counter()
 
     def __iter__(self) -> Iterator[Pair]:
         pairs = iter(self._pairs)
-        while part := list(islice(pairs, self._batch)):
-            texts = [pair.anchor for pair in part if isinstance(pair.anchor, str)]
-            found = iter(self._rows(texts)) if texts else iter(())
-            for pair in part:
-                if not isinstance(pair.anchor, str):
-                    yield pair
-                    continue
-                key = (pair.relation, pair.reason)
-                self._asked[key] += 1
-                if pair.positive in next(found):
-                    self._kept[key] += 1
-                    yield pair
-
-    def _rows(self, texts: Sequence[str]) -> Integers:
-        rows = np.asarray(self._search(texts, self._k))
-        if rows.ndim != 2 or len(rows) != len(texts):
-            raise InputError(f"the search gave an array of shape {rows.shape} for {len(texts)} queries")
-        return rows[:, : self._k]
-
-    @property
-    def by_rule(self) -> dict[tuple[str, str], Share]:
-        """Kept and asked by (style, rule), sorted."""
-        return {key: Share(self._kept[key], number) for key, number in sorted(self._asked.items())}
+        while batch := list(islice(pairs, _BATCH)):
+            texts = [pair.anchor for pair in batch if isinstance(pair.anchor, str)]
+            hits = iter(self._search(texts, self._k)[:, : self._k] if texts else ())
+            for pair in batch:
+                if isinstance(pair.anchor, str):
+                    self._asked[pair.relation] += 1
+                    if pair.positive not in next(hits):
+                        continue
+                    self._kept[pair.relation] += 1
+                yield pair
 
     @property
     def by_style(self) -> dict[str, Share]:
         """Kept and asked by style, sorted."""
-        shares: dict[str, Share] = {}
-        for (style, _), share in self.by_rule.items():
-            sofar = shares.get(style, Share(0, 0))
-            shares[style] = Share(sofar.kept + share.kept, sofar.asked + share.asked)
-        return shares
-
-
-def round_trip(pairs: Iterable[Pair], search: Search, k: int = 10) -> RoundTrip:
-    """The pairs whose query finds its own passage among the first k hits, streamed; with the share kept per rule."""
-    return RoundTrip(pairs, search, k)
+        return {style: Share(self._kept[style], number) for style, number in sorted(self._asked.items())}

@@ -1,83 +1,119 @@
-"""English around a name or a phrase: capitals, articles, and how one asks what something is."""
+"""English around a name (articles, plurals, how to ask what it is), and how much of a passage a query repeats."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
-from lemmata.concepts.words import result_kind
-from lemmata.latex.readable import readable
-from lemmata.mine.queries.phrases import with_article
-from lemmata.words import singular
+from lemmata.concepts.words import adjective_or_object, normal, result_kind
+from lemmata.config import suggest
+from lemmata.errors import ConfigError
 
-__all__ = ["definite", "head", "is_plural", "lower", "typed", "upper", "what_is"]
+__all__ = [
+    "Pick",
+    "Query",
+    "definite",
+    "is_plural",
+    "lower_first",
+    "parse_styles",
+    "what_is",
+    "with_article",
+    "word_overlap",
+]
 
 
-def upper(text: str) -> str:
-    return text[:1].upper() + text[1:]
+class Query(NamedTuple):
+    """Something a person could type to find a passage."""
+
+    text: str
+    style: str  # question or keyword
+    rule: str
 
 
-_COMMON_FIRST = re.compile(
-    r"(?:tion|sion|ing|ity|ive|ial|nal|cal|ral|ic|ed|ness|ment|ous|ite|able|ible|ence|ance|ism|ure|tive|able|[^r]ar|"
-    r"\bPrime|\bBase|\bField|\bClass|\bPath|\bTube|\bHigher|\bProper|\bAdjoint|\bOpen|\bTrace|\bFlat)$"
+class Pick(Protocol):
+    """Chooses one of several wordings; for one passage and rule always the same."""
+
+    def __call__(self, rule: str, *wordings: str) -> str: ...
+
+
+def parse_styles(names: str, styles: Sequence[str]) -> tuple[str, ...]:
+    """Comma-separated names of styles, in the order of `styles`."""
+    chosen = {name.strip() for name in names.split(",") if name.strip()}
+    for name in sorted(chosen.difference(styles)):
+        raise ConfigError(f"there is no query style {name!r}{suggest(name, styles)}")
+    return tuple(style for style in styles if style in chosen)
+
+
+# ---------------------------------------------------------------- English
+
+_VOWEL_SOUND = re.compile(
+    r"[FHLMNRSXfhlmnrsx](?:$|[-_^0-9( ])|[AEIOaeioéÉ]|u(?!n[iï](?!n|m[^o]|d)|til|su|se|ti|bi)|hon(?:o|es)|hour|8"
+)
+_COMMON_ENDING = re.compile(
+    r"(?:tion|sion|ing|ity|ive|ial|nal|cal|ral|ic|ed|ness|ment|ous|ite|able|ible|ence|ance|ism|ure)$"
+)
+_WITHOUT_ARTICLE = re.compile(
+    r"(?:ness|ity|(?<!morph)ism|ics|logic|calculus|theory|arithmetic|geometry|homology|integration|induction|"
+    r"multiplication|addition|division|recursion|differentiation|factorization|convergence|dependence|semantics|syntax)$"
 )
 
 
-def lower(name: str) -> str:
-    """Without the capital of a beginning, where the first word is no name by its ending."""
-    first = (name.split() or [""])[0]
-    common = first[:1].isupper() and first[1:].islower() and _COMMON_FIRST.search(first) and len(first) > 3
-    common = (bool(common) and not re.match(r"[A-Z]", name[len(first) + 1 :])) or first in ("The", "A", "An")
-    return name[:1].lower() + name[1:] if common else name
+def with_article(phrase: str) -> str:
+    """The phrase after `a` or `an`, by its sound: `a unique ring`, `an F-algebra`, `an étale map`."""
+    first = re.sub(r"^\W+", "", phrase)
+    exception = re.match(r"(?:eu|Euc|one\b|once)", first)
+    return ("an " if _VOWEL_SOUND.match(first) and not exception else "a ") + phrase
 
 
-def typed(name: str) -> str:
-    return " ".join(readable(name).split())
+def is_plural(word: str) -> bool:
+    return len(word) > 3 and word.islower() and word.endswith(("s", "a", "e", "i", "x")) and normal(word) != word
+
+
+def lower_first(name: str) -> str:
+    """The name without its initial capital, unless the first word may be a person's name."""
+    first, _, rest = name.partition(" ")
+    common = first in ("The", "A", "An") or (_COMMON_ENDING.search(first) and first[1:].islower())
+    return name[:1].lower() + name[1:] if common and not rest[:1].isupper() else name
 
 
 def definite(name: str) -> str:
-    has = re.search(r"'s?(?:\s|$)|^(?:the|an?|that|every|all)\b", name, re.IGNORECASE) or re.search(
-        r"\b(?:is|are|has)\b", name
-    )
-    named = result_kind(name) or re.search(r"\b(?:of|for)\b", name)
-    name = lower(name)
-    return name if has or not named else f"the {name}"
-
-
-_MASS = re.compile(
-    r"(?:(?:ness|ity|(?<!morph)ism|ics|logic|calculus|theory|arithmetic|integration|induction|ponens|tollens|geometry|"
-    r"cohomology|homology|compactness|multiplication|addition|subtraction|division|convergence|"
-    r"independence|dependence|duality|infinity|recursion|differentiation|factorization|semantics|syntax)$"
-    r"|^(?:countably|uncountably|well|locally|totally|almost)\b)"
-)
-_ADJECTIVE = re.compile(
-    r"(?:ous|able|ible|ical|ive|ent|less|ful|ic|ary|ular|compact|open|closed|dense|infinite|finite|complete|exact|free|normal|regular|connected|continuous|separable|definable)$"
-)
+    """`the Yoneda lemma`, but `Nakayama's lemma`."""
+    name = lower_first(name)
+    takes_article = result_kind(name) or re.search(r"\b(?:of|for)\b", name)
+    return name if not takes_article or re.search(r"'s?(?:\s|$)|^(?:the|an?|every|all)\b", name) else f"the {name}"
 
 
 def what_is(name: str) -> str:
     """`What is a Noetherian ring?`, `What are Bernoulli numbers?`, `What does commutative mean?`"""
-    head = re.split(r" (?:of|in|on|over|for|with|between|from|to|by|at|under|and|modulo|relative)\b", name)[0]
-    last = head.split()[-1]
-    adjectives = _ADJECTIVE.search(name) and (" " not in name or last in ("normal", "regular", "compact", "connected"))
-    if adjectives or re.match(r"(?:countably|locally|totally) \w+$", name):
+    name = lower_first(name)
+    last = re.split(r" (?:of|in|on|over|for|with|between|from|to|by|at|under|modulo)\b", name)[0].split()[-1]
+    if " " not in name and adjective_or_object(name) == "definition":
         return f"What does {name} mean?"
-    if re.match(r"(?:the|an?)\b", name, re.IGNORECASE):
-        return f"What is {name[:1].lower() + name[1:]}?"
     if is_plural(last):
         return f"What are {name}?"
-    if re.search(r" (?:of|for)\b", name):
-        return f"What is the {name}?"
-    if _MASS.search(last) or "'s" in name:
+    if re.match(r"(?:the|an?)\b", name) or _WITHOUT_ARTICLE.search(last) or "'s" in name:
         return f"What is {name}?"
-    return f"What is {with_article(name)}?"
+    return f"What is the {name}?" if re.search(r" (?:of|for)\b", name) else f"What is {with_article(name)}?"
 
 
-def is_plural(word: str) -> bool:
-    return singular(word) != word and word.islower() and len(word) > 3
+# ---------------------------------------------------------------- repetition
+
+_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 
-def head(phrase: str) -> str:
-    """The noun of `a Noetherian ring over a field`."""
-    front = re.split(r" (?:of|over|with|in|on|which|such|whose|between|from|to|that|at|relative)\b", phrase)[0]
-    words = front.split()
-    return words[-1] if words and words[-1].isascii() and words[-1].replace("-", "").isalpha() else ""
+def word_overlap(query: str, text: str) -> float:
+    """Share of the text's words that the query repeats in the same order; 1.0 for a query that is the whole text."""
+    query_words, text_words = ([word.casefold() for word in _WORD.findall(part)] for part in (query, text))
+    if not text_words:
+        return 0.0
+    # longest common subsequence with one bit per word of the query (Hyyrö's bit-vector recurrence)
+    positions: dict[str, int] = {}
+    for position, word in enumerate(query_words):
+        positions[word] = positions.get(word, 0) | 1 << position
+    full = (1 << len(query_words)) - 1
+    row = full
+    for word in text_words:
+        shared = row & positions.get(word, 0)
+        row = ((row + shared) | (row - shared)) & full
+    return (len(query_words) - row.bit_count()) / len(text_words)

@@ -1,0 +1,245 @@
+"""Training sets in a workspace (`training/NAME`): list, read, write, audit.
+
+A set gets its name only after it passed the leakage audit, so a trainer never sees one that failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError
+from lemmata.files import writing
+from lemmata.leakage import Audit, Example
+from lemmata.mine.audit import inspect_mined, refuse
+from lemmata.mine.export import read_training, write_training
+from lemmata.mine.material import Material, material
+from lemmata.store.corpus import Corpus
+from lemmata.store.graph import GraphRecordStore, StoredGraph, open_graph_if_built
+from lemmata.store.layout import Layout, read_manifest, write_manifest
+from lemmata.store.split import Split, open_split
+from lemmata.types import Edge, Negative, Pair, Progress, Triplet
+
+__all__ = [
+    "AuditOptions",
+    "Gate",
+    "Record",
+    "TrainingPart",
+    "audit",
+    "open_training_part",
+    "pair_of",
+    "set_file",
+    "sets",
+    "write_set",
+]
+
+Record = Pair | Triplet
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOptions:
+    """What the audit looks for besides the held-out rows of the split."""
+
+    SMALLEST: ClassVar = {"hops": 0}
+    queries: str = ""  # a file of test queries; with their judgments they may not occur in training either
+    qrels: str = ""
+    hops: int = 0  # in the graph around held-out passages; 0: neighbours are allowed
+    similarity: float = 0.7  # of word shingles, from which two texts are near-duplicates
+
+
+class Gate(NamedTuple):
+    """What every set has to pass."""
+
+    options: AuditOptions = AuditOptions()
+    test: Sequence[Example] = ()  # queries that a user keeps outside the workspace
+
+
+class TrainingPart(NamedTuple):
+    """An open workspace, and the material of its training part."""
+
+    corpus: Corpus
+    split: Split
+    stored: StoredGraph | None
+    material: Material
+
+    def records(self, layout: Layout, name: str) -> Iterator[Record]:
+        """The records of a set that was mined from this part."""
+        return _read_set(layout, name, self.material.row_of, self.material.answer_of)
+
+
+@contextlib.contextmanager
+def open_training_part(layout: Layout) -> Iterator[TrainingPart]:
+    """The training part, with the workspace held and the corpus open until the end of the block."""
+    with layout.hold(), contextlib.closing(Corpus(layout)) as corpus:
+        split = open_split(layout, corpus.inputs)
+        stored = open_graph_if_built(layout)
+        part = material(
+            corpus,
+            split,
+            "train",
+            graph=stored.graph if stored else None,
+            concepts=stored.concepts if stored else None,
+            edges=_edges_with_evidence(layout, stored) if stored else None,
+        )
+        yield TrainingPart(corpus, split, stored, part)
+
+
+def _edges_with_evidence(layout: Layout, stored: StoredGraph) -> Iterator[Edge]:
+    with GraphRecordStore(layout) as records:
+        yield from records.merged_edges(stored.merged)
+
+
+# ---------------------------------------------------------------- list and read
+
+
+def sets(layout: Layout) -> dict[str, dict[str, Any]]:
+    """The manifest of every mined set, by name."""
+    folders = sorted(layout.training("any").parent.glob("[!.]*"))  # a dot begins the name of an unfinished set
+    manifests = {folder.name: read_manifest(layout.manifest(folder)) for folder in folders}
+    return {name: manifest for name, manifest in manifests.items() if manifest is not None}
+
+
+def set_file(layout: Layout, name: str) -> Path:
+    """The Parquet file of a set; WorkspaceError where there is no such set."""
+    path = layout.training_file(name)
+    if not path.exists():
+        names = ", ".join(sets(layout)) or "none yet"
+        raise WorkspaceError(f"there is no training set {name!r} (there are: {names})")
+    return path
+
+
+def _read_set(layout: Layout, name: str, row_of: Mapping[str, int], answer_of: Mapping[str, int]) -> Iterator[Record]:
+    """The records of a set, with rows for ids; only a positive may be one of `answer_of`."""
+    path = set_file(layout, name)
+    for number, line in enumerate(read_training(path)):
+        try:
+            anchor = line["anchor"] if line["anchor_id"] is None else row_of[line["anchor_id"]]
+            positive_id = line["positive_id"]
+            positive = answer_of[positive_id] if positive_id in answer_of else row_of[positive_id]
+            pair = Pair(anchor, positive, line["source"], line["relation"], line["reason"], line["weight"])
+            columns = ("negative_ids", "negative_proposers", "negative_reasons", "negative_scores")
+            negatives = tuple(
+                Negative(row_of[negative], *rest)
+                for negative, *rest in zip(*(line[column] for column in columns), strict=True)
+            )
+        except KeyError as error:
+            cause = f"record {number} names {error}, which is no passage of the training part"
+            raise InputError(f"{cause}: mine {name!r} again", file=str(path)) from error
+        yield Triplet(pair, negatives) if negatives else pair
+
+
+def pair_of(record: Record) -> Pair:
+    return record if isinstance(record, Pair) else record.pair
+
+
+# ---------------------------------------------------------------- write and audit
+
+
+def write_set(
+    layout: Layout,
+    name: str,
+    part: TrainingPart,
+    records: Iterable[Record],
+    options: Mapping[str, Any],
+    gate: Gate,
+    progress: Progress,
+    *,
+    negatives: int = 0,
+    details: Callable[[], Mapping[str, Any]] = dict,
+) -> dict[str, Any]:
+    """Write records under a temporary name, audit the file, and give it its name; returns the report.
+
+    `details` are added to the report; they are asked for after the last record.
+    """
+    if not re.fullmatch(r"[\w-]+(?:\.[\w-]+)*", name):
+        raise ConfigError(f"a training set is named with letters, digits, - and _, not {name!r}")
+    begin = time.perf_counter()
+    counts: Counter[str] = Counter()
+
+    def allowed_records() -> Iterator[Record]:
+        for number, record in enumerate(records):
+            pair = pair_of(record)
+            if isinstance(pair.anchor, str) and not part.material.may_ask(pair.anchor):
+                counts["left out: asks about a held-out concept"] += 1
+                continue
+            counts[f"{pair.source}/{pair.relation}" if pair.relation else pair.source] += 1
+            if number % 1000 == 0:
+                progress(f"mining {name}", number, None)
+            yield record
+
+    with writing(layout.training(name)) as folder:
+        temporary = folder.name
+        number = write_training(allowed_records(), part.material, layout.training_file(temporary), negatives=negatives)
+        mined = time.perf_counter() - begin
+        if not number:
+            raise LemmataError(f"the training part has nothing to mine for {name!r}: no such links, concepts or titles")
+        progress("auditing", 0, None)
+        result, dropped = _drop_near_duplicates(layout, temporary, part, gate, negatives)
+        if dropped:
+            counts["left out: nearly equal to held-out text"] = dropped
+        report: dict[str, Any] = {
+            "name": name,
+            "records": number - dropped,
+            "by_source": dict(sorted(counts.items())),
+            "audit": result.sentence(),
+            **details(),
+        }
+        content = {"verb": "mine", "inputs": part.corpus.inputs, "options": dict(options), "report": report}
+        write_manifest(layout.manifest(folder), content)
+    return {**report, "seconds": {"mining": mined, "all": time.perf_counter() - begin}}
+
+
+def audit(layout: Layout, names: Sequence[str], gate: Gate, progress: Progress) -> Audit:
+    """Look for held-out data in sets, by default in all; LeakageError where there is some."""
+    with open_training_part(layout) as part:
+        progress("auditing", 0, None)
+        result = _inspect(layout, names or list(sets(layout)), part, gate)
+        refuse(result)
+        return result
+
+
+def _inspect(layout: Layout, names: Sequence[str], part: TrainingPart, gate: Gate) -> Audit:
+    # all rows, not only those of training: the audit must find rows that should not be there
+    row_of = {identity: row for row, identity in enumerate(part.corpus.ids())}
+    return inspect_mined(
+        (record for name in names for record in _read_set(layout, name, row_of, {})),
+        part.split,
+        part.corpus,
+        test=gate.test,
+        concepts=part.stored.concepts if part.stored else None,
+        hops=gate.options.hops,
+        graph=part.stored.graph if part.stored else None,
+        similarity=gate.options.similarity,
+    )
+
+
+def _drop_near_duplicates(
+    layout: Layout, name: str, part: TrainingPart, gate: Gate, negatives: int
+) -> tuple[Audit, int]:
+    """Audit a set: drop records that are near-duplicates of held-out text, refuse the set for anything worse.
+
+    A sentence of one paper may also occur in a held-out paper, and then a description made of it is nearly that
+    paper's abstract: nobody's mistake, and no reason to refuse the other records.
+    """
+    dropped = 0
+    while True:
+        result = _inspect(layout, [name], part, gate)
+        if result.clean or set(result.counts) - {"near_anchor", "near_passage"}:
+            refuse(result)
+            return result, dropped
+        numbers = {int(offence.train) for offence in result.offences}
+        pairs = [pair_of(record) for record in part.records(layout, name)]
+        texts = {pairs[number].anchor for number in numbers if isinstance(pairs[number].anchor, str)}
+        remaining = (
+            record
+            for number, record in enumerate(part.records(layout, name))
+            if number not in numbers and pair_of(record).anchor not in texts
+        )
+        written = write_training(remaining, part.material, layout.training_file(name), negatives=negatives)
+        dropped += len(pairs) - written
