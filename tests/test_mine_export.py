@@ -1,3 +1,5 @@
+"""Training files: written, read and mixed."""
+
 from __future__ import annotations
 
 import json
@@ -14,7 +16,7 @@ from lemmata.config import build
 from lemmata.errors import ConfigError, InputError, LeakageError
 from lemmata.mine.export import (
     Contribution,
-    Recipe,
+    Mixture,
     mix,
     read_batches,
     read_training,
@@ -66,7 +68,7 @@ RECORDS: list[Pair | Triplet] = [
 ]
 
 
-def test_parquet_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_parquet_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "sets" / "train.parquet"
     assert write_training(RECORDS, FIVE, path, negatives=2) == 3
     first, second, third = read_training(path)
@@ -87,7 +89,7 @@ def test_parquet_comes_back_as_it_was(tmp_path: Path) -> None:
     assert [path.name for path in path.parent.iterdir()] == ["train.parquet"]
 
 
-def test_batches_are_as_large_as_asked_for(tmp_path: Path) -> None:
+def test_batches_have_the_requested_size(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     write_training((Pair(f"q{n}", 1, "m") for n in range(4501)), FIVE, path)
     sizes = [len(batch) for batch in read_batches(path, 1000)]
@@ -99,7 +101,7 @@ def test_batches_are_as_large_as_asked_for(tmp_path: Path) -> None:
     assert list(read_training(path)) == []
 
 
-def test_no_row_of_another_part_gets_into_a_file_and_no_half_file_stays(tmp_path: Path) -> None:
+def test_no_row_of_another_part_gets_into_a_file_and_no_partial_file_stays(tmp_path: Path) -> None:
     seen = part("zero", "one", "secret", held_out=1)
     path = tmp_path / "t.parquet"
     write_training([Pair("old", 0, "m")], seen, path)
@@ -111,7 +113,7 @@ def test_no_row_of_another_part_gets_into_a_file_and_no_half_file_stays(tmp_path
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_tevatron_reads_queries_with_their_passages(tmp_path: Path) -> None:
+def test_tevatron_lines_hold_queries_with_their_passages(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     write_training(RECORDS[:2], FIVE, path, file_format="tevatron", negatives=1)
     first, second = map(json.loads, path.read_text("utf-8").splitlines())
@@ -121,7 +123,7 @@ def test_tevatron_reads_queries_with_their_passages(tmp_path: Path) -> None:
     assert [passage["docid"] for passage in second["negative_passages"]] == ["p3"]
 
 
-def test_flagembedding_and_triples_are_plain_texts(tmp_path: Path) -> None:
+def test_flagembedding_and_tsv_hold_texts_only(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     write_training(RECORDS, FIVE, path, file_format="flagembedding", negatives=5)
     lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
@@ -137,10 +139,10 @@ def test_flagembedding_and_triples_are_plain_texts(tmp_path: Path) -> None:
         write_training(RECORDS, FIVE, path, file_format="tevatrn")
 
 
-def test_a_file_that_is_no_training_data_is_told_so(tmp_path: Path) -> None:
+def test_a_file_that_is_not_parquet_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     path.write_bytes(b"nothing")
-    with pytest.raises(InputError, match="no Parquet file"):
+    with pytest.raises(InputError, match="not a Parquet file"):
         list(read_training(path))
 
 
@@ -164,15 +166,15 @@ def test_any_record_survives_mixing_and_writing(
         Triplet(Pair(anchor, positive, "m"), tuple(Negative(row, "n") for row in rows))
         for anchor, positive, rows in drawn
     ]
-    with mix({"m": records}, Recipe(), seen) as mixture:
-        mixed = list(mixture.records)
+    with mix({"m": records}, Mixture(), seen) as mixed:
+        records_mixed = list(mixed.records)
     texts = {(r.pair.anchor if isinstance(r.pair.anchor, str) else seen.texts([r.pair.anchor])[0], r.pair.positive)
              for r in records}  # fmt: skip
-    assert set(mixed) <= set(records)
-    assert len(mixed) == len(texts)
+    assert set(records_mixed) <= set(records)
+    assert len(records_mixed) == len(texts)
     path = tmp_path_factory.mktemp("any") / "t.parquet"
-    write_training(mixed, seen, path, negatives=2)
-    assert [row["positive_id"] for row in read_training(path)] == [f"p{r.pair.positive}" for r in mixed]  # type: ignore[union-attr]
+    write_training(records_mixed, seen, path, negatives=2)
+    assert [row["positive_id"] for row in read_training(path)] == [f"p{r.pair.positive}" for r in records_mixed]  # type: ignore[union-attr]
 
 
 # ---------------------------------------------------------------- mixing
@@ -182,70 +184,70 @@ def pairs(source: str, *numbers: int) -> list[Pair]:
     return [Pair(f"q{n}", 0, source) for n in numbers]
 
 
-def test_equal_texts_are_kept_once_from_the_source_named_first() -> None:
+def test_of_equal_texts_the_set_named_first_keeps_its_record() -> None:
     streams = {"a": pairs("a", 1, 2, 3, 3), "b": pairs("b", 3, 4), "c": pairs("c", 9)}
-    with mix(streams, Recipe(weights={"b": 1.0, "a": 1.0}), FIVE) as mixture:
-        found = {(pair.anchor, pair.source) for pair in mixture.records if isinstance(pair, Pair)}
-    assert found == {("q1", "a"), ("q2", "a"), ("q3", "b"), ("q4", "b")}
-    assert mixture.table == (Contribution("b", 2, 0, 0, 2), Contribution("a", 4, 2, 0, 2))
+    with mix(streams, Mixture(weights={"b": 1.0, "a": 1.0}), FIVE) as mixed:
+        sources = {(pair.anchor, pair.source) for pair in mixed.records if isinstance(pair, Pair)}
+    assert sources == {("q1", "a"), ("q2", "a"), ("q3", "b"), ("q4", "b")}
+    assert mixed.table == (Contribution("b", 2, 0, 0, 2), Contribution("a", 4, 2, 0, 2))
 
 
-def test_a_passage_and_its_very_text_are_one_anchor_but_beginnings_are_not() -> None:
+def test_a_passage_and_its_text_are_the_same_anchor_but_a_common_beginning_is_not() -> None:
     seen = part("x" * 60 + "a", "x" * 60 + "b", "y")
     records = [Pair(0, 2, "m"), Pair("note. " + "x" * 60 + "a", 2, "m"), Pair(1, 2, "m")]
-    with mix({"m": records}, Recipe(), seen) as mixture:
-        assert len(list(mixture.records)) == 2
+    with mix({"m": records}, Mixture(), seen) as mixed:
+        assert len(list(mixed.records)) == 2
 
 
-def test_caps_and_totals_are_kept_and_the_rest_is_counted() -> None:
+def test_caps_and_totals_are_respected_and_the_rest_is_counted() -> None:
     streams = {"a": pairs("a", *range(100)), "b": pairs("b", *range(100, 400)), "c": pairs("c", *range(400, 410))}
-    with mix(streams, Recipe(caps={"b": 50}), FIVE) as mixture:
-        assert [(row.source, row.capped, row.kept) for row in mixture.table] == [
+    with mix(streams, Mixture(caps={"b": 50}), FIVE) as mixed:
+        assert [(row.source, row.capped, row.kept) for row in mixed.table] == [
             ("a", 0, 100), ("b", 250, 50), ("c", 0, 10),
         ]  # fmt: skip
-    recipe = Recipe(weights={"a": 1.0, "b": 2.0, "c": 1.0}, total=100)
-    with mix(streams, recipe, FIVE) as mixture:
-        assert [row.kept for row in mixture.table] == [30, 60, 10]  # c has too few: the others share
-        assert len(list(mixture.records)) == 100
-    with mix(streams, Recipe(weights={"a": 1.0, "b": 0.0}), FIVE) as mixture:
-        assert [row.source for row in mixture.table] == ["a"]
+    mixture = Mixture(weights={"a": 1.0, "b": 2.0, "c": 1.0}, total=100)
+    with mix(streams, mixture, FIVE) as mixed:
+        assert [row.kept for row in mixed.table] == [30, 60, 10]  # c has too few: the others share
+        assert len(list(mixed.records)) == 100
+    with mix(streams, Mixture(weights={"a": 1.0, "b": 0.0}), FIVE) as mixed:
+        assert [row.source for row in mixed.table] == ["a"]
 
 
-def test_the_mixture_depends_on_the_seed_and_not_on_the_order_offered() -> None:
+def test_the_mixture_depends_on_the_seed_and_not_on_the_order_of_records() -> None:
     def anchors(seed: int, *numbers: int) -> list[object]:
-        with mix({"a": pairs("a", *numbers)}, Recipe(caps={"a": 30}, seed=seed), FIVE) as mixture:
-            return [record.anchor for record in mixture.records if isinstance(record, Pair)]
+        with mix({"a": pairs("a", *numbers)}, Mixture(caps={"a": 30}, seed=seed), FIVE) as mixed:
+            return [record.anchor for record in mixed.records if isinstance(record, Pair)]
 
-    one = anchors(1, *range(60))
-    assert one == anchors(1, *reversed(range(60)))
-    assert set(one) != set(anchors(2, *range(60)))
-    assert one != sorted(one, key=str)
+    chosen = anchors(1, *range(60))
+    assert chosen == anchors(1, *reversed(range(60)))
+    assert set(chosen) != set(anchors(2, *range(60)))
+    assert chosen != sorted(chosen, key=str)
 
 
-def test_sources_are_mixed_all_the_way_through() -> None:
+def test_sets_are_mixed_evenly() -> None:
     streams = {"a": pairs("a", *range(500)), "b": pairs("b", *range(500, 1000))}
-    with mix(streams, Recipe(), FIVE) as mixture:
-        first = [record.source for record in list(mixture.records)[:200] if isinstance(record, Pair)]
+    with mix(streams, Mixture(), FIVE) as mixed:
+        first = [record.source for record in list(mixed.records)[:200] if isinstance(record, Pair)]
     assert 60 < first.count("a") < 140
 
 
-def test_a_recipe_with_a_wrong_name_is_refused() -> None:
-    with pytest.raises(ConfigError, match="unknown source 'quereis'; did you mean 'queries'"):
-        mix({"queries": []}, Recipe(weights={"quereis": 1.0}), FIVE).__enter__()
-    assert build(Recipe, {"weights": {"a": 2.0}, "total": 5}, "[recipe]") == Recipe({"a": 2.0}, total=5)
+def test_a_mixture_of_an_unknown_set_is_refused() -> None:
+    with pytest.raises(ConfigError, match="unknown set 'quereis'; did you mean 'queries'"):
+        mix({"queries": []}, Mixture(weights={"quereis": 1.0}), FIVE).__enter__()
+    assert build(Mixture, {"weights": {"a": 2.0}, "total": 5}, "[mixtures.some]") == Mixture({"a": 2.0}, total=5)
 
 
-def test_numbers_of_numpy_are_taken() -> None:
+def test_numpy_numbers_are_accepted() -> None:
     triplet = Triplet(Pair(np.int64(1), np.int64(0), "m"), (Negative(np.int64(2), "n", score=np.float32(0.5)),))  # type: ignore[arg-type]
-    with mix({"m": [triplet]}, Recipe(), FIVE) as mixture:
-        assert list(mixture.records) == [triplet]
+    with mix({"m": [triplet]}, Mixture(), FIVE) as mixed:
+        assert list(mixed.records) == [triplet]
 
 
 def test_memory_does_not_grow_with_the_records(tmp_path: Path) -> None:
     def peak(number: int) -> int:
         tracemalloc.start()
-        with mix({"a": (Pair(f"question {n}", n % 5, "m") for n in range(number))}, Recipe(), FIVE) as mixture:
-            write_training(mixture.records, FIVE, tmp_path / "t.parquet")
+        with mix({"a": (Pair(f"question {n}", n % 5, "m") for n in range(number))}, Mixture(), FIVE) as mixed:
+            write_training(mixed.records, FIVE, tmp_path / "t.parquet")
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return most

@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lemmata.errors import InputError, LeakageError, LemmataError
 from lemmata.mine.export import read_training
 from lemmata.mine.imported import ImportedQuery, ImportReport, imported_pairs, judged_queries, read_imported
 from lemmata.project import Project
-from lemmata.stages.mine import _search
+from lemmata.search import Retriever
+from lemmata.stages.mine import search_both_ways
 from lemmata.store.split import LEFT_OUT, Split, write_split
 from lemmata.types import Pair
 
@@ -53,7 +54,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def lines(objects: Iterable[dict[str, Any]]) -> str:
-    return "".join(json.dumps(one) + "\n" for one in objects)
+    return "".join(json.dumps(value) + "\n" for value in objects)
 
 
 def written(path: Path, *objects: dict[str, Any]) -> Path:
@@ -68,7 +69,7 @@ def records(project: Project, name: str) -> list[dict[str, Any]]:
 # ---------------------------------------------------------------- into a workspace
 
 
-def test_a_query_becomes_a_pair_that_tells_where_it_stood(built: Project, tmp_path: Path) -> None:
+def test_a_query_becomes_a_pair_that_names_its_file_and_line(built: Project, tmp_path: Path) -> None:
     file = written(
         tmp_path / "asked.jsonl",
         {"id": "pump", "style": "question", "text": "Why did the pump\n lose suction?"},
@@ -76,8 +77,8 @@ def test_a_query_becomes_a_pair_that_tells_where_it_stood(built: Project, tmp_pa
     )
     report = built.import_queries(file, name="asked")
     made = records(built, "asked")
-    told = [(r["anchor"], r["positive_id"], r["source"], r["relation"], r["reason"]) for r in made]
-    assert told == [
+    fields = [(r["anchor"], r["positive_id"], r["source"], r["relation"], r["reason"]) for r in made]
+    assert fields == [
         ("Why did the pump lose suction?", "pump", "written", "question", "asked.jsonl:1"),
         ("Ice on a blade.", "fan", "written", "", "asked.jsonl:2"),
     ]
@@ -116,14 +117,14 @@ def test_a_file_for_another_corpus_is_an_error(built: Project, tmp_path: Path) -
     assert "other" not in built.training_sets()
 
 
-def test_a_file_for_held_out_passages_alone_is_an_error_that_says_so(built: Project, tmp_path: Path) -> None:
+def test_a_file_with_queries_of_held_out_passages_only_is_an_error(built: Project, tmp_path: Path) -> None:
     file = written(tmp_path / "held.jsonl", {"id": "crane", "text": "Slack?"}, {"id": "boiler", "text": "Acid?"})
     with pytest.raises(InputError, match="can be used: 1 of test, 1 of validation"):
         built.import_queries(file, name="held")
     assert "held" not in built.training_sets()
 
 
-def test_a_query_that_repeats_a_held_out_passage_is_taken_out_by_the_audit(built: Project, tmp_path: Path) -> None:
+def test_a_query_that_repeats_a_held_out_passage_is_dropped_by_the_audit(built: Project, tmp_path: Path) -> None:
     file = written(
         tmp_path / "near.jsonl", {"id": "pump", "text": TEXTS["crane"]}, {"id": "fan", "text": "What shook the fan?"}
     )
@@ -132,7 +133,7 @@ def test_a_query_that_repeats_a_held_out_passage_is_taken_out_by_the_audit(built
     assert report["by_source"]["left out: nearly equal to held-out text"] == 1
 
 
-def test_a_test_query_that_is_kept_outside_is_refused(built: Project, tmp_path: Path) -> None:
+def test_a_set_that_holds_an_outside_test_query_is_refused(built: Project, tmp_path: Path) -> None:
     (tmp_path / "queries.jsonl").write_text(lines([{"_id": "q1", "text": "what shook the fan?"}]), encoding="utf-8")
     (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq1\tcrane\t1\n", encoding="utf-8")
     text = built.layout.config.read_text(encoding="utf-8")
@@ -147,16 +148,16 @@ def test_a_test_query_that_is_kept_outside_is_refused(built: Project, tmp_path: 
     assert "known" not in built.training_sets()
 
 
-def test_whole_leaves_out_texts_that_end_without_a_mark(built: Project, tmp_path: Path) -> None:
+def test_complete_drops_queries_that_do_not_end_in_punctuation(built: Project, tmp_path: Path) -> None:
     ends = ["Is it ice?", "It was ice.", "Ice!", 'They said "ice."', "The blade that carried", "suction, strainer"]
     file = written(tmp_path / "cut.jsonl", *({"id": "fan", "text": text} for text in ends))
     assert built.import_queries(file, name="uncut")["records"] == 6
-    report = built.import_queries(file, name="cut", whole=True)
+    report = built.import_queries(file, name="cut", complete=True)
     assert [record["anchor"] for record in records(built, "cut")] == ends[:4]
     assert report["imported"]["left_out"] == {"cut": 2}
 
 
-def test_only_what_finds_its_passage_again_is_kept(built: Project, tmp_path: Path) -> None:
+def test_found_within_keeps_only_queries_that_find_their_passage(built: Project, tmp_path: Path) -> None:
     file = written(
         tmp_path / "found.jsonl",
         {"id": "pump", "style": "good", "text": "strainer clogged scale"},
@@ -167,19 +168,20 @@ def test_only_what_finds_its_passage_again_is_kept(built: Project, tmp_path: Pat
     assert report["round_trip"] == {"bad": {"kept": 0, "asked": 1}, "good": {"kept": 1, "asked": 1}}
 
 
-def test_the_filter_looks_at_hits_by_words_and_by_meaning_in_turn(built: Project) -> None:
+def test_the_filter_alternates_lexical_and_dense_hits(built: Project) -> None:
     corpus = built.corpus
     allowed = np.array([PART[name] == 0 for name in corpus.ids()])
     corpus.close()
-    search = _search(built.layout, allowed, "")
-    # of these words the corpus has none, so that only vectors can find anything
-    rows = search(["zzqq strainerly"], 2)
+    retriever = Retriever(built.layout)
+    # the corpus has none of these words, so that only vectors can find anything
+    rows = search_both_ways(retriever, allowed, ["zzqq strainerly"], 2)
+    retriever.close()
     assert rows.shape == (1, 4)
     assert rows[0, 0] == -1
     assert rows[0, 1] >= 0
 
 
-def test_queries_with_judgments_are_taken_where_the_grade_is_good(built: Project, tmp_path: Path) -> None:
+def test_judged_queries_are_taken_where_the_grade_is_above_0(built: Project, tmp_path: Path) -> None:
     queries = written(tmp_path / "q.jsonl", {"_id": "1", "text": "Why no suction?"}, {"_id": "2", "text": "Ice?"})
     qrels = tmp_path / "q.tsv"
     qrels.write_text(
@@ -191,14 +193,14 @@ def test_queries_with_judgments_are_taken_where_the_grade_is_good(built: Project
     assert report["imported"]["left_out"] == {"of test": 1, "empty": 1}
 
 
-def test_one_source_of_queries_is_named(built: Project, tmp_path: Path) -> None:
+def test_queries_come_from_exactly_one_source(built: Project, tmp_path: Path) -> None:
     file = written(tmp_path / "f.jsonl", {"id": "pump", "text": "Why?"})
     for path, queries, qrels in ((None, None, None), (None, file, None), (file, None, file), (file, file, file)):
         with pytest.raises(LemmataError, match="one file of JSON lines, or"):
             built.import_queries(path, queries=queries, qrels=qrels)
 
 
-def test_the_command_tells_what_it_left_out(built: Project, tmp_path: Path) -> None:
+def test_the_command_reports_what_it_left_out(built: Project, tmp_path: Path) -> None:
     file = written(
         tmp_path / "told.jsonl",
         {"id": "pump", "text": "Why no suction?"},
@@ -222,15 +224,20 @@ def test_the_command_tells_what_it_left_out(built: Project, tmp_path: Path) -> N
 # ---------------------------------------------------------------- files
 
 
-def test_files_are_read_whatever_compresses_them(tmp_path: Path) -> None:
-    plain = lines([{"id": "pump", "text": "Why?"}]).encode()
-    packed = {"a": plain, "b": gzip.compress(plain), "c": lzma.compress(plain), "d": zstandard.compress(plain)}
-    for name, content in packed.items():
-        (tmp_path / name).write_bytes(content)
+def test_compressed_files_are_read(tmp_path: Path) -> None:
+    content = lines([{"id": "pump", "text": "Why?"}]).encode()
+    files = {
+        "a": content,
+        "b": gzip.compress(content),
+        "c": lzma.compress(content),
+        "d": zstandard.compress(content),
+    }
+    for name, stored in files.items():
+        (tmp_path / name).write_bytes(stored)
         assert list(read_imported(tmp_path / name)) == [ImportedQuery("pump", "Why?", "", f"{name}:1")]
 
 
-def test_names_of_fields_that_others_use_are_understood(tmp_path: Path) -> None:
+def test_other_common_field_names_are_understood(tmp_path: Path) -> None:
     file = written(
         tmp_path / "f.jsonl",
         {"_id": "pump", "query": "One?"},
@@ -260,13 +267,13 @@ def test_names_of_fields_that_others_use_are_understood(tmp_path: Path) -> None:
     ],
     ids=lambda content: str(content[:30]),
 )
-def test_a_line_that_is_no_query_is_named(tmp_path: Path, bad: bytes) -> None:
+def test_an_error_names_the_line_that_is_no_query(tmp_path: Path, bad: bytes) -> None:
     (tmp_path / "f.jsonl").write_bytes(b'{"id": "a", "text": "b"}\n\n' + bad + b"\n")
     with pytest.raises(InputError, match=r"f\.jsonl:3: a query needs one JSON object"):
         list(read_imported(tmp_path / "f.jsonl"))
 
 
-def test_a_file_is_read_as_far_as_it_is_asked_for(tmp_path: Path) -> None:
+def test_a_file_is_read_lazily(tmp_path: Path) -> None:
     (tmp_path / "f.jsonl").write_text('{"id": "a", "text": "b"}\nno JSON\n', encoding="utf-8")
     assert next(read_imported(tmp_path / "f.jsonl")).passage == "a"
 
@@ -279,14 +286,17 @@ def test_a_missing_and_an_empty_file_are_errors(built: Project, tmp_path: Path) 
         built.import_queries(tmp_path / "empty.jsonl")
 
 
-# ---------------------------------------------------------------- whatever comes
+# ---------------------------------------------------------------- any input
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.builds(ImportedQuery, st.sampled_from([*TEXTS, "unknown"]), st.text(max_size=8), st.text(max_size=3))),
     st.booleans(),
 )
-def test_every_query_is_a_pair_of_the_training_part_or_counted_once(queries: list[ImportedQuery], whole: bool) -> None:
+def test_every_query_is_a_pair_of_the_training_part_or_counted_once(
+    queries: list[ImportedQuery], complete: bool
+) -> None:
     row_of = {name: row for row, name in enumerate(TEXTS) if PART[name] == 0}
     names = {1: "validation", 2: "test", LEFT_OUT: "no part"}
     report = ImportReport()
@@ -296,7 +306,7 @@ def test_every_query_is_a_pair_of_the_training_part_or_counted_once(queries: lis
         return names[PART[passage]] if passage in PART else ""
 
     try:
-        made += imported_pairs(queries, row_of, part_of, file="f", whole=whole, report=report)
+        made += imported_pairs(queries, row_of, part_of, file="f", complete=complete, report=report)
     except InputError:
         assert not made
     assert {pair.positive for pair in made} <= set(row_of.values())
@@ -305,7 +315,8 @@ def test_every_query_is_a_pair_of_the_training_part_or_counted_once(queries: lis
     assert report.taken + sum(report.left_out().values()) == len(queries)
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text(max_size=3), st.dictionaries(st.text(max_size=3), st.integers(-1, 2))))
-def test_judgments_give_as_many_queries_as_there_are_good_grades(judgments: dict[str, dict[str, int]]) -> None:
+def test_judgments_give_as_many_queries_as_there_are_grades_above_0(judgments: dict[str, dict[str, int]]) -> None:
     good = sum(grade > 0 for grades in judgments.values() for grade in grades.values())
     assert len(list(judged_queries({}, judgments, file="f"))) == good

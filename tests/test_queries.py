@@ -1,9 +1,10 @@
-"""Queries for passages: by rules, by a model behind a real server process, and the filter that looks for them again."""
+"""Queries for passages: by rules, by a model behind a real server process, and the round-trip filter."""
 
 from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,26 +17,17 @@ from hypothesis import strategies as st
 from tests.llm_server import Server
 
 from lemmata.config import build
-from lemmata.errors import ConfigError, InputError, LeakageError, LemmataError
+from lemmata.errors import ConfigError, LeakageError, LemmataError
 from lemmata.llm.answers import complaints
 from lemmata.llm.chat import Answer, Chat, Request
 from lemmata.llm.endpoint import Budget, EndpointOptions
 from lemmata.mine.material import Material, material
-from lemmata.mine.queries.filter import Share, round_trip
-from lemmata.mine.queries.model import ModelOptions, model_queries, query_requests, query_schema, read_queries
-from lemmata.mine.queries.phrases import (
-    Speaker,
-    declared,
-    masked,
-    plain_formula,
-    with_article,
-    word_overlap,
-)
+from lemmata.mine.queries.filter import RoundTrip, Share
+from lemmata.mine.queries.model import STYLES, WrittenOptions, model_queries, query_requests, query_schema
 from lemmata.mine.queries.rules import QueryOptions, passage_queries, rule_queries
-from lemmata.mine.queries.styles import STYLES, Query
+from lemmata.mine.queries.wording import Query, is_plural, with_article, word_overlap
 from lemmata.store.split import Split
 from lemmata.types import Document, Integers, Pair, Passage
-from lemmata.words import plural, singular
 
 
 class Shelf:
@@ -84,41 +76,7 @@ def texts(passage: Passage, rule: str, **options: Any) -> list[str]:
     return [query.text for query in asked(passage, **options) if query.rule == rule]
 
 
-def said(text: str, clause: str) -> str:
-    """The last sentence of a text, said without letters; `clause` is a part of it."""
-    whole = masked(f"{text} {clause}")
-    return Speaker(whole, declared(whole)).say(whole.sentences[-1].rstrip("."))
-
-
-# ---------------------------------------------------------------- letters
-
-
-def test_a_letter_is_said_as_what_it_was_introduced_as() -> None:
-    assert said("Let $R$ be a Noetherian ring.", "$R$ is reduced.") == "a Noetherian ring is reduced"
-    assert said("Let $M, N$ be flat modules.", "$M$ is free.") == "a flat module is free"
-    assert said("Let $I \\subset R$ be an ideal.", "$I$ is prime.") == "an ideal is prime"
-    assert said("Let $f : X \\to Y$ be a morphism of schemes.", "$X$ is normal.") == "a scheme is normal"
-    assert said("Let $(A, \\mathfrak m)$ be a local ring.", "$\\mathfrak m$ is zero.") == "the maximal ideal is zero"
-
-
-def test_the_second_mention_is_definite() -> None:
-    assert said("Let $R$ be a ring.", "$R$ is flat if $R$ is local.") == "a ring is flat if the ring is local"
-
-
-def test_what_can_not_be_said_without_letters_is_not_said() -> None:
-    assert said("Let $R$ be a ring.", "$S$ is flat.") == ""
-    assert said("Let $R$ be a ring.", "$\\sum_n R_n$ is flat.") == ""
-    assert said("Let $R$ be a ring. Let $S$ be a ring.", "$R$ is $S$.") == ""
-    assert said("Let $R$ be a ring.", "$R$ is as in Lemma.") == ""
-
-
-def test_simple_formulas_are_typed_and_heavy_ones_are_not() -> None:
-    assert plain_formula("\\mathcal{O}_X") == "O_X"
-    assert plain_formula("p") == "p"
-    assert plain_formula("x^2") == "x^2"
-    assert plain_formula("K_0") == "K_0"
-    assert plain_formula("\\sum_{i=1}^n a_i") == ""
-    assert said("Let $M$ be a finite $\\mathcal{O}_X$-module.", "$M$ is flat.") == "a finite O_X-module is flat"
+# ---------------------------------------------------------------- English
 
 
 @pytest.mark.parametrize(
@@ -131,70 +89,45 @@ def test_articles_follow_the_sound(phrase: str, article: str) -> None:
     assert with_article(phrase) == f"{article} {phrase}"
 
 
-@pytest.mark.parametrize("word", ["ring", "matrix", "category", "complex", "sheaf", "class", "subsheaf", "O_X-basis"])
-def test_plurals_come_back(word: str) -> None:
-    assert singular(plural(word)) == word
+def test_plurals_are_recognised() -> None:
+    assert all(map(is_plural, ["rings", "matrices", "categories", "tableaux", "criteria", "sheaves"]))
+    assert not any(map(is_plural, ["ring", "basis", "class", "torus", "fibre", "Gauss", "colouring", "series"]))
 
 
 # ---------------------------------------------------------------- statements
 
 
-def test_a_conclusion_becomes_a_question_and_a_slogan() -> None:
-    lemma = statement(
-        "Let $R$ be a Noetherian local domain. Assume $R$ is normal. Then $R$ is geometrically unibranch."
-    )
-    found = asked(lemma)
-    assert any(re.match(r"(?:When is|Is) a Noetherian local domain geometrically unibranch", q.text) for q in found)
-    slogan = "A Noetherian local domain is geometrically unibranch if the domain is normal"
-    assert slogan in [query.text for query in found if query.style == "slogan"]
-    turned = "Whenever a Noetherian local domain is normal, the domain is geometrically unibranch"
-    assert turned in [query.text for query in found if query.style == "paraphrase"]
-
-
-def test_an_equivalence_asks_for_characterisations() -> None:
-    lemma = statement(
-        "Let $M$ be a module. The following are equivalent: (1) $M$ is flat, (2) $\\operatorname{Tor}_1(M, -) = 0$."
-    )
-    assert "characterisations of flat modules" in texts(lemma, "equivalence")
-
-
-def test_if_and_only_if_asks_when() -> None:
-    lemma = statement("Let $A$ be a finite group. Then $A$ is solvable if and only if it has a normal series.")
-    assert "When is a finite group solvable?" in texts(lemma, "if and only if")
-    assert "criterion for a finite group to be solvable" in texts(lemma, "if and only if")
-    assert "A finite group is solvable exactly when it has a normal series" in texts(lemma, "if and only if")
-
-
-def test_existence_is_asked_for_with_what_is_given() -> None:
-    lemma = statement("Let $K$ be a number field. Then there exists a prime which ramifies in a quadratic field.")
-    assert "Given a number field, is there a prime which ramifies in a quadratic field?" in texts(lemma, "existence")
-
-
-def test_a_defined_property_is_asked_for_with_what_has_it() -> None:
+def test_a_defined_property_is_asked_for_with_its_subject() -> None:
     definition = statement(
         "Let $R$ be a ring. We say $R$ is catenary if all chains have one length.",
         "definition",
         raw="Let $R$ be a ring. We say $R$ is {\\it catenary} if all chains have one length.",
     )
-    found = texts(definition, "defined")
-    assert found[0] == "What does it mean for a ring to be catenary?"
-    assert found[1] in ("definition of catenary ring", "catenary ring")
+    question, keyword = texts(definition, "defined")
+    assert question == "What does it mean for a ring to be catenary?"
+    assert keyword in ("definition of catenary ring", "catenary ring definition")
+    unknown_subject = statement("We say $R$ is catenary if all chains have one length.", "definition")
+    assert texts(unknown_subject, "defined") == []
 
 
-def test_a_defined_thing_is_asked_for_by_name() -> None:
+def test_a_defined_object_is_asked_for_by_name() -> None:
     definition = statement(
         "A Bailey pair is a pair of sequences.", "definition", raw="A \\emph{Bailey pair} is a pair of sequences."
     )
     assert texts(definition, "defined")[0] == "What is a Bailey pair?"
     called = statement("Let $K/k$ be an extension. Such an extension is called a cyclotomic field.", "definition")
     assert "What is a cyclotomic field?" in texts(called, "defined")
-    belongs = statement("Let $T$ be a square matrix. The spectral radius of $T$ is the largest modulus.", "definition")
-    assert "What is the spectral radius of a square matrix?" in texts(belongs, "defined")
 
 
-def test_arithmetic_does_not_begin_with_an_article() -> None:
-    definition = statement("Let $f$ be a function. Then $f$ is called arithmetic if it is nice.", "definition")
-    assert not any("rithmetic" in text.replace("arithmetic", "") for text in texts(definition, "defined"))
+def test_a_single_word_is_asked_for_only_where_it_has_an_indefinite_article() -> None:
+    partition = statement(
+        "A partition is a finite sequence.", "definition", raw="A \\emph{partition} is a finite sequence."
+    )
+    assert texts(partition, "defined") == ["What is a partition?"]
+    length = statement(
+        "The number of parts is the length.", "definition", raw="The number of parts is the \\emph{length}."
+    )
+    assert texts(length, "defined") == []
 
 
 @pytest.mark.parametrize(
@@ -205,11 +138,11 @@ def test_arithmetic_does_not_begin_with_an_article() -> None:
      ("Andrews and Garvan", "theorem", "the Andrews-Garvan theorem", "Andrews-Garvan theorem"),
      ("$q$-Pascal rules", "proposition", "the q-Pascal rules", "q-Pascal rules")],
 )  # fmt: skip
-def test_a_name_is_asked_for(title: str, kind: str, question: str, keyword: str) -> None:
-    found = texts(statement("We have $a = b$.", kind, title), "named")
+def test_a_named_result_is_asked_for(title: str, kind: str, question: str, keyword: str) -> None:
+    named = texts(statement("We have $a = b$.", kind, title), "named")
     do = "do" if keyword.endswith("rules") else "does"
-    assert found[0] in (f"What {do} {question} say?", f"statement of {question}")
-    assert found[1] == keyword
+    assert named[0] in (f"What {do} {question} say?", f"statement of {question}")
+    assert named[1] == keyword
 
 
 @pytest.mark.parametrize("title", ["Variant", "Key fact", "Definitions", "Fundamental theorem", "Thm. 8.2", "Case 1"])
@@ -222,13 +155,19 @@ def test_a_note_that_names_nothing_is_not_asked_for(title: str) -> None:
     [("proof of Mantel's theorem", "Mantel's theorem proof"), ("examples of compact spaces", "compact spaces example"),
      ("example of non-abelian group", "What is an example of a non-abelian group?"),
      ("binomial coefficient", "What is a binomial coefficient?"), ("commutative", "What does commutative mean?"),
-     ("Bernoulli numbers", "What are Bernoulli numbers?"), ("T implies S", "Does T imply S?"),
+     ("Bernoulli numbers", "What are Bernoulli numbers?"), ("topology", "What is a topology?"),
      ("six exponentials theorem", "six exponentials theorem")],
 )  # fmt: skip
 def test_a_short_article_answers_its_title(title: str, query: str) -> None:
     passage = Passage("d@1", "d", "chunk", "Some text that explains it at length.")
-    found = passage_queries(passage, {}, 10, document=Document("d", title), options=QueryOptions(overlap=1.0))
-    assert any(query in made.text for made in found)
+    queries = passage_queries(passage, {}, 10, document=Document("d", title), options=QueryOptions(overlap=1.0))
+    assert any(query in made.text for made in queries)
+
+
+@pytest.mark.parametrize("title", ["Notes", "1.2 Products", "T implies S", "groups and rings", "how to add", "$x = y$"])
+def test_a_title_without_a_subject_is_not_asked_for(title: str) -> None:
+    passage = Passage("d@1", "d", "chunk", "Some text that explains it at length.")
+    assert passage_queries(passage, {}, 10, document=Document("d", title)) == []
 
 
 def test_keywords_are_the_rare_runs() -> None:
@@ -240,8 +179,8 @@ def test_keywords_are_the_rare_runs() -> None:
 
 def test_a_query_does_not_copy_its_passage() -> None:
     lemma = statement("A countably generated projective module is free.")
-    assert any(query.style == "slogan" for query in asked(lemma))
-    assert not any(query.style == "slogan" for query in asked(lemma, overlap=0.6))
+    assert [query.rule for query in asked(lemma)] == ["keywords"]
+    assert asked(lemma, overlap=0.4) == []
 
 
 def test_overlap_counts_words_in_order() -> None:
@@ -252,12 +191,13 @@ def test_overlap_counts_words_in_order() -> None:
     assert word_overlap("a", "") == 0.0
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from("abcd"), max_size=12), st.lists(st.sampled_from("abcd"), min_size=1, max_size=12))
 def test_overlap_is_the_longest_common_subsequence(left: list[str], right: list[str]) -> None:
     table = [[0] * (len(right) + 1) for _ in range(len(left) + 1)]
-    for i, one in enumerate(left):
+    for i, word in enumerate(left):
         for j, other in enumerate(right):
-            table[i + 1][j + 1] = table[i][j] + 1 if one == other else max(table[i][j + 1], table[i + 1][j])
+            table[i + 1][j + 1] = table[i][j] + 1 if word == other else max(table[i][j + 1], table[i + 1][j])
     assert word_overlap(" ".join(left), " ".join(right)) == table[-1][-1] / len(right)
 
 
@@ -268,15 +208,15 @@ def log(text: str, language: str = "en") -> Passage:
     return Passage("L1", "logs", "log", text, metadata={"language": language})
 
 
-def test_logs_are_asked_about_by_code_and_state() -> None:
+def test_log_queries_name_equipment_and_state() -> None:
     assert "Why did P-101 trip?" in texts(log("P-101 tripped at 21:46, motor protection operated"), "log state")
     assert "Warum vibriert P203?" in texts(log("P203 vibriert stark, 9,1 mm/s", "de"), "log state")
     assert "When was W403 last cleaned?" in texts(log("W403 chemically cleaned, lots of dirt"), "log work")
-    found = texts(log("Repeat: pump P-101 vibration high, 12 mm/s"), "log")
-    assert found[0] in ("P-101 pump vibration high", "pump vibration high P-101")
+    keywords = texts(log("Repeat: pump P-101 vibration high, 12 mm/s"), "log")
+    assert keywords[0] in ("P-101 pump vibration high", "pump vibration high P-101")
 
 
-def test_a_log_without_equipment_is_not_asked_about() -> None:
+def test_a_log_without_equipment_has_no_queries() -> None:
     assert asked(log("all quiet in the night")) == []
 
 
@@ -284,7 +224,9 @@ def test_a_log_without_equipment_is_not_asked_about() -> None:
 
 LIBRARY = [
     statement(
-        "Let $R$ be a Noetherian ring. Then $R$ is catenary if and only if it is universally so.", identity="d#1"
+        "Let $R$ be a Noetherian ring. Then $R$ is catenary if and only if it is universally so.",
+        title="Ratliff's criterion",
+        identity="d#1",
     ),
     statement("Let $M$ be a flat module. Then $M$ is torsion free as can be seen.", identity="d#2"),
     statement("A lattice word is a word that pleases.", "definition", identity="d#3"),
@@ -292,21 +234,22 @@ LIBRARY = [
 ]
 
 
-def test_pairs_tell_style_and_rule() -> None:
+def test_pairs_carry_style_and_rule() -> None:
     pairs = list(rule_queries(shelved(LIBRARY), QueryOptions(overlap=1.0)))
     assert Pair("What is a lattice word?", 2, "queries", "question", "defined") in pairs
     assert {pair.relation for pair in pairs} <= set(STYLES)
     assert [pair.positive for pair in pairs] == sorted(pair.positive for pair in pairs)
 
 
-def test_no_row_of_another_part_is_ever_asked_about() -> None:
-    given_material = shelved(LIBRARY, parts=[0, 2, 1, 0])
-    pairs = list(rule_queries(given_material, QueryOptions(overlap=1.0)))
+def test_queries_are_only_made_for_the_training_part() -> None:
+    train = shelved(LIBRARY, parts=[0, 2, 1, 0])
+    pairs = list(rule_queries(train, QueryOptions(overlap=1.0)))
     assert {pair.positive for pair in pairs} == {0, 3}
-    seen = list(model_queries(given_material, partial(map, lambda _: Answer("", {"queries": []}))))
-    assert [row for written in seen for row in written.rows] == [0]  # the other is too short to ask about
+    [request] = query_requests(train, WrittenOptions())
+    assert "[1] lemma (Ratliff's criterion): Let $R$" in request.user
+    assert "[2]" not in request.user  # the other one is too short to ask about
     with pytest.raises(LeakageError):
-        given_material.passages([1])
+        train.passages([1])
 
 
 def test_the_same_material_and_seed_give_the_same_pairs() -> None:
@@ -316,7 +259,7 @@ def test_the_same_material_and_seed_give_the_same_pairs() -> None:
 
 
 @given(st.permutations(range(len(LIBRARY))))
-@settings(max_examples=20)
+@settings(max_examples=20, deadline=None)
 def test_the_order_of_the_corpus_does_not_change_what_is_asked(order: list[int]) -> None:
     def made(passages: Sequence[Passage]) -> set[tuple[int | str, str]]:
         return {
@@ -327,18 +270,23 @@ def test_the_order_of_the_corpus_does_not_change_what_is_asked(order: list[int])
     assert made([LIBRARY[number] for number in order]) == made(LIBRARY)
 
 
-def test_styles_can_be_switched_off_and_numbers_capped() -> None:
-    assert all(q.style == "keyword" for q in asked(LIBRARY[0], question=False, slogan=False, paraphrase=False))
-    assert len(asked(LIBRARY[0], most=2)) == 2
+def test_styles_are_chosen_by_name() -> None:
+    assert {query.style for query in asked(LIBRARY[3])} == {"question", "keyword"}
+    assert {query.style for query in asked(LIBRARY[3], styles="keyword")} == {"keyword"}
+    with pytest.raises(ConfigError, match="no query style 'keywrd'; did you mean 'keyword'"):
+        asked(LIBRARY[3], styles="question, keywrd")
+
+
+def test_at_most_three_passages_share_a_query() -> None:
     same = [statement(LIBRARY[2].text, "definition", identity=f"d#{number}") for number in range(5)]
-    pairs = list(rule_queries(shelved(same), QueryOptions(overlap=1.0, repeats=2)))
-    assert [pair.positive for pair in pairs if pair.anchor == "What is a lattice word?"] == [0, 1]
+    pairs = list(rule_queries(shelved(same), QueryOptions(overlap=1.0)))
+    assert [pair.positive for pair in pairs if pair.anchor == "What is a lattice word?"] == [0, 1, 2]
 
 
 def test_options_come_from_a_table() -> None:
-    assert build(QueryOptions, {"most": 3, "slogan": False}, "[queries]") == QueryOptions(most=3, slogan=False)
+    assert build(QueryOptions, {"seed": 3, "styles": "question"}, "[queries]") == QueryOptions("question", seed=3)
     with pytest.raises(ConfigError, match="too small"):
-        build(QueryOptions, {"most": 0}, "[queries]")
+        build(WrittenOptions, {"passages": 0}, "[written]")
 
 
 WORDS = st.sampled_from(
@@ -350,8 +298,8 @@ WORDS = st.sampled_from(
 
 
 @given(st.lists(WORDS, max_size=40), st.sampled_from(["lemma", "definition", "chunk", "log"]))
-@settings(max_examples=300, deadline=2000)
-def test_every_query_can_be_typed_whatever_the_passage(words: list[str], kind: str) -> None:
+@settings(max_examples=300, deadline=None)
+def test_every_query_can_be_typed_for_any_passage(words: list[str], kind: str) -> None:
     text = " ".join(words)
     passage = Passage("d@1", "d", kind, text, title=text[:40], raw=text)
     for query in passage_queries(passage, {}, 10, document=Document("d", text[:60]), options=QueryOptions(overlap=1.0)):
@@ -363,8 +311,10 @@ def test_every_query_can_be_typed_whatever_the_passage(words: list[str], kind: s
 def test_long_passages_take_linear_time() -> None:
     long = statement("Let $R$ be a ring and let $S$ be a ring, " * 2000 + "then $R$ is called flat.", "definition")
     dollars = statement("is " + "$x$ " * 5000 + "(" * 5000 + "{\\it a" * 2000, "definition", raw="{\\it a" * 2000)
+    begin = time.perf_counter()
     for passage in (long, dollars):
-        asked(passage)  # pytest's own time limit is the whole file's: seconds, not minutes
+        asked(passage)
+    assert time.perf_counter() - begin < 20  # seconds, on a busy machine
 
 
 # ---------------------------------------------------------------- a model
@@ -388,34 +338,33 @@ def replying(*values: Any) -> Callable[[Iterable[Request]], Iterator[Answer]]:
     return ask
 
 
-def test_passages_share_a_prompt_and_every_style_comes_back() -> None:
+def test_passages_share_a_prompt_and_every_style_becomes_a_pair() -> None:
     material_ = shelved(LIBRARY[:2])
-    [request] = query_requests(material_, ModelOptions(passages=2))
-    assert "[1] lemma: Let $R$" in request.user
+    [request] = query_requests(material_, WrittenOptions(passages=2))
+    assert "[1] lemma (Ratliff's criterion): Let $R$" in request.user
     assert "[2] lemma: Let $M$" in request.user
     value = {"queries": [entry(2, question="Is a flat module torsion free?"), entry(1)]}
     assert complaints(value, query_schema(STYLES)) == []
-    [written] = model_queries(material_, replying(value), ModelOptions(passages=2))
+    [written] = model_queries(material_, replying(value), WrittenOptions(passages=2))
     assert written.complete
-    assert written.rows == (0, 1)
     assert [pair.relation for pair in written.pairs] == [*STYLES, *STYLES]
     assert written.pairs[4] == Pair("Is a flat module torsion free?", 1, "queries", "question", "model")
 
 
-def test_what_can_not_be_used_is_a_skip() -> None:
-    batch = [(7, LIBRARY[0]), (9, LIBRARY[1])]
+def test_unusable_queries_become_skips() -> None:
     bad = entry(
         1, question="What does this lemma say?", keyword="rings", slogan=LIBRARY[0].text, paraphrase="for $x all"
     )
-    pairs, skips = read_queries({"queries": [bad, "nonsense", entry(5)]}, batch, ModelOptions())
-    assert pairs == []
-    causes = " / ".join(skip.cause for skip in skips)
-    assert len(skips) == 5
+    answer = {"queries": [bad, "nonsense", entry(5)]}
+    [written] = model_queries(shelved(LIBRARY[:2]), replying(answer), WrittenOptions())
+    assert written.pairs == []
+    causes = " / ".join(skip.cause for skip in written.skips)
+    assert len(written.skips) == 5
     for cause in (
-        "points to what",
+        "refers to the passage",
         "is no query",
         "copies 100%",
-        "breaks off in a formula",
+        "ends inside a formula",
         "d#2: the answer has no entry",
     ):
         assert cause in causes
@@ -431,20 +380,19 @@ def test_what_can_not_be_used_is_a_skip() -> None:
         max_leaves=9,
     )
 )
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 def test_any_answer_is_read_or_skipped(value: Any) -> None:
-    pairs, skips = read_queries(value, [(0, LIBRARY[0])], ModelOptions())
-    assert pairs or skips
+    [written] = model_queries(shelved(LIBRARY[:1]), replying(value), WrittenOptions())
+    assert written.pairs or written.skips
 
 
-def test_a_failed_prompt_is_incomplete_and_the_others_go_on() -> None:
+def test_a_failed_prompt_is_incomplete_and_the_others_continue() -> None:
     ask = replying(Answer("", error="budget"), {"queries": [entry(1)]})
-    first, second = model_queries(shelved(LIBRARY[:2]), ask, ModelOptions(passages=1))
+    first, second = model_queries(shelved(LIBRARY[:2]), ask, WrittenOptions(passages=1))
     assert not first.complete
-    assert "d#1 has no queries: budget" in first.skips[0].cause
+    assert "d#1: no queries: budget" in first.skips[0].cause
     assert second.complete
-    [only] = model_queries(shelved(LIBRARY[:2]), replying({"queries": [entry(1)]}), ModelOptions(passages=1), done=[0])
-    assert only.rows == (1,)
+    assert {pair.positive for pair in second.pairs} == {1}
 
 
 def test_answers_that_end_early_are_an_error() -> None:
@@ -453,7 +401,7 @@ def test_answers_that_end_early_are_an_error() -> None:
         return iter(())
 
     with pytest.raises(LemmataError, match="end before d#1"):
-        list(model_queries(shelved(LIBRARY[:2]), ask))
+        list(model_queries(shelved(LIBRARY[:2]), ask, WrittenOptions()))
 
 
 @pytest.fixture(scope="module")
@@ -473,7 +421,7 @@ def test_a_model_behind_a_server_is_asked_once_within_its_budget(server: Server,
         }
     )
     chat = Chat(EndpointOptions(server.url, "tiny", json_mode="text"), tmp_path / "cache.sqlite", back_off=0.01)
-    library, options = shelved(LIBRARY[:2]), ModelOptions(passages=1)
+    library, options = shelved(LIBRARY[:2]), WrittenOptions(passages=1)
     assert chat.preview(query_requests(library, options)).calls == 2
     first = list(model_queries(library, partial(chat.run, budget=Budget(calls=5)), options))
     assert [written.complete for written in first] == [True, True]
@@ -501,17 +449,16 @@ def searching(found: dict[str, list[int]], sizes: list[int]) -> Callable[[Sequen
     return search
 
 
-def test_a_query_stays_if_it_finds_its_passage_again() -> None:
+def test_a_query_is_kept_if_it_finds_its_passage_again() -> None:
     pairs = [
         Pair("good", 3, "queries", "question", "defined"),
         Pair("late", 3, "queries", "question", "defined"),
         Pair("lost", 4, "queries", "keyword", "named"),
         Pair(1, 2, "pairs", "refers_to"),
     ]
-    kept = round_trip(iter(pairs), searching({"good": [1, 3], "late": [1, 2, 3], "lost": [5]}, []), k=2)
+    kept = RoundTrip(iter(pairs), searching({"good": [1, 3], "late": [1, 2, 3], "lost": [5]}, []), k=2)
     assert list(kept) == [pairs[0], pairs[3]]
     assert kept.by_style == {"keyword": Share(0, 1), "question": Share(1, 2)}
-    assert kept.by_rule == {("keyword", "named"): Share(0, 1), ("question", "defined"): Share(1, 2)}
 
 
 def test_the_filter_streams_in_batches() -> None:
@@ -523,15 +470,13 @@ def test_the_filter_streams_in_batches() -> None:
             taken.append(number)
             yield Pair(f"q{number}", number, "queries")
 
-    kept = iter(round_trip(pairs(), searching({f"q{n}": [n] for n in range(600)}, sizes)))
+    kept = iter(RoundTrip(pairs(), searching({f"q{n}": [n] for n in range(600)}, sizes), k=10))
     assert next(kept).positive == 0
     assert len(taken) == 256
     assert len(list(kept)) == 599
     assert sizes == [256, 256, 88]
 
 
-def test_a_search_of_the_wrong_shape_is_an_error() -> None:
-    with pytest.raises(InputError, match="2 queries"):
-        list(round_trip([Pair("a", 0, "q"), Pair("b", 0, "q")], lambda _, k: np.zeros((1, k), np.int64)))
-    with pytest.raises(ConfigError):
-        round_trip([], searching({}, []), k=0)
+def test_a_search_for_no_hits_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="within 0 hits"):
+        RoundTrip([], searching({}, []), k=0)

@@ -1,1 +1,1 @@
-"""Queries for passages, by rules or by a language model, and the filter that keeps those that find their passage again."""
+"""Queries for passages, by rules or by a language model; a filter keeps those that find their passage again."""

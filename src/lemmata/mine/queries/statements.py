@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from lemmata.concepts.candidates import content_runs, definienda, note_name
-from lemmata.concepts.words import key_of, mask, normal, result_kind
+from lemmata.concepts.words import clean_term, key_of, mask, normal, result_kind
 from lemmata.latex.readable import readable
 from lemmata.mine.queries.wording import Pick, Query, definite, is_plural, lower_first, what_is, with_article
 from lemmata.types import Passage
@@ -27,9 +27,11 @@ def named_result(passage: Passage, pick: Pick) -> Iterator[Query]:
     """A statement with a name: `Gordon, 1961` at a theorem asks for `Gordon's theorem`."""
     if passage.kind in ("chunk", "exercise"):
         return
-    name, _ = note_name(passage.title.replace("’", "'"), passage.kind)
+    name, certainty = note_name(passage.title.replace("’", "'"), passage.kind)
     if " " not in name or re.search(r"\d", name):
         return
+    if certainty == "people" and not clean_term(name.partition(" ")[0].removesuffix("'s")):
+        return  # `Variant` is nobody's name
     if result_kind(name) and passage.kind not in ("remark", "example"):
         yield _what_it_says(name, "named", pick)
         yield Query(re.sub(r"'s\b", "", lower_first(name)), "keyword", "named")
@@ -86,7 +88,7 @@ _INTRODUCED = re.compile(
 def defined_terms(passage: Passage, pick: Pick) -> Iterator[Query]:
     """Terms that a passage defines: up to three of a definition, the first of any other passage."""
     opening = passage.id.endswith("@1")
-    introduced = {letter: noun for letter, noun in _INTRODUCED.findall(passage.text)}
+    introduced = dict(_INTRODUCED.findall(passage.text))
     seen_keys: set[str] = set()
     for term in definienda(passage, mask(passage.text), opening):
         name = term.name

@@ -67,7 +67,7 @@ def with_article(phrase: str) -> str:
 
 
 def is_plural(word: str) -> bool:
-    return len(word) > 3 and word.islower() and word.endswith(("s", "a", "e", "i", "x")) and normal(word) != word
+    return len(word) > 3 and word.islower() and word.endswith(("s", "a", "ae", "i", "x")) and normal(word) != word
 
 
 def lower_first(name: str) -> str:

@@ -40,14 +40,14 @@ def records(project: Project, name: str) -> list[dict[str, Any]]:
 
 def held_out(project: Project) -> set[str]:
     """Ids of all passages that are not for training."""
-    with_inputs = project.corpus
-    ids = np.array(with_inputs.ids(), dtype=object)
-    split = open_split(project.layout, with_inputs.inputs)
-    with_inputs.close()
+    corpus = project.corpus
+    ids = np.array(corpus.ids(), dtype=object)
+    split = open_split(project.layout, corpus.inputs)
+    corpus.close()
     return set(ids[~split.rows("train")])
 
 
-def shown(record: dict[str, Any]) -> set[str]:
+def passage_ids(record: dict[str, Any]) -> set[str]:
     return {record["anchor_id"], record["positive_id"], *record["negative_ids"]} - {None}
 
 
@@ -74,24 +74,24 @@ def test_what_is_mined_stays_in_the_training_part(built: Project, what: str, mor
     made = records(built, report["name"])
     assert len(made) == report["records"] > 0
     outside = held_out(built)
-    assert not [record for record in made if shown(record) & outside]
+    assert not [record for record in made if passage_ids(record) & outside]
     assert "no leakage found" in report["audit"]
 
 
 def test_hard_negatives_are_added_to_a_set(built: Project) -> None:
-    built.mine("pairs", name="plain")
-    report = built.mine("negatives", of="plain", name="hard", settings={"negatives": {"number": 2}})
+    built.mine("pairs", name="without")
+    report = built.mine("negatives", of="without", name="hard", settings={"negatives": {"number": 2}})
     made = records(built, "hard")
     assert all(1 <= len(record["negative_ids"]) <= 2 for record in made)
-    assert not [record for record in made if shown(record) & held_out(built)]
+    assert not [record for record in made if passage_ids(record) & held_out(built)]
     assert sum(report["kept"].values()) == sum(len(record["negative_ids"]) for record in made)
     corpus = built.corpus
     home = dict(corpus.documents_of())
     corpus.close()
-    assert not [r for r in made if home[r["positive_id"]] in {home[one] for one in r["negative_ids"]}]
+    assert not [r for r in made if home[r["positive_id"]] in {home[negative] for negative in r["negative_ids"]}]
 
 
-def test_names_of_held_out_concepts_are_no_anchors(built: Project) -> None:
+def test_names_of_held_out_concepts_never_become_anchors(built: Project) -> None:
     corpus = built.corpus
     split = open_split(built.layout, corpus.inputs)
     corpus.close()
@@ -110,27 +110,27 @@ def test_the_same_options_give_the_same_file(built: Project) -> None:
     assert records(built, "once") == records(built, "again")
 
 
-def test_sets_are_mixed_by_a_recipe(built: Project) -> None:
+def test_sets_are_mixed_as_configured(built: Project) -> None:
     built.mine("pairs", name="pairs")
     built.mine("queries", name="queries")
     text = built.layout.config.read_text(encoding="utf-8")
-    recipe = "\n[recipes.both]\nweights = { pairs = 2.0, queries = 1.0 }\ntotal = 90\n"
-    built.layout.config.write_text(text + recipe, encoding="utf-8")
+    table = "\n[mixtures.both]\nweights = { pairs = 2.0, queries = 1.0 }\ntotal = 90\n"
+    built.layout.config.write_text(text + table, encoding="utf-8")
     project = Project(built.layout.root)
     report = project.mix("both")
     assert {row["source"]: row["kept"] for row in report["table"]} == {"pairs": 60, "queries": 30}
     assert report["records"] == 90
-    with pytest.raises(ConfigError, match=r"recipes\.other"):
+    with pytest.raises(ConfigError, match=r"mixtures\.other"):
         project.mix("other")
     built.layout.config.write_text(text, encoding="utf-8")
 
 
-def test_a_set_that_knows_test_queries_is_refused_and_not_put_in_place(built: Project, tmp_path: Path) -> None:
+def test_a_set_that_holds_test_queries_is_refused_and_not_written(built: Project, tmp_path: Path) -> None:
     built.mine("queries", name="asked")
-    known = records(built, "asked")[0]
-    (tmp_path / "queries.jsonl").write_text(json.dumps({"_id": "q1", "text": known["anchor"]}), encoding="utf-8")
+    record = records(built, "asked")[0]
+    (tmp_path / "queries.jsonl").write_text(json.dumps({"_id": "q1", "text": record["anchor"]}), encoding="utf-8")
     (tmp_path / "qrels.tsv").write_text(
-        f"query-id\tcorpus-id\tscore\nq1\t{known['positive_id']}\t1\n", encoding="utf-8"
+        f"query-id\tcorpus-id\tscore\nq1\t{record['positive_id']}\t1\n", encoding="utf-8"
     )
     text = built.layout.config.read_text(encoding="utf-8")
     files = f'\n[audit]\nqueries = "{tmp_path / "queries.jsonl"}"\nqrels = "{tmp_path / "qrels.tsv"}"\n'
@@ -144,7 +144,7 @@ def test_a_set_that_knows_test_queries_is_refused_and_not_put_in_place(built: Pr
     built.layout.config.write_text(text, encoding="utf-8")
 
 
-def test_another_corpus_needs_another_split(tmp_path: Path) -> None:
+def test_a_changed_corpus_needs_a_new_split(tmp_path: Path) -> None:
     project = Project.init(tmp_path / "w")
     notes = tmp_path / "notes"
     notes.mkdir()
@@ -169,15 +169,13 @@ def test_sets_are_exported_for_other_trainers(built: Project, tmp_path: Path) ->
         built.export_training("nothing", tmp_path / "no.jsonl")
 
 
-@pytest.mark.parametrize("name", ["../up", "a/b", "", " "])
-def test_a_set_has_a_plain_name(built: Project, name: str) -> None:
-    if not name:
-        return  # the default name
+@pytest.mark.parametrize("name", ["../up", "a/b", " "])
+def test_a_set_name_is_letters_digits_and_dashes(built: Project, name: str) -> None:
     with pytest.raises(ConfigError, match="named with letters"):
         built.mine("pairs", name=name)
 
 
-def test_the_commands_say_what_they_made(built: Project) -> None:
+def test_the_commands_mine_list_and_audit(built: Project) -> None:
     command = [sys.executable, "-c", "from lemmata.cli.main import main; main()"]
     where = ["-w", str(built.layout.root)]
     for arguments in (["mine", "queries", "--name", "told"], ["mine", "sets"], ["audit", "told"]):
@@ -194,7 +192,7 @@ def test_tasks_are_asked_from_a_part_of_the_split(built: Project) -> None:
         built.task("references", part="tests")
 
 
-def test_logs_are_paired_with_what_their_locations_are(tmp_path: Path) -> None:
+def test_logs_are_paired_with_the_titles_of_their_locations(tmp_path: Path) -> None:
     generator = EXAMPLE.parent / "plant" / "generate.py"
     subprocess.run([sys.executable, str(generator), str(tmp_path / "plant"), "--logs", "300"], check=True)
     project = Project.init(tmp_path / "w")
@@ -208,10 +206,10 @@ def test_logs_are_paired_with_what_their_locations_are(tmp_path: Path) -> None:
     located = [record for record in records(project, "pairs") if record["relation"] == "location"]
     assert len(located) == report["by_source"]["structure/location"] > 20
     assert {record["anchor"] for record in located} <= titles
-    assert not [record for record in located if shown(record) & held_out(project)]
+    assert not [record for record in located if passage_ids(record) & held_out(project)]
 
 
-# ---------------------------------------------------------------- by a language model
+# ---------------------------------------------------------------- written by a language model
 
 
 @pytest.fixture(scope="module")
