@@ -1,9 +1,9 @@
-"""How much each miner finds in a corpus, how fast, in how much memory.
+"""Records, seconds and memory of each miner on a corpus.
 
     python bench/mining.py NAME=WORKSPACE … [--negatives] [--out FILE]
 
-Runs `lemmata graph build`, `split` and `mine` in processes of their own on ingested workspaces, which are changed by
-it. `--negatives` also mines hard negatives, for which a workspace must be indexed. Seconds are of the processor.
+Runs `lemmata graph build`, `split` and `mine`, each in its own process, on ingested workspaces, and changes them.
+`--negatives` also mines hard negatives, for which a workspace must be indexed. Seconds are CPU seconds.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ finally:
 
 
 def step(arguments: list[str], workspace: str) -> dict[str, Any]:
-    """What a command reported, and what it took; its complaint where it failed."""
+    """The report of a command with its CPU seconds and memory, or its error message."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
         [sys.executable, "-c", RUN, *arguments, "-w", workspace, "--json"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    told = done.stderr.strip().splitlines()
-    cost = {"cpu": round(after.ru_utime - before.ru_utime, 1), "mb": round(int(told[-1]) / 1024)}
+    messages = done.stderr.strip().splitlines()
+    cost = {"cpu": round(after.ru_utime - before.ru_utime, 1), "mb": round(int(messages[-1]) / 1024)}
     if done.returncode:
-        return {"error": told[-2] if len(told) > 1 else "failed", **cost}
+        return {"error": messages[-2] if len(messages) > 1 else "failed", **cost}
     return {"report": json.loads(done.stdout), **cost}
 
 
@@ -59,20 +59,20 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     results: dict[str, Any] = {}
-    for given in options.workspaces:
-        name, _, workspace = given.partition("=")
+    for argument in options.workspaces:
+        name, _, workspace = argument.partition("=")
         method = "time" if name in ("plant", "work-orders") else options.method  # a table is one document
         for title, arguments in STEPS.items():
             more = ["--method", method] if title == "split" else []
-            results.setdefault(name, {})[title] = found = step([*arguments, *more], workspace)
-            report = found.get("report", {})
-            counts = report.get("by_source") or report.get("counts") or report.get("edges") or found.get("error")
-            print(f"{name:16} {title:10} {found['cpu']:7.1f} s {found['mb']:6} MB  {counts}", flush=True)
+            results.setdefault(name, {})[title] = result = step([*arguments, *more], workspace)
+            report = result.get("report", {})
+            counts = report.get("by_source") or report.get("counts") or report.get("edges") or result.get("error")
+            print(f"{name:16} {title:10} {result['cpu']:7.1f} s {result['mb']:6} MB  {counts}", flush=True)
         if options.negatives:
-            results[name]["negatives"] = found = step(["mine", "negatives", "pairs"], workspace)
-            report = found.get("report", {})
-            told = {key: report.get(key) for key in ("records", "short", "left_out", "kept", "dropped")}
-            print(f"{name:16} negatives  {found['cpu']:7.1f} s {found['mb']:6} MB  {found.get('error') or told}")
+            results[name]["negatives"] = result = step(["mine", "negatives", "pairs"], workspace)
+            report = result.get("report", {})
+            counts = {key: report.get(key) for key in ("records", "short", "left_out", "kept", "dropped")}
+            print(f"{name:16} negatives  {result['cpu']:7.1f} s {result['mb']:6} MB  {result.get('error') or counts}")
     if options.out:
         options.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 

@@ -1,9 +1,9 @@
-"""How fast hard negatives are mined, and how many of them are answers, against sentence-transformers in the same run.
+"""Speed of mining hard negatives and share of false ones, against sentence-transformers in the same run.
 
     python bench/mining_speed.py WORKSPACE --out mining_speed.json
 
 The pairs are the references between statements, in both directions; anchors are rows, so their vectors are stored
-and only mining is timed. Each miner runs in a process of its own, from opened files to the last negative. Other
+and only mining is timed. Each miner runs in its own process, timed from open files to the last negative. Other
 processes may share the machine: compare CPU seconds, and see the load. The peer is
 `sentence_transformers.util.mine_hard_negatives` (with `datasets`) where it is installed; its model returns the
 stored vectors.
@@ -38,22 +38,22 @@ from lemmata.types import Floats, Graph, Integers, Pair
 NUMBER = 4
 DEPTH = 300
 RATIO = 0.95
-PROSE = ("chunk",)  # kinds that are no statements
+PROSE = ("chunk",)  # kinds that are not statements
 LINKS = ("refers_to", "proof_uses")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("workspace", type=Path)
-    parser.add_argument("--pairs", type=int, default=0, help="at most so many; all")
+    parser.add_argument("--pairs", type=int, default=0, help="most pairs; 0: all")
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--only", choices=list(MINERS), help="run this miner here, write what it mined to --out")
+    parser.add_argument("--only", choices=list(MINERS), help="run only this miner, in this process; rows to --out")
     options = parser.parse_args()
     if options.only:
         MINERS[options.only](options.workspace, options.pairs, options.out)
         return
     results: dict[str, Any] = {"cores": os.cpu_count(), "load_before": [round(load, 1) for load in os.getloadavg()]}
-    corpus, graph = _opened(options.workspace)
+    corpus, graph = _open(options.workspace)
     pairs = reference_pairs(corpus, options.pairs)
     results["passages"] = len(corpus)
     results["pairs"] = len(pairs)
@@ -65,8 +65,8 @@ def main() -> None:
         out = Path(f"{options.out or 'mining'}.{name}.npy")
         command = [sys.executable, __file__, str(options.workspace), "--only", name, "--out", str(out)]
         command += ["--pairs", str(options.pairs)]
-        said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        results[name] = {**json.loads(said.splitlines()[-1]), **judge.shares(np.load(out))}
+        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        results[name] = {**json.loads(output.splitlines()[-1]), **judge.shares(np.load(out))}
         out.unlink()
     results["load_after"] = [round(load, 1) for load in os.getloadavg()]
     _print(results)
@@ -74,30 +74,30 @@ def main() -> None:
         options.out.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
 
 
-def _opened(workspace: Path) -> tuple[Corpus, Graph]:
+def _open(workspace: Path) -> tuple[Corpus, Graph]:
     corpus = Corpus(Layout(workspace))
     kinds = {passage.id: "passage" for passage in corpus} | {d.id: "document" for d in corpus.documents()}
     return corpus, build_graph(link_edges(corpus, corpus.documents()), kinds)
 
 
 def reference_pairs(corpus: Corpus, most: int = 0) -> list[tuple[int, int]]:
-    """Statement and statement it refers to, then the other way; sorted by anchor, each once."""
+    """Rows of a statement and one it refers to, in both directions; sorted, distinct."""
     row_of = {identity: row for row, identity in enumerate(corpus.ids())}
     statements = {passage.id for passage in corpus if passage.kind not in PROSE}
-    found: set[tuple[int, int]] = set()
+    linked: set[tuple[int, int]] = set()
     for passage in corpus:
         for link in passage.links:
             if link.relation in LINKS and passage.id in statements and link.target in statements:
-                one, other = row_of[passage.id], row_of[link.target or ""]
-                found |= {(one, other), (other, one)} if one != other else set()
-    pairs = sorted(found)
+                source, target = row_of[passage.id], row_of[link.target or ""]
+                linked |= {(source, target), (target, source)} if source != target else set()
+    pairs = sorted(linked)
     if most and most < len(pairs):
         pairs = [pairs[n] for n in sorted(np.random.default_rng(0).permutation(len(pairs))[:most].tolist())]
     return pairs
 
 
-def whole(corpus: Corpus, graph: Graph) -> Material:
-    """All of the corpus, as training material."""
+def whole_corpus(corpus: Corpus, graph: Graph) -> Material:
+    """The whole corpus as training material."""
     return material(corpus, Split(np.zeros(len(corpus), np.int8), np.zeros(len(corpus), bool)), graph=graph)
 
 
@@ -105,9 +105,9 @@ def whole(corpus: Corpus, graph: Graph) -> Material:
 
 
 def _ours(workspace: Path, most: int, out: Path, *, words: bool = True, **changed: Any) -> None:
-    corpus, graph = _opened(workspace)
+    corpus, graph = _open(workspace)
     pairs = [Pair(anchor, positive, "references") for anchor, positive in reference_pairs(corpus, most)]
-    part = whole(corpus, graph)
+    part = whole_corpus(corpus, graph)
     vectors = open_vectors(Layout(workspace)).matrix
     lexical = LexicalIndex.open(Layout(workspace).lexical) if words else None
     options = NegativeOptions(number=NUMBER, least=NUMBER, depth=DEPTH, ratio=RATIO, **changed)
@@ -118,7 +118,7 @@ def _ours(workspace: Path, most: int, out: Path, *, words: bool = True, **change
         (triplet.pair.anchor, triplet.pair.positive, *(negative.row for negative in triplet.negatives))
         for triplet in triplets
     ]
-    _tell(out, mined, begin, cpu, {"kept": dict(report.kept), "dropped": dict(report.dropped)})
+    _report(out, mined, begin, cpu, {"kept": dict(report.kept), "dropped": dict(report.dropped)})
 
 
 def _dense_only(workspace: Path, most: int, out: Path) -> None:
@@ -138,21 +138,21 @@ def _sentence_transformers(
     from sentence_transformers.util import mine_hard_negatives
 
     torch.set_num_threads(2)
-    corpus, _ = _opened(workspace)
+    corpus, _ = _open(workspace)
     texts = list(corpus.contents())
     row_of = {text: row for row, text in enumerate(texts)}
     pairs = reference_pairs(corpus, most)
     model = StoredModel(np.asarray(open_vectors(Layout(workspace)).matrix), row_of)
     dataset = Dataset.from_dict({"anchor": [texts[a] for a, _ in pairs], "positive": [texts[p] for _, p in pairs]})
     begin, cpu = time.perf_counter(), time.process_time()
-    found = mine_hard_negatives(
+    records = mine_hard_negatives(
         dataset, model, corpus=texts,  # type: ignore[arg-type]
         range_max=DEPTH, relative_margin=margin, num_negatives=NUMBER,
         output_format="n-tuple", faiss_batch_size=batch, verbose=False,
     )  # fmt: skip
     columns = ["anchor", "positive", *(f"negative_{n}" for n in range(1, NUMBER + 1))]
-    mined = [tuple(row_of[record[name]] for name in columns) for record in found]
-    _tell(out, mined, begin, cpu, {})
+    mined = [tuple(row_of[record[name]] for name in columns) for record in records]
+    _report(out, mined, begin, cpu, {})
 
 
 def _sentence_transformers_small(workspace: Path, most: int, out: Path) -> None:
@@ -160,12 +160,12 @@ def _sentence_transformers_small(workspace: Path, most: int, out: Path) -> None:
 
 
 def _sentence_transformers_no_margin(workspace: Path, most: int, out: Path) -> None:
-    # its margin counts from the lowest positive of an anchor, ours from that of the pair: with it few pairs are left
+    # its margin is relative to the lowest positive of an anchor, ours to that of the pair: with it few pairs are left
     _sentence_transformers(workspace, most, out, batch=1024, margin=None)
 
 
 class StoredModel:
-    """What `mine_hard_negatives` asks of a SentenceTransformer, answered from stored vectors."""
+    """The part of SentenceTransformer that `mine_hard_negatives` uses, answered from stored vectors."""
 
     def __init__(self, vectors: Floats, row_of: dict[str, int]) -> None:
         import torch
@@ -179,15 +179,15 @@ class StoredModel:
 
     encode_query = encode_document
 
-    def similarity(self, one: Any, other: Any) -> Any:
+    def similarity(self, left: Any, right: Any) -> Any:
         import torch
 
-        return torch.as_tensor(one) @ torch.as_tensor(other).T
+        return torch.as_tensor(left) @ torch.as_tensor(right).T
 
-    def similarity_pairwise(self, one: Any, other: Any) -> Any:
+    def similarity_pairwise(self, left: Any, right: Any) -> Any:
         import torch
 
-        return (torch.as_tensor(one) * torch.as_tensor(other)).sum(dim=1)
+        return (torch.as_tensor(left) * torch.as_tensor(right)).sum(dim=1)
 
 
 MINERS = {
@@ -200,18 +200,18 @@ MINERS = {
 }
 
 
-def _tell(out: Path, mined: Sequence[tuple[Any, ...]], begin: float, cpu: float, more: dict[str, Any]) -> None:
+def _report(out: Path, mined: Sequence[tuple[Any, ...]], begin: float, cpu: float, more: dict[str, Any]) -> None:
     seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
     np.save(out, np.array(mined, np.int64).reshape(-1, 2 + NUMBER))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     print(json.dumps({"seconds": round(seconds, 1), "cpu_s": round(cpu, 1), "peak_mb": round(peak), **more}))
 
 
-# ---------------------------------------------------------------- what the negatives are
+# ---------------------------------------------------------------- quality of the negatives
 
 
 class Judge:
-    """Which negatives are of the same document, linked to the pair, or say nearly the same as the positive."""
+    """Counts negatives from the same document, linked to the pair, or nearly equal to the positive."""
 
     def __init__(self, corpus: Corpus, graph: Graph, vectors: Floats) -> None:
         self.documents = corpus.document_numbers()
@@ -243,14 +243,14 @@ class Judge:
 
 
 def _links(corpus: Corpus, graph: Graph) -> Iterator[tuple[int, int]]:
-    """Rows that a reference ties together, both ways."""
+    """Pairs of rows that a reference links, in both directions."""
     row_of = {identity: row for row, identity in enumerate(corpus.ids())}
     sources = np.repeat(np.arange(len(graph.nodes)), np.diff(graph.indptr))
     for source, target, number in zip(sources.tolist(), graph.indices.tolist(), graph.relation.tolist(), strict=True):
-        one, other = row_of.get(graph.nodes[source]), row_of.get(graph.nodes[target])
-        if graph.relations[number] in LINKS and one is not None and other is not None:
-            yield one, other
-            yield other, one
+        row, linked = row_of.get(graph.nodes[source]), row_of.get(graph.nodes[target])
+        if graph.relations[number] in LINKS and row is not None and linked is not None:
+            yield row, linked
+            yield linked, row
 
 
 def _print(results: dict[str, Any]) -> None:

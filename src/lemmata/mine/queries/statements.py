@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from lemmata.concepts.candidates import content_runs, definienda, note_name
-from lemmata.concepts.words import clean_term, key_of, mask, normal, result_kind
+from lemmata.concepts.words import VAGUE, key_of, mask, normal, result_kind
 from lemmata.latex.readable import readable
 from lemmata.mine.queries.wording import Pick, Query, definite, is_plural, lower_first, what_is, with_article
 from lemmata.types import Passage
@@ -30,7 +30,7 @@ def named_result(passage: Passage, pick: Pick) -> Iterator[Query]:
     name, certainty = note_name(passage.title.replace("’", "'"), passage.kind)
     if " " not in name or re.search(r"\d", name):
         return
-    if certainty == "people" and not clean_term(name.partition(" ")[0].removesuffix("'s")):
+    if certainty == "people" and normal(name.split()[0].removesuffix("'s")) in VAGUE:
         return  # `Variant` is nobody's name
     if result_kind(name) and passage.kind not in ("remark", "example"):
         yield _what_it_says(name, "named", pick)
