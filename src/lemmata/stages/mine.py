@@ -165,7 +165,7 @@ def _write_queries(
     """Write query pairs as a set, after the round-trip filter where `found_within` is not 0."""
     if not found_within:
         return write_set(layout, name, part, pairs, options, gate, progress, details=details)
-    with contextlib.closing(Retriever(layout, key=key)) as retriever:
+    with Retriever(layout, key=key) as retriever:
         kept = RoundTrip(pairs, partial(search_both_ways, retriever, part.material.allowed), found_within)
 
         def all_details() -> dict[str, Any]:
@@ -331,7 +331,7 @@ def mine_negative_set(
     layout: Layout, name: str, of: str, options: MineOptions, gate: Gate, progress: Progress, *, key: str = ""
 ) -> dict[str, Any]:
     """The pairs of the set `of`, each with hard negatives."""
-    with open_training_part(layout) as part, contextlib.closing(Retriever(layout, key=key)) as retriever:
+    with open_training_part(layout) as part, Retriever(layout, key=key) as retriever:
         material = part.material
         mined = NegativeReport()
         pairs = [pair_of(record) for record in part.records(layout, of)]

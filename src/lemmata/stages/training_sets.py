@@ -22,7 +22,7 @@ from lemmata.mine.export import read_training, write_training
 from lemmata.mine.material import Material, material
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore, StoredGraph, open_graph_if_built
-from lemmata.store.layout import Layout, read_manifest, write_manifest
+from lemmata.store.layout import Layout, read_manifests, write_manifest
 from lemmata.store.split import Split, open_split
 from lemmata.types import Edge, Negative, Pair, Progress, Triplet
 
@@ -100,9 +100,7 @@ def _edges_with_evidence(layout: Layout, stored: StoredGraph) -> Iterator[Edge]:
 
 def sets(layout: Layout) -> dict[str, dict[str, Any]]:
     """The manifest of every mined set, by name."""
-    folders = sorted(layout.training("any").parent.glob("[!.]*"))  # a dot begins the name of an unfinished set
-    manifests = {folder.name: read_manifest(layout.manifest(folder)) for folder in folders}
-    return {name: manifest for name, manifest in manifests.items() if manifest is not None}
+    return read_manifests(layout.training("any").parent)
 
 
 def set_file(layout: Layout, name: str) -> Path:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from lemmata.mine.queries.wording import Pick, Query
 from lemmata.types import Passage
+from lemmata.words import LOG_STOP_WORDS
 
 __all__ = ["log_queries"]
 
@@ -21,11 +22,6 @@ _NUMBER = re.compile(
     r"\d+(?:[.,:]\d+)*\s*(?:°C|%|bar|K|Nm|t|h|mm/s|mm|mbar|mg/l|m³/h|m³|l|kg|Uhr|rpm|A|kW|LEL|UEG|min)?(?!\w)"
 )
 _GERMAN = re.compile(r"\b(?:der|die|das|und|ist|nicht|mit|wieder|noch|auf)\b|[äöüß]")
-_STOP = frozenset(
-    """the are was were for and with from still again now yet all other since used only that this same here there then
-    today yesterday alle nur schon wegen letzten monat gestern heute der die das den dem ein eine ist sind war auf und
-    oder mit von bei nach noch wieder jetzt auch wird wurde durch vom zur zum für fuer bis seit sehr""".split()
-)
 _PAST = {
     "tripped": "trip", "failed": "fail", "stopped": "stop", "leaked": "leak", "lifted": "lift", "dropped": "drop",
     "overflowed": "overflow", "froze": "freeze", "surged": "surge", "stalled": "stall", "jammed": "jam",
@@ -74,7 +70,7 @@ def log_queries(passage: Passage, pick: Pick) -> Iterator[Query]:
     observed: list[str] = []
     for segment in segments:
         words = [word.strip(".,:()&") for word in _NUMBER.sub(" ", _CODE.sub(" ", segment)).split()]
-        words = [word for word in words if (len(word) > 2 or word == "no") and word.casefold() not in _STOP]
+        words = [word for word in words if (len(word) > 2 or word == "no") and word.casefold() not in LOG_STOP_WORDS]
         observed += words[: 4 - len(observed)]
         if len(observed) >= 3:
             break

@@ -9,10 +9,11 @@ import re
 from collections.abc import Iterator, Mapping
 
 from lemmata.concepts.candidates import content_runs, definienda, note_name
-from lemmata.concepts.words import VAGUE, key_of, mask, normal, result_kind
+from lemmata.concepts.words import key_of, mask, normal, result_kind
 from lemmata.latex.readable import readable
 from lemmata.mine.queries.wording import Pick, Query, definite, is_plural, lower_first, what_is, with_article
 from lemmata.types import Passage
+from lemmata.words import GENERIC_NOUNS
 
 __all__ = ["defined_terms", "keywords", "named_result", "normal_words", "title_query"]
 
@@ -30,7 +31,7 @@ def named_result(passage: Passage, pick: Pick) -> Iterator[Query]:
     name, certainty = note_name(passage.title.replace("’", "'"), passage.kind)
     if " " not in name or re.search(r"\d", name):
         return
-    if certainty == "people" and normal(name.split()[0].removesuffix("'s")) in VAGUE:
+    if certainty == "people" and normal(name.split()[0].removesuffix("'s")) in GENERIC_NOUNS:
         return  # `Variant` is nobody's name
     if result_kind(name) and passage.kind not in ("remark", "example"):
         yield _what_it_says(name, "named", pick)

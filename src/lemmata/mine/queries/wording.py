@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from lemmata.concepts.words import adjective_or_object, normal, result_kind
+from lemmata.concepts.words import adjective_or_object, result_kind
 from lemmata.config import suggest
 from lemmata.errors import ConfigError
+from lemmata.words import singular
 
 __all__ = [
     "Pick",
@@ -67,7 +68,7 @@ def with_article(phrase: str) -> str:
 
 
 def is_plural(word: str) -> bool:
-    return len(word) > 3 and word.islower() and word.endswith(("s", "a", "ae", "i", "x")) and normal(word) != word
+    return len(word) > 3 and word.islower() and singular(word) != word
 
 
 def lower_first(name: str) -> str:
