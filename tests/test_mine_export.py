@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import tracemalloc
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.shelf import Shelf
 
 from lemmata.config import build
 from lemmata.errors import ConfigError, InputError, LeakageError
@@ -25,39 +25,15 @@ from lemmata.mine.export import (
 )
 from lemmata.mine.material import Material, material
 from lemmata.store.split import Split
-from lemmata.types import Document, Integers, Negative, Pair, Passage, Triplet
-
-
-class Shelf:
-    """A corpus in memory."""
-
-    def __init__(self, texts: Iterable[str]) -> None:
-        self.texts = list(texts)
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def passages(self, rows: Iterable[int]) -> list[Passage]:
-        return [Passage(f"p{row}", "d", "lemma", self.texts[row], "note" if row == 0 else "") for row in rows]
-
-    def documents(self) -> Iterator[Document]:
-        return iter([Document("d")])
-
-    def ids(self) -> list[str]:
-        return [f"p{row}" for row in range(len(self.texts))]
-
-    def document_ids(self) -> list[str]:
-        return ["d"]
-
-    def document_numbers(self) -> Integers:
-        return np.zeros(len(self.texts), np.int64)
+from lemmata.types import Negative, Pair, Passage, Triplet
 
 
 def part(*texts: str, held_out: int = 0) -> Material:
     """A material of some texts, of which the last are of another part."""
     places = np.zeros(len(texts), np.int8)
     places[len(texts) - held_out :] = 2
-    return material(Shelf(texts), Split(places, np.zeros(len(texts), bool)))
+    passages = [Passage(f"p{row}", "d", "lemma", text, "note" if row == 0 else "") for row, text in enumerate(texts)]
+    return material(Shelf(passages), Split(places, np.zeros(len(texts), bool)))
 
 
 FIVE = part("zero", "one\twith a tab", "two\nlines", 'three "quoted" ∀', "four")

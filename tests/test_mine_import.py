@@ -202,23 +202,34 @@ def test_queries_come_from_exactly_one_source(built: Project, tmp_path: Path) ->
 
 def test_the_command_reports_what_it_left_out(built: Project, tmp_path: Path) -> None:
     file = written(
-        tmp_path / "told.jsonl",
+        tmp_path / "report.jsonl",
         {"id": "pump", "text": "Why no suction?"},
         {"id": "crane", "text": "Slack?"},
         {"id": "[x]", "text": "Unknown?"},
     )
     code = "from lemmata.cli.main import main; main()"
-    command = [sys.executable, "-c", code, "mine", "import", str(file), "--name", "told", "-w", str(built.layout.root)]
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        "mine",
+        "import",
+        str(file),
+        "--name",
+        "reported",
+        "-w",
+        str(built.layout.root),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     shown = " ".join(done.stdout.split())
-    assert "told: 1 records" in shown
+    assert "reported: 1 records" in shown
     assert "1 skipped: of test" in shown
     assert "1 skipped: of no passage, the first for [x]" in shown
     file.write_text("{", encoding="utf-8")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "told.jsonl:1: a query needs" in " ".join(done.stderr.split())
+    assert "report.jsonl:1: a query needs" in " ".join(done.stderr.split())
 
 
 # ---------------------------------------------------------------- files

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.llm_server import Server
+from tests.shelf import Shelf
 
 from lemmata.config import build
 from lemmata.errors import ConfigError, LeakageError, LemmataError
@@ -28,33 +29,6 @@ from lemmata.mine.queries.rules import QueryOptions, passage_queries, rule_queri
 from lemmata.mine.queries.wording import Query, is_plural, with_article, word_overlap
 from lemmata.store.split import Split
 from lemmata.types import Document, Integers, Pair, Passage
-
-
-class Shelf:
-    """Passages in memory, as a corpus gives them."""
-
-    def __init__(self, passages: Sequence[Passage], documents: Sequence[Document] = ()) -> None:
-        self._passages, self._documents = passages, documents
-
-    def __len__(self) -> int:
-        return len(self._passages)
-
-    def passages(self, rows: Iterable[int]) -> list[Passage]:
-        return [self._passages[row] for row in rows]
-
-    def documents(self) -> Iterator[Document]:
-        names = dict.fromkeys(passage.document for passage in self._passages)
-        return iter(self._documents or [Document(name) for name in names])
-
-    def ids(self) -> list[str]:
-        return [passage.id for passage in self._passages]
-
-    def document_ids(self) -> list[str]:
-        return list(dict.fromkeys(passage.document for passage in self._passages))
-
-    def document_numbers(self) -> Integers:
-        names = list(dict.fromkeys(passage.document for passage in self._passages))
-        return np.array([names.index(passage.document) for passage in self._passages], np.int64)
 
 
 def shelved(
@@ -440,10 +414,10 @@ def test_a_model_behind_a_server_is_asked_once_within_its_budget(server: Server,
 # ---------------------------------------------------------------- the round trip
 
 
-def searching(found: dict[str, list[int]], sizes: list[int]) -> Callable[[Sequence[str], int], Integers]:
+def searching(hits: dict[str, list[int]], sizes: list[int]) -> Callable[[Sequence[str], int], Integers]:
     def search(queries: Sequence[str], k: int) -> Integers:
         sizes.append(len(queries))
-        rows = [(found.get(query, []) + [-1] * k)[:k] for query in queries]
+        rows = [(hits.get(query, []) + [-1] * k)[:k] for query in queries]
         return np.array(rows, np.int64)
 
     return search

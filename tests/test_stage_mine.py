@@ -133,8 +133,8 @@ def test_a_set_that_holds_test_queries_is_refused_and_not_written(built: Project
         f"query-id\tcorpus-id\tscore\nq1\t{record['positive_id']}\t1\n", encoding="utf-8"
     )
     text = built.layout.config.read_text(encoding="utf-8")
-    files = f'\n[audit]\nqueries = "{tmp_path / "queries.jsonl"}"\nqrels = "{tmp_path / "qrels.tsv"}"\n'
-    built.layout.config.write_text(text + files, encoding="utf-8")
+    table = f'\n[audit]\nqueries = "{tmp_path / "queries.jsonl"}"\nqrels = "{tmp_path / "qrels.tsv"}"\n'
+    built.layout.config.write_text(text + table, encoding="utf-8")
     project = Project(built.layout.root)
     with pytest.raises(LeakageError, match="q1"):
         project.mine("queries", name="leaking")
@@ -178,7 +178,7 @@ def test_a_set_name_is_letters_digits_and_dashes(built: Project, name: str) -> N
 def test_the_commands_mine_list_and_audit(built: Project) -> None:
     command = [sys.executable, "-c", "from lemmata.cli.main import main; main()"]
     where = ["-w", str(built.layout.root)]
-    for arguments in (["mine", "queries", "--name", "told"], ["mine", "sets"], ["audit", "told"]):
+    for arguments in (["mine", "queries", "--name", "mined"], ["mine", "sets"], ["audit", "mined"]):
         done = subprocess.run([*command, *arguments, *where], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     assert "no leakage found" in done.stdout.replace("\n", " ")
