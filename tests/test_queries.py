@@ -80,6 +80,15 @@ def test_a_defined_property_is_asked_for_with_its_subject() -> None:
     question, keyword = texts(definition, "defined")
     assert question == "What does it mean for a ring to be catenary?"
     assert keyword in ("definition of catenary ring", "catenary ring definition")
+    for text, expected in (
+        ("Let $M$ be an $R$-module. We say $M$ is flat if so.", "What does it mean for an R-module to be flat?"),
+        ("A scheme $X$ is called separated if so.", "What does it mean for a scheme to be separated?"),
+        (
+            "Let $f : X \\to Y$ be a morphism of schemes. We say $f$ is proper if so.",
+            "What does it mean for a morphism of schemes to be proper?",
+        ),
+    ):
+        assert expected in texts(statement(text, "definition"), "defined")
     unknown_subject = statement("We say $R$ is catenary if all chains have one length.", "definition")
     assert texts(unknown_subject, "defined") == []
 
@@ -130,7 +139,9 @@ def test_a_note_that_names_nothing_is_not_asked_for(title: str) -> None:
      ("example of non-abelian group", "What is an example of a non-abelian group?"),
      ("binomial coefficient", "What is a binomial coefficient?"), ("commutative", "What does commutative mean?"),
      ("Bernoulli numbers", "What are Bernoulli numbers?"), ("topology", "What is a topology?"),
-     ("six exponentials theorem", "six exponentials theorem")],
+     ("six exponentials theorem", "six exponentials theorem"), ("locally compact", "What does locally compact mean?"),
+     ("ring of integers (of a field)", "What is the ring of integers?"),
+     ("category theory", "What is category theory?")],
 )  # fmt: skip
 def test_a_short_article_answers_its_title(title: str, query: str) -> None:
     passage = Passage("d@1", "d", "chunk", "Some text that explains it at length.")

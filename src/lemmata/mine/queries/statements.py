@@ -46,7 +46,7 @@ def named_result(passage: Passage, pick: Pick) -> Iterator[Query]:
 _PROOF = re.compile(r"(?:(?:another|direct|elementary|simple|short) )?proof of (?P<what>.+)", re.IGNORECASE)
 _EXAMPLE = re.compile(r"(?P<kind>(?:counter-?)?example)s? (?P<link>of|to|for) (?P<what>.+)", re.IGNORECASE)
 _NO_SUBJECT = re.compile(
-    r"^[\d.A-Z]*\d|^(?:chapter|notes?|exercises|index|topic|table|bibliography|proof|introduction|\w+ing)\b|[:;?$\\=]"
+    r"^[\d.A-Z]*\d|^(?:chapter|notes?|exercises|index|topic|table|bibliography|proof|introduction|(?!ring|string)\w+ing)\b|[:;?$\\=]"
     r"|\b(?:and|versus|using|to|finding|when|how|why|properties|operations|is|are|has|have|implies|imply|if)\b"
     r"|^(?:alternative |equivalent )?"
     r"(?:characterization|criterion|criteria|definition|condition|equivalent|classification|construction)s?\b",
@@ -56,7 +56,7 @@ _NO_SUBJECT = re.compile(
 
 def title_query(title: str, pick: Pick) -> Iterator[Query]:
     """What a short article with this title answers; nothing for titles such as `Notes` or `1.2 Products`."""
-    title = " ".join(readable(title).split())
+    title = " ".join(re.sub(r"\([^()]*\)", " ", readable(title)).split())
     if len(title.split()) > 12 or not re.search(r"[^\W\d_]{2}", title):
         return
     if proof := _PROOF.fullmatch(title):
@@ -80,16 +80,26 @@ def title_query(title: str, pick: Pick) -> Iterator[Query]:
 
 # ---------------------------------------------------------------- defined terms
 
-_INTRODUCED = re.compile(
-    r"\b[Ll]et (\$[^$]+\$) be (an? [a-z-]+(?: [a-z-]+){0,3}?)"
-    r"(?=[.,;:]| (?:of|over|with|in|on|which|such|whose|between|from|to|that|and)\b| \$)"
+_NOUN = r"[Aa]n? (?:\$\w\$-)?[A-Za-z-]+(?: [a-z-]+){0,3}?(?: of [a-z-]+)?"
+_INTRODUCED = re.compile(  # `Let $R$ be a ring.`, `A scheme $X$ is`
+    rf"\b[Ll]et \$(?P<formula>[^$]+)\$ be (?P<noun>{_NOUN})"
+    r"(?=[.,;:]| (?:over|with|in|on|which|such|whose|between|from|to|that|and)\b| \$)"
+    rf"|\b(?P<noun_before>{_NOUN}) \$(?P<formula_behind>[^$]+)\$ is\b"
 )
+
+
+def _letter(formula: str) -> str:
+    """The symbol that a formula introduces: `f` for `f : X \\to Y`, `R` for `(R, m)`."""
+    return re.sub(r"\s+", "", re.split(r"[:,]|\\(?:in|to|subset)\b", formula.lstrip(" ("))[0])
 
 
 def defined_terms(passage: Passage, pick: Pick) -> Iterator[Query]:
     """Terms that a passage defines: up to three of a definition, the first of any other passage."""
     opening = passage.id.endswith("@1")
-    introduced = dict(_INTRODUCED.findall(passage.text))
+    introduced = {}
+    for match in _INTRODUCED.finditer(passage.text):
+        noun = (match["noun"] or match["noun_before"]).replace("$", "")
+        introduced[_letter(match["formula"] or match["formula_behind"])] = noun[0].lower() + noun[1:]
     seen_keys: set[str] = set()
     for term in definienda(passage, mask(passage.text), opening):
         name = term.name
@@ -99,12 +109,12 @@ def defined_terms(passage: Passage, pick: Pick) -> Iterator[Query]:
         if len(seen_keys) > (3 if passage.kind == "definition" else 1):
             return
         if term.kind == "definition":
-            owner = re.search(rf"(\$[^$]+\$) (?:is|are)\b[^$]*\b{re.escape(name)}", term.sentence)
-            noun = introduced.get(owner[1], "") if owner else ""
+            subject = re.search(rf"\$([^$]+)\$ (?:is|are)\b[^$]*\b{re.escape(name)}", term.sentence)
+            noun = introduced.get(_letter(subject[1]), "") if subject else ""
             if not noun:
                 continue
             yield Query(f"What does it mean for {noun} to be {name}?", "question", "defined")
-            name = f"{name} {noun.split()[-1]}"
+            name = f"{name} {noun.split(' of ')[0].split()[-1]}"
         elif " " in name or re.search(rf"\ban? {re.escape(name)}\b", term.sentence, re.IGNORECASE):
             yield Query(what_is(name), "question", "defined")  # of `the length`, only the passage knows which
         if " " in name:

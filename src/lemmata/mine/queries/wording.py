@@ -55,8 +55,11 @@ _COMMON_ENDING = re.compile(
     r"(?:tion|sion|ing|ity|ive|ial|nal|cal|ral|ic|ed|ness|ment|ous|ite|able|ible|ence|ance|ism|ure)$"
 )
 _WITHOUT_ARTICLE = re.compile(
-    r"(?:ness|ity|(?<!morph)ism|ics|logic|calculus|theory|arithmetic|geometry|homology|integration|induction|"
+    r"(?:ness|ity|(?<!morph)ism|ics|logic|calculus|analysis|theory|arithmetic|geometry|homology|integration|induction|"
     r"multiplication|addition|division|recursion|differentiation|factorization|convergence|dependence|semantics|syntax)$"
+)
+_ADJECTIVE = re.compile(  # those that `adjective_or_object` does not know by their ending
+    r"(?:\w+ly )?(?:compact|open|closed|dense|exact|free|normal|regular|monotone|connected|separable|continuous)"
 )
 
 
@@ -89,7 +92,7 @@ def what_is(name: str) -> str:
     """`What is a Noetherian ring?`, `What are Bernoulli numbers?`, `What does commutative mean?`"""
     name = lower_first(name)
     last = re.split(r" (?:of|in|on|over|for|with|between|from|to|by|at|under|modulo)\b", name)[0].split()[-1]
-    if " " not in name and adjective_or_object(name) == "definition":
+    if _ADJECTIVE.fullmatch(name) or (" " not in name and adjective_or_object(name) == "definition"):
         return f"What does {name} mean?"
     if is_plural(last):
         return f"What are {name}?"
