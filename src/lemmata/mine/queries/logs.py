@@ -38,10 +38,10 @@ _STATES = {
     quietscht pfeift rattert schäumt schaeumt flutet überhitzt""",
 }
 _WORK = {
-    "When was {code} last {word}?": """cleaned flushed replaced changed inspected tested calibrated pulled drained
+    "When was {code} last {word}?": """cleaned flushed replaced changed inspected tested calibrated drained
     isolated renewed greased""",
     "Wann wurde {code} zuletzt {word}?": """gereinigt gespült gespuelt gewechselt getauscht geprüft geprueft entleert
-    abgesperrt eingestellt ausgebaut abgedichtet entlüftet entlueftet nachgezogen gezogen rückgespült geschmiert""",
+    abgesperrt eingestellt ausgebaut abgedichtet entlüftet entlueftet nachgezogen rückgespült geschmiert""",
 }
 _QUESTIONS = {word: ("log state", f"Why did {{code}} {verb}?") for word, verb in _PAST.items()} | {
     word: (rule, question)
