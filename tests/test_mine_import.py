@@ -216,7 +216,7 @@ def test_the_command_reports_what_it_left_out(built: Project, tmp_path: Path) ->
         "import",
         str(file),
         "--name",
-        "reported",
+        "new",
         "-w",
         str(built.layout.root),
     ]
