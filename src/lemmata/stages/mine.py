@@ -36,10 +36,7 @@ from lemmata.mine.negatives import NegativeOptions, NegativeReport, known_answer
 from lemmata.mine.pairs import (
     PairOptions,
     Survey,
-    citation_pairs,
-    concept_pairs,
     mine_pairs,
-    structure_pairs,
     survey,
 )
 from lemmata.mine.queries.filter import RoundTrip, round_trip
@@ -214,7 +211,7 @@ def _put(
     def counted() -> Iterator[Record]:
         for number, record in enumerate(made):
             pair = _pair(record)
-            if isinstance(pair.anchor, str) and not opened.material.may_ask(pair.anchor):
+            if isinstance(pair.anchor, str) and not opened.material.may_query(pair.anchor):
                 counts["left out: asks about a held-out concept"] += 1
                 continue
             counts[f"{pair.source}/{pair.relation}" if pair.relation else pair.source] += 1
@@ -324,10 +321,7 @@ def all_pairs(part: Material, options: PairOptions) -> Iterator[Pair]:
         return
     found = survey(part)
     answered = _with_answers(found, part)
-    seen: set[int] = set()
-    yield from concept_pairs(part, options.concepts, found=found, seen=seen)
-    yield from structure_pairs(part, options.structure, found=answered, seen=seen)
-    yield from citation_pairs(part, options.citations, found=answered, seen=seen)
+    yield from mine_pairs(part, options, surveyed=answered)
 
 
 def _with_answers(found: Survey, part: Material) -> Survey:

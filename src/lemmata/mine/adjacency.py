@@ -1,0 +1,33 @@
+"""Neighbours of numbered things as two arrays."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from lemmata.leakage import ranges
+from lemmata.types import Integers
+
+__all__ = ["Adjacency", "adjacency"]
+
+
+class Adjacency(NamedTuple):
+    """The neighbours of number i are `members[starts[i] : starts[i + 1]]`, ascending."""
+
+    starts: Integers  # (count + 1,)
+    members: Integers
+
+    def sizes(self, numbers: Integers) -> Integers:
+        return np.asarray(self.starts[numbers + 1] - self.starts[numbers])
+
+    def of(self, numbers: Integers) -> Integers:
+        """The neighbours of some numbers, concatenated."""
+        return self.members[ranges(self.starts[numbers], self.sizes(numbers))]
+
+
+def adjacency(numbers: Integers, members: Integers, count: int) -> Adjacency:
+    """From pairs of a number below `count` and a neighbour; repeated pairs count once."""
+    span = int(members.max(initial=0)) + 1
+    keys = np.unique(numbers * span + members)
+    return Adjacency(np.searchsorted(keys, np.arange(count + 1) * span), keys % span)
