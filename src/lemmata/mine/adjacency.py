@@ -1,4 +1,4 @@
-"""Neighbours of numbered things as two arrays."""
+"""Neighbours and connected components of numbered things, as arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from lemmata.leakage import ranges
 from lemmata.types import Integers
 
-__all__ = ["Adjacency", "adjacency"]
+__all__ = ["Adjacency", "adjacency", "components"]
 
 
 class Adjacency(NamedTuple):
@@ -31,3 +31,14 @@ def adjacency(numbers: Integers, members: Integers, count: int) -> Adjacency:
     span = int(members.max(initial=0)) + 1
     keys = np.unique(numbers * span + members)
     return Adjacency(np.searchsorted(keys, np.arange(count + 1) * span), keys % span)
+
+
+def components(count: int, sources: Integers, targets: Integers) -> Integers:
+    """For each number below `count` the smallest one that pairs connect it with, over any number of steps."""
+    smallest = np.arange(count, dtype=np.int64)
+    while True:
+        before = smallest.copy()
+        np.minimum.at(smallest, sources, before[targets])
+        np.minimum.at(smallest, targets, before[sources])
+        if np.array_equal(smallest, before):
+            return smallest

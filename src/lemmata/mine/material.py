@@ -78,16 +78,27 @@ class Material:
 
 
 class _Guard:
-    """The only way from a Material to the corpus."""
+    """The only way from a Material to the corpus.
+
+    Removes from records what the part may not name: passages, documents and concepts of other parts.
+    """
 
     def __init__(
-        self, source: PassageSource, allowed: Mask, filter_: _Filter, answers: Mask, answer_ids: Collection[str]
+        self,
+        source: PassageSource,
+        allowed: Mask,
+        answers: Mask,
+        *,
+        answer_ids: Collection[str],
+        targets: Collection[str],
+        foreign_names: frozenset[str],
     ) -> None:
         self._source = source
         self._allowed = allowed
-        self._filter = filter_
         self._answers = answers
         self._answer_ids = answer_ids  # of answers and of their documents
+        self._targets = targets  # ids that a link may lead to
+        self._foreign_names = foreign_names  # keys
 
     def passages(self, rows: Iterable[int]) -> list[Passage]:
         requested = [int(row) for row in rows]
@@ -95,7 +106,7 @@ class _Guard:
             if not (0 <= row < len(self._allowed) and (self._allowed[row] or self._answers[row])):
                 raise LeakageError(f"row {row} belongs to another part of the split")
         return [
-            self._filter.answer(passage) if self._answers[row] else self._filter.passage(passage)
+            self._answer(passage) if self._answers[row] else self._passage(passage)
             for row, passage in zip(requested, self._source.passages(requested), strict=True)
         ]
 
@@ -105,14 +116,6 @@ class _Guard:
                 if link.target is not None and link.target in self._answer_ids:
                     yield row, link.relation, link.target
 
-
-class _Filter:
-    """Removes from records what a part may not name: passages, documents and concepts of other parts."""
-
-    def __init__(self, targets: Iterable[Collection[str]], foreign_names: frozenset[str]) -> None:
-        self._targets = tuple(targets)  # ids that a link may lead to
-        self._foreign_names = foreign_names  # keys
-
     def may_name(self, text: str) -> bool:
         return not text or len(text) > LONGEST_NAME or name_key(text) not in self._foreign_names
 
@@ -121,34 +124,21 @@ class _Filter:
             return True
         return not self._foreign_names.intersection(query_keys(text))
 
-    def passage(self, passage: Passage) -> Passage:
-        return replace(
-            passage,
-            title=self._value(passage.title),
-            section=self._value(passage.section),
-            metadata=self._value(passage.metadata),
-            links=self._links(passage.links),
-        )
-
-    def answer(self, passage: Passage) -> Passage:
-        """Title and text alone: everything else could serve as a query, and the source names its links."""
-        return replace(
-            passage, title=self._value(passage.title), section="", raw="", proof="", metadata={}, links=()
-        )  # fmt: skip
-
     def document(self, document: Document) -> Document:
-        return replace(
-            document,
-            title=self._value(document.title),
-            metadata=self._value(document.metadata),
-            links=self._links(document.links),
-        )
+        title, metadata = self._value(document.title), self._value(document.metadata)
+        return replace(document, title=title, metadata=metadata, links=self._links(document.links))
+
+    def _passage(self, passage: Passage) -> Passage:
+        title, section, metadata = map(self._value, (passage.title, passage.section, passage.metadata))
+        return replace(passage, title=title, section=section, metadata=metadata, links=self._links(passage.links))
+
+    def _answer(self, passage: Passage) -> Passage:
+        """Title and text alone: everything else could serve as a query, and the source names its links."""
+        title = self._value(passage.title)
+        return replace(passage, title=title, section="", raw="", proof="", metadata={}, links=())
 
     def _links(self, links: tuple[Link, ...]) -> tuple[Link, ...]:
-        def inside(link: Link) -> bool:
-            return any(link.target in targets for targets in self._targets)
-
-        return tuple(link if inside(link) else link._replace(target=None) for link in links)
+        return tuple(link if link.target in self._targets else link._replace(target=None) for link in links)
 
     def _value(self, value: Any) -> Any:
         if not self._foreign_names:
@@ -195,9 +185,15 @@ def material(
                  if document.id in inside or document.kind == "location"}  # fmt: skip
     concepts = concepts or {}
     foreign = (concept for concept in concepts.values() if split.part_of(concept.id) != part)
-    names = frozenset(name_key(name) for concept in foreign for name in (concept.name, *concept.aliases))
-    filter_ = _Filter((row_of, set(documents)), names)
-    documents = {identity: filter_.document(document) for identity, document in documents.items()}
+    guard = _Guard(
+        source,
+        allowed,
+        answers,
+        answer_ids={*answer_of, *(document_ids[number] for number in np.unique(numbers[answers]).tolist())},
+        targets={*row_of, *documents},
+        foreign_names=frozenset(name_key(name) for concept in foreign for name in (concept.name, *concept.aliases)),
+    )
+    documents = {identity: guard.document(document) for identity, document in documents.items()}
 
     graph = graph if graph is not None else build_graph((), dict.fromkeys(ids, "passage"))
     position = {identity: row for row, identity in enumerate(ids)}
@@ -207,10 +203,10 @@ def material(
     for number in np.flatnonzero(any_rows < 0).tolist():
         node = graph.nodes[number]
         if node in concepts:
-            visible[number] = split.part_of(node) == part and filter_.may_name(concepts[node].name)
+            visible[number] = split.part_of(node) == part and guard.may_name(concepts[node].name)
         else:  # the tree of a plant is known before any log is written
             visible[number] = graph.kinds[number] == "location" or node in documents
-    own_concepts = _concepts(graph, visible, any_rows, node_rows, concepts, filter_)
+    own_concepts = _concepts(graph, visible, any_rows, node_rows, concepts, guard)
     for number in np.flatnonzero(any_rows < 0).tolist():
         if graph.nodes[number] in concepts:
             visible[number] = graph.nodes[number] in own_concepts
@@ -219,9 +215,8 @@ def material(
     if edges is not None:
         restricted = _restrict(restricted, visible, _evident_edges(restricted, own_concepts, row_of, edges))
     nodes = [node if shown else "" for node, shown in zip(graph.nodes, visible.tolist(), strict=True)]
-    answer_ids = {*answer_of, *(document_ids[number] for number in np.unique(numbers[answers]).tolist())}
     return Material(
-        source=_Guard(source, allowed, filter_, answers, answer_ids),
+        source=guard,
         allowed=allowed,
         rows=rows,
         row_of=row_of,
@@ -230,7 +225,7 @@ def material(
         graph=replace(restricted, nodes=nodes),
         node_rows=node_rows,
         concepts=own_concepts,
-        may_query=filter_.may_query,
+        may_query=guard.may_query,
         answers=answers,
         answer_of=answer_of,
     )
@@ -265,7 +260,7 @@ def _concepts(
     any_rows: Integers,
     node_rows: Integers,
     concepts: Mapping[str, Concept],
-    filter_: _Filter,
+    guard: _Guard,
 ) -> dict[str, Concept]:
     """The visible concepts that a passage of the part mentions or defines, without what other parts say of them."""
     sources = graph.sources()
@@ -282,7 +277,7 @@ def _concepts(
     for number in np.flatnonzero(visible & (any_rows < 0) & in_part).tolist():
         concept = concepts.get(graph.nodes[number])
         if concept is not None:
-            aliases = tuple(filter(filter_.may_name, concept.aliases))
+            aliases = tuple(filter(guard.may_name, concept.aliases))
             description = concept.description if described[number] else ""
             own_concepts[concept.id] = replace(concept, description=description, aliases=aliases)
     return dict(sorted(own_concepts.items()))

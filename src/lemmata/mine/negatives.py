@@ -7,6 +7,7 @@ read in blocks, so memory does not grow with anchors times passages.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ import numpy.typing as npt
 
 from lemmata.errors import InputError, LeakageError
 from lemmata.index.exact import ExactIndex, Matrix
-from lemmata.mine.adjacency import Adjacency, adjacency
+from lemmata.mine.adjacency import Adjacency, adjacency, components
 from lemmata.mine.material import Material, edges_of
 from lemmata.types import Floats, Graph, Index, Integers, Mask, Negative, Pair, Triplet
 
@@ -156,11 +157,11 @@ def mine_negatives(
 def _blocks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
     """Consecutive pairs; those of one anchor stay together."""
     block: list[Pair] = []
-    for pair in pairs:
-        if len(block) >= _BLOCK and pair.anchor != block[-1].anchor:
+    for _, same_anchor in itertools.groupby(pairs, key=lambda pair: pair.anchor):
+        block += same_anchor
+        if len(block) >= _BLOCK:
             yield block
             block = []
-        block.append(pair)
     if block:
         yield block
 
@@ -345,7 +346,8 @@ def _topics(material: Material) -> tuple[Adjacency, Adjacency]:
     graph = material.graph
     count = len(graph.nodes)
     rows = material.node_rows[graph.sources()]
-    concept = _equivalent_nodes(graph)[graph.indices]
+    equivalent = edges_of(graph, ("equivalent_to",))
+    concept = components(count, graph.sources()[equivalent], graph.indices[equivalent])[graph.indices]
     to_concept = (rows >= 0) & (material.node_rows[graph.indices] < 0)
     mentioned = to_concept & edges_of(graph, ("mentions", "defines"))
     defined = to_concept & edges_of(graph, ("defines",))
@@ -354,19 +356,6 @@ def _topics(material: Material) -> tuple[Adjacency, Adjacency]:
     topics = np.concatenate((concept[rare], concept[defined] + count))  # a concept as mentioned, and as defined
     members = np.concatenate((rows[rare], rows[defined]))
     return adjacency(members, topics, len(material.allowed)), adjacency(topics, members, 2 * count)
-
-
-def _equivalent_nodes(graph: Graph) -> Integers:
-    """For each node the smallest one that is equivalent to it, over any number of steps."""
-    edges = edges_of(graph, ("equivalent_to",))
-    sources, targets = graph.sources()[edges], graph.indices[edges]
-    smallest = np.arange(len(graph.nodes), dtype=np.int64)
-    while True:
-        before = smallest.copy()
-        np.minimum.at(smallest, sources, before[targets])
-        np.minimum.at(smallest, targets, before[sources])
-        if np.array_equal(smallest, before):
-            return smallest
 
 
 def _categories(material: Material) -> npt.NDArray[np.uint64]:

@@ -13,7 +13,7 @@ from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,9 @@ __all__ = [
 ]
 
 Hashes = npt.NDArray[np.uint64]
+Item = TypeVar("Item")
 Chosen = Mapping[int, str]  # row: why it was chosen, best first
+Mentions = Mapping[str, Mapping[int, bool]]  # concept: rows that mention it, and whether they define it
 
 WEIGHTS = {
     "name": 1.0,  # name of a concept -> passage that mentions it
@@ -241,65 +243,41 @@ def _concept_pairs(material: Material, surveyed: Survey, options: PairOptions) -
         yield from _edge_pairs(material, surveyed, mentions, chosen, options)
 
 
-class _Mentions(NamedTuple):
-    """Concepts and the rows that mention them: one entry per concept and row, by concept, then by row."""
-
-    of: dict[str, slice]  # concept, sorted by id: its entries
-    rows: Integers
-    defines: Mask
-    concepts_in_row: Integers  # how many concepts the row mentions
-
-
-def _mentions(material: Material, surveyed: Survey) -> _Mentions:
+def _mentions(material: Material, surveyed: Survey) -> Mentions:
     """The edges from passages to concepts, except to concepts that only a proof names: no encoder sees a proof."""
-    graph, size = material.graph, max(len(material.allowed), 1)
-    nodes = {node: number for number, node in enumerate(graph.nodes) if node in material.concepts}
-    is_concept = np.zeros(len(graph.nodes), bool)
-    is_concept[list(nodes.values())] = True
-    sources = material.node_rows[graph.sources()]
-    edges = np.flatnonzero((sources >= 0) & edges_of(graph, ("mentions", "defines")) & is_concept[graph.indices])
-    keys, inverse = np.unique(graph.indices[edges] * size + sources[edges], return_inverse=True)
-    defines = np.zeros(len(keys), bool)
-    defines[inverse[edges_of(graph, ("defines",))[edges]]] = True
-    forms = {number: _forms(material.concepts[node]) for node, number in nodes.items()}
-    long = surveyed.lengths[keys % size] >= _SHORTEST
-    stays = long & (defines | ~_only_in_proofs(material, keys // size, keys % size, forms))
-    keys, defines = keys[stays], defines[stays]
-    rows = keys % size
-    ends = {node: np.searchsorted(keys, (nodes[node] * size, (nodes[node] + 1) * size)) for node in sorted(nodes)}
-    of = {node: slice(int(begin), int(end)) for node, (begin, end) in ends.items()}
-    return _Mentions(of, rows, defines, np.bincount(rows, minlength=size)[rows])
-
-
-def _only_in_proofs(material: Material, concepts: Integers, rows: Integers, forms: Mapping[int, list[str]]) -> Mask:
-    """Which concepts are named in the proof of a row, but neither in its title nor in its text."""
-    only = np.zeros(len(rows), bool)
-    order = np.argsort(rows, kind="stable")
-    unique, starts = np.unique(rows[order], return_index=True)
-    ends = [*starts[1:].tolist(), len(rows)]
-    for start in range(0, len(unique), _BATCH):
-        batch = slice(start, start + _BATCH)
-        passages = material.passages(unique[batch].tolist())
-        for passage, begin, end in zip(passages, starts[batch].tolist(), ends[batch], strict=True):
-            if passage.proof:
-                text, proof = _stems(passage.content), _stems(passage.proof)
-                for place in order[begin:end].tolist():
-                    names = forms[int(concepts[place])]
-                    only[place] = not _named_in(text, names) and _named_in(proof, names)
-    return only
+    graph = material.graph
+    rows, defines = material.node_rows[graph.sources()], edges_of(graph, ("defines",))
+    mentions: dict[str, dict[int, bool]] = {node: {} for node in sorted(material.concepts.keys() & set(graph.nodes))}
+    concepts_of: dict[int, list[str]] = {}
+    for edge in np.flatnonzero((rows >= 0) & edges_of(graph, ("mentions", "defines"))).tolist():
+        row, concept = int(rows[edge]), graph.nodes[graph.indices[edge]]
+        if concept in mentions and surveyed.lengths[row] >= _SHORTEST:
+            mentions[concept][row] = mentions[concept].get(row, False) or bool(defines[edge])
+            concepts_of.setdefault(row, []).append(concept)
+    forms = {concept: _forms(material.concepts[concept]) for concept in mentions}
+    for batch in _batches(sorted(concepts_of)):
+        for row, passage in zip(batch, material.passages(batch), strict=True):
+            text, proof = (_stems(passage.content), _stems(passage.proof)) if passage.proof else ("", "")
+            for concept in dict.fromkeys(concepts_of[row]) if proof else ():
+                only_in_proof = not _named_in(text, forms[concept]) and _named_in(proof, forms[concept])
+                if only_in_proof and not mentions[concept][row]:
+                    del mentions[concept][row]
+    return mentions
 
 
 def _passages_of_concepts(
-    material: Material, surveyed: Survey, mentions: _Mentions, options: PairOptions
+    material: Material, surveyed: Survey, mentions: Mentions, options: PairOptions
 ) -> dict[str, Chosen]:
     """By concept, sorted by id, the passages to pair it with."""
+    concepts_in = Counter(row for rows in mentions.values() for row in rows)
     chosen: dict[str, Chosen] = {}
-    for identity, entries in mentions.of.items():
-        rows, defines = mentions.rows[entries], mentions.defines[entries]
+    for identity, defined_in in mentions.items():
+        rows = np.array(sorted(defined_in), np.int64)
+        defines = np.array([defined_in[row] for row in rows.tolist()], bool)
         forms = _forms(material.concepts[identity])
         in_title = np.array([_named_in(surveyed.titles.get(row, ""), forms) for row in rows.tolist()], bool)
         keys = _random_keys(options.seed, surveyed.names[rows], np.full(len(rows), _hash(identity), np.uint64))
-        costs = surveyed.lengths[rows] * mentions.concepts_in_row[entries]
+        costs = surveyed.lengths[rows] * np.array([concepts_in[row] for row in rows.tolist()], np.int64)
         best = np.lexsort((keys, costs, surveyed.prose[rows], ~in_title, ~defines))[: options.passages_per_concept]
         chosen[identity] = {
             int(rows[place]): "defined here" if defines[place] else "in its title" if in_title[place] else "mentioned"
@@ -341,8 +319,8 @@ def _direct_pairs(material: Material, chosen: Mapping[str, Chosen], options: Pai
                     yield Pair(anchor, row, "concepts", "description", why, description_weight)
 
 
-def _batches(identities: Iterable[str]) -> Iterator[list[str]]:
-    remaining = iter(identities)
+def _batches(items: Iterable[Item]) -> Iterator[list[Item]]:
+    remaining = iter(items)
     while batch := list(itertools.islice(remaining, _BATCH)):
         yield batch
 
@@ -354,7 +332,7 @@ def _word_pairs(text: str) -> set[tuple[str, str]]:
 
 
 def _edge_pairs(
-    material: Material, surveyed: Survey, mentions: _Mentions, chosen: Mapping[str, Chosen], options: PairOptions
+    material: Material, surveyed: Survey, mentions: Mentions, chosen: Mapping[str, Chosen], options: PairOptions
 ) -> Iterator[Pair]:
     """Each edge between concepts draws its own few passages, so that a hub does not offer the same ones to all.
 
@@ -371,8 +349,8 @@ def _edge_pairs(
     for source, relation, target in edges:
         for near, far, arrow in ((source, target, "to"), (target, source, "from")) if source != target else ():
             name = material.concepts[near].name
-            both = np.intersect1d(mentions.rows[mentions.of[near]], mentions.rows[mentions.of[far]])
-            reasons = dict(chosen[far]) | dict.fromkeys(both.tolist(), "speaks of both")
+            both = mentions[near].keys() & mentions[far].keys()
+            reasons = dict(chosen[far]) | dict.fromkeys(both, "speaks of both")
             if options.weight("name"):
                 reasons = {row: reason for row, reason in reasons.items() if row not in chosen[near]}
             rows = np.array(list(reasons), np.int64)
@@ -454,8 +432,7 @@ def _heading(section: str) -> str:
 def _own_pairs(material: Material, surveyed: Survey, options: PairOptions) -> Iterator[Pair]:
     """Pairs of a passage with its own name, title and proof."""
     note_weight, title_weight, proof_weight = map(options.weight, ("note", "title", "proof"))
-    for start in range(0, len(surveyed.order) if note_weight or title_weight or proof_weight else 0, _BATCH):
-        rows = surveyed.order[start : start + _BATCH].tolist()
+    for rows in _batches(surveyed.order.tolist() if note_weight or title_weight or proof_weight else ()):
         for row, passage in zip(rows, material.passages(rows), strict=True):
             document = material.documents.get(passage.document)
             document_title = document.title if document is not None else ""

@@ -12,13 +12,15 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from lemmata.errors import ConfigError, InputError
 from lemmata.leakage import Sketches, distinct, near_duplicate_of, near_pairs, select, sketch
+from lemmata.mine.adjacency import components
+from lemmata.store.corpus import Corpus
 from lemmata.store.split import LEFT_OUT, PARTS, Parts, Split
 from lemmata.types import Concept, Graph, Integers, Mask
 from lemmata.words import GERMAN_LINKING_WORDS, LINKING_WORDS, QUESTION_WORDS, fold, singular
@@ -67,15 +69,8 @@ class Outline:
     definitions: Sequence[tuple[int, str]] = ()  # row and the concept that it defines
 
 
-class OutlineSource(Protocol):
-    """The part of `lemmata.store.corpus.Corpus` that an outline reads."""
-
-    def places(self) -> Iterator[tuple[str, str, str, str | None, str, int, int]]: ...
-    def contents(self) -> Iterator[str]: ...
-
-
 def outline(
-    corpus: OutlineSource,
+    corpus: Corpus,
     *,
     graph: Graph | None = None,
     concepts: Mapping[str, Concept] | None = None,
@@ -194,40 +189,18 @@ def _held_out_units(sizes: Mapping[str, int], shares: Mapping[int, float], seed:
 # ---------------------------------------------------------------- near-duplicates
 
 
-class _UnionFind:
-    """Disjoint groups; a group is represented by its least member."""
-
-    def __init__(self) -> None:
-        self.parent: dict[Any, Any] = {}
-
-    def find(self, member: Any) -> Any:
-        path = []
-        while (parent := self.parent.get(member, member)) != member:
-            path.append(member)
-            member = parent
-        self.parent.update(dict.fromkeys(path, member))
-        return member
-
-    def join(self, one: Any, other: Any) -> None:
-        low, high = sorted((self.find(one), self.find(other)))
-        self.parent[high] = low
-
-
 def _document_groups(count: int, document: Integers, sketches: Sketches | None) -> Integers:
     """For each document the least of those it stays together with: half of its passages are in the other one."""
     if sketches is None:
         return np.arange(count, dtype=np.int64)
-    groups = _UnionFind()
     sizes = np.bincount(document, minlength=count)
     shared: Counter[tuple[int, int]] = Counter()  # passages of the first document that the second has as well
     for passages, documents in _shared_texts(document, sketches):
         if len(documents) <= BOILERPLATE:
             for one, number in passages.items():
                 shared.update({(one, other): number for other in documents if other != one})
-    for (one, other), number in shared.items():
-        if 2 * number >= sizes[one]:
-            groups.join(one, other)
-    return np.array([groups.find(number) for number in range(count)], np.int64)
+    joined = [pair for pair, number in shared.items() if 2 * number >= sizes[pair[0]]]
+    return components(count, *np.array(joined, np.int64).reshape(-1, 2).T)
 
 
 def _shared_texts(document: Integers, sketches: Sketches) -> Iterator[tuple[Counter[int], set[int]]]:
@@ -477,21 +450,20 @@ def split_concepts(
     Concepts with a name in common, up to one letter, stay together. So does a merged concept with the one
     that replaced it.
     """
-    groups = _UnionFind()
-    first_with: dict[str, str] = {}  # spelling: the first concept that has it
-    ids: set[str] = set()
-    for concept in concepts:
-        ids.add(concept.id)
-        for name in (concept.name, *concept.aliases):
-            key = name_key(name)
-            for spelling in (key, *_with_one_letter_less(key)):
-                groups.join(first_with.setdefault(spelling, concept.id), concept.id)
-    for gone, kept in (merged or {}).items():
-        ids |= {gone, kept}
-        groups.join(gone, kept)
+    names = {concept.id: (concept.name, *concept.aliases) for concept in concepts}
+    replaced = merged or {}
+    ids, _ = _numbered([*names, *replaced, *replaced.values()])
+    number = {identity: place for place, identity in enumerate(ids)}
+    joined = [(number[gone], number[kept]) for gone, kept in replaced.items()]
+    first_with: dict[str, int] = {}  # spelling: the first concept that has it
+    for identity, spellings in names.items():
+        for key in map(name_key, spellings):
+            near = (key, *_with_one_letter_less(key))
+            joined += ((first_with.setdefault(spelling, number[identity]), number[identity]) for spelling in near)
+    group = components(len(ids), *np.array(joined, np.int64).reshape(-1, 2).T)
     members: dict[str, list[str]] = defaultdict(list)
-    for identity in sorted(ids):
-        members[groups.find(identity)].append(identity)
+    for identity, least in zip(ids, group.tolist(), strict=True):
+        members[ids[least]].append(identity)
     sizes = {name: len(group) for name, group in members.items()}
     part_of = _held_out_units(sizes, {TEST: test, VALIDATION: validation}, seed)
     return {identity: PARTS[part] for name, part in sorted(part_of.items()) for identity in members[name]}
