@@ -1,15 +1,16 @@
-"""Neighbours and connected components of numbered things, as arrays."""
+"""Edges, neighbours and connected components, as arrays."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
 
 from lemmata.leakage import ranges
-from lemmata.types import Integers
+from lemmata.types import Graph, Integers, Mask
 
-__all__ = ["Adjacency", "adjacency", "components"]
+__all__ = ["Adjacency", "adjacency", "components", "edges_of"]
 
 
 class Adjacency(NamedTuple):
@@ -42,3 +43,8 @@ def components(count: int, sources: Integers, targets: Integers) -> Integers:
         np.minimum.at(smallest, targets, before[sources])
         if np.array_equal(smallest, before):
             return smallest
+
+
+def edges_of(graph: Graph, relations: Collection[str]) -> Mask:
+    """Which edges have one of the relations."""
+    return np.isin(graph.relation, [number for number, name in enumerate(graph.relations) if name in relations])

@@ -14,11 +14,12 @@ import numpy as np
 
 from lemmata.errors import LeakageError, WorkspaceError
 from lemmata.graph.links import build_graph
+from lemmata.mine.adjacency import edges_of
 from lemmata.mine.splits import name_key, query_keys
 from lemmata.store.split import Split
 from lemmata.types import Concept, Document, Edge, Graph, Integers, Link, Mask, Passage
 
-__all__ = ["BATCH", "LONGEST_NAME", "Material", "PassageSource", "edges_of", "material"]
+__all__ = ["BATCH", "LONGEST_NAME", "Material", "PassageSource", "material"]
 
 BATCH = 1000  # passages read at once
 LONGEST_NAME = 200  # characters; a longer text is not the name of a concept
@@ -27,7 +28,6 @@ LONGEST_NAME = 200  # characters; a longer text is not the name of a concept
 class PassageSource(Protocol):
     """The part of `lemmata.store.corpus.Corpus` that mining reads."""
 
-    def __len__(self) -> int: ...
     def passages(self, rows: Iterable[int]) -> list[Passage]: ...
     def documents(self) -> Iterator[Document]: ...
     def ids(self) -> list[str]: ...
@@ -199,21 +199,23 @@ def material(
     position = {identity: row for row, identity in enumerate(ids)}
     any_rows = np.fromiter((position.get(node, -1) for node in graph.nodes), np.int64, len(graph.nodes))
     node_rows = np.where((any_rows >= 0) & allowed[any_rows], any_rows, -1) if len(allowed) else any_rows
+    candidates = {
+        concept.id: concept
+        for concept in concepts.values()
+        if split.part_of(concept.id) == part and guard.may_name(concept.name)
+    }
+    own_concepts = _concepts(graph, any_rows, node_rows, candidates, guard)
     visible = node_rows >= 0
     for number in np.flatnonzero(any_rows < 0).tolist():
         node = graph.nodes[number]
         if node in concepts:
-            visible[number] = split.part_of(node) == part and guard.may_name(concepts[node].name)
+            visible[number] = node in own_concepts
         else:  # the tree of a plant is known before any log is written
             visible[number] = graph.kinds[number] == "location" or node in documents
-    own_concepts = _concepts(graph, visible, any_rows, node_rows, concepts, guard)
-    for number in np.flatnonzero(any_rows < 0).tolist():
-        if graph.nodes[number] in concepts:
-            visible[number] = graph.nodes[number] in own_concepts
     divided = np.isin(np.arange(len(document_ids)), numbers[~allowed])
-    restricted = _restrict(graph, visible, _confirmed_edges(graph, node_rows, numbers, document_ids, divided))
+    stays = _confirmed_edges(graph, node_rows, numbers, document_ids, divided)
     if edges is not None:
-        restricted = _restrict(restricted, visible, _evident_edges(restricted, own_concepts, row_of, edges))
+        stays &= _evident_edges(graph, own_concepts, row_of, edges)
     nodes = [node if shown else "" for node, shown in zip(graph.nodes, visible.tolist(), strict=True)]
     return Material(
         source=guard,
@@ -222,7 +224,7 @@ def material(
         row_of=row_of,
         documents=documents,
         document_numbers=numbers,
-        graph=replace(restricted, nodes=nodes),
+        graph=replace(_restrict(graph, visible, stays), nodes=nodes),
         node_rows=node_rows,
         concepts=own_concepts,
         may_query=guard.may_query,
@@ -232,11 +234,6 @@ def material(
 
 
 # ---------------------------------------------------------------- which edges and concepts stay
-
-
-def edges_of(graph: Graph, relations: Collection[str]) -> Mask:
-    """Which edges have one of the relations."""
-    return np.isin(graph.relation, [number for number, name in enumerate(graph.relations) if name in relations])
 
 
 def _restrict(graph: Graph, visible: Mask, edges: Mask) -> Graph:
@@ -255,14 +252,9 @@ def _restrict(graph: Graph, visible: Mask, edges: Mask) -> Graph:
 
 
 def _concepts(
-    graph: Graph,
-    visible: Mask,
-    any_rows: Integers,
-    node_rows: Integers,
-    concepts: Mapping[str, Concept],
-    guard: _Guard,
+    graph: Graph, any_rows: Integers, node_rows: Integers, candidates: Mapping[str, Concept], guard: _Guard
 ) -> dict[str, Concept]:
-    """The visible concepts that a passage of the part mentions or defines, without what other parts say of them."""
+    """The candidates that a passage of the part mentions or defines, without what other parts say of them."""
     sources = graph.sources()
     passage, own = any_rows[sources] >= 0, node_rows[sources] >= 0
 
@@ -274,9 +266,8 @@ def _concepts(
     defined, mentioned = count(passage & defines), count(passage & mentions)
     described = np.where(defined > 0, count(own & defines) == defined, count(own & mentions) == mentioned)
     own_concepts: dict[str, Concept] = {}
-    for number in np.flatnonzero(visible & (any_rows < 0) & in_part).tolist():
-        concept = concepts.get(graph.nodes[number])
-        if concept is not None:
+    for number in np.flatnonzero((any_rows < 0) & in_part).tolist():
+        if (concept := candidates.get(graph.nodes[number])) is not None:
             aliases = tuple(filter(guard.may_name, concept.aliases))
             description = concept.description if described[number] else ""
             own_concepts[concept.id] = replace(concept, description=description, aliases=aliases)

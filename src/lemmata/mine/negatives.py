@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from lemmata.errors import InputError, LeakageError
 from lemmata.index.exact import ExactIndex, Matrix
-from lemmata.mine.adjacency import Adjacency, adjacency, components
-from lemmata.mine.material import Material, edges_of
+from lemmata.mine.adjacency import Adjacency, adjacency, components, edges_of
+from lemmata.mine.material import Material
 from lemmata.types import Floats, Graph, Index, Integers, Mask, Negative, Pair, Triplet
 
 __all__ = ["NegativeOptions", "NegativeReport", "TextIndex", "known_answers", "mine_negatives"]

@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 from lemmata.config import suggest
 from lemmata.errors import ConfigError
-from lemmata.mine.material import Material, edges_of
+from lemmata.mine.adjacency import edges_of
+from lemmata.mine.material import Material
 from lemmata.types import Concept, Integers, Mask, Pair, Passage, titled
 from lemmata.words import GENERIC_TITLE_WORDS, GERMAN_LINKING_WORDS, STOP_WORDS
 

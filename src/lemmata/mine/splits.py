@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from lemmata.errors import ConfigError, InputError
 from lemmata.leakage import Sketches, distinct, near_duplicate_of, near_pairs, select, sketch
-from lemmata.mine.adjacency import components
+from lemmata.mine.adjacency import components, edges_of
 from lemmata.store.corpus import Corpus
 from lemmata.store.split import LEFT_OUT, PARTS, Parts, Split
 from lemmata.types import Concept, Graph, Integers, Mask
@@ -82,9 +81,9 @@ def outline(
     row_of = {identity: row for row, identity in enumerate(ids)}
 
     def edges_to_concepts(relation: str) -> list[tuple[int, str]]:
-        if graph is None or relation not in graph.relations:
+        if graph is None:
             return []
-        edges = np.flatnonzero(graph.relation == list(graph.relations).index(relation))
+        edges = np.flatnonzero(edges_of(graph, (relation,)))
         ends = zip(graph.sources()[edges].tolist(), graph.indices[edges].tolist(), strict=True)
         named = ((graph.nodes[source], graph.nodes[target]) for source, target in ends)
         return [(row_of[source], target) for source, target in named if source in row_of and target in (concepts or {})]
@@ -223,39 +222,27 @@ def _shared_texts(document: Integers, sketches: Sketches) -> Iterator[tuple[Coun
 
 def _drop_near_duplicates(part: Parts, corpus: Outline, document: Integers, notes: list[str]) -> Parts:
     """Take what is close to validation or test out of training, and what is close to test out of validation."""
-    own = np.left_shift(1, part).astype(np.uint8)  # one bit per part
-    close = own.copy()
-    for one, other in _overlapping(corpus, document):
-        np.bitwise_or.at(close, one, own[other])
-        np.bitwise_or.at(close, other, own[one])
-    overlapping = _too_close(part, close)
-    if corpus.sketches is not None:
-        close |= _near_parts(own, corpus.sketches)
-    duplicates = _too_close(part, close) & ~overlapping
+    overlapping, duplicate = np.zeros((2, len(part)), bool)
+    for held_out in (TEST, VALIDATION):
+        for one, other in _overlapping(corpus, document):
+            overlapping[one[(part[one] < held_out) & (part[other] == held_out)]] = True
+            overlapping[other[(part[other] < held_out) & (part[one] == held_out)]] = True
+        if corpus.sketches is not None:
+            duplicate |= (part < held_out) & _like(part == held_out, part < held_out, corpus.sketches)
+    duplicate &= ~overlapping
     if overlapping.any():
         notes.append(f"passages in no part because they share lines with held-out ones: {int(overlapping.sum())}")
-    if duplicates.any():
-        notes.append(f"passages in no part because they are near-duplicates of held-out ones: {int(duplicates.sum())}")
-    return np.where(duplicates | overlapping, np.int8(LEFT_OUT), part)
+    if duplicate.any():
+        notes.append(f"passages in no part because they are near-duplicates of held-out ones: {int(duplicate.sum())}")
+    return np.where(duplicate | overlapping, np.int8(LEFT_OUT), part)
 
 
-def _near_parts(own: npt.NDArray[np.uint8], sketches: Sketches) -> npt.NDArray[np.uint8]:
-    """Bits of the parts that hold a text equal to, or a near-duplicate of, each row's; `own` is the row's part."""
+def _like(held_out: Mask, others: Mask, sketches: Sketches) -> Mask:
+    """Which of the other rows have a text equal to, or a near-duplicate of, that of a held-out row."""
     first, text = distinct(sketches)
-    equal = np.zeros(len(first), np.uint8)
-    np.bitwise_or.at(equal, text, own)
-    near = equal.copy()
-    for number in (TEST, VALIDATION):
-        held_out = equal & (1 << number) > 0
-        others = np.flatnonzero(~held_out & (equal < 1 << number))
-        matches = near_duplicate_of(select(sketches, first[others]), select(sketches, first[held_out]))
-        near[others[matches >= 0]] |= 1 << number
-    return np.asarray(near[text])
-
-
-def _too_close(part: Parts, close: npt.NDArray[np.uint8]) -> Mask:
-    held_out, tested = (1 << VALIDATION) | (1 << TEST), 1 << TEST
-    return np.asarray(((part == TRAIN) & (close & held_out > 0)) | ((part == VALIDATION) & (close & tested > 0)))
+    texts, held_out_texts = np.unique(text[others]), np.unique(text[held_out])
+    matches = near_duplicate_of(select(sketches, first[texts]), select(sketches, first[held_out_texts]))
+    return np.isin(text, texts[matches >= 0]) | np.isin(text, held_out_texts)
 
 
 def _overlapping(corpus: Outline, document: Integers) -> Iterator[tuple[Integers, Integers]]:
