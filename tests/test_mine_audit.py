@@ -22,9 +22,9 @@ WORDS = "the pump of column two leaks since this morning and was closed by the l
 
 def audit_mined(*arguments: Any, **options: Any) -> Audit:
     """Inspect and refuse, as every mined set is."""
-    found = inspect_mined(*arguments, **options)
-    refuse(found)
-    return found
+    result = inspect_mined(*arguments, **options)
+    refuse(result)
+    return result
 
 
 def shelf_of(*texts: str) -> Shelf:
@@ -74,9 +74,9 @@ def test_every_way_to_know_test_data_is_found(record: Pair | Triplet, kind: str)
     concepts = {"concept:bailey-pair": Concept("concept:bailey-pair", "Bailey pair", aliases=("paire de Bailey",))}
     test = [Example("q", "which seal leaks on sunday in the mill?", ("p3",))]
     records = [Pair("fine", 1, "m"), record]
-    found = inspect_mined(iter(records), SPLIT, SHELF, test=test, concepts=concepts)
-    assert found.counts == {kind: 1}
-    assert found.offences[0].train == "1"
+    result = inspect_mined(iter(records), SPLIT, SHELF, test=test, concepts=concepts)
+    assert result.counts == {kind: 1}
+    assert result.offences[0].train == "1"
     with pytest.raises(LeakageError, match=kind.replace("_", " ")):
         audit_mined(iter(records), SPLIT, SHELF, test=test, concepts=concepts)
 
@@ -91,8 +91,8 @@ def test_the_error_names_the_first_offenders() -> None:
 
 
 def test_passages_of_test_examples_are_test_data_whatever_the_split_says() -> None:
-    found = inspect_mined([Pair("x", 1, "m")], SPLIT, SHELF, test=[Example("q7", "something else entirely", ("p1",))])
-    assert [(o.kind, o.test, o.what) for o in found.offences] == [("same_passage", "q7", "p1")]
+    result = inspect_mined([Pair("x", 1, "m")], SPLIT, SHELF, test=[Example("q7", "something else entirely", ("p1",))])
+    assert [(o.kind, o.test, o.what) for o in result.offences] == [("same_passage", "q7", "p1")]
 
 
 def test_neighbours_are_looked_at_when_asked() -> None:
@@ -144,9 +144,9 @@ def test_near_duplicates_agree_with_comparing_everything() -> None:
 
     sets = [runs(text) for text in texts]
     close = {(n, m) for n in range(80) for m in range(80) if len(sets[n] & sets[m]) >= 0.7 * len(sets[n] | sets[m])}
-    found = set(near_duplicates(texts, texts))
-    assert found <= close
-    assert len(found) >= 0.95 * len(close)
+    result = set(near_duplicates(texts, texts))
+    assert result <= close
+    assert len(result) >= 0.95 * len(close)
 
 
 def test_words_of_other_letters_signs_and_broken_characters_are_read() -> None:
@@ -169,6 +169,6 @@ def test_many_texts_of_one_pattern_take_bounded_time() -> None:
     numbers = generator.integers(0, 1000, (5000, 3)).tolist()
     texts = [f"pump {a} was checked by shift {b} and showed {c} drops of oil on the floor" for a, b, c in numbers]
     start = time.process_time()
-    found = near_duplicate_of(sketch(texts[:1000]), sketch(texts[1000:]))
+    result = near_duplicate_of(sketch(texts[:1000]), sketch(texts[1000:]))
     assert time.process_time() - start < 10
-    assert len(found) == 1000
+    assert len(result) == 1000

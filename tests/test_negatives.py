@@ -25,7 +25,7 @@ FREE = NegativeOptions(other_document=False, ratio=1.0, hops=0)
 
 
 def passages(count: int) -> list[tuple[str, str]]:
-    """One passage per document, no two alike."""
+    """One passage per document, no two near-duplicates."""
     return [(f"d{n}", " ".join(f"word{n}x{k}" for k in range(6))) for n in range(count)]
 
 
@@ -37,8 +37,8 @@ def part(
     categories: dict[str, tuple[str, ...]] | None = None,
 ) -> Material:
     """Training material of all passages but those outside."""
-    found = [Edge(*edge) for edge in edges]
-    names = {end for edge in found for end in (edge.source, edge.target) if end.startswith("concept:")}
+    records = [Edge(*edge) for edge in edges]
+    names = {end for edge in records for end in (edge.source, edge.target) if end.startswith("concept:")}
     kinds = dict.fromkeys([f"p{row}" for row in range(len(said))], "passage") | dict.fromkeys(names, "concept")
     parts = np.zeros(len(said), np.int8)
     parts[list(outside)] = 2
@@ -48,9 +48,9 @@ def part(
     return material(
         Shelf([Passage(f"p{row}", document, "lemma", text) for row, (document, text) in enumerate(said)], documents),
         Split(parts, parts > 0),
-        graph=build_graph(found, kinds),
+        graph=build_graph(records, kinds),
         concepts={name: Concept(name, name.removeprefix("concept:")) for name in sorted(names)},
-        edges=found,
+        edges=records,
     )
 
 
@@ -63,8 +63,8 @@ def turned(*degrees: float) -> Floats:
     return vectors
 
 
-def mined(pairs: Iterable[Pair], given: Material, vectors: Floats, **more: Any) -> list[Triplet]:
-    return list(mine_negatives(pairs, given, vectors=vectors, **more))
+def mined(pairs: Iterable[Pair], training: Material, vectors: Floats, **more: Any) -> list[Triplet]:
+    return list(mine_negatives(pairs, training, vectors=vectors, **more))
 
 
 def rows(triplet: Triplet) -> list[int]:
@@ -99,26 +99,26 @@ def test_words_propose_what_vectors_do_not_and_both_are_taken_alternately(tmp_pa
 
 def test_an_anchor_that_is_a_text_is_encoded() -> None:
     pair = Pair("which ideals?", 1, "test")
-    given = part(passages(4))
+    training = part(passages(4))
     vectors = turned(30, 20, 40, 50)
     with pytest.raises(InputError, match="encoder"):
-        mined([pair], given, vectors)
-    [triplet] = mined([pair], given, vectors, encode=lambda texts: turned(*[0.0] * len(texts)), options=FREE)
+        mined([pair], training, vectors)
+    [triplet] = mined([pair], training, vectors, encode=lambda texts: turned(*[0.0] * len(texts)), options=FREE)
     assert rows(triplet) == [0, 2, 3]
 
 
 def test_margin_and_ratio_cut_off_the_nearest() -> None:
     vectors = turned(0, 10, 20, 40, 60, 70)
-    given = part(passages(6))
+    training = part(passages(6))
 
-    def found(**options: Any) -> list[int]:
-        return rows(mined([PAIR], given, vectors, options=replace(FREE, **options))[0])
+    def negative_rows(**options: Any) -> list[int]:
+        return rows(mined([PAIR], training, vectors, options=replace(FREE, **options))[0])
 
-    assert found() == [2, 3, 4, 5]
-    assert found(margin=0.1) == [3, 4, 5]  # cosines 0.985 and 0.940
-    assert found(ratio=0.7) == [4, 5]  # 0.766 is more than 0.689
-    assert found(depth=4) == [2, 3]
-    assert found(number=1) == [2]
+    assert negative_rows() == [2, 3, 4, 5]
+    assert negative_rows(margin=0.1) == [3, 4, 5]  # cosines 0.985 and 0.940
+    assert negative_rows(ratio=0.7) == [4, 5]  # 0.766 is more than 0.689
+    assert negative_rows(depth=4) == [2, 3]
+    assert negative_rows(number=1) == [2]
 
 
 def test_pairs_without_negatives_are_left_out_and_those_with_few_are_counted() -> None:
@@ -131,10 +131,10 @@ def test_pairs_without_negatives_are_left_out_and_those_with_few_are_counted() -
 
 
 def test_other_answers_to_the_anchor_are_no_negatives() -> None:
-    given, vectors = part(passages(5)), turned(0, 20, 30, 40, 50)
+    training, vectors = part(passages(5)), turned(0, 20, 30, 40, 50)
     together = [PAIR, Pair(0, 2, "test")]
-    assert [rows(one) for one in mined(together, given, vectors, options=FREE)] == [[3, 4], [3, 4]]
-    [alone] = mined([PAIR], given, vectors, options=FREE, answers=known_answers(together))
+    assert [rows(one) for one in mined(together, training, vectors, options=FREE)] == [[3, 4], [3, 4]]
+    [alone] = mined([PAIR], training, vectors, options=FREE, answers=known_answers(together))
     assert rows(alone) == [3, 4]
 
 
@@ -158,28 +158,28 @@ def test_negatives_share_a_category_and_rare_ones_are_pooled() -> None:
     vectors[:, 40] = 1.0  # at a right angle to the anchor
     vectors[:7] = turned(0, 20, 30, 40, 50, 60, 70)
 
-    def found(positive: int, **more: tuple[str, ...]) -> list[int]:
-        given = part(said, categories={**categories, **far, **more})
-        negatives = rows(mined([Pair(0, positive, "")], given, vectors, options=replace(FREE, depth=7))[0])
+    def negative_rows(positive: int, **more: tuple[str, ...]) -> list[int]:
+        training = part(said, categories={**categories, **far, **more})
+        negatives = rows(mined([Pair(0, positive, "")], training, vectors, options=replace(FREE, depth=7))[0])
         return [row for row in negatives if row < 7]
 
-    assert found(1) == [3, 4]
-    assert found(2, d5=("math.NT",)) == [5]
-    assert found(2, d110=()) == [5, 6]  # one less, and math.NT is as rare as q and none at all
-    assert found(5) == [6]
+    assert negative_rows(1) == [3, 4]
+    assert negative_rows(2, d5=("math.NT",)) == [5]
+    assert negative_rows(2, d110=()) == [5, 6]  # one less, and math.NT is as rare as q and none at all
+    assert negative_rows(5) == [6]
 
 
 def test_what_the_graph_ties_to_either_end_is_dropped() -> None:
     edges = [("p2", "cites", "p1"), ("p0", "refers_to", "p3"), ("p3", "proof_uses", "p4"), ("p5", "part_of", "p1")]
-    given, vectors = part(passages(7), edges), turned(0, 20, 30, 40, 50, 60, 70)
+    training, vectors = part(passages(7), edges), turned(0, 20, 30, 40, 50, 60, 70)
 
-    def found(**options: Any) -> list[int]:
-        return rows(mined([PAIR], given, vectors, options=replace(FREE, **options))[0])
+    def negative_rows(**options: Any) -> list[int]:
+        return rows(mined([PAIR], training, vectors, options=replace(FREE, **options))[0])
 
-    assert found(hops=1) == [4, 5, 6]
-    assert found(hops=2) == [5, 6]
+    assert negative_rows(hops=1) == [4, 5, 6]
+    assert negative_rows(hops=2) == [5, 6]
     report = NegativeReport()
-    mined([PAIR], given, vectors, options=replace(FREE, hops=2), report=report)
+    mined([PAIR], training, vectors, options=replace(FREE, hops=2), report=report)
     assert report.dropped["linked"] == 3
     assert report.kept == {"dense": 2}
 
@@ -187,8 +187,8 @@ def test_what_the_graph_ties_to_either_end_is_dropped() -> None:
 @pytest.mark.parametrize(("citing", "negatives"), [(30, []), (31, list(range(2, 32)))])
 def test_what_everyone_refers_to_ties_nothing_together(citing: int, negatives: list[int]) -> None:
     edges = [(f"p{n}", "refers_to", f"p{citing + 1}") for n in range(1, citing + 1)]
-    given, vectors = part(passages(citing + 2), edges), turned(0, *np.linspace(20, 80, citing), 85)
-    triplets = mined([PAIR], given, vectors, options=replace(FREE, hops=2, number=40))
+    training, vectors = part(passages(citing + 2), edges), turned(0, *np.linspace(20, 80, citing), 85)
+    triplets = mined([PAIR], training, vectors, options=replace(FREE, hops=2, number=40))
     assert [rows(triplet) for triplet in triplets] == ([negatives] if negatives else [])
 
 
@@ -210,11 +210,11 @@ def test_what_says_the_same_as_the_positive_is_dropped() -> None:
     said = passages(5)
     said[1] = ("d1", "An ideal in a finite union of prime ideals lies in one of them")
     said[3] = ("d3", "an ideal in a finite union of prime ideals lies in one of them!")
-    given, vectors = part(said), turned(0, 40, 50, 60, 70)
+    training, vectors = part(said), turned(0, 40, 50, 60, 70)
     vectors[2] = vectors[1] + turned(0, 0, 89)[2] / 5  # a little further from the anchor than the positive
     vectors[2] /= np.linalg.norm(vectors[2])
     report = NegativeReport()
-    assert rows(mined([PAIR], given, vectors, options=FREE, report=report)[0]) == [4]
+    assert rows(mined([PAIR], training, vectors, options=FREE, report=report)[0]) == [4]
     assert report.dropped["duplicate"] == 2  # row 2 by its vector, row 3 by its words
 
 
@@ -223,12 +223,12 @@ def test_what_says_the_same_as_the_positive_is_dropped() -> None:
 
 def test_rows_of_another_part_are_refused_and_never_proposed(tmp_path: Path) -> None:
     said = [(document, f"{text} shared words") for document, text in passages(6)]
-    given, vectors = part(said, outside=[2, 4]), turned(0, 20, 30, 40, 50, 60)
+    training, vectors = part(said, outside=[2, 4]), turned(0, 20, 30, 40, 50, 60)
     lexical = LexicalIndex.build((text for _, text in said), tmp_path / "lexical")
-    assert rows(mined([PAIR], given, vectors, lexical=lexical, options=FREE)[0]) == [3, 5]
+    assert rows(mined([PAIR], training, vectors, lexical=lexical, options=FREE)[0]) == [3, 5]
     for pair in (Pair(0, 2, ""), Pair(4, 1, ""), Pair(0, 99, "")):
         with pytest.raises(LeakageError, match="another part"):
-            mined([pair], given, vectors)
+            mined([pair], training, vectors)
 
 
 def test_an_index_that_ignores_the_mask_cannot_propose_rows_of_another_part() -> None:
@@ -237,8 +237,8 @@ def test_an_index_that_ignores_the_mask_cannot_propose_rows_of_another_part() ->
             shape = (len(queries), 4)
             return np.broadcast_to(np.array([2, 3, 4, -1]), shape), np.full(shape, 0.5, np.float32)
 
-    given, vectors = part(passages(6), outside=[2]), turned(0, 20, 30, 40, 50, 60)
-    assert rows(mined([PAIR], given, vectors, nearest=Careless(), options=FREE)[0]) == [3, 4]
+    training, vectors = part(passages(6), outside=[2]), turned(0, 20, 30, 40, 50, 60)
+    assert rows(mined([PAIR], training, vectors, nearest=Careless(), options=FREE)[0]) == [3, 4]
 
 
 def test_pairs_are_read_lazily() -> None:
@@ -250,8 +250,8 @@ def test_pairs_are_read_lazily() -> None:
             read += 1
             yield Pair(read % 3, 3 + read % 2, "test")
 
-    given, vectors = part(passages(8)), turned(0, 3, 6, 20, 25, 60, 70, 80)
-    first = list(islice(mine_negatives(endless(), given, vectors=vectors, options=FREE), 10))
+    training, vectors = part(passages(8)), turned(0, 3, 6, 20, 25, 60, 70, 80)
+    first = list(islice(mine_negatives(endless(), training, vectors=vectors, options=FREE), 10))
     assert len(first) == 10
     assert read < 5000
 
@@ -286,10 +286,10 @@ def test_linked_passages_are_those_of_a_plain_walk_in_every_graph(
 
 def test_every_passage_that_mentions_a_concept_answers_its_name() -> None:
     edges = [("p1", "defines", "concept:flat"), ("p2", "mentions", "concept:flat"), ("p3", "mentions", "concept:etale")]
-    given = part(passages(5), edges)
+    training = part(passages(5), edges)
     pairs = [Pair("flat", 1, "concepts"), Pair("something else", 4, "queries"), Pair(0, 3, "structure")]
     assert known_answers(pairs) == {"flat": {1}, "something else": {4}, 0: {3}}
-    assert known_answers(pairs, given) == {"flat": {1, 2}, "something else": {4}, 0: {3}}
+    assert known_answers(pairs, training) == {"flat": {1, 2}, "something else": {4}, 0: {3}}
 
 
 @settings(max_examples=30, deadline=None)
@@ -298,12 +298,12 @@ def test_order_of_pairs_does_not_matter_once_answers_are_known(ends: list[tuple[
     generator = np.random.default_rng(seed)
     vectors = generator.standard_normal((12, 4)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    given = part(passages(12))
+    training = part(passages(12))
     pairs = [Pair(one, other, "test") for one, other in dict.fromkeys(ends) if one != other]
     options = NegativeOptions()
     answers = known_answers(pairs)
-    forward = mined(pairs, given, vectors, options=options, answers=answers)
-    backward = mined(pairs[::-1], given, vectors, options=options, answers=answers)
+    forward = mined(pairs, training, vectors, options=options, answers=answers)
+    backward = mined(pairs[::-1], training, vectors, options=options, answers=answers)
     assert forward == backward[::-1]
     for triplet in forward:
         assert len(triplet.negatives) <= options.number

@@ -175,8 +175,8 @@ def worlds(draw: st.DrawFn) -> tuple[Shelf, list[Edge], dict[str, Concept], Grap
         edges += (Edge(ids[n], "defines", name, ids[n]) for n in draw(st.lists(row, max_size=1)))
     kinds = dict.fromkeys(ids, "passage") | dict.fromkeys(documents, "paper") | dict.fromkeys(concepts, "concept")
     part = np.array(draw(st.lists(st.sampled_from([0, 0, 0, 1, 2, -1]), min_size=size, max_size=size)), np.int8)
-    parted = {name: draw(st.sampled_from(("train", "train", *PARTS))) for name in concepts}
-    split = Split(part, np.zeros(size, bool), parted)
+    concept_parts = {name: draw(st.sampled_from(("train", "train", *PARTS))) for name in concepts}
+    split = Split(part, np.zeros(size, bool), concept_parts)
     return Shelf(passages, about), edges, concepts, build_graph(edges, kinds), split
 
 
@@ -213,10 +213,10 @@ def test_no_held_out_row_is_an_anchor_and_only_training_links_lead_to_one(
             assert named_there & {answer.id, answer.document}
     inside = [r for r in records if not isinstance(r, Pair) or training[r.positive]]
     assert inside == before
-    found = inspect_mined(records, allowing, shelf, concepts=concepts)
-    assert found.answers == outside
+    result = inspect_mined(records, allowing, shelf, concepts=concepts)
+    assert result.answers == outside
     # the texts of these passages are nearly equal, so only what is the very same is looked at
-    assert "same_passage" not in found.counts
+    assert "same_passage" not in result.counts
     assert inspect_mined(records, split, shelf, concepts=concepts).counts.get("same_passage", 0) == len(
         {r.positive for r in records if isinstance(r, Pair) and not training[r.positive]}
     )
@@ -241,9 +241,9 @@ ALLOWING = Split(np.array([0, 0, 0, 2, 1], np.int8), np.zeros(5, bool), answers=
 
 def test_answers_that_a_training_link_leads_to_are_counted_and_reported() -> None:
     records = [Pair(0, 3, "structure", "refers_to"), Pair(0, 4, "citations", "cites"), Pair("x", 1, "m")]
-    found = inspect_mined(records, ALLOWING, SHELF)
-    assert found.clean
-    assert found.sentence() == (
+    result = inspect_mined(records, ALLOWING, SHELF)
+    assert result.clean
+    assert result.sentence() == (
         "no leakage found (same anchor, near anchor, same passage, near passage);"
         " held-out passages occur as answers (2 records), as the split allows"
     )
@@ -269,11 +269,11 @@ def test_answers_that_a_training_link_leads_to_are_counted_and_reported() -> Non
     ],
 )
 def test_anything_else_with_a_held_out_row_is_an_offence(record: Pair | Triplet, kind: str) -> None:
-    found = inspect_mined([Pair(0, 3, "structure", "refers_to"), record], ALLOWING, SHELF)
-    assert found.counts == {kind: 1}
-    assert found.offences[0].train == "1"
+    result = inspect_mined([Pair(0, 3, "structure", "refers_to"), record], ALLOWING, SHELF)
+    assert result.counts == {kind: 1}
+    assert result.offences[0].train == "1"
     with pytest.raises(LeakageError, match=kind.replace("_", " ")):
-        refuse(found)
+        refuse(result)
 
 
 # ---------------------------------------------------------------- on a workspace

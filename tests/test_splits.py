@@ -238,11 +238,11 @@ def test_concepts_with_one_name_stay_together() -> None:
     ]
     kinds = set()
     for seed in range(30):
-        found = split_concepts([*base, *tied], validation=0.2, test=0.3, seed=seed, merged=merged)
+        part_of = split_concepts([*base, *tied], validation=0.2, test=0.3, seed=seed, merged=merged)
         for group in together:
-            assert len({found.get(name, "train") for name in group}) == 1
-        kinds.add((found.get("concept:a"), found.get("concept:b")))
-        assert 15 <= sum(part == "test" for part in found.values()) <= 25
+            assert len({part_of.get(name, "train") for name in group}) == 1
+        kinds.add((part_of.get("concept:a"), part_of.get("concept:b")))
+        assert 15 <= sum(part == "test" for part in part_of.values()) <= 25
     assert any(one != other for one, other in kinds)
 
 

@@ -373,13 +373,13 @@ def _categories(material: Material) -> npt.NDArray[np.uint64]:
     for start in range(0, len(first), _BLOCK):
         rows = material.rows[first[start : start + _BLOCK]].tolist()
         for row, passage in zip(rows, material.passages(rows), strict=True):
-            categories = material.documents[passage.document].categories
-            names[numbers[row]] = {".".join(re.split(r"[.:]", name)[:CATEGORY_PARTS]) for name in categories}
+            every = material.documents[passage.document].categories
+            names[numbers[row]] = {".".join(re.split(r"[.:]", name)[:CATEGORY_PARTS]) for name in every}
     counts: Counter[str] = Counter()
-    for number, own in names.items():
-        counts.update(dict.fromkeys(own, int(sizes[number])))
+    for number, categories in names.items():
+        counts.update(dict.fromkeys(categories, int(sizes[number])))
     frequent = sorted((-count, name) for name, count in counts.items() if count >= RARE_CATEGORY)
     bit = {name: 1 << n for n, (_, name) in enumerate(frequent[:_MOST_CATEGORIES], 1)}
-    for number, own in names.items():
-        bits[number] = sum({bit.get(name, 1) for name in own} or {1})
+    for number, categories in names.items():
+        bits[number] = sum({bit.get(name, 1) for name in categories} or {1})
     return np.asarray(bits[numbers])
