@@ -30,16 +30,9 @@ test = 0.1
 concept_validation = 0.0
 concept_test = 0.0
 
-[mine.pairs.structure]       # links alone, and all of them
+[mine.pairs]                 # links alone, and all of them
 most_per_target = 100000
-section = 0.0
-note = 0.0
-title = 0.0
-
-[mine.pairs.concepts]
-name = 0.0
-description = 0.0
-edge = 0.0
+weights = { section = 0.0, note = 0.0, title = 0.0, name = 0.0, description = 0.0, edge = 0.0 }
 """
 HALF_OF_THE_CONCEPTS = """
 [split]                      # 551 passages have few concepts: more of them are asked than elsewhere

@@ -27,6 +27,7 @@ import numpy as np
 
 from lemmata.graph.links import build_graph, link_edges
 from lemmata.index.lexical import LexicalIndex
+from lemmata.mine import negatives
 from lemmata.mine.material import Material, material
 from lemmata.mine.negatives import NegativeOptions, NegativeReport, mine_negatives
 from lemmata.store.corpus import Corpus
@@ -110,13 +111,14 @@ def _ours(workspace: Path, most: int, out: Path, *, words: bool = True, **change
     part = whole_corpus(corpus, graph)
     vectors = open_vectors(Layout(workspace)).matrix
     lexical = LexicalIndex.open(Layout(workspace).lexical) if words else None
-    options = NegativeOptions(number=NUMBER, least=NUMBER, depth=DEPTH, ratio=RATIO, **changed)
+    options = NegativeOptions(number=NUMBER, depth=DEPTH, ratio=RATIO, **changed)
     report = NegativeReport()
     begin, cpu = time.perf_counter(), time.process_time()
     triplets = mine_negatives(pairs, part, vectors=vectors, lexical=lexical, options=options, report=report)
     mined = [
         (triplet.pair.anchor, triplet.pair.positive, *(negative.row for negative in triplet.negatives))
         for triplet in triplets
+        if len(triplet.negatives) == NUMBER
     ]
     _report(out, mined, begin, cpu, {"kept": dict(report.kept), "dropped": dict(report.dropped)})
 
@@ -126,8 +128,9 @@ def _dense_only(workspace: Path, most: int, out: Path) -> None:
 
 
 def _without_rules(workspace: Path, most: int, out: Path) -> None:
-    off: dict[str, Any] = {"other_document": False, "same_category": False, "hops": 0, "rare_concept": 0}
-    _ours(workspace, most, out, near_cosine=2.0, near_words=2.0, **off)
+    negatives.SAME_COSINE = negatives.SAME_WORDS = 2.0  # this process mines nothing else
+    negatives.RARE_CATEGORY = 1 << 62  # one pool for all
+    _ours(workspace, most, out, other_document=False, hops=0)
 
 
 def _sentence_transformers(

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.leakage import Audit, Example, audit, near_duplicates
+from lemmata.leakage import Audit, Example, audit, examples, near_duplicates
 
 WORDS = "the pump of column two leaks since this morning and was closed by the late shift after a short test".split()
 TEXT = {
@@ -18,7 +18,7 @@ def run(train: list[Example], test: list[Example], **more: object) -> Audit:
     return audit(train, test, text=TEXT.__getitem__, **more)  # type: ignore[arg-type]
 
 
-def test_clean_data_is_told_so() -> None:
+def test_clean_data_is_reported_as_clean() -> None:
     result = run([Example("t", "prime avoidance", ("p3",))], [Example("q", "odd and distinct", ("p4",))])
     assert result.clean
     assert "no leakage found" in result.sentence()
@@ -33,24 +33,36 @@ def test_the_same_anchor_and_passage_are_found_whatever_the_case() -> None:
     assert "1 same anchor" in result.sentence()
 
 
-def test_nearly_equal_passages_are_found() -> None:
+def test_near_duplicate_passages_are_found() -> None:
     result = run([Example("t", "one", ("p1",))], [Example("q", "two", ("p2",))])
     assert [(o.kind, o.what) for o in result.offences] == [("near_passage", "p2")]
 
 
-def test_documents_and_neighbours_are_looked_at_when_asked() -> None:
+def test_near_duplicate_anchors_are_reported_once_and_equal_ones_only_as_equal() -> None:
+    train = [Example("t", " ".join(WORDS), ("p3",))]
+    result = run(train, [Example("q", TEXT["p2"], ("p4",)), Example("r", " ".join(WORDS).upper(), ("p4",))])
+    assert [(o.kind, o.test) for o in result.offences] == [("same_anchor", "r"), ("near_anchor", "q")]
+
+
+def test_neighbours_are_offences_only_if_given() -> None:
     train, test = [Example("t", "one", ("p3",))], [Example("q", "two", ("p4",))]
-    same = run(train, test, document=lambda _: "d")
-    assert [o.kind for o in same.offences] == ["same_document"]
-    near = run(train, test, neighbours=lambda _: ["p3"])
-    assert [o.kind for o in near.offences] == ["neighbour"]
+    assert run(train, test).clean
+    result = run(train, test, neighbours=lambda _: ["p1", "p3"])
+    assert [(o.kind, o.what, o.train) for o in result.offences] == [("neighbour", "p4", "t")]
+
+
+def test_only_passages_that_answer_a_query_belong_to_its_example() -> None:
+    assert examples({"q": "text"}, {"q": {"a": 1, "b": 0}, "r": {"c": 2}}) == [
+        Example("q", "text", ("a",)),
+        Example("r", "", ("c",)),
+    ]
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=12).map(" ".join), max_size=6), st.data())
 def test_equal_texts_are_always_found_and_found_pairs_are_close(texts: list[str], data: st.DataObject) -> None:
     others = data.draw(st.lists(st.sampled_from(texts or ["x"]), max_size=4))
-    pairs = set(near_duplicates(texts, others, similarity=0.7))
+    pairs = set(near_duplicates(texts, others))
     for n, other in enumerate(others):
         for m, text in enumerate(texts):
             if other == text:
@@ -67,8 +79,8 @@ def _jaccard(a: str, b: str) -> float:
     return len(runs(a) & runs(b)) / len(runs(a) | runs(b))
 
 
-def test_nearly_equal_long_texts_are_rarely_missed() -> None:
+def test_long_near_duplicates_are_rarely_missed() -> None:
     texts = [" ".join(f"w{(7 * n + k) % 501}" for k in range(200)) for n in range(60)]
     changed = [" ".join("other" if k == 100 else word for k, word in enumerate(text.split())) for text in texts]
-    found = near_duplicates(texts, changed, similarity=0.7)
+    found = near_duplicates(texts, changed)
     assert {(n, n) for n in range(60)} <= set(found)

@@ -1,17 +1,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.shelf import Shelf
 
 from lemmata.errors import ConfigError, LeakageError
 from lemmata.graph.links import build_graph
-from lemmata.leakage import Audit, Example, find_twins, near_duplicates, sketch
+from lemmata.leakage import Audit, Example, near_duplicate_of, near_duplicates, sketch
 from lemmata.mine.audit import inspect_mined, refuse
 from lemmata.mine.splits import Outline, SplitOptions, split_corpus
 from lemmata.store.split import Split
@@ -21,26 +21,17 @@ WORDS = "the pump of column two leaks since this morning and was closed by the l
 
 
 def audit_mined(*arguments: Any, **options: Any) -> Audit:
-    """As the gate does it."""
-    found = inspect_mined(*arguments, **options)
-    refuse(found)
-    return found
+    """Inspect and refuse, as every mined set is."""
+    result = inspect_mined(*arguments, **options)
+    refuse(result)
+    return result
 
 
-class Shelf:
-    """A corpus in memory, a passage for each text."""
-
-    def __init__(self, *texts: str) -> None:
-        self.held = [Passage(f"p{n}", f"d{n}", "lemma", text) for n, text in enumerate(texts)]
-
-    def ids(self) -> list[str]:
-        return [passage.id for passage in self.held]
-
-    def passages(self, rows: Iterable[int]) -> list[Passage]:
-        return [self.held[row] for row in rows]
+def shelf_of(*texts: str) -> Shelf:
+    return Shelf([Passage(f"p{n}", f"d{n}", "lemma", text) for n, text in enumerate(texts)])
 
 
-SHELF = Shelf(
+SHELF = shelf_of(
     "every ideal in a union of primes lies in one of them",
     "partitions into odd parts are as many as those into distinct parts",
     " ".join(WORDS),
@@ -76,15 +67,16 @@ def test_what_was_mined_from_training_passes() -> None:
         (Pair("which seal leaks on sunday in the mill ? now", 0, "m"), "near_anchor"),
         (Pair("the Bailey pairs", 0, "m"), "same_anchor"),
         (Pair("paires de Bailey", 0, "m"), "same_anchor"),
+        (Pair("What is a Bailey pair?", 0, "m"), "same_anchor"),
     ],
 )
 def test_every_way_to_know_test_data_is_found(record: Pair | Triplet, kind: str) -> None:
     concepts = {"concept:bailey-pair": Concept("concept:bailey-pair", "Bailey pair", aliases=("paire de Bailey",))}
     test = [Example("q", "which seal leaks on sunday in the mill?", ("p3",))]
     records = [Pair("fine", 1, "m"), record]
-    found = inspect_mined(iter(records), SPLIT, SHELF, test=test, concepts=concepts)
-    assert found.counts == {kind: 1}
-    assert found.offences[0].train == "1"
+    result = inspect_mined(iter(records), SPLIT, SHELF, test=test, concepts=concepts)
+    assert result.counts == {kind: 1}
+    assert result.offences[0].train == "1"
     with pytest.raises(LeakageError, match=kind.replace("_", " ")):
         audit_mined(iter(records), SPLIT, SHELF, test=test, concepts=concepts)
 
@@ -93,42 +85,47 @@ def test_the_error_names_the_first_offenders() -> None:
     with pytest.raises(LeakageError) as caught:
         audit_mined([Pair("x", 3, "m"), Pair("y", 4, "m")], SPLIT, SHELF)
     assert str(caught.value) == (
-        "what was mined knows held-out data (2 same passage): "
+        "the mined set holds held-out data (2 same passage): "
         "same passage 'p3' of 'test' in record 0; same passage 'p4' of 'validation' in record 1"
     )
 
 
 def test_passages_of_test_examples_are_test_data_whatever_the_split_says() -> None:
-    found = inspect_mined([Pair("x", 1, "m")], SPLIT, SHELF, test=[Example("q7", "something else entirely", ("p1",))])
-    assert [(o.kind, o.test, o.what) for o in found.offences] == [("same_passage", "q7", "p1")]
+    result = inspect_mined([Pair("x", 1, "m")], SPLIT, SHELF, test=[Example("q7", "something else entirely", ("p1",))])
+    assert [(o.kind, o.test, o.what) for o in result.offences] == [("same_passage", "q7", "p1")]
 
 
 def test_neighbours_are_looked_at_when_asked() -> None:
     graph = build_graph(
-        [Edge("p3", "refers_to", "p0"), Edge("p1", "refers_to", "p0"), Edge("p1", "next", "p3")],
+        [Edge("p3", "refers_to", "p0"), Edge("p1", "next", "p0")],
         dict.fromkeys(SHELF.ids(), "passage"),
     )
     records = [Pair("x", 0, "m"), Pair("y", 1, "m")]
 
-    def neighbours(hops: int, *relations: str) -> list[str]:
-        chosen = relations or None
-        found = inspect_mined(records, SPLIT, SHELF, hops=hops, graph=graph, relations=chosen)
-        return [offence.what for offence in found.offences]
+    def neighbours(hops: int) -> list[str]:
+        return [offence.what for offence in inspect_mined(records, SPLIT, SHELF, hops=hops, graph=graph).offences]
 
     assert neighbours(0) == []
-    assert neighbours(1) == ["p0", "p1"]
-    assert neighbours(1, "refers_to") == ["p0"]
-    assert neighbours(2, "refers_to") == ["p0", "p1"]
+    assert neighbours(1) == ["p0"]
+    assert neighbours(2) == ["p0", "p1"]
+
+
+def test_all_offences_are_counted_and_the_first_thousand_are_named() -> None:
+    test = [Example(f"q{n}", f"question {n}", ()) for n in range(1100)]
+    result = inspect_mined([Pair(f"Question {n}", 0, "m") for n in range(1100)], SPLIT, SHELF, test=test)
+    assert result.counts["same_anchor"] == 1100
+    assert len(result.offences) == 1000
+    assert not result.clean
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(st.sampled_from("abc"), max_size=8).map(" ".join), min_size=6, max_size=24), st.integers(0, 3))
 def test_whatever_is_mined_from_the_training_part_passes(texts: list[str], seed: int) -> None:
-    shelf = Shelf(*texts)
-    told = Outline(shelf.ids(), [f"d{n}" for n in range(len(texts))], sketches=sketch(texts))
+    shelf = shelf_of(*texts)
+    corpus = Outline(shelf.ids(), [f"d{n}" for n in range(len(texts))], sketches=sketch(texts))
     try:
-        split = split_corpus(told, SplitOptions(validation=0.2, test=0.3, seed=seed))
-    except ConfigError:  # all texts alike: there is nothing to split
+        split = split_corpus(corpus, SplitOptions(validation=0.2, test=0.3, seed=seed))
+    except ConfigError:  # all texts are near-duplicates: there is nothing to split
         return
     rows = np.flatnonzero(split.rows("train")).tolist()
     assert audit_mined([Pair(row, row, "m") for row in rows], split, shelf).clean
@@ -147,9 +144,9 @@ def test_near_duplicates_agree_with_comparing_everything() -> None:
 
     sets = [runs(text) for text in texts]
     close = {(n, m) for n in range(80) for m in range(80) if len(sets[n] & sets[m]) >= 0.7 * len(sets[n] | sets[m])}
-    found = set(near_duplicates(texts, texts))
-    assert found <= close
-    assert len(found) >= 0.95 * len(close)
+    result = set(near_duplicates(texts, texts))
+    assert result <= close
+    assert len(result) >= 0.95 * len(close)
 
 
 def test_words_of_other_letters_signs_and_broken_characters_are_read() -> None:
@@ -172,6 +169,6 @@ def test_many_texts_of_one_pattern_take_bounded_time() -> None:
     numbers = generator.integers(0, 1000, (5000, 3)).tolist()
     texts = [f"pump {a} was checked by shift {b} and showed {c} drops of oil on the floor" for a, b, c in numbers]
     start = time.process_time()
-    found = find_twins(sketch(texts[:1000]), sketch(texts[1000:]))
+    result = near_duplicate_of(sketch(texts[:1000]), sketch(texts[1000:]))
     assert time.process_time() - start < 10
-    assert len(found) == 1000
+    assert len(result) == 1000

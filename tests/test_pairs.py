@@ -4,60 +4,23 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.shelf import Shelf
 
 from lemmata.config import build
 from lemmata.errors import ConfigError
 from lemmata.graph.links import build_graph
 from lemmata.mine.material import Material, material
-from lemmata.mine.pairs import (
-    CitationPairOptions,
-    ConceptPairOptions,
-    PairOptions,
-    StructurePairOptions,
-    citation_pairs,
-    concept_pairs,
-    generic_title,
-    mine_pairs,
-    positive_text,
-    structure_pairs,
-)
+from lemmata.mine.pairs import WEIGHTS, PairOptions, generic_title, mine_pairs, positive_text
 from lemmata.store.split import Split
-from lemmata.types import Concept, Document, Edge, Graph, Integers, Link, Pair, Passage
-
-
-@dataclass
-class Shelf:
-    """A corpus in memory, its rows in the order given."""
-
-    held: Sequence[Passage]
-    titles: dict[str, str]
-
-    def __len__(self) -> int:
-        return len(self.held)
-
-    def passages(self, rows: Iterable[int]) -> list[Passage]:
-        return [self.held[row] for row in rows]
-
-    def documents(self) -> Iterator[Document]:
-        return (Document(name, self.titles.get(name, "")) for name in sorted({p.document for p in self.held}))
-
-    def ids(self) -> list[str]:
-        return [passage.id for passage in self.held]
-
-    def document_ids(self) -> list[str]:
-        return sorted({passage.document for passage in self.held})
-
-    def document_numbers(self) -> Integers:
-        names = self.document_ids()
-        return np.array([names.index(passage.document) for passage in self.held], np.int64)
+from lemmata.types import Concept, Document, Edge, Graph, Link, Pair, Passage
 
 
 def made_of(
@@ -71,13 +34,15 @@ def made_of(
     dice: random.Random | None = None,
 ) -> Material:
     held_out = set(test)
-    part = np.array([2 if passage.id in held_out else 0 for passage in passages], np.int8)
+    parts = np.array([2 if passage.id in held_out else 0 for passage in passages], np.int8)
     kinds = {p.id: "passage" for p in passages} | {c.id: "concept" for c in concepts}
     graph = build_graph(edges, kinds | {p.document: "document" for p in passages if p.document not in kinds})
     graph = graph if dice is None else shuffled(graph, dice)
-    split = Split(part, np.zeros(len(passages), bool), dict.fromkeys(test_concepts, "test"))
-    shelf = Shelf(passages, titles or {})
-    return material(shelf, split, graph=graph, concepts={concept.id: concept for concept in concepts})
+    split = Split(parts, np.zeros(len(passages), bool), dict.fromkeys(test_concepts, "test"))
+    documents = [Document(name, (titles or {}).get(name, "")) for name in sorted({p.document for p in passages})]
+    return material(
+        Shelf(passages, documents), split, graph=graph, concepts={concept.id: concept for concept in concepts}
+    )
 
 
 def shuffled(graph: Graph, dice: random.Random) -> Graph:
@@ -99,9 +64,13 @@ def shuffled(graph: Graph, dice: random.Random) -> Graph:
     )
 
 
-def told(found: Material, pairs: Iterable[Pair]) -> list[tuple[str, str, str, str]]:
+def concept_pairs(part: Material, options: PairOptions | None = None) -> list[Pair]:
+    return [pair for pair in mine_pairs(part, options) if pair.source in ("concepts", "edges")]
+
+
+def named(part: Material, pairs: Iterable[Pair]) -> list[tuple[str, str, str, str]]:
     """Pairs with ids in place of rows: source, relation, anchor, positive."""
-    name = {row: identity for identity, row in found.row_of.items()}
+    name = {row: identity for identity, row in part.row_of.items()}
     return [
         (p.source, p.relation, p.anchor if isinstance(p.anchor, str) else name[p.anchor], name[p.positive])
         for p in pairs
@@ -129,7 +98,7 @@ NOETHERIAN = Concept(
     "concept:noetherian", "Noetherian ring", description="A ring is Noetherian if every ideal is finitely generated."
 )
 FIELD = Concept("concept:field", "field")
-SPEAKING = [
+MENTIONS = [
     Edge("a#1", "defines", NOETHERIAN.id),
     Edge("a#1", "mentions", NOETHERIAN.id),
     Edge("a#2", "mentions", NOETHERIAN.id),
@@ -141,9 +110,9 @@ SPEAKING = [
 
 
 def test_a_name_leads_to_where_it_is_defined_then_to_titles_then_to_mentions() -> None:
-    found = made_of(RINGS, edges=SPEAKING, concepts=[NOETHERIAN, FIELD])
-    pairs = [p for p in concept_pairs(found) if p.relation == "name"]
-    assert told(found, pairs) == [
+    part = made_of(RINGS, edges=MENTIONS, concepts=[NOETHERIAN, FIELD])
+    pairs = [p for p in concept_pairs(part) if p.relation == "name"]
+    assert named(part, pairs) == [
         ("concepts", "name", "field", "b#1"),  # b#2 is too short
         ("concepts", "name", "Noetherian ring", "a#1"),
         ("concepts", "name", "Noetherian ring", "a#3"),
@@ -152,25 +121,20 @@ def test_a_name_leads_to_where_it_is_defined_then_to_titles_then_to_mentions() -
     assert [p.reason.split(" ", 1)[1] for p in pairs] == ["defined here", "defined here", "in its title", "mentioned"]
 
 
-def test_a_description_does_not_lead_to_the_passage_it_was_cut_from_unless_asked() -> None:
-    found = made_of(RINGS, edges=SPEAKING, concepts=[NOETHERIAN, FIELD])
-
-    def led(options: ConceptPairOptions) -> list[str]:
-        return [row[3] for row in told(found, concept_pairs(found, options)) if row[1] == "description"]
-
-    assert led(ConceptPairOptions()) == ["a#3", "a#2"]
-    assert led(ConceptPairOptions(own_passage=True)) == ["a#1", "a#3", "a#2"]
+def test_a_description_does_not_lead_to_the_passage_it_was_cut_from() -> None:
+    part = made_of(RINGS, edges=MENTIONS, concepts=[NOETHERIAN, FIELD])
+    assert [row[3] for row in named(part, mine_pairs(part)) if row[1] == "description"] == ["a#3", "a#2"]
 
 
 def test_an_edge_pairs_each_name_with_passages_of_the_other_end() -> None:
-    found = made_of(RINGS, edges=SPEAKING, concepts=[NOETHERIAN, FIELD])
-    pairs = concept_pairs(found, ConceptPairOptions(relations={"is_instance_of": 0.5}))
+    part = made_of(RINGS, edges=MENTIONS, concepts=[NOETHERIAN, FIELD])
+    pairs = concept_pairs(part, PairOptions(weights={"edge": 0.5}))
     edges = [p for p in pairs if p.source == "edges"]
-    assert {(row[2], row[3]) for row in told(found, edges)} == {
+    assert {(row[2], row[3]) for row in named(part, edges)} == {
         ("field", "a#1"), ("field", "a#2"), ("field", "a#3"), ("Noetherian ring", "b#1"),
     }  # fmt: skip
     assert {p.weight for p in edges} == {0.5}
-    off = concept_pairs(found, ConceptPairOptions(relations={"is_instance_of": 0.0}))
+    off = concept_pairs(part, PairOptions(weights={"edge": 0}))
     assert not [p for p in off if p.source == "edges"]
 
 
@@ -181,18 +145,18 @@ def test_a_passage_that_names_a_concept_only_in_its_proof_is_not_paired_with_it(
         passage("a#3", "Said in other words, as models do." + LONG, proof="Clear."),
     ]
     edges = [Edge(p.id, "mentions", "concept:category") for p in passages]
-    found = made_of(passages, edges=edges, concepts=[Concept("concept:category", "category")])
-    assert [row[3] for row in told(found, concept_pairs(found))] == ["a#1", "a#3"]
+    part = made_of(passages, edges=edges, concepts=[Concept("concept:category", "category")])
+    assert [row[3] for row in named(part, concept_pairs(part))] == ["a#1", "a#3"]
 
 
-def test_an_edge_prefers_passages_that_speak_of_both_ends() -> None:
+def test_an_edge_prefers_passages_that_mention_both_ends() -> None:
     many = [passage(f"a#{n:02}", f"Passage {n}." + LONG * (n + 1)) for n in range(40)]
     edges = [Edge(p.id, "mentions", "concept:x") for p in many]
     edges += [Edge(p.id, "mentions", "concept:y") for p in many[20:]]
     edges += [Edge("concept:x", "uses", "concept:y")]
-    found = made_of(many, edges=edges, concepts=[Concept("concept:x", "x"), Concept("concept:y", "y")])
-    options = ConceptPairOptions(passages_per_concept=3)
-    mined = [pair for pair in concept_pairs(found, options) if pair.source == "edges" and pair.anchor == "x"]
+    part = made_of(many, edges=edges, concepts=[Concept("concept:x", "x"), Concept("concept:y", "y")])
+    options = PairOptions(passages_per_concept=3)
+    mined = [pair for pair in concept_pairs(part, options) if pair.source == "edges" and pair.anchor == "x"]
     assert len(mined) == 5
     assert all(pair.positive >= 20 and pair.reason.endswith("speaks of both") for pair in mined)
 
@@ -203,24 +167,35 @@ def test_concepts_and_edges_are_capped() -> None:
     many.append(passage("b#1", "The only one on y." + LONG))
     ends = [Concept("concept:x", "x"), Concept("concept:y", "y")]
     edges += [Edge("b#1", "mentions", "concept:y"), Edge("concept:x", "uses", "concept:y")]
-    found = made_of(many, edges=edges, concepts=ends)
-    assert Counter((p.source, p.anchor) for p in concept_pairs(found)) == {
+    part = made_of(many, edges=edges, concepts=ends)
+    assert Counter((p.source, p.anchor) for p in concept_pairs(part)) == {
         ("concepts", "x"): 20, ("concepts", "y"): 1, ("edges", "y"): 5, ("edges", "x"): 1,
     }  # fmt: skip
-    few = ConceptPairOptions(passages_per_concept=4, passages_per_edge=2, seed=3)
-    assert Counter((p.source, p.anchor) for p in concept_pairs(found, few))["edges", "y"] == 2
+    few = PairOptions(passages_per_concept=4, passages_per_edge=2, seed=3)
+    assert Counter((p.source, p.anchor) for p in concept_pairs(part, few))["edges", "y"] == 2
 
 
-def test_a_negative_weight_is_refused() -> None:
-    found = made_of(RINGS, edges=SPEAKING, concepts=[FIELD])
-    with pytest.raises(ConfigError, match="'uses' is -1"):
-        list(concept_pairs(found, ConceptPairOptions(relations={"uses": -1})))
+def test_a_negative_weight_and_an_unknown_source_are_refused() -> None:
+    part = made_of(RINGS)
+    with pytest.raises(ConfigError, match="edge = -1"):
+        list(mine_pairs(part, PairOptions(weights={"edge": -1})))
+    with pytest.raises(ConfigError, match="did you mean 'section'"):
+        list(mine_pairs(part, PairOptions(weights={"sections": 1})))
+
+
+def test_a_weight_of_zero_switches_a_source_off_and_the_others_stay() -> None:
+    part = made_of(RINGS, edges=MENTIONS, concepts=[NOETHERIAN, FIELD])
+    before = {pair.relation for pair in mine_pairs(part)}
+    assert {"name", "description", "note"} <= before
+    for source in before & WEIGHTS.keys():
+        assert {pair.relation for pair in mine_pairs(part, PairOptions(weights={source: 0}))} == before - {source}
+    assert not list(mine_pairs(part, PairOptions(weights=dict.fromkeys(WEIGHTS, 0))))
 
 
 def test_concepts_of_the_test_part_are_no_anchors() -> None:
-    found = made_of(RINGS, edges=SPEAKING, concepts=[NOETHERIAN, FIELD], test_concepts=[FIELD.id])
-    assert {row[2] for row in told(found, concept_pairs(found)) if row[1] == "name"} == {"Noetherian ring"}
-    assert not [p for p in concept_pairs(found) if p.source == "edges"]
+    part = made_of(RINGS, edges=MENTIONS, concepts=[NOETHERIAN, FIELD], test_concepts=[FIELD.id])
+    assert {row[2] for row in named(part, concept_pairs(part)) if row[1] == "name"} == {"Noetherian ring"}
+    assert not [p for p in concept_pairs(part) if p.source == "edges"]
 
 
 # ---------------------------------------------------------------- structure
@@ -228,7 +203,7 @@ def test_concepts_of_the_test_part_are_no_anchors() -> None:
 
 def test_statements_lead_to_what_they_and_their_proofs_name() -> None:
     links = (Link("refers_to", "x", "a#2"), Link("proof_uses", "y", "b#1"), Link("proof_uses", "y", "b#1"))
-    found = made_of(
+    part = made_of(
         [
             passage("a#1", "First.", links=links),
             passage("a#2", "Second.", links=(Link("refers_to", "z", "a@1"),)),
@@ -236,24 +211,36 @@ def test_statements_lead_to_what_they_and_their_proofs_name() -> None:
             passage("b#1", "Third."),
         ]
     )
-    assert told(found, structure_pairs(found)) == [
+    assert named(part, mine_pairs(part)) == [
         ("structure", "refers_to", "a#1", "a#2"),
         ("structure", "proof_uses", "a#1", "b#1"),
     ]
-    with_prose = told(found, structure_pairs(found, StructurePairOptions(chunks=True, title=0.0)))
-    assert ("structure", "refers_to", "a@1", "a#1") in with_prose
-    assert told(found, structure_pairs(found, StructurePairOptions(refers_to=0.0))) == [
+    assert named(part, mine_pairs(part, PairOptions(weights={"refers_to": 0}))) == [
         ("structure", "proof_uses", "a#1", "b#1")
     ]
 
 
-def test_what_all_refer_to_is_the_positive_of_few() -> None:
+def test_the_anchors_of_one_target_are_capped() -> None:
     lemmas = [passage(f"a#{n}", f"Lemma number {n}.", links=(Link("refers_to", "x", "a#0"),)) for n in range(30)]
-    found = made_of(lemmas)
-    options = StructurePairOptions(most_per_target=7)
-    assert len(list(structure_pairs(found, options))) == 7
-    other = StructurePairOptions(most_per_target=7, seed=1)
-    assert list(structure_pairs(found, options)) != list(structure_pairs(found, other))
+    part = made_of(lemmas)
+    options = PairOptions(most_per_target=7)
+    assert len(list(mine_pairs(part, options))) == 7
+    other = PairOptions(most_per_target=7, seed=1)
+    assert list(mine_pairs(part, options)) != list(mine_pairs(part, other))
+
+
+def test_a_location_leads_to_the_logs_that_report_about_it() -> None:
+    logs = [passage(f"log{n:02}", f"Entry {n}.", "log") for n in range(25)]
+    locations = [Document("location:mill", "Mill two", kind="location"), Document("location:x", "x", kind="location")]
+    edges = [Edge(log.id, "reports_about", place.id) for log in logs for place in locations]
+    graph = build_graph(edges, {place.id: "location" for place in locations})
+    parts = np.array([2, *[0] * 24], np.int8)
+    documents = [*(Document(log.id) for log in logs), *locations]
+    part = material(Shelf(logs, documents), Split(parts, np.zeros(25, bool)), graph=graph)
+    pairs = named(part, mine_pairs(part))
+    assert {row[:3] for row in pairs} == {("structure", "location", "Mill two")}  # "x" is no title
+    assert len(pairs) == 20
+    assert "log00" not in {row[3] for row in pairs}
 
 
 def test_section_titles_are_anchors_unless_they_could_stand_anywhere() -> None:
@@ -265,8 +252,8 @@ def test_section_titles_are_anchors_unless_they_could_stand_anywhere() -> None:
         passage("a@1", "Prose.", "chunk", document="a", section="Flat modules, II"),
         passage("b#1", "Four.", section="Part / 2.1 Depth"),
     ]
-    found = made_of(passages, titles={"a": "Quantum groups"})
-    assert [row[2:] for row in told(found, structure_pairs(found)) if row[1] == "section"] == [
+    part = made_of(passages, titles={"a": "Quantum groups"})
+    assert [row[2:] for row in named(part, mine_pairs(part)) if row[1] == "section"] == [
         ("Flat modules", "a#1"),
         ("Quantum groups: The algebra", "a#3"),
         ("Depth", "b#1"),
@@ -275,13 +262,13 @@ def test_section_titles_are_anchors_unless_they_could_stand_anywhere() -> None:
 
 def test_a_section_title_of_many_documents_is_generic() -> None:
     passages = [passage(f"d{n}#1", f"Text {n}.", section="Numerical observations") for n in range(9)]
-    assert not list(structure_pairs(made_of(passages)))
-    assert len(list(structure_pairs(made_of(passages[:8])))) == 8
+    assert not list(mine_pairs(made_of(passages)))
+    assert len(list(mine_pairs(made_of(passages[:8])))) == 8
 
 
 def test_sections_are_capped() -> None:
-    found = made_of([passage(f"a#{n:02}", f"Text {n}.", section="Depth") for n in range(40)])
-    assert len(list(structure_pairs(found, StructurePairOptions(most_per_section=6)))) == 6
+    part = made_of([passage(f"a#{n:02}", f"Text {n}.", section="Depth") for n in range(40)])
+    assert len(list(mine_pairs(part))) == 10
 
 
 @pytest.mark.parametrize(
@@ -301,14 +288,14 @@ def test_sections_are_capped() -> None:
         ("Warning", None),
     ],
 )
-def test_a_note_becomes_what_somebody_would_ask_for(note: str, anchor: str | None) -> None:
-    found = made_of([passage("a#1", "Some statement.", "theorem", title=note)], titles={"a": "On partitions"})
-    assert [p.anchor for p in structure_pairs(found)] == ([anchor] if anchor else [])
+def test_a_note_becomes_a_name_that_a_user_would_search_for(note: str, anchor: str | None) -> None:
+    part = made_of([passage("a#1", "Some statement.", "theorem", title=note)], titles={"a": "On partitions"})
+    assert [p.anchor for p in mine_pairs(part)] == ([anchor] if anchor else [])
 
 
 def test_a_person_with_several_theorems_names_none_of_them() -> None:
     two = [passage(f"a#{n}", f"Statement {n}.", "theorem", title="Cauchy") for n in range(2)]
-    assert not list(structure_pairs(made_of(two)))
+    assert not list(mine_pairs(made_of(two)))
 
 
 def test_titles_lead_to_abstracts_and_articles_without_the_title() -> None:
@@ -318,9 +305,9 @@ def test_titles_lead_to_abstracts_and_articles_without_the_title() -> None:
         passage("article@1", "It is what it is.", "chunk", document="article"),
         passage("beir", "Text of a passage.", "passage", title="Its own title"),
     ]
-    found = made_of(passages, titles={"p": "On rings", "article": "1.2 Being"})
-    pairs = list(structure_pairs(found))
-    assert [row[2:] for row in told(found, pairs)] == [
+    part = made_of(passages, titles={"p": "On rings", "article": "1.2 Being"})
+    pairs = list(mine_pairs(part))
+    assert [row[2:] for row in named(part, pairs)] == [
         ("Being", "article@1"), ("Its own title", "beir"), ("On rings", "p#abstract"),
     ]  # fmt: skip
     assert positive_text(pairs[1], passages[3]) == "Text of a passage."
@@ -330,24 +317,28 @@ def test_titles_lead_to_abstracts_and_articles_without_the_title() -> None:
 
 def test_proofs_are_off_by_default_and_omitted_ones_never_anchors() -> None:
     long = "We use induction on the number of generators and reduce to one. " * 4
-    found = made_of([passage("a#1", "One.", proof=long), passage("a#2", "Two.", proof="Omitted. " + long)])
-    assert not list(structure_pairs(found))
-    assert told(found, structure_pairs(found, StructurePairOptions(proof=0.3))) == [("structure", "proof", long, "a#1")]
+    part = made_of([passage("a#1", "One.", proof=long), passage("a#2", "Two.", proof="Omitted. " + long)])
+    assert not list(mine_pairs(part))
+    assert named(part, mine_pairs(part, PairOptions(weights={"proof": 0.3}))) == [("structure", "proof", long, "a#1")]
 
 
 @pytest.mark.parametrize(
     "title", ["Introduction", "Proof of the main theorem", "2.3", "", "Some further remarks", "IV"]
 )
-def test_generic_titles_are_known(title: str) -> None:
+def test_generic_titles_are_recognised(title: str) -> None:
     assert generic_title(title)
 
 
 @pytest.mark.parametrize("title", ["Flat morphisms", "$q$-series", "Proof of Hilbert's theorem", "Elliptic curves II"])
-def test_telling_titles_are_kept(title: str) -> None:
+def test_specific_titles_are_not_generic(title: str) -> None:
     assert not generic_title(title)
 
 
 # ---------------------------------------------------------------- citations
+
+
+def cited(part: Material) -> list[tuple[str, str]]:
+    return [row[2:] for row in named(part, mine_pairs(part)) if row[:2] == ("citations", "cites")]
 
 
 def test_papers_that_are_passages_lead_to_what_they_cite_by_link_or_edge() -> None:
@@ -356,11 +347,11 @@ def test_papers_that_are_passages_lead_to_what_they_cite_by_link_or_edge() -> No
         passage("y", "About y.", "abstract"),
         passage("z", "About z.", "abstract"),
     ]
-    found = made_of(papers, edges=[Edge("x", "cites", "y"), Edge("z", "cites", "x")])
-    assert told(found, citation_pairs(found)) == [("citations", "cites", "x", "y"), ("citations", "cites", "z", "x")]
+    part = made_of(papers, edges=[Edge("x", "cites", "y"), Edge("z", "cites", "x")])
+    assert cited(part) == [("x", "y"), ("z", "x")]
 
 
-def test_a_cited_document_speaks_through_its_abstract() -> None:
+def test_a_cited_document_is_represented_by_its_abstract() -> None:
     passages = [
         passage("p#1", "By the other paper.", links=(Link("cites", "q", "q"),)),
         passage("q#abstract", "What q does.", "abstract"),
@@ -368,9 +359,8 @@ def test_a_cited_document_speaks_through_its_abstract() -> None:
         *(passage(f"r#{n}", f"Statement {n} of r.", links=(Link("cites", "s", "s"),)) for n in range(4)),
         *(passage(f"s#{n}", f"Statement {n} of s, without an abstract.") for n in range(4)),
     ]
-    found = made_of(passages, edges=[Edge("p", "cites", "q"), Edge("q", "cites", "p")])
-    assert told(found, citation_pairs(found)) == [("citations", "cites", "p#1", "q#abstract"),
-                                                  ("citations", "cites", "q#abstract", "p#1")]  # fmt: skip
+    part = made_of(passages, edges=[Edge("p", "cites", "q"), Edge("q", "cites", "p")])
+    assert cited(part) == [("p#1", "q#abstract"), ("q#abstract", "p#1")]
 
 
 # ---------------------------------------------------------------- all together
@@ -387,12 +377,11 @@ def test_the_same_two_texts_are_paired_once_and_only_by_their_whole_text() -> No
 
 
 def test_options_come_from_a_table() -> None:
-    table = {"structure": {"proof": 1, "most_per_section": 3}, "concepts": {"relations": {"uses": 2.0}}}
+    table = {"weights": {"proof": 1}, "passages_per_edge": 3}
     options = build(PairOptions, table, "[mine.pairs]")
-    assert (options.structure.proof, options.structure.most_per_section) == (1.0, 3)
-    assert options.concepts.relations == {"uses": 2.0}
+    assert (options.weight("proof"), options.weight("name"), options.passages_per_edge) == (1.0, 1.0, 3)
     with pytest.raises(ConfigError, match="too small"):
-        build(PairOptions, {"citations": {"most_per_target": 0}}, "[mine.pairs]")
+        build(PairOptions, {"most_per_target": 0}, "[mine.pairs]")
 
 
 def world(seed: int) -> dict[str, Any]:
@@ -404,7 +393,7 @@ def world(seed: int) -> dict[str, Any]:
     passages = [
         passage(
             identity,
-            dice.choice(["Rings are rings.", f"Text of {identity}, rather long.", f"Another text, of {identity}."]),
+            dice.choice(["Rings are rings." + LONG, f"Text of {identity}." + LONG, f"Another text, of {identity}."]),
             dice.choice("lemma theorem definition chunk abstract passage log situation".split()),
             title=dice.choice(["", "", "Depth", "Euler", "Flat descent"]),
             section=dice.choice(["", "Flat modules", "Introduction"]),
@@ -429,30 +418,26 @@ def world(seed: int) -> dict[str, Any]:
     }
 
 
-EVERYTHING = PairOptions(
-    ConceptPairOptions(passages_per_concept=3, passages_per_edge=2, shortest=0),
-    StructurePairOptions(proof=1.0, most_per_target=2, most_per_section=2, chunks=True),
-    CitationPairOptions(most_per_target=2),
-)
+EVERYTHING = PairOptions(weights={"proof": 1.0}, passages_per_concept=3, passages_per_edge=2, most_per_target=2)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32))
 def test_no_pair_leaves_the_material_and_no_cap_is_passed(seed: int) -> None:
-    found = made_of(**world(seed))
-    pairs = list(mine_pairs(found, EVERYTHING))
+    part = made_of(**world(seed))
+    pairs = list(mine_pairs(part, EVERYTHING))
     for pair in pairs:
-        assert found.allowed[pair.positive]
-        assert isinstance(pair.anchor, str) or (found.allowed[pair.anchor] and pair.anchor != pair.positive)
-    named = Counter((p.anchor, p.relation) for p in pairs if p.source == "concepts")
-    assert not named or max(named.values()) <= 3
+        assert part.allowed[pair.positive]
+        assert isinstance(pair.anchor, str) or (part.allowed[pair.anchor] and pair.anchor != pair.positive)
+    names = Counter((p.anchor, p.relation) for p in pairs if p.source == "concepts")
+    assert not names or max(names.values()) <= 3
     edges = Counter((p.anchor, p.relation, p.reason) for p in pairs if p.source == "edges")
     assert not edges or max(edges.values()) <= 2
     targets = Counter((p.source, p.relation, p.positive) for p in pairs if p.relation in ("cites", "refers_to"))
     assert not targets or max(targets.values()) <= 2
     texts = [
-        (p.anchor if isinstance(p.anchor, str) else found.texts([p.anchor])[0],
-         positive_text(p, found.passages([p.positive])[0]))
+        (p.anchor if isinstance(p.anchor, str) else part.texts([p.anchor])[0],
+         positive_text(p, part.passages([p.positive])[0]))
         for p in pairs
     ]  # fmt: skip
     assert len(set(texts)) == len(texts)
@@ -464,9 +449,9 @@ def test_no_pair_leaves_the_material_and_no_cap_is_passed(seed: int) -> None:
 def test_neither_the_order_of_passages_nor_of_concepts_nor_of_nodes_and_edges_matters(seed: int) -> None:
     records, dice = world(seed), random.Random(seed)
     first = made_of(**records)
-    before = told(first, mine_pairs(first, EVERYTHING))
+    before = named(first, mine_pairs(first, EVERYTHING))
     for what in ("passages", "edges", "concepts"):
         dice.shuffle(records[what])
     second = made_of(**records, dice=dice)
-    assert told(second, mine_pairs(second, EVERYTHING)) == before
+    assert named(second, mine_pairs(second, EVERYTHING)) == before
     assert list(mine_pairs(second, EVERYTHING)) == list(mine_pairs(second, EVERYTHING))

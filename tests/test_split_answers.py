@@ -1,4 +1,4 @@
-"""A split in which held-out passages never ask, but may be answers."""
+"""A split in which held-out passages may be positives in training, but never anchors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lemmata.graph.links import build_graph, link_edges
 from lemmata.mine.audit import inspect_mined, refuse
 from lemmata.mine.export import read_training
 from lemmata.mine.material import Material, material
-from lemmata.mine.pairs import PairOptions, StructurePairOptions, mine_pairs
+from lemmata.mine.pairs import PairOptions, mine_pairs
 from lemmata.mine.queries.rules import rule_queries
 from lemmata.mine.splits import Outline, SplitOptions, split_corpus
 from lemmata.mine.triplets import CitationTripletOptions, citation_triplets
@@ -31,19 +31,21 @@ from lemmata.store.split import PARTS, Split, open_split, write_split
 from lemmata.types import Concept, Document, Edge, Graph, Link, Negative, Pair, Passage, Triplet
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "qseries"
-EVERYTHING = PairOptions(structure=StructurePairOptions(proof=1.0, chunks=True, shortest_proof=0))
+EVERYTHING = PairOptions(weights={"proof": 1.0})
 
 
 # ---------------------------------------------------------------- the option
 
 
 def test_the_option_changes_nothing_but_what_the_split_says_of_itself(tmp_path: Path) -> None:
-    told = Outline([f"p{n}" for n in range(40)], [f"d{n // 4}" for n in range(40)])
-    plain, answering = (split_corpus(told, SplitOptions(answers=answers)) for answers in (False, True))
+    corpus = Outline([f"p{n}" for n in range(40)], [f"d{n // 4}" for n in range(40)])
+    plain, answering = (split_corpus(corpus, SplitOptions(answers=answers)) for answers in (False, True))
     assert (plain.part == answering.part).all()
     assert not plain.answers
     assert not plain.notes
-    assert answering.notes == ("passages outside training never ask there, but may be answers: their texts are seen",)
+    assert answering.notes == (
+        "held-out passages may be positives in training, never anchors: training sees their texts",
+    )
     layout = Layout(tmp_path)
     for split in (plain, answering):
         write_split(layout, split, {"inputs": "x"})
@@ -75,7 +77,7 @@ def held_out(answers: bool) -> Split:
     return Split(part, np.zeros(3, bool), {"concept:bailey-pair": "test"}, answers=answers)
 
 
-def test_an_answer_is_its_text_and_nothing_that_it_could_ask_with() -> None:
+def test_an_answer_has_only_its_title_and_text() -> None:
     concepts = {"concept:bailey-pair": Concept("concept:bailey-pair", "Bailey pair")}
     seen = material(Shelf(PASSAGES), held_out(answers=True), concepts=concepts)
     assert seen.rows.tolist() == [0]
@@ -155,7 +157,7 @@ def worlds(draw: st.DrawFn) -> tuple[Shelf, list[Edge], dict[str, Concept], Grap
             f"We say that thing {n} is regular if every part of it is. Then the number {n} is as large as can be.",
             draw(titles),
             section=draw(st.sampled_from(["", "Regular things", "Large numbers"])),
-            proof=f"Proof of {n} by looking at it",
+            proof=f"Proof of {n} by looking at it. " * 9,
             links=tuple(
                 Link(draw(relations), "label", draw(st.sampled_from([*ids, *documents, None])))
                 for _ in range(draw(st.integers(0, 4)))
@@ -173,8 +175,8 @@ def worlds(draw: st.DrawFn) -> tuple[Shelf, list[Edge], dict[str, Concept], Grap
         edges += (Edge(ids[n], "defines", name, ids[n]) for n in draw(st.lists(row, max_size=1)))
     kinds = dict.fromkeys(ids, "passage") | dict.fromkeys(documents, "paper") | dict.fromkeys(concepts, "concept")
     part = np.array(draw(st.lists(st.sampled_from([0, 0, 0, 1, 2, -1]), min_size=size, max_size=size)), np.int8)
-    parted = {name: draw(st.sampled_from(("train", "train", *PARTS))) for name in concepts}
-    split = Split(part, np.zeros(size, bool), parted)
+    concept_parts = {name: draw(st.sampled_from(("train", "train", *PARTS))) for name in concepts}
+    split = Split(part, np.zeros(size, bool), concept_parts)
     return Shelf(passages, about), edges, concepts, build_graph(edges, kinds), split
 
 
@@ -186,7 +188,7 @@ def mined(seen: Material) -> list[Pair | Triplet]:
 
 @settings(max_examples=150, deadline=None)
 @given(worlds())
-def test_no_held_out_row_ever_asks_and_only_links_of_training_lead_to_one(
+def test_no_held_out_row_is_an_anchor_and_only_training_links_lead_to_one(
     world: tuple[Shelf, list[Edge], dict[str, Concept], Graph, Split],
 ) -> None:
     shelf, edges, concepts, graph, split = world
@@ -211,10 +213,10 @@ def test_no_held_out_row_ever_asks_and_only_links_of_training_lead_to_one(
             assert named_there & {answer.id, answer.document}
     inside = [r for r in records if not isinstance(r, Pair) or training[r.positive]]
     assert inside == before
-    found = inspect_mined(records, allowing, shelf, concepts=concepts)
-    assert found.answers == outside
+    result = inspect_mined(records, allowing, shelf, concepts=concepts)
+    assert result.answers == outside
     # the texts of these passages are nearly equal, so only what is the very same is looked at
-    assert "same_passage" not in found.counts
+    assert "same_passage" not in result.counts
     assert inspect_mined(records, split, shelf, concepts=concepts).counts.get("same_passage", 0) == len(
         {r.positive for r in records if isinstance(r, Pair) and not training[r.positive]}
     )
@@ -237,11 +239,11 @@ SHELF = Shelf(
 ALLOWING = Split(np.array([0, 0, 0, 2, 1], np.int8), np.zeros(5, bool), answers=True)
 
 
-def test_answers_that_a_link_of_training_leads_to_are_counted_and_told() -> None:
+def test_answers_that_a_training_link_leads_to_are_counted_and_reported() -> None:
     records = [Pair(0, 3, "structure", "refers_to"), Pair(0, 4, "citations", "cites"), Pair("x", 1, "m")]
-    found = inspect_mined(records, ALLOWING, SHELF)
-    assert found.clean
-    assert found.sentence() == (
+    result = inspect_mined(records, ALLOWING, SHELF)
+    assert result.clean
+    assert result.sentence() == (
         "no leakage found (same anchor, near anchor, same passage, near passage);"
         " held-out passages occur as answers (2 records), as the split allows"
     )
@@ -253,9 +255,9 @@ def test_answers_that_a_link_of_training_leads_to_are_counted_and_told() -> None
 @pytest.mark.parametrize(
     ("record", "kind"),
     [
-        (Pair(3, 0, "structure", "refers_to"), "same_passage"),  # it asks
+        (Pair(3, 0, "structure", "refers_to"), "same_passage"),  # as an anchor
         (Pair(3, 1, "structure", "refers_to"), "same_passage"),  # with its own link
-        (Pair(1, 3, "structure", "refers_to"), "same_passage"),  # its own link, turned round
+        (Pair(1, 3, "structure", "refers_to"), "same_passage"),  # its own link, reversed
         (Pair(0, 3, "structure", "proof_uses"), "same_passage"),  # a link of another kind
         (Pair(0, 3, "graph_triplets", "neighbour"), "same_passage"),
         (Pair("prime avoidance", 3, "structure", "refers_to"), "same_passage"),
@@ -267,11 +269,11 @@ def test_answers_that_a_link_of_training_leads_to_are_counted_and_told() -> None
     ],
 )
 def test_anything_else_with_a_held_out_row_is_an_offence(record: Pair | Triplet, kind: str) -> None:
-    found = inspect_mined([Pair(0, 3, "structure", "refers_to"), record], ALLOWING, SHELF)
-    assert found.counts == {kind: 1}
-    assert found.offences[0].train == "1"
+    result = inspect_mined([Pair(0, 3, "structure", "refers_to"), record], ALLOWING, SHELF)
+    assert result.counts == {kind: 1}
+    assert result.offences[0].train == "1"
     with pytest.raises(LeakageError, match=kind.replace("_", " ")):
-        refuse(found)
+        refuse(result)
 
 
 # ---------------------------------------------------------------- on a workspace

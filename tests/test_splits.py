@@ -13,7 +13,7 @@ from tests.shelf import Shelf
 from lemmata.config import build
 from lemmata.errors import ConfigError, InputError, LeakageError, WorkspaceError
 from lemmata.graph.links import build_graph, link_edges
-from lemmata.leakage import find_twins, near_pairs, sketch
+from lemmata.leakage import near_duplicate_of, near_pairs, sketch
 from lemmata.mine.material import Material, material
 from lemmata.mine.splits import Outline, SplitOptions, name_key, outline, split_concepts, split_corpus
 from lemmata.store.corpus import Corpus, CorpusWriter
@@ -30,18 +30,18 @@ def papers(*sizes: int) -> Outline:
     return Outline(ids=[f"{d}#{n}" for n, d in enumerate(documents)], documents=documents)
 
 
-def parts(split: Split, told: Outline) -> dict[str, str]:
-    return {name: PARTS[part] if part >= 0 else "" for name, part in zip(told.ids, split.part, strict=True)}
+def parts(split: Split, corpus: Outline) -> dict[str, str]:
+    return {name: PARTS[part] if part >= 0 else "" for name, part in zip(corpus.ids, split.part, strict=True)}
 
 
 # ---------------------------------------------------------------- by document
 
 
 def test_a_split_by_document_keeps_documents_whole_and_meets_its_shares() -> None:
-    told = papers(*[5] * 40)
-    split = split_corpus(told, SplitOptions(validation=0.1, test=0.2))
-    for document in set(told.documents):
-        assert len({p for p, d in zip(split.part.tolist(), told.documents, strict=True) if d == document}) == 1
+    corpus = papers(*[5] * 40)
+    split = split_corpus(corpus, SplitOptions(validation=0.1, test=0.2))
+    for document in set(corpus.documents):
+        assert len({p for p, d in zip(split.part.tolist(), corpus.documents, strict=True) if d == document}) == 1
     counts = split.counts()
     assert (counts["train"]["rows"], counts["validation"]["rows"], counts["test"]["rows"]) == (140, 20, 40)
     assert counts["test"]["unseen"] == 40
@@ -49,29 +49,29 @@ def test_a_split_by_document_keeps_documents_whole_and_meets_its_shares() -> Non
 
 
 def test_the_order_of_rows_does_not_matter_but_the_seed_does() -> None:
-    told = papers(*range(1, 30))
-    shuffled = np.random.default_rng(5).permutation(len(told.ids)).tolist()
-    other = Outline([told.ids[n] for n in shuffled], [told.documents[n] for n in shuffled])
+    corpus = papers(*range(1, 30))
+    shuffled = np.random.default_rng(5).permutation(len(corpus.ids)).tolist()
+    other = Outline([corpus.ids[n] for n in shuffled], [corpus.documents[n] for n in shuffled])
     for method in ("document", "stratified"):
         options = SplitOptions(method=method, seed=3)
-        one = split_corpus(told, options)
-        assert parts(one, told) == parts(split_corpus(other, options), other)
-        assert parts(one, told) != parts(split_corpus(told, replace(options, seed=4)), told)
+        one = split_corpus(corpus, options)
+        assert parts(one, corpus) == parts(split_corpus(other, options), other)
+        assert parts(one, corpus) != parts(split_corpus(corpus, replace(options, seed=4)), corpus)
 
 
 def test_a_new_document_moves_hardly_any_other() -> None:
-    told = papers(*[3] * 50)
+    corpus = papers(*[3] * 50)
     more = papers(*[3] * 51)
-    one, other = (parts(split_corpus(some, SplitOptions()), some) for some in (told, more))
+    one, other = (parts(split_corpus(some, SplitOptions()), some) for some in (corpus, more))
     assert sum(one[name] != other[name] for name in one) <= 6
 
 
 def test_the_same_paper_twice_stays_on_one_side() -> None:
     words = [f"statement {n} of paper {d} with words a{n}{d} b{n}{d} c{n}{d}" for d in range(10) for n in range(4)]
     texts = words + words[:3] + ["something quite new that stands nowhere else in here"]  # d10: d0 with one change
-    told = replace(papers(*[4] * 11), sketches=sketch(texts))
+    corpus = replace(papers(*[4] * 11), sketches=sketch(texts))
     for seed in range(20):
-        split = split_corpus(told, SplitOptions(seed=seed, validation=0.2, test=0.3))
+        split = split_corpus(corpus, SplitOptions(seed=seed, validation=0.2, test=0.3))
         assert split.part[0] == split.part[40]
         assert "documents kept together with another that holds half of their passages: 1" in split.notes
 
@@ -79,11 +79,11 @@ def test_the_same_paper_twice_stays_on_one_side() -> None:
 def test_one_passage_in_two_documents_does_not_tie_them_but_is_not_trained_on() -> None:
     texts = [f"statement {n} says a{n} b{n} c{n} d{n}" for n in range(40)]
     texts[39] = texts[0].upper()  # d9 repeats one statement of d0
-    told = replace(papers(*[4] * 10), sketches=sketch(texts))
+    corpus = replace(papers(*[4] * 10), sketches=sketch(texts))
     apart = 0
     for seed in range(20):
-        split = split_corpus(told, SplitOptions(seed=seed, test=0.3))
-        part = {d: {int(p) for p, e in zip(split.part, told.documents, strict=True) if e == d} for d in ("d0", "d9")}
+        split = split_corpus(corpus, SplitOptions(seed=seed, test=0.3))
+        part = {d: {int(p) for p, e in zip(split.part, corpus.documents, strict=True) if e == d} for d in ("d0", "d9")}
         if max(part["d0"]) != max(part["d9"]):
             apart += 1
             assert (split.part[[0, 39]] == LEFT_OUT).sum() == 1
@@ -92,20 +92,20 @@ def test_one_passage_in_two_documents_does_not_tie_them_but_is_not_trained_on() 
 
 
 def test_too_few_documents_are_a_clear_error() -> None:
-    with pytest.raises(ConfigError, match="3 parts needs as many documents that differ, not 1"):
+    with pytest.raises(ConfigError, match="3 parts needs 3 documents that are no near-duplicates; there are 1"):
         split_corpus(papers(100), SplitOptions())
     with pytest.raises(InputError, match="no passages"):
         split_corpus(papers(), SplitOptions())
     with pytest.raises(ConfigError, match="leave nothing for training"):
         split_corpus(papers(1, 2, 3), SplitOptions(validation=0.5, test=0.5))
-    with pytest.raises(ConfigError, match="did you mean 'document'"):
-        split_corpus(papers(1, 2, 3), SplitOptions(method="documents"))
 
 
 def test_options_come_from_a_table() -> None:
     assert build(SplitOptions, {"method": "time", "test": 0.2}, "[split]") == SplitOptions(method="time", test=0.2)
     with pytest.raises(ConfigError, match="too small"):
         build(SplitOptions, {"test": -0.1}, "[split]")
+    with pytest.raises(ConfigError, match="did you mean 'document'"):
+        build(SplitOptions, {"method": "documents"}, "[split]")
 
 
 # ---------------------------------------------------------------- by time
@@ -116,16 +116,16 @@ def dated(*dates: str | None) -> Outline:
 
 
 def test_the_newest_are_held_out_and_the_undated_are_not() -> None:
-    told = dated("2020", "2023-05", "2021", None, "2022", "2019", "2018", "2017", "2016", "2015")
-    split = split_corpus(told, SplitOptions(method="time"))
-    assert parts(split, told) | {"p1": "test", "p4": "validation", "p3": "train"} == parts(split, told)
+    corpus = dated("2020", "2023-05", "2021", None, "2022", "2019", "2018", "2017", "2016", "2015")
+    split = split_corpus(corpus, SplitOptions(method="time"))
+    assert parts(split, corpus) | {"p1": "test", "p4": "validation", "p3": "train"} == parts(split, corpus)
     assert split.counts()["train"]["rows"] == 8
     assert split.notes == ("passages without a date, which are all in training: 1",)
 
 
-def test_one_date_is_not_parted() -> None:
-    told = dated(*["2020"] * 5, *["2021"] * 3, *["2022"] * 4)
-    split = split_corpus(told, SplitOptions(method="time", test=0.25, validation=0.25))
+def test_one_date_is_not_split() -> None:
+    corpus = dated(*["2020"] * 5, *["2021"] * 3, *["2022"] * 4)
+    split = split_corpus(corpus, SplitOptions(method="time", test=0.25, validation=0.25))
     assert split.part.tolist() == [0] * 5 + [1] * 3 + [2] * 4
     with pytest.raises(ConfigError, match="too few different dates"):
         split_corpus(dated("2020", "2020", "2020"), SplitOptions(method="time"))
@@ -134,16 +134,18 @@ def test_one_date_is_not_parted() -> None:
 
 
 def test_dates_can_be_given_instead_of_shares() -> None:
-    told = dated("2018", "2019-12-31", "2020-01-01", "2021-06", "2022", "2023")
-    split = split_corpus(told, SplitOptions(method="time", validation_since="2020", test_since="2022"))
+    corpus = dated("2018", "2019-12-31", "2020-01-01", "2021-06", "2022", "2023")
+    split = split_corpus(corpus, SplitOptions(method="time", since="2020, 2022"))
     assert split.part.tolist() == [0, 0, 1, 1, 2, 2]
+    with pytest.raises(ConfigError, match="should be two dates"):
+        split_corpus(corpus, SplitOptions(method="time", since="2020"))
 
 
 def test_a_paper_is_as_old_as_its_first_copy_while_logs_keep_their_dates() -> None:
     texts = [f"a text of its own with words a{n} b{n} c{n}" for n in range(6)]
     texts[5] = texts[0]
-    told = replace(dated("2015", "2016", "2017", "2018", "2019", "2023"), sketches=sketch(texts))
-    split = split_corpus(told, SplitOptions(method="time"))
+    corpus = replace(dated("2015", "2016", "2017", "2018", "2019", "2023"), sketches=sketch(texts))
+    split = split_corpus(corpus, SplitOptions(method="time"))
     assert split.part.tolist() == [0, 0, 0, 1, 2, 0]
     logs = replace(dated("2015", "2016", "2017", "2018"), documents=["table"] * 4)
     assert split_corpus(logs, SplitOptions(method="time")).part.tolist() == [0, 0, 1, 2]
@@ -153,13 +155,13 @@ def test_a_paper_is_as_old_as_its_first_copy_while_logs_keep_their_dates() -> No
 
 
 def test_the_stratified_split_is_that_of_the_thesis() -> None:
-    told = papers(*[3] * 20, *[14] * 30, *[40] * 10)
-    split = split_corpus(told, SplitOptions(method="stratified", validation=0.0, test=0.1, unseen=0.3))
-    sizes = {d: told.documents.count(d) for d in told.documents}
-    held_out = [d for d, p in zip(told.documents, split.part, strict=True) if p == 2]
+    corpus = papers(*[3] * 20, *[14] * 30, *[40] * 10)
+    split = split_corpus(corpus, SplitOptions(method="stratified", validation=0.0, test=0.1, unseen=0.3))
+    sizes = {d: corpus.documents.count(d) for d in corpus.documents}
+    held_out = [d for d, p in zip(corpus.documents, split.part, strict=True) if p == 2]
     assert all(sizes[d] >= 4 for d in held_out)
     assert len(held_out) == 88
-    whole = {d for d, lonely in zip(told.documents, split.unseen, strict=True) if lonely}
+    whole = {d for d, lonely in zip(corpus.documents, split.unseen, strict=True) if lonely}
     assert {sizes[d] for d in whole} == {14}  # nearest to the average of 14.7
     assert len(whole) == 2
     seen = {d for d in held_out if d not in whole}
@@ -169,19 +171,19 @@ def test_the_stratified_split_is_that_of_the_thesis() -> None:
 
 
 def test_prose_is_held_out_only_with_its_whole_document() -> None:
-    told = replace(papers(*[10] * 20), kinds=(["chunk"] * 5 + ["lemma"] * 5) * 20)
-    split = split_corpus(told, SplitOptions(method="stratified", unseen=0.5))
-    prose = np.array([kind == "chunk" for kind in told.kinds])
+    corpus = replace(papers(*[10] * 20), kinds=(["chunk"] * 5 + ["lemma"] * 5) * 20)
+    split = split_corpus(corpus, SplitOptions(method="stratified", unseen=0.5))
+    prose = np.array([kind == "chunk" for kind in corpus.kinds])
     assert (split.part[prose & ~split.unseen] == 0).all()
     assert split.counts()["test"]["unseen"] == 10
     assert (split.rows("test") & ~prose).sum() == 10
 
 
 def test_passages_that_share_lines_with_a_held_out_one_are_in_no_part() -> None:
-    told = papers(*[10] * 5)
+    corpus = papers(*[10] * 5)
     lines = np.array([[10 * n + 1, 10 * n + 9] for n in range(50)])
     lines[::10, 1] += 5  # the first of each paper reaches into the second
-    split = split_corpus(replace(told, files=["f"] * 50, lines=lines), SplitOptions(method="stratified", test=0.4))
+    split = split_corpus(replace(corpus, files=["f"] * 50, lines=lines), SplitOptions(method="stratified", test=0.4))
     assert (split.part == LEFT_OUT).any()
     for one in range(0, 50, 10):
         both = set(split.part[[one, one + 1]].tolist())
@@ -217,7 +219,7 @@ def test_names_that_differ_have_different_keys() -> None:
     assert len({name_key(name) for name in names}) == len(names)
 
 
-def test_concepts_with_one_name_are_never_parted() -> None:
+def test_concepts_with_one_name_stay_together() -> None:
     base = [Concept(f"concept:c{n}", f"notion {n}") for n in range(60)]
     tied = [
         Concept("concept:ring", "ring"),
@@ -236,15 +238,11 @@ def test_concepts_with_one_name_are_never_parted() -> None:
     ]
     kinds = set()
     for seed in range(30):
-        found = split_concepts([*base, *tied], validation=0.2, test=0.3, seed=seed, merged=merged)
+        part_of = split_concepts([*base, *tied], validation=0.2, test=0.3, seed=seed, merged=merged)
         for group in together:
-            assert len({found.get(name, "train") for name in group}) == 1
-        kinds.add((found.get("concept:a"), found.get("concept:b")))
-        joined = split_concepts(
-            [*base, *tied], validation=0.2, test=0.3, seed=seed, equivalent=[("concept:a", "concept:b")]
-        )
-        assert joined.get("concept:a") == joined.get("concept:b")
-        assert 15 <= sum(part == "test" for part in found.values()) <= 25
+            assert len({part_of.get(name, "train") for name in group}) == 1
+        kinds.add((part_of.get("concept:a"), part_of.get("concept:b")))
+        assert 15 <= sum(part == "test" for part in part_of.values()) <= 25
     assert any(one != other for one, other in kinds)
 
 
@@ -256,13 +254,13 @@ def test_the_order_of_concepts_does_not_matter() -> None:
 
 def test_in_a_split_by_concept_rows_go_with_what_they_define_or_with_their_rarest_concept() -> None:
     concepts = {f"concept:c{n}": Concept(f"concept:c{n}", f"notion {n}") for n in range(10)}
-    told = replace(
+    corpus = replace(
         papers(12),
         concepts=concepts,
         definitions=[(n, f"concept:c{n}") for n in range(10)],
         mentions=[(10, "concept:c0"), (10, "concept:c1"), (9, "concept:c0")],
     )
-    split = split_corpus(told, SplitOptions(method="concept", concept_test=0.3))
+    split = split_corpus(corpus, SplitOptions(method="concept", concept_test=0.3))
     for n in range(10):
         assert PARTS[split.part[n]] == split.part_of(f"concept:c{n}")
     assert PARTS[split.part[10]] == split.part_of("concept:c1")
@@ -271,19 +269,19 @@ def test_in_a_split_by_concept_rows_go_with_what_they_define_or_with_their_rares
         split_corpus(papers(3, 3), SplitOptions(method="concept"))
 
 
-# ---------------------------------------------------------------- texts alike
+# ---------------------------------------------------------------- near-duplicates
 
 
-def test_a_twin_is_found_where_a_pair_is() -> None:
+def test_a_near_duplicate_is_found_where_a_pair_is() -> None:
     generator = np.random.default_rng(0)
     texts = [" ".join(f"w{n}" for n in generator.integers(0, 6, 12)) for _ in range(300)]
     one, other = sketch(texts[:200]), sketch(texts[100:])
     pairs = {int(a) for block in near_pairs(one, other, similarity=0.3) for a, _ in block}
-    twin = find_twins(one, other, similarity=0.3)
-    assert set(np.flatnonzero(twin >= 0).tolist()) == pairs
+    match = near_duplicate_of(one, other, similarity=0.3)
+    assert set(np.flatnonzero(match >= 0).tolist()) == pairs
     assert set(range(100, 200)) <= pairs
-    assert len(find_twins(sketch([]), other)) == 0
-    assert find_twins(one, sketch([])).tolist() == [-1] * 200
+    assert len(near_duplicate_of(sketch([]), other)) == 0
+    assert near_duplicate_of(one, sketch([])).tolist() == [-1] * 200
 
 
 # ---------------------------------------------------------------- on disk
@@ -293,8 +291,8 @@ def test_a_split_comes_back_as_it_was_and_not_for_another_corpus(tmp_path: Path)
     layout = Layout(tmp_path)
     with pytest.raises(WorkspaceError, match="run 'lemmata split'"):
         open_split(layout, "one")
-    told = replace(papers(*[5] * 20), concepts={"concept:é": Concept("concept:é", "é"), "c": Concept("c", "x")})
-    split = split_corpus(told, SplitOptions(concept_test=0.5, seed=9))
+    corpus = replace(papers(*[5] * 20), concepts={"concept:é": Concept("concept:é", "é"), "c": Concept("c", "x")})
+    split = split_corpus(corpus, SplitOptions(concept_test=0.5, seed=9))
     for _ in range(2):
         write_split(layout, split, {"inputs": "one"})
         again = open_split(layout, "one")
@@ -322,8 +320,10 @@ def worlds(draw: st.DrawFn) -> tuple[Shelf, list[Edge], dict[str, Concept], Grap
     edges: list[Edge] = []
     for n in range(notions):
         definer = draw(row | st.none())
-        told = "" if definer is None else f"as p{definer}p says"
-        concepts[f"concept:c{n}c"] = Concept(f"concept:c{n}c", f"c{n}c", description=told, aliases=(f"alias c{n}c",))
+        description = "" if definer is None else f"as p{definer}p says"
+        concepts[f"concept:c{n}c"] = Concept(
+            f"concept:c{n}c", f"c{n}c", description=description, aliases=(f"alias c{n}c",)
+        )
         if definer is not None:
             edges.append(Edge(ids[definer], draw(st.sampled_from(["defines", "mentions"])), f"concept:c{n}c"))
     names = st.sampled_from(["", *(f"c{n}c" for n in range(notions)), *(f"alias c{n}c" for n in range(notions))])
@@ -364,7 +364,7 @@ def worlds(draw: st.DrawFn) -> tuple[Shelf, list[Edge], dict[str, Concept], Grap
 
 @settings(max_examples=200, deadline=None)
 @given(worlds(), st.sampled_from(PARTS))
-def test_nothing_that_a_material_gives_stems_from_another_part(
+def test_nothing_in_a_material_comes_from_another_part(
     world: tuple[Shelf, list[Edge], dict[str, Concept], Graph, Split], part: str
 ) -> None:
     shelf, edges, concepts, graph, split = world
@@ -402,7 +402,7 @@ def edges_of(seen: Material) -> Iterator[tuple[str, str, str]]:
             yield name, seen.graph.relations[seen.graph.relation[edge]], seen.graph.nodes[seen.graph.indices[edge]]
 
 
-def test_what_is_of_the_part_is_there() -> None:
+def test_a_material_holds_everything_of_its_part() -> None:
     passages = [
         Passage("a#1", "a", "lemma", "one", "ring", links=(Link("refers_to", "2", "a#2"), Link("cites", "b", "b"))),
         Passage("a#2", "a", "lemma", "two"),
@@ -443,7 +443,7 @@ def test_what_is_of_the_part_is_there() -> None:
     assert seen.node_rows[list(seen.graph.nodes).index("a#2")] == 1
 
 
-def test_an_edge_between_concepts_stays_only_where_a_passage_of_the_part_says_so() -> None:
+def test_an_edge_between_concepts_stays_only_with_evidence_in_the_part() -> None:
     passages = [Passage(f"a#{n}", "a", "lemma", "text") for n in range(2)]
     names = ("concept:one", "concept:two", "concept:three")
     edges = [Edge("a#0", "mentions", name) for name in names]
@@ -471,6 +471,19 @@ def test_a_title_that_names_a_held_out_concept_is_hidden() -> None:
     assert seen.documents["a"].metadata == {"name": ""}
 
 
+def test_a_query_may_not_name_a_concept_of_another_part() -> None:
+    passages = [Passage("a#1", "a", "definition", "one")]
+    concepts = {name: Concept(name, name.removeprefix("concept:"), aliases=(f"{name[8:]} thing",))
+                for name in ("concept:Bailey pair", "concept:flat module")}  # fmt: skip
+    split = Split(np.zeros(1, np.int8), np.zeros(1, bool), {"concept:Bailey pair": "validation"})
+    seen = material(Shelf(passages), split, concepts=concepts)
+    for query in ("Bailey pairs", "What is a Bailey pair?", "the Bailey pair thing", "definition of the bailey-pair"):
+        assert not seen.may_query(query)
+    for query in ("flat modules", "What is a flat module?", "how a Bailey pair gives partitions", "Bailey " * 40):
+        assert seen.may_query(query)
+    assert material(Shelf(passages), split).may_query("Bailey pair")
+
+
 def test_a_split_of_another_corpus_gives_no_material() -> None:
     with pytest.raises(WorkspaceError, match="the corpus changed"):
         material(Shelf([], []), Split(np.zeros(2, np.int8), np.zeros(2, bool)))
@@ -492,10 +505,10 @@ def test_a_corpus_on_disk_is_outlined_split_and_given_in_parts(tmp_path: Path) -
         writer.number_rows()
     write_manifest(layout.manifest(layout.corpus), {"inputs": "x"})
     corpus = Corpus(layout)
-    told = outline(corpus)
-    assert told.ids[:4] == ["d0#0", "d0#1", "d0#2", "d1#0"]
-    assert told.dates[3] == "2011"
-    split = split_corpus(told, SplitOptions(method="time"))
+    outlined = outline(corpus)
+    assert outlined.ids[:4] == ["d0#0", "d0#1", "d0#2", "d1#0"]
+    assert outlined.dates[3] == "2011"
+    split = split_corpus(outlined, SplitOptions(method="time"))
     write_split(layout, split, {"inputs": corpus.inputs})
     seen = material(corpus, open_split(layout, corpus.inputs), "test")
     assert [passage.id for _, passage in seen.all_passages()] == ["d9#0", "d9#1", "d9#2"]

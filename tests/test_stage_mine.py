@@ -199,7 +199,7 @@ def test_logs_are_paired_with_the_titles_of_their_locations(tmp_path: Path) -> N
     project.ingest([tmp_path / "plant" / "logs.csv", tmp_path / "plant" / "hierarchy.csv"])
     project.build_graph()
     project.split(settings={"method": "time"})
-    report = project.mine("pairs", settings={"pairs": {"structure": {"most_per_location": 2}}})
+    report = project.mine("pairs")
     corpus = project.corpus
     titles = {document.title for document in corpus.documents() if document.kind == "location"}
     corpus.close()

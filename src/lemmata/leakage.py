@@ -1,11 +1,12 @@
-"""Leakage between training and test data: what is the same, nearly the same, or too close in the graph.
+"""Leakage between training and test data: texts that are equal, near-duplicates, or neighbours in the graph.
 
-Knows texts, ids and neighbours, not where they come from; who finds offenders decides what follows.
+Knows texts, ids and neighbours, not where they come from. The caller decides what follows from an offence.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -13,21 +14,31 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from lemmata.types import Integers, Mask
+
 __all__ = [
+    "SIMILARITY",
     "Audit",
     "Example",
+    "Findings",
     "Offence",
     "Sketches",
     "audit",
-    "chosen",
     "distinct",
     "examples",
-    "find_twins",
+    "near_duplicate_of",
     "near_duplicates",
     "near_pairs",
-    "normal",
+    "normalise",
+    "ranges",
+    "select",
     "sketch",
 ]
+
+Hashes = npt.NDArray[np.uint64]
+Bytes = npt.NDArray[np.uint8]
+
+SIMILARITY = 0.7  # Jaccard similarity of word shingles from which on two texts are near-duplicates
 
 
 class Example(NamedTuple):
@@ -49,7 +60,7 @@ def examples(queries: Mapping[str, str], qrels: Mapping[str, Mapping[str, int]])
 class Offence(NamedTuple):
     """One way in which a test example is known from training."""
 
-    kind: str  # same_anchor, near_anchor, same_passage, near_passage, same_document, neighbour
+    kind: str  # same_anchor, near_anchor, same_passage, near_passage, neighbour
     test: str  # id of the test example
     what: str  # the passage or anchor
     train: str  # id of the training example
@@ -57,7 +68,7 @@ class Offence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What was looked for and what was found."""
+    """What an audit looked for, and the offences it found."""
 
     offences: tuple[Offence, ...] = ()
     looked_for: tuple[str, ...] = ()
@@ -68,53 +79,71 @@ class Audit:
         return not self.offences
 
     def sentence(self) -> str:
-        """The finding in one sentence."""
+        """The result in one sentence."""
         if self.clean:
             return "no leakage found (" + ", ".join(self.looked_for) + ")"
-        found = ", ".join(f"{number} {kind.replace('_', ' ')}" for kind, number in self.counts.items())
+        counts = ", ".join(f"{number} {kind.replace('_', ' ')}" for kind, number in self.counts.items())
         first = self.offences[0]
-        return f"test data is known from training: {found}; for example {first.test!r} ({first.what!r})"
+        return f"test data is known from training: {counts}; for example {first.test!r} ({first.what!r})"
 
 
-# ---------------------------------------------------------------- texts as shingles and keys
+class Findings:
+    """Collects offences: all are counted, the first thousand are kept."""
+
+    MOST = 1000
+
+    def __init__(self) -> None:
+        self.offences: list[Offence] = []
+        self.counts: Counter[str] = Counter()
+
+    def add(self, kind: str, test: str, what: str, train: str) -> None:
+        self.counts[kind] += 1
+        if len(self.offences) < self.MOST:
+            self.offences.append(Offence(kind, test, what[:200], train))
+
+
+# ---------------------------------------------------------------- texts as shingles and band keys
 
 _PERMUTATIONS = 64
 _BANDS = 16
 _WIDTH = 4  # words of a shingle
-_BATCH = 1 << 20  # bytes of text hashed at a time: what is computed from them stays in the cache
+_BATCH = 1 << 20  # bytes of text hashed at once: intermediate arrays stay in the cache
 _WORD = re.compile(r"\w+|[^\w\s]")
 _HALF = np.uint64(32)
 
 
 class Sketches(NamedTuple):
-    """Texts as what is needed to find those alike; the texts themselves are not kept."""
+    """What is needed to find near-duplicates among texts; the texts themselves are not stored."""
 
     shingles: npt.NDArray[np.uint32]  # hashes of runs of words, sorted within a text
-    starts: npt.NDArray[np.int64]  # (n + 1,) where each text's shingles begin
-    keys: npt.NDArray[np.uint64]  # (n, bands); texts alike probably share one
-    numbers: npt.NDArray[np.uint64]  # (n,) equal for equal sets of shingles
+    starts: Integers  # (n + 1,) where the shingles of each text begin
+    keys: Hashes  # (n, bands) near-duplicates probably share one
+    set_hashes: Hashes  # (n,) equal for equal sets of shingles
 
     def __len__(self) -> int:
         return len(self.keys)
 
+    def sizes(self) -> Integers:
+        return np.diff(self.starts)
 
-def normal(text: str) -> str:
-    """A text without what makes no difference: case and the space between words."""
+
+def normalise(text: str) -> str:
+    """A text in lower case with one space between words and signs."""
     return " ".join(_WORD.findall(text.lower()))
 
 
-def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def _mix(values: Hashes) -> Hashes:
     values = (values ^ (values >> _HALF)) * np.uint64(0xD6E8FEB86659FD93)
     return np.asarray((values ^ (values >> _HALF)) * np.uint64(0xD6E8FEB86659FD93))
 
 
-def _constants(seed: int, count: int) -> npt.NDArray[np.uint64]:
-    """Odd numbers, so that multiplying by them can be undone."""
+def _odd_constants(seed: int, count: int) -> Hashes:
+    """Odd, so that multiplication by them is invertible modulo 2^64."""
     return np.random.default_rng(seed).integers(0, 1 << 64, count, dtype=np.uint64) | np.uint64(1)
 
 
-_BYTES = _constants(1, 256)
-_PLACES = _constants(2, _WIDTH)
+_BYTE_VALUES = _odd_constants(1, 256)
+_PLACE_VALUES = _odd_constants(2, _WIDTH)
 _BASE = 0x9E3779B97F4A7C15
 _SPACE, _LETTER, _SIGN = 0, 1, 2
 _CLASS = np.full(256, _SIGN, np.uint8)
@@ -122,13 +151,13 @@ _CLASS[:33] = _CLASS[127] = _SPACE
 _CLASS[128:] = _CLASS[[n for n in range(128) if chr(n).isalnum() or chr(n) == "_"]] = _LETTER
 
 
-def _batches(texts: Iterable[str]) -> Iterator[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]]:
-    """Bytes of some texts, a space behind each, and where each ends."""
+def _batches(texts: Iterable[str]) -> Iterator[tuple[Bytes, Integers]]:
+    """Bytes of several texts, a space after each, and where each text ends."""
     pieces: list[bytes] = []
     size = 0
     for text in texts:
         lower = text.lower()
-        # a word of other letters must end where the rule above says, not where a byte is below 128
+        # in other scripts a word ends where _WORD says, not where a byte is below 128
         piece = (lower if lower.isascii() else " ".join(_WORD.findall(lower))).encode("utf-8", "replace") + b" "
         pieces.append(piece)
         size += len(piece)
@@ -139,71 +168,66 @@ def _batches(texts: Iterable[str]) -> Iterator[tuple[npt.NDArray[np.uint8], npt.
         yield np.frombuffer(b"".join(pieces), np.uint8), np.cumsum([len(piece) for piece in pieces])
 
 
-def _words(
-    data: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+def _hash_words(data: Bytes, ends: Integers) -> tuple[Hashes, Integers]:
     """A hash of each word and sign, and the number of its text.
 
-    A word's hash is the sum over its bytes of value(byte) · base^place modulo 2^64: a difference of running
-    sums, divided by the power of the place where the word begins.
+    The hash of a word is the sum over its bytes of value(byte) · base^place modulo 2^64: a difference of
+    running sums, divided by the power of the place where the word begins.
     """
     kind = _CLASS[data]
     before = np.concatenate(([_SPACE], kind[:-1]))
     first = np.flatnonzero((kind == _SIGN) | ((kind == _LETTER) & (before != _LETTER)))
-    breaks = np.flatnonzero((before == _LETTER) & (kind != _LETTER))
     last = first + 1
-    is_word = kind[first] == _LETTER
-    last[is_word] = breaks  # every word ends before a space or sign: a space stands behind every text
+    last[kind[first] == _LETTER] = np.flatnonzero((before == _LETTER) & (kind != _LETTER))  # a space ends every text
     powers = np.full(len(data) + 1, _BASE, np.uint64)
     inverse = np.full(len(data) + 1, pow(_BASE, -1, 1 << 64), np.uint64)
     powers[0] = inverse[0] = 1
     np.cumprod(powers, out=powers)
     np.cumprod(inverse, out=inverse)
     sums = np.zeros(len(data) + 1, np.uint64)
-    np.cumsum(_BYTES[data] * powers[:-1], out=sums[1:])
-    hashes = _mixed((sums[last] - sums[first]) * inverse[first])
-    return hashes, np.searchsorted(ends, first, side="right")
+    np.cumsum(_BYTE_VALUES[data] * powers[:-1], out=sums[1:])
+    return _mix((sums[last] - sums[first]) * inverse[first]), np.searchsorted(ends, first, side="right")
 
 
-def _shingles(data: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """Text number · 2^32 + hash of each run of words, ascending, each once; a short text is one run."""
-    words, text = _words(data, ends)
+def _hash_shingles(data: Bytes, ends: Integers) -> Hashes:
+    """Text number · 2^32 + hash of each run of words, ascending and distinct; a short text is one run."""
+    words, text = _hash_words(data, ends)
     count = np.bincount(text, minlength=len(ends))
     begin = np.concatenate(([0], np.cumsum(count)[:-1]))
     short = np.flatnonzero(count < _WIDTH)
-    whole = np.zeros(len(short), np.uint64)
+    short_runs = np.zeros(len(short), np.uint64)
     for place in range(_WIDTH - 1):
-        there = count[short] > place
-        whole[there] += words[begin[short[there]] + place] * _PLACES[place]
-    runs = max(0, len(words) - _WIDTH + 1)
-    inside = text[:runs] == text[_WIDTH - 1 :][:runs]
-    many = np.zeros(runs, np.uint64)
+        reaches = count[short] > place
+        short_runs[reaches] += words[begin[short[reaches]] + place] * _PLACE_VALUES[place]
+    number = max(0, len(words) - _WIDTH + 1)
+    inside = text[:number] == text[_WIDTH - 1 :][:number]
+    runs = np.zeros(number, np.uint64)
     for place in range(_WIDTH):
-        many += words[place : place + runs] * _PLACES[place]
-    hashes = _mixed(np.concatenate((many[inside], whole))) >> _HALF
-    texts = np.concatenate((text[:runs][inside], short)).astype(np.uint64)
-    return _once((texts << _HALF) | hashes)
+        runs += words[place : place + number] * _PLACE_VALUES[place]
+    hashes = _mix(np.concatenate((runs[inside], short_runs))) >> _HALF
+    texts = np.concatenate((text[:number][inside], short)).astype(np.uint64)
+    return _sorted_distinct((texts << _HALF) | hashes)
 
 
-def _once(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Ascending, each once; `np.unique` takes ten times as long."""
+def _sorted_distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """As `np.unique`, in a tenth of its time."""
     values = np.sort(values)
     return np.asarray(values[np.concatenate((values[:1] == values[:1], values[1:] != values[:-1]))])
 
 
 def sketch(texts: Iterable[str]) -> Sketches:
-    """What `near_pairs` compares, read once; about 8 bytes for each word of the texts."""
-    a, b = _constants(3, _PERMUTATIONS), _constants(4, _PERMUTATIONS)
+    """Sketches of texts, which are read once; about 8 bytes for each word."""
+    a, b = _odd_constants(3, _PERMUTATIONS), _odd_constants(4, _PERMUTATIONS)
     rows = _PERMUTATIONS // _BANDS
-    weights = _constants(5, rows)
+    weights = _odd_constants(5, rows)
     shingles: list[npt.NDArray[np.uint32]] = [np.zeros(0, np.uint32)]
-    lengths: list[npt.NDArray[np.int64]] = [np.zeros(0, np.int64)]
-    keys: list[npt.NDArray[np.uint64]] = [np.zeros((0, _BANDS), np.uint64)]
-    numbers: list[npt.NDArray[np.uint64]] = [np.zeros(0, np.uint64)]
+    lengths: list[Integers] = [np.zeros(1, np.int64)]
+    keys: list[Hashes] = [np.zeros((0, _BANDS), np.uint64)]
+    set_hashes: list[Hashes] = [np.zeros(0, np.uint64)]
     for data, ends in _batches(texts):
-        found = _shingles(data, ends)
-        hashes = found & np.uint64(0xFFFFFFFF)
-        length = np.bincount((found >> _HALF).astype(np.int64), minlength=len(ends))
+        numbered = _hash_shingles(data, ends)
+        hashes = numbered & np.uint64(0xFFFFFFFF)
+        length = np.bincount((numbered >> _HALF).astype(np.int64), minlength=len(ends))
         starts = np.concatenate(([0], np.cumsum(length)[:-1]))
         signature = np.empty((len(ends), _PERMUTATIONS), np.uint64)
         for number in range(_PERMUTATIONS):
@@ -211,141 +235,138 @@ def sketch(texts: Iterable[str]) -> Sketches:
             signature[:, number] = np.minimum.reduceat((hashes * a[number] + b[number]) >> _HALF, starts)
         shingles.append(hashes.astype(np.uint32))
         lengths.append(length)
-        keys.append(_mixed((signature.reshape(len(ends), _BANDS, rows) * weights).sum(axis=2)))
-        numbers.append(np.add.reduceat(_mixed(hashes), starts))
-    starts = np.concatenate(([0], np.cumsum(np.concatenate(lengths))))
-    return Sketches(np.concatenate(shingles), starts, np.concatenate(keys), np.concatenate(numbers))
+        keys.append(_mix((signature.reshape(len(ends), _BANDS, rows) * weights).sum(axis=2)))
+        set_hashes.append(np.add.reduceat(_mix(hashes), starts))
+    starts = np.cumsum(np.concatenate(lengths))
+    return Sketches(np.concatenate(shingles), starts, np.concatenate(keys), np.concatenate(set_hashes))
 
 
-# ---------------------------------------------------------------- near duplicates
+def select(sketches: Sketches, texts: Integers) -> Sketches:
+    """The sketches of some texts, in the given order."""
+    sizes = sketches.sizes()[texts]
+    shingles = sketches.shingles[ranges(sketches.starts[texts], sizes)]
+    starts = np.concatenate(([0], np.cumsum(sizes)))
+    return Sketches(shingles, starts, sketches.keys[texts], sketches.set_hashes[texts])
 
-_CANDIDATES = 1 << 20  # looked up at a time
-_COMPARED = 1 << 22  # shingles compared at a time
+
+def distinct(sketches: Sketches) -> tuple[Integers, Integers]:
+    """The first text of each set of shingles, and for each text the position of its set among these."""
+    _, first, position = np.unique(sketches.set_hashes, return_index=True, return_inverse=True)
+    return first.astype(np.int64), position.astype(np.int64)
+
+
+def ranges(begin: Integers, count: Integers) -> Integers:
+    """begin, begin + 1, … for each count, concatenated."""
+    shift = np.repeat(begin - (np.cumsum(count) - count), count)
+    return np.asarray(np.arange(len(shift)) + shift)
+
+
+# ---------------------------------------------------------------- near-duplicates
+
+_CANDIDATES = 1 << 20  # looked up at once
+_COMPARED = 1 << 22  # shingles compared at once
 
 
 class _Buckets(NamedTuple):
-    """For each band, where in the order of the others the candidates of each text stand."""
+    """For each band, the candidates of each text as a range of the others in the order of their keys."""
 
-    orders: npt.NDArray[np.int64]  # (bands, n others)
-    low: npt.NDArray[np.int64]  # (bands, n)
-    many: npt.NDArray[np.int64]  # (bands, n)
+    orders: Integers  # (bands, n others)
+    low: Integers  # (bands, n)
+    counts: Integers  # (bands, n)
 
-    def candidates(self, band: int, texts: npt.NDArray[np.int64], skip: int, most: int) -> npt.NDArray[np.int64]:
-        """Pairs (m, 2) of some texts with their candidates of one band, from the `skip`th on."""
-        times = np.clip(self.many[band, texts] - skip, 0, most)
-        others = self.orders[band, _ranges(self.low[band, texts] + skip, times)]
-        return np.column_stack((np.repeat(texts, times), others))
+    def candidates(self, band: int, texts: Integers, skip: int, most: int) -> Integers:
+        """Pairs (m, 2) of some texts with their candidates in one band, from the `skip`th on."""
+        count = np.clip(self.counts[band, texts] - skip, 0, most)
+        others = self.orders[band, ranges(self.low[band, texts] + skip, count)]
+        return np.column_stack((np.repeat(texts, count), others))
 
 
-def _buckets(one: Sketches, other: Sketches) -> _Buckets:
-    orders = np.empty((_BANDS, len(other)), np.int64)
-    low = np.empty((_BANDS, len(one)), np.int64)
-    count = np.empty((_BANDS, len(one)), np.int64)
+def _buckets(texts: Sketches, others: Sketches) -> _Buckets:
+    orders = np.empty((_BANDS, len(others)), np.int64)
+    low, high = np.empty((2, _BANDS, len(texts)), np.int64)
     for band in range(_BANDS):
-        keys = np.ascontiguousarray(other.keys[:, band])
+        keys = np.ascontiguousarray(others.keys[:, band])
         orders[band] = np.argsort(keys, kind="stable")
         keys = keys[orders[band]]
-        wanted = np.ascontiguousarray(one.keys[:, band])
-        sought = np.argsort(wanted)  # in order, each search begins near the last
-        low[band, sought] = np.searchsorted(keys, wanted[sought], side="left")
-        count[band, sought] = np.searchsorted(keys, wanted[sought], side="right")
-    return _Buckets(orders, low, count - low)
+        lookups = np.ascontiguousarray(texts.keys[:, band])
+        ascending = np.argsort(lookups)  # each search then begins near the last one
+        low[band, ascending] = np.searchsorted(keys, lookups[ascending], side="left")
+        high[band, ascending] = np.searchsorted(keys, lookups[ascending], side="right")
+    return _Buckets(orders, low, high - low)
 
 
 def near_pairs(
-    one: Sketches, other: Sketches, *, similarity: float = 0.7, most: int = 1 << 62
-) -> Iterator[npt.NDArray[np.int64]]:
-    """Blocks (m, 2) of pairs whose word shingles have a Jaccard similarity of at least `similarity`.
+    texts: Sketches, others: Sketches, *, similarity: float = SIMILARITY, most: int = 1 << 62
+) -> Iterator[Integers]:
+    """Blocks (m, 2) of near-duplicates: text and other text, ascending by text.
 
-    Ascending by the first. MinHash with banding finds candidates, which are then compared exactly. At 0.7,
-    about one pair in a hundred is missed, at 0.8 one in five thousand. The time grows with the number of
-    pairs; with `most`, only so many candidates of a text and band are looked at.
+    MinHash with banding proposes candidates, which are compared exactly. At a similarity of 0.7 about one pair
+    in a hundred is missed, at 0.8 one in five thousand. The time grows with the number of pairs; `most` bounds
+    the candidates of a text in each band.
     """
-    buckets = _buckets(one, other)
-    for texts in _blocks(np.arange(len(one)), np.minimum(buckets.many, most).sum(axis=0), _CANDIDATES):
-        found = np.concatenate([buckets.candidates(band, texts, 0, most) for band in range(_BANDS)])
-        keys = _once(found[:, 0] * max(1, len(other)) + found[:, 1])
-        pairs = np.column_stack(np.divmod(keys, max(1, len(other))))
-        yield pairs[_alike(one, other, pairs, similarity)]
+    buckets = _buckets(texts, others)
+    for block in _blocks(np.arange(len(texts)), np.minimum(buckets.counts, most).sum(axis=0), _CANDIDATES):
+        candidates = np.concatenate([buckets.candidates(band, block, 0, most) for band in range(_BANDS)])
+        keys = _sorted_distinct(candidates[:, 0] * max(1, len(others)) + candidates[:, 1])
+        pairs = np.column_stack(np.divmod(keys, max(1, len(others))))
+        yield pairs[_similar(texts, others, pairs, similarity)]
 
 
-def find_twins(one: Sketches, other: Sketches, *, similarity: float = 0.7, most: int = 4096) -> npt.NDArray[np.int64]:
-    """For each text of `one` some text of `other` that is alike, as `near_pairs` says; -1 where there is none.
+def near_duplicate_of(texts: Sketches, others: Sketches, *, similarity: float = SIMILARITY) -> Integers:
+    """For each text one of its near-duplicates among the others, else -1.
 
-    Much faster than all pairs where many are alike. Of more than `most` candidates of a text in a band, the
-    rest are not looked at.
+    Much faster than `near_pairs` where there are many. Of a text's candidates in a band, about the first
+    4,700 are looked at.
     """
-    twin = np.full(len(one), -1, np.int64)
-    buckets = _buckets(one, other)
+    match = np.full(len(texts), -1, np.int64)
+    buckets = _buckets(texts, others)
     for band in range(_BANDS):
-        skip, size = 0, 8  # who has a twin has it mostly among the first candidates
-        texts = np.flatnonzero((twin < 0) & (buckets.many[band] > 0))
-        while len(texts) and skip < most:
-            for part in _blocks(texts, np.minimum(buckets.many[band, texts] - skip, size), _CANDIDATES):
-                pairs = buckets.candidates(band, part, skip, size)
-                pairs = pairs[_alike(one, other, pairs, similarity)]
-                twin[pairs[:, 0]] = pairs[:, 1]
+        skip, size = 0, 8  # most matches are among the first candidates
+        open_texts = np.flatnonzero((match < 0) & (buckets.counts[band] > 0))
+        while len(open_texts) and skip < 4096:
+            for block in _blocks(open_texts, np.minimum(buckets.counts[band, open_texts] - skip, size), _CANDIDATES):
+                pairs = buckets.candidates(band, block, skip, size)
+                pairs = pairs[_similar(texts, others, pairs, similarity)]
+                match[pairs[:, 0]] = pairs[:, 1]
             skip, size = skip + size, size * 8
-            texts = texts[(twin[texts] < 0) & (buckets.many[band, texts] > skip)]
-    return twin
+            open_texts = open_texts[(match[open_texts] < 0) & (buckets.counts[band, open_texts] > skip)]
+    return match
 
 
-def _blocks(items: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], room: int) -> Iterator[npt.NDArray[np.int64]]:
-    """Consecutive items whose sizes together stay within the room; one that is larger comes alone."""
-    many = np.cumsum(sizes)
+def _blocks(items: Integers, sizes: Integers, capacity: int) -> Iterator[Integers]:
+    """Consecutive items whose sizes sum up to at most the capacity; a larger item comes alone."""
+    total = np.cumsum(sizes)
     start = 0
     while start < len(items):
-        told = many[start - 1] if start else 0
-        stop = max(start + 1, int(np.searchsorted(many, told + room, side="right")))
+        before = total[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(total, before + capacity, side="right")))
         yield items[start:stop]
         start = stop
 
 
-def _ranges(begin: npt.NDArray[np.int64], count: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """begin, begin + 1, … for each count, one behind the other."""
-    total = int(count.sum())
-    shift = np.repeat(begin - (np.cumsum(count) - count), count)
-    return np.asarray(np.arange(total) + shift)
-
-
-def _alike(one: Sketches, other: Sketches, pairs: npt.NDArray[np.int64], similarity: float) -> npt.NDArray[np.bool_]:
+def _similar(texts: Sketches, others: Sketches, pairs: Integers, similarity: float) -> Mask:
+    """Which pairs have a Jaccard similarity of at least `similarity`."""
     first, second = pairs[:, 0], pairs[:, 1]
-    sizes = one.starts[first + 1] - one.starts[first], other.starts[second + 1] - other.starts[second]
-    result = one.numbers[first] == other.numbers[second]
-    # sets of very different size can not be alike, whatever they hold
-    open_ = np.flatnonzero(~result & (np.minimum(*sizes) >= similarity * np.maximum(*sizes)))
-    for part in _blocks(open_, (sizes[0] + sizes[1])[open_], _COMPARED):
-        held = []
-        for sketches, texts, size in ((one, first[part], sizes[0][part]), (other, second[part], sizes[1][part])):
-            hashes = sketches.shingles[_ranges(sketches.starts[texts], size)].astype(np.uint64)
-            held.append((np.repeat(np.arange(len(part), dtype=np.uint64), size) << _HALF) | hashes)
-        both = np.sort(np.concatenate(held))
+    sizes, other_sizes = texts.sizes()[first], others.sizes()[second]
+    similar = texts.set_hashes[first] == others.set_hashes[second]
+    # sets of very different size cannot be similar, whatever they hold
+    comparable = np.minimum(sizes, other_sizes) >= similarity * np.maximum(sizes, other_sizes)
+    undecided = np.flatnonzero(~similar & comparable)
+    for block in _blocks(undecided, (sizes + other_sizes)[undecided], _COMPARED):
+        numbered = []
+        for sketches, rows, size in ((texts, first[block], sizes[block]), (others, second[block], other_sizes[block])):
+            hashes = sketches.shingles[ranges(sketches.starts[rows], size)].astype(np.uint64)
+            numbered.append((np.repeat(np.arange(len(block), dtype=np.uint64), size) << _HALF) | hashes)
+        both = np.sort(np.concatenate(numbered))
         twice = both[1:][both[1:] == both[:-1]] >> _HALF
-        shared = np.bincount(twice.astype(np.int64), minlength=len(part))
-        result[part] = shared >= similarity * (sizes[0][part] + sizes[1][part] - shared)
-    return np.asarray(result)
+        shared = np.bincount(twice.astype(np.int64), minlength=len(block))
+        similar[block] = shared >= similarity * (sizes[block] + other_sizes[block] - shared)
+    return np.asarray(similar)
 
 
-def near_duplicates(train: Iterable[str], test: Iterable[str], *, similarity: float = 0.7) -> list[tuple[int, int]]:
-    """Pairs (test, train) of texts that are alike; see `near_pairs`."""
-    found: list[tuple[int, int]] = []
-    for block in near_pairs(sketch(test), sketch(train), similarity=similarity):
-        found += (tuple(pair) for pair in block.tolist())
-    return found
-
-
-def chosen(sketches: Sketches, texts: npt.NDArray[np.int64]) -> Sketches:
-    """The sketches of some texts, in the order asked for."""
-    size = (sketches.starts[1:] - sketches.starts[:-1])[texts]
-    starts = np.concatenate(([0], np.cumsum(size)))
-    shingles = sketches.shingles[_ranges(sketches.starts[texts], size)]
-    return Sketches(shingles, starts, sketches.keys[texts], sketches.numbers[texts])
-
-
-def distinct(sketches: Sketches) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The first of all texts with the same shingles, and for each text the place of its own among these."""
-    _, first, place = np.unique(sketches.numbers, return_index=True, return_inverse=True)
-    return first.astype(np.int64), place.astype(np.int64)
+def near_duplicates(train: Iterable[str], test: Iterable[str]) -> list[tuple[int, int]]:
+    """Pairs (test, train) of texts that are equal or near-duplicates; see `near_pairs`."""
+    return [(int(one), int(other)) for block in near_pairs(sketch(test), sketch(train)) for one, other in block]
 
 
 # ---------------------------------------------------------------- the audit
@@ -356,53 +377,36 @@ def audit(
     test: Sequence[Example],
     *,
     text: Callable[[str], str],
-    document: Callable[[str], str] | None = None,
     neighbours: Callable[[str], Iterable[str]] | None = None,
-    similarity: float = 0.7,
-    most: int = 1000,
 ) -> Audit:
     """Everything by which test examples could be known from training.
 
-    `text` gives a passage's text by id. With `document`, passages of one document on both sides are an
-    offence; with `neighbours`, test passages next to training passages are.
+    `text` gives the text of a passage by id. With `neighbours`, a test passage next to a training passage is
+    an offence as well.
     """
-    offences: list[Offence] = []
-    counts: dict[str, int] = {}
-
-    def report(kind: str, test_id: str, what: str, train_id: str) -> None:
-        counts[kind] = counts.get(kind, 0) + 1
-        if len(offences) < most:
-            offences.append(Offence(kind, test_id, what[:200], train_id))
-
-    anchors = {normal(example.anchor): example.id for example in train}
+    findings = Findings()
+    anchors = {normalise(example.anchor): example.id for example in train}
     for example in test:
-        if (same := anchors.get(normal(example.anchor))) is not None:
-            report("same_anchor", example.id, example.anchor, same)
-    fresh = [example for example in test if normal(example.anchor) not in anchors]
-    for number, other in near_duplicates([e.anchor for e in train], [e.anchor for e in fresh], similarity=similarity):
-        report("near_anchor", fresh[number].id, fresh[number].anchor, train[other].id)
+        if (same := anchors.get(normalise(example.anchor))) is not None:
+            findings.add("same_anchor", example.id, example.anchor, same)
+    fresh = [example for example in test if normalise(example.anchor) not in anchors]
+    for number, other in near_duplicates([e.anchor for e in train], [e.anchor for e in fresh]):
+        findings.add("near_anchor", fresh[number].id, fresh[number].anchor, train[other].id)
 
-    owners = {passage: example.id for example in train for passage in example.passages}
+    trained = {passage: example.id for example in train for passage in example.passages}
     tested = {passage: example.id for example in test for passage in example.passages}
     for passage in tested:
-        if passage in owners:
-            report("same_passage", tested[passage], passage, owners[passage])
-    apart = [passage for passage in tested if passage not in owners]
-    known = list(owners)
-    for number, other in near_duplicates([text(p) for p in known], [text(p) for p in apart], similarity=similarity):
-        report("near_passage", tested[apart[number]], apart[number], owners[known[other]])
+        if passage in trained:
+            findings.add("same_passage", tested[passage], passage, trained[passage])
+    train_ids = list(trained)
+    test_ids = [passage for passage in tested if passage not in trained]
+    for number, other in near_duplicates(map(text, train_ids), map(text, test_ids)):
+        findings.add("near_passage", tested[test_ids[number]], test_ids[number], trained[train_ids[other]])
     looked_for = ["same anchor", "near anchor", "same passage", "near passage"]
-    if document is not None:
-        looked_for.append("same document")
-        trained = {document(passage): passage for passage in owners}
-        for passage in apart:
-            if (twin := trained.get(document(passage))) is not None:
-                report("same_document", tested[passage], passage, owners[twin])
     if neighbours is not None:
         looked_for.append("neighbour")
-        for passage in apart:
-            for other_passage in neighbours(passage):
-                if other_passage in owners:
-                    report("neighbour", tested[passage], passage, owners[other_passage])
-                    break
-    return Audit(tuple(offences), tuple(looked_for), counts)
+        for passage in test_ids:
+            neighbour = next((other for other in neighbours(passage) if other in trained), None)
+            if neighbour is not None:
+                findings.add("neighbour", tested[passage], passage, trained[neighbour])
+    return Audit(tuple(findings.offences), tuple(looked_for), dict(findings.counts))

@@ -71,8 +71,7 @@ def pairs(workspace: Workspace = HERE, name: Name = "pairs", seed: Seed = 0, as_
     """Mine pairs from concepts, structure and citations."""
     from lemmata.project import Project
 
-    seeds = {"seed": seed} if seed else {}
-    settings = {"pairs": {"concepts": seeds, "structure": seeds, "citations": seeds}}
+    settings = {"pairs": {"seed": seed} if seed else {}}
     with showing_progress() as progress:
         report = Project(workspace).mine("pairs", name=name, settings=settings, progress=progress)
     _print_report(report, as_json)

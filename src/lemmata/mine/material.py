@@ -1,7 +1,7 @@
 """What miners may see: the passages, concepts and edges of one part of a split, and nothing else.
 
-Miners get a Material, never the corpus, so that no mistake in a miner can reach a test row. Where a split lets
-held-out passages be answers, a miner has to ask for the links that lead to them: no passage shows them.
+Miners get a Material, never the corpus, so that no mistake in a miner can reach a test row. Where a split allows
+held-out passages as answers, a miner must ask for the links that lead to them: no passage shows them.
 """
 
 from __future__ import annotations
@@ -11,27 +11,24 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from lemmata.errors import LeakageError, WorkspaceError
-from lemmata.mine.splits import asked_keys, name_key
+from lemmata.graph.links import build_graph
+from lemmata.mine.adjacency import edges_of
+from lemmata.mine.splits import name_key, query_keys
 from lemmata.store.split import Split
 from lemmata.types import Concept, Document, Edge, Graph, Integers, Link, Mask, Passage
 
-__all__ = ["Material", "PassageReader", "PassageSource", "material"]
+__all__ = ["BATCH", "LONGEST_NAME", "Material", "PassageSource", "material"]
 
-BATCH = 1000
-LONGEST_NAME = 200  # characters; what is longer is no name of a concept
+BATCH = 1000  # passages read at once
+LONGEST_NAME = 200  # characters; a longer text is not the name of a concept
 
 
-class PassageReader(Protocol):
+class PassageSource(Protocol):
+    """The part of `lemmata.store.corpus.Corpus` that mining reads."""
+
     def passages(self, rows: Iterable[int]) -> list[Passage]: ...
-
-
-class PassageSource(PassageReader, Protocol):
-    """What a corpus offers here; `lemmata.store.corpus.Corpus` does."""
-
-    def __len__(self) -> int: ...
     def documents(self) -> Iterator[Document]: ...
     def ids(self) -> list[str]: ...
     def document_numbers(self) -> Integers: ...
@@ -42,32 +39,32 @@ class PassageSource(PassageReader, Protocol):
 class Material:
     """One part of a corpus and its graph."""
 
-    source: _Guard  # refuses rows of other parts, but for answers
-    allowed: Mask  # (n rows,)
-    rows: Integers  # those allowed, ascending
+    source: _Guard  # refuses rows of other parts, except answers
+    allowed: Mask  # (n rows,) the rows of this part
+    rows: Integers  # the allowed rows, ascending
     row_of: Mapping[str, int]  # id of an allowed passage: its row
     documents: Mapping[str, Document]  # those with an allowed row, and all locations
     document_numbers: Integers  # (n rows,) equal for rows of one document
-    graph: Graph  # every node, those of other parts without a name; only edges between nodes of this part
+    graph: Graph  # all nodes, those of other parts without a name; only edges between nodes of this part
     node_rows: Integers  # (nodes,) row of a node that is an allowed passage, else -1
     concepts: Mapping[str, Concept]  # of this part
-    may_ask: Callable[[str], bool]  # whether a query is about no concept of another part
-    answers: Mask  # (n rows,) of no or another part, but links may lead there; none where the split does not say so
+    may_query: Callable[[str], bool]  # whether a query names no concept of another part
+    answers: Mask  # (n rows,) rows outside this part that links may lead to; none unless the split allows answers
     answer_of: Mapping[str, int]  # id of such a passage: its row
 
     def passages(self, rows: Iterable[int]) -> list[Passage]:
-        """Passages in the order asked for, their links to other parts unresolved; LeakageError for foreign rows.
+        """Passages in the given order, without the targets of links to other parts; LeakageError for other rows.
 
-        A title, section or metadata that is the name of a concept of another part is empty. Of an answer there is
-        only what can be found: its text and title.
+        A title, section or metadata that is the name of a concept of another part is empty. An answer has only
+        its text and title.
         """
         return self.source.passages(rows)
 
     def all_passages(self) -> Iterator[tuple[int, Passage]]:
-        """Row and passage of the whole part, in order, read as they are asked for."""
+        """Row and passage of the whole part, in order, read in batches."""
         for start in range(0, len(self.rows), BATCH):
-            part = self.rows[start : start + BATCH].tolist()
-            yield from zip(part, self.passages(part), strict=True)
+            batch = self.rows[start : start + BATCH].tolist()
+            yield from zip(batch, self.passages(batch), strict=True)
 
     def texts(self, rows: Iterable[int]) -> list[str]:
         """What an encoder sees of passages: the title, if any, and the text."""
@@ -77,88 +74,80 @@ class Material:
         """Links of the part's passages that lead to answers: row, relation, id of a passage or of its document."""
         if self.answers.any():
             for start in range(0, len(self.rows), BATCH):
-                yield from self.source.answered(self.rows[start : start + BATCH].tolist())
+                yield from self.source.answer_links(self.rows[start : start + BATCH].tolist())
 
 
 class _Guard:
-    """The one way to the corpus from a Material."""
+    """The only way from a Material to the corpus.
+
+    Removes from records what the part may not name: passages, documents and concepts of other parts.
+    """
 
     def __init__(
-        self, source: PassageReader, allowed: Mask, known: _Known, answers: Mask, answering: Collection[str]
+        self,
+        source: PassageSource,
+        allowed: Mask,
+        answers: Mask,
+        *,
+        answer_ids: Collection[str],
+        targets: Collection[str],
+        foreign_names: frozenset[str],
     ) -> None:
         self._source = source
         self._allowed = allowed
-        self._known = known
         self._answers = answers
-        self._answering = answering  # ids of answers and of their documents
+        self._answer_ids = answer_ids  # of answers and of their documents
+        self._targets = targets  # ids that a link may lead to
+        self._foreign_names = foreign_names  # keys
 
     def passages(self, rows: Iterable[int]) -> list[Passage]:
-        wanted = [int(row) for row in rows]
-        for row in wanted:
+        requested = [int(row) for row in rows]
+        for row in requested:
             if not (0 <= row < len(self._allowed) and (self._allowed[row] or self._answers[row])):
                 raise LeakageError(f"row {row} belongs to another part of the split")
         return [
-            self._known.answer(passage) if self._answers[row] else self._known.passage(passage)
-            for row, passage in zip(wanted, self._source.passages(wanted), strict=True)
+            self._answer(passage) if self._answers[row] else self._passage(passage)
+            for row, passage in zip(requested, self._source.passages(requested), strict=True)
         ]
 
-    def answered(self, rows: Sequence[int]) -> Iterator[tuple[int, str, str]]:
-        """Links of allowed rows to answers."""
+    def answer_links(self, rows: Sequence[int]) -> Iterator[tuple[int, str, str]]:
         for row, passage in zip(rows, self._source.passages(rows), strict=True):
             for link in passage.links if self._allowed[row] else ():
-                if link.target is not None and link.target in self._answering:
+                if link.target is not None and link.target in self._answer_ids:
                     yield row, link.relation, link.target
 
-
-class _Known:
-    """What a part may name: its own passages and documents, and no concept of another part."""
-
-    def __init__(self, targets: Iterable[Mapping[str, Any]], names: frozenset[str]) -> None:
-        self._targets = tuple(targets)
-        self._names = names  # keys, of other parts
-
     def may_name(self, text: str) -> bool:
-        return not (self._names and text and len(text) <= LONGEST_NAME and name_key(text) in self._names)
+        return not text or len(text) > LONGEST_NAME or name_key(text) not in self._foreign_names
 
-    def may_ask(self, text: str) -> bool:
-        return not (self._names and len(text) <= LONGEST_NAME and self._names.intersection(asked_keys(text)))
-
-    def passage(self, passage: Passage) -> Passage:
-        return replace(
-            passage,
-            title=passage.title if self.may_name(passage.title) else "",
-            section=passage.section if self.may_name(passage.section) else "",
-            metadata=self._value(passage.metadata) if self._names else passage.metadata,
-            links=self._links(passage.links),
-        )
-
-    def answer(self, passage: Passage) -> Passage:
-        """What can be found of a passage, without what it would ask with: its source names its links, too."""
-        title = passage.title if self.may_name(passage.title) else ""
-        return replace(passage, title=title, section="", raw="", proof="", metadata={}, links=())
+    def may_query(self, text: str) -> bool:
+        if not self._foreign_names or len(text) > LONGEST_NAME:
+            return True
+        return not self._foreign_names.intersection(query_keys(text))
 
     def document(self, document: Document) -> Document:
-        if not self._names and not document.links:
-            return document
-        return replace(
-            document,
-            title=document.title if self.may_name(document.title) else "",
-            metadata=self._value(document.metadata) if self._names else document.metadata,
-            links=self._links(document.links),
-        )
+        title, metadata = self._value(document.title), self._value(document.metadata)
+        return replace(document, title=title, metadata=metadata, links=self._links(document.links))
+
+    def _passage(self, passage: Passage) -> Passage:
+        title, section, metadata = map(self._value, (passage.title, passage.section, passage.metadata))
+        return replace(passage, title=title, section=section, metadata=metadata, links=self._links(passage.links))
+
+    def _answer(self, passage: Passage) -> Passage:
+        """Title and text alone: everything else could serve as a query, and the source names its links."""
+        title = self._value(passage.title)
+        return replace(passage, title=title, section="", raw="", proof="", metadata={}, links=())
 
     def _links(self, links: tuple[Link, ...]) -> tuple[Link, ...]:
-        def inside(link: Link) -> bool:
-            return any(link.target in targets for targets in self._targets)
-
-        return tuple(link if inside(link) else link._replace(target=None) for link in links)
+        return tuple(link if link.target in self._targets else link._replace(target=None) for link in links)
 
     def _value(self, value: Any) -> Any:
+        if not self._foreign_names:
+            return value
         if isinstance(value, str):
             return value if self.may_name(value) else ""
         if isinstance(value, Mapping):
-            return {key: self._value(one) for key, one in value.items()}
-        return [self._value(one) for one in value] if isinstance(value, list | tuple) else value
+            return {key: self._value(item) for key, item in value.items()}
+        return [self._value(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def material(
@@ -170,15 +159,16 @@ def material(
     concepts: Mapping[str, Concept] | None = None,
     edges: Iterable[Edge] | None = None,
 ) -> Material:
-    """The part of a corpus and its graph that a split gives.
+    """One part of a corpus and its graph.
 
-    A concept belongs to a part by the split, and only if a passage of the part mentions or defines it; its
-    description stays only if all passages that define it (where none does, all that mention it) are of the
-    part, because it is made of their text. With `edges`, the records of the graph after merging, an edge
-    between concepts stays only if a passage of the part says so, or none at all is named as its evidence;
-    without, it stays wherever it was read. Of a document with passages in several parts, an edge stays only
-    if a passage of this part has it as well. The training part of a split with `answers` can read all other
-    rows as such, but they are in none of its rows, documents and edges.
+    - A concept belongs to a part by the split, and only if a passage of the part mentions or defines it. It
+      keeps its description only if all passages that define it (if none does, all that mention it) are of the
+      part, because the description is made from their text.
+    - With `edges`, the records of the graph after merging, an edge between concepts stays only if a passage of
+      the part is its evidence, or it names none. Without, every such edge stays.
+    - An edge of a document with passages in several parts stays only if a passage of this part has it as well.
+    - The training part of a split with `answers` can read all other rows as answers, but they are in none of
+      its rows, documents and edges.
     """
     allowed = split.rows(part)
     ids = source.ids()
@@ -189,83 +179,67 @@ def material(
     answers = ~allowed & (split.answers and part == "train")
     answer_of = {ids[row]: row for row in np.flatnonzero(answers).tolist()}
     numbers = source.document_numbers()
-    homes = source.document_ids()
-    here, elsewhere = np.zeros(len(homes), bool), np.zeros(len(homes), bool)
-    here[numbers[allowed]] = True
-    elsewhere[numbers[~allowed]] = True
-    inside = {homes[number] for number in np.flatnonzero(here).tolist()}
-    own = {document.id: document for document in source.documents()
-           if document.id in inside or document.kind == "location"}  # fmt: skip
-    all_concepts = concepts or {}
-    foreign = (c for c in all_concepts.values() if split.part_of(c.id) != part)
-    names = frozenset(name_key(name) for concept in foreign for name in (concept.name, *concept.aliases))
-    known = _Known((row_of, own), names)
-    documents = {identity: known.document(document) for identity, document in own.items()}
+    document_ids = source.document_ids()
+    inside = {document_ids[number] for number in np.unique(numbers[allowed]).tolist()}
+    documents = {document.id: document for document in source.documents()
+                 if document.id in inside or document.kind == "location"}  # fmt: skip
+    concepts = concepts or {}
+    foreign = (concept for concept in concepts.values() if split.part_of(concept.id) != part)
+    guard = _Guard(
+        source,
+        allowed,
+        answers,
+        answer_ids={*answer_of, *(document_ids[number] for number in np.unique(numbers[answers]).tolist())},
+        targets={*row_of, *documents},
+        foreign_names=frozenset(name_key(name) for concept in foreign for name in (concept.name, *concept.aliases)),
+    )
+    documents = {identity: guard.document(document) for identity, document in documents.items()}
 
-    graph = graph if graph is not None else _empty(ids)
-    place = {name: number for number, name in enumerate(ids)}
-    any_rows = np.fromiter((place.get(node, -1) for node in graph.nodes), np.int64, len(graph.nodes))
-    del place, ids
+    graph = graph if graph is not None else build_graph((), dict.fromkeys(ids, "passage"))
+    position = {identity: row for row, identity in enumerate(ids)}
+    any_rows = np.fromiter((position.get(node, -1) for node in graph.nodes), np.int64, len(graph.nodes))
     node_rows = np.where((any_rows >= 0) & allowed[any_rows], any_rows, -1) if len(allowed) else any_rows
-    kept = node_rows >= 0
+    candidates = {
+        concept.id: concept
+        for concept in concepts.values()
+        if split.part_of(concept.id) == part and guard.may_name(concept.name)
+    }
+    own_concepts = _concepts(graph, any_rows, node_rows, candidates, guard)
+    visible = node_rows >= 0
     for number in np.flatnonzero(any_rows < 0).tolist():
         node = graph.nodes[number]
-        if node in all_concepts:
-            kept[number] = split.part_of(node) == part and known.may_name(all_concepts[node].name)
-        else:  # a plant's tree is known before any log is written
-            kept[number] = graph.kinds[number] == "location" or node in documents
-    chosen = _concepts(graph, kept, any_rows, node_rows, all_concepts, known)
-    for number in np.flatnonzero(any_rows < 0).tolist():
-        if graph.nodes[number] in all_concepts:
-            kept[number] = graph.nodes[number] in chosen
-    restricted = _between(graph, kept, _borne_out(graph, node_rows, numbers, homes, elsewhere))
+        if node in concepts:
+            visible[number] = node in own_concepts
+        else:  # the tree of a plant is known before any log is written
+            visible[number] = graph.kinds[number] == "location" or node in documents
+    divided = np.isin(np.arange(len(document_ids)), numbers[~allowed])
+    stays = _confirmed_edges(graph, node_rows, numbers, document_ids, divided)
     if edges is not None:
-        restricted = _between(restricted, kept, _said(restricted, chosen, row_of, edges))
-    nodes = [node if stays else "" for node, stays in zip(graph.nodes, kept.tolist(), strict=True)]
-    answering = {*answer_of, *(homes[number] for number in np.unique(numbers[answers]).tolist())}
-    guard = _Guard(source, allowed, known, answers, answering)
+        stays &= _evident_edges(graph, own_concepts, row_of, edges)
+    nodes = [node if shown else "" for node, shown in zip(graph.nodes, visible.tolist(), strict=True)]
     return Material(
-        guard,
-        allowed,
-        rows,
-        row_of,
-        documents,
-        numbers,
-        replace(restricted, nodes=nodes),
-        node_rows,
-        chosen,
-        known.may_ask,
-        answers,
-        answer_of,
-    )
-
-
-def _empty(ids: Sequence[str]) -> Graph:
-    nodes = sorted(ids)
-    return Graph(
-        nodes,
-        ["passage"] * len(nodes),
-        [],
-        np.zeros(len(nodes) + 1, np.int64),
-        np.zeros(0, np.int64),
-        np.zeros(0, np.int16),
-        np.zeros(0, np.float32),
+        source=guard,
+        allowed=allowed,
+        rows=rows,
+        row_of=row_of,
+        documents=documents,
+        document_numbers=numbers,
+        graph=replace(_restrict(graph, visible, stays), nodes=nodes),
+        node_rows=node_rows,
+        concepts=own_concepts,
+        may_query=guard.may_query,
+        answers=answers,
+        answer_of=answer_of,
     )
 
 
 # ---------------------------------------------------------------- which edges and concepts stay
 
 
-def _of(graph: Graph, relation: str) -> Mask:
-    """Which edges have a relation."""
-    number = list(graph.relations).index(relation) if relation in graph.relations else -1
-    return np.asarray(graph.relation == number)
-
-
-def _between(graph: Graph, kept: Mask, edges: Mask) -> Graph:
-    """The same nodes with only those of the edges whose both ends are kept."""
+def _restrict(graph: Graph, visible: Mask, edges: Mask) -> Graph:
+    """The same nodes, with those of the edges whose both ends are visible."""
     sources = graph.sources()
-    stays = kept[sources] & kept[graph.indices] & edges
+    stays = visible[sources] & visible[graph.indices] & edges
     indptr = np.zeros(len(graph.nodes) + 1, np.int64)
     np.cumsum(np.bincount(sources[stays], minlength=len(graph.nodes)), out=indptr[1:])
     return replace(
@@ -278,71 +252,74 @@ def _between(graph: Graph, kept: Mask, edges: Mask) -> Graph:
 
 
 def _concepts(
-    graph: Graph, kept: Mask, any_rows: Integers, node_rows: Integers, concepts: Mapping[str, Concept], known: _Known
+    graph: Graph, any_rows: Integers, node_rows: Integers, candidates: Mapping[str, Concept], guard: _Guard
 ) -> dict[str, Concept]:
-    """Those of the part of which one of its passages speaks, without what other passages say of them."""
+    """The candidates that a passage of the part mentions or defines, without what other parts say of them."""
     sources = graph.sources()
     passage, own = any_rows[sources] >= 0, node_rows[sources] >= 0
 
-    def count(edges: Mask) -> npt.NDArray[np.int64]:
+    def count(edges: Mask) -> Integers:
         return np.bincount(graph.indices[edges], minlength=len(graph.nodes))
 
-    mentions, defines = _of(graph, "mentions"), _of(graph, "defines")
-    spoken = count(own & (mentions | defines))
+    mentions, defines = edges_of(graph, ("mentions",)), edges_of(graph, ("defines",))
+    in_part = count(own & (mentions | defines)) > 0
     defined, mentioned = count(passage & defines), count(passage & mentions)
     described = np.where(defined > 0, count(own & defines) == defined, count(own & mentions) == mentioned)
-    chosen: dict[str, Concept] = {}
-    for number in np.flatnonzero(kept & (any_rows < 0) & (spoken > 0)).tolist():
-        concept = concepts.get(graph.nodes[number])
-        if concept is not None:
-            aliases = tuple(filter(known.may_name, concept.aliases))
+    own_concepts: dict[str, Concept] = {}
+    for number in np.flatnonzero((any_rows < 0) & in_part).tolist():
+        if (concept := candidates.get(graph.nodes[number])) is not None:
+            aliases = tuple(filter(guard.may_name, concept.aliases))
             description = concept.description if described[number] else ""
-            chosen[concept.id] = replace(concept, description=description, aliases=aliases)
-    return dict(sorted(chosen.items()))
+            own_concepts[concept.id] = replace(concept, description=description, aliases=aliases)
+    return dict(sorted(own_concepts.items()))
 
 
-def _borne_out(graph: Graph, node_rows: Integers, numbers: Integers, homes: Sequence[str], elsewhere: Mask) -> Mask:
-    """Edges that do not hang on what a document's passages in other parts say.
+def _confirmed_edges(
+    graph: Graph, node_rows: Integers, numbers: Integers, document_ids: Sequence[str], divided: Mask
+) -> Mask:
+    """Edges that do not depend on passages of other parts.
 
-    An edge of a document with such passages is borne out by one of the same relation between a passage of
-    it in this part and the same other end, where passages stand for their documents.
+    An edge of a document with passages in other parts (`divided`) needs another edge of the same relation,
+    from one of its passages in this part to the same other end, where passages stand for their documents.
     """
-    node = {name: number for number, name in enumerate(graph.nodes)}
-    home_node = np.fromiter((node.get(name, -1) for name in homes), np.int64, len(homes))
+    node_of = {name: number for number, name in enumerate(graph.nodes)}
+    document_node = np.fromiter((node_of.get(name, -1) for name in document_ids), np.int64, len(document_ids))
     own = node_rows >= 0
-    document, mixed = np.zeros(len(graph.nodes), bool), np.zeros(len(graph.nodes), bool)
-    document[home_node[home_node >= 0]] = True
-    mixed[home_node[elsewhere & (home_node >= 0)]] = True
-    mixed &= ~own  # a passage that is its document has no other passages
-    lifted = np.arange(len(graph.nodes))
+    is_document, is_divided = np.zeros((2, len(graph.nodes)), bool)
+    is_document[document_node[document_node >= 0]] = True
+    is_divided[document_node[divided & (document_node >= 0)]] = True
+    is_divided &= ~own  # a passage that is its own document has no other passages
+    lifted = np.arange(len(graph.nodes))  # passages of this part as their documents
     if own.any():
-        at_home = home_node[numbers[node_rows[own]]]
-        lifted[own] = np.where(at_home >= 0, at_home, lifted[own])
+        home = document_node[numbers[node_rows[own]]]
+        lifted[own] = np.where(home >= 0, home, lifted[own])
     sources, targets = graph.sources(), graph.indices
-    many = len(graph.nodes)
+    size = len(graph.nodes)
 
-    def key(one: Integers, other: Integers) -> Integers:
-        return np.asarray((graph.relation.astype(np.int64) * many + one) * many + other)
+    def key(source: Integers, target: Integers) -> Integers:
+        return np.asarray((graph.relation.astype(np.int64) * size + source) * size + target)
 
-    told, asked = key(lifted[sources], lifted[targets]), key(sources, targets)
-    # a document says of itself what it cites; of one that does not, the other end may have said so
-    by_source = mixed[sources] & ~own[targets]
-    by_target = mixed[targets] & ~own[sources] & ~document[sources]
-    foreign = by_source & ~np.isin(asked, told[own[sources]])
-    return ~(foreign | (by_target & ~np.isin(asked, told[own[targets]])))
+    lifted_keys, keys = key(lifted[sources], lifted[targets]), key(sources, targets)
+    # an edge between documents comes from its source; any other edge may come from either end
+    by_source = is_divided[sources] & ~own[targets]
+    by_target = is_divided[targets] & ~own[sources] & ~is_document[sources]
+    foreign = by_source & ~np.isin(keys, lifted_keys[own[sources]])
+    return ~(foreign | (by_target & ~np.isin(keys, lifted_keys[own[targets]])))
 
 
-def _said(graph: Graph, chosen: Mapping[str, Concept], row_of: Mapping[str, int], edges: Iterable[Edge]) -> Mask:
-    """Edges but those between concepts that no passage of the part says."""
-    said = {
+def _evident_edges(
+    graph: Graph, concepts: Mapping[str, Concept], row_of: Mapping[str, int], edges: Iterable[Edge]
+) -> Mask:
+    """All edges except those between concepts for which no passage of the part is evidence."""
+    evident = {
         (edge.source, edge.relation, edge.target)
         for edge in edges
-        if edge.source in chosen and edge.target in chosen and (not edge.evidence or edge.evidence in row_of)
+        if edge.source in concepts and edge.target in concepts and (not edge.evidence or edge.evidence in row_of)
     }
-    concept = np.fromiter((node in chosen for node in graph.nodes), bool, len(graph.nodes))
+    is_concept = np.fromiter((node in concepts for node in graph.nodes), bool, len(graph.nodes))
     sources = graph.sources()
     stays = np.ones(len(graph.indices), bool)
-    for edge in np.flatnonzero(concept[sources] & concept[graph.indices]).tolist():
+    for edge in np.flatnonzero(is_concept[sources] & is_concept[graph.indices]).tolist():
         ends = graph.nodes[int(sources[edge])], graph.nodes[int(graph.indices[edge])]
-        stays[edge] = (ends[0], graph.relations[int(graph.relation[edge])], ends[1]) in said
+        stays[edge] = (ends[0], graph.relations[int(graph.relation[edge])], ends[1]) in evident
     return stays

@@ -1,7 +1,7 @@
-"""Training pairs from what a corpus says about itself: its concepts, its structure, its citations.
+"""Training pairs from the concepts, the structure and the citations of a corpus.
 
-A miner sees one Material, so a pair can not hold a row of another part. The same material, options and seed give
-the same pairs in the same order: whatever is drawn is drawn by hashes of ids, and ids decide the order.
+A miner sees one Material, so a pair cannot hold a row of another part. The same material, options and seed give the
+same pairs in the same order: random choices are hashes of ids, and ids decide the order.
 """
 
 from __future__ import annotations
@@ -13,126 +13,95 @@ from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from lemmata.config import suggest
 from lemmata.errors import ConfigError
+from lemmata.mine.adjacency import edges_of
 from lemmata.mine.material import Material
 from lemmata.types import Concept, Integers, Mask, Pair, Passage, titled
 from lemmata.words import GENERIC_TITLE_WORDS, GERMAN_LINKING_WORDS, STOP_WORDS
 
 __all__ = [
-    "CitationPairOptions",
-    "ConceptPairOptions",
+    "WEIGHTS",
     "PairOptions",
-    "StructurePairOptions",
     "Survey",
-    "citation_pairs",
-    "concept_pairs",
     "generic_title",
     "linked_rows",
     "mine_pairs",
     "positive_text",
-    "structure_pairs",
     "survey",
 ]
 
 Hashes = npt.NDArray[np.uint64]
+Item = TypeVar("Item")
+Chosen = Mapping[int, str]  # row: why it was chosen, best first
+Mentions = Mapping[str, Mapping[int, bool]]  # concept: rows that mention it, and whether they define it
 
+WEIGHTS = {
+    "name": 1.0,  # name of a concept -> passage that mentions it
+    "description": 1.0,  # description of a concept -> passage that mentions it
+    "edge": 1.0,  # name of one end of an edge between concepts -> passage that mentions the other end
+    "refers_to": 1.0,  # statement -> statement that it names
+    "proof_uses": 1.0,  # statement -> statement that its proof names
+    "related_to": 1.0,  # log -> log that it follows up
+    "location": 1.0,  # title of a functional location -> log that reports about it
+    "section": 1.0,  # title of a section -> statement in it
+    "note": 1.0,  # name of a statement -> the statement
+    "title": 1.0,  # title -> abstract, or passage with a title of its own
+    "proof": 0.0,  # proof -> its statement; off, because it lowered retrieval where it was measured
+    "cites": 1.0,  # passage or abstract -> abstract of what it cites
+}
 _BATCH = 500  # concepts whose passages are read at once
+_SHORTEST = 50  # characters of a positive for a concept; shorter ones say little
+_SHORTEST_PROOF = 200  # characters
+_MOST_PER_LOCATION = 20
+_MOST_PER_SECTION = 10
+_GENERIC_SHARE = 0.05  # of the documents; a section title that more of them have (and more than 8) is no anchor
 _EDGE_ORDER = ("speaks of both", "defined here", "in its title", "mentioned")
 _CUT = 0.7  # share of a description's word pairs that a passage has if the description was cut from it
 
 
-# ---------------------------------------------------------------- options
-
-
-@dataclass(frozen=True, slots=True)
-class ConceptPairOptions:
-    """Pairs from concepts; the first three are weights, and 0 switches off."""
-
-    SMALLEST: ClassVar = {
-        "name": 0.0, "description": 0.0, "edge": 0.0, "passages_per_concept": 1, "passages_per_edge": 1, "shortest": 0,
-    }  # fmt: skip
-    name: float = 1.0  # name of a concept -> passage that speaks of it
-    description: float = 1.0  # description of a concept -> passage that speaks of it
-    edge: float = 1.0  # name of one end of an edge -> passage that speaks of the other end
-    relations: Mapping[str, float] = field(default_factory=dict)  # further weight of an edge; 1.0 where not named
-    passages_per_concept: int = 20
-    passages_per_edge: int = 5  # in each direction
-    shortest: int = 50  # characters of a positive
-    own_passage: bool = False  # whether a description may lead to the passage that it was cut from
-    seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class StructurePairOptions:
-    """Pairs from how texts are written; the first eight are weights, and 0 switches off."""
-
-    SMALLEST: ClassVar = {
-        **dict.fromkeys("refers_to proof_uses related_to location section note title proof".split(), 0.0),
-        "most_per_target": 1, "most_per_location": 1, "most_per_section": 1, "shortest_proof": 0, "generic_share": 0.0,
-    }  # fmt: skip
-    refers_to: float = 1.0  # statement -> statement that it names
-    proof_uses: float = 1.0  # statement -> statement that its proof names
-    related_to: float = 1.0  # log -> log that it follows up
-    location: float = 1.0  # what a functional location is -> log that reports about it
-    section: float = 1.0  # title of a section -> statement in it
-    note: float = 1.0  # name of a statement -> the statement
-    title: float = 1.0  # title -> abstract, or passage under a title of its own
-    proof: float = 0.0  # proof -> its statement; off, because it lowered retrieval where it was measured
-    chunks: bool = False  # whether prose counts as a statement
-    most_per_target: int = 50  # what everything refers to says little about what refers to it
-    most_per_location: int = 20
-    most_per_section: int = 10
-    shortest_proof: int = 200  # characters
-    generic_share: float = 0.05  # of documents; a title that more of them have (and more than 8) is no anchor
-    seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class CitationPairOptions:
-    """Pairs from citations; 0 switches off."""
-
-    SMALLEST: ClassVar = {"cites": 0.0, "most_per_target": 1}
-    cites: float = 1.0  # passage or abstract -> abstract of what it cites
-    most_per_target: int = 50  # a paper that everybody cites is near to nobody
-    seed: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class PairOptions:
-    """All miners of pairs."""
+    """Which pairs are mined, and how many."""
 
-    concepts: ConceptPairOptions = field(default_factory=ConceptPairOptions)
-    structure: StructurePairOptions = field(default_factory=StructurePairOptions)
-    citations: CitationPairOptions = field(default_factory=CitationPairOptions)
+    SMALLEST: ClassVar = {"passages_per_concept": 1, "passages_per_edge": 1, "most_per_target": 1}
+    weights: Mapping[str, float] = field(default_factory=WEIGHTS.copy)  # changes to WEIGHTS; 0 switches a source off
+    passages_per_concept: int = 20
+    passages_per_edge: int = 5  # in each direction
+    most_per_target: int = 50  # anchors of one target: what everything refers to says little about what refers to it
+    seed: int = 0
+
+    def weight(self, source: str) -> float:
+        return float(self.weights.get(source, WEIGHTS[source]))
 
 
 # ---------------------------------------------------------------- one reading of the material
 
 
 class Survey(NamedTuple):
-    """What is asked of every passage again and again; arrays are over all rows, those of other parts hold nothing."""
+    """What miners look up again and again; arrays are over all rows and empty for those of other parts."""
 
     order: Integers  # rows of the material, by id
-    place: Integers  # (n rows,) where a row stands in `order`, else -1
+    place: Integers  # (n rows,) position of a row in `order`, else -1
     names: Hashes  # (n rows,) of ids
     whole: Hashes  # (n rows,) of title and text
     bare: Hashes  # (n rows,) of the text alone
     lengths: Integers  # (n rows,) characters of title and text
     prose: Mask  # (n rows,) chunks, abstracts and set-ups: no statements
     titles: dict[int, str]  # row: stems of the title
-    notes: Counter[tuple[str, str]]  # words of a title and kind: how many have them
+    notes: Counter[tuple[str, str]]  # words of a title and kind: number of passages that have both
     sections: dict[tuple[str, str], list[int]]  # document and section: rows
-    heads: dict[str, int]  # document: the row that speaks for it: the document itself, or its abstract
+    heads: dict[str, int]  # document: the row that represents it, which is the document itself or its abstract
     links: dict[str, tuple[Integers, Integers]]  # relation: rows, and rows that they lead to
 
 
 def survey(material: Material) -> Survey:
-    """Read a material once; hold it while several miners work on it."""
+    """Read all passages of a material once."""
     size = len(material.allowed)
     order = np.array([row for _, row in sorted(material.row_of.items())], np.int64)
     place = np.full(size, -1, np.int64)
@@ -144,18 +113,18 @@ def survey(material: Material) -> Survey:
     notes: Counter[tuple[str, str]] = Counter()
     sections: dict[tuple[str, str], list[int]] = {}
     sizes = np.bincount(material.document_numbers) if size else material.document_numbers
-    openings: dict[str, tuple[bool, int, str, int]] = {}  # of each document the best of its passages to speak for it
+    openings: dict[str, tuple[bool, int, str, int]] = {}  # the passage of each document that represents it best
     documents = sorted(material.documents)
     number = {document: place for place, document in enumerate(documents)}
     links: dict[str, tuple[array[int], array[int]]] = {}  # a target is a row, or -1 - number of a document
     for row, passage in material.all_passages():
-        text = _whole(passage)
+        text = passage.content
         names[row], whole[row], bare[row] = _hash(passage.id), _hash(text), _hash(passage.text)
         lengths[row] = len(text)
         prose[row] = passage.kind in _PROSE
         if passage.title:
             titles[row] = _stems(passage.title)
-            notes[" ".join(_words(passage.title)), passage.kind] += 1
+            notes[_plain(passage.title), passage.kind] += 1
         if passage.section and passage.kind != "abstract":
             sections.setdefault((passage.document, passage.section), []).append(row)
         opening = (passage.kind != "abstract", passage.first_line, passage.id, row)
@@ -181,7 +150,7 @@ def survey(material: Material) -> Survey:
 
 
 class Titled(Protocol):
-    """A passage, or what is kept of one."""
+    """Anything with a title and a text."""
 
     @property
     def title(self) -> str: ...
@@ -190,62 +159,68 @@ class Titled(Protocol):
 
 
 def positive_text(pair: Pair, passage: Titled) -> str:
-    """What a pair's positive says in training: without its title where the anchor is that title.
+    """The text of a pair's positive in training: without its title where the anchor is that title.
 
-    A row's text begins with its title; a model would only learn to find a string again.
+    Otherwise the model would only learn to find a string again.
     """
-    return passage.text if _untitled(pair) else _whole(passage)
+    return passage.text if _without_title(pair) else titled(passage.title, passage.text)
 
 
-def _untitled(pair: Pair) -> bool:
+def _without_title(pair: Pair) -> bool:
     return pair.source == "structure" and pair.relation in ("note", "title")
 
 
-def _whole(passage: Titled) -> str:
-    return titled(passage.title, passage.text)
-
-
 def _hash(text: str) -> int:
-    """64 bits: among a million texts, two different ones are taken for equal once in 10^8 corpora."""
+    """64 bits: two different texts among a million collide once in 10^8 corpora."""
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
-def _lots(seed: int, *parts: Hashes) -> Hashes:
-    """What a seed draws for ids, given by their hashes: the finaliser of SplitMix64, once for each part."""
-    lot = np.full(len(parts[0]), _hash(f"seed {seed}"), np.uint64)
+def _random_keys(seed: int, *parts: Hashes) -> Hashes:
+    """A deterministic random key per id, given by hashes: the finaliser of SplitMix64, once for each part."""
+    keys = np.full(len(parts[0]), _hash(f"seed {seed}"), np.uint64)
     for part in parts:
-        lot = lot ^ part
-        lot = (lot ^ (lot >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        lot = (lot ^ (lot >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        lot = lot ^ (lot >> np.uint64(31))
-    return lot
+        keys = keys ^ part
+        keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        keys = keys ^ (keys >> np.uint64(31))
+    return keys
+
+
+def _sample(surveyed: Survey, rows: Integers, most: int, seed: int) -> list[int]:
+    """At most so many random rows, in the order of their ids."""
+    drawn = rows[np.argsort(_random_keys(seed, surveyed.names[rows]), kind="stable")][:most]
+    return [int(row) for row in drawn[np.argsort(surveyed.place[drawn])]]
 
 
 def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.casefold())
 
 
-# ---------------------------------------------------------------- all of them
+def _plain(title: str) -> str:
+    return " ".join(_words(title))
 
 
-def mine_pairs(material: Material, options: PairOptions | None = None) -> Iterator[Pair]:
-    """The pairs of all miners, each pair of texts once; an earlier miner keeps what a later one finds again."""
+# ---------------------------------------------------------------- all sources
+
+
+def mine_pairs(
+    material: Material, options: PairOptions | None = None, *, surveyed: Survey | None = None
+) -> Iterator[Pair]:
+    """Pairs from all sources, each pair of texts once, from the first source that yields it."""
     options = options or PairOptions()
-    found = survey(material)
+    for source, weight in options.weights.items():
+        if source not in WEIGHTS:
+            raise ConfigError(f"weights: there are no pairs from {source!r}{suggest(source, list(WEIGHTS))}")
+        if weight < 0:
+            raise ConfigError(f"weights: {source} = {weight} is below 0, which switches it off")
+    surveyed = surveyed or survey(material)
     seen: set[int] = set()
-    yield from concept_pairs(material, options.concepts, found=found, seen=seen)
-    yield from structure_pairs(material, options.structure, found=found, seen=seen)
-    yield from citation_pairs(material, options.citations, found=found, seen=seen)
-
-
-def _distinct(pairs: Iterable[Pair], found: Survey, seen: set[int] | None) -> Iterator[Pair]:
-    """Pairs whose two texts were not there before, in whole, and are not the same text."""
-    seen = set() if seen is None else seen
-    for pair in pairs:
-        anchor = _hash(pair.anchor) if isinstance(pair.anchor, str) else int(found.whole[pair.anchor])
-        positive = int((found.bare if _untitled(pair) else found.whole)[pair.positive])
+    sources = (_concept_pairs, _structure_pairs, _citation_pairs)
+    for pair in itertools.chain.from_iterable(miner(material, surveyed, options) for miner in sources):
+        anchor = _hash(pair.anchor) if isinstance(pair.anchor, str) else int(surveyed.whole[pair.anchor])
+        positive = int((surveyed.bare if _without_title(pair) else surveyed.whole)[pair.positive])
         key = hash((anchor, positive))  # of integers: the same in every process
-        if anchor not in (positive, int(found.bare[pair.positive])) and key not in seen:
+        if anchor not in (positive, int(surveyed.bare[pair.positive])) and key not in seen:
             seen.add(key)
             yield pair
 
@@ -253,127 +228,67 @@ def _distinct(pairs: Iterable[Pair], found: Survey, seen: set[int] | None) -> It
 # ---------------------------------------------------------------- concepts
 
 
-def concept_pairs(
-    material: Material,
-    options: ConceptPairOptions | None = None,
-    *,
-    found: Survey | None = None,
-    seen: set[int] | None = None,
-) -> Iterator[Pair]:
+def _concept_pairs(material: Material, surveyed: Survey, options: PairOptions) -> Iterator[Pair]:
     """Name, description and edge pairs (Math-Embed).
 
-    Of each concept the best `passages_per_concept` passages are taken: those that define it, then those that
-    name it in their title, then statements, then short ones that speak of little else; never one that names it
-    only in its proof. They are paired with its name and with its description, but not with the description that
-    was cut from that very passage: the anchor would be a part of the positive, and the model would learn to
-    compare strings. An edge prefers passages that speak of both ends.
+    For each concept the best `passages_per_concept` passages are taken: those that define it, then those that
+    name it in their title, then statements, then short ones that mention few other concepts; never one that
+    names it only in its proof. They are paired with its name and with its description, but not with a
+    description that was cut from the same passage: the model would only learn to compare strings. An edge
+    prefers passages that mention both ends.
     """
-    options = options or ConceptPairOptions()
-    for relation, weight in options.relations.items():
-        if weight < 0:
-            raise ConfigError(f"the weight of {relation!r} is {weight}; 0 is the least, and switches it off")
-    found = found or survey(material)
-    spoken = _mentions(material, found, options.shortest)
-    chosen = _passages_of_concepts(material, found, spoken, options)
-
-    def all_pairs() -> Iterator[Pair]:
-        yield from _direct_pairs(material, chosen, options)
-        if options.edge:
-            yield from _edge_pairs(material, found, spoken, chosen, options)
-
-    yield from _distinct(all_pairs(), found, seen)
+    mentions = _mentions(material, surveyed)
+    chosen = _passages_of_concepts(material, surveyed, mentions, options)
+    yield from _direct_pairs(material, chosen, options)
+    if options.weight("edge"):
+        yield from _edge_pairs(material, surveyed, mentions, chosen, options)
 
 
-class _Mentions(NamedTuple):
-    """Who speaks of what: one place for each concept and row, by concept, then ascending."""
-
-    begin: dict[str, int]  # concept, sorted by id: the first place of its own
-    end: dict[str, int]
-    rows: Integers
-    defines: Mask
-    others: Integers  # concepts that the row speaks of
-
-    def of(self, concept: str) -> slice:
-        return slice(self.begin[concept], self.end[concept])
-
-
-class _Chosen(NamedTuple):
-    row: int
-    reason: str
-
-
-def _mentions(material: Material, found: Survey, shortest: int) -> _Mentions:
-    """The edges from passages to concepts, without those to what only a proof names: no encoder sees a proof."""
-    graph, size = material.graph, max(len(material.allowed), 1)
-    nodes = {node: number for number, node in enumerate(graph.nodes) if node in material.concepts}
-    is_concept = np.zeros(len(graph.nodes), bool)
-    is_concept[list(nodes.values())] = True
-    kinds = [number for number, name in enumerate(graph.relations) if name in ("mentions", "defines")]
-    sources = np.repeat(material.node_rows, np.diff(graph.indptr))
-    edges = np.flatnonzero((sources >= 0) & np.isin(graph.relation, kinds) & is_concept[graph.indices])
-    defining = np.array([name == "defines" for name in graph.relations] or [False])[graph.relation[edges]]
-    keys, inverse = np.unique(graph.indices[edges] * size + sources[edges], return_inverse=True)
-    defines = np.zeros(len(keys), bool)
-    defines[inverse[defining]] = True
-    forms = {number: _forms(material.concepts[node]) for node, number in nodes.items()}
-    kept = (found.lengths[keys % size] >= shortest) & ~_only_in_proofs(material, keys // size, keys % size, forms)
-    kept |= defines & (found.lengths[keys % size] >= shortest)
-    keys, defines = keys[kept], defines[kept]
-    rows = keys % size
-    edge = {node: np.searchsorted(keys, (nodes[node] * size, (nodes[node] + 1) * size)) for node in sorted(nodes)}
-    return _Mentions(
-        {node: int(begin) for node, (begin, _) in edge.items()},
-        {node: int(end) for node, (_, end) in edge.items()},
-        rows,
-        defines,
-        np.bincount(rows, minlength=size)[rows],
-    )
-
-
-def _only_in_proofs(material: Material, concepts: Integers, rows: Integers, forms: Mapping[int, list[str]]) -> Mask:
-    """Which concepts stand in the proof of a row, but neither in its title nor in its text."""
-    only = np.zeros(len(rows), bool)
-    order = np.argsort(rows, kind="stable")
-    unique, starts = np.unique(rows[order], return_index=True)
-    ends = [*starts[1:].tolist(), len(rows)]
-    for start in range(0, len(unique), _BATCH):
-        part = slice(start, start + _BATCH)
-        for passage, begin, end in zip(
-            material.passages(unique[part].tolist()), starts[part].tolist(), ends[part], strict=True
-        ):
-            if passage.proof:
-                text, proof = _stems(_whole(passage)), _stems(passage.proof)
-                for place in order[begin:end].tolist():
-                    own = forms[int(concepts[place])]
-                    only[place] = not _named_in(text, own) and _named_in(proof, own)
-    return only
+def _mentions(material: Material, surveyed: Survey) -> Mentions:
+    """The edges from passages to concepts, except to concepts that only a proof names: no encoder sees a proof."""
+    graph = material.graph
+    rows, defines = material.node_rows[graph.sources()], edges_of(graph, ("defines",))
+    mentions: dict[str, dict[int, bool]] = {node: {} for node in sorted(material.concepts.keys() & set(graph.nodes))}
+    concepts_of: dict[int, list[str]] = {}
+    for edge in np.flatnonzero((rows >= 0) & edges_of(graph, ("mentions", "defines"))).tolist():
+        row, concept = int(rows[edge]), graph.nodes[graph.indices[edge]]
+        if concept in mentions and surveyed.lengths[row] >= _SHORTEST:
+            mentions[concept][row] = mentions[concept].get(row, False) or bool(defines[edge])
+            concepts_of.setdefault(row, []).append(concept)
+    forms = {concept: _forms(material.concepts[concept]) for concept in mentions}
+    for batch in _batches(sorted(concepts_of)):
+        for row, passage in zip(batch, material.passages(batch), strict=True):
+            text, proof = (_stems(passage.content), _stems(passage.proof)) if passage.proof else ("", "")
+            for concept in dict.fromkeys(concepts_of[row]) if proof else ():
+                only_in_proof = not _named_in(text, forms[concept]) and _named_in(proof, forms[concept])
+                if only_in_proof and not mentions[concept][row]:
+                    del mentions[concept][row]
+    return mentions
 
 
 def _passages_of_concepts(
-    material: Material, found: Survey, spoken: _Mentions, options: ConceptPairOptions
-) -> dict[str, tuple[_Chosen, ...]]:
-    """By concept, sorted by id, the passages to pair it with, best first."""
-    chosen: dict[str, tuple[_Chosen, ...]] = {}
-    for identity in spoken.begin:
-        own = spoken.of(identity)
-        rows, defines = spoken.rows[own], spoken.defines[own]
+    material: Material, surveyed: Survey, mentions: Mentions, options: PairOptions
+) -> dict[str, Chosen]:
+    """By concept, sorted by id, the passages to pair it with."""
+    concepts_in = Counter(row for rows in mentions.values() for row in rows)
+    chosen: dict[str, Chosen] = {}
+    for identity, defined_in in mentions.items():
+        rows = np.array(sorted(defined_in), np.int64)
+        defines = np.array([defined_in[row] for row in rows.tolist()], bool)
         forms = _forms(material.concepts[identity])
-        titled = np.array([_named_in(found.titles.get(row, ""), forms) for row in rows.tolist()], bool)
-        lots = _lots(options.seed, found.names[rows], np.full(len(rows), _hash(identity), np.uint64))
-        costs = found.lengths[rows] * spoken.others[own]
-        best = np.lexsort((lots, costs, found.prose[rows], ~titled, ~defines))[: options.passages_per_concept]
-        chosen[identity] = tuple(
-            _Chosen(
-                int(rows[place]),
-                "defined here" if defines[place] else "in its title" if titled[place] else "mentioned",
-            )
+        in_title = np.array([_named_in(surveyed.titles.get(row, ""), forms) for row in rows.tolist()], bool)
+        keys = _random_keys(options.seed, surveyed.names[rows], np.full(len(rows), _hash(identity), np.uint64))
+        costs = surveyed.lengths[rows] * np.array([concepts_in[row] for row in rows.tolist()], np.int64)
+        best = np.lexsort((keys, costs, surveyed.prose[rows], ~in_title, ~defines))[: options.passages_per_concept]
+        chosen[identity] = {
+            int(rows[place]): "defined here" if defines[place] else "in its title" if in_title[place] else "mentioned"
             for place in best.tolist()
-        )
+        }
     return chosen
 
 
 def _stems(text: str) -> str:
-    """The beginnings of all words, so that a plural or another ending does not matter."""
+    """The beginnings of all words, so that a plural or another ending makes no difference."""
     return "".join(f" {word[:5].rstrip('s')}" for word in _words(text))
 
 
@@ -385,49 +300,47 @@ def _named_in(stems: str, forms: Collection[str]) -> bool:
     return any(form in stems for form in forms)
 
 
-def _direct_pairs(
-    material: Material, chosen: Mapping[str, tuple[_Chosen, ...]], options: ConceptPairOptions
-) -> Iterator[Pair]:
-    identities = list(chosen)
-    for start in range(0, len(identities), _BATCH):
-        batch = identities[start : start + _BATCH]
-        described = [one for one in batch if options.description and len(_pieces(material.concepts[one].description))]
-        rows = sorted({passage.row for one in described for passage in chosen[one]})
-        pieces = dict(zip(rows, map(_pieces, material.texts(rows)), strict=True))
+def _direct_pairs(material: Material, chosen: Mapping[str, Chosen], options: PairOptions) -> Iterator[Pair]:
+    """Name and description pairs."""
+    name_weight, description_weight = options.weight("name"), options.weight("description")
+    for batch in _batches(chosen):
+        pieces = {identity: _word_pairs(material.concepts[identity].description) for identity in batch}
+        described = [identity for identity in batch if description_weight and pieces[identity]]
+        rows = sorted({row for identity in described for row in chosen[identity]})
+        pieces_of = dict(zip(rows, map(_word_pairs, material.texts(rows)), strict=True))
         for identity in batch:
             concept = material.concepts[identity]
-            if options.name and concept.name:
-                for row, reason in chosen[identity]:
-                    yield Pair(concept.name, row, "concepts", "name", f"{identity} {reason}", options.name)
-            if identity not in described:
-                continue
-            own = _pieces(concept.description)
-            for row, reason in chosen[identity]:
-                if options.own_passage or len(own & pieces[row]) < _CUT * len(own):
-                    why = f"{identity} {reason}"
+            if name_weight and concept.name:
+                for row, reason in chosen[identity].items():
+                    yield Pair(concept.name, row, "concepts", "name", f"{identity} {reason}", name_weight)
+            for row, reason in chosen[identity].items() if identity in described else ():
+                if len(pieces[identity] & pieces_of[row]) < _CUT * len(pieces[identity]):
                     anchor = re.sub(r"^\(\w+\)\s*", "", concept.description)  # `(2) We say that …`
-                    yield Pair(anchor, row, "concepts", "description", why, options.description)
+                    why = f"{identity} {reason}"
+                    yield Pair(anchor, row, "concepts", "description", why, description_weight)
 
 
-def _pieces(text: str) -> set[tuple[str, str]]:
-    """Neighbouring words outside formulas, which a description may write in another way than its passage."""
+def _batches(items: Iterable[Item]) -> Iterator[list[Item]]:
+    remaining = iter(items)
+    while batch := list(itertools.islice(remaining, _BATCH)):
+        yield batch
+
+
+def _word_pairs(text: str) -> set[tuple[str, str]]:
+    """Pairs of adjacent words outside formulas, which a description may write in another way than its passage."""
     words = re.findall(r"[^\W\d_]{2,}", re.sub(r"\$[^$]*\$", " ", text).casefold())
     return set(itertools.pairwise(words))
 
 
 def _edge_pairs(
-    material: Material,
-    found: Survey,
-    spoken: _Mentions,
-    chosen: Mapping[str, tuple[_Chosen, ...]],
-    options: ConceptPairOptions,
+    material: Material, surveyed: Survey, mentions: Mentions, chosen: Mapping[str, Chosen], options: PairOptions
 ) -> Iterator[Pair]:
     """Each edge between concepts draws its own few passages, so that a hub does not offer the same ones to all.
 
-    First come passages on the far end that speak of the near end too, then those that define the far end, then
-    the rest of those chosen for it. What is paired with the name of the near end already is not drawn again.
+    First come passages on the far end that mention the near end too, then those that define the far end, then
+    the rest of those chosen for it. Passages paired with the name of the near end already are not drawn again.
     """
-    graph = material.graph
+    graph, weight = material.graph, options.weight("edge")
     is_concept = np.array([node in chosen for node in graph.nodes], bool)
     sources = graph.sources()
     edges = sorted(
@@ -435,146 +348,116 @@ def _edge_pairs(
         for edge in np.flatnonzero(is_concept[sources] & is_concept[graph.indices]).tolist()
     )
     for source, relation, target in edges:
-        weight = options.edge * options.relations.get(relation, 1.0)
-        if not weight or source == target:
-            continue
-        for near, far, arrow in ((source, target, "to"), (target, source, "from")):
+        for near, far, arrow in ((source, target, "to"), (target, source, "from")) if source != target else ():
             name = material.concepts[near].name
-            both = np.intersect1d(spoken.rows[spoken.of(near)], spoken.rows[spoken.of(far)])
-            groups = dict.fromkeys(both.tolist(), "speaks of both")
-            for row, reason in chosen[far]:
-                groups.setdefault(row, reason)
-            if options.name:
-                groups = {row: groups[row] for row in groups.keys() - {row for row, _ in chosen[near]}}
-            rows = np.array(list(groups), np.int64)
+            both = mentions[near].keys() & mentions[far].keys()
+            reasons = dict(chosen[far]) | dict.fromkeys(both, "speaks of both")
+            if options.weight("name"):
+                reasons = {row: reason for row, reason in reasons.items() if row not in chosen[near]}
+            rows = np.array(list(reasons), np.int64)
             edge_hash = np.full(len(rows), _hash("\0".join((source, relation, target, arrow))), np.uint64)
-            rank = np.array([_EDGE_ORDER.index(groups[row]) for row in rows.tolist()], np.int64)
-            drawn = np.lexsort((_lots(options.seed, found.names[rows], edge_hash), rank))
-            for row in rows[drawn][: options.passages_per_edge].tolist() if name else ():
-                yield Pair(name, row, "edges", relation, f"edge {arrow} {far}, {groups[row]}", weight)
+            rank = np.array([_EDGE_ORDER.index(reason) for reason in reasons.values()], np.int64)
+            order = np.lexsort((_random_keys(options.seed, surveyed.names[rows], edge_hash), rank))
+            for row in rows[order][: options.passages_per_edge].tolist() if name else ():
+                yield Pair(name, row, "edges", relation, f"edge {arrow} {far}, {reasons[row]}", weight)
 
 
 # ---------------------------------------------------------------- structure
 
 
-def structure_pairs(
-    material: Material,
-    options: StructurePairOptions | None = None,
-    *,
-    found: Survey | None = None,
-    seen: set[int] | None = None,
-) -> Iterator[Pair]:
+def _structure_pairs(material: Material, surveyed: Survey, options: PairOptions) -> Iterator[Pair]:
     """References, locations, section titles, names of statements, titles, proofs.
 
-    A proof is the anchor and its statement the positive, since a positive is a row. The positives of `note` and
-    `title` are meant without their title: see `positive_text`.
+    A proof is the anchor and its statement the positive, because a positive is a row. The positives of `note`
+    and `title` are without their title: see `positive_text`.
     """
-    options = options or StructurePairOptions()
-    found = found or survey(material)
-
-    def all_pairs() -> Iterator[Pair]:
-        for relation in ("refers_to", "proof_uses", "related_to"):
-            weight: float = getattr(options, relation)
-            if weight and relation in found.links:
-                anchors, targets = found.links[relation]
-                if not options.chunks:
-                    statements = ~found.prose[anchors] & ~found.prose[targets]
-                    anchors, targets = anchors[statements], targets[statements]
-                for anchor, target in _capped(found, anchors, targets, options.most_per_target, options.seed):
-                    yield Pair(anchor, target, "structure", relation, "a link of the author", weight)
-        if options.location:
-            yield from _location_pairs(material, found, options)
-        if options.section:
-            yield from _section_pairs(material, found, options)
-        if options.note or options.title or options.proof:
-            yield from _own_pairs(material, found, options)
-
-    yield from _distinct(all_pairs(), found, seen)
+    for relation in ("refers_to", "proof_uses", "related_to"):
+        if (weight := options.weight(relation)) and relation in surveyed.links:
+            anchors, targets = surveyed.links[relation]
+            statements = ~surveyed.prose[anchors] & ~surveyed.prose[targets]
+            for anchor, target in _capped(surveyed, anchors[statements], targets[statements], options):
+                yield Pair(anchor, target, "structure", relation, "a link of the author", weight)
+    yield from _location_pairs(material, surveyed, options)
+    yield from _section_pairs(material, surveyed, options)
+    yield from _own_pairs(material, surveyed, options)
 
 
-def _capped(found: Survey, anchors: Integers, targets: Integers, most: int, seed: int) -> Iterator[tuple[int, int]]:
-    """Distinct links of a row to another, in the order of the ids; of those to one target, `most` are drawn."""
-    size = len(found.place)
+def _capped(
+    surveyed: Survey, anchors: Integers, targets: Integers, options: PairOptions
+) -> Iterator[tuple[int, int]]:  # fmt: skip
+    """Distinct links from a row to another, in the order of the ids; at most `most_per_target` to one target."""
+    size = max(len(surveyed.place), 1)
     keys = np.unique((anchors * size + targets)[anchors != targets])
-    anchors, targets = keys // max(size, 1), keys % max(size, 1)
-    lots = _lots(seed, found.names[anchors], found.names[targets])
-    by_target = np.lexsort((lots, targets))
-    first = np.searchsorted(targets[by_target], targets[by_target])  # where its group begins
-    kept = by_target[np.arange(len(by_target)) - first < most]
-    for edge in kept[np.lexsort((found.place[targets[kept]], found.place[anchors[kept]]))].tolist():
-        yield int(anchors[edge]), int(targets[edge])
+    anchors, targets = keys // size, keys % size
+    by_target = np.lexsort((_random_keys(options.seed, surveyed.names[anchors], surveyed.names[targets]), targets))
+    first = np.searchsorted(targets[by_target], targets[by_target])  # where the links to the same target begin
+    drawn = by_target[np.arange(len(by_target)) - first < options.most_per_target]
+    for link in drawn[np.lexsort((surveyed.place[targets[drawn]], surveyed.place[anchors[drawn]]))].tolist():
+        yield int(anchors[link]), int(targets[link])
 
 
-def _location_pairs(material: Material, found: Survey, options: StructurePairOptions) -> Iterator[Pair]:
-    """By the edges of the graph, so that predicted links count as well."""
-    graph = material.graph
-    if "reports_about" not in graph.relations:
-        return
-    sources = graph.sources()
-    edges = np.flatnonzero(graph.relation == list(graph.relations).index("reports_about"))
-    rows, targets = material.node_rows[sources[edges]], graph.indices[edges]
+def _location_pairs(material: Material, surveyed: Survey, options: PairOptions) -> Iterator[Pair]:
+    """From the edges of the graph, so that predicted links count as well."""
+    graph, weight = material.graph, options.weight("location")
+    edges = np.flatnonzero(edges_of(graph, ("reports_about",)) & bool(weight))
+    rows, targets = material.node_rows[graph.sources()[edges]], graph.indices[edges]
     rows, targets = rows[rows >= 0], targets[rows >= 0]
-    for node in sorted(np.unique(targets).tolist(), key=lambda one: graph.nodes[one]):
+    for node in sorted(np.unique(targets).tolist(), key=lambda number: graph.nodes[number]):
         location = material.documents.get(graph.nodes[node])
         title = location.title.strip() if location else ""
-        if len(title) < 3:
-            continue
-        own = rows[targets == node]
-        drawn = own[np.argsort(_lots(options.seed, found.names[own]), kind="stable")][: options.most_per_location]
-        for row in drawn[np.argsort(found.place[drawn])].tolist():
-            yield Pair(title, row, "structure", "location", f"reports about {graph.nodes[node]}", options.location)
+        for row in _sample(surveyed, rows[targets == node], _MOST_PER_LOCATION, options.seed) if len(title) > 2 else ():
+            yield Pair(title, row, "structure", "location", f"reports about {graph.nodes[node]}", weight)
 
 
-def _section_pairs(material: Material, found: Survey, options: StructurePairOptions) -> Iterator[Pair]:
-    titles = {(document, " ".join(_words(_last(section)))) for document, section in found.sections}
-    spread = Counter(title for _, title in titles)
-    most = max(_FEW_DOCUMENTS, options.generic_share * len(material.documents))
-    for document, section in sorted(found.sections):
-        title = _last(section)
-        if len(title) < 2 or generic_title(title) or spread[" ".join(_words(title))] > most:
+def _section_pairs(material: Material, surveyed: Survey, options: PairOptions) -> Iterator[Pair]:
+    weight = options.weight("section")
+    titles = {(document, _plain(_heading(section))) for document, section in surveyed.sections}
+    documents_with = Counter(title for _, title in titles)
+    most = max(_FEW_DOCUMENTS, _GENERIC_SHARE * len(material.documents))
+    for document, section in sorted(surveyed.sections) if weight else ():
+        title = _heading(section)
+        if len(title) < 2 or generic_title(title) or documents_with[_plain(title)] > most:
             continue
-        rows = np.array(found.sections[document, section], np.int64)
-        rows = rows[options.chunks | ~found.prose[rows]]
-        drawn = rows[np.argsort(_lots(options.seed, found.names[rows]), kind="stable")][: options.most_per_section]
-        if re.fullmatch(r"(?:The|Der|Die|Das) \w+", title):  # `The algebra`: of what, only the document tells
+        rows = np.array(surveyed.sections[document, section], np.int64)
+        if re.fullmatch(r"(?:The|Der|Die|Das) \w+", title):  # `The algebra`: only the document says which one
             title = f"{material.documents[document].title}: {title}".removeprefix(": ")
-        for row in drawn[np.argsort(found.place[drawn])].tolist():
-            yield Pair(title, row, "structure", "section", f"a section of {document}", options.section)
+        for row in _sample(surveyed, rows[~surveyed.prose[rows]], _MOST_PER_SECTION, options.seed):
+            yield Pair(title, row, "structure", "section", f"a section of {document}", weight)
 
 
-def _last(section: str) -> str:
+def _heading(section: str) -> str:
     """The innermost of nested headings, without numbers (`2.1 Flat modules, II`)."""
     return _NUMBER.sub("", re.sub(r",\s+[IVX]+$", "", section.rsplit(" / ", 1)[-1].strip()))
 
 
-def _own_pairs(material: Material, found: Survey, options: StructurePairOptions) -> Iterator[Pair]:
-    """Pairs of a passage with what belongs to itself: its name, its title, its proof."""
-    for start in range(0, len(found.order), _BATCH):
-        rows = found.order[start : start + _BATCH].tolist()
+def _own_pairs(material: Material, surveyed: Survey, options: PairOptions) -> Iterator[Pair]:
+    """Pairs of a passage with its own name, title and proof."""
+    note_weight, title_weight, proof_weight = map(options.weight, ("note", "title", "proof"))
+    for rows in _batches(surveyed.order.tolist() if note_weight or title_weight or proof_weight else ()):
         for row, passage in zip(rows, material.passages(rows), strict=True):
             document = material.documents.get(passage.document)
             document_title = document.title if document is not None else ""
-            statement = not found.prose[row] and passage.kind not in _TITLED
-            if options.note and statement and passage.title:
-                alone = found.notes[" ".join(_words(passage.title)), passage.kind] == 1
-                name, reason = _name(passage, document_title, alone)
+            statement = not surveyed.prose[row] and passage.kind not in _TITLED
+            if note_weight and statement and passage.title:
+                unique = surveyed.notes[_plain(passage.title), passage.kind] == 1
+                name, reason = _name(passage, document_title, unique)
                 if name:
-                    yield Pair(name, row, "structure", "note", reason, options.note)
-            if options.title and not statement:
+                    yield Pair(name, row, "structure", "note", reason, note_weight)
+            if title_weight and not statement:
                 title = passage.title
-                if not title and (passage.kind == "abstract" or found.heads.get(passage.document) == row):
+                if not title and (passage.kind == "abstract" or surveyed.heads.get(passage.document) == row):
                     title = _NUMBER.sub("", document_title)
                 if title and not generic_title(title):
-                    yield Pair(title, row, "structure", "title", "its title", options.title)
-            if options.proof and len(passage.proof) >= options.shortest_proof and not _OMITTED.match(passage.proof):
-                yield Pair(passage.proof, row, "structure", "proof", "its proof", options.proof)
+                    yield Pair(title, row, "structure", "title", "its title", title_weight)
+            if proof_weight and len(passage.proof) >= _SHORTEST_PROOF and not _OMITTED.match(passage.proof):
+                yield Pair(passage.proof, row, "structure", "proof", "its proof", proof_weight)
 
 
-def _name(passage: Passage, document_title: str, alone: bool) -> tuple[str, str]:
-    """How somebody would ask for a statement by its note, and why so; "" where nobody could.
+def _name(passage: Passage, document_title: str, unique: bool) -> tuple[str, str]:
+    """How a user would name a statement by its note, and why so; "" where nobody could.
 
     A note that is only a person (`Cauchy`, `Gordon, 1961`) or one noun (`Inversion`) becomes `Cauchy theorem`
-    if no other statement has it; one in small letters (`analytic form`) needs the document's title.
+    if no other statement has it; one in lower case (`analytic form`) needs the title of the document.
     """
     title = _YEAR.sub("", passage.title).strip(" ,;:()[].")
     words = re.findall(r"[^\s,;&]+", title)
@@ -582,11 +465,11 @@ def _name(passage: Passage, document_title: str, alone: bool) -> tuple[str, str]
         return "", ""
     if title[0].islower():
         return (f"{document_title}: {title}", "its note and document") if document_title else ("", "")
-    plain = all(re.fullmatch(r"[^\W\d_]+\.?", word) for word in words)
-    capital = all(word[0].isupper() or word in _JOINING for word in words)
-    if not (plain and capital) or any(word.casefold() in _RESULTS for word in words):
+    letters = all(re.fullmatch(r"[^\W\d_]+\.?", word) for word in words)
+    capitals = all(word[0].isupper() or word in _JOINING for word in words)
+    if not (letters and capitals) or any(word.casefold() in _RESULTS for word in words):
         return title, "its note"
-    if not alone:
+    if not unique:
         return "", ""
     people = "-".join(re.split(r"\s*(?:,|;|&|\band\b|\bund\b)\s*", title))
     return f"{people} {passage.kind.replace('-', ' ')}", "its note and kind"
@@ -595,44 +478,31 @@ def _name(passage: Passage, document_title: str, alone: bool) -> tuple[str, str]
 # ---------------------------------------------------------------- citations
 
 
-def citation_pairs(
-    material: Material,
-    options: CitationPairOptions | None = None,
-    *,
-    found: Survey | None = None,
-    seen: set[int] | None = None,
-) -> Iterator[Pair]:
-    """Who cites, with what is cited. A document speaks through its abstract; one without any is left out."""
-    options = options or CitationPairOptions()
-    found = found or survey(material)
-    if options.cites:
-        anchors, targets = linked_rows(material, found, ("cites",))
-        pairs = (
-            Pair(anchor, target, "citations", "cites", "a citation", options.cites)
-            for anchor, target in _capped(found, anchors, targets, options.most_per_target, options.seed)
-            if material.document_numbers[anchor] != material.document_numbers[target]
-        )
-        yield from _distinct(pairs, found, seen)
+def _citation_pairs(material: Material, surveyed: Survey, options: PairOptions) -> Iterator[Pair]:
+    """A citing passage with what it cites. Documents are represented by their abstracts, else left out."""
+    if weight := options.weight("cites"):
+        for anchor, target in _capped(surveyed, *linked_rows(material, surveyed, ("cites",)), options):
+            if material.document_numbers[anchor] != material.document_numbers[target]:
+                yield Pair(anchor, target, "citations", "cites", "a citation", weight)
 
 
-def linked_rows(material: Material, found: Survey, relations: Collection[str]) -> tuple[Integers, Integers]:
-    """Rows and the rows they lead to by links or edges of some relations, documents by what speaks for them."""
+def linked_rows(material: Material, surveyed: Survey, relations: Collection[str]) -> tuple[Integers, Integers]:
+    """Rows, and the rows they lead to by links or edges of some relations; a document is the row that represents it."""
     graph = material.graph
-    wanted = [number for number, name in enumerate(graph.relations) if name in relations]
     sources = graph.sources()
-    edges = np.flatnonzero(np.isin(graph.relation, wanted))
+    edges = np.flatnonzero(edges_of(graph, relations))
     rows = np.array(material.node_rows)
     for node in np.unique(np.concatenate((sources[edges], graph.indices[edges]))).tolist():
         if rows[node] < 0:
-            rows[node] = found.heads.get(graph.nodes[node], -1)
+            rows[node] = surveyed.heads.get(graph.nodes[node], -1)
     ends = [(rows[sources[edges]], rows[graph.indices[edges]])]
-    ends += [found.links[relation] for relation in sorted(relations) if relation in found.links]
+    ends += [surveyed.links[relation] for relation in sorted(relations) if relation in surveyed.links]
     anchors, targets = (np.concatenate([end[side] for end in ends]) for side in (0, 1))
-    known = (anchors >= 0) & (targets >= 0) & (anchors != targets)
-    return anchors[known], targets[known]
+    inside = (anchors >= 0) & (targets >= 0) & (anchors != targets)
+    return anchors[inside], targets[inside]
 
 
-# ---------------------------------------------------------------- titles that say nothing
+# ---------------------------------------------------------------- generic titles
 
 
 def generic_title(title: str) -> bool:
@@ -643,10 +513,10 @@ def generic_title(title: str) -> bool:
 
 _PROSE = frozenset(
     "chunk abstract situation notation notations convention conventions set-up setup setting assumption "
-    "assumptions".split()  # what only says what letters stand for answers no question
+    "assumptions".split()  # text that only introduces notation answers no question
 )
 _TITLED = frozenset({"passage", "log", "text"})  # kinds whose title is a headline, not the name of a statement
-_ARTICLE = 3  # passages; a document of so few is an article, which its opening speaks for
+_ARTICLE = 3  # passages; in a document with so few, the first one represents it
 _FEW_DOCUMENTS = 8
 _FORMULA = re.compile(r"\$[^$]*\$")
 _NUMBER = re.compile(r"^(?:\d+\.)*\d+\.?\s+(?=\D)")

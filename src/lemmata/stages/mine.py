@@ -21,15 +21,7 @@ from lemmata.mine.export import Contribution, Mixture, mix, text_columns, write_
 from lemmata.mine.imported import ImportedQuery, ImportReport, imported_pairs
 from lemmata.mine.material import Material
 from lemmata.mine.negatives import NegativeOptions, NegativeReport, known_answers, mine_negatives
-from lemmata.mine.pairs import (
-    PairOptions,
-    Survey,
-    citation_pairs,
-    concept_pairs,
-    mine_pairs,
-    structure_pairs,
-    survey,
-)
+from lemmata.mine.pairs import PairOptions, Survey, mine_pairs, survey
 from lemmata.mine.queries.filter import RoundTrip
 from lemmata.mine.queries.model import WrittenOptions, model_queries, query_requests
 from lemmata.mine.queries.rules import QueryOptions, rule_queries
@@ -89,15 +81,8 @@ def mine_pair_set(layout: Layout, name: str, options: MineOptions, gate: Gate, p
 
 def all_pairs(material: Material, options: PairOptions) -> Iterator[Pair]:
     """The pairs of all miners; where the split has answers, links lead to them as well."""
-    if not material.answers.any():
-        yield from mine_pairs(material, options)
-        return
-    own = survey(material)
-    with_answers = _add_answers(own, material)
-    seen: set[int] = set()
-    yield from concept_pairs(material, options.concepts, found=own, seen=seen)
-    yield from structure_pairs(material, options.structure, found=with_answers, seen=seen)
-    yield from citation_pairs(material, options.citations, found=with_answers, seen=seen)
+    surveyed = _add_answers(survey(material), material) if material.answers.any() else None
+    return mine_pairs(material, options, surveyed=surveyed)
 
 
 def _add_answers(own: Survey, material: Material) -> Survey:

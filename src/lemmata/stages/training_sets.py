@@ -163,7 +163,7 @@ def write_set(
     def allowed_records() -> Iterator[Record]:
         for number, record in enumerate(records):
             pair = pair_of(record)
-            if isinstance(pair.anchor, str) and not part.material.may_ask(pair.anchor):
+            if isinstance(pair.anchor, str) and not part.material.may_query(pair.anchor):
                 counts["left out: asks about a held-out concept"] += 1
                 continue
             counts[f"{pair.source}/{pair.relation}" if pair.relation else pair.source] += 1
