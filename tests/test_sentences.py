@@ -4,7 +4,7 @@ import time
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lemmata.latex.sentences import chunks, cut, formulas, sentences
@@ -24,8 +24,8 @@ def split(text: str) -> list[str]:
         ["Der Satz gilt, z. B. Für alle; vgl. Abb. 3, d. h. Immer.", "Übrigens nicht."],
         ["The value 3.14 is near.", "No."],
         ["If $x \\text{ is. $Y$ And. So}$ then.", "End."],
-        ["It costs \\$5. Then $x. Y$ holds.".split(" Then")[0], "Then $x. Y$ holds."],
-        ["a list: • One. • Two."][:0] or ["A list:"],
+        ["It costs \\$5.", "Then $x. Y$ holds."],
+        ["A list:"],
         [],
     ],
 )
@@ -37,7 +37,7 @@ def test_paragraphs_end_sentences() -> None:
     assert split("no stop\n\nand on\n\n") == ["no stop", "and on"]
 
 
-def test_a_formula_whose_text_holds_dollars_counts_once() -> None:
+def test_a_formula_with_dollars_in_its_text_counts_once() -> None:
     text = r"a $x \text{ if $y$ odd}$ b $z$ \$ $w$"
     assert [text[b:e] for b, e in formulas(text)] == [r"$x \text{ if $y$ odd}$", "$z$", "$w$"]
 
@@ -46,11 +46,11 @@ def test_chunks_are_short_overlap_and_cover_everything() -> None:
     text = " ".join(f"Sentence number {n} says that $x_{{{n}}} = {n}. Y$ holds." for n in range(200))
     result = chunks(text, 1500, 200)
     assert all(end - start <= 1500 for start, end in result)
-    assert result[0].start == 0
-    assert result[-1].end == len(text)
-    for left, right in pairwise(result):
-        assert left.start < right.start <= left.end + 1
-        assert 0 < left.end - right.start <= 200
+    assert result[0][0] == 0
+    assert result[-1][1] == len(text)
+    for (left, left_end), (right, _) in pairwise(result):
+        assert left < right <= left_end + 1
+        assert 0 < left_end - right <= 200
     starts = {start for start, _ in sentences(text)}
     assert all(start in starts for start, _ in result)
 
@@ -85,6 +85,7 @@ TEXTS = st.lists(
 ).map("".join)  # fmt: skip
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_sentences_cover_the_text_and_never_split_formulas(text: str) -> None:
     spans = sentences(text)
@@ -99,6 +100,7 @@ def test_sentences_cover_the_text_and_never_split_formulas(text: str) -> None:
     assert not inside & {end for _, end in spans}
 
 
+@settings(deadline=None)
 @given(TEXTS, st.integers(20, 200))
 def test_chunks_cover_all_and_never_cut_formulas(text: str, size: int) -> None:
     result = chunks(text, size, size // 5)
@@ -106,9 +108,9 @@ def test_chunks_cover_all_and_never_cut_formulas(text: str, size: int) -> None:
     assert not [n for n, character in enumerate(text) if not character.isspace() and n not in covered]
     inside = {n for begin, end in formulas(text) for n in range(begin + 1, end)}
     assert not inside & {border for chunk in result for border in chunk}
-    for left, right in pairwise(result):
-        assert left.start < right.start
-        assert left.end - right.start <= size // 5
+    for (left, left_end), (right, _) in pairwise(result):
+        assert left < right
+        assert left_end - right <= size // 5
     assert len(cut(text.strip(), size)) <= max([size, *(end - start for start, end in chunks(text, size, 0))])
 
 

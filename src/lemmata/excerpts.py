@@ -14,22 +14,21 @@ _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 
 
 def excerpt(text: str, query: str, length: int = 320) -> tuple[str, list[tuple[int, int]]]:
-    """Consecutive sentences with the most of the query's words, about `length` characters, formulas as characters;
+    """Consecutive sentences with the most words of the query, about `length` characters, with formulas as Unicode;
     and the spans of those words in it."""
-    wanted = set(tokenize(query[:2000]))
+    query_words = set(tokenize(query[:2000]))
     spans = sentences(text)
     if not spans:
         return text[:length], []
-    shared = [len(wanted.intersection(tokenize(text[begin:end]))) for begin, end in spans]
+    shared = [len(query_words.intersection(tokenize(text[begin:end]))) for begin, end in spans]
     best, first = -1, 0
     for number, (begin, _) in enumerate(spans):
-        inside = [n for n in range(number, len(spans)) if n == number or spans[n][1] - begin <= length]
-        if (value := sum(shared[n] for n in inside)) > best:
-            best, first, last = value, number, inside[-1]
-    shown = readable(text[spans[first][0] : spans[last][1]])
-    shown = " ".join(shown.split())
-    if len(shown) > 2 * length:  # one sentence that is long in itself
+        window = [n for n in range(number, len(spans)) if n == number or spans[n][1] - begin <= length]
+        if (value := sum(shared[n] for n in window)) > best:
+            best, first, last = value, number, window[-1]
+    shown = " ".join(readable(text[spans[first][0] : spans[last][1]]).split())
+    if len(shown) > 2 * length:  # a single long sentence
         shown = shown[: 2 * length].rsplit(" ", 1)[0] + " …"
     shown = ("… " if first else "") + shown + (" …" if last + 1 < len(spans) else "")
-    marks = [m.span() for m in _WORD.finditer(shown) if len(m[0]) > 1 and wanted.intersection(tokenize(m[0]))]
+    marks = [m.span() for m in _WORD.finditer(shown) if len(m[0]) > 1 and query_words.intersection(tokenize(m[0]))]
     return shown, marks

@@ -1,6 +1,6 @@
-r"""Formulas as plain characters, for terminals: `$\alpha_i^2 \in \mathbb{R}$` becomes αᵢ² ∈ ℝ.
+r"""Formulas as Unicode characters, for terminals: `$\alpha_i^2 \in \mathbb{R}$` becomes αᵢ² ∈ ℝ.
 
-Only for eyes; what can not be shown so stays as LaTeX without its backslashes.
+For display only; what has no such characters stays as LaTeX without its backslashes.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ _UNWRAPPED = frozenset(
     "dot ddot limits nolimits left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr displaystyle textstyle "
     "scriptstyle rm bf it sf cal".split()
 )
-_TOKEN = re.compile(r"\\([a-zA-Z]+)\*?|\\(.)|([_^])\s*|([{}])|\s+", re.DOTALL)
+_TOKEN = re.compile(r"\\([a-zA-Z]+)\*?|\\(.)|([_^])\s*|[{}]|\s+", re.DOTALL)
+_ARGUMENT = re.compile(r"\s*(\\(?:[a-zA-Z]+|.)|\S)", re.DOTALL)
 
 
 def readable(text: str) -> str:
-    """Clean text with its formulas shown as characters."""
+    """Clean text with its formulas as Unicode characters."""
     pieces: list[str] = []
     at = 0
     for begin, end in formulas(text):
@@ -52,22 +53,24 @@ def readable(text: str) -> str:
 
 
 def readable_formula(formula: str) -> str:
-    """One formula, without its dollars."""
+    """A formula without its dollars, as Unicode characters."""
     return " ".join(_convert(formula, 0).split())
 
 
-def _group(text: str, at: int) -> tuple[str, int]:
-    """The argument at an offset: a braced group, a command, or one character."""
-    while at < len(text) and text[at].isspace():
-        at += 1
-    if at >= len(text):
-        return "", at
-    if text[at] == "{":
-        end = match_brace(text, at)
-        return (text[at + 1 : end - 1], end) if end > 0 else (text[at + 1 :], len(text))
-    command = re.compile(r"\\(?:[a-zA-Z]+|.)", re.DOTALL).match(text, at)
-    end = command.end() if command else at + 1
-    return text[at:end], end
+def _argument(text: str, at: int) -> tuple[str, int]:
+    """The argument at an offset (a group, a command or one character), and the offset after it."""
+    match = _ARGUMENT.match(text, at)
+    if match is None:
+        return "", len(text)
+    if match[1] != "{":
+        return match[1], match.end()
+    end = match_brace(text, match.start(1))
+    return (text[match.end() : end - 1], end) if end > 0 else (text[match.end() :], len(text))
+
+
+def _converted(text: str, at: int, depth: int) -> tuple[str, int]:
+    argument, at = _argument(text, at)
+    return _convert(argument, depth).strip(), at
 
 
 def _script(inner: str, mark: str) -> str:
@@ -82,44 +85,42 @@ def _convert(text: str, depth: int) -> str:
         return text
     output: list[str] = []
     at = 0
-    while True:
-        found = _TOKEN.search(text, at)
-        if found is None:
-            output.append(text[at:])
-            return "".join(output)
-        output.append(text[at : found.start()])
-        at = found.end()
-        word, symbol, script, _brace = found.groups()
+    while token := _TOKEN.search(text, at):
+        output.append(text[at : token.start()])
+        at = token.end()
+        word, symbol, script = token.groups()
         if script:
-            inner, at = _group(text, at)
-            output.append(_script(_convert(inner, depth + 1).strip(), script))
+            inner, at = _converted(text, at, depth + 1)
+            output.append(_script(inner, script))
         elif word:
-            at = _command(word, text, at, output, depth)
+            at = _command(word, text, at, output, depth + 1)
         elif symbol:
             output.append(" " if symbol in ",;: !\\\n" else symbol)
-        elif found[0].isspace():
+        elif token[0].isspace():
             output.append(" ")
+    output.append(text[at:])
+    return "".join(output)
 
 
 def _command(word: str, text: str, at: int, output: list[str], depth: int) -> int:
+    """Put out a command with its arguments; returns the offset after them."""
     if word in _SYMBOLS:
         output.append(_SYMBOLS[word])
     elif word in ("frac", "dfrac", "tfrac", "binom"):
-        above, at = _group(text, at)
-        below, at = _group(text, at)
-        parts = [_convert(part, depth + 1).strip() for part in (above, below)]
+        above, at = _converted(text, at, depth)
+        below, at = _converted(text, at, depth)
         if word == "binom":
-            output.append(f"({parts[0]} over {parts[1]})")
+            output.append(f"({above} over {below})")
         else:
-            output.append("/".join(part if len(part) <= 2 else f"({part})" for part in parts))
+            output.append("/".join(part if len(part) <= 2 else f"({part})" for part in (above, below)))
     elif word == "sqrt":
-        inner, at = _group(text, at)
-        output.append(f"√({_convert(inner, depth + 1).strip()})")
+        inner, at = _converted(text, at, depth)
+        output.append(f"√({inner})")
     elif word == "mathbb":
-        inner, at = _group(text, at)
+        inner, at = _argument(text, at)
         output.append("".join(_DOUBLE.get(character, character) for character in inner))
     elif word in ("begin", "end"):
-        _, at = _group(text, at)
+        at = _argument(text, at)[1]
         output.append(" ")
     elif word in ("quad", "qquad"):
         output.append("  ")
