@@ -83,7 +83,7 @@ def test_skips_are_listed_with_file_and_line(tmp_path: Path) -> None:
     )
     lemmata("init", tmp_path / "w")
     lemmata("ingest", tmp_path / "p.tex", "-w", tmp_path / "w")
-    assert lemmata("info", "--skips", "-w", tmp_path / "w") == "p.tex:4: included file 'gone' is not there\n"
+    assert lemmata("info", "--skips", "-w", tmp_path / "w") == "p.tex:4: included file 'gone' does not exist\n"
 
 
 def test_the_demo_tells_its_story(tmp_path: Path) -> None:

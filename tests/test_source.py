@@ -149,7 +149,7 @@ def test_the_same_file_may_be_included_twice() -> None:
 def test_a_missing_file_is_reported_with_its_place() -> None:
     result = flat("one\ntwo \\input{nowhere} three")
     assert result.text.split() == ["one", "two", "three"]
-    assert result.missing == (("main.tex", 2, "included file 'nowhere' is not there"),)
+    assert result.missing == (("main.tex", 2, "included file 'nowhere' does not exist"),)
 
 
 def test_the_main_file_must_be_there() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.latex.expand import read_environments
-from lemmata.latex.statements import Statement, Structure, read_kinds, read_structure, slug
+from lemmata.latex.statements import Statement, Structure, read_kinds, read_structure, kind_of
 
 
 def structure(text: str) -> Structure:
@@ -108,11 +108,11 @@ def test_amsppt_statements_are_read() -> None:
 
 
 def test_captions_become_kinds() -> None:
-    assert slug("Main Theorem") == "theorem"
-    assert slug("Lemma-Definition") == "definition"
-    assert slug("Standing Hypothesis") == "assumption"
-    assert slug("Open Situation") == "open-situation"
-    assert slug("Лемма") == ""
+    assert kind_of("Main Theorem") == "theorem"
+    assert kind_of("Lemma-Definition") == "definition"
+    assert kind_of("Standing Hypothesis") == "assumption"
+    assert kind_of("Open Situation") == "open-situation"
+    assert kind_of("Лемма") == ""
 
 
 # ---------------------------------------------------------------- structure

@@ -1,7 +1,7 @@
-r"""From the files of a project to one text in which every character still knows its file and line.
+r"""The files of a LaTeX project as one text whose offsets map back to files and lines.
 
-Decoding, `\input` and its relatives, comments and conditionals.
-Knows neither disk nor archives: files come in through a callable, so nothing outside can be read.
+Handles encodings, `\input` and its relatives, comments and conditionals. Files come in through a callable, so
+nothing outside the project can be read.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import posixpath
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 __all__ = [
     "SHORT",
@@ -23,6 +23,8 @@ __all__ = [
     "match_bracket",
     "match_dollar",
     "read_argument",
+    "read_optional",
+    "skip_blanks",
 ]
 
 VERBATIM = frozenset(
@@ -32,25 +34,15 @@ VERBATIM = frozenset(
 # ---------------------------------------------------------------- bytes to text
 
 _INPUTENC = re.compile(rb"\\usepackage\s*\[\s*([a-z0-9-]+)\s*\]\s*\{\s*inputenc\s*\}")
-_ENCODINGS = {
-    "latin1": "latin-1",
-    "latin2": "iso8859-2",
-    "latin5": "iso8859-9",
-    "latin9": "iso8859-15",
-    "ansinew": "cp1252",
-    "cp1250": "cp1250",
-    "cp1251": "cp1251",
-    "koi8-r": "koi8-r",
-    "applemac": "mac-roman",
-    "macce": "mac-latin2",
-}
+_ENCODINGS = {name: name for name in "latin1 latin2 latin5 latin9 cp1250 cp1251 koi8-r".split()}
+_ENCODINGS |= {"ansinew": "cp1252", "applemac": "mac-roman", "macce": "mac-latin2"}
 
 
 def decode(data: bytes) -> str:
-    """Text of a source file, with line ends as newlines; never fails.
+    """The text of a source file, with newlines as line ends; never fails.
 
-    UTF-8 (or 16, by its mark) where the bytes are that, else what `inputenc` names, else cp1252, and
-    Latin-1 for the bytes that cp1252 does not know.
+    UTF-8 (UTF-16 after its byte order mark) where the bytes are valid, else the encoding that `inputenc` names,
+    else cp1252, else Latin-1.
     """
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         text = data.decode("utf-16", errors="replace")
@@ -58,8 +50,8 @@ def decode(data: bytes) -> str:
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError:
-            named = _INPUTENC.search(data)
-            encoding = _ENCODINGS.get(named[1].decode(), "cp1252") if named else "cp1252"
+            inputenc = _INPUTENC.search(data)
+            encoding = _ENCODINGS.get(inputenc[1].decode(), "cp1252") if inputenc else "cp1252"
             try:
                 text = data.decode(encoding)
             except UnicodeDecodeError:
@@ -74,31 +66,28 @@ def decode(data: bytes) -> str:
 _BRACE = re.compile(r"[^\\{}]*+(?:\\.[^\\{}]*+)*+(?:(\{)|\})", re.DOTALL)
 _UNBRACKETED = re.compile(r"[^\\\]{}]*+(?:\\.[^\\\]{}]*+)*+", re.DOTALL)
 _DOLLAR = re.compile(r"\\.|[{}$]|\n[ \t]*\n", re.DOTALL)
+_BLANKS = re.compile(r"\s*+")
 _BLANK = re.compile(r"[ \t]*(?:\n[ \t]*)?")
-# how far the end of an argument is looked for, in characters: no honest one is longer, and hostile text has many
-# that never end
+# Characters to search for the end of an argument: no honest one is longer, and hostile text has many without end.
 _REACH = 100_000
-SHORT = 2_000  # of a name, a title, a caption
+SHORT = 2_000  # for names, titles and captions
 
 
 def match_brace(text: str, start: int, end: int | None = None) -> int:
-    """Offset behind the brace that closes the one at `start`; -1 when there is none before `end`, or near."""
+    """Offset after the brace that closes the one at `start`; -1 where there is none before `end`, or near."""
     limit = start + _REACH if end is None else end
-    if text.find("}", start, limit) < 0:  # the usual case where text is cut off, and much faster than to look closely
+    if text.find("}", start, limit) < 0:  # a quick answer for text that is cut off
         return -1
     depth = 0
-    for found in _BRACE.finditer(text, start, limit):
-        if found[1]:
-            depth += 1
-        else:
-            depth -= 1
-            if depth == 0:
-                return found.end()
+    for brace in _BRACE.finditer(text, start, limit):
+        depth += 1 if brace[1] else -1
+        if depth == 0 and not brace[1]:
+            return brace.end()
     return -1
 
 
 def match_bracket(text: str, start: int, reach: int = 4000) -> int:
-    """Offset behind the `]` that closes the `[` at `start`, outside braces; -1 when there is none near."""
+    """Offset after the `]` that closes the `[` at `start`, outside braces; -1 where there is none near."""
     limit = min(len(text), start + reach)
     if text.find("]", start, limit) < 0:
         return -1
@@ -112,26 +101,37 @@ def match_bracket(text: str, start: int, reach: int = 4000) -> int:
 
 
 def match_dollar(text: str, start: int, reach: int = 20_000) -> int:
-    r"""Offset behind the dollar that closes the one at `start`, past those inside braces, as in `\text{$x$}`.
+    r"""Offset after the dollar that closes the one at `start`, past those inside braces, as in `\text{$x$}`.
 
-    -1 when there is none near, or only behind an empty line.
+    -1 where there is none near, or only after an empty line.
     """
     depth = 0
-    for found in _DOLLAR.finditer(text, start + 1, min(len(text), start + reach)):
-        mark = found[0]
+    for token in _DOLLAR.finditer(text, start + 1, min(len(text), start + reach)):
+        mark = token[0]
         if mark == "$" and depth <= 0:
-            return found.end()
+            return token.end()
         if mark[0] == "\n":
             return -1
         depth += (mark == "{") - (mark == "}")
     return -1
 
 
+def skip_blanks(text: str, at: int) -> int:
+    """Offset of the first character from `at` on that is not blank."""
+    return _BLANKS.match(text, at).end()  # type: ignore[union-attr] - it matches the empty string
+
+
+def read_optional(text: str, start: int) -> tuple[str, int] | None:
+    """The content of the brackets that follow `start` after optional blanks, and the offset after them."""
+    begin = skip_blanks(text, start)
+    end = match_bracket(text, begin) if text[begin : begin + 1] == "[" else -1
+    return (text[begin + 1 : end - 1], end) if end > 0 else None
+
+
 def read_argument(text: str, start: int, reach: int = _REACH) -> tuple[str, int] | None:
-    """The braced group that follows `start` behind optional blanks, and the offset behind it."""
-    blank = _BLANK.match(text, start)
-    begin = blank.end() if blank else start
-    if begin >= len(text) or text[begin] != "{":
+    """The braced group that follows `start` after at most one newline, and the offset after it."""
+    begin = _BLANK.match(text, start).end()  # type: ignore[union-attr] - it matches the empty string
+    if text[begin : begin + 1] != "{":
         return None
     end = match_brace(text, begin, begin + reach)
     return None if end < 0 else (text[begin + 1 : end - 1], end)
@@ -142,7 +142,7 @@ def read_argument(text: str, start: int, reach: int = _REACH) -> tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class SourceLimits:
-    """What a hostile source can not exceed."""
+    """Bounds for hostile sources."""
 
     characters: int = 64_000_000
     files: int = 5_000
@@ -151,16 +151,16 @@ class SourceLimits:
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """The text of a project as one string, and the way back from its offsets to files and lines."""
+    """The text of a project as one string, with a map from its offsets to files and lines."""
 
     text: str
-    body: int  # offset behind \begin{document}, 0 where there is none
+    body: int  # offset after \begin{document}, 0 where there is none
     files: tuple[str, ...]  # in the order of first use
-    missing: tuple[tuple[str, int, str], ...]  # file, line, what it wanted to include and why it failed
-    starts: Sequence[int]  # ascending: where each segment begins in `text`
-    sources: Sequence[tuple[int, int]]  # of each segment: number of the file (its complement: replaced), offset
+    missing: tuple[tuple[str, int, str], ...]  # file, line, which inclusion failed and why
+    starts: Sequence[int]  # ascending offsets in `text` where the segments begin
+    sources: Sequence[tuple[int, int]]  # of each segment: number of its file (complemented: an edit), offset in it
     texts: Sequence[str]  # of each file, decoded
-    lines: list[list[int]] = field(default_factory=list)  # offsets of newlines, filled when asked for
+    lines: dict[int, list[int]] = field(default_factory=dict)  # offsets of newlines by file, computed when needed
 
     def place(self, offset: int) -> tuple[str, int]:
         """File and line (from 1) of the character at `offset`."""
@@ -170,28 +170,24 @@ class Flat:
         end = self.starts[segment + 1] if segment + 1 < len(self.starts) else len(self.text)
         number, source = self._origin(segment, min(offset, max(end - 1, self.starts[segment])))
         number = max(number, ~number)
-        if not self.lines:
-            self.lines.extend([-1] for _ in self.texts)
-        breaks = self.lines[number]
-        if breaks == [-1]:
-            breaks[:] = [found.start() for found in re.finditer("\n", self.texts[number])]
-        return self.files[number], bisect_right(breaks, source - 1) + 1
+        if number not in self.lines:
+            self.lines[number] = [newline.start() for newline in re.finditer("\n", self.texts[number])]
+        return self.files[number], bisect_right(self.lines[number], source - 1) + 1
 
     def _origin(self, segment: int, offset: int) -> tuple[int, int]:
-        """Where the character at `offset` comes from, as in `sources`; all of a replacement from one place."""
+        """File and offset of a character, as in `sources`; the same for all characters of an edit."""
         number, source = self.sources[segment]
         return (number, source) if number < 0 else (number, source + offset - self.starts[segment])
 
     def edit(self, edits: Iterable[tuple[int, int, str]]) -> tuple[Flat, Callable[[int], int]]:
-        """A copy with spans replaced (ascending, apart), and the map from old offsets to new ones.
+        """A copy with replaced spans (ascending, disjoint), and the map from old offsets to new ones.
 
-        Replaced text has the place at which its span began.
+        Replaced text gets the place where its span began.
         """
         pieces: list[str] = []
         starts: list[int] = []
         sources: list[tuple[int, int]] = []
-        marks: list[int] = [0]
-        shifts: list[int] = [0]
+        ends, shifts = [0], [0]  # old offsets from which text is shifted, and by how much
         position = length = 0
 
         def keep(begin: int, end: int) -> None:
@@ -217,24 +213,15 @@ class Flat:
                 pieces.append(replacement)
                 length += len(replacement)
             position = end
-            marks.append(end)
+            ends.append(end)
             shifts.append(length - end)
         keep(position, len(self.text))
 
         def moved(offset: int) -> int:
-            return max(0, offset + shifts[bisect_right(marks, offset) - 1])
+            return max(0, offset + shifts[bisect_right(ends, offset) - 1])
 
-        flat = Flat(
-            "".join(pieces),
-            moved(self.body),
-            self.files,
-            self.missing,
-            starts,
-            sources,
-            self.texts,
-            self.lines,
-        )
-        return flat, moved
+        text = "".join(pieces)
+        return replace(self, text=text, body=moved(self.body), starts=starts, sources=sources), moved
 
 
 _DOCUMENT = re.compile(r"^[^%\n]*\\begin\s*\{document\}", re.MULTILINE)
@@ -243,23 +230,23 @@ _WORDS = (
     "InputIfFileExists usepackage RequirePackage documentclass LoadClass endinput newif newenvironment "
     "excludecomment iffalse iftrue else fi bye enddocument"
 )
-# escapes first, so that `\%` is no comment and `\\begin` no environment; all alternatives begin with a backslash,
-# which is searched for much faster than this or a percent sign
+# Escapes come first, so that `\%` is no comment and `\\begin` no environment. All alternatives begin with a
+# backslash, because a search for one character is fast.
 _TOKENS = (
     r"\\(?:[^a-zA-Z]|(?:url|href|path)\s*\{[^{}\n]*\}"
     r"|(?:verb|lstinline)(?![a-zA-Z])\*?(?:\[[^\]\n]{0,500}\])?(?P<fence>[^\sa-zA-Z{*])[^\n]{0,2000}?(?P=fence)"
     r"|(?P<word>"
 )
-# the next line's indent belongs to a comment, but a blank line behind it stays a paragraph break
+# The indent of the next line belongs to a comment, but an empty line after it is a paragraph break.
 _COMMENT = re.compile(r"%[^\n]*(?:\n[ \t]*+(?!\n))?")
-# TeX skips over comments, but not over \verb, when it looks for the end of a conditional
+# TeX skips comments, but not \verb, when it searches the end of a conditional.
 _CONDITIONAL = re.compile(
     r"\\(?:[^a-zA-Z]|newif\s*\\if[a-zA-Z@]*|(?:(if(?!thenelse|f\b|undefined\b)[a-zA-Z@]*)|(else)|(fi))(?![a-zA-Z@]))"
     r"|%[^\n]*",
     re.DOTALL,
 )
 _NAME = re.compile(r"\s*\{([^{}\n]*)\}")
-_PLAIN_NAME = re.compile(r"[ \t]+([^\s{}\\%]+)")
+_BARE_NAME = re.compile(r"[ \t]+([^\s{}\\%]+)")
 
 
 def _pattern(flags: Iterable[str]) -> re.Pattern[str]:
@@ -267,7 +254,8 @@ def _pattern(flags: Iterable[str]) -> re.Pattern[str]:
     return re.compile(_TOKENS + "|".join(map(re.escape, words)) + ")(?![a-zA-Z@]))", re.DOTALL)
 
 
-_PLAIN_PATTERN = _pattern(())
+_DEFAULT_PATTERN = _pattern(())
+_SUFFIXES = (".tex", "", ".ltx", ".texx")
 _Branches = dict[int, tuple[tuple[int, int] | None, tuple[int, int]]]
 
 
@@ -275,19 +263,19 @@ def _match_conditionals(text: str) -> _Branches:
     r"""The spans of the `\else` (None without one) and the `\fi` of every conditional, by its offset."""
     branches: _Branches = {}
     opened: list[tuple[int, tuple[int, int] | None]] = []
-    for found in _CONDITIONAL.finditer(text):
-        if found[1]:
-            opened.append((found.start(), None))
-        elif found[2] and opened and opened[-1][1] is None:
-            opened[-1] = opened[-1][0], found.span()
-        elif found[3] and opened:
+    for token in _CONDITIONAL.finditer(text):
+        if token[1]:
+            opened.append((token.start(), None))
+        elif token[2] and opened and opened[-1][1] is None:
+            opened[-1] = opened[-1][0], token.span()
+        elif token[3] and opened:
             begin, other = opened.pop()
-            branches[begin] = other, found.span()
+            branches[begin] = other, token.span()
     return branches
 
 
 class _Flattener:
-    """State of one walk over the files of a project."""
+    """The state while the files of a project are joined."""
 
     def __init__(self, read: Callable[[str], str | None], main: str, limits: SourceLimits) -> None:
         self.read = read
@@ -306,9 +294,9 @@ class _Flattener:
         self.finished = False
         self.comments = {"comment"}
         self.flags: dict[str, bool] = {}
-        self.pattern = _PLAIN_PATTERN
-        self.patience = 200  # arguments that never close
-        self.conditionals: tuple[str, _Branches] | None = None  # of the file that was asked for last
+        self.pattern = _DEFAULT_PATTERN
+        self.failures_left = 200  # arguments that never close
+        self.conditionals: tuple[str, _Branches] = "", {}  # of the file that was used last
 
     def emit(self, number: int, text: str, begin: int, end: int) -> None:
         if end > begin:
@@ -322,11 +310,10 @@ class _Flattener:
             self.missing.append((self.files[number], text.count("\n", 0, offset) + 1, cause))
 
     def argument(self, text: str, at: int) -> tuple[str, int] | None:
-        """A braced group behind `at`, not too long; none any more when too many never closed."""
-        found = read_argument(text, at, SHORT) if self.patience else None
-        if found is None:
-            self.patience = max(0, self.patience - 1)
-        return found
+        """A short braced group after `at`; None for all groups once too many never closed."""
+        argument = read_argument(text, at, SHORT) if self.failures_left else None
+        self.failures_left -= argument is None and self.failures_left > 0
+        return argument
 
     def find(self, name: str, suffixes: Sequence[str]) -> tuple[str, str] | None:
         """Path and text of an included file: beside the main file, beside the including one, at the root."""
@@ -345,13 +332,13 @@ class _Flattener:
         return None
 
     def include(self, name: str, number: int, text: str, offset: int, *, part: bool = False) -> None:
-        found = self.find(name, (".tex", "", ".ltx", ".texx"))
-        if found is None:
-            self.miss(number, text, offset, f"included file {name.strip()[:200]!r} is not there")
-        elif found[0] in self.open:
-            self.miss(number, text, offset, f"{found[0]!r} includes itself")
+        file = self.find(name, _SUFFIXES)
+        if file is None:
+            self.miss(number, text, offset, f"included file {name.strip()[:200]!r} does not exist")
+        elif file[0] in self.open:
+            self.miss(number, text, offset, f"{file[0]!r} includes itself")
         else:
-            self.walk(*found, part=part)
+            self.walk(*file, part=part)
 
     def walk(self, path: str, text: str, *, part: bool = False) -> None:
         """Append a file; of a `part` (a subfile with a preamble of its own) only its body."""
@@ -359,29 +346,23 @@ class _Flattener:
         if len(self.open) >= self.limits.depth or self.visits > self.limits.files:
             self.missing.append((path, 0, "too many files inside files"))
             return
-        if path in self.files:
-            number = self.files.index(path)
-        else:
-            number = len(self.files)
+        if path not in self.files:
             self.files.append(path)
             self.texts.append(text)
         self.open.append(path)
-        position = 0
-        if part:
-            begin = _DOCUMENT.search(text)
-            position = begin.end() if begin else 0
-        self._walk(number, text, position, part)
+        begin = _DOCUMENT.search(text) if part else None
+        self._walk(self.files.index(path), text, begin.end() if begin else 0, part)
         self.open.pop()
 
     def _walk(self, number: int, text: str, position: int, part: bool) -> None:
-        jumps: dict[int, int] = {}  # at this \else or \fi go on there
-        unclosed: set[str] = set()  # environments that were seen not to end in this file
+        jumps: dict[int, int] = {}  # from the offset of an \else or \fi to where the text continues
+        unclosed: set[str] = set()  # environments that do not end in this file
         scan = position
-        found = self.pattern.search(text, scan)
+        token = self.pattern.search(text, scan)
         while not self.finished:
-            if found is not None and found.start() < scan:
-                found = self.pattern.search(text, scan)
-            begin = found.start() if found else len(text)
+            if token is not None and token.start() < scan:
+                token = self.pattern.search(text, scan)
+            begin = token.start() if token else len(text)
             percent = text.find("%", scan, begin)
             if percent >= 0:
                 comment = _COMMENT.match(text, percent)
@@ -389,10 +370,10 @@ class _Flattener:
                 self.emit(number, text, position, percent)
                 position = scan = comment.end()
                 continue
-            if found is None:
+            if token is None:
                 break
-            scan = found.end()
-            word = found["word"]
+            scan = token.end()
+            word = token["word"]
             if word is None:
                 continue
             if self.length > self.limits.characters:
@@ -428,7 +409,7 @@ class _Flattener:
             elif word in ("usepackage", "RequirePackage", "documentclass", "LoadClass"):
                 if self.body < 0:
                     scan = self._package(number, text, position, scan, word)
-                    position = scan if scan > found.end() else position
+                    position = scan if scan > token.end() else position
             elif word in ("newif", "newenvironment", "excludecomment"):
                 self._declare(text, scan, word)
             elif word in ("else", "fi"):
@@ -452,14 +433,14 @@ class _Flattener:
             self.emit(number, text, position, len(text))
 
     def _input(self, number: int, text: str, begin: int, scan: int, word: str) -> int:
-        """Follow an inclusion; returns where to go on, which is `begin` + the bare word where it is none."""
+        """Follow an inclusion; returns where the text continues, `scan` where nothing is included."""
         first = _NAME.match(text, scan)
         if first is None:
-            plain = _PLAIN_NAME.match(text, scan) if word == "input" else None
-            if plain is None:
+            bare = _BARE_NAME.match(text, scan) if word == "input" else None
+            if bare is None:
                 return scan
-            self.include(plain[1], number, text, begin)
-            return plain.end()
+            self.include(bare[1], number, text, begin)
+            return bare.end()
         if word in ("import", "subimport", "includefrom", "inputfrom"):
             second = _NAME.match(text, first.end())
             if second is None:
@@ -467,7 +448,7 @@ class _Flattener:
             self.include(posixpath.join(first[1], second[1]), number, text, begin)
             return second.end()
         if word == "InputIfFileExists":
-            present = self.find(first[1], (".tex", "", ".ltx", ".texx")) is not None
+            present = self.find(first[1], _SUFFIXES) is not None
             then = self.argument(text, first.end())
             otherwise = self.argument(text, then[1]) if then else None
             if then is None or otherwise is None:
@@ -481,23 +462,22 @@ class _Flattener:
         return first.end()
 
     def _package(self, number: int, text: str, position: int, scan: int, word: str) -> int:
-        """Read packages and classes that lie beside the paper, for the macros that they define."""
-        blank = _BLANK.match(text, scan)
-        at = blank.end() if blank else scan
-        if at < len(text) and text[at] == "[":
+        """Read the packages and classes in the project, for the macros that they define."""
+        at = _BLANK.match(text, scan).end()  # type: ignore[union-attr] - it matches the empty string
+        if text[at : at + 1] == "[":
             at = match_bracket(text, at)
         argument = self.argument(text, at) if at >= 0 else None
         if argument is None:
             return scan
         names, end = argument
         suffix = ".cls" if word in ("documentclass", "LoadClass") else ".sty"
-        local = [self.find(name, (suffix,)) for name in names.split(",") if 0 < len(name) < 200]
-        if not any(local):
+        files = [self.find(name, (suffix,)) for name in names.split(",") if 0 < len(name) < 200]
+        if not any(files):
             return scan
         self.emit(number, text, position, end)
-        for found in local:
-            if found is not None and found[0] not in self.open:
-                self.walk(*found)
+        for file in files:
+            if file is not None and file[0] not in self.open:
+                self.walk(*file)
         return end
 
     def _declare(self, text: str, scan: int, word: str) -> None:
@@ -518,14 +498,14 @@ class _Flattener:
                 self.comments.add(named[1].strip())
 
     def _branch(self, text: str, begin: int, scan: int, word: str, jumps: dict[int, int]) -> int:
-        """Where the text of a decidable conditional goes on; -1 where it is not decided here."""
+        """Where the text continues after a conditional with a known value; -1 where the value is not known."""
         if word not in ("iffalse", "iftrue") and word[2:] not in self.flags:
             return -1
-        if self.conditionals is None or self.conditionals[0] is not text:
+        if self.conditionals[0] is not text:
             self.conditionals = text, _match_conditionals(text)
         branches = self.conditionals[1].get(begin)
         if branches is None:
-            return -1  # never closed, or named by \newif: leave it alone
+            return -1  # never closed, or the name in a \newif
         other, (close, end) = branches
         if word == "iftrue" or self.flags.get(word[2:], False):
             jumps[other[0] if other else close] = end
@@ -539,8 +519,8 @@ class _Flattener:
 def flatten(read: Callable[[str], str | None], main: str, limits: SourceLimits | None = None) -> Flat:
     r"""The text of `main` with everything that it includes, without comments, up to `\end{document}`.
 
-    `read` gives the decoded text of a path inside the project, or None. Raises FileNotFoundError when
-    the main file itself is not there; anything else that is missing is listed in the result.
+    `read` gives the decoded text of a path inside the project, or None. Raises FileNotFoundError where the main
+    file does not exist; other missing files are listed in the result.
     """
     text = read(main)
     if text is None:

@@ -1,7 +1,7 @@
 r"""The structure of a paper: statements with their proofs, sections, labels, and the prose between them.
 
-Environments are matched with a stack that expects mistakes: an unclosed theorem ends at the next thing that
-can not stand inside it, with less confidence, and nothing else is lost.
+Environments are matched with a stack that tolerates mistakes: an unclosed theorem ends before the next statement
+or heading, with less confidence, and nothing else is lost.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lemmata.latex.clean import plain
-from lemmata.latex.source import SHORT, VERBATIM, match_bracket, read_argument
+from lemmata.latex.source import SHORT, VERBATIM, read_argument, read_optional
 
 __all__ = ["Kind", "Section", "Statement", "Structure", "read_kinds", "read_structure"]
 
@@ -36,13 +36,11 @@ _USUAL = {
     "notation": "notation bezeichnung",
     "assumption": "assumption assump hypothesis voraussetzung annahme hypothese",
     "construction": "construction konstruktion",
-    "algorithm": "",
     "axiom": "axiom",
     "property": "property eigenschaft propriete",
     "convention": "convention",
 }
 _KIND_OF_NAME = {name: kind for kind, names in _USUAL.items() for name in names.split()}
-_KIND_OF_CAPTION = _KIND_OF_NAME | {"behauptung": "claim", "theoreme": "theorem", "hilfssatz": "lemma"}
 _PROOFS = frozenset("proof pf prf proof* Proof beweis demo preuve demonstration proofsketch sketch".split())
 _UNPROVED = frozenset(
     "definition remark remarks example notation question problem exercise convention situation assumption "
@@ -55,7 +53,7 @@ class Kind:
     """How an environment of this paper is read."""
 
     kind: str  # theorem, lemma, ...; proof for proofs
-    form: str = "plain"  # plain, tcolorbox (title and label as arguments), restatable
+    form: str = "plain"  # plain, tcolorbox (title and label are arguments), restatable
     prefix: str = ""  # of the labels of a tcolorbox
 
 
@@ -66,14 +64,11 @@ _USUAL_KINDS = {
 }
 
 
-def slug(caption: str) -> str:
-    """A caption as a kind: `Théorème` is theorem, `Main Theorem` is theorem, `Situation` is situation."""
+def kind_of(caption: str) -> str:
+    """The kind that a caption names: `Théorème` and `Main Theorem` are theorem, `Situation` is situation."""
     folded = unicodedata.normalize("NFKD", caption).encode("ascii", "ignore").decode().lower()
     words = re.findall(r"[a-z]+", folded)
-    for word in reversed(words):
-        if word in _KIND_OF_CAPTION:
-            return _KIND_OF_CAPTION[word]
-    return "-".join(words)[:40]
+    return next((_KIND_OF_NAME[word] for word in reversed(words) if word in _KIND_OF_NAME), "-".join(words)[:40])
 
 
 _DECLARATION = re.compile(
@@ -86,18 +81,18 @@ def read_kinds(text: str, environments: Mapping[str, str]) -> dict[str, Kind]:
     r"""The statement environments of a paper: those it declares, those it wraps in `\newenvironment`
     (`environments`: name to opening text), and the usual names."""
     kinds = dict(_USUAL_KINDS)
-    patience = 200  # declarations that never end
-    for found in _DECLARATION.finditer(text):
-        declared = _read_declaration(text, found[1], found.end()) if patience else None
+    failures = 0
+    for declaration in _DECLARATION.finditer(text):
+        declared = _read_declaration(text, declaration[1], declaration.end()) if failures < 200 else None
         if declared is None:
-            patience = max(0, patience - 1)
+            failures += 1
             continue
         names, caption, form, prefix = declared
-        kind = slug(plain(caption))
+        kind = kind_of(plain(caption))
         if kind in ("proof", "beweis", "preuve"):
             kind = "proof"
         for name in names:
-            kinds[name] = Kind(kind or slug(name) or "statement", form, prefix)
+            kinds[name] = Kind(kind or kind_of(name) or "statement", form, prefix)
     for _ in range(3):  # a wrapper may wrap a wrapper
         for name, opening in environments.items():
             word = re.search(r"\\([a-zA-Z]+)", opening)
@@ -109,50 +104,39 @@ def read_kinds(text: str, environments: Mapping[str, str]) -> dict[str, Kind]:
 
 
 def _optional(text: str, at: int) -> tuple[str, int]:
-    blank = re.compile(r"\s*").match(text, at)
-    begin = blank.end() if blank else at
-    if text[begin : begin + 1] == "[":
-        end = match_bracket(text, begin)
-        if end > 0:
-            return text[begin + 1 : end - 1], end
-    return "", at
+    return read_optional(text, at) or ("", at)
 
 
-def _read_declaration(text: str, how: str, at: int) -> tuple[list[str], str, str, str] | None:
-    """Names, caption, form and label prefix that a declaration gives."""
+def _read_declaration(text: str, command: str, at: int) -> tuple[list[str], str, str, str] | None:
+    """Names, caption, form and label prefix from a declaration."""
     options, at = _optional(text, at)
     name = read_argument(text, at, SHORT)
     if name is None or len(name[0]) > 200:
         return None
     names = [part.strip() for part in name[0].split(",") if part.strip()]
-    if how == "declaretheorem":
-        after, _ = _optional(text, name[1])
-        given = re.search(r"(?:^|,)\s*(?:name|title|heading)\s*=\s*(\{[^{}]*\}|[^,]*)", options + "," + after)
-        return names, given[1] if given else "", "plain", ""  # without one, each name is its own caption
-    if how in ("newproof", "newdefinition", "newremark"):  # elsarticle
+    after, at = _optional(text, name[1])
+    if command == "declaretheorem":
+        title = re.search(r"(?:^|,)\s*(?:name|title|heading)\s*=\s*(\{[^{}]*\}|[^,]*)", options + "," + after)
+        return names, title[1] if title else "", "plain", ""  # without a title, each name is its own caption
+    if command in ("newproof", "newdefinition", "newremark"):  # elsarticle
         caption = read_argument(text, name[1], SHORT)
         return names, caption[0] if caption else names[0], "plain", ""
-    if how in ("newtcbtheorem", "NewTcbTheorem"):
-        _, at = _optional(text, name[1])
-        caption = read_argument(text, at, SHORT)
-        style = read_argument(text, caption[1], SHORT) if caption else None
-        prefix = read_argument(text, style[1], SHORT) if style else None
-        if caption is None or style is None:
-            return None
-        return names, caption[0], "tcolorbox", prefix[0].strip() if prefix else ""
-    _, at = _optional(text, name[1])
     caption = read_argument(text, at, SHORT)
-    return (names, caption[0], "plain", "") if caption else None
+    if caption is None or command not in ("newtcbtheorem", "NewTcbTheorem"):
+        return (names, caption[0], "plain", "") if caption else None
+    style = read_argument(text, caption[1], SHORT)
+    prefix = read_argument(text, style[1], SHORT) if style else None
+    return (names, caption[0], "tcolorbox", prefix[0].strip() if prefix else "") if style else None
 
 
-# ---------------------------------------------------------------- the structure
+# ---------------------------------------------------------------- structure
 
 
 class Section(NamedTuple):
     """A heading."""
 
     offset: int
-    end: int  # behind the heading
+    end: int  # after the heading
     level: int
     title: str  # LaTeX
     path: tuple[str, ...]  # titles from the outermost section to this one, LaTeX
@@ -160,14 +144,14 @@ class Section(NamedTuple):
 
 @dataclass(slots=True)
 class Statement:
-    """A statement as it stands in the text; offsets count in the flat text."""
+    """A statement of the paper; offsets are those of the flat text."""
 
     kind: str
     environment: str
     begin: int  # of \begin
-    content: int  # behind \begin{...}[note]
+    content: int  # after \begin{...}[note]
     close: int  # of \end
-    end: int  # behind \end{...}
+    end: int  # after \end{...}
     note: str = ""  # LaTeX
     label: str = ""
     section: tuple[str, ...] = ()
@@ -177,14 +161,14 @@ class Statement:
 
 @dataclass(slots=True)
 class Structure:
-    """What was found in one paper."""
+    """The parts of one paper."""
 
     statements: list[Statement]
     sections: list[Section]
-    labels: list[tuple[int, str]]  # offset and name, all of them
+    labels: list[tuple[int, str]]  # offset and name
     abstracts: list[tuple[int, int]]
-    apart: list[tuple[int, int]]  # spans that are no running text: statements, their proofs, bibliographies, ...
-    problems: list[tuple[int, str]]  # offset and what is wrong there
+    apart: list[tuple[int, int]]  # spans that are not prose: statements, their proofs, bibliographies, ...
+    problems: list[tuple[int, str]]  # offset and cause
 
 
 _EVENT = re.compile(
@@ -194,14 +178,7 @@ _EVENT = re.compile(
     r"|(?P<plain>proclaim|demo)(?P<finish>)(?=\s*\{)|(?P<endplain>endproclaim|enddemo)(?![a-zA-Z])"
     r"|verb\*?(?P<fence>[^\sa-zA-Z*])[^\n]{0,2000}?(?P=fence))"
 )
-_LEVELS = {
-    "part": 0,
-    "chapter": 1,
-    "section": 2,
-    "subsection": 3,
-    "subsubsection": 4,
-    "paragraph": 5,
-}
+_LEVELS = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph")
 _DEPTH = 200  # environments inside environments
 _APART = frozenset("thebibliography bibdiv filecontents filecontents* titlepage".split())
 _KEY = re.compile(r"(?:^|,)\s*(name|title|label)\s*=\s*(\{[^{}]*\}|[^,]*)")
@@ -219,20 +196,20 @@ class _Open:
     content: int
     kind: str = ""  # of a statement or proof
     statement: Statement | None = None
-    barrier: int = -1  # first thing inside that can not belong to it, should it never close
-    hint: str = ""  # a proof's optional argument
+    barrier: int = -1  # offset of the first statement inside: where it ends if it is never closed
+    hint: str = ""  # the optional argument of a proof
 
 
 class _Proof(NamedTuple):
-    """A proof that has no statement yet."""
+    """A proof that is not attached to a statement yet."""
 
     begin: int
     content: int
     close: int
     end: int
     hint: str  # its optional argument
-    heading: str  # of the section it stands in
-    around: Statement | None  # the statement inside which it stands
+    heading: str  # of its section
+    outer: Statement | None  # the statement that contains it
 
 
 class _Reader:
@@ -249,47 +226,39 @@ class _Reader:
         self.abstracts: list[tuple[int, int]] = []
         self.apart: list[tuple[int, int]] = []
         self.problems: list[tuple[int, str]] = []
-        self.patience = 200  # arguments that never close
-        self.unclosed: set[str] = set()  # verbatim environments that were seen not to end
+        self.failures_left = 200  # arguments that never close
+        self.unclosed: set[str] = set()  # verbatim environments that never end
 
     def run(self) -> Structure:
-        text = self.text
         at = self.start
-        while True:
-            found = _EVENT.search(text, at)
-            if found is None:
-                break
-            at = found.end()
-            if found["which"] == "begin":
-                at = self.begin(found["name"].strip(), found.start(), at)
-            elif found["which"] == "end":
-                self.end(found["name"].strip(), found.start(), at)
-            elif found["section"]:
-                at = self.section(found["section"], found.start(), at)
-            elif found["label"] is not None:
-                self.label(found["label"], found.start())
-            elif found["plain"]:
-                argument = self.argument(at)
-                if argument is not None:
-                    at = argument[1]
-                    kind = "proof" if found["plain"] == "demo" else slug(plain(argument[0])) or "theorem"
-                    kind = re.sub(r"-.*", "", kind)
-                    self.open("\\" + found["plain"], kind, found.start(), at, argument[0])
-            elif found["endplain"]:
-                self.end("\\" + found["endplain"][3:], found.start(), at)
+        while event := _EVENT.search(self.text, at):
+            begin, at = event.span()
+            if event["which"] == "begin":
+                at = self.begin(event["name"].strip(), begin, at)
+            elif event["which"] == "end":
+                self.end(event["name"].strip(), begin, at)
+            elif event["section"]:
+                at = self.section(event["section"], begin, at)
+            elif event["label"] is not None:
+                self.label(event["label"], begin)
+            elif event["plain"] and (argument := self.argument(at)):
+                at = argument[1]
+                kind = "proof" if event["plain"] == "demo" else kind_of(plain(argument[0])) or "theorem"
+                self.open("\\" + event["plain"], kind.partition("-")[0], begin, at, argument[0])
+            elif event["endplain"]:
+                self.end("\\" + event["endplain"][3:], begin, at)
         while self.stack:
-            self.give_up(self.stack.pop(), len(text))
+            self.give_up(self.stack.pop(), len(self.text))
         self.attach_proofs()
         self.statements.sort(key=lambda s: (s.begin, -s.end))
         apart = sorted(self.apart)
         return Structure(self.statements, self.sections, self.labels, self.abstracts, apart, self.problems)
 
     def argument(self, at: int) -> tuple[str, int] | None:
-        """A braced group behind `at`, not too long; none any more when too many never closed."""
-        found = read_argument(self.text, at, SHORT) if self.patience else None
-        if found is None:
-            self.patience = max(0, self.patience - 1)
-        return found
+        """A short braced group after `at`; None for all groups once too many never closed."""
+        argument = read_argument(self.text, at, SHORT) if self.failures_left else None
+        self.failures_left -= argument is None and self.failures_left > 0
+        return argument
 
     def begin(self, name: str, begin: int, at: int) -> int:
         if name in VERBATIM and name not in self.unclosed:
@@ -306,18 +275,16 @@ class _Reader:
             hint, content = _optional(self.text, at)
             self.open(name, "proof", begin, content, hint)
             return content
-        note, label, what = "", "", kind.kind
+        label, statement_kind = "", kind.kind
+        note, content = _optional(self.text, at)
         if kind.form == "tcolorbox":
-            _, content = _optional(self.text, at)
             title = self.argument(content)
-            mark = self.argument(title[1]) if title else None
-            if title is not None:
-                note, content = title
-            if mark is not None:
-                label, content = mark[0].strip(), mark[1]
+            label_argument = self.argument(title[1]) if title else None
+            note, content = title or ("", content)
+            if label_argument is not None:
+                label, content = label_argument[0].strip(), label_argument[1]
                 label = f"{kind.prefix}:{label}" if kind.prefix and label else label
         else:
-            note, content = _optional(self.text, at)
             keys: dict[str, str] = dict(_KEY.findall(note)) if "=" in note else {}
             if keys:
                 note = keys.get("name", keys.get("title", "")).strip().strip("{}")
@@ -328,9 +295,9 @@ class _Reader:
                 if inner is None or macro is None:
                     return at
                 content = macro[1]
-                known = self.kinds.get(inner[0].strip())
-                what = known.kind if known else slug(inner[0]) or "theorem"
-        statement = self.open(name, what, begin, content, note)
+                inner_kind = self.kinds.get(inner[0].strip())
+                statement_kind = inner_kind.kind if inner_kind else kind_of(inner[0]) or "theorem"
+        statement = self.open(name, statement_kind, begin, content, note)
         if statement is not None and label:
             statement.label = label
             self.labels.append((begin, label))
@@ -339,7 +306,7 @@ class _Reader:
     def open(self, name: str, kind: str, begin: int, content: int, note: str) -> Statement | None:
         for outer in reversed(self.stack):
             if outer.barrier >= 0:
-                break  # and so have all around it
+                break  # so have all outer ones
             if outer.kind:
                 outer.barrier = begin
         entry = _Open(name, begin, content, kind, hint=note)
@@ -348,7 +315,7 @@ class _Reader:
         if len(self.stack) < _DEPTH:
             self.stack.append(entry)
         else:
-            self.problems.append((begin, f"\\begin{{{name}}} stands too deep inside others"))
+            self.problems.append((begin, f"\\begin{{{name}}} is too deep inside other environments"))
         return entry.statement
 
     def titles(self) -> tuple[str, ...]:
@@ -358,7 +325,7 @@ class _Reader:
         kind = self.kinds.get(name)
         depth = next((n for n in range(len(self.stack) - 1, -1, -1) if self.stack[n].name == name), -1)
         if depth < 0:
-            # \begin{theorem} ... \end{thm}: the author meant the open one
+            # \begin{theorem} ... \end{thm}: the author meant the open environment
             top = self.stack[-1] if self.stack else None
             if kind is not None and top is not None and top.kind and (top.kind == "proof") == (kind.kind == "proof"):
                 self.stack.pop()
@@ -376,22 +343,21 @@ class _Reader:
             self.statements.append(entry.statement)
             self.apart.append((entry.begin, end))
         elif entry.kind == "proof":
-            around = next((e.statement for e in reversed(self.stack) if e.statement is not None), None)
+            outer = next((e.statement for e in reversed(self.stack) if e.statement is not None), None)
             heading = self.sections[-1].title if self.sections else ""
-            self.proofs.append(_Proof(entry.begin, entry.content, close, end, entry.hint, heading, around))
-        elif entry.name == "abstract":
-            self.abstracts.append((entry.content, close))
+            self.proofs.append(_Proof(entry.begin, entry.content, close, end, entry.hint, heading, outer))
+        elif entry.name == "abstract" or entry.name in _APART:
             self.apart.append((entry.begin, end))
-        elif entry.name in _APART:
-            self.apart.append((entry.begin, end))
+            if entry.name == "abstract":
+                self.abstracts.append((entry.content, close))
 
     def give_up(self, entry: _Open, limit: int) -> None:
-        """An environment that was not closed before something around it ended."""
+        """End an environment that was not closed before an outer one ended."""
         if not entry.kind:
             return
         end = entry.barrier if 0 <= entry.barrier < limit else limit
         paragraph = self.text.find("\n\n", entry.content, end)
-        if paragraph > 0 and end - entry.content > 5000:  # it can not be known where it ended; stay short
+        if paragraph > 0 and end - entry.content > 5000:  # its end is not known; keep it short
             end = paragraph
         end = max(end, entry.content)
         self.problems.append((entry.begin, f"\\begin{{{entry.name}}} is never closed"))
@@ -402,11 +368,11 @@ class _Reader:
         argument = self.argument(at)
         if argument is None:
             return at
-        while any(entry.kind for entry in self.stack):  # no statement goes on over a heading
+        while any(entry.kind for entry in self.stack):  # no statement continues after a heading
             if command == "paragraph":
                 return argument[1]
             self.give_up(self.stack.pop(), begin)
-        level = _LEVELS[command]
+        level = _LEVELS.index(command)
         while self.path and self.path[-1][0] >= level:
             self.path.pop()
         self.path.append((level, argument[0]))
@@ -424,7 +390,7 @@ class _Reader:
                 inner.label = name
 
     def attach_proofs(self) -> None:
-        """Give each proof to what it names, else to the statement in front of it."""
+        """Attach each proof to the statement that it names, else to the one before it."""
         by_label = {s.label: s for s in self.statements if s.label}
         by_note = {name: s for s in self.statements if s.note and (name := _folded(s.note))}
         ordered = sorted(self.statements, key=lambda s: s.end)
@@ -435,9 +401,9 @@ class _Reader:
             owner = owners[0] if owners else None
             if owner is None and previous and not self.text[previous[0] : proof.begin].strip():
                 owner = previous[1]  # a second proof
-            around = proof.around
-            if owner is None and around and proof.begin < around.end and around.kind not in _UNPROVED:
-                owner = around
+            outer = proof.outer
+            if owner is None and outer and proof.begin < outer.end and outer.kind not in _UNPROVED:
+                owner = outer
             if owner is None:
                 owner = self.before(proof.begin, ordered, ends)
             if owner is None:
@@ -451,14 +417,13 @@ class _Reader:
 
     @staticmethod
     def named(hint: str, by_label: Mapping[str, Statement], by_note: Mapping[str, Statement]) -> list[Statement]:
-        """The statements that a proof says it proves, not those that it says it uses."""
+        """The statements that a proof names as proved, not those that it uses."""
         if not hint:
             return []
-        proved = _USES.split(hint)[0]
-        labels = (one or other for one, other in _REFERRED.findall(proved))
-        found = {label.strip() for group in labels for label in group.split(",")} & by_label.keys()
-        if found:
-            return sorted((by_label[label] for label in found), key=lambda s: s.begin)
+        references = (braced or bracketed for braced, bracketed in _REFERRED.findall(_USES.split(hint)[0]))
+        labels = {label.strip() for keys in references for label in keys.split(",")} & by_label.keys()
+        if labels:
+            return sorted((by_label[label] for label in labels), key=lambda s: s.begin)
         name = re.sub(r"^(?:sketch of )?(?:the )?proof (?:sketch )?of (?:the )?", "", _folded(hint))
         return [by_note[name]] if name in by_note else []
 
@@ -484,5 +449,5 @@ def _folded(text: str) -> str:
 
 
 def read_structure(text: str, start: int, kinds: Mapping[str, Kind]) -> Structure:
-    """Statements, sections and labels of `text` from `start` on."""
+    """The statements, sections and labels of `text` from `start` on."""
     return _Reader(text, start, kinds).run()
