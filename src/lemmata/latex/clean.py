@@ -1,7 +1,7 @@
-r"""LaTeX to text for people and encoders: every formula between single dollars, formatting gone, links apart.
+r"""LaTeX to text for people and encoders: formulas between single dollars, no formatting, references listed apart.
 
-Macros of the paper are expected to be expanded before (`lemmata.latex.expand`). What the cleaner does not
-know it drops, keeping the arguments' text; it never fails.
+The macros of the paper must be expanded before (`lemmata.latex.expand`). Unknown commands are dropped and the text
+of their arguments is kept; cleaning never fails.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["MATH", "Cleaned", "clean", "plain"]
 
 
 class Cleaned(NamedTuple):
-    """Clean text, and what it referred to: (`ref` or `cite` or `name`, key) in order of appearance."""
+    """Clean text, and its references in order: (`ref` or `cite` or `name`, key)."""
 
     text: str
     references: list[tuple[str, str]]
@@ -33,7 +33,7 @@ _WITH_ARGUMENT = frozenset("alignat alignat* xalignat xalignat* IEEEeqnarray IEE
 _DROPPED_ENVIRONMENTS = frozenset(
     "tikzpicture picture pspicture asy filecontents filecontents* thebibliography bibdiv comment CCSXML".split()
 )
-_ARGUMENTS_OF_BEGIN = {  # braced arguments that belong to the beginning of an environment
+_ARGUMENTS_OF_BEGIN = {  # number of braced arguments after \begin{...}
     "tabular": 1, "tabular*": 2, "tabularx": 2, "longtable": 1, "array": 1, "minipage": 1, "multicols": 1,
     "wrapfigure": 2, "adjustwidth": 2, "list": 2, "thebibliography": 1, "spacing": 1, "textblock": 1,
     "restatable": 2, "otherlanguage": 1, "adjustbox": 1, "subfigure": 1,
@@ -53,7 +53,7 @@ _CITATION = frozenset(
     parencites textcites autocites citeA citeN citeNP shortcite citenum onlinecite nocite citeauthor citetitle
     """.split()
 )
-# commands that disappear with so many braced arguments; optional ones in front go with them
+# Commands that are dropped with this many braced arguments, and with the optional ones before them.
 _DROPPED = {
     name: count
     for count, names in {
@@ -107,8 +107,11 @@ _ACCENTS = {
 }  # fmt: skip
 _TYPOGRAPHY = {"``": "“", "''": "”", "`": "‘", "--": "–", "---": "—", "\\": ""}
 _SPACES = frozenset(" ,;:\n\t!>")
+_HEADINGS = frozenset("caption section subsection subsubsection paragraph subparagraph chapter".split())
+_NUMBERED = frozenset("enumerate compactenum inparaenum".split())
+_BULLETED = frozenset("itemize description".split())
 _ACCENTED = re.compile(r"\s*(?:\{\s*(?:\\([ij])\b|(\w)(\w?))\s*\}|\\([ij])(?![a-zA-Z])\s?|(\w))")
-# the run of ordinary characters is part of the match: a set is scanned much faster than alternatives are tried
+# The ordinary characters before a token are part of the match: scanning a set is faster than trying alternatives.
 _TOKEN = re.compile(
     r"(?P<text>[^\\$~&{}`'\-]*+(?:(?:-(?!-)|'(?!'))[^\\$~&{}`'\-]*+)*+)(?:(?P<math>\$(?!\$)(?:[^$\\]|\\.)*+\$)"
     r"|\\(?P<word>[a-zA-Z@]+)(?P<star>\*?)"
@@ -119,7 +122,7 @@ _TOKEN = re.compile(
 )
 _NAME = re.compile(r"\s*\{([^{}\n]*)\}")
 _SPACE = re.compile(r"[ \t]*(?:\n[ \t]*(?!\n))?")
-# a reference that was taken out leaves this mark, so that "Lemmas 1, 2 and 3" and "(see [4])" close up
+# A reference leaves this mark, so that the rest of "Lemmas 1, 2 and 3" and "(see [4])" can be removed with it.
 _GONE = "\x00"
 _LIST = re.compile(r"\x00(?:[\s~]*(?:,|;|/|–|and|or|to|und|oder|et|ou|bis|through)[\s~]*)*(?=[\s~]*\x00)")
 _BRACKETED = re.compile(r"[(\[]\s*(?:cf\.|see|see also|e\.g\.,?|siehe|voir)?[\s\x00]*\x00[\s\x00]*[)\]]")
@@ -127,13 +130,13 @@ _TRIMMED = re.compile(r"(\\\\)|\\(?:label\s*\{[^{}]*\}|nonumber(?![a-zA-Z])|nota
 _INNER = re.compile(r"(\\\\)|\\(eqref|ref|[cC]ref|autoref|cite[tp]?)\s*(?:\[[^\]]{0,200}\])?\s*\{([^{}]*)\}")
 _UNESCAPED = re.compile(r"(\\.)|\$", re.DOTALL)
 _DOLLARS = re.compile(r"\\*\$")
-_DEPTH = 20  # arguments inside arguments that are cleaned on their own
+_DEPTH = 20  # of arguments that are cleaned separately
 _BREAK = re.compile(r"\n[ \t]*\n")
 
 
-def _closed(content: str) -> str:
-    """A formula whose delimiters were not dollars, without a stray one, which would open another."""
-    if "$" in content and sum(not found[1] for found in _UNESCAPED.finditer(content)) % 2:
+def _balanced(content: str) -> str:
+    """A formula without its dollars where their number is odd: a stray dollar would open another formula."""
+    if "$" in content and sum(not match[1] for match in _UNESCAPED.finditer(content)) % 2:
         return _UNESCAPED.sub(r"\1", content)
     return content
 
@@ -144,9 +147,9 @@ def _end_of(name: str) -> re.Pattern[str]:
 
 
 def _literal(text: str) -> str:
-    """Text that is to be read as it stands, with its dollars kept from opening formulas."""
-    text = _DOLLARS.sub(lambda found: found[0] if len(found[0]) % 2 == 0 else found[0][:-1] + "\\$", text)
-    return text + " " if text.endswith("\\") else text  # what follows may be a formula
+    """Verbatim text with its dollars escaped, so that they do not open formulas."""
+    text = _DOLLARS.sub(lambda match: match[0] if len(match[0]) % 2 == 0 else match[0][:-1] + "\\$", text)
+    return text + " " if text.endswith("\\") else text  # a formula may follow
 
 
 class _Cleaner:
@@ -155,10 +158,10 @@ class _Cleaner:
         self.depth = depth
         self.output: list[str] = []
         self.references: list[tuple[str, str]] = []
-        self.closers: list[str] = []  # what each open brace puts out when it closes
+        self.closers: list[str] = []  # the output at the end of each open group
         self.counters: list[int] = []  # of the open lists; -1 for bullets
-        self.patience = 50  # groups that never close may cost a look to the end, but not often
-        self.unclosed: set[str] = set()  # closing tokens that do not come any more
+        self.failures_left = 50  # groups that never close: each costs a search to the end
+        self.unclosed: set[str] = set()  # closing tokens that do not occur any more
 
     def formula(self, content: str, space: str = "") -> None:
         if "\\" in content:
@@ -170,7 +173,7 @@ class _Cleaner:
                 content = _TRIMMED.sub(r"\1", content)
         content = content.strip()
         if content.endswith("\\") and (len(content) - len(content.rstrip("\\"))) % 2:
-            content = content[:-1].rstrip()  # the rest of a blank would escape the dollar
+            content = content[:-1].rstrip()  # the backslash would escape the dollar
         if content:
             self.output += (space, "$", content, "$", space)
 
@@ -179,39 +182,42 @@ class _Cleaner:
 
     def find(self, token: str, at: int) -> int:
         """Offset of the next `token`, -1 where there is none."""
-        found = -1 if token in self.unclosed else self.text.find(token, at)
-        if found < 0:
+        offset = -1 if token in self.unclosed else self.text.find(token, at)
+        if offset < 0:
             self.unclosed.add(token)
-        return found
+        return offset
 
     def find_end(self, name: str, at: int) -> tuple[int, int]:
         r"""Span of the `\end` of an environment, -1 where there is none."""
-        found = None if name in self.unclosed else _end_of(name).search(self.text, at)
-        if found is None:
+        match = None if name in self.unclosed else _end_of(name).search(self.text, at)
+        if match is None:
             self.unclosed.add(name)
-        return found.span() if found else (-1, -1)
+        return match.span() if match else (-1, -1)
 
-    def skip_brackets(self, at: int, most: int = 2) -> int:
-        for _ in range(most):
-            blank = _SPACE.match(self.text, at)
-            begin = blank.end() if blank else at
-            if self.text[begin : begin + 1] != "[":
+    def skip_space(self, at: int) -> int:
+        return _SPACE.match(self.text, at).end()  # type: ignore[union-attr] - it matches the empty string
+
+    def bracket(self, at: int) -> tuple[int, int] | None:
+        """Offsets of the content of the bracketed group after `at`."""
+        begin = self.skip_space(at)
+        end = match_bracket(self.text, begin) if self.text[begin : begin + 1] == "[" else -1
+        return (begin + 1, end - 1) if end > 0 else None
+
+    def skip_brackets(self, at: int, count: int = 2) -> int:
+        for _ in range(count):
+            if (bracket := self.bracket(at)) is None:
                 break
-            end = match_bracket(self.text, begin)
-            if end < 0:
-                break
-            at = end
+            at = bracket[1] + 1
         return at
 
     def group(self, at: int) -> tuple[int, int] | None:
-        """Offsets of the content of the braced group behind `at`."""
-        blank = _SPACE.match(self.text, at)
-        begin = blank.end() if blank else at
-        if self.text[begin : begin + 1] != "{" or not self.patience:
+        """Offsets of the content of the braced group after `at`."""
+        begin = self.skip_space(at)
+        if self.text[begin : begin + 1] != "{" or not self.failures_left:
             return None
         end = match_brace(self.text, begin)
         if end < 0:
-            self.patience -= 1
+            self.failures_left -= 1
             return None
         return begin + 1, end - 1
 
@@ -226,42 +232,41 @@ class _Cleaner:
     def run(self) -> None:
         text, output = self.text, self.output
         position = 0
-        match = _TOKEN.match
-        while True:
-            found = match(text, position)
-            if found is None:
-                output.append(text[position:])
-                return
-            begin, end = found.end("text"), found.end()
+        while token := _TOKEN.match(text, position):
+            begin, end = token.end("text"), token.end()
             if begin > position:
                 output.append(text[position:begin])
-            kind = found.lastgroup
+            kind = token.lastgroup
             if kind == "math":
                 position = self.inline(begin, end)
             elif kind == "other":
-                self.punctuation(found["other"])
+                self.punctuation(token["other"])
                 position = end
             elif kind == "symbol":
-                position = self.symbol(found["symbol"], end)
+                position = self.symbol(token["symbol"], end)
             elif kind == "display":
-                close = self.find("$$", end)
-                if close < 0:
-                    position = end
-                else:
-                    self.formula(_closed(text[end:close]), " ")
-                    position = close + 2
+                position = self.display("$$", end, " ")
             else:
-                position = self.word(found["word"], begin, end)
+                position = self.word(token["word"], begin, end)
+        output.append(text[position:])
+
+    def display(self, closing: str, at: int, space: str) -> int:
+        """A formula from `at` to the `closing` token; returns the offset after it, `at` where it never closes."""
+        close = self.find(closing, at)
+        if close < 0:
+            return at
+        self.formula(_balanced(self.text[at:close]), space)
+        return close + len(closing)
 
     def inline(self, begin: int, end: int) -> int:
-        """A formula between dollars; one with a dollar inside a \\text goes on to the one that balances it."""
+        r"""A formula between dollars; with dollars inside `\text` it ends at the dollar outside all braces."""
         text = self.text
         content = text[begin + 1 : end - 1]
-        if "\n" in content:  # no formula holds an empty line: the dollar was a stray one
+        if "\n" in content:  # no formula contains an empty line: the dollar was a stray one
             return begin + 1
-        if self.patience and content.count("{") > content.count("}"):
+        if self.failures_left and content.count("{") > content.count("}"):
             longer = match_dollar(text, begin)
-            self.patience -= longer < 0
+            self.failures_left -= longer < 0
             end = max(end, longer)
             content = text[begin + 1 : end - 1]
         self.formula(content)
@@ -279,13 +284,10 @@ class _Cleaner:
             self.output.append(_TYPOGRAPHY.get(mark, mark))
 
     def symbol(self, character: str, end: int) -> int:
-        if character == "(" or character == "[":
-            closing = "\\)" if character == "(" else "\\]"
-            close = self.find(closing, end)
-            if close >= 0:
-                self.formula(_closed(self.text[end:close]), "" if character == "(" else " ")
-                return close + 2
-            return end
+        if character == "(":
+            return self.display("\\)", end, "")
+        if character == "[":
+            return self.display("\\]", end, " ")
         if character == "\\":
             self.output.append(" ")
             return self.skip_brackets(end + (self.text[end : end + 1] == "*"), 1)
@@ -308,22 +310,20 @@ class _Cleaner:
         return letter.end()
 
     def word(self, name: str, begin: int, end: int) -> int:
+        """Handle the command `name`; returns the offset after it and after what belongs to it."""
         text = self.text
         if name in _REFERENCE or name in _CITATION:
             return self.link(name, end)
         count = _DROPPED.get(name)
         if count is not None:
             return self.swallow(self.skip_groups(self.skip_brackets(end) if count else end, count))
-        if name == "begin" or name == "end":
+        if name in ("begin", "end"):
             named = _NAME.match(text, end)
-            if named is None:
-                return end
-            return self.environment(name, named[1].strip(), begin, named.end())
+            return self.environment(name, named[1].strip(), begin, named.end()) if named else end
         if name in _SYMBOLS:
             self.output.append(_SYMBOLS[name])
-            blank = _SPACE.match(text, end)
-            return blank.end() if blank and text[end : end + 1] in " \t" else end
-        if name in _ACCENTS and len(name) == 1:
+            return self.skip_space(end) if text[end : end + 1] in (" ", "\t") else end
+        if name in _ACCENTS:
             return self.accent(name, end)
         if name == "item":
             return self.item(end)
@@ -331,67 +331,52 @@ class _Cleaner:
             self.output.append("\n\n")
             return end
         if name in ("footnote", "footnotetext"):
-            at = self.skip_brackets(end, 1)
-            if text[at : at + 1] == "{":
-                self.output.append(" (")
-                self.closers.append(")")
-                return at + 1
-            return at
-        if name in (
-            "caption",
-            "section",
-            "subsection",
-            "subsubsection",
-            "paragraph",
-            "subparagraph",
-            "chapter",
-        ):
-            at = self.skip_brackets(end, 1)
-            if text[at : at + 1] == "{":
-                self.output.append("\n\n")
-                self.closers.append("\n\n" if name != "paragraph" else " ")
-                return at + 1
-            return at
+            return self.wrap(end, " (", ")")
+        if name in _HEADINGS:
+            return self.wrap(end, "\n\n", "\n\n" if name != "paragraph" else " ")
         if name in ("verb", "lstinline"):
             return self.verbatim(end)
-        if name in ("url", "path"):
+        if name in ("url", "path", "ensuremath"):
             group = self.group(end)
-            if group is not None:
+            if group is None:
+                return end
+            if name == "ensuremath":
+                self.formula(_balanced(text[slice(*group)]))
+            else:
                 self.output.append(_literal(text[slice(*group)]))
-                return group[1] + 1
-            return end
-        if name == "ensuremath":
-            group = self.group(end)
-            if group is not None:
-                self.formula(_closed(text[slice(*group)]))
-                return group[1] + 1
-            return end
+            return group[1] + 1
         if name in _SKIPS_FIRST:
             return self.skip_groups(self.skip_brackets(end), 2 if name in ("fcolorbox", "resizebox") else 1)
         if name in ("PMlinkname", "PMlinkid", "PMlinktofile", "PMlinkexternal"):
             return self.planetmath(name, end)
         if name == "texorpdfstring":
             first = self.group(end)
-            if first is not None:
-                return self.splice(first, self.skip_groups(first[1] + 1, 1))
-            return end
-        # unknown: its braced arguments stay as text
-        at = self.skip_brackets(end, 1) if text[end : end + 1] == "[" else end
-        return self.swallow(at)
+            return self.splice(first, self.skip_groups(first[1] + 1, 1)) if first else end
+        # unknown: the text of its braced arguments stays
+        return self.swallow(self.skip_brackets(end, 1) if text[end : end + 1] == "[" else end)
+
+    def wrap(self, end: int, before: str, after: str) -> int:
+        """Put texts before and after the argument of a command."""
+        at = self.skip_brackets(end, 1)
+        if self.text[at : at + 1] != "{":
+            return at
+        self.output.append(before)
+        self.closers.append(after)
+        return at + 1
 
     def splice(self, inner: tuple[int, int], resume: int) -> int:
-        """Clean a group on its own, then go on behind it; one that stands too deep is not parted."""
+        """Clean a group separately and continue at `resume`; a group that is too deep is cleaned in place."""
         if self.depth == _DEPTH:
             return inner[0]
         part = _Cleaner(self.text[slice(*inner)], self.depth + 1)
-        part.patience = min(10, self.patience) if part.depth < _DEPTH else 0
+        part.failures_left = min(10, self.failures_left) if part.depth < _DEPTH else 0
         part.run()
         self.output += part.output
         self.references += part.references
         return resume
 
     def swallow(self, at: int) -> int:
-        """TeX ignores blanks behind a control word, but words must not grow together."""
+        """TeX ignores blanks after a control word, but words must not be joined."""
         if self.text[at : at + 1] in (" ", "\t") and self.output and self.output[-1][-1:].isspace():
             return at + 1
         return at
@@ -400,23 +385,21 @@ class _Cleaner:
         if self.text[end : end + 1] == "*":
             end += 1
         family = "cite" if name in _CITATION else "ref"
-        if name == "hyperref":  # \hyperref[label]{text} says its text
-            blank = _SPACE.match(self.text, end)
-            at = blank.end() if blank else end
-            close = match_bracket(self.text, at) if self.text[at : at + 1] == "[" else -1
-            if close > 0:
-                self.refer("ref", self.text[at + 1 : close - 1])
-                return close
-            return self.skip_groups(end, 3)
+        if name == "hyperref":  # the text of \hyperref[label]{text} stays
+            label = self.bracket(end)
+            if label is None:
+                return self.skip_groups(end, 3)
+            self.refer("ref", self.text[slice(*label)])
+            return label[1] + 1
         at = self.skip_brackets(end, 2)
         group = self.group(at)
         if group is None:
             return end
         self.refer(family, self.text[slice(*group)])
         at = group[1] + 1
-        if name in ("crefrange", "Crefrange", "vrefrange") and (other := self.group(at)) is not None:
-            self.refer(family, self.text[slice(*other)])
-            at = other[1] + 1
+        if name in ("crefrange", "Crefrange") and (last := self.group(at)) is not None:
+            self.refer(family, self.text[slice(*last)])
+            at = last[1] + 1
         self.output.append(_GONE)
         return at
 
@@ -430,14 +413,9 @@ class _Cleaner:
         return self.splice(first, second[1] + 1)
 
     def item(self, end: int) -> int:
-        text = self.text
-        blank = _SPACE.match(text, end)
-        at = blank.end() if blank else end
-        if text[at : at + 1] == "[":
-            close = match_bracket(text, at)
-            if close > 0:
-                self.output.append(" ")
-                return self.splice((at + 1, close - 1), close)
+        if label := self.bracket(end):
+            self.output.append(" ")
+            return self.splice(label, label[1] + 1)
         if self.counters and self.counters[-1] >= 0:
             self.counters[-1] += 1
             self.output.append(f" ({self.counters[-1]}) ")
@@ -459,7 +437,7 @@ class _Cleaner:
     def environment(self, which: str, name: str, begin: int, end: int) -> int:
         text = self.text
         if which == "end":
-            if name in ("enumerate", "itemize", "description", "compactenum", "inparaenum") and self.counters:
+            if (name in _NUMBERED or name in _BULLETED) and self.counters:
                 self.counters.pop()
             self.output.append(" ")
             return end
@@ -468,23 +446,21 @@ class _Cleaner:
             if close < 0:
                 return end
             if name == "tikzcd":
-                self.formula(_closed(text[begin:after]), " ")
+                self.formula(_balanced(text[begin:after]), " ")
             elif name in MATH:
                 at = self.skip_groups(end, 1) if name in _WITH_ARGUMENT else end
-                self.formula(_closed(text[at:close]), " ")
+                self.formula(_balanced(text[at:close]), " ")
             elif name in VERBATIM:
                 self.output += ("\n\n", _literal(text[end:close]), "\n\n")
             return after
-        if name in ("enumerate", "compactenum", "inparaenum"):
-            self.counters.append(0)
-        elif name in ("itemize", "description"):
-            self.counters.append(-1)
+        if name in _NUMBERED or name in _BULLETED:
+            self.counters.append(0 if name in _NUMBERED else -1)
         self.output.append(" ")
         return self.skip_groups(self.skip_brackets(end), _ARGUMENTS_OF_BEGIN.get(name, 0))
 
 
 def _close_up(text: str) -> str:
-    """Take out the marks of references, with the blank in front of punctuation that they leave."""
+    """Remove the marks of references, and the blanks that they leave before punctuation."""
     first, *rest = text.split(_GONE)
     pieces = [first]
     for piece in rest:
@@ -495,10 +471,10 @@ def _close_up(text: str) -> str:
 
 
 def clean(text: str) -> Cleaned:
-    """The readable text of a piece of LaTeX; paragraphs are parted by an empty line."""
+    """The text of a piece of LaTeX; paragraphs are separated by an empty line."""
     if not text:
         return Cleaned("", [])
-    # only the author's own empty lines part paragraphs, not those that dropped commands leave behind
+    # Only the empty lines of the author separate paragraphs, not those that dropped commands leave.
     text = "\n\n".join(part.replace("\n", " ") for part in _BREAK.split(text.replace(_GONE, "")))
     cleaner = _Cleaner(text)
     cleaner.run()
@@ -513,5 +489,5 @@ def clean(text: str) -> Cleaned:
 
 
 def plain(text: str) -> str:
-    """The readable text of a title, a name or a note, on one line."""
+    """The text of a title, a name or a note, on one line."""
     return " ".join(clean(text).text.split())

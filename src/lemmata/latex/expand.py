@@ -1,7 +1,7 @@
-r"""The macros that a paper defines, and their expansion within limits.
+r"""Read the macros that a paper defines, and expand them within limits.
 
-Not a TeX engine: macros that compute (`\csname`, `\ifx`, category codes, …) are left where they stand and
-reported, and so is what grows or recurses past the limits.
+Not a TeX engine: macros that compute (`\csname`, `\ifx`, category codes, …) and macros that grow or recurse past
+the limits are left in the text and reported.
 """
 
 from __future__ import annotations
@@ -13,27 +13,28 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from lemmata.latex.source import SHORT, match_brace, match_bracket, read_argument
+from lemmata.latex.source import SHORT, match_brace, read_argument, read_optional, skip_blanks
 
-__all__ = ["Definitions", "Macro", "expand", "read_definitions", "read_environments"]
+__all__ = ["Definitions", "Macro", "expand", "read_definitions", "read_environments", "structural"]
 
 _DEPTH = 40  # macros inside macros
-_GROWTH = 200_000  # characters that one text may gain
-_STEPS = 20_000  # expansions in one text
+_GROWTH = 200_000  # characters that a text may gain
+_EXPANSIONS = 20_000  # in one text
+_REACH = 20_000  # characters to search for the end of an argument of a call
 
 
 class Macro(NamedTuple):
-    """What a control word stands for."""
+    """The definition of a control word."""
 
     body: str
     arguments: int = 0
-    default: str | None = None  # of the first argument, when that is optional
-    template: tuple[str, ...] = ()  # delimiters of a \def: what stands before #1, between #1 and #2, ...
+    default: str | None = None  # of the first argument, where that is optional
+    template: tuple[str, ...] = ()  # delimiters of a \def: the text before #1, between #1 and #2, ...
     star: bool = False  # whether a star may follow the name
 
 
-# commands that the cleaner and the structure reader understand themselves: a paper that redefines one
-# changes its looks, not its meaning
+# Commands that the cleaner and the structure reader understand: a paper that redefines one changes its looks, not
+# its meaning.
 PROTECTED = frozenset(
     """
     begin end item label ref eqref cref Cref autoref pageref nameref hyperref vref cite citep citet nocite
@@ -49,10 +50,10 @@ _COMPUTES = re.compile(
     r"\\(?:csname|expandafter|futurelet|catcode|if[a-zA-Z@]*|loop|@ifnextchar|@ifstar|afterassignment"
     r"|@for|numexpr|the|number|read|write|openout|special|directlua|let|[gex]?def)(?![a-zA-Z])"
 )
-# a symbol pieced together from others says more by its name than by its pieces
+# The name of a symbol that is drawn from others says more than its pieces.
 _DRAWS = re.compile(r"\\(?:mathchoice|kern|raise|lower|ooalign|halign|vcenter|setbox|special)(?![a-zA-Z])")
 _DEFINING = re.compile(
-    r"\\(?P<how>(?:re)?newcommand|providecommand|DeclareRobustCommand|(?:New|Renew|Provide|Declare)DocumentCommand"
+    r"\\(?P<command>(?:re)?newcommand|providecommand|DeclareRobustCommand|(?:New|Renew|Provide|Declare)DocumentCommand"
     r"|DeclareMathOperator|DeclarePairedDelimiter|[gex]?def|let)(?![a-zA-Z@])(?P<star>\*?)"
 )
 _CONTROL_NAME = re.compile(r"\s*(?:\{\s*\\([a-zA-Z@]+|.)\s*\}|\\([a-zA-Z@]+|.))", re.DOTALL)
@@ -67,15 +68,15 @@ WORD = re.compile(r"\\([a-zA-Z@]+)")
 
 @dataclass(slots=True)
 class Definitions:
-    """All definitions of a paper in order; `at` gives those in force at an offset."""
+    """All definitions of a paper in order; `at` gives those that are valid at an offset."""
 
-    entries: list[tuple[int, str, Macro | None, bool]] = field(default_factory=list)  # offset, name, macro, keep
-    spans: list[tuple[int, int]] = field(default_factory=list)  # what they occupy in the text
+    entries: list[tuple[int, str, Macro | None, bool]] = field(default_factory=list)  # offset, name, macro, keep older
+    spans: list[tuple[int, int]] = field(default_factory=list)  # of the definitions in the text
     problems: dict[str, str] = field(default_factory=dict)  # name: why it is not expanded
     states: list[tuple[int, dict[str, Macro]]] = field(default_factory=list)
 
     def settle(self, body: int) -> None:
-        """Fix what is in force where: one state for the preamble, one more after each change behind it."""
+        """Compute the states: one for the preamble, and one more after each change in the body."""
         current: dict[str, Macro] = {}
         self.states = [(0, current)]
         for offset, name, macro, keep in self.entries:
@@ -84,7 +85,7 @@ class Definitions:
             if (alias := WORD.fullmatch(macro.body)) and not (macro.arguments or macro.template):
                 target = current.get(alias[1])
                 if target is not None and (target.arguments or target.template):
-                    macro = target  # only so can it take arguments
+                    macro = target  # it takes the arguments of its target
             if current.get(name) == macro:
                 continue
             if offset > body and len(self.states) < 500:
@@ -93,33 +94,35 @@ class Definitions:
             current[name] = macro
 
     def at(self, offset: int) -> dict[str, Macro]:
-        """The macros that are in force at an offset."""
+        """The macros that are valid at an offset."""
         if not self.states:
             return {}
         return self.states[max(0, bisect_right(self.states, offset, key=lambda state: state[0]) - 1)][1]
 
 
+_ONE_TOKEN = re.compile(r"\s*(\\(?:[a-zA-Z@]+|.)|[^\s{}\\])", re.DOTALL)
+
+
 def _mandatory(text: str, start: int) -> tuple[str, int] | None:
-    """A braced argument, or the one token that stands for it."""
-    found = read_argument(text, start)
-    if found is not None:
-        return found
-    token = re.compile(r"\s*(\\(?:[a-zA-Z@]+|.)|[^\s{}\\])", re.DOTALL).match(text, start)
+    """A braced argument, or the single token in its place."""
+    if argument := read_argument(text, start):
+        return argument
+    token = _ONE_TOKEN.match(text, start)
     return (token[1], token.end()) if token else None
 
 
 def _document_command(spec: str, body: str) -> Macro | None:
-    """A macro from the argument specification of xparse; only the simple kinds."""
+    """A macro from an argument specification of xparse; None where it has other than simple arguments."""
     kinds = re.findall(r"[a-zA-Z](?:\{[^{}]*\})?", spec.replace("+", "").replace(" ", ""))
-    star = bool(kinds) and kinds[0] == "s"
+    star = kinds[:1] == ["s"]
     if star:
         kinds = kinds[1:]
         shifted = re.sub(r"#([2-9])", lambda m: f"#{int(m[1]) - 1}", body)
-        body = re.sub(r"\\IfBooleanTF\s*#1|\\IfBooleanT\s*#1|\\IfBooleanF\s*#1", "", shifted)
+        body = re.sub(r"\\IfBoolean(?:TF|T|F)\s*#1", "", shifted)
     default: str | None = None
     if kinds and kinds[0][0] in "oO":
         default = kinds[0][2:-1] if kinds[0][0] == "O" else ""
-    if any(kind[0] != "m" for kind in kinds[1 if default is not None else 0 :]):
+    if any(kind[0] != "m" for kind in kinds[default is not None :]):
         return None
     return Macro(body, len(kinds), default, star=star)
 
@@ -131,27 +134,24 @@ def _simplify(body: str) -> str:
 
 def read_definitions(text: str) -> Definitions:
     r"""Every `\newcommand`, `\def`, `\let`, `\DeclareMathOperator`, … of a text, in order."""
-    found = Definitions()
+    definitions = Definitions()
     failures = scan = 0
-    while failures < 50:  # a definition that never closes costs a look to the end; hostile text has many
-        match = _DEFINING.search(text, scan)
-        if match is None:
-            break
+    # A definition that never closes costs a search to the end; hostile text has many.
+    while failures < 50 and (match := _DEFINING.search(text, scan)):
         begin, scan = match.span()
-        named = _CONTROL_NAME.match(text, scan)
-        if named is None:
+        control = _CONTROL_NAME.match(text, scan)
+        if control is None:
             continue
-        name, end = named[1] or named[2], named.end()
-        how = match["how"]
-        macro, end, problem = _read_macro(text, how, end)
-        if how.startswith("DeclareMathOperator") and macro is not None:
-            macro = Macro(("\\operatorname*{" if match["star"] else "\\operatorname{") + macro.body + "}")
+        name, command = control[1] or control[2], match["command"]
+        macro, end, problem = _read_macro(text, command, control.end())
+        if command == "DeclareMathOperator" and macro is not None:
+            macro = Macro(f"\\operatorname{match['star']}{{{macro.body}}}")
         if end < 0:
             failures += 1
-            found.problems.setdefault(name, problem or "its definition never ends")
+            definitions.problems.setdefault(name, "its definition never ends")
             continue
         scan = end
-        found.spans.append((begin, end))
+        definitions.spans.append((begin, end))
         if name in PROTECTED or not name[0].isalpha():
             continue
         if macro is not None and _COMPUTES.search(macro.body):
@@ -159,56 +159,53 @@ def read_definitions(text: str) -> Definitions:
         elif macro is not None and _DRAWS.search(macro.body):
             macro, problem = None, "it draws a symbol"
         if problem:
-            found.problems.setdefault(name, problem)
-        found.entries.append((begin, name, macro, how.startswith(("provide", "Provide"))))
-    return found
+            definitions.problems.setdefault(name, problem)
+        definitions.entries.append((begin, name, macro, command.startswith(("provide", "Provide"))))
+    return definitions
 
 
-def _read_macro(text: str, how: str, end: int) -> tuple[Macro | None, int, str]:
-    """The macro whose name ends at `end`, the offset behind its definition (-1: none), and what is wrong."""
-    if how == "let":
+_NEVER_ENDS = (None, -1, "")
+
+
+def _read_macro(text: str, command: str, end: int) -> tuple[Macro | None, int, str]:
+    """The macro whose name ends at `end`, the offset after its definition (-1: it never ends), and its problem."""
+    if command == "let":
         target = _LET.match(text, end)
-        if target is None:
-            return None, -1, ""
-        return Macro(target[1]), target.end(), ""
-    if how == "DeclarePairedDelimiter":  # \name{...}, \name*{...} and \name[\big]{...}
+        return (Macro(target[1]), target.end(), "") if target else _NEVER_ENDS
+    if command == "DeclarePairedDelimiter":  # \name{...}, \name*{...} and \name[\big]{...}
         left = _mandatory(text, end)
         right = _mandatory(text, left[1]) if left else None
         if left is None or right is None:
-            return None, -1, ""
+            return _NEVER_ENDS
         return Macro(f"{left[0]} #2 {right[0]}", 2, "", star=True), right[1], ""
-    if how.endswith("DocumentCommand"):
+    if command.endswith("DocumentCommand"):
         spec = read_argument(text, end)
         body = read_argument(text, spec[1]) if spec else None
         if spec is None or body is None:
-            return None, -1, ""
+            return _NEVER_ENDS
         macro = _document_command(spec[0], _simplify(body[0]))
         return macro, body[1], "" if macro else "its arguments are of an unknown kind"
-    if how.endswith("def"):
-        parameters = _PARAMETERS.match(text, end)
-        assert parameters is not None  # it matches the empty string
-        body = read_argument(text, parameters.end())
+    if command.endswith("def"):
+        signature = _PARAMETERS.match(text, end)[0]  # type: ignore[index] - it matches the empty string
+        body = read_argument(text, end + len(signature))
         if body is None:
-            return None, -1, ""
-        signature = parameters[0]
+            return _NEVER_ENDS
         count = len(re.findall(r"#\d", signature))
-        plain = re.sub(r"\s", "", signature) == "".join(f"#{n + 1}" for n in range(count))
-        template = () if plain else tuple(re.split(r"#\d", signature))
+        simple = re.sub(r"\s", "", signature) == "".join(f"#{n + 1}" for n in range(count))
+        template = () if simple else tuple(re.split(r"#\d", signature))
         return Macro(_simplify(body[0]), count, None, template), body[1], ""
     arguments = _COUNT.match(text, end)
     default = None
     if arguments:
         end = arguments.end()
-        blank = re.compile(r"\s*").match(text, end)
-        at = blank.end() if blank else end
-        if text[at : at + 1] == "[":
-            close = match_bracket(text, at)
-            if close < 0:
-                return None, -1, ""
-            default, end = text[at + 1 : close - 1], close
+        if text.startswith("[", skip_blanks(text, end)):
+            optional = read_optional(text, end)
+            if optional is None:
+                return _NEVER_ENDS
+            default, end = optional
     body = _mandatory(text, end)
     if body is None:
-        return None, -1, ""
+        return _NEVER_ENDS
     return Macro(_simplify(body[0]), int(arguments[1]) if arguments else 0, default), body[1], ""
 
 
@@ -216,84 +213,62 @@ _ENVIRONMENT = re.compile(r"\\(?:re)?newenvironment\*?(?![a-zA-Z])")
 
 
 def read_environments(text: str) -> tuple[dict[str, str], list[tuple[int, int]]]:
-    r"""What each `\newenvironment` puts at its beginning, by name, and the spans of the definitions."""
-    opening: dict[str, str] = {}
+    r"""The text that each `\newenvironment` puts at its beginning, by name, and the spans of the definitions."""
+    openings: dict[str, str] = {}
     spans: list[tuple[int, int]] = []
     failures = 0
     for match in _ENVIRONMENT.finditer(text):
         if failures == 50 or len(spans) == 2000:
             break
-        named = read_argument(text, match.end(), SHORT)
-        if named is None:
+        name = read_argument(text, match.end(), SHORT)
+        if name is None:
             continue
-        end = named[1]
+        end = name[1]
         for _ in range(2):
-            blank = re.compile(r"\s*").match(text, end)
-            at = blank.end() if blank else end
-            if text[at : at + 1] == "[" and (close := match_bracket(text, at)) > 0:
-                end = close
-        begin = read_argument(text, end)
-        finish = read_argument(text, begin[1]) if begin else None
-        if begin is not None and finish is not None:
-            opening[named[0].strip()] = begin[0]
-            spans.append((match.start(), finish[1]))
+            _, end = read_optional(text, end) or ("", end)
+        opening = read_argument(text, end)
+        closing = read_argument(text, opening[1]) if opening else None
+        if opening is not None and closing is not None:
+            openings[name[0].strip()] = opening[0]
+            spans.append((match.start(), closing[1]))
         else:
             failures += 1
-    return opening, spans
-
-
-def _skip_blanks(text: str, at: int) -> int:
-    while at < len(text) and text[at].isspace():
-        at += 1
-    return at
+    return openings, spans
 
 
 def _argument(text: str, at: int) -> tuple[str, int] | None:
-    at = _skip_blanks(text, at)
-    if at >= len(text):
-        return None
-    if text[at] == "{":
-        end = match_brace(text, at, at + 20_000)
+    """An argument of a call: a braced group or a single token."""
+    at = skip_blanks(text, at)
+    if text[at : at + 1] == "{":
+        end = match_brace(text, at, at + _REACH)
         return None if end < 0 else (text[at + 1 : end - 1], end)
-    if text[at] == "\\":
-        word = re.compile(r"\\(?:[a-zA-Z@]+|.)", re.DOTALL).match(text, at)
-        return (word[0], word.end()) if word else None
-    return None if text[at] == "}" else (text[at], at + 1)
+    token = _ONE_TOKEN.match(text, at)
+    return (token[1], token.end()) if token else None
 
 
 def _arguments(macro: Macro, text: str, at: int) -> tuple[list[str], int] | None:
-    """The arguments of a call whose name ends at `at`, and the offset behind them."""
+    """The arguments of a call whose name ends at `at`, and the offset after them."""
     values: list[str] = []
     if macro.star and text[at : at + 1] == "*":
         at += 1
+    delimiters = macro.template[1:] or ("",) * macro.arguments
     if macro.template:
         lead = macro.template[0]
         if not lead[:1].isspace():
-            at = _skip_blanks(text, at)
+            at = skip_blanks(text, at)
         if not text.startswith(lead, at):
             return None
         at += len(lead)
-        for delimiter in macro.template[1:]:
-            if delimiter.strip():
-                end = text.find(delimiter, at, at + 20_000)
-                if end < 0:
-                    return None
-                values.append(text[at:end])
-                at = end + len(delimiter)
-            else:
-                argument = _argument(text, at)
-                if argument is None:
-                    return None
-                values.append(argument[0])
-                at = argument[1]
-        return values, at
-    if macro.default is not None:
-        blank = _skip_blanks(text, at)
-        close = match_bracket(text, blank) if text[blank : blank + 1] == "[" else -1
-        values.append(macro.default if close < 0 else text[blank + 1 : close - 1])
-        at = at if close < 0 else close
-    while len(values) < macro.arguments:
-        argument = _argument(text, at)
+    elif macro.default is not None:
+        value, at = read_optional(text, at) or (macro.default, at)
+        values.append(value)
+        delimiters = delimiters[1:]
+    for delimiter in delimiters:
+        if delimiter.strip():
+            end = text.find(delimiter, at, at + _REACH)
+            argument = (text[at:end], end + len(delimiter)) if end >= 0 else None
+        else:
+            argument = _argument(text, at)
         if argument is None:
             return None
         values.append(argument[0])
@@ -305,7 +280,7 @@ _ENDS_IN_WORD = re.compile(r"\\[a-zA-Z@]+$")
 
 
 def _join(pieces: Iterable[str]) -> str:
-    """The pieces in one, with a blank where a control word would run into the letters behind it."""
+    """The pieces as one text, with a blank where a control word would run into the letters after it."""
     joined: list[str] = []
     for piece in filter(None, pieces):
         if joined and piece[0].isalpha() and _ENDS_IN_WORD.search(joined[-1][-60:]):
@@ -315,7 +290,7 @@ def _join(pieces: Iterable[str]) -> str:
 
 
 def _substitute(body: str, values: Sequence[str]) -> str:
-    """A macro's body with its arguments in place."""
+    """The body of a macro with its arguments inserted."""
     parts = re.split(r"#([1-9])", body)
     parts[1::2] = (values[int(n) - 1] if int(n) <= len(values) else "" for n in parts[1::2])
     return _join(parts)
@@ -327,17 +302,17 @@ def _calls(names: frozenset[str]) -> re.Pattern[str]:
 
 
 class _Expansion:
-    def __init__(self, macros: Mapping[str, Macro], problems: dict[str, str], room: int) -> None:
+    def __init__(self, macros: Mapping[str, Macro], problems: dict[str, str], growth: int) -> None:
         self.macros = macros
-        # few names are looked for themselves, many among all control words: whichever is faster
+        # Few names are searched as such, many among all control words: whichever is faster.
         self.calls = _calls(frozenset(macros)) if len(macros) < 60 else WORD
         self.problems = problems
-        self.room = room
-        self.steps = _STEPS
+        self.growth_left = growth
+        self.expansions_left = _EXPANSIONS
         self.active: list[str] = []
 
-    def inner(self, name: str, value: str) -> str:
-        """An argument of `name`; calls in it of what is being expanded are no recursion, and come first."""
+    def expand_argument(self, name: str, value: str) -> str:
+        """Expand an argument of `name` first where it calls active macros: that is no recursion."""
         if "\\" in value and any(word == name or word in self.active for word in WORD.findall(value)):
             return self.run(value)
         return value
@@ -345,41 +320,41 @@ class _Expansion:
     def run(self, text: str) -> str:
         pieces: list[str] = []
         position = 0
-        for found in self.calls.finditer(text):
-            begin, end = found.span()
-            name = found[1]
+        for match in self.calls.finditer(text):
+            begin, end = match.span()
+            name = match[1]
             macro = self.macros.get(name)
             if macro is None or begin < position:
                 continue
             if name in self.active or len(self.active) >= _DEPTH:
                 self.problems.setdefault(name, "it calls itself")
                 continue
-            if self.steps <= 0 or self.room <= 0:
+            if self.expansions_left <= 0 or self.growth_left <= 0:
                 self.problems.setdefault(name, "it grows past the limit")
                 continue
-            self.steps -= 1
+            self.expansions_left -= 1
             if macro.arguments or macro.template or macro.star:
                 call = _arguments(macro, text, end)
                 if call is None:
                     self.problems.setdefault(name, "its arguments could not be found")
-                    self.steps -= 100  # the look for them may have been long
+                    self.expansions_left -= 100  # the search for them may have been long
                     continue
                 values, end = call
-                values = [self.inner(name, value) for value in values]
+                values = [self.expand_argument(name, value) for value in values]
                 body = _substitute(macro.body, values)
             else:
                 body = macro.body
-                while end < len(text) and text[end] in " \t":  # TeX swallows blanks behind a control word
+                while end < len(text) and text[end] in " \t":  # TeX ignores blanks after a control word
                     end += 1
-            self.room -= len(body)
-            if self.room <= 0:
+            self.growth_left -= len(body)
+            if self.growth_left <= 0:
                 self.problems.setdefault(name, "it grows past the limit")
                 continue
             if "\\" in body:
                 self.active.append(name)
                 body = self.run(body)
                 self.active.pop()
-            if body.endswith("\\xspace") and end < len(text):  # else who called decides
+            if body.endswith("\\xspace") and end < len(text):  # else the caller decides
                 body = body[:-7] + ("" if text[end : end + 1] in ".,;:!?)'-/~}" else " ")
             pieces += (text[position:begin], body)
             position = end
@@ -390,7 +365,7 @@ class _Expansion:
 
 
 def expand(text: str, macros: Mapping[str, Macro], problems: dict[str, str] | None = None) -> str:
-    """A text with all calls of `macros` replaced; what can not be is left, its name goes into `problems`.
+    """A text with all calls of `macros` expanded; the names of those that cannot be go into `problems`.
 
     The result has at most 200,000 characters more than the text.
     """
@@ -405,14 +380,14 @@ _CARRIES = re.compile(r"\\(?:begin|end)\s*\{([^{}]*)\}|\\(?:sub)*section(?![a-zA
 def structural(macros: Mapping[str, Macro], names: Collection[str]) -> dict[str, Macro]:
     r"""The macros that open or close environments, sections or labels, such as `\def\bthm{\begin{theorem}}`.
 
-    They must be replaced before the structure is read; `names` are the environments that matter.
+    They must be expanded before the structure is read; `names` are the environments that matter.
     """
     chosen = {
         name: macro
         for name, macro in macros.items()
-        if any(found[1] is None or found[1] in names for found in _CARRIES.finditer(macro.body))
+        if any(match[1] is None or match[1] in names for match in _CARRIES.finditer(macro.body))
     }
-    for _ in range(3 if chosen else 0):  # and those that call them
+    for _ in range(3 if chosen else 0):  # also the macros that call them
         for name, macro in macros.items():
             if name not in chosen and any(word in chosen for word in WORD.findall(macro.body)):
                 chosen[name] = macro
