@@ -1,7 +1,7 @@
-r"""Bibliographies in every shape people have, as `Reference` records.
+r"""Bibliographies in all common formats, as `Reference` records.
 
-Works on text alone and never raises on it: an entry that is broken is left out, and what can not be found
-in an entry stays empty. Time is linear in the length of the text, whatever stands in it.
+Never raises: a damaged entry is left out, and fields that are not recognised stay empty. The time is linear in the
+length of any text.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import unicodedata
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice, zip_longest
-from typing import NamedTuple
 from urllib.parse import unquote
 
+from lemmata.latex.clean import ACCENTS, SYMBOLS
 from lemmata.types import Reference
 
 __all__ = [
@@ -33,7 +33,7 @@ _SHALLOW = r"\{[^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+\}"
 
 
 def read_bibliography(text: str) -> list[Reference]:
-    r"""All entries of a .bib, a .bbl or a .tex with `thebibliography`, `\bib` or an embedded .bib."""
+    r"""All entries of a .bib, a .bbl, or a .tex with `thebibliography`, `\bib` or an embedded .bib."""
     references = []
     if r"\bibitem" in text:
         references += read_bibitems(text)
@@ -52,7 +52,6 @@ def read_bibliography(text: str) -> list[Reference]:
 _LINE_ENTRY = re.compile(r"^[ \t]*+@[ \t]*+[A-Za-z]++\s*+[{(]", re.M)
 _ENTRY = re.compile(r"@\s*+([A-Za-z]\w*+)\s*+([{(])\s*+")
 _KEY = re.compile(r"([^\s,=\"#{}]*+)\s*+(?=[,})])")
-_COMMON_FIELD = re.compile(r"[\s,]*+([\w-]++)\s*+=\s*+\{([^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+)\}\s*+(?=[,}])")
 _FIELD = re.compile(r"[\s,]*+(?:%[^\n]*+[\s,]*+)*+([^\s=,{}\"#()%]++)\s*+=\s*+")
 _SIMPLE_VALUE = re.compile(r"\{([^{}]*+)\}|\"([^\"{}]*+)\"|([^\s=,{}\"#()%]++)")
 _CONCATENATION = re.compile(r"\s*+#\s*+")
@@ -63,41 +62,27 @@ _AND = re.compile(r"(?<!\s)\s++and\s++", re.I)
 _NOT_REFERENCES = frozenset(("comment", "preamble", "string", "control", "ieeetranbstctl", "xdata"))
 _MONTHS = {
     name[:3].lower(): name
-    for name in (
-        *("January", "February", "March", "April", "May", "June"),
-        *("July", "August", "September", "October", "November", "December"),
-    )
+    for name in "January February March April May June July August September October November December".split()
 }
 _PRINTED = (
-    *("journal", "journaltitle", "booktitle", "series", "volume", "number", "pages", "publisher", "school"),
-    *("institution", "organization", "howpublished", "year", "date", "note"),
-)
-_IDENTIFYING = (
-    "journal",
-    "journaltitle",
-    "volume",
-    "number",
-    "pages",
-    "howpublished",
-    "note",
-    "url",
-    "ee",
-    "annote",
-)
+    "journal journaltitle booktitle series volume number pages publisher school institution organization howpublished "
+    "year date note"
+).split()
+_IDENTIFYING = "journal journaltitle volume number pages howpublished note url ee annote".split()
 
-# Concatenated macros can double at every step; no field that is meant to be read is longer than this.
+# Concatenated macros can double at every step; no honest field is longer than this.
 _LONGEST_VALUE = 10_000
 
 
 def read_bib(text: str) -> list[Reference]:
-    """The entries of a .bib file in order; broken ones are skipped up to the next line-start '@'.
+    """The entries of a .bib file in order; damaged ones are skipped up to the next line that starts with '@'.
 
-    Authors are written "First Last", separated by commas. Macros that are not defined here keep their name.
+    Authors are written "First Last", comma-separated. Undefined macros keep their name.
     """
     macros = dict(_MONTHS)
     references: list[Reference] = []
     starts = [match.start() for match in _LINE_ENTRY.finditer(text)]
-    # Pieces begin at a line-start '@', so that a missing brace costs one entry only.
+    # Each piece begins at a line that starts with '@', so that a missing brace costs one entry only.
     for start, end in zip([0, *starts], [*starts, len(text)], strict=True):
         position = start
         while entry := _ENTRY.search(text, position, end):
@@ -119,13 +104,9 @@ def read_bib(text: str) -> list[Reference]:
 
 
 def _bib_fields(text: str, position: int, end: int, macros: Mapping[str, str]) -> tuple[dict[str, str], int]:
-    """Fields up to the entry's closing brace and the position behind it, -1 where the entry is broken."""
+    """The fields up to the closing brace of an entry and the position after it, -1 where the entry is damaged."""
     fields: dict[str, str] = {}
-    while field := _COMMON_FIELD.match(text, position, end) or _FIELD.match(text, position, end):
-        if field.lastindex == 2:
-            fields.setdefault(field[1].lower(), field[2])
-            position = field.end()
-            continue
+    while field := _FIELD.match(text, position, end):
         parts: list[str] = []
         length = 0
         position = field.end()
@@ -146,7 +127,7 @@ def _bib_fields(text: str, position: int, end: int, macros: Mapping[str, str]) -
             if not (concatenation := _CONCATENATION.match(text, position, end)):
                 break
             position = concatenation.end()
-        fields.setdefault(field[1].lower(), parts[0] if len(parts) == 1 else "".join(parts))
+        fields.setdefault(field[1].lower(), "".join(parts))
     close = _ENTRY_END.match(text, position, end)
     return fields, close.end() if close else -1
 
@@ -156,9 +137,9 @@ _BRACES_AND_QUOTES = re.compile(r'[{}"]')
 
 
 def _closing(text: str, start: int, end: int) -> int:
-    """Position behind the group or quotation that opens at `start`, -1 where it does not close.
+    """Position after the group or quotation that opens at `start`, -1 where it does not close.
 
-    As in BibTeX, a backslash does not protect a brace, and a quotation mark in braces closes nothing.
+    As in BibTeX, a backslash does not escape a brace, and a quotation mark in braces closes nothing.
     """
     quoted = text[start : start + 1] == '"'
     if not quoted and text[start : start + 1] != "{":
@@ -170,15 +151,15 @@ def _closing(text: str, start: int, end: int) -> int:
             depth += 1
         elif character == "}":
             depth -= 1
-            if depth < 0:
-                return -1
+        if depth < 0:
+            return -1
         if depth == 0 and character == ('"' if quoted else "}"):
             return match.end()
     return -1
 
 
 def _from_fields(key: str, fields: Mapping[str, str]) -> Reference:
-    """A reference from fields as BibTeX, biblatex and amsrefs name them."""
+    """A reference from the fields of BibTeX, biblatex or amsrefs."""
     title = plain(fields.get("title", ""))
     if subtitle := fields.get("subtitle"):
         title = f"{title}: {plain(subtitle)}"
@@ -243,23 +224,17 @@ _BYSAME = re.compile(r"\s*+(?:\\bysame|\\leavevmode\s*+\\vrule|\\rule\{|-{3}|_{3
 _BIBINFO = re.compile(r"\\bibinfo\s*+\{\s*+(title|booktitle|author|year)\s*+\}\s*+(?=\{)")
 _TITLE_MACRO = re.compile(r"\\(?:APACref[abe]title|showarticletitle|BibTitle|bibtitle)\s*+(?=\{)")
 
-# Private characters stand for structure while the text around it is cleaned.
+# Private characters mark the structure while the text is cleaned.
 _OPEN, _CLOSE, _BLOCK = "\ue000", "\ue001", "\ue002"
 _EMPHASIS = re.compile(r"\\(?:emph|textit|textsl)\s*+(?=\{)|\{(?=\s*+\\(?:it|em|sl|itshape|slshape)(?![A-Za-z]))")
 _MARKS = str.maketrans("", "", _OPEN + _CLOSE + _BLOCK)
 
 
-class _Parts(NamedTuple):
-    title: str
-    authors: str
-    year: int | None
-
-
 def read_bibitems(text: str) -> list[Reference]:
-    r"""The `\bibitem`s of a `thebibliography` or a .bbl in order; text outside of them is not looked at.
+    r"""The `\bibitem`s of a `thebibliography` or a .bbl in order.
 
-    Titles and authors are marked up by a few styles only; in the others they are found by quotation marks,
-    `\newblock`, emphasis and what looks like a name, and stay empty where there is none (as in physics).
+    Few styles mark titles and authors; in the others they are recognised by quotation marks, `\newblock`, emphasis
+    and the form of names, and stay empty where there are none (as in physics).
     """
     text = _COMMENT.sub("", text) if "%" in text else text
     starts = list(_BIBITEM.finditer(text))
@@ -276,22 +251,11 @@ def read_bibitems(text: str) -> list[Reference]:
         if not key or "#" in key[1]:  # a macro definition, not an entry
             continue
         body = item[key.end() :]
-        parts = _parts_of(body, label)
-        authors = parts.authors
-        if _BYSAME.match(body):
-            authors = previous_authors
-        previous_authors = authors
-        references.append(
-            Reference(
-                key=" ".join(key[1].split()),
-                title=parts.title,
-                authors=authors,
-                year=parts.year,
-                arxiv=arxiv_id(body),
-                doi=doi(body),
-                text=plain(body).lstrip(" ,"),
-            )
-        )
+        title, authors, year = _parts_of(body, label)
+        previous_authors = previous_authors if _BYSAME.match(body) else authors
+        text_line = plain(body).lstrip(" ,")
+        name = " ".join(key[1].split())
+        references.append(Reference(name, title, previous_authors, year, arxiv_id(body), doi(body), text_line))
     return references
 
 
@@ -309,8 +273,11 @@ def _optional_argument(item: str) -> tuple[str, int]:
     return "", 0
 
 
+_BRACES_OF_LATEX = re.compile(r"\\.|[{}]", re.S)
+
+
 def _matching(text: str) -> dict[int, int]:
-    """For each brace that opens a group, where the group closes; groups that do not close are left out."""
+    """The offset of the closing brace for each opening one; groups that do not close are left out."""
     pairs: dict[int, int] = {}
     stack: list[int] = []
     for match in _BRACES_OF_LATEX.finditer(text):
@@ -321,31 +288,34 @@ def _matching(text: str) -> dict[int, int]:
     return pairs
 
 
-_BRACES_OF_LATEX = re.compile(r"\\.|[{}]", re.S)
-
-
-def _parts_of(body: str, label: str) -> _Parts:
-    pairs = _matching(body)
-    fields: dict[str, list[str]] = {"title": [], "booktitle": [], "author": [], "year": []}
+def _with_groups(pattern: re.Pattern[str], text: str, pairs: Mapping[int, int]) -> Iterator[tuple[re.Match[str], str]]:
+    """The matches that are followed by a braced group, and its content; matches inside such a group are left out."""
     position = 0
-    for match in _BIBINFO.finditer(body):
+    for match in pattern.finditer(text):
         close = pairs.get(match.end(), -1)
         if match.start() >= position and close >= 0:
-            fields[match[1]].append(plain(body[match.end() + 1 : close]))
+            yield match, text[match.end() + 1 : close]
             position = close
+
+
+def _parts_of(body: str, label: str) -> tuple[str, str, int | None]:
+    """Title, authors and year of an entry."""
+    pairs = _matching(body)
+    fields: dict[str, list[str]] = {"title": [], "booktitle": [], "author": [], "year": []}
+    for match, content in _with_groups(_BIBINFO, body, pairs):
+        fields[match[1]].append(plain(content))
     marked = _mark(body, pairs)
     title, authors = _guess(marked)
     if macro := _TITLE_MACRO.search(body):
         title = plain(body[macro.end() + 1 : pairs.get(macro.end(), macro.end())]) or title
     title = next(iter(fields["title"] + fields["booktitle"]), "") or title
     authors = ", ".join(fields["author"]) or authors
-    stated = _YEAR.search(fields["year"][0]) if fields["year"] else None
-    year = int(stated[1]) if stated else _year(marked, label)
-    return _Parts(title.rstrip(" .,;:"), authors, year)
+    year_field = _YEAR.search(fields["year"][0]) if fields["year"] else None
+    return title.rstrip(" .,;:"), authors, int(year_field[1]) if year_field else _year(marked, label)
 
 
 def _mark(body: str, pairs: Mapping[int, int]) -> str:
-    r"""The body cleaned, with its outermost emphasis and its `\newblock`s as private characters."""
+    r"""The cleaned body, with outermost emphasis and `\newblock`s as private characters."""
     pieces: list[str] = []
     position = 0
     body = body.translate(_MARKS)
@@ -367,7 +337,7 @@ _QUOTED = re.compile('[“"]([^“”"]{3,}+)[”"]')
 _NOT_A_TITLE = re.compile(
     r"\W*(?:https?:|doi\b|url\b|arxiv|available|accessed|issn|isbn|mr\s?\d|zbl|note\b|[\d\W]*$)", re.I
 )
-_JOURNAL_BEHIND = re.compile(rf"[.,;:]?\s++(?:[Ii]n:?\s++)?{_OPEN}")
+_JOURNAL_AFTER = re.compile(rf"[.,;:]?\s++(?:[Ii]n:?\s++)?{_OPEN}")
 _STOP = re.compile(
     r"[,;]|:(?=\s)|\s(?:and|und|et|y|&)\s|(?<=[^\W\d_]{3})\.(?=[\s\d])|\(?\b(?:1[5-9]|20)\d\d[a-z]?\b\)?"
     rf"|{_OPEN}|[“\"]"
@@ -379,7 +349,7 @@ _ABBREVIATED = re.compile(
     re.I,
 )
 _ABBREVIATED_JOURNAL = re.compile(r"[^\W\d_]{1,9}\.\s(?:[\w.&]{1,15}\s){0,8}\d{1,4}\b")
-_NUMBER_BEHIND = re.compile(r"[\s,]*+(?:\(\d{1,3}\)|vol\.?|volume|no\.|\d{1,3}\b)", re.I)
+_NUMBER_AFTER = re.compile(r"[\s,]*+(?:\(\d{1,3}\)|vol\.?|volume|no\.|\d{1,3}\b)", re.I)
 _INITIAL = re.compile(r"[^\W\d_]{1,2}\.")
 _PARTICLE = re.compile(
     r"(?:von|van|der|den|del?|della|la|le|di|da|dos|du|ter|ten|zu|zur|et|al\.?|[js]r\.?|i{2,3}|and|others|&|"
@@ -389,7 +359,7 @@ _PARTICLE = re.compile(
 
 
 def _guess(marked: str) -> tuple[str, str]:
-    """Title and authors of a cleaned and marked entry."""
+    """Title and authors of an entry after `_mark`."""
     blocks = [block.strip() for block in marked.split(_BLOCK)]
     while len(blocks) > 1 and not blocks[0]:
         del blocks[0]
@@ -404,59 +374,59 @@ def _guess(marked: str) -> tuple[str, str]:
 def _title_of_block(block: str) -> str:
     if block.startswith(_OPEN):
         return _without_marks(block[1:].partition(_CLOSE)[0])
-    journal = _JOURNAL_BEHIND.search(block)
+    journal = _JOURNAL_AFTER.search(block)
     return _without_marks(block[: journal.start()] if journal else block)
 
 
 def _guess_in_line(entry: str) -> tuple[str, str]:
-    """Title and authors where only commas, emphasis and the look of names tell them apart."""
+    """Title and authors where only commas, emphasis and the form of names separate them."""
     start = _end_of_names(entry)
     authors = _tidy_authors(entry[:start])
     rest = re.sub(r"^[\s,.:;]*+(?:\(?(?:1[5-9]|20)\d\d[a-z]?\)?[\s,.:]++)?", "", entry[start:])
-    before, emphasised, behind = rest.partition(_OPEN)
-    inside, _, behind = behind.partition(_CLOSE)
+    before, emphasised, after = rest.partition(_OPEN)
+    inside, _, after = after.partition(_CLOSE)
     if emphasised and not before:
-        return "" if _like_a_journal(inside, behind) else _without_marks(inside), authors
+        return "" if _is_journal(inside, after) else _without_marks(inside), authors
     end = _TITLE_END.search(rest)
     title = rest[: end.start()] if end else rest
     if _NOT_A_TITLE.match(rest) or _ABBREVIATED_JOURNAL.match(rest):
-        title = ""  # a journal right behind the names: a style without titles
-    elif emphasised and (_ABBREVIATED.search(inside) or _NUMBER_BEHIND.match(behind)):
+        title = ""  # a journal right after the names: a style without titles
+    elif emphasised and (_ABBREVIATED.search(inside) or _NUMBER_AFTER.match(after)):
         title = re.sub(r"[\s,.;:]{1,9}(?:[Ii]n)?[\s:]{0,9}$", "", before)
     elif emphasised and len(title.split()) < 2:
         title = inside
     return _without_marks(title), authors
 
 
-def _like_a_journal(emphasised: str, behind: str) -> bool:
-    return bool(_ABBREVIATED.search(emphasised) and _NUMBER_BEHIND.match(behind))
+def _is_journal(emphasised: str, after: str) -> bool:
+    return bool(_ABBREVIATED.search(emphasised) and _NUMBER_AFTER.match(after))
 
 
 def _end_of_names(entry: str) -> int:
-    """Where the authors end: in front of the first piece between commas that can not be a name."""
+    """Where the authors end: before the first piece between commas that cannot be a name."""
     stops = list(islice(_STOP.finditer(entry), 100))
     starts = [0, *(stop.end() for stop in stops)]
     ends = [*(stop.start() for stop in stops), len(entry)]
     pieces = [_words(entry[start:end]) for start, end in zip(starts, ends, strict=True)]
     marks = [stop[0] for stop in stops]
     emphasis = marks.index(_OPEN) if _OPEN in marks else 0
-    if all(map(_like_a_name, pieces[: emphasis + 1])) and not any(map(_ends_names, marks[:emphasis])):
-        inside, _, behind = entry[ends[emphasis] + 1 :].partition(_CLOSE)
-        if emphasis and not _like_a_journal(inside, behind):
+    if all(map(_is_name, pieces[: emphasis + 1])) and not any(map(_ends_names, marks[:emphasis])):
+        inside, _, after = entry[ends[emphasis] + 1 :].partition(_CLOSE)
+        if emphasis and not _is_journal(inside, after):
             return ends[emphasis]
     with_initials = False
     names = 0
     for number, words in enumerate(pieces):
         if words:
             initials = _has_initials(words)
-            if not _like_a_name(words):
+            if not _is_name(words):
                 return starts[number]
             joined = number > 0 and marks[number - 1].strip() in ("and", "&") and len(words) > 1
             if with_initials and not initials and not joined and not all(map(_PARTICLE.fullmatch, words)):
-                # "S. Lang, Algebra": where there are initials, a piece without them is a name only if it
-                # is a surname in front of a given name, and other surnames stood in front of theirs.
+                # "S. Lang, Algebra": where there are initials, a piece without them is a name only if it is a
+                # surname before a given name, as are the surnames before it.
                 given = pieces[number + 1] if number + 1 < len(pieces) else []
-                if _has_initials(pieces[0]) or not (_has_initials(given) and _like_a_name(given)):
+                if _has_initials(pieces[0]) or not (_has_initials(given) and _is_name(given)):
                     return starts[number]
             with_initials = with_initials or initials
             names += 1
@@ -465,7 +435,7 @@ def _end_of_names(entry: str) -> int:
             return ends[number]
         if names and _ends_names(mark) and any(pieces[number + 1 :]):
             return starts[number + 1]
-    # Everything looks like a name ("John Milnor, Morse Theory, Princeton"): the first piece is one.
+    # Everything looks like a name ("John Milnor, Morse Theory, Princeton"): only the first piece is one.
     return starts[1] if stops else 0
 
 
@@ -481,7 +451,7 @@ def _has_initials(words: Sequence[str]) -> bool:
     return any(map(_INITIAL.fullmatch, words))
 
 
-def _like_a_name(words: Sequence[str]) -> bool:
+def _is_name(words: Sequence[str]) -> bool:
     return len(words) <= 6 and all(
         _PARTICLE.fullmatch(word) or (word[0].isupper() and not any(map(str.isdigit, word))) for word in words
     )
@@ -498,14 +468,14 @@ def _tidy_authors(authors: str) -> str:
     authors = re.sub(r",(?=\w)", ", ", authors.translate(_MARKS)).strip(" ,;:")
     authors = re.sub(r"[\s,]{0,9}\(?\b(?:1[5-9]|20)\d\d[a-z]?\)?[\s.,:]{0,9}$", "", authors)
     authors = re.sub(r"[\s,]{1,9}(?:and|in|&)$", "", authors)
-    # The period behind an initial or "al." belongs to the name, that behind a surname does not.
+    # The period after an initial or "al." belongs to the name, that after a surname does not.
     return re.sub(r"(?<=[^\W\d_]{2})(?<!\bal)(?<![JS]r)\.$", "", authors).strip(" ,;:")
 
 
 _PARENTHESISED_YEAR = re.compile(r"\((?:[^\W\d_]{3,9}\.?,?\s+)?(?:\d\d?,\s*)?(1[5-9]\d\d|20\d\d|2100)[a-z]?\)")
 _ENDING_YEAR = re.compile(r"\b(1[5-9]\d\d|20\d\d)[a-z]?[\s.,:)]*$")
 _LONE_YEAR = re.compile(r"(?<![\w/:.–-])(?:[^\W\d_]\w*[.,]\s?)?(1[5-9]\d\d|20\d\d|2100)[a-z]?(?![\w/–-]|[.:]\d|\s[–-])")
-_NO_YEAR_BEHIND = re.compile(r"(?:\bpp?\.?|\bpages?|\bno\.?|\bvol\.?|\bnumber|\bart\.?|#|\bnotes in math\S*)\s*$", re.I)
+_NO_YEAR_AFTER = re.compile(r"(?:\bpp?\.?|\bpages?|\bno\.?|\bvol\.?|\bnumber|\bart\.?|#|\bnotes in math\S*)\s*$", re.I)
 
 
 def _year(marked: str, label: str) -> int | None:
@@ -517,7 +487,7 @@ def _year(marked: str, label: str) -> int | None:
     if in_parentheses := list(_PARENTHESISED_YEAR.finditer(cleaned)):
         return int(in_parentheses[-1][1])
     for match in reversed(list(_LONE_YEAR.finditer(cleaned))):
-        if not _NO_YEAR_BEHIND.search(cleaned[max(0, match.start(1) - 20) : match.start(1)]):
+        if not _NO_YEAR_AFTER.search(cleaned[max(0, match.start(1) - 20) : match.start(1)]):
             return int(match[1])
     return None
 
@@ -536,7 +506,7 @@ _OLD_NAME = re.compile(rf"\{{\{{[^{{}}]*+\}}\s*+({_SHALLOW})\s*+(?:{_SHALLOW})\s
 
 
 def read_biblatex_bbl(text: str) -> list[Reference]:
-    """The entries of a .bbl as biber writes it; one that stands in several lists is given once."""
+    """The entries of a .bbl of biber; an entry of several lists is given once."""
     references: dict[str, Reference] = {}
     starts = list(_BIBLATEX_ENTRY.finditer(text))
     for start, following in zip_longest(starts, starts[1:]):
@@ -550,25 +520,19 @@ def read_biblatex_bbl(text: str) -> list[Reference]:
 def _biblatex_fields(entry: str) -> dict[str, str]:
     pairs = _matching(entry)
     fields: dict[str, str] = {}
-    position = 0
-    for match in _BIBLATEX_FIELD.finditer(entry):
-        close = pairs.get(match.end(), -1)
-        if match.start() >= position and close >= 0:
-            fields.setdefault(match[1].lower(), entry[match.end() + 1 : close])
-            position = close
+    for match, content in _with_groups(_BIBLATEX_FIELD, entry, pairs):
+        fields.setdefault(match[1].lower(), content)
     for match in _BIBLATEX_VERB.finditer(entry):
         fields.setdefault(match[1].lower(), match[2])
-    for match in _BIBLATEX_NAMES.finditer(entry):
-        close = pairs.get(match.end(), -1)
-        if close >= 0 and match[1] not in fields:
-            fields[match[1]] = " and ".join(_biblatex_people(entry[match.end() + 1 : close]))
+    for match, names in _with_groups(_BIBLATEX_NAMES, entry, pairs):
+        fields.setdefault(match[1], " and ".join(_biblatex_people(names)))
     return fields
 
 
 def _biblatex_people(names: str) -> Iterator[str]:
     person: dict[str, str] = {}
     for part in chain(_NAME_PART.finditer(names), (None,)):
-        if person and (part is None or part[1] in person or (part[1] == "family" and "family" in person)):
+        if person and (part is None or part[1] in person):
             yield " ".join([person[name] for name in ("given", "prefix", "family") if name in person])
             person = {}
         if part:
@@ -588,24 +552,18 @@ _AMSREFS_FIELD = re.compile(r"[\s,]*+([A-Za-z-]++)\s*+=\s*+(?=\{)")
 def read_amsrefs(text: str) -> list[Reference]:
     r"""The `\bib{key}{type}{...}` entries of a text; those that do not close are left out."""
     text = _COMMENT.sub("", text) if "%" in text else text
-    pairs = _matching(text)
     references: list[Reference] = []
-    position = 0
-    for match in _AMSREFS.finditer(text):
-        close = pairs.get(match.end(), -1)
-        if match.start() < position or close < 0:
-            continue
+    for match, entry in _with_groups(_AMSREFS, text, _matching(text)):
+        pairs = _matching(entry)
         fields: dict[str, str] = {}
-        position = match.end() + 1
-        while (field := _AMSREFS_FIELD.match(text, position, close)) and field.end() in pairs:
+        position = 0
+        while (field := _AMSREFS_FIELD.match(entry, position)) and field.end() in pairs:
             position = pairs[field.end()] + 1
-            name, value = field[1].lower(), text[field.end() + 1 : position - 1]
+            name, value = field[1].lower(), entry[field.end() + 1 : position - 1]
             if name in ("author", "editor") and name in fields:
                 value = f"{fields[name]} and {value}"
             fields[name] = value
-        position = close
-        reference = _from_fields(match[1].strip(), fields)
-        references.append(reference)
+        references.append(_from_fields(match[1].strip(), fields))
     return references
 
 
@@ -614,7 +572,7 @@ def read_amsrefs(text: str) -> list[Reference]:
 
 _NEW_ID = re.compile(r"(?<!\d)(?<!\d\.)(\d\d(?:0[1-9]|1[0-2]|\d\d)\.\d{4,5})(?:v\d+)?(?![\d])")
 _VALID_NEW_ID = re.compile(r"(?:0[7-9]|1[0-4])(?:0[1-9]|1[0-2])\.\d{4}|(?:1[5-9]|[2-9]\d)(?:0[1-9]|1[0-2])\.\d{5}")
-_LIKE_NEW_ID, _LIKE_OLD_ID = re.compile(r"\d{4}\.\d{4}"), re.compile(r"/\s?\d{7}")  # quick to rule out
+_LIKE_NEW_ID, _LIKE_OLD_ID = re.compile(r"\d{4}\.\d{4}"), re.compile(r"/\s?\d{7}")  # quick tests
 _ARCHIVES = (
     "astro-ph|cond-mat|gr-qc|hep-(?:ex|lat|ph|th)|math-ph|nlin|nucl-(?:ex|th)|physics|quant-ph|math|cs|q-bio|q-fin|"
     "stat|alg-geom|dg-ga|funct-an|q-alg|solv-int|chao-dyn|patt-sol|adap-org|comp-gas|cmp-lg|acc-phys|ao-sci|"
@@ -628,34 +586,34 @@ _OLD_ID = re.compile(
 _TAG = re.compile(r"(?:arxiv|\babs/|\be-?prints?\b)[^;]{0,30}$", re.I)
 _OTHER_TAG = re.compile(r"(?:zbl|zbmath|zblatt|zentralblatt|jfm|mr|\ban|doi)\W*$|[\w./:=?–-]$", re.I)
 _DOI = re.compile(r"(?<![\d.])10\.\d{4,9}(?:\.\d{1,9})*+/[^\s\"{}|^`\\&?#]{1,200}+")
-_NOT_OF_THE_DOI = re.compile(r"(?:/(?:abstract|full|fulltext|pdf|epdf|meta)|\.pdf|\.html?|/)$", re.I)
+_AFTER_DOI = re.compile(r"(?:/(?:abstract|full|fulltext|pdf|epdf|meta)|\.pdf|\.html?|/)$", re.I)
 _URL = re.compile(r"https?://[^\s\"<>{}]++|(?<![\d.])10\.\d{4,9}/[^\s\"{}]++")
 
 
 def arxiv_id(text: str) -> str:
     """The first arXiv id in a text, without version; "" if there is none.
 
-    One that is marked as such (arXiv:, abs/) goes before a bare number; a bare number must be a possible id,
-    and not be that of a review (Zbl 1203.11045) or a part of something longer.
+    An id with a tag (arXiv:, abs/) is preferred to a bare number. A bare number must be a valid id, and neither the
+    number of a review (Zbl 1203.11045) nor part of something longer.
     """
     if _NEW_ID.fullmatch(stripped := text.strip()):
         return stripped.partition("v")[0]
     bare = ""
-    found: list[tuple[int, str]] = []
+    tagged: list[tuple[int, str]] = []
     for match in _NEW_ID.finditer(text) if _LIKE_NEW_ID.search(text) else ():
         before = text[max(0, match.start() - 40) : match.start()]
         if _TAG.search(before) and not re.search(r"zbl|zbmath|10\.(?!48550/)\d{4,}/\S*$", before, re.I):
-            found.append((match.start(), match[1]))
+            tagged.append((match.start(), match[1]))
             break
         if not bare and _VALID_NEW_ID.fullmatch(match[1]) and not _OTHER_TAG.search(before):
             bare = match[1]
     if _LIKE_OLD_ID.search(text) and (old := _OLD_ID.search(text)):
-        found.append((old.start(), f"{old[1].replace('--', '-').lower()}/{old[2]}"))
-    return min(found)[1] if found else bare
+        tagged.append((old.start(), f"{old[1].replace('--', '-').lower()}/{old[2]}"))
+    return min(tagged)[1] if tagged else bare
 
 
 def doi(text: str) -> str:
-    """The first DOI in a text, lower case, without the address of a resolver; "" if there is none."""
+    """The first DOI in a text, in lower case and without a resolver's address; "" if there is none."""
     if "10." not in text:
         return ""
     if "\\" in text:
@@ -668,15 +626,15 @@ def doi(text: str) -> str:
     match = _DOI.search(text)
     if not match:
         return ""
-    found = match[0]
-    while not found[-1].isalnum():
-        last = found[-1]
+    identifier = match[0]
+    while not identifier[-1].isalnum():
+        last = identifier[-1]
         opening = {")": "(", "]": "[", ">": "<"}.get(last)
-        if last not in ".,;:'’”*" and not (opening and found.count(opening) < found.count(last)):
+        if last not in ".,;:'’”*" and not (opening and identifier.count(opening) < identifier.count(last)):
             break
-        found = found[:-1]
-    found = _NOT_OF_THE_DOI.sub("", found)
-    return found.lower() if "/" in found and not found.endswith("/") else ""
+        identifier = identifier[:-1]
+    identifier = _AFTER_DOI.sub("", identifier)
+    return identifier.lower() if "/" in identifier and not identifier.endswith("/") else ""
 
 
 # ---------------------------------------------------------------- LaTeX to plain text
@@ -696,47 +654,33 @@ _TOKEN = re.compile(
     """,
     re.S | re.X,
 )
-_ACCENTS = dict(
-    zip(
-        "\"'`^~=.uvHcdbrk",
-        "\u0308\u0301\u0300\u0302\u0303\u0304\u0307\u0306\u030c\u030b\u0327\u0323\u0331\u030a\u0328",
-        strict=True,
-    )
-)
-_LETTERS = (
-    *("ss", "o", "O", "l", "L", "ae", "AE", "oe", "OE", "aa", "AA", "i", "j"),
-    *("dh", "DH", "th", "TH", "dj", "DJ"),
-)
-_SIGNS = (
-    *(
-        "S",
-        "copyright",
-        "textendash",
-        "textemdash",
-        "textquoteleft",
-        "textquoteright",
-        "textunderscore",
-        "slash",
-    ),
-)
-_SPACES = ("newblock", "quad", "qquad", "space", "par", "newline", "linebreak", "hfill", "hskip", "break")
-_DELIMITERS = tuple(f"bibnamedelim{letter}" for letter in "abcdi")  # what biber puts between names
-_NAMED = {
-    **dict(zip(_LETTERS, "ßøØłŁæÆœŒåÅıȷðÐþÞđĐ", strict=True)),
-    **dict(zip(_SIGNS, "§©–—‘’_/", strict=True)),
-    **dict.fromkeys(_SPACES + _DELIMITERS, " "),
-    **{name: name for name in ("TeX", "LaTeX", "BibTeX")},
-    **dict.fromkeys(("ldots", "dots"), "..."),
+_SAME = (
+    "ss o O l L ae AE oe OE aa AA i j dh th TH S copyright textendash textemdash textquoteleft textquoteright "
+    "textunderscore slash TeX LaTeX"
+).split()
+_SPACES = (
+    "newblock quad qquad space par newline linebreak hfill hskip break "
+    "bibnamedelima bibnamedelimb bibnamedelimc bibnamedelimd bibnamedelimi"  # biber puts these between names
+).split()
+_COMMANDS = {
+    **{name: SYMBOLS[name] for name in _SAME},
+    **dict.fromkeys(_SPACES, " "),
+    "DH": "Ð",
+    "dj": "đ",
+    "DJ": "Đ",
+    "BibTeX": "BibTeX",
+    "ldots": "...",
+    "dots": "...",
     "bibinitperiod": ".",
     "bibrangedash": "–",
-    "MR": "MR ",  # the mathematical review of an entry
+    "MR": "MR ",  # MR: Mathematical Reviews
 }
 _SYMBOLS = {**{symbol: symbol for symbol in "&%$#_{}"}, **dict.fromkeys(" ,;:\\\n\t~", " ")}
 _REST = {"--": "–", "---": "—", "``": "“", "''": "”", "{": "", "}": "", "~": " ", "`": "‘"}
 
 
 def plain(text: str) -> str:
-    """LaTeX as one line of text: accents composed, markup unwrapped, formulas left between single dollars."""
+    """LaTeX as one line of text: accents composed, markup removed, formulas between single dollars."""
     if not _MARKUP.search(text):
         text = " ".join(text.replace("---", "—").replace("--", "–").replace("''", "”").split())
         return text if text.isascii() else unicodedata.normalize("NFC", text)
@@ -744,13 +688,9 @@ def plain(text: str) -> str:
         text = _LINKED.sub(r"\1", text)
     if "\\(" in text:
         text = re.sub(r"\\[()]", "$", text)
-    if "$" in text:
-        pieces = _MATH.split(text)
-        pieces[::2] = [_TOKEN.sub(_plain_token, piece) for piece in pieces[::2]]
-        text = "".join(pieces)
-    else:
-        text = _TOKEN.sub(_plain_token, text)
-    text = " ".join(text.split())
+    pieces = _MATH.split(text)
+    pieces[::2] = [_TOKEN.sub(_plain_token, piece) for piece in pieces[::2]]
+    text = " ".join("".join(pieces).split())
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
@@ -759,9 +699,9 @@ def _plain_token(match: re.Match[str]) -> str:
     if kind == "rest":
         return _REST[match[0]]
     if kind in ("braced", "bare"):
-        return match[kind].strip().lstrip("\\") + _ACCENTS[match["accent"]]
+        return match[kind].strip().lstrip("\\") + ACCENTS[match["accent"]]
     if kind == "name":
-        return _NAMED.get(match["name"], "")
+        return _COMMANDS.get(match["name"], "")
     if kind == "symbol":
         return _SYMBOLS.get(match["symbol"], "")
     return ""
@@ -772,24 +712,12 @@ _FONT = re.compile(
     r"bold|boldsymbol|bm|ensuremath|left|right|Bbb)(?![A-Za-z])"
 )
 _FOLDED = str.maketrans(
-    {
-        "ø": "o",
-        "ł": "l",
-        "đ": "d",
-        "ð": "d",
-        "þ": "th",
-        "æ": "ae",
-        "œ": "oe",
-        "ı": "i",
-        "ȷ": "j",
-        "ŋ": "ng",
-        "ħ": "h",
-    }
+    dict(zip("øłđðıȷħ", "olddijh", strict=True)) | {"þ": "th", "æ": "ae", "œ": "oe", "ŋ": "ng"},
 )
 
 
 def normalise_title(title: str) -> str:
-    r"""What titles are matched by: letters and digits, lower case, no accents; α and `\alpha` are alpha."""
+    r"""A title for matching: lower-case letters and digits without accents; α and `\alpha` are alpha."""
     title = _FONT.sub("", plain(title)) if "\\" in title else plain(title)
     title = unicodedata.normalize("NFKD", title.casefold().translate(_FOLDED))
     if not title.isascii():
