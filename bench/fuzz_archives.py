@@ -1,10 +1,10 @@
-"""Mutate real archives, and see that nothing but the allowed errors comes out of those who read them.
+"""Mutate real archives and check that their readers raise no errors but the allowed ones.
 
     python bench/fuzz_archives.py ARCHIVE_OR_FOLDER... [--mutations 10000] [--seed 1] [--seconds-each 10]
 
-Each mutant lies alone in a temporary folder. A target fails with any other exception, when it takes too
-long, writes, connects or starts anything, or takes too much memory. Prints counts as one JSON document; the
-exit code is 1 where something failed. `--only INDEX` runs one mutant again, with the traceback.
+Each mutant is alone in a temporary folder. A target fails with any other exception, where it takes too long or too
+much memory, and where it writes a file, opens a connection or starts a process. Prints counts as one JSON document;
+the exit code is 1 where something failed. `--only INDEX` runs one mutant again.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from lemmata.ingest.sources import IngestOptions, find_units, read_unit
 
 
 def read_all(path: Path) -> None:
-    """Everything that the archive holds; no name may lead out of it."""
+    """Read all members of an archive; no name may leave it."""
     package = read_package(path, lambda _: True)
     for name in package.files:
         if {"", ".", ".."} & set(name.split("/")) or "\0" in name:
-            raise AssertionError(f"the name {name!r} came through")
+            raise AssertionError(f"the name {name!r} was not refused")
 
 
 def read_papers(path: Path) -> None:
-    """The whole way of an archive into records, as `lemmata ingest` goes it."""
+    """Read an archive into records, as `lemmata ingest` does."""
     options = IngestOptions()
     for unit in find_units(path, options).units:
         for reading in read_unit(path.parent, unit, options):
@@ -56,14 +56,14 @@ def read_papers(path: Path) -> None:
 
 TARGETS: dict[str, Callable[[Path], None]] = {"papers": read_papers, "read_package": read_all}
 ALLOWED = (InputError,)
-LARGE = 1 << 18  # bytes; such archives are seldom taken
-ADDRESS_SPACE = 4 << 30  # more than this can not even be asked for
+LARGE = 1 << 18  # bytes; larger archives are drawn rarely
+ADDRESS_SPACE = 4 << 30  # bytes; larger allocations fail
 
-# ---------------------------------------------------------------- archives to start from
+# ---------------------------------------------------------------- seed archives
 
 
 class Seed(NamedTuple):
-    """A real archive, and its tar without compression where it has one."""
+    """A real archive, and its uncompressed tar where it has one."""
 
     name: str
     packed: bytes
@@ -88,7 +88,7 @@ PACK: list[Callable[[bytes], bytes]] = [
 
 
 def read_seeds(paths: list[Path]) -> list[Seed]:
-    """All archives below the paths, and each tar a second time as a zip."""
+    """All archives below the paths, and each tar also as a zip."""
     seeds = []
     files = [file for path in paths for file in (path.rglob("*") if path.is_dir() else [path])]
     for path in sorted(file for file in files if not file.is_dir()):
@@ -118,7 +118,7 @@ def as_zip(tar: bytes) -> bytes:
 
 
 def inside_zip(name: str, packed: bytes) -> bytes:
-    """A whole zip with one member that is an archive."""
+    """An intact zip with an archive as a member."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("whole.tex", b"whole")
@@ -136,34 +136,32 @@ TOKENS = [
 ]
 
 
-def flip_bits(data: bytes, chance: random.Random) -> bytes:
+def flip_bits(data: bytes, rng: random.Random) -> bytes:
     changed = bytearray(data)
-    for _ in range(chance.choice([1, 1, 2, 8, 64])):
-        changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
+    for _ in range(rng.choice([1, 1, 2, 8, 64])):
+        changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
     return bytes(changed)
 
 
-def overwrite_run(data: bytes, chance: random.Random) -> bytes:
-    start = chance.randrange(len(data))
-    size = min(chance.choice([1, 4, 16, 512, 4096]), len(data) - start)
-    run = chance.choice([bytes(size), b"\xff" * size, chance.randbytes(size)])
+def overwrite_run(data: bytes, rng: random.Random) -> bytes:
+    start = rng.randrange(len(data))
+    size = min(rng.choice([1, 4, 16, 512, 4096]), len(data) - start)
+    run = rng.choice([bytes(size), b"\xff" * size, rng.randbytes(size)])
     return data[:start] + run + data[start + size :]
 
 
-def truncate(data: bytes, chance: random.Random) -> bytes:
-    return data[: chance.randrange(len(data))]
+def truncate(data: bytes, rng: random.Random) -> bytes:
+    return data[: rng.randrange(len(data))]
 
 
-def delete_run(data: bytes, chance: random.Random) -> bytes:
-    start = chance.randrange(len(data))
-    return data[:start] + data[start + chance.choice([1, 3, 512, 5000]) :]
+def delete_run(data: bytes, rng: random.Random) -> bytes:
+    start = rng.randrange(len(data))
+    return data[:start] + data[start + rng.choice([1, 3, 512, 5000]) :]
 
 
-def insert(data: bytes, chance: random.Random) -> bytes:
-    at = chance.randrange(len(data) + 1)
-    piece = chance.choice(
-        [chance.randbytes(chance.randrange(1, 600)), bytes(512), data[at : at + 700], chance.choice(TOKENS)]
-    )
+def insert(data: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(data) + 1)
+    piece = rng.choice([rng.randbytes(rng.randrange(1, 600)), bytes(512), data[at : at + 700], rng.choice(TOKENS)])
     return data[:at] + piece + data[at:]
 
 
@@ -176,13 +174,13 @@ BYTES: dict[str, Callable[[bytes, random.Random], bytes]] = {
 }
 
 
-def edit_bytes(data: bytes, chance: random.Random) -> bytes:
-    for _ in range(chance.choice([1, 1, 1, 2, 5])):
-        data = chance.choice(list(BYTES.values()))(data or b"\0", chance)
+def edit_bytes(data: bytes, rng: random.Random) -> bytes:
+    for _ in range(rng.choice([1, 1, 1, 2, 5])):
+        data = rng.choice(list(BYTES.values()))(data or b"\0", rng)
     return data
 
 
-# ---------------------------------------------------------------- mutations that know the format
+# ---------------------------------------------------------------- mutations of fields
 
 NAMES = [
     b"../../x.tex",
@@ -208,101 +206,101 @@ SIZES = [
 KINDS = [bytes([kind]) for kind in b"01234567xXgLKSNVMDA\0\xff"]
 
 
-def edit_tar_header(tar: bytes, chance: random.Random) -> bytes:
-    """One field of one header changed, and the checksum made right again."""
+def edit_tar_header(tar: bytes, rng: random.Random) -> bytes:
+    """Change one field of one header and correct the checksum."""
     with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
         starts = [member.offset for member in archive]
-    start = chance.choice(starts)
+    start = rng.choice(starts)
     header = bytearray(tar[start : start + 512])
-    field, values = chance.choice(
+    field, values = rng.choice(
         [((0, 100), NAMES), ((124, 136), SIZES), ((156, 157), KINDS), ((345, 500), NAMES), ((257, 265), [])]
     )
-    value = chance.choice(values) if values else chance.randbytes(field[1] - field[0])
-    if field == (124, 136) and chance.random() < 0.5:
+    value = rng.choice(values) if values else rng.randbytes(field[1] - field[0])
+    if field == (124, 136) and rng.random() < 0.5:
         value = b"%011o\0" % (
-            int(header[124:135].strip(b" \0") or b"0", 8) + chance.choice([-1, 1, 511, 512, 1 << 20]) & 0o77777777777
+            int(header[124:135].strip(b" \0") or b"0", 8) + rng.choice([-1, 1, 511, 512, 1 << 20]) & 0o77777777777
         )
     header[slice(*field)] = value.ljust(field[1] - field[0], b"\0")
-    if chance.random() < 0.2:
-        header[482] = chance.randrange(2)
+    if rng.random() < 0.2:
+        header[482] = rng.randrange(2)
     header[148:156] = b" " * 8
     header[148:156] = b"%06o\0 " % sum(header)
     return tar[:start] + bytes(header) + tar[start + 512 :]
 
 
-def edit_extended_header(tar: bytes, chance: random.Random) -> bytes:
-    """An extended header, right or wrong, put before a member."""
+def edit_extended_header(tar: bytes, rng: random.Random) -> bytes:
+    """Insert an extended header, valid or not, before a member."""
     with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
-        start = chance.choice([member.offset for member in archive])
-    key = chance.choice(["path", "size", "GNU.sparse.name", "GNU.sparse.map", "linkpath", "hdrcharset", "x"])
-    value = chance.choice(["../a.tex", "9" * chance.randrange(1, 30), "-1", "", "\0", "ö" * 600, "1,2,3", "BINARY"])
+        start = rng.choice([member.offset for member in archive])
+    key = rng.choice(["path", "size", "GNU.sparse.name", "GNU.sparse.map", "linkpath", "hdrcharset", "x"])
+    value = rng.choice(["../a.tex", "9" * rng.randrange(1, 30), "-1", "", "\0", "ö" * 600, "1,2,3", "BINARY"])
     text = f" {key}={value}\n".encode()
-    text = str(len(text) + chance.choice([1, 2, 2, 2, 3, 3, 99, 10**9])).encode() + text
+    text = str(len(text) + rng.choice([1, 2, 2, 2, 3, 3, 99, 10**9])).encode() + text
     member = tarfile.TarInfo("extended")
-    member.type = chance.choice([b"x", b"x", b"g", b"L", b"K", b"X"])
-    member.size = chance.choice([len(text), len(text), len(text) + 1, 1 << 30, 1 << 62])
+    member.type = rng.choice([b"x", b"x", b"g", b"L", b"K", b"X"])
+    member.size = rng.choice([len(text), len(text), len(text) + 1, 1 << 30, 1 << 62])
     return (
         tar[:start] + member.tobuf(tarfile.GNU_FORMAT) + text.ljust(512 * (len(text) // 512 + 1), b"\0") + tar[start:]
     )
 
 
-def edit_zip_header(packed: bytes, chance: random.Random) -> bytes:
-    """A number near one of the signatures changed."""
+def edit_zip_header(packed: bytes, rng: random.Random) -> bytes:
+    """Change a number near one of the signatures."""
     marks = [b"PK\1\2", b"PK\1\2", b"PK\3\4", b"PK\5\6"]
-    starts = [at for mark in marks if (at := packed.find(mark, chance.randrange(len(packed)))) >= 0]
-    start = chance.choice(starts or [0]) + chance.randrange(4, 46)
-    size = chance.choice([1, 2, 2, 4, 4])
-    value = chance.choice([*NUMBERS, chance.randrange(1 << 32)]) % (1 << 8 * size)
+    starts = [at for mark in marks if (at := packed.find(mark, rng.randrange(len(packed)))) >= 0]
+    start = rng.choice(starts or [0]) + rng.randrange(4, 46)
+    size = rng.choice([1, 2, 2, 4, 4])
+    value = rng.choice([*NUMBERS, rng.randrange(1 << 32)]) % (1 << 8 * size)
     return packed[:start] + value.to_bytes(size, "little") + packed[start + size :]
 
 
-def edit_text(tar: bytes, chance: random.Random) -> bytes:
-    """The content of one member changed at its own length, so that the tar stays whole."""
+def edit_text(tar: bytes, rng: random.Random) -> bytes:
+    """Change the content of one member and keep its length, so that the tar stays intact."""
     with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
-        member = chance.choice([member for member in archive if member.isfile()] or [tarfile.TarInfo()])
+        member = rng.choice([member for member in archive if member.isfile()] or [tarfile.TarInfo()])
     start, size = member.offset_data, member.size
-    text = edit_bytes(tar[start : start + size], chance) if size else b""
-    for _ in range(chance.randrange(4)):
-        at = chance.randrange(len(text) + 1)
-        token = chance.choice(TOKENS)
+    text = edit_bytes(tar[start : start + size], rng) if size else b""
+    for _ in range(rng.randrange(4)):
+        at = rng.randrange(len(text) + 1)
+        token = rng.choice(TOKENS)
         text = text[:at] + token + text[at + len(token) :]
     return tar[:start] + text[:size].ljust(size, b"\0") + tar[start + size :]
 
 
-def mutant(seeds: list[Seed], index: int, start: int) -> tuple[Seed, str, bytes]:
-    """The mutant of this number; it depends on nothing but the seeds, the number and where chance starts."""
-    chance = random.Random(f"{start}/{index}")
+def mutant(seeds: list[Seed], index: int, random_seed: int) -> tuple[Seed, str, bytes]:
+    """The mutant with this number, the same for the same seed archives and random seed."""
+    rng = random.Random(f"{random_seed}/{index}")
     small = [seed for seed in seeds if len(seed.packed) < LARGE] or seeds
-    seed = chance.choice(seeds if chance.random() < 0.05 else small)
+    seed = rng.choice(seeds if rng.random() < 0.05 else small)
     kinds = [*BYTES, "splice"] + ["zip header"] * 4 * (sniff(seed.packed) == "zip")
     if seed.tar:
         kinds += ["tar header", "tar header", "extended header", "text", "text", "tar bytes", "tar splice"]
-    kind = chance.choice(kinds)
-    pack = chance.choice(PACK if len(seed.tar) < LARGE else PACK[:2])
+    kind = rng.choice(kinds)
+    pack = rng.choice(PACK if len(seed.tar) < LARGE else PACK[:2])
     if kind in BYTES:
-        again = seed.tar and len(seed.tar) < LARGE and chance.random() < 0.5  # in another compression
-        return seed, kind, BYTES[kind](pack(seed.tar) if again else seed.packed, chance)
+        repacked = seed.tar and len(seed.tar) < LARGE and rng.random() < 0.5  # in another compression
+        return seed, kind, BYTES[kind](pack(seed.tar) if repacked else seed.packed, rng)
     if kind in ("splice", "tar splice"):
-        other = chance.choice(small)
-        one, two = (seed.packed, other.packed) if kind == "splice" else (seed.tar, other.tar or other.packed)
-        joined = one[: chance.randrange(len(one))] + two[chance.randrange(len(two)) :]
+        other = rng.choice(small)
+        head, tail = (seed.packed, other.packed) if kind == "splice" else (seed.tar, other.tar or other.packed)
+        joined = head[: rng.randrange(len(head))] + tail[rng.randrange(len(tail)) :]
         return seed, kind, joined if kind == "splice" else pack(joined)
     if kind == "zip header":
-        return seed, kind, edit_zip_header(seed.packed, chance)
+        return seed, kind, edit_zip_header(seed.packed, rng)
     edits = {
         "tar header": edit_tar_header,
         "extended header": edit_extended_header,
         "text": edit_text,
         "tar bytes": edit_bytes,
     }
-    return seed, kind, pack(edits[kind](seed.tar, chance))
+    return seed, kind, pack(edits[kind](seed.tar, rng))
 
 
-# ---------------------------------------------------------------- the watch
+# ---------------------------------------------------------------- side effects
 
 
 class Hang(BaseException):
-    """Not an Exception: no target can catch it by accident."""
+    """A BaseException, so that no target catches it by accident."""
 
 
 CHANGES = {
@@ -311,29 +309,29 @@ CHANGES = {
     *("socket.connect", "socket.bind"),
 }
 armed = False
-deeds: list[str] = []
+side_effects: list[str] = []
 
 
 def watch(event: str, arguments: tuple[Any, ...]) -> None:
-    """An audit hook: what the target does to the world, wherever that is."""
+    """An audit hook that records the side effects of a target."""
     if not armed:
         return
     if event == "open":
         flags = arguments[2]
         if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND):
-            deeds.append(f"opened {arguments[0]!r} for writing")
+            side_effects.append(f"opened {arguments[0]!r} for writing")
     elif event in CHANGES:
-        deeds.append(f"{event} {arguments!r}")
+        side_effects.append(f"{event} {arguments!r}")
 
 
 @contextmanager
 def watched(seconds: float) -> Iterator[None]:
     global armed
 
-    def ring(*_: object) -> None:
+    def stop(*_: object) -> None:
         raise Hang(f"more than {seconds} seconds")
 
-    signal.signal(signal.SIGALRM, ring)
+    signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     armed = True
     try:
@@ -344,13 +342,13 @@ def watched(seconds: float) -> Iterator[None]:
 
 
 def peak_memory() -> int:
-    """Bytes, of this process so far."""
+    """Bytes of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def attempt(target: Callable[[Path], None], path: Path, seconds: float, memory: int) -> tuple[str, str]:
-    """How it went ("read", an allowed error's name, or "FAILED") and what was wrong."""
-    deeds.clear()
+    """The outcome ("read", the name of an allowed error, or "FAILED") and the cause of a failure."""
+    side_effects.clear()
     before = peak_memory()
     outcome, cause = "read", ""
     try:
@@ -362,13 +360,13 @@ def attempt(target: Callable[[Path], None], path: Path, seconds: float, memory: 
             cause = f"not one sentence: {str(error)!r}"
     except (Exception, Hang) as error:
         cause = "".join(traceback.format_exception(error)[-3:])
-    inside = sorted(entry.name for entry in path.parent.iterdir())
-    if inside != [path.name]:
-        cause = cause or f"left in the folder: {inside}"
+    entries = sorted(entry.name for entry in path.parent.iterdir())
+    if entries != [path.name]:
+        cause = cause or f"left in the folder: {entries}"
     if peak_memory() > max(before, memory):
         cause = cause or f"took {peak_memory() >> 20} MiB of memory"
-    if deeds:
-        cause = cause or "; ".join(deeds)
+    if side_effects:
+        cause = cause or "; ".join(side_effects)
     return ("FAILED", cause) if cause else (outcome, "")
 
 
@@ -379,14 +377,14 @@ def main() -> int:
     parser.add_argument("--mutations", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds-each", type=float, default=10)
-    parser.add_argument("--memory", type=int, default=512, help="MiB above the start that the process may come to")
-    parser.add_argument("--only", type=int, help="run the mutant of this number alone")
+    parser.add_argument("--memory", type=int, default=512, help="MiB that the process may use above its start")
+    parser.add_argument("--only", type=int, help="run only the mutant with this number")
     options = parser.parse_args()
 
     target = TARGETS[options.target]
     seeds = read_seeds(options.paths)
     if not seeds:
-        parser.error("there is no archive in what was given")
+        parser.error("no archive in these paths")
     sys.dont_write_bytecode = True
     sys.addaudithook(watch)
     outcomes: Counter[str] = Counter()
@@ -396,7 +394,7 @@ def main() -> int:
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "seed"
-        for seed in seeds:  # also imports all that the target needs
+        for seed in seeds:  # also imports everything that the target needs
             path.write_bytes(seed.packed)
             target(path)
         path.unlink()

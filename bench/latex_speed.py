@@ -1,8 +1,8 @@
-"""Read one LaTeX file with lemmata and with pylatexenc in the same run, and the whole folder with lemmata.
+"""Time one LaTeX file with lemmata and with pylatexenc, and the whole folder with lemmata.
 
     python bench/latex_speed.py FOLDER [--file algebra.tex] [--repeat 3]
 
-pylatexenc only walks the file into nodes; lemmata reads statements, proofs, links and clean text.
+pylatexenc only parses the file into nodes; lemmata reads statements, proofs, links and clean text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="LaTeX sources, such as the Stacks project")
     parser.add_argument("--file", default="algebra.tex")
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--without-peer", action="store_true", help="leave pylatexenc out")
+    parser.add_argument("--without-peer", action="store_true", help="do not run pylatexenc")
     options = parser.parse_args()
 
     def read(name: str) -> bytes | None:

@@ -285,10 +285,11 @@ def _tar_members(tar: BinaryIO) -> Iterator[_Member]:
     extended: dict[str, str] = {}  # path and size from the extended headers of a member
     extended_bytes = 0
     while True:
-        try:
-            header = tarfile.TarInfo.frombuf(tar.read(_BLOCK), "utf-8", "surrogateescape")
-        except (tarfile.EmptyHeaderError, tarfile.EOFHeaderError):
+        block = tar.read(_BLOCK)
+        if not any(block):  # zeros, or the end of the file
             return
+        try:
+            header = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
         except tarfile.HeaderError as error:
             raise _Damage(f"a tar header is damaged ({error})") from error
         kind, size = header.type, header.size

@@ -11,7 +11,7 @@ import unicodedata
 from functools import cache
 from typing import NamedTuple
 
-from lemmata.latex.source import VERBATIM, match_brace, match_bracket, match_dollar
+from lemmata.latex.source import VERBATIM, match_brace, match_bracket, match_dollar, skip
 
 __all__ = ["ACCENTS", "MATH", "SYMBOLS", "Cleaned", "clean", "plain"]
 
@@ -195,7 +195,7 @@ class _Cleaner:
         return match.span() if match else (-1, -1)
 
     def skip_space(self, at: int) -> int:
-        return _SPACE.match(self.text, at).end()  # type: ignore[union-attr] - it matches the empty string
+        return skip(_SPACE, self.text, at)
 
     def bracket(self, at: int) -> tuple[int, int] | None:
         """Offsets of the content of the bracketed group after `at`."""

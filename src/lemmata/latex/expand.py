@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from lemmata.latex.source import SHORT, match_brace, read_argument, read_optional, skip_blanks
+from lemmata.latex.source import SHORT, match_brace, read_argument, read_optional, skip, skip_blanks
 
 __all__ = ["Definitions", "Macro", "expand", "read_definitions", "read_environments", "structural"]
 
@@ -186,7 +186,7 @@ def _read_macro(text: str, command: str, end: int) -> tuple[Macro | None, int, s
         macro = _document_command(spec[0], _simplify(body[0]))
         return macro, body[1], "" if macro else "its arguments are of an unknown kind"
     if command.endswith("def"):
-        signature = _PARAMETERS.match(text, end)[0]  # type: ignore[index] - it matches the empty string
+        signature = text[end : skip(_PARAMETERS, text, end)]
         body = read_argument(text, end + len(signature))
         if body is None:
             return _NEVER_ENDS

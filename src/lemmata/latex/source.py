@@ -24,6 +24,7 @@ __all__ = [
     "match_dollar",
     "read_argument",
     "read_optional",
+    "skip",
     "skip_blanks",
 ]
 
@@ -116,9 +117,15 @@ def match_dollar(text: str, start: int, reach: int = 20_000) -> int:
     return -1
 
 
+def skip(pattern: re.Pattern[str], text: str, at: int) -> int:
+    """Offset after the match of `pattern` at `at`; `at` where there is none."""
+    match = pattern.match(text, at)
+    return match.end() if match else at
+
+
 def skip_blanks(text: str, at: int) -> int:
     """Offset of the first character from `at` on that is not blank."""
-    return _BLANKS.match(text, at).end()  # type: ignore[union-attr] - it matches the empty string
+    return skip(_BLANKS, text, at)
 
 
 def read_optional(text: str, start: int) -> tuple[str, int] | None:
@@ -130,7 +137,7 @@ def read_optional(text: str, start: int) -> tuple[str, int] | None:
 
 def read_argument(text: str, start: int, reach: int = _REACH) -> tuple[str, int] | None:
     """The braced group that follows `start` after at most one newline, and the offset after it."""
-    begin = _BLANK.match(text, start).end()  # type: ignore[union-attr] - it matches the empty string
+    begin = skip(_BLANK, text, start)
     if text[begin : begin + 1] != "{":
         return None
     end = match_brace(text, begin, begin + reach)
@@ -463,7 +470,7 @@ class _Flattener:
 
     def _package(self, number: int, text: str, position: int, scan: int, word: str) -> int:
         """Read the packages and classes in the project, for the macros that they define."""
-        at = _BLANK.match(text, scan).end()  # type: ignore[union-attr] - it matches the empty string
+        at = skip(_BLANK, text, scan)
         if text[at : at + 1] == "[":
             at = match_bracket(text, at)
         argument = self.argument(text, at) if at >= 0 else None
