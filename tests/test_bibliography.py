@@ -28,7 +28,7 @@ def item(body: str, label: str = "") -> Reference:
 # ---------------------------------------------------------------- .bib
 
 
-def test_an_entry_has_its_fields_cleaned() -> None:
+def test_the_fields_of_an_entry_are_cleaned() -> None:
     (reference,) = read_bib(
         r"""
         @Article{ErdosRenyi,
@@ -72,7 +72,7 @@ def test_macros_and_concatenation_are_resolved() -> None:
         "@article{\n",
     ],
 )
-def test_a_broken_entry_is_skipped_up_to_the_next_line_start(broken: str) -> None:
+def test_a_damaged_entry_is_skipped_up_to_the_next_line_with_an_entry(broken: str) -> None:
     references = read_bib("@misc{a, title={A}}\n" + broken + "@misc{b, title={B}}\n")
     assert [reference.key for reference in references] == ["a", "b"]
 
@@ -104,7 +104,7 @@ def test_macros_that_double_at_every_step_stay_small() -> None:
 # ---------------------------------------------------------------- \bibitem
 
 
-def test_revtex_marks_up_what_it_prints() -> None:
+def test_the_markup_of_revtex_is_used() -> None:
     reference = item(
         r"""\BibitemOpen
         \bibfield  {author} {\bibinfo {author} {\bibfnamefont {R.~P.}\ \bibnamefont {Feynman}}\ and\ \bibinfo
@@ -171,17 +171,17 @@ def test_title_authors_and_year_are_found_in_many_styles(body: str, title: str, 
     assert (reference.title, reference.authors, reference.year) == (title, authors, year)
 
 
-def test_the_year_of_a_natbib_label_goes_before_numbers_in_the_text() -> None:
+def test_the_year_of_a_natbib_label_is_preferred_to_numbers_in_the_text() -> None:
     body = "A. Bee.\n\\newblock The 1984 problem.\n\\newblock Lecture Notes 1999."
     assert item(body, r"[{Bee et~al.(2020)Bee, Cee}]").year == 2020
 
 
-def test_the_author_is_repeated_where_the_style_does_not() -> None:
+def test_a_dash_in_place_of_the_authors_repeats_those_before() -> None:
     references = read_bibitems(r"\bibitem{a} A. Bee, \emph{One}, 1990. \bibitem{b} \bysame, \emph{Two}, 1991.")
     assert [reference.authors for reference in references] == ["A. Bee", "A. Bee"]
 
 
-def test_only_bibitems_count_not_comments_definitions_or_what_stands_behind_the_end() -> None:
+def test_comments_definitions_and_text_after_the_end_are_no_bibitems() -> None:
     references = read_bibitems(
         "\\def\\bibitem#1{x}\n\\renewcommand{\\bibitem}[1]{y}\n\\begin{thebibliography}{9}\n"
         "%\\bibitem{old} Old.\n\\bibitem{a}\nA. Bee, \\emph{One}. See \\url{http://x.org/a%20b}.\n"
@@ -242,7 +242,7 @@ def test_amsrefs_entries_have_many_authors() -> None:
     assert (reference.year, reference.arxiv, reference.doi) == (2013, "1007.1314", "10.4171/dm/390")
 
 
-def test_a_text_may_hold_several_kinds_of_bibliography() -> None:
+def test_a_text_may_contain_several_kinds_of_bibliography() -> None:
     text = "\\bibitem{a} A.\n\\end{thebibliography}" + BIBLATEX + AMSREFS + "\n@misc{b, title={B}}"
     assert [reference.key for reference in read_bibliography(text)] == ["a", "knuth", "Oss", "b"]
     assert read_bibliography("Nothing here, me@example.org.") == []
@@ -270,7 +270,7 @@ def test_a_text_may_hold_several_kinds_of_bibliography() -> None:
         ("", ""),
     ],
 )
-def test_arxiv_ids_are_told_from_numbers_that_look_like_them(text: str, expected: str) -> None:
+def test_arxiv_ids_are_distinguished_from_similar_numbers(text: str, expected: str) -> None:
     assert arxiv_id(text) == expected
 
 

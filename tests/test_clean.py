@@ -4,7 +4,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lemmata.latex.clean import clean, plain
@@ -33,7 +33,7 @@ def dollars(text: str) -> int:
         r"\ensuremath{a+b}",
     ],
 )  # fmt: skip
-def test_every_formula_comes_to_stand_between_single_dollars(formula: str) -> None:
+def test_every_formula_is_put_between_single_dollars(formula: str) -> None:
     assert clean(f"Let {formula} be.").text == "Let $a+b$ be."
 
 
@@ -44,12 +44,12 @@ def test_every_formula_comes_to_stand_between_single_dollars(formula: str) -> No
         r"\begin{cases}a&b\\c&d\end{cases}", r"\begin{pmatrix}1\\2\end{pmatrix}", "a--b``c''", r"\emph{x}\'e",
     ],
 )  # fmt: skip
-def test_the_contents_of_formulas_are_left_alone(content: str) -> None:
+def test_the_contents_of_formulas_are_not_changed(content: str) -> None:
     for begin, end in (("$", "$"), (r"\(", r"\)"), (r"\[", r"\]")):
         assert clean(f"A {begin}{content}{end} B").text == f"A ${content}$ B"
 
 
-def test_formulas_do_not_glue_to_words() -> None:
+def test_formulas_are_not_joined_to_words() -> None:
     assert clean(r"then\[x\]holds").text == "then $x$ holds"
     assert clean(r"an $n$-gon and $x$'s").text == "an $n$-gon and $x$'s"
 
@@ -63,7 +63,7 @@ def test_stray_dollars_open_no_formula() -> None:
     assert clean("x $$ $y$").text.count("$") % 2 == 0
 
 
-def test_empty_formulas_vanish() -> None:
+def test_empty_formulas_are_dropped() -> None:
     assert clean("a $ $ b $$ $$ c $\\ $ d").text == "a b c d"
     assert clean("a $x\\ $ b").text == "a $x$ b"
 
@@ -108,7 +108,7 @@ def test_formatting_disappears_and_words_stay(source: str, expected: str) -> Non
     assert clean(source).text == expected
 
 
-def test_titles_come_on_one_line() -> None:
+def test_titles_are_on_one_line() -> None:
     assert plain("On \\emph{q}-series\n\nand $\\eta$\\thanks{Money.}") == "On q-series and $\\eta$"
 
 
@@ -150,7 +150,7 @@ def test_citations_leave_the_text_and_become_links(command: str) -> None:
     assert result.text == "known."
 
 
-def test_hyperref_says_its_text() -> None:
+def test_hyperref_keeps_its_text() -> None:
     result = clean(r"by \hyperref[thm:a]{the main theorem} and")
     assert (result.text, result.references) == ("by the main theorem and", [("ref", "thm:a")])
 
@@ -159,7 +159,7 @@ def test_ranges_name_both_ends() -> None:
     assert clean(r"\crefrange{a}{b}").references == [("ref", "a"), ("ref", "b")]
 
 
-def test_lists_and_brackets_of_references_close_up() -> None:
+def test_lists_and_brackets_of_references_are_removed() -> None:
     assert clean(r"By Lemmas \ref{a}, \ref{b} and \ref{c} we win.").text == "By Lemmas we win."
     assert clean(r"We win (see \cite{a}).").text == "We win."
     assert clean(r"We win \eqref{a}--\eqref{b}.").text == "We win."
@@ -170,7 +170,7 @@ def test_references_inside_formulas_are_links_too() -> None:
     assert result.references == [("ref", "a"), ("cite", "b")]
 
 
-def test_labels_of_formulas_go() -> None:
+def test_labels_of_formulas_are_dropped() -> None:
     assert clean("\\begin{align}\\label{a}\nx\\\\ \\label{b}\ny\\end{align}").text == "$x\\\\ y$"
 
 
@@ -193,6 +193,7 @@ FRAGMENTS = [
 ]  # fmt: skip
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=40))
 def test_cleaning_never_raises_and_dollars_are_even(fragments: list[str]) -> None:
     source = "".join(fragments)
@@ -202,11 +203,13 @@ def test_cleaning_never_raises_and_dollars_are_even(fragments: list[str]) -> Non
     assert result.text == result.text.strip()
 
 
+@settings(deadline=None)
 @given(st.text(max_size=300))
 def test_arbitrary_text_never_raises(source: str) -> None:
     assert dollars(clean(source).text) % 2 == 0
 
 
+@settings(deadline=None)
 @given(st.text(st.sampled_from("abc \n"), max_size=200))
 def test_plain_words_are_kept(source: str) -> None:
     assert clean(source).text.split() == source.split()

@@ -4,7 +4,7 @@ import time
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lemmata.latex.expand import expand, read_definitions, read_environments, structural
@@ -75,7 +75,7 @@ def problems(preamble: str, text: str) -> dict[str, str]:
         (r"\newcommand{\ab}{1}", r"\a \abc \ab", r"\a \abc 1"),
     ],
 )  # fmt: skip
-def test_macros_are_replaced(preamble: str, text: str, expected: str) -> None:
+def test_macros_are_expanded(preamble: str, text: str, expected: str) -> None:
     assert expanded(preamble, text) == expected
 
 
@@ -83,7 +83,7 @@ def test_a_starred_document_command_takes_its_star() -> None:
     assert expanded(r"\NewDocumentCommand{\norm}{s m}{|#2|}", r"\norm{x}\norm*{x}") == "|x||x|"
 
 
-def test_a_macro_holds_from_its_definition_on() -> None:
+def test_a_macro_is_valid_from_its_definition_on() -> None:
     text = r"\def\a{1}\begin{document}\a \def\a{2}\a"
     definitions = read_definitions(text)
     definitions.settle(text.index("document"))
@@ -112,7 +112,7 @@ def test_the_spans_of_the_definitions_are_exact() -> None:
         (r"\NewDocumentCommand{\a}{r()}{x}", r"\a", "a", "unknown kind"),
     ],
 )
-def test_what_can_not_be_expanded_is_left_and_reported(preamble: str, text: str, name: str, cause: str) -> None:
+def test_a_macro_that_cannot_be_expanded_stays_and_is_reported(preamble: str, text: str, name: str, cause: str) -> None:
     assert cause in problems(preamble, text)[name]
     assert text[:2] in expanded(preamble, text)
 
@@ -142,7 +142,7 @@ def test_environments_give_their_opening() -> None:
     assert [text[b:e][-1] for b, e in spans] == ["}", "}"]
 
 
-def test_macros_that_carry_structure_are_told_apart() -> None:
+def test_macros_with_structure_are_selected() -> None:
     definitions = read_definitions(
         r"\def\bthm{\begin{theorem}}\def\ethm{\end{theorem}}\def\R{R}\def\again{\bthm}\def\eq{\begin{equation}}"
         r"\def\sec#1{\section{#1}}"
@@ -161,6 +161,7 @@ FRAGMENTS = [
 ]  # fmt: skip
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=40), st.lists(st.sampled_from(FRAGMENTS), max_size=20))
 def test_reading_and_expanding_never_raise(preamble: list[str], body: list[str]) -> None:
     text = "".join(preamble)
@@ -168,6 +169,7 @@ def test_reading_and_expanding_never_raise(preamble: list[str], body: list[str])
     read_environments(text)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_arbitrary_text_never_raises(text: str) -> None:
     expanded(text, text)

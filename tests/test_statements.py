@@ -3,11 +3,11 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lemmata.latex.expand import read_environments
-from lemmata.latex.statements import Statement, Structure, read_kinds, read_structure, kind_of
+from lemmata.latex.statements import Statement, Structure, kind_of, read_kinds, read_structure
 
 
 def structure(text: str) -> Structure:
@@ -88,7 +88,7 @@ def test_tcolorbox_theorems_have_title_and_label_as_arguments() -> None:
     assert (second.note, second.label, body(text, second)) == ("", "", "More.")
 
 
-def test_restatable_theorems_are_of_the_kind_they_name() -> None:
+def test_a_restatable_theorem_has_the_kind_of_its_argument() -> None:
     text = r"\begin{document}\begin{restatable}[Euler]{lemma}{again}\label{l} Body.\end{restatable}"
     (statement,) = statements(text)
     assert (statement.kind, statement.note, statement.label) == ("lemma", "Euler", "l")
@@ -130,14 +130,14 @@ def test_sections_labels_and_abstract() -> None:
     assert [name for _, name in result.labels] == ["sec"]
 
 
-def test_a_label_inside_a_list_or_formula_is_not_the_statements_own() -> None:
+def test_a_label_inside_a_list_or_formula_is_not_that_of_the_statement() -> None:
     text = r"\begin{lemma}\begin{equation}\label{eq}x\end{equation}\label{lem}\label{other}\end{lemma}"
     (statement,) = statements(text)
     assert statement.label == "lem"
     assert [name for _, name in structure(text).labels] == ["eq", "lem", "other"]
 
 
-def test_fakes_in_verbatim_do_not_count() -> None:
+def test_statements_in_verbatim_are_ignored() -> None:
     fake = r"\begin{theorem}fake\end{theorem}"
     text = rf"\begin{{verbatim}}{fake}\end{{verbatim}} \verb|\begin{{lemma}}| \\begin{{lemma}}"
     assert statements(text) == []
@@ -159,7 +159,7 @@ def test_an_adjacent_proof_and_a_second_one_belong_to_the_statement() -> None:
 @pytest.mark.parametrize(
     "reference", [r"\ref{t}", r"\cref{t}", r"Theorem~\ref{t}", r"\autoref{t}", r"{\hyperref[t]{it}}", r"\Cref{u,t}"]
 )
-def test_a_proof_belongs_to_what_it_names_wherever_it_stands(reference: str) -> None:
+def test_a_proof_belongs_to_the_statement_that_it_names(reference: str) -> None:
     text = (
         r"\section{A}\begin{theorem}\label{t}a\end{theorem}\begin{lemma}b\end{lemma}\begin{proof}B\end{proof}"
         rf"\section{{B}}\begin{{lemma}}c\end{{lemma}}\begin{{proof}}[Proof of {reference}]A\end{{proof}}"
@@ -201,19 +201,19 @@ def test_a_note_without_words_names_no_proof() -> None:
     assert proofs(text, fact) == []
 
 
-def test_a_proof_inside_the_statement_is_its_own() -> None:
+def test_a_proof_inside_a_statement_belongs_to_it() -> None:
     text = r"\begin{theorem}a \begin{proof}A\end{proof}\end{theorem}"
     (theorem,) = statements(text)
     assert proofs(text, theorem) == ["A"]
 
 
-def test_a_proof_in_a_section_of_its_own_is_found_by_the_heading() -> None:
+def test_a_proof_in_a_separate_section_is_matched_by_the_heading() -> None:
     text = r"\begin{theorem}\label{t}a\end{theorem}\section{Proof of Theorem \ref{t}}\begin{proof}A\end{proof}"
     (theorem,) = statements(text)
     assert proofs(text, theorem) == ["A"]
 
 
-def test_definitions_and_remarks_get_no_proof_from_afar() -> None:
+def test_definitions_and_remarks_get_no_distant_proof() -> None:
     text = r"\begin{remark}a\end{remark} Words. \begin{proof}A\end{proof}"
     (remark,) = statements(text)
     assert remark.proofs == []
@@ -229,7 +229,7 @@ def test_nested_statements_are_both_read() -> None:
     assert body(text, claim) == "b"
 
 
-def test_an_unclosed_statement_ends_at_the_next_and_costs_only_confidence() -> None:
+def test_an_unclosed_statement_ends_at_the_next_with_less_confidence() -> None:
     text = r"\begin{theorem}\label{t} a. \begin{lemma}b\end{lemma} \begin{proof}c\end{proof} \section{S} d"
     theorem, lemma = statements(text)
     assert (body(text, theorem), theorem.confidence) == (r"\label{t} a.", 0.5)
@@ -266,6 +266,7 @@ FRAGMENTS = [
 ]  # fmt: skip
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=50))
 def test_reading_never_raises_and_spans_are_in_order(fragments: list[str]) -> None:
     text = "".join(fragments)
