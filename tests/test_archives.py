@@ -21,7 +21,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.archives import Limits, Package, open_plain, read_package, sniff
+from lemmata.archives import Limits, Package, open_decompressed, read_package, sniff
 from lemmata.errors import ArchiveError
 
 TREE = {
@@ -546,7 +546,7 @@ def test_a_file_that_is_no_archive_is_an_error_that_says_so(tmp_path: Path, cont
 
 
 def test_a_missing_file_is_an_error_of_the_disk_and_a_pipe_is_refused(tmp_path: Path) -> None:
-    for open_file in (open_plain, lambda path: read_package(path, everything)):
+    for open_file in (open_decompressed, lambda path: read_package(path, everything)):
         with pytest.raises(FileNotFoundError):
             open_file(tmp_path / "none")
     os.mkfifo(tmp_path / "pipe")
@@ -558,47 +558,47 @@ def test_a_missing_file_is_an_error_of_the_disk_and_a_pipe_is_refused(tmp_path: 
 # ---------------------------------------------------------------- plain and compressed tables
 
 
-def test_open_plain_streams_any_compression_and_leaves_other_files_as_they_are(tmp_path: Path) -> None:
+def test_open_decompressed_streams_any_compression_and_leaves_other_files_as_they_are(tmp_path: Path) -> None:
     text = b"id,text\n" + b"".join(b"%d,pump\n" % number for number in range(50_000))
     path = tmp_path / "log.csv"
     for compress in (bytes, *COMPRESSIONS.values()):
         path.write_bytes(compress(text))
-        with open_plain(path) as file:
+        with open_decompressed(path) as file:
             assert file.readline() == b"id,text\n"
             assert list(file) == text.splitlines(keepends=True)[1:]
     path.write_bytes(b"")
-    with open_plain(path) as file:
+    with open_decompressed(path) as file:
         assert file.read() == b""
 
 
-def test_open_plain_says_where_the_data_are_damaged(tmp_path: Path) -> None:
+def test_open_decompressed_says_where_the_data_are_damaged(tmp_path: Path) -> None:
     path = tmp_path / "log.gz"
     path.write_bytes(gzip.compress(random.Random(1).randbytes(200_000))[:100_000])
-    with open_plain(path) as file:
+    with open_decompressed(path) as file:
         assert len(file.read(50_000)) == 50_000
         with pytest.raises(ArchiveError, match=r"log\.gz: the gzip data end too early, after 100,000 bytes"):
             file.read()
 
 
-def test_open_plain_reads_past_the_limit_of_a_file_but_not_a_bomb(tmp_path: Path) -> None:
+def test_open_decompressed_reads_past_the_limit_of_a_file_but_not_a_bomb(tmp_path: Path) -> None:
     path = tmp_path / "log.gz"
     path.write_bytes(gzip.compress(b"a" * 10_000) * 10)
     for limits in (Limits(file_bytes=1000), Limits(file_bytes=1000, ratio=30)):
-        with open_plain(path, limits) as file:
+        with open_decompressed(path, limits) as file:
             assert len(file.read()) == 100_000
     with (
-        open_plain(path, Limits(file_bytes=1000, ratio=1)) as file,
+        open_decompressed(path, Limits(file_bytes=1000, ratio=1)) as file,
         pytest.raises(ArchiveError, match="over 10 to 1"),
     ):
         file.read()
 
 
-def test_open_plain_closes_its_file(tmp_path: Path) -> None:
+def test_open_decompressed_closes_its_file(tmp_path: Path) -> None:
     path = tmp_path / "log.gz"
     path.write_bytes(gzip.compress(b"x"))
     before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0  # noqa: PTH208
     for _ in range(20):
-        open_plain(path).close()
+        open_decompressed(path).close()
     assert not before or len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
 
 
@@ -643,5 +643,5 @@ def test_any_bytes_end_in_safe_names_or_an_archive_error(
         with suppress(ArchiveError):
             for name in read_package(path, everything).files:
                 assert not {"", ".", ".."} & set(name.split("/"))
-        with open_plain(path) as file, suppress(ArchiveError):
+        with open_decompressed(path) as file, suppress(ArchiveError):
             file.read()

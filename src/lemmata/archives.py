@@ -29,7 +29,7 @@ import zstandard
 from lemmata.errors import ArchiveError
 from lemmata.types import Skip
 
-__all__ = ["Limits", "Package", "open_plain", "read_package", "sniff"]
+__all__ = ["Limits", "Package", "open_decompressed", "read_package", "sniff"]
 
 _BLOCK = 512  # bytes of a tar block; also what `sniff` looks at
 _INPUT = 256  # compressed bytes per step
@@ -192,7 +192,7 @@ class _Stream(io.RawIOBase):
         super().close()
 
 
-def open_plain(path: Path, limits: Limits = Limits()) -> BinaryIO:  # noqa: B008 - frozen
+def open_decompressed(path: Path, limits: Limits = Limits()) -> BinaryIO:  # noqa: B008 - frozen
     """The bytes of a file, decompressed where it is compressed; every other file as it is, of any size.
 
     Raises ArchiveError from `read` at damage, and where a file unpacks past `file_bytes` at more than ten times

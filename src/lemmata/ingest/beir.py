@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lemmata.archives import open_plain
+from lemmata.archives import open_decompressed
 from lemmata.errors import InputError
 from lemmata.types import Document, Label, Link, Passage, Reading, Skip
 
@@ -108,7 +108,7 @@ def read_passages(rows: Iterable[tuple[int, Mapping[str, Any]]], *, file: str, b
 def _lines(path: Path) -> io.TextIOWrapper:
     if not path.is_file():
         raise InputError("there is no such file", file=str(path))
-    return io.TextIOWrapper(open_plain(path), "utf-8-sig", errors="replace")
+    return io.TextIOWrapper(open_decompressed(path), "utf-8-sig", errors="replace")
 
 
 def read_queries(path: Path) -> dict[str, str]:

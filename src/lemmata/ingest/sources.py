@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
-from lemmata.archives import Limits, open_plain, read_package, sniff
+from lemmata.archives import Limits, open_decompressed, read_package, sniff
 from lemmata.errors import InputError, LemmataError
 from lemmata.ingest.beir import read_passages
 from lemmata.ingest.logs import Columns, csv_rows, jsonl_rows, parquet_rows, read_hierarchy, read_logs
@@ -159,7 +159,7 @@ def _side_metadata(base: Path, names: Iterable[str], skips: list[Skip]) -> dict[
     for name in names:
         if not re.fullmatch(r"metadata\.(?:jsonl|csv)(?:\.\w+)?", name):
             continue
-        with open_plain(base / name) as stream:
+        with open_decompressed(base / name) as stream:
             for line, row in _rows(stream, name, skips):
                 identity = str(row.get("id") or row.get("document") or row.get("arxiv") or "")
                 if identity:
@@ -318,7 +318,7 @@ def _rows_reader(path: Path, options: IngestOptions) -> str:
         return options.reader
     if options.columns != Columns():
         return "logs"
-    with open_plain(path) as stream:
+    with open_decompressed(path) as stream:
         first = next(_rows(stream, path.name, []), None)
     return "logs" if first and {"location", "related"} & first[1].keys() else "passages"
 
@@ -385,7 +385,7 @@ def _read(base: Path, path: Path, unit: Unit, options: IngestOptions) -> Iterato
             yield replace(reading, skips=[*skips, *inner], files={})
             skips = []
         return
-    with open_plain(path) as stream:
+    with open_decompressed(path) as stream:
         if unit.reader in ("text", "pdf"):
             data = stream.read(_LARGEST_FILE + 1)
             if len(data) > _LARGEST_FILE:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lemmata.archives import open_plain
+from lemmata.archives import open_decompressed
 from lemmata.errors import InputError
 from lemmata.types import Pair
 
@@ -69,7 +69,7 @@ def read_imported(path: Path) -> Iterator[ImportedQuery]:
     """
     if not path.is_file():
         raise InputError("there is no such file", file=str(path))
-    with contextlib.closing(open_plain(path)) as lines:
+    with contextlib.closing(open_decompressed(path)) as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue

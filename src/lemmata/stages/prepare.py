@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lemmata.archives import open_plain
+from lemmata.archives import open_decompressed
 from lemmata.errors import ConfigError, InputError, WorkspaceError
 from lemmata.evaluate.tasks import Task, task_from
 from lemmata.files import sha256_of
@@ -198,7 +198,7 @@ def _from_folder(layout: Layout, folder: Path, which: str) -> _Asked:
         return _on_corpus(layout, task)
     ids: list[str] = []
     texts: list[str] = []
-    with open_plain(corpora[0]) as stream:
+    with open_decompressed(corpora[0]) as stream:
         for reading in read_passages(jsonl_rows(stream, _refuse(corpora[0])), file=str(corpora[0])):
             for passage in reading.passages:
                 ids.append(passage.id)
