@@ -14,6 +14,7 @@ from itertools import chain, islice, zip_longest
 from urllib.parse import unquote
 
 from lemmata.latex.clean import ACCENTS, SYMBOLS
+from lemmata.latex.source import read_optional
 from lemmata.types import Reference
 
 __all__ = [
@@ -218,7 +219,6 @@ def _person(name: str) -> str:
 _BIBITEM = re.compile(r"\\bibitem(?![A-Za-z@])\s*+")
 _BIBITEMS_END = re.compile(r"\\end\s*+\{\s*+(?:thebibliography|biblist|document)")
 _COMMENT = re.compile(r"^[ \t]*+%[^\n]*+\n?|%[ \t]*+\n[ \t]*+|(?<=[ \t])%[^\n]*+", re.M)
-_BRACKET = re.compile(r"\\.|[{}\]]", re.S)
 _BRACED_KEY = re.compile(r"\s*+\{([^{}]*+)\}")
 _BYSAME = re.compile(r"\s*+(?:\\bysame|\\leavevmode\s*+\\vrule|\\rule\{|-{3}|_{3})")
 _BIBINFO = re.compile(r"\\bibinfo\s*+\{\s*+(title|booktitle|author|year)\s*+\}\s*+(?=\{)")
@@ -246,7 +246,7 @@ def read_bibitems(text: str) -> list[Reference]:
             ends.popleft()
         limit = following.start() if following else len(text)
         item = text[match.end() : min(limit, ends[0]) if ends else limit]
-        label, position = _optional_argument(item)
+        label, position = read_optional(item, 0) or ("", 0)
         key = _BRACED_KEY.match(item, position)
         if not key or "#" in key[1]:  # a macro definition, not an entry
             continue
@@ -257,20 +257,6 @@ def read_bibitems(text: str) -> list[Reference]:
         name = " ".join(key[1].split())
         references.append(Reference(name, title, previous_authors, year, arxiv_id(body), doi(body), text_line))
     return references
-
-
-def _optional_argument(item: str) -> tuple[str, int]:
-    if not item.startswith("["):
-        return "", 0
-    depth = 0
-    for match in _BRACKET.finditer(item, 1):
-        if match[0] == "{":
-            depth += 1
-        elif match[0] == "}":
-            depth -= 1
-        elif match[0] == "]" and depth <= 0:
-            return item[1 : match.start()], match.end()
-    return "", 0
 
 
 _BRACES_OF_LATEX = re.compile(r"\\.|[{}]", re.S)
