@@ -387,6 +387,7 @@ class _Flattener:
                 self.miss(number, text, begin, f"cut at {self.limits.characters:,} characters")
                 self.finished = True
                 break
+            resume = -1  # where the text continues after a span that is dropped
             if word == "begin":
                 named = _NAME.match(text, scan)
                 name = named[1].strip() if named else ""
@@ -397,8 +398,7 @@ class _Flattener:
                     elif name in VERBATIM:
                         scan = end.end()
                     else:
-                        self.emit(number, text, position, begin)
-                        position = scan = end.end()
+                        resume = end.end()
                 elif named and name == "document" and self.body < 0:
                     self.emit(number, text, position, named.end())
                     position = scan = named.end()
@@ -420,22 +420,18 @@ class _Flattener:
             elif word in ("newif", "newenvironment", "excludecomment"):
                 self._declare(text, scan, word)
             elif word in ("else", "fi"):
-                if begin in jumps:
-                    self.emit(number, text, position, begin)
-                    position = scan = jumps[begin]
+                resume = jumps.get(begin, -1)
             elif word.startswith("if"):
-                target = self._branch(text, begin, scan, word, jumps)
-                if target >= 0:
-                    self.emit(number, text, position, begin)
-                    position = scan = target
-            elif word.endswith(("true", "false")) and word not in ("iftrue", "iffalse"):
-                flag, value = (word[:-4], True) if word.endswith("true") else (word[:-5], False)
-                self.flags[flag] = value
-                self.emit(number, text, position, begin)
-                position = scan
+                resume = self._branch(text, begin, scan, word, jumps)
+            elif word.endswith(("true", "false")):
+                self.flags[word[:-4] if word.endswith("true") else word[:-5]] = word.endswith("true")
+                resume = scan
             else:
                 self.emit(number, text, position, begin)
                 position = scan = self._input(number, text, begin, scan, word)
+            if resume >= 0:
+                self.emit(number, text, position, begin)
+                position = scan = resume
         if not self.finished:
             self.emit(number, text, position, len(text))
 
