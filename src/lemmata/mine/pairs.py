@@ -70,7 +70,7 @@ class PairOptions:
     """Which pairs are mined, and how many."""
 
     SMALLEST: ClassVar = {"passages_per_concept": 1, "passages_per_edge": 1, "most_per_target": 1}
-    weights: Mapping[str, float] = field(default_factory=WEIGHTS.copy)  # changes to WEIGHTS; 0 switches a source off
+    weights: Mapping[str, float] = field(default_factory=WEIGHTS.copy)  # per source; those not named keep theirs; 0: off
     passages_per_concept: int = 20
     passages_per_edge: int = 5  # in each direction
     most_per_target: int = 50  # anchors of one target: what everything refers to says little about what refers to it
