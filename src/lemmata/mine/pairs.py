@@ -13,7 +13,7 @@ from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, Protocol, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from lemmata.config import suggest
 from lemmata.errors import ConfigError
 from lemmata.mine.adjacency import edges_of
 from lemmata.mine.material import Material
-from lemmata.types import Concept, Integers, Mask, Pair, Passage, titled
+from lemmata.types import Concept, Integers, Mask, Pair, Passage
 from lemmata.words import GENERIC_TITLE_WORDS, GERMAN_LINKING_WORDS, STOP_WORDS
 
 __all__ = [
@@ -70,7 +70,9 @@ class PairOptions:
     """Which pairs are mined, and how many."""
 
     SMALLEST: ClassVar = {"passages_per_concept": 1, "passages_per_edge": 1, "most_per_target": 1}
-    weights: Mapping[str, float] = field(default_factory=WEIGHTS.copy)  # changes to WEIGHTS; 0 switches a source off
+    weights: Mapping[str, float] = field(
+        default_factory=WEIGHTS.copy
+    )  # per source; those not named keep theirs; 0: off
     passages_per_concept: int = 20
     passages_per_edge: int = 5  # in each direction
     most_per_target: int = 50  # anchors of one target: what everything refers to says little about what refers to it
@@ -149,21 +151,12 @@ def survey(material: Material) -> Survey:
     return Survey(order, place, names, whole, bare, lengths, prose, titles, notes, sections, heads, resolved)
 
 
-class Titled(Protocol):
-    """Anything with a title and a text."""
-
-    @property
-    def title(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-
-
-def positive_text(pair: Pair, passage: Titled) -> str:
+def positive_text(pair: Pair, passage: Passage) -> str:
     """The text of a pair's positive in training: without its title where the anchor is that title.
 
     Otherwise the model would only learn to find a string again.
     """
-    return passage.text if _without_title(pair) else titled(passage.title, passage.text)
+    return passage.text if _without_title(pair) else passage.content
 
 
 def _without_title(pair: Pair) -> bool:
