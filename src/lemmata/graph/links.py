@@ -44,17 +44,17 @@ def link_edges(passages: Iterable[Passage], documents: Iterable[Document]) -> It
                 yield Edge(document.id, relation, target, maker=MAKER)
     document_of: dict[str, str] = {}
     previous: dict[str, str] = {}
-    pending: list[tuple[str, set[str]]] = []
+    pending: list[tuple[str, Iterable[str]]] = []
     for passage in passages:
         document_of[passage.id] = passage.document
-        targets: set[str] = set()
+        targets: dict[str, None] = {}  # a set would lose the order
         for relation, target in _resolved(passage):
             if relation == "cites":
-                targets.add(target)
+                targets[target] = None
                 if passage.id == passage.document:
                     continue  # the edge of the document says the same
             yield Edge(passage.id, relation, target, evidence=passage.id, maker=MAKER)
-        if targets <= document_ids:
+        if targets.keys() <= document_ids:
             cited.update((passage.document, target) for target in targets)
         else:
             pending.append((passage.document, targets))  # cites passages, whose documents may come later
@@ -66,7 +66,7 @@ def link_edges(passages: Iterable[Passage], documents: Iterable[Document]) -> It
             yield Edge(previous[passage.document], "next", passage.id, maker=MAKER)
         previous[passage.document] = passage.id
     for source, targets in pending:
-        documents_cited = {t if t in document_ids else document_of.get(t, t) for t in targets}
+        documents_cited = dict.fromkeys(t if t in document_ids else document_of.get(t, t) for t in targets)
         cited.update((source, target) for target in documents_cited)
     for (source, target), number in cited.items():
         if source != target:
