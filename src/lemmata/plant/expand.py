@@ -39,6 +39,7 @@ def expand(text: str, mentions: Iterable[Span], describe: Callable[[str], str]) 
         mentioned = {token.word for token in tokenise(text[span.start : span.end])}
         if not {token.word for token in tokenise(description)} <= mentioned:
             added[span.location] = (span.end, f" ({description})")
-    for end, description in reversed(sorted(added.values(), key=lambda pair: pair[0])):
+    parts = sorted(added.values(), key=lambda part: part[0])
+    for end, description in reversed(parts):
         text = text[:end] + description + text[end:]
     return text

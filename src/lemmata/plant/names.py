@@ -215,9 +215,7 @@ def _is_skeleton(short: str, word: str) -> bool:
 # ---------------------------------------------------------------- mentions in a text
 
 
-def find_mentions(
-    names: Names, text: str, tokens: Sequence[Token], anchors: Sequence[int] = ()
-) -> list[Mention]:
+def find_mentions(names: Names, text: str, tokens: Sequence[Token], anchors: Sequence[int] = ()) -> list[Mention]:
     """Everything in a text that may name a location; `anchors` are rows known to be near.
 
     A mention with too many options is limited to those near an anchor or near an unambiguous code of the
@@ -328,7 +326,8 @@ def _initialled(
         rows = names.initials.get(letters) if 2 <= len(letters) <= MOST_INITIALS else None
         start, end = tokens[first].start, tokens[last].end
         if rows and first not in taken and text[start:end].upper() == text[start:end]:
-            if options := _limited(names.tree, rows, near, MOST_OPTIONS):
+            options = _limited(names.tree, rows, near, MOST_OPTIONS)
+            if options:
                 yield Mention("initials", "", {row: Option(0.5, start, end) for row in options})
         first = last + 1
 
