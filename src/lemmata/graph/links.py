@@ -65,8 +65,8 @@ def link_edges(passages: Iterable[Passage], documents: Iterable[Document]) -> It
         if passage.document in previous:
             yield Edge(previous[passage.document], "next", passage.id, maker=MAKER)
         previous[passage.document] = passage.id
-    for source, targets in pending:
-        documents_cited = dict.fromkeys(t if t in document_ids else document_of.get(t, t) for t in targets)
+    for source, target_ids in pending:
+        documents_cited = dict.fromkeys(t if t in document_ids else document_of.get(t, t) for t in target_ids)
         cited.update((source, target) for target in documents_cited)
     for (source, target), number in cited.items():
         if source != target:
