@@ -441,15 +441,11 @@ def test_a_drawing_of_yed_is_read(tmp_path: Path) -> None:
     assert records.edges == [Edge("n0", "part_of", "n1::n0")]
 
 
-def test_what_looks_escaped_in_a_file_of_another_tool_stays(tmp_path: Path) -> None:
-    path = graphml(tmp_path / "g.graphml", '<graph><node id="_x0041_"/></graph>')
-    assert list(read_graph([path])[0].kinds) == ["_x0041_"]
-
-
-def test_graphml_in_utf16_is_recognised(tmp_path: Path) -> None:
-    text = '<?xml version="1.0" encoding="UTF-16"?><graphml><graph><node id="ü"/></graph></graphml>'
+def test_graphml_in_utf16_is_recognised_and_has_no_escapes_of_ours(tmp_path: Path) -> None:
+    nodes = '<node id="ü"/><node id="_x0041_"/>'
+    text = f'<?xml version="1.0" encoding="UTF-16"?><graphml><graph>{nodes}</graph></graphml>'
     (tmp_path / "g").write_text(text, encoding="utf-16")
-    assert read_graph([tmp_path / "g"])[0].kinds == {"ü": "unknown"}
+    assert list(read_graph([tmp_path / "g"])[0].kinds) == ["ü", "_x0041_"]
 
 
 @pytest.mark.parametrize(
@@ -490,16 +486,13 @@ def test_triples_of_other_tools_have_no_escapes(tmp_path: Path) -> None:
         Edge("\\theta", "uses", "\\tau", weight=0.5),
     ]
     assert records.kinds == dict.fromkeys(["/m/027rn", "/m/06cx9", "\\theta", "\\tau"], "unknown")
-
-
-def test_the_header_of_another_tool_is_not_a_triple(tmp_path: Path) -> None:
-    path = tmp_path / "kg.tsv"
-    path.write_text("Head\tRelation\tTail\na\tuses\tb\n")
+    path.write_text("Head\tRelation\tTail\na\tuses\tb\n")  # a header is not a triple
     assert read_graph([path], "triples")[0].edges == [Edge("a", "uses", "b")]
 
 
-def test_our_triples_can_be_read_without_their_nodes(tmp_path: Path) -> None:
+def test_the_nodes_beside_triples_may_be_given_or_missing(tmp_path: Path) -> None:
     write_graph(tmp_path / "graph.tsv", HARD, "triples")
+    assert read_graph(sorted(tmp_path.iterdir()))[0] == HARD
     (tmp_path / "graph.nodes.tsv").unlink()
     records, _ = read_graph([tmp_path / "graph.tsv"], "triples")
     assert records.edges == HARD.edges
@@ -514,43 +507,23 @@ def test_an_unknown_escape_is_skipped(tmp_path: Path) -> None:
     assert "is not an escape" in skips[0].cause
 
 
-def test_the_nodes_of_triples_may_be_given_with_them(tmp_path: Path) -> None:
-    write_graph(tmp_path / "graph.tsv", HARD, "triples")
-    assert read_graph(sorted(tmp_path.iterdir()))[0] == HARD
-
-
 # ---------------------------------------------------------------- Neo4j
 
 
 def test_tables_of_other_tools_in_several_files_are_read(tmp_path: Path) -> None:
     files = {
+        "a_roles.csv": ":START_ID(Person),role,source,:END_ID(Movie),:TYPE\n1,Neo,x,1,ACTED_IN\n2,Trin,x,1,ACTED_IN\n",
         "movies.csv": "movieId:ID(Movie),title,year:int,:LABEL\n1,The Matrix,1999,Movie;Film\n",
-        "people-header.csv": ":ID(Person)|name:string|:LABEL\n",
+        "people-header.csv": ":ID(Person){label:Person}|name:string|:LABEL\n",
         "people.csv": '1|"Keanu ""K"" Reeves"|Person\n2|Carrie|Person\n',
-        "roles.csv": ":START_ID(Person),role,source,:END_ID(Movie),:TYPE\n1,Neo,x,1,ACTED_IN\n2,Trinity,x,1,ACTED_IN\n",
     }
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    nodes = [tmp_path / name for name in list(files)[:3]]
-    records, _ = read_graph([*nodes, tmp_path / "roles.csv"])
+    records, _ = read_graph([folder_of(tmp_path, files)])
     assert [(concept.id, concept.name, concept.kind) for concept in records.concepts] == [
         ("1", "The Matrix", "Movie;Film"),
         ("Person:1", 'Keanu "K" Reeves', "person"),
         ("2", "Carrie", "person"),
     ]
     assert records.edges == [Edge("Person:1", "ACTED_IN", "1"), Edge("2", "ACTED_IN", "1")]
-
-
-def test_tables_of_nodes_and_edges_are_distinguished_by_their_headers(tmp_path: Path) -> None:
-    files = {
-        "a_roles.csv": ":START_ID(Person),:END_ID(Movie),:TYPE\n1,1,ACTED_IN\n",
-        "movies.csv": "movieId:ID(Movie),title,:LABEL\n1,The Matrix,Movie\n",
-        "people-header.csv": ":ID(Person){label:Person}|name:string\n",
-        "people.csv": "1|Keanu\n",
-    }
-    folder_of(tmp_path, files)
-    records, _ = read_graph([tmp_path])
-    assert records.edges == [Edge("Person:1", "ACTED_IN", "1")]
     assert read_graph([tmp_path / name for name in files])[0] == records
 
 
@@ -612,9 +585,8 @@ def test_concepts_may_be_keyed_by_name(tmp_path: Path) -> None:
 
 
 def test_the_node_link_shape_of_networkx_is_read(tmp_path: Path) -> None:
-    graph = networkx.DiGraph()
-    graph.add_edge("a", "b", relation="uses")
-    records, _ = read_graph([as_json(tmp_path / "g.json", networkx.node_link_data(graph))], "json")
+    data = networkx.node_link_data(networkx.DiGraph([("a", "b", {"relation": "uses"})]))
+    records, _ = read_graph([as_json(tmp_path / "g.json", data)], "json")
     assert records.concepts == [Concept("a", "a"), Concept("b", "b")]
     assert records.edges == [Edge("a", "uses", "b")]
 

@@ -121,14 +121,6 @@ class Draft(NamedTuple):
     length: int  # of the text, at least 1
 
 
-class Candidates(NamedTuple):
-    """The candidates of one log with all features."""
-
-    rows: list[int]
-    features: Doubles  # (rows, features)
-    options: list[Option]
-
-
 # ---------------------------------------------------------------- learning
 
 
@@ -145,17 +137,16 @@ def learn_entities(logs: Sequence[Passage], tree: Tree, rng: np.random.Generator
     share = MOST_TRAINING_LOGS / max(len(known), 1)
     sample = [log for log in logs if log.id in known and rng.random() < share]
     candidates = list(_candidates(linker, ((log, pretended[log.id]) for log in sample)))
-    answers = [known[log.id] for log in sample]
-    groups = [(one.features, _labels(one, rows, tree)) for one, rows in zip(candidates, answers, strict=True)]
+    groups = [(features, _labels(draft, tree)) for draft, features in candidates]
     scorer, probabilities = cross_fit(groups, len(FEATURES), rng)
     accepted: list[float] = []
     right: list[bool] = []
-    for group, of_group, (_, labels) in zip(candidates, probabilities, groups, strict=True):
-        for position in _best_per_line(group.rows, of_group, tree):
+    for (draft, _), of_log, (_, labels) in zip(candidates, probabilities, groups, strict=True):
+        for position in _best_per_line(draft.rows, of_log, tree):
             if labels[position] >= 0:
-                accepted.append(float(of_group[position]))
+                accepted.append(float(of_log[position]))
                 right.append(bool(labels[position]))
-    threshold = choose_threshold(accepted, right, sum(map(len, answers)))
+    threshold = choose_threshold(accepted, right, sum(len(known[log.id]) for log in sample))
     return replace(linker, scorer=scorer, threshold=threshold)
 
 
@@ -253,18 +244,18 @@ def _climb(tree: Tree, row: int, steps: int) -> int:
     return row
 
 
-def _labels(candidates: Candidates, answers: Sequence[int], tree: Tree) -> npt.NDArray[np.int8]:
+def _labels(draft: Draft, tree: Tree) -> npt.NDArray[np.int8]:
     """1 right, 0 wrong, -1 unknown: (candidates,).
 
     An author may have given only the unit. So if the text names something below the known location, but not the
     location itself, the former may be the better answer.
     """
-    named = {row for row, option in zip(candidates.rows, candidates.options, strict=True) if option.strength > 0}
-    labels = np.zeros(len(candidates.rows), np.int8)
-    for position, row in enumerate(candidates.rows):
-        if row in answers:
+    named = {row for row, option in zip(draft.rows, draft.options, strict=True) if option.strength > 0}
+    labels = np.zeros(len(draft.rows), np.int8)
+    for position, row in enumerate(draft.rows):
+        if row in draft.known:
             labels[position] = 1
-        elif any(answer not in named and contains(tree, answer, row) for answer in answers):
+        elif any(answer not in named and contains(tree, answer, row) for answer in draft.known):
             labels[position] = -1
     return labels
 
@@ -288,10 +279,11 @@ def _number_words(tokens: Sequence[Token], names: Names, rows: Sequence[int]) ->
     )
 
 
-def _candidates(linker: EntityLinker, logs: Iterable[tuple[Passage, Sequence[int]]]) -> Iterator[Candidates]:
-    """The locations that each log may report about, given its context; its own link is left out of all counts.
+def _candidates(linker: EntityLinker, logs: Iterable[tuple[Passage, Sequence[int]]]) -> Iterator[tuple[Draft, Doubles]]:
+    """The locations that each log may report about, given its context, and their features (rows, features).
 
-    Logs are taken in blocks, as a few operations on long arrays cost less than many on short ones.
+    The link of the log itself is left out of all counts. Logs are taken in blocks, as a few operations on
+    long arrays cost less than many on short ones.
     """
     remaining = iter(logs)
     while block := [_draft(linker, log, context) for log, context in islice(remaining, BLOCK)]:
@@ -300,7 +292,7 @@ def _candidates(linker: EntityLinker, logs: Iterable[tuple[Passage, Sequence[int
         features = iter(np.split(_features(linker, filled), ends) if filled else ())
         for draft in block:
             of_draft = next(features) if draft.rows else np.zeros((0, len(FEATURES)))
-            yield Candidates(draft.rows, of_draft, draft.options)
+            yield draft._replace(features={}), of_draft  # the lists of the text features would double the memory
 
 
 def _draft(linker: EntityLinker, log: Passage, context: Sequence[int]) -> Draft:
@@ -497,10 +489,10 @@ def link_entities(linker: EntityLinker, logs: Iterable[Passage]) -> Iterator[Ent
     tree = linker.names.tree
     with_known = ((log, (*linker.known.get(log.id, ()), *linker.context.get(log.id, ()))) for log in logs)
     pairs, inputs = tee(with_known)
-    for (log, known), candidates in zip(pairs, _candidates(linker, inputs), strict=True):
-        probabilities = linker.scorer.probabilities(candidates.features)
-        for position in _best_per_line(candidates.rows, probabilities, tree, linker.threshold):
-            row, option = candidates.rows[position], candidates.options[position]
+    for (log, known), (draft, features) in zip(pairs, _candidates(linker, inputs), strict=True):
+        probabilities = linker.scorer.probabilities(features)
+        for position in _best_per_line(draft.rows, probabilities, tree, linker.threshold):
+            row, option = draft.rows[position], draft.options[position]
             if not any(contains(tree, row, known_row) for known_row in known):
                 weight = round(float(probabilities[position]), 4)
                 edge = Edge(log.id, "reports_about", tree.ids[row], log.id, MAKER, weight)
