@@ -69,12 +69,11 @@ class Names:
     codes: Mapping[str, Sequence[int]]  # id, its suffixes, codes and names in the title, without separators
     numbers: Mapping[str, Sequence[int]]
     initials: Mapping[str, Sequence[int]]
-    words: Mapping[str, Sequence[int]]
+    word_rows: Mapping[str, Integers]  # rows by word of the title
     title_words: Sequence[tuple[str, ...]]  # of each row
     kinds: Sequence[str]  # letters of the row's own code: p for P203
     rarity: Mapping[str, float]  # idf of each title word
     prefixes: frozenset[str]  # of all codes, up to PREFIX characters
-    word_rows: Mapping[str, Integers]  # `words` as arrays
     title_weights: npt.NDArray[np.float64]  # (rows,): sum of the rarities of the title words
     least_weights: npt.NDArray[np.float64]  # (rows,): the part that must be mentioned; infinite without a title
     by_gram: Mapping[str, Sequence[str]]
@@ -146,12 +145,11 @@ def index_names(tree: Tree) -> Names:
         codes=_sorted(codes),
         numbers=_sorted(numbers),
         initials=_sorted(initials),
-        words=_sorted(words),
+        word_rows={word: np.array(sorted(rows), np.int64) for word, rows in words.items()},
         title_words=title_words,
         kinds=kinds,
         rarity=rarity,
         prefixes=frozenset(key[:length] for key in codes for length in range(1, PREFIX + 1)),
-        word_rows={word: np.array(sorted(rows), np.int64) for word, rows in words.items()},
         title_weights=title_weights,
         least_weights=np.where(title_weights > 0, LEAST_COVERED * title_weights, np.inf),
         by_gram=by_gram,
@@ -178,7 +176,7 @@ def _grams(word: str) -> set[str]:
 def similar_words(names: Names, word: str) -> list[tuple[str, float]]:
     """Words of titles that `word` may stand for, with their similarity from 0.5 to 1, best first."""
     if word not in names.cache:
-        matches: dict[str, float] = {word: 1.0} if word in names.words else {}
+        matches: dict[str, float] = {word: 1.0} if word in names.word_rows else {}
         grams = _grams(word)
         shared = Counter(other for gram in grams for other in names.by_gram.get(gram, ()))
         if len(word) >= 4:
@@ -370,7 +368,7 @@ def _rows_of_word(names: Names, word: str, near: Sequence[int]) -> Integers:
     rows = names.word_rows[word]
     if len(rows) <= MOST_ROWS_OF_A_WORD:
         return rows
-    return np.array(_limited(names.tree, names.words[word], near, MOST_ROWS_OF_A_WORD), np.int64)
+    return np.array(_limited(names.tree, rows.tolist(), near, MOST_ROWS_OF_A_WORD), np.int64)
 
 
 def _heaviest_run(weights: Mapping[int, float]) -> tuple[int, int]:
