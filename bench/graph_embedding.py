@@ -1,16 +1,16 @@
-"""What vectors of texts are worth to a graph embedding, and how fast it trains beside its peers.
+"""What text vectors add to a graph embedding, and how fast it trains compared with other tools.
 
     python bench/graph_embedding.py quality --nodes nodes.jsonl.xz --edges edges.tsv.xz --vectors vectors.npy
     python bench/graph_embedding.py quality --workspace plant --vectors plant.npy
     python bench/graph_embedding.py speed --nodes nodes.jsonl.xz --edges edges.tsv.xz \\
         --biggraph VENV/bin/python --pykeen VENV/bin/python
 
-`--nodes` are JSON lines with id (and kind, categories), `--edges` lines of source and target, or of source,
-relation and target; `--vectors` has a row per node in the order of `--nodes`, or of the workspace's nodes, for
-which it is made when it is missing. One tenth of the edges is for testing, one twentieth of the others chooses the
-epoch; a seed changes split and training. `--add-edges` (source, relation, target) joins the training only, less
-those between two nodes that an edge of the other parts joins. With `--out` results are kept in a JSON file, by
-`--name`. Peers run in their own environments; MRR is always that of lemmata.graph.embed.
+`--nodes` are JSON lines with id (and kind, categories); `--edges` are lines of source and target, or of source,
+relation and target. `--vectors` has a row per node in the order of `--nodes`; for a workspace, in the order of its
+nodes, and it is computed if missing. One tenth of the edges is the test part, one twentieth of the rest chooses the
+epoch; the seed changes both split and training. `--add-edges` (source, relation, target) are added to the training
+part only, except edges between two nodes that a held-out edge joins. `--out` stores the results in a JSON file under
+`--name`. Other tools run in their own environments; MRR is always computed by lemmata.graph.embed.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lemmata.graph.embed import (
+    BATCH,
+    CHUNK,
     Embedding,
     EmbedOptions,
     edge_array,
@@ -46,14 +48,14 @@ from lemmata.types import Edge, Floats, Graph, Integers
 
 
 class Data(NamedTuple):
-    """A graph and the vectors of its nodes' texts; rows of zeros have none."""
+    """A graph and the vectors of its nodes' texts; a row of zeros has no text."""
 
     graph: Graph
     vectors: Floats
 
 
 class Parts(NamedTuple):
-    """Edges for training, for choosing the epoch, and for the figures."""
+    """Edges for training, for choosing the epoch, and for testing."""
 
     train: Graph
     valid: Integers
@@ -65,19 +67,19 @@ def main() -> None:
     parser.add_argument("what", choices=["quality", "speed"])
     parser.add_argument("--nodes", type=Path)
     parser.add_argument("--edges", type=Path)
-    parser.add_argument("--categories", action="store_true", help="categories of the nodes become nodes")
+    parser.add_argument("--categories", action="store_true", help="make the categories of the nodes nodes too")
     parser.add_argument("--workspace", type=Path)
     parser.add_argument("--vectors", type=Path)
     parser.add_argument("--add-edges", type=Path)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--operators", default="identity,translation,diagonal,complex")
-    parser.add_argument("--dimensions", default="64,128,256", help="of the default operator; the others at 128")
-    parser.add_argument("--jobs", type=int, default=1, help="trainings at a time")
-    parser.add_argument("--threads", type=int, default=2, help="of one training")
-    parser.add_argument("--settings", default="", help="time only those whose name holds this")
-    parser.add_argument("--epochs", type=int, default=20, help="to time; a tenth for pykeen")
-    parser.add_argument("--biggraph", type=Path, help="a Python that has torchbiggraph")
-    parser.add_argument("--pykeen", type=Path, help="a Python that has pykeen")
+    parser.add_argument("--dimensions", default="64,128,256", help="for the default operator; the others use 128")
+    parser.add_argument("--jobs", type=int, default=1, help="trainings in parallel")
+    parser.add_argument("--threads", type=int, default=2, help="per training")
+    parser.add_argument("--settings", default="", help="time only settings whose name contains this")
+    parser.add_argument("--epochs", type=int, default=20, help="epochs to time; a tenth of them for pykeen")
+    parser.add_argument("--biggraph", type=Path, help="a Python with torchbiggraph")
+    parser.add_argument("--pykeen", type=Path, help="a Python with pykeen")
     parser.add_argument("--name", default="")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
@@ -86,9 +88,9 @@ def main() -> None:
     result = {"nodes": len(data.graph.nodes), "edges": len(data.graph.indices), **result}
     print(json.dumps(result, indent=1))
     if options.out:
-        kept = json.loads(options.out.read_text("utf-8")) if options.out.exists() else {}
-        kept[options.name or options.what] = result
-        options.out.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
+        results = json.loads(options.out.read_text("utf-8")) if options.out.exists() else {}
+        results[options.name or options.what] = result
+        options.out.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
 
 
 # ---------------------------------------------------------------- data
@@ -118,12 +120,12 @@ def from_files(options: argparse.Namespace) -> Data:
             edges += [Edge(record["id"], "in", f"category:{name}") for name in record["categories"].split()]
         kinds |= {edge.target: "category" for edge in edges if edge.relation == "in"}
     graph = build_graph(edges, kinds)
-    given = np.load(options.vectors) if options.vectors else np.zeros((len(records), 1), np.float32)
-    vectors = np.zeros((len(graph.nodes), given.shape[1]), np.float32)
+    of_records = np.load(options.vectors) if options.vectors else np.zeros((len(records), 1), np.float32)
+    vectors = np.zeros((len(graph.nodes), of_records.shape[1]), np.float32)
     rows = {record["id"]: row for row, record in enumerate(records)}
     for number, node in enumerate(graph.nodes):
         if node in rows:
-            vectors[number] = given[rows[node]]
+            vectors[number] = of_records[rows[node]]
     return Data(graph, vectors)
 
 
@@ -177,23 +179,23 @@ def split(graph: Graph, seed: int, added: Path | None = None) -> Parts:
 
 def quality(options: argparse.Namespace, data: Data) -> dict[str, Any]:
     default = EmbedOptions()
-    wanted = [(operator, 128) for operator in options.operators.split(",")]
-    wanted += [(default.operator, int(one)) for one in options.dimensions.split(",") if int(one) != 128]
+    models = [(operator, 128) for operator in options.operators.split(",")]
+    models += [(default.operator, int(size)) for size in options.dimensions.split(",") if int(size) != 128]
     runs = [
         (options, start, operator, dimension, seed)
         for seed in range(options.seeds)
         for start in ("frozen", "random", "text")
-        for operator, dimension in ([("identity", data.vectors.shape[1])] if start == "frozen" else wanted)
+        for operator, dimension in ([("identity", data.vectors.shape[1])] if start == "frozen" else models)
     ]
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.jobs, mp_context=context, initializer=_limit, initargs=(options.threads,)) as pool:
-        found = list(pool.map(quality_of, runs))
+        measured = list(pool.map(quality_of, runs))
     table = []
     for start, operator, dimension in dict.fromkeys(run[1:4] for run in runs):
-        same = [one for run, one in zip(runs, found, strict=True) if run[1:4] == (start, operator, dimension)]
+        same = [row for run, row in zip(runs, measured, strict=True) if run[1:4] == (start, operator, dimension)]
         row: dict[str, Any] = {"start": start, "operator": operator, "dimension": dimension}
         for measure in same[0]:
-            values = [one[measure] for one in same]
+            values = [seed[measure] for seed in same]
             row[measure] = round(statistics.mean(values), 4)
             row[f"{measure} sd"] = round(statistics.stdev(values), 4) if len(values) > 1 else None
         table.append(row)
@@ -219,33 +221,34 @@ def quality_of(run: tuple[argparse.Namespace, str, str, int, int]) -> dict[str, 
     reciprocal = operator != "identity"
     chosen = EmbedOptions(dimension=dimension, operator=operator, reciprocal=reciprocal, seed=seed)
     if start == "frozen":
-        chosen = replace(chosen, comparator="cosine")
-        embedding = Embedding(data.vectors, np.zeros((1, len(parts.train.relations), 0), np.float32), chosen)
+        norms = np.linalg.norm(data.vectors, axis=1, keepdims=True)
+        unit = data.vectors / np.maximum(norms, 1e-10)  # ranked by cosine
+        embedding = Embedding(unit, np.zeros((1, len(parts.train.relations), 0), np.float32), chosen)
     else:
         initial = data.vectors if start == "text" else None
         embedding = train_embedding(parts.train, chosen, initial=initial, held_out=parts.valid)
-    found = evaluate_embedding(embedding, parts.train, parts.test, parts.valid).all
-    return {**found._asdict(), "epochs": float(len(embedding.history))}
+    ranks = evaluate_embedding(embedding, parts.train, parts.test, parts.valid).all
+    return {**ranks._asdict(), "epochs": float(len(embedding.history))}
 
 
 # ---------------------------------------------------------------- speed
 
 
 SETTINGS = {
-    "50 in batch + 50 uniform": EmbedOptions(in_batch=True, uniform=50),
+    "50 in batch + 50 uniform": EmbedOptions(in_batch=True, negatives=50),
     "100 uniform": EmbedOptions(),
-    "complex, 10 uniform": EmbedOptions(operator="complex", reciprocal=False, uniform=10),
+    "complex, 10 uniform": EmbedOptions(operator="complex", reciprocal=False, negatives=10),
     "complex, 100 uniform": EmbedOptions(operator="complex", reciprocal=False),
 }
 
 
 def speed(options: argparse.Namespace, data: Data) -> dict[str, Any]:
-    """Edges per second of wall and of processor time, all 2 cores; the start of a peer is taken off.
+    """Edges per second of wall time and of processor time, without start-up.
 
-    Each is run for a few epochs and for some more; the difference counts, so that start-up does not. MRR is after
-    the epochs of each row, at the rate given, without choosing an epoch. pykeen draws negatives for each edge,
-    the others share them in a chunk (of 50; torchbiggraph without negatives from the batch: of as many as it
-    draws), so the ratio to pykeen grows with their number.
+    Each tool runs for one epoch and for some more; the difference counts, so that start-up does not. MRR is
+    measured after the epochs of each row, without choosing an epoch. pykeen draws negatives for each edge, the
+    others share them in a chunk (of 50; torchbiggraph without in-batch negatives: as many as it draws), so the
+    ratio to pykeen grows with the number of negatives.
     """
     parts = split(data.graph, 0)
     rows = []
@@ -262,7 +265,7 @@ def speed(options: argparse.Namespace, data: Data) -> dict[str, Any]:
             few, many = 1, 1 + timed
             costs = [run_peer(options, peer, parts, replace(chosen, epochs=epochs)) for epochs in (few, many)]
             edges = timed * len(parts.train.indices)
-            found = evaluate_embedding(costs[1].embedding, parts.train, parts.test, parts.valid).all
+            ranks = evaluate_embedding(costs[1].embedding, parts.train, parts.test, parts.valid).all
             rows.append(
                 {
                     "setting": name,
@@ -271,28 +274,29 @@ def speed(options: argparse.Namespace, data: Data) -> dict[str, Any]:
                     "edges per CPU second": round(edges / (costs[1].processor - costs[0].processor)),
                     "peak MB": round(costs[1].peak),
                     "epochs": many,
-                    "mrr": round(found.mrr, 4),
+                    "mrr": round(ranks.mrr, 4),
                 }
             )
             print(json.dumps(rows[-1]), file=sys.stderr)
-    return {"threads": options.threads, "load": [round(one, 1) for one in os.getloadavg()], "runs": rows}
+    return {"threads": options.threads, "load": [round(load, 1) for load in os.getloadavg()], "runs": rows}
 
 
 class Cost(NamedTuple):
     wall: float
     processor: float
-    peak: float  # MB, of the main process (wait4's own figure begins with the memory of whoever forked)
+    peak: float  # MB, of the main process (wait4 would include the memory of the process that forked it)
     embedding: Embedding
 
 
 def run_peer(options: argparse.Namespace, peer: str, parts: Parts, chosen: EmbedOptions) -> Cost:
-    """One training in a process of its own."""
+    """One training in its own process."""
     python = {"lemmata": sys.executable, "torchbiggraph": options.biggraph, "pykeen": options.pykeen}[peer]
     code = {"lemmata": LEMMATA, "torchbiggraph": BIGGRAPH, "pykeen": PYKEEN}[peer]
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         np.save(place / "edges.npy", edge_array(parts.train))
         settings = {**asdict(chosen), "nodes": len(parts.train.nodes), "threads": options.threads}
+        settings |= {"batch": BATCH, "chunk": CHUNK}
         (place / "settings.json").write_text(json.dumps({**settings, "relations": len(parts.train.relations)}))
         (place / "run.py").write_text(CPU + code)
         began = time.perf_counter()
@@ -301,10 +305,10 @@ def run_peer(options: argparse.Namespace, peer: str, parts: Parts, chosen: Embed
         wall = time.perf_counter() - began
         if status:
             raise SystemExit(f"{peer} failed with status {status}")
-        found = np.load(place / "found.npz")
-        own = json.loads((place / "usage.json").read_text())
-        embedding = Embedding(found["vectors"], found["parameters"], chosen)
-    return Cost(wall, usage.ru_utime + usage.ru_stime, own["peak"] / 1024, embedding)
+        trained = np.load(place / "trained.npz")
+        memory = json.loads((place / "usage.json").read_text())
+        embedding = Embedding(trained["vectors"], trained["parameters"], chosen)
+    return Cost(wall, usage.ru_utime + usage.ru_stime, memory["peak"] / 1024, embedding)
 
 
 CPU = """
@@ -315,7 +319,7 @@ settings = json.loads(Path("settings.json").read_text())
 edges = np.load("edges.npy")
 
 def finish(vectors, parameters):
-    np.savez("found.npz", vectors=np.float32(vectors), parameters=np.float32(parameters))
+    np.savez("trained.npz", vectors=np.float32(vectors), parameters=np.float32(parameters))
     peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     Path("usage.json").write_text(json.dumps({"peak": int(peak.split()[1])}))
 """
@@ -325,12 +329,12 @@ import torch
 torch.set_num_threads(settings.pop("threads"))
 from lemmata.graph.embed import EmbedOptions, train_embedding
 from lemmata.types import Graph
-nodes, relations = settings.pop("nodes"), settings.pop("relations")
+nodes, relations, _, _ = (settings.pop(name) for name in ("nodes", "relations", "batch", "chunk"))
 indptr = np.concatenate(([0], np.cumsum(np.bincount(edges[:, 0], minlength=nodes))))
-graph = Graph(range(nodes), ["node"] * nodes, [str(one) for one in range(relations)], indptr, edges[:, 2],
+graph = Graph(range(nodes), ["node"] * nodes, [str(number) for number in range(relations)], indptr, edges[:, 2],
     edges[:, 1].astype(np.int16), np.ones(len(edges), np.float32))
-found = train_embedding(graph, EmbedOptions(**settings))
-finish(found.vectors, found.parameters)
+trained = train_embedding(graph, EmbedOptions(**settings))
+finish(trained.vectors, trained.parameters)
 """
 
 BIGGRAPH = """
@@ -351,9 +355,9 @@ if __name__ == "__main__":
         entity_path="entities", edge_paths=["edges"], checkpoint_path="model", dynamic_relations=True, global_emb=False,
         entities={"node": {"num_partitions": 1}},
         relations=[{"name": "all", "lhs": "node", "rhs": "node", "operator": settings["operator"]}],
-        dimension=settings["dimension"], comparator=settings["comparator"], loss_fn=settings["loss"],
+        dimension=settings["dimension"], comparator="dot", loss_fn="softmax",
         num_epochs=settings["epochs"], batch_size=settings["batch"], lr=settings["rate"], workers=settings["threads"],
-        num_batch_negs=settings["chunk"] if settings["in_batch"] else 0, num_uniform_negs=settings["uniform"],
+        num_batch_negs=settings["chunk"] if settings["in_batch"] else 0, num_uniform_negs=settings["negatives"],
         eval_fraction=0.0, checkpoint_preservation_interval=None, verbose=0, hogwild_delay=0,
     ))
     train(config, subprocess_init=SubprocessInitializer())
@@ -375,11 +379,11 @@ from pykeen.triples import CoreTriplesFactory
 factory = CoreTriplesFactory(torch.from_numpy(edges), settings["nodes"], settings["relations"])
 model = ComplEx(triples_factory=factory, embedding_dim=settings["dimension"] // 2, loss="infonce",
     loss_kwargs=dict(margin=0.0, log_adversarial_temperature=0.0), random_seed=settings["seed"],
-    # as lemmata begins: from its own N(0, 1) this rate learns nothing; train() initialises anew, so not later
+    # as lemmata starts: from its own N(0, 1) this rate learns nothing; train() initialises again, so not later
     entity_initializer=lambda values: torch.nn.init.normal_(values, std=1e-3))
 loop = SLCWATrainingLoop(model=model, triples_factory=factory,
     optimizer=torch.optim.Adagrad(model.get_grad_params(), lr=settings["rate"]),
-    negative_sampler_kwargs=dict(num_negs_per_pos=2 * settings["uniform"]))
+    negative_sampler_kwargs=dict(num_negs_per_pos=2 * settings["negatives"]))
 loop.train(factory, num_epochs=settings["epochs"], batch_size=settings["batch"], use_tqdm=False, pin_memory=False)
 halves = lambda numbers: torch.cat((numbers.real, numbers.imag), -1).detach().numpy()
 finish(halves(model.entity_representations[0]()), halves(model.relation_representations[0]())[None])

@@ -1,4 +1,4 @@
-"""The plant example: what its README promises, held on the files it writes."""
+"""The plant example: the files it writes have the properties that its README promises."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ plant = load()
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made: Path = tmp_path_factory.mktemp("plant")
-    plant.generate(made)
-    return made
+    path: Path = tmp_path_factory.mktemp("plant")
+    plant.generate(path)
+    return path
 
 
 def table(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
@@ -51,28 +51,28 @@ def words(text: str) -> list[str]:
 
 
 def test_a_seed_gives_the_same_bytes_in_any_process(tmp_path: Path) -> None:
-    plant.generate(tmp_path / "here", logs=400, seed=3)
-    command = [sys.executable, str(SCRIPT), str(tmp_path / "there"), "--logs", "400", "--seed", "3"]
+    plant.generate(tmp_path / "imported", logs=400, seed=3)
+    command = [sys.executable, str(SCRIPT), str(tmp_path / "command"), "--logs", "400", "--seed", "3"]
     subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": "5"})
     for name in FILES:
-        assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes()
+        assert (tmp_path / "imported" / name).read_bytes() == (tmp_path / "command" / name).read_bytes()
 
 
 def test_another_seed_gives_other_logs(tmp_path: Path) -> None:
-    plant.generate(tmp_path / "one", logs=50, seed=1)
-    plant.generate(tmp_path / "two", logs=50, seed=2)
-    assert (tmp_path / "one" / "logs.csv").read_bytes() != (tmp_path / "two" / "logs.csv").read_bytes()
+    for seed in (1, 2):
+        plant.generate(tmp_path / f"{seed}", logs=50, seed=seed)
+    assert (tmp_path / "1" / "logs.csv").read_bytes() != (tmp_path / "2" / "logs.csv").read_bytes()
 
 
 @pytest.mark.parametrize("count", [1, 7, 60])
-def test_small_plants_are_whole_too(tmp_path: Path, count: int) -> None:
+def test_small_plants_are_complete(tmp_path: Path, count: int) -> None:
     plant.generate(tmp_path, logs=count)
     ids = {row["id"] for row in table(tmp_path / "logs.csv")}
     assert len(ids) == count
     assert {row["corpus-id"] for row in table(tmp_path / "qrels/test.tsv", "\t")} <= ids
 
 
-def test_ids_are_unique_and_follow_time(folder: Path) -> None:
+def test_ids_are_unique_and_in_order_of_time(folder: Path) -> None:
     logs = table(folder / "logs.csv")
     assert len({log["id"] for log in logs}) == len(logs) == 3000
     assert [log["id"] for log in logs] == sorted(log["id"] for log in logs)
@@ -109,21 +109,21 @@ def test_a_log_follows_up_an_earlier_one_that_exists(folder: Path) -> None:
 
 
 def test_withheld_links_are_true_and_absent_from_the_logs(folder: Path) -> None:
-    given = {log["id"]: log for log in table(folder / "logs.csv")}
+    logs = {log["id"]: log for log in table(folder / "logs.csv")}
     places = {place["id"] for place in table(folder / "hierarchy.csv")}
     withheld = table(folder / "withheld.tsv", "\t")
     assert len({tuple(link.values()) for link in withheld}) == len(withheld)
     for link in withheld:
         if link["relation"] == "related_to":
-            assert given[link["log"]]["related"] == ""
-            assert link["target"] in given
+            assert logs[link["log"]]["related"] == ""
+            assert link["target"] in logs
         else:
             assert link["relation"] == "reports_about"
-            assert given[link["log"]]["location"] != link["target"]
+            assert logs[link["log"]]["location"] != link["target"]
             assert link["target"] in places
 
 
-def test_locations_are_missing_or_too_coarse_in_a_realistic_share(folder: Path) -> None:
+def test_a_realistic_share_of_locations_is_missing_or_too_coarse(folder: Path) -> None:
     logs = table(folder / "logs.csv")
     truths = {
         link["log"]: link["target"]
@@ -135,13 +135,13 @@ def test_locations_are_missing_or_too_coarse_in_a_realistic_share(folder: Path) 
     assert 0.08 < len(coarse) / len(logs) < 0.25
 
 
-def test_about_sixty_in_a_hundred_logs_are_german(folder: Path) -> None:
+def test_about_60_percent_of_the_logs_are_german(folder: Path) -> None:
     languages = Counter(log["language"] for log in table(folder / "logs.csv"))
     assert set(languages) == {"de", "en"}
     assert 0.55 < languages["de"] / 3000 < 0.65
 
 
-def test_texts_are_no_clones(folder: Path) -> None:
+def test_few_texts_repeat_each_other(folder: Path) -> None:
     texts = [log["text"] for log in table(folder / "logs.csv")]
     repeats, shared = plant.likeness(texts)
     assert repeats < 0.02
@@ -149,25 +149,16 @@ def test_texts_are_no_clones(folder: Path) -> None:
     assert not any(mark in text for text in texts for mark in "{}[]|")
 
 
-def test_texts_are_short_and_long_and_full_of_jargon_and_spellings(folder: Path) -> None:
+def test_texts_vary_in_length_jargon_and_spelling(folder: Path) -> None:
     texts = [log["text"] for log in table(folder / "logs.csv")]
     lengths = sorted(len(text.split()) for text in texts)
     assert lengths[0] <= 3
     assert lengths[-1] >= 25
     everything = "\n".join(texts)
-    for written in (
-        "Lömi",
-        "Lösungsmittel",
-        "KW",
-        "Kühlwasser",
-        "WT ",
-        "Wärmetauscher",
-        "Pu ",
-        "läuft unrund",
-    ):
-        assert written in everything
-    for written in (r"\bP20\d", r"\bP-20\d", r"\bP 20\d", r"Pumpe 20\d", r"K20\d-P\d", r"P\d an K20\d"):
-        assert re.search(written, everything), written
+    for term in ("Lömi", "Lösungsmittel", "KW", "Kühlwasser", "WT ", "Wärmetauscher", "Pu ", "läuft unrund"):
+        assert term in everything
+    for pattern in (r"\bP20\d", r"\bP-20\d", r"\bP 20\d", r"Pumpe 20\d", r"K20\d-P\d", r"P\d an K20\d"):
+        assert re.search(pattern, everything), pattern
 
 
 def test_there_are_many_kinds_of_faults() -> None:
@@ -175,7 +166,7 @@ def test_there_are_many_kinds_of_faults() -> None:
     kinds = {place.kind for place in plant.build_plant()}
     for fault in plant.FAULTS:
         assert kinds.issuperset(fault.kinds)
-        assert all(set(own) == set("sdcmfzq") for own in (fault.de, fault.en))
+        assert all(set(phrases) == set("sdcmfzq") for phrases in (fault.de, fault.en))
 
 
 def test_every_query_has_graded_answers_that_exist(folder: Path) -> None:
@@ -196,13 +187,13 @@ def test_every_query_has_graded_answers_that_exist(folder: Path) -> None:
 
 def test_queries_share_no_three_words_in_a_row_with_any_log(folder: Path) -> None:
     logs = [words(log["text"]) for log in table(folder / "logs.csv")]
-    phrases = {tuple(log[at : at + 3]) for log in logs for at in range(len(log) - 2)}
+    phrases = {tuple(log[start : start + 3]) for log in logs for start in range(len(log) - 2)}
     for line in (folder / "queries.jsonl").read_text(encoding="utf-8").splitlines():
         query = words(json.loads(line)["text"])
-        assert not {tuple(query[at : at + 3]) for at in range(len(query) - 2)} & phrases
+        assert not {tuple(query[start : start + 3]) for start in range(len(query) - 2)} & phrases
 
 
-def test_the_reader_takes_all_of_it_and_every_link_has_its_label(folder: Path) -> None:
+def test_the_reader_skips_nothing_and_every_link_has_its_label(folder: Path) -> None:
     with (folder / "hierarchy.csv").open("rb") as stream:
         tree = read_hierarchy(csv_rows(stream), file="hierarchy.csv")
     with (folder / "logs.csv").open("rb") as stream:

@@ -1,15 +1,14 @@
-"""Shift logs of an invented chemical plant, with the links and answers that are true of them.
+"""Shift logs of an invented chemical plant, with their true links and graded queries.
 
 python examples/plant/generate.py OUT_FOLDER [--logs 3000] [--seed 7]
 
-Needs nothing but the standard library. The same seed and number of logs give the same bytes.
+Needs only the standard library. The same seed and number of logs give the same bytes.
 
 Phrases are patterns: `[a|b]` is a choice (choices nest), `{e}` the equipment in one of its spellings,
-`{v}` a measured value while the fault lasts, `{g}` one when all is well, `{t}` a time of day, `{o}` the
-number of an order, `{n}` a small number, `{d}` a day of the week.
+`{v}` a measured value during the fault, `{g}` a normal value, `{t}` a time of day, `{o}` the number of an order, `{n}` a small number, `{d}` a day of the week.
 """
 
-# ruff: noqa: E501 - a pattern stands on one line, however long
+# ruff: noqa: E501 - one pattern per line, however long
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ Phrases = dict[str, list[str]]  # part of a log: its patterns
 
 
 def phrases(text: str) -> Phrases:
-    """Patterns by the letter in front of them, one a line."""
+    """Patterns by the letter before them, one per line."""
     parts: Phrases = defaultdict(list)
     for line in text.strip().splitlines():
         part, pattern = line.strip().split(": ", 1)
@@ -38,7 +37,7 @@ def phrases(text: str) -> Phrases:
 
 # ---------------------------------------------------------------- the plant
 
-SECTIONS = {  # id: German, English, and how one who asks would say it
+SECTIONS = {  # id: German, English, and how a query calls it in either language
     "REAK": ("Reaktionsbetrieb", "reaction section", "im Reaktionsteil", "in the reaction area"),
     "DEST": ("Destillation", "distillation", "in der Destille", "in the distillation area"),
     "LRG": ("Lösungsmittelrückgewinnung", "solvent recovery", "in der Rückgewinnung", "at solvent recovery"),
@@ -159,7 +158,7 @@ UNITS = {
     "ENER": "DK901 DK902",
     "ABLU": "TN951 WA952 WA953",
 }
-DRIVEN = {"P", "G", "RW", "VP"}  # what has a motor, a level below
+DRIVEN = {"P", "G", "RW", "VP"}  # equipment with a motor, one level below
 
 
 @dataclass(frozen=True)
@@ -213,7 +212,7 @@ def build_plant() -> list[Place]:
 
 @dataclass(frozen=True)
 class Fault:
-    """A kind of incident: s short, d detected, c cause, m measure, f follow-up, z closed, q asked for."""
+    """A kind of incident: s short, d detected, c cause, m measure, f follow-up, z closed, q query."""
 
     name: str
     kinds: tuple[str, ...]  # of equipment
@@ -222,7 +221,7 @@ class Fault:
     good: tuple[float, float, int]
     de: Phrases
     en: Phrases
-    motor: bool = False  # reported about the motor, where the plant knows it
+    motor: bool = False  # reported about the motor, if there is one
 
 
 FAULTS = (
@@ -1870,7 +1869,7 @@ UNITS_IN_ENGLISH = {"Tropfen/min": "drops/min", "KBE/ml": "cfu/ml", "% UEG": "% 
 
 @dataclass(frozen=True)
 class Author:
-    """One hand: the language, and the habits that make two logs of the same thing differ."""
+    """The language and the habits of one author, which make two logs of the same event differ."""
 
     initials: str
     language: str
@@ -1885,7 +1884,7 @@ class Author:
 
 @dataclass
 class Log:
-    """A log and what is true of it; `id` is given once all logs are in order."""
+    """A log and its true links; `id` is assigned when all logs are in order."""
 
     date: datetime.datetime
     author: Author
@@ -1998,7 +1997,7 @@ def mistype(word: str, randomness: random.Random) -> str:
 
 
 def scrawl(text: str, author: Author, randomness: random.Random) -> str:
-    """The text in the author's hand: short forms, slips, missing umlauts."""
+    """The text as the author writes it: abbreviations, typos, missing umlauts."""
     for proper, short in JARGON[author.language].items():
         if randomness.random() < author.jargon:
             text = re.sub(rf"\b{proper}\b", short, text)
@@ -2075,7 +2074,7 @@ WITHHELD_SHARE = 0.3  # of the links between logs
 
 
 def stages(randomness: random.Random) -> str:
-    """One letter per log of an incident; short ones stay open, as in life."""
+    """One letter per log of an incident; short incidents are never closed."""
     length = randomness.choices(range(1, 7), weights=(16, 22, 26, 20, 11, 5))[0]
     if length == 1:
         return "d"
@@ -2134,7 +2133,7 @@ def happen(places: Sequence[Place], authors: Sequence[Author], count: int, rando
 
 
 def hand_in(logs: Sequence[Log], places: Sequence[Place], randomness: random.Random) -> None:
-    """Give ids, and fill in the columns as authors do: not always, and not always right."""
+    """Assign ids, and fill in the columns as authors do: not always, and not always correctly."""
     siblings: dict[str, list[str]] = defaultdict(list)
     for place in places:
         siblings[place.parent].append(place.id)
@@ -2161,14 +2160,14 @@ def hand_in(logs: Sequence[Log], places: Sequence[Place], randomness: random.Ran
 
 @dataclass(frozen=True)
 class Query:
-    """A question about a fault at a place, and the grade of each log that answers it."""
+    """A query about a fault at a location, and the grade of each log that answers it."""
 
     text: str
     grades: dict[str, int]  # log id: 2 this fault there, 1 this fault elsewhere
 
 
 def ask(logs: Sequence[Log], randomness: random.Random, count: int = 40) -> list[Query]:
-    """Up to `count` queries; a fault is asked for a second time in the other language, about another place."""
+    """Up to `count` queries; the second query about a fault is in the other language, about another location."""
     queries: list[Query] = []
     asked: set[tuple[str, str]] = set()
     faults = randomness.sample(FAULTS, len(FAULTS))
@@ -2192,7 +2191,7 @@ def ask(logs: Sequence[Log], randomness: random.Random, count: int = 40) -> list
 
 
 def say(where: str, language: str) -> str:
-    """A section or a unit as one who asks would name it."""
+    """A section or a unit as a query names it."""
     if where in SECTIONS:
         return SECTIONS[where][2 if language == "de" else 3]
     kind, number = re.fullmatch(r".*-([A-Z]+)(\d+)", where).groups()  # type: ignore[union-attr]
@@ -2204,7 +2203,7 @@ def say(where: str, language: str) -> str:
 
 
 def describe(place: Place, randomness: random.Random) -> str:
-    """The description in the hierarchy, in German, English or both, with the plate where there is one."""
+    """The description in the hierarchy, in German, English or both, with the plate if there is one."""
     plate = f" {place.kind}{place.number}" if place.kind not in ("", "M") else ""
     match randomness.choices("geb", weights=(6, 3, 1))[0]:
         case "g":
@@ -2262,10 +2261,10 @@ def generate(folder: Path, logs: int = 3000, seed: int = 7) -> None:
 
 
 def likeness(texts: Sequence[str], words: int = 5) -> tuple[float, float]:
-    """The share of texts that repeat an earlier one, and the mean share of a text's word n-grams others have too.
+    """The share of texts that repeat an earlier one, and the mean share of word n-grams that another text has too.
 
-    Case and punctuation do not matter, and for the n-grams all words with a digit are one: a clone with
-    another code or value still is a clone. Texts with fewer than `words` words have no n-grams.
+    Case and punctuation do not matter, and for the n-grams all words with a digit are the same: a copy with
+    another code or value is still a copy. Texts with fewer than `words` words have no n-grams.
     """
     spoken = [re.findall(r"\w+", text.lower()) for text in texts]
     repeats = 1 - len({" ".join(text) for text in spoken}) / len(texts)
@@ -2278,9 +2277,9 @@ def likeness(texts: Sequence[str], words: int = 5) -> tuple[float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Write the shift logs of an invented chemical plant.")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--logs", type=int, default=3000)
-    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("folder", type=Path, help="folder to write to")
+    parser.add_argument("--logs", type=int, default=3000, help="number of logs")
+    parser.add_argument("--seed", type=int, default=7, help="random seed")
     options = parser.parse_args()
     generate(options.folder, options.logs, options.seed)
     with (options.folder / "logs.csv").open(encoding="utf-8", newline="") as stream:

@@ -53,7 +53,7 @@ TABLES = {
     "graph": "lemmata.stages.graph:GraphOptions",
     "extract": "lemmata.stages.extract:ExtractOptions",
     "link": "lemmata.stages.link:LinkOptions",
-    "embed": "lemmata.stages.embed:EmbedVerbOptions",
+    "embed": "lemmata.stages.embed:EmbedStageOptions",
     "llm": "lemmata.llm.endpoint:EndpointOptions",
     "split": "lemmata.mine.splits:SplitOptions",
     "mine": "lemmata.stages.mine:MineOptions",
@@ -297,9 +297,9 @@ class Project:
 
     def embed_graph(self, *, settings: Settings | None = None, progress: Progress = _silent) -> dict[str, Any]:
         """Learn a vector for every node of the graph, initialised from the vector of its text."""
-        from lemmata.stages.embed import EmbedVerbOptions, embed
+        from lemmata.stages.embed import EmbedStageOptions, embed
 
-        return embed(self.layout, self.options(EmbedVerbOptions, "embed", settings), _key(), progress)
+        return embed(self.layout, self.options(EmbedStageOptions, "embed", settings), _key(), progress)
 
     def concept(self, identity: str) -> dict[str, Any]:
         """Names, relations and passages of a concept; a merged concept is shown as the one that replaced it."""

@@ -175,10 +175,8 @@ def embed(
     """Learn a vector for every node of the graph."""
     from lemmata.project import Project
 
-    given = {"dimension": dimension, "operator": operator, "epochs": epochs, "seed": seed}
-    settings: dict[str, Any] = {"training": {key: value for key, value in given.items() if value}}
-    if start:
-        settings["start"] = start
+    given = {"start": start, "dimension": dimension, "operator": operator, "epochs": epochs, "seed": seed}
+    settings = {key: value for key, value in given.items() if value}
     with showing_progress() as progress:
         report = Project(workspace).embed_graph(settings=settings, progress=progress)
     if as_json:

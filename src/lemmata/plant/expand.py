@@ -1,4 +1,4 @@
-"""Context expansion: a log's text with the description of each location behind the code that names it."""
+"""Context expansion: the text of a log with the description of each location after the code that names it."""
 
 from __future__ import annotations
 
@@ -22,26 +22,24 @@ class Span(NamedTuple):
 def expand(text: str, mentions: Iterable[Span], describe: Callable[[str], str]) -> str:
     """`P203 kavitiert` to `P203 (Rücklaufpumpe P203) kavitiert`, for use at encoding time.
 
-    Each location is described once, behind its first mention. Nothing is added for an empty span, for an empty
-    description or for one whose words stand in the mention already, nor in the midst of a longer mention.
-    Raises InputError for a span outside the text.
+    Each location is described once, after its first mention. Nothing is added for an empty span or description,
+    for a description whose words are in the mention already, nor inside a longer mention. Raises InputError for a
+    span outside the text.
     """
     spans = sorted({span for span in mentions if span.start != span.end}, key=lambda span: (span.start, -span.end))
     outside = [span for span in spans if not 0 <= span.start < span.end <= len(text)]
     if outside:
-        raise InputError(f"no part of a text with {len(text)} characters: {outside[0].start} to {outside[0].end}")
+        raise InputError(f"{outside[0].start} to {outside[0].end} is not a part of a text of {len(text)} characters")
     added: dict[str, tuple[int, str]] = {}  # by location
     for span in spans:
-        splits_another = any(other.start < span.end < other.end for other in spans)
-        if span.location in added or splits_another:
+        inside_another = any(other.start < span.end < other.end for other in spans)
+        if span.location in added or inside_another:
             continue
         description = describe(span.location).strip()
-        there = {token.word for token in tokenise(text[span.start : span.end])}
-        if not {token.word for token in tokenise(description)} <= there:
+        mentioned = {token.word for token in tokenise(text[span.start : span.end])}
+        if not {token.word for token in tokenise(description)} <= mentioned:
             added[span.location] = (span.end, f" ({description})")
-    pieces: list[str] = []
-    at = 0
-    for end, description in sorted(added.values(), key=lambda pair: pair[0]):
-        pieces += [text[at:end], description]
-        at = end
-    return "".join([*pieces, text[at:]])
+    parts = sorted(added.values(), key=lambda part: part[0])
+    for end, description in reversed(parts):
+        text = text[:end] + description + text[end:]
+    return text

@@ -1,4 +1,4 @@
-"""The tree of functional locations as rows, sound whatever the hierarchy was like.
+"""The tree of functional locations as rows, repaired where the hierarchy has flaws.
 
 Rows are in preorder: what lies below row r is `r + 1 : end[r]`, so a subtree is a slice of any sorted list.
 """
@@ -20,12 +20,10 @@ __all__ = [
     "Tree",
     "below",
     "build_tree",
-    "check_hierarchy",
+    "children",
     "closeness",
     "contains",
     "cycles",
-    "location_code",
-    "lowest_common",
     "many_closeness",
     "shape_of",
 ]
@@ -33,96 +31,92 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Locations in preorder; roots have the parent -1 and the depth 0."""
+    """Locations in preorder; a root has the parent -1 and the depth 0."""
 
     ids: Sequence[str]
-    codes: Sequence[str]  # as people know them: the id without `location:`
+    codes: Sequence[str]  # as the plant knows them: the id without `location:`
     titles: Sequence[str]
     parent: Sequence[int]
     depth: Sequence[int]
-    end: Sequence[int]  # first row behind the subtree
+    end: Sequence[int]  # first row after the subtree
     rows: dict[str, int]  # by id
+    flaws: Sequence[Skip]  # of the hierarchy, one sentence each
 
 
 def build_tree(locations: Iterable[Document]) -> Tree:
-    """Survives what `check_hierarchy` complains about: see there what becomes of it."""
-    known, parents, _ = _repaired(locations)
-    children: dict[str, list[str]] = {}
+    """A tree, whatever the hierarchy is like.
+
+    Of locations with the same id the first counts, and of several parents the first. An unknown parent makes a
+    root, and the last member of a cycle becomes a root. A location without a description is only found by its code.
+    """
+    by_id, parents, flaws = _repaired(locations)
+    children_of: dict[str, list[str]] = {}
     for name, parent in parents.items():
-        children.setdefault(parent, []).append(name)
+        children_of.setdefault(parent, []).append(name)
     ids: list[str] = []
     parent_rows: list[int] = []
     depth: list[int] = []
-    stack = [(name, -1) for name in reversed(children.get("", []))]
+    stack = [(name, -1) for name in reversed(children_of.get("", []))]
     while stack:
         name, above = stack.pop()
         row = len(ids)
         ids.append(name)
         parent_rows.append(above)
         depth.append(depth[above] + 1 if above >= 0 else 0)
-        stack += [(child, row) for child in reversed(children.get(name, []))]
+        stack += [(child, row) for child in reversed(children_of.get(name, []))]
     end = list(range(1, len(ids) + 1))
     for row in range(len(ids) - 1, -1, -1):
         if parent_rows[row] >= 0:
             end[parent_rows[row]] = max(end[parent_rows[row]], end[row])
     return Tree(
         ids=ids,
-        codes=[location_code(known[name]) for name in ids],
-        titles=[known[name].title for name in ids],
+        codes=[_code(by_id[name]) for name in ids],
+        titles=[by_id[name].title for name in ids],
         parent=parent_rows,
         depth=depth,
         end=end,
         rows={name: row for row, name in enumerate(ids)},
+        flaws=flaws,
     )
 
 
-def check_hierarchy(locations: Iterable[Document]) -> list[Skip]:
-    """One sentence for each flaw of a hierarchy, whatever it was read from.
-
-    Of locations with the same id the first is taken, of several parents the first; an unknown parent makes
-    a root; the member of a cycle that stands last becomes a root. A location without a description can be
-    found by its code only. What a reader has repaired and reported already does not show here again.
-    """
-    return _repaired(locations)[2]
-
-
 def _repaired(locations: Iterable[Document]) -> tuple[dict[str, Document], dict[str, str], list[Skip]]:
-    """Location by id, parent's id by id ("" for a root), and what was wrong."""
-    known: dict[str, Document] = {}
-    skips: list[Skip] = []
+    """Location by id, the parent's id by id ("" for a root), and the flaws."""
+    by_id: dict[str, Document] = {}
+    flaws: list[Skip] = []
 
-    def complain(location: Document, cause: str) -> None:
-        skips.append(Skip(location.file, 0, cause))
+    def report(location: Document, cause: str) -> None:
+        flaws.append(Skip(location.file, 0, cause))
 
     for location in locations:
-        if location.id in known:
-            complain(location, f"the location {location_code(location)!r} was there before; the first one stays")
+        if location.id in by_id:
+            report(location, f"the location {_code(location)!r} is defined twice; the first definition counts")
             continue
-        known[location.id] = location
+        by_id[location.id] = location
         if not location.title.strip():
-            complain(location, f"the location {location_code(location)!r} has no description, only its code is known")
+            report(location, f"the location {_code(location)!r} has no description, only its code is known")
     parents: dict[str, str] = {}
-    for location in known.values():
-        wanted = [link.target or f"location:{link.label}" for link in location.links if link.relation == "part_of"]
-        present = [target for target in dict.fromkeys(wanted) if target in known]
+    for location in by_id.values():
+        targets = [link.target or f"location:{link.label}" for link in location.links if link.relation == "part_of"]
+        present = [target for target in dict.fromkeys(targets) if target in by_id]
         parents[location.id] = present[0] if present else ""
-        code = location_code(location)
-        if wanted and not present:
-            complain(location, f"the parent {wanted[0].removeprefix('location:')!r} of {code!r} is not known")
+        if targets and not present:
+            parent = targets[0].removeprefix("location:")
+            report(location, f"the parent {parent!r} of {_code(location)!r} is unknown")
         elif len(present) > 1:
-            complain(location, f"{code!r} has {len(present)} parents; only {present[0]!r} is used")
-    position = {name: number for number, name in enumerate(known)}
+            report(location, f"{_code(location)!r} has {len(present)} parents; only {present[0]!r} is used")
+    position = {name: number for number, name in enumerate(by_id)}
     for cycle in cycles(parents):
         last = max(cycle, key=position.__getitem__)
-        around = " -> ".join(location_code(known[name]) for name in [*cycle, cycle[0]])
-        complain(known[last], f"{location_code(known[last])!r} closes a cycle of parents: {around}")
+        members = " -> ".join(_code(by_id[name]) for name in [*cycle, cycle[0]])
+        report(by_id[last], f"{_code(by_id[last])!r} closes a cycle of parents: {members}")
         parents[last] = ""
-    return known, parents, skips
+    return by_id, parents, flaws
 
 
 def cycles(parents: Mapping[str, str]) -> list[list[str]]:
     """Every cycle, from one of its members upwards; each node has one parent, so cycles share no node."""
-    found = []
+    result = []
     settled: set[str] = {""}
     for start in parents:
         path: dict[str, None] = {}
@@ -132,17 +126,17 @@ def cycles(parents: Mapping[str, str]) -> list[list[str]]:
             node = parents[node]
         if node in path:
             climbed = list(path)
-            found.append(climbed[climbed.index(node) :])
+            result.append(climbed[climbed.index(node) :])
         settled.update(path)
-    return found
+    return result
 
 
-def location_code(location: Document) -> str:
-    """The location's name in the plant: what the table called it."""
+def _code(location: Document) -> str:
+    """The name of a location in the plant."""
     return str(location.metadata.get("location") or location.id.removeprefix("location:"))
 
 
-# ---------------------------------------------------------------- questions to a tree
+# ---------------------------------------------------------------- relations between rows
 
 
 def contains(tree: Tree, above: int, row: int) -> bool:
@@ -150,25 +144,26 @@ def contains(tree: Tree, above: int, row: int) -> bool:
     return above <= row < tree.end[above]
 
 
-def below(tree: Tree, row: int, among: Sequence[int]) -> Sequence[int]:
-    """Those of the sorted rows `among` that are `row` or lie below it."""
-    return among[bisect_left(among, row) : bisect_left(among, tree.end[row])]
+def below(tree: Tree, row: int, rows: Sequence[int]) -> Sequence[int]:
+    """The sorted `rows` that are `row` or lie below it."""
+    return rows[bisect_left(rows, row) : bisect_left(rows, tree.end[row])]
 
 
-def lowest_common(tree: Tree, one: int, two: int) -> int:
-    """The deepest row that contains both; -1 where they hang on different roots."""
-    while one >= 0 and not contains(tree, one, two):
-        one = tree.parent[one]
-    return one
+def children(tree: Tree, row: int) -> list[int]:
+    result = []
+    child = row + 1
+    while child < tree.end[row]:
+        result.append(child)
+        child = tree.end[child]
+    return result
 
 
-def closeness(tree: Tree, one: int, two: int) -> float:
-    """How much of the two ways from the root is shared, from 0 for different roots to 1 for the same place."""
-    common = lowest_common(tree, one, two)
-    return (tree.depth[common] + 1) / (max(tree.depth[one], tree.depth[two]) + 1) if common >= 0 else 0.0
-
-
-# ---------------------------------------------------------------- the same for many pairs at once
+def closeness(tree: Tree, first: int, second: int) -> float:
+    """The shared part of the two paths from the root: 0 for different roots, 1 for the same row."""
+    common = first
+    while common >= 0 and not contains(tree, common, second):
+        common = tree.parent[common]
+    return (tree.depth[common] + 1) / (max(tree.depth[first], tree.depth[second]) + 1) if common >= 0 else 0.0
 
 
 class Shape(NamedTuple):
@@ -183,15 +178,15 @@ def shape_of(tree: Tree) -> Shape:
     return Shape(*(np.array(column, np.int64) for column in (tree.parent, tree.depth, tree.end)))
 
 
-def many_closeness(shape: Shape, ones: Integers, twos: Integers) -> npt.NDArray[np.float64]:
+def many_closeness(shape: Shape, first: Integers, second: Integers) -> npt.NDArray[np.float64]:
     """`closeness` of each pair."""
-    common = ones.copy()
-    climbing = np.arange(len(ones))
+    common = first.copy()
+    climbing = np.arange(len(first))
     while len(climbing):
         reached = common[climbing]
-        apart = (reached > twos[climbing]) | (twos[climbing] >= shape.end[reached])
+        apart = (reached > second[climbing]) | (second[climbing] >= shape.end[reached])
         climbing = climbing[apart]
         common[climbing] = shape.parent[reached[apart]]
         climbing = climbing[common[climbing] >= 0]
     shared = np.where(common >= 0, shape.depth[common] + 1, 0)
-    return np.asarray(shared / (np.maximum(shape.depth[ones], shape.depth[twos]) + 1), np.float64)
+    return np.asarray(shared / (np.maximum(shape.depth[first], shape.depth[second]) + 1), np.float64)

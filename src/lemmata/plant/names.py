@@ -1,6 +1,6 @@
-"""Where a text names locations: by code, number, title, short form or with a slip, before anything is learned.
+"""Mentions of locations in a text: by code, number, title, abbreviation or with a typo; nothing here is learned.
 
-A number is never guessed: `P230` is not taken for `P203`, however alike they look. Words may be.
+A number is never guessed: `P230` is not taken for `P203`, however similar they look. Words may be.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from lemmata.words import fold as fold_accents
 
 __all__ = ["Mention", "Names", "Option", "Token", "find_mentions", "fold", "index_names", "similar_words", "tokenise"]
 
-MOST_OPTIONS = 60  # of a mention; beyond, only the neighbourhood of what is known decides
-MOST_PLACES_OF_A_WORD = 200  # a word in more titles says nothing without a neighbourhood
+MOST_OPTIONS = 60  # of a mention; with more, only those near an anchor count
+MOST_ROWS_OF_A_WORD = 200  # a word in more titles only counts near an anchor
 LONGEST_CODE = 10  # tokens: PL 1 DEST K 201 P 3 M 1 has nine
-LEAST_COVERED = 0.3  # share of a title that must be there
-LEAST_ALIKE = 0.5  # of two words
-LETTERS_OF_A_START = 4
+LEAST_COVERED = 0.3  # share of a title that must be mentioned
+LEAST_SIMILARITY = 0.5  # of two words
+PREFIX = 4  # characters
 MOST_INITIALS = 5
 TOKEN = re.compile(r"[^\W\d_]+|\d+")
 SEPARATOR = re.compile(r"[\s\-–_/.:]{0,2}")
@@ -46,7 +46,7 @@ class Token(NamedTuple):
 
 
 class Option(NamedTuple):
-    """What a mention may mean, how well it fits (0 to 1), and which part of the text says so."""
+    """How well a location fits a mention (0 to 1), and the part of the text that mentions it."""
 
     strength: float
     start: int
@@ -54,51 +54,50 @@ class Option(NamedTuple):
 
 
 class Mention(NamedTuple):
-    """A place in a text that names one of several locations."""
+    """A part of a text that names one of several locations."""
 
     kind: str  # code, title, number, words, initials
-    word: str  # the word beside a number; else ""
+    word: str  # the word before a number; else ""
     options: Mapping[int, Option]  # by row of the tree
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """All that locations are called, as an index; lists of rows are sorted."""
+    """All names of locations as an index; lists of rows are sorted."""
 
     tree: Tree
-    codes: Mapping[str, Sequence[int]]  # id, its ends, codes and names in the title, without separators
+    codes: Mapping[str, Sequence[int]]  # id, its suffixes, codes and names in the title, without separators
     numbers: Mapping[str, Sequence[int]]
     initials: Mapping[str, Sequence[int]]
-    words: Mapping[str, Sequence[int]]
+    word_rows: Mapping[str, Integers]  # rows by word of the title
     title_words: Sequence[tuple[str, ...]]  # of each row
     kinds: Sequence[str]  # letters of the row's own code: p for P203
-    rarity: Mapping[str, float]  # of each title word
-    starts: frozenset[str]  # first letters of all codes, up to four
-    word_rows: Mapping[str, Integers]  # `words` as arrays
-    title_weights: npt.NDArray[np.float64]  # (rows,): rarities of the title words together
-    least_weights: npt.NDArray[np.float64]  # (rows,): of these, what must be there; infinite without a title
+    rarity: Mapping[str, float]  # idf of each title word
+    prefixes: frozenset[str]  # of all codes, up to PREFIX characters
+    title_weights: npt.NDArray[np.float64]  # (rows,): sum of the rarities of the title words
+    least_weights: npt.NDArray[np.float64]  # (rows,): the part that must be mentioned; infinite without a title
     by_gram: Mapping[str, Sequence[str]]
     by_start: Mapping[str, Sequence[str]]
-    alike: dict[str, list[tuple[str, float]]] = field(default_factory=dict)  # what was asked before
+    cache: dict[str, list[tuple[str, float]]] = field(default_factory=dict)  # of `similar_words`
 
 
 def fold(text: str) -> str:
-    """Without case, marks and umlauts: `ü` and `ue` become the same."""
+    """Without case and accents; umlauts become two letters, so that `ü` equals `ue`."""
     lower = text.casefold()
     if lower.isascii():
         return lower
     return fold_accents(unicodedata.normalize("NFC", lower).translate(_UMLAUTS))
 
 
-_fold_word = lru_cache(maxsize=1 << 16)(fold)  # logs say the same words again and again
+_fold_word = lru_cache(maxsize=1 << 16)(fold)  # logs repeat the same words
 
 
 def tokenise(text: str) -> list[Token]:
-    """Letters and digits apart, with their places in the text: `P-101 A` is p, 101, a."""
+    """Runs of letters and runs of digits with their positions: `P-101 A` is p, 101, a."""
     return [Token(_fold_word(match[0]), *match.span()) for match in TOKEN.finditer(text)]
 
 
-# ---------------------------------------------------------------- what locations are called
+# ---------------------------------------------------------------- names of locations
 
 
 def index_names(tree: Tree) -> Names:
@@ -114,27 +113,27 @@ def index_names(tree: Tree) -> Names:
             key = "".join(segments[start:])
             if len(key) >= 3 or (len(key) >= 2 and not key.isalpha()):
                 codes[key].add(row)
-        plates = [_squeeze(found) for found in TITLE_CODE.findall(title)]
-        own = (plates or segments[-1:] or [""])[0]
-        kinds.append("".join(re.findall(r"^[^\W\d_]+(?=\d)", own)))
+        plates = [_squeeze(plate) for plate in TITLE_CODE.findall(title)]
+        main_code = (plates or segments[-1:] or [""])[0]
+        kinds.append("".join(re.findall(r"^[^\W\d_]+(?=\d)", main_code)))
         for plate in [*plates, *segments[-1:]]:
             codes[plate].add(row)
             for number in re.findall(r"\d{2,}", plate):
                 numbers[number].add(row)
         name = [token.word for token in tokenise(TITLE_CODE.sub(" ", title))]
-        spelt = [word for word in name if len(word) > 1 and not word.isdigit()]
-        title_words.append(tuple(dict.fromkeys(spelt)))
-        for word in spelt:
+        long_words = [word for word in name if len(word) > 1 and not word.isdigit()]
+        title_words.append(tuple(dict.fromkeys(long_words)))
+        for word in long_words:
             words[word].add(row)
         for key in (_squeeze(title), "".join(name)):
             if len(key) >= 4:
                 codes[key].add(row)
-        letters = "".join(word[0] for word in spelt)
+        letters = "".join(word[0] for word in long_words)
         for length in range(2, len(letters) + 1):
             initials[letters[:length]].add(row)
     count = len(tree.ids)
     rarity = {word: log(1 + count / len(rows)) for word, rows in words.items()}
-    title_weights = np.array([sum(rarity[word] for word in own) for own in title_words], np.float64)
+    title_weights = np.array([sum(rarity[word] for word in title) for title in title_words], np.float64)
     by_gram: dict[str, list[str]] = defaultdict(list)
     by_start: dict[str, list[str]] = defaultdict(list)
     for word in sorted(words):
@@ -146,12 +145,11 @@ def index_names(tree: Tree) -> Names:
         codes=_sorted(codes),
         numbers=_sorted(numbers),
         initials=_sorted(initials),
-        words=_sorted(words),
+        word_rows={word: np.array(sorted(rows), np.int64) for word, rows in words.items()},
         title_words=title_words,
         kinds=kinds,
         rarity=rarity,
-        starts=frozenset(key[:length] for key in codes for length in range(1, LETTERS_OF_A_START + 1)),
-        word_rows={word: np.array(sorted(rows), np.int64) for word, rows in words.items()},
+        prefixes=frozenset(key[:length] for key in codes for length in range(1, PREFIX + 1)),
         title_weights=title_weights,
         least_weights=np.where(title_weights > 0, LEAST_COVERED * title_weights, np.inf),
         by_gram=by_gram,
@@ -167,45 +165,45 @@ def _sorted(index: Mapping[str, set[int]]) -> dict[str, list[int]]:
     return {key: sorted(rows) for key, rows in index.items()}
 
 
-# ---------------------------------------------------------------- words with slips, and short forms
+# ---------------------------------------------------------------- typos and abbreviations
 
 
 def _grams(word: str) -> set[str]:
     padded = f"^{word}$"
-    return {padded[at : at + 3] for at in range(len(padded) - 2)}
+    return {padded[start : start + 3] for start in range(len(padded) - 2)}
 
 
 def similar_words(names: Names, word: str) -> list[tuple[str, float]]:
-    """Words of titles that `word` may stand for, with their likeness from 0.5 to 1, best first."""
-    if word not in names.alike:
-        found: dict[str, float] = {word: 1.0} if word in names.words else {}
+    """Words of titles that `word` may stand for, with their similarity from 0.5 to 1, best first."""
+    if word not in names.cache:
+        matches: dict[str, float] = {word: 1.0} if word in names.word_rows else {}
         grams = _grams(word)
-        shared = Counter(gram for own in grams for gram in names.by_gram.get(own, ()))
+        shared = Counter(other for gram in grams for other in names.by_gram.get(gram, ()))
         if len(word) >= 4:
             for other, common in shared.items():
-                likeness = 2 * common / (len(grams) + len(other))  # a word of n letters has n padded trigrams
+                similarity = 2 * common / (len(grams) + len(other))  # a word of n letters has n padded trigrams
                 if other.endswith(word) or (word.endswith(other) and len(other) >= 4):  # compounds: Rücklauf-pumpe
-                    likeness = max(likeness, _share(word, other))
-                found[other] = max(found.get(other, 0.0), likeness)
+                    similarity = max(similarity, _length_ratio(word, other))
+                matches[other] = max(matches.get(other, 0.0), similarity)
         for other in names.by_start.get(word[:1], ()):
-            likeness = found.get(other, 0.0)
+            similarity = matches.get(other, 0.0)
             if (len(word) >= 3 and other.startswith(word)) or (len(other) >= 4 and word.startswith(other)):
-                likeness = max(likeness, _share(word, other))
+                similarity = max(similarity, _length_ratio(word, other))
             elif 2 <= len(word) < len(other) and _is_skeleton(word, other):
-                likeness = max(likeness, 0.6)
-            if likeness:
-                found[other] = likeness
-        best = sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))
-        names.alike[word] = [pair for pair in best if pair[1] >= LEAST_ALIKE][:10]
-    return names.alike[word]
+                similarity = max(similarity, 0.6)
+            if similarity:
+                matches[other] = similarity
+        best = sorted(matches.items(), key=lambda pair: (-pair[1], pair[0]))
+        names.cache[word] = [pair for pair in best if pair[1] >= LEAST_SIMILARITY][:10]
+    return names.cache[word]
 
 
-def _share(one: str, two: str) -> float:
-    return 0.5 + 0.5 * min(len(one), len(two)) / max(len(one), len(two))
+def _length_ratio(first: str, second: str) -> float:
+    return 0.5 + 0.5 * min(len(first), len(second)) / max(len(first), len(second))
 
 
 def _is_skeleton(short: str, word: str) -> bool:
-    """Whether `short` keeps only consonants of the word behind its first letter, in order: pmp, vlv."""
+    """Whether `short` is the first letter of the word and then some of its consonants, in order: pmp, vlv."""
     if any(letter in "aeiou" for letter in short[1:]):
         return False
     letters = iter(word)
@@ -215,51 +213,44 @@ def _is_skeleton(short: str, word: str) -> bool:
 # ---------------------------------------------------------------- mentions in a text
 
 
-def find_mentions(
-    names: Names, text: str, tokens: Sequence[Token], anchors: Sequence[int] = (), *, fuzzy: bool = True
-) -> list[Mention]:
+def find_mentions(names: Names, text: str, tokens: Sequence[Token], anchors: Sequence[int] = ()) -> list[Mention]:
     """Everything in a text that may name a location; `anchors` are rows known to be near.
 
-    What means too many locations is read as one near the anchors, or near another code of the text that is
-    clear, else passed over. Without `fuzzy` only exact codes and titles are found.
+    A mention with too many options is limited to those near an anchor or near an unambiguous code of the
+    text, else ignored.
     """
     exact = _exact(names, text, tokens)
-    clear = [rows[0] for _, _, rows in exact if len(rows) == 1]
-    near = list(dict.fromkeys([*anchors, *clear]))
+    near = list(dict.fromkeys([*anchors, *(rows[0] for _, _, rows in exact if len(rows) == 1)]))
     mentions: list[Mention] = []
-    covered: list[tuple[int, int]] = []
     for first, last, rows in exact:
         start, end = tokens[first].start, tokens[last].end
-        options = _some(names.tree, rows, near, MOST_OPTIONS)
-        covered.append((first, last))
-        if options:
+        if options := _limited(names.tree, rows, near, MOST_OPTIONS):
             kind = "code" if any(token.word.isdigit() for token in tokens[first : last + 1]) else "title"
             mentions.append(Mention(kind, "", {row: Option(1.0, start, end) for row in options}))
-    if fuzzy:
-        taken = {at for first, last in covered for at in range(first, last + 1)}
-        mentions += _numbered(names, text, tokens, taken, near)
-        mentions += _initialled(names, text, tokens, taken, near)
-        mentions += _worded(names, tokens, near)
+    taken = {position for first, last, _ in exact for position in range(first, last + 1)}
+    mentions += _numbered(names, text, tokens, taken, near)
+    mentions += _initialled(names, text, tokens, taken, near)
+    mentions += _worded(names, tokens, near)
     return mentions
 
 
-def _some(tree: Tree, rows: Sequence[int], near: Iterable[int], most: int) -> Sequence[int]:
-    """All rows where they are few; else those below an anchor, or below its parent."""
+def _limited(tree: Tree, rows: Sequence[int], near: Iterable[int], most: int) -> Sequence[int]:
+    """All rows if they are few; else those below an anchor, or below its parent."""
     if len(rows) <= most:
         return rows
-    found: set[int] = set()
+    limited: set[int] = set()
     for anchor in near:
         inside = below(tree, anchor, rows)
         if not inside and tree.parent[anchor] >= 0:
             inside = below(tree, tree.parent[anchor], rows)
         if len(inside) <= most:
-            found.update(inside)
-    return sorted(found)
+            limited.update(inside)
+    return sorted(limited)
 
 
 def _exact(names: Names, text: str, tokens: Sequence[Token]) -> list[tuple[int, int, Sequence[int]]]:
     """First and last token and the rows of each code or title; none lies inside another."""
-    found: list[tuple[int, int, Sequence[int]]] = []
+    matches: list[tuple[int, int, Sequence[int]]] = []
     reach = -1
     for first in range(len(tokens)):
         key = ""
@@ -268,23 +259,23 @@ def _exact(names: Names, text: str, tokens: Sequence[Token]) -> list[tuple[int, 
             if last > first and not _joined(text, tokens[last - 1], tokens[last]):
                 break
             key += tokens[last].word
-            if key[:LETTERS_OF_A_START] not in names.starts:
+            if key[:PREFIX] not in names.prefixes:
                 break
             rows = names.codes.get(key)
-            if rows and not _goes_on(tokens, last):
+            if rows and not _continues(tokens, last):
                 best = (first, last, rows)
         if best and best[1] > reach:
-            found.append(best)
+            matches.append(best)
             reach = best[1]
-    return found
+    return matches
 
 
-def _joined(text: str, one: Token, two: Token) -> bool:
-    return SEPARATOR.fullmatch(text, one.end, two.start) is not None
+def _joined(text: str, first: Token, second: Token) -> bool:
+    return SEPARATOR.fullmatch(text, first.end, second.start) is not None
 
 
-def _goes_on(tokens: Sequence[Token], last: int) -> bool:
-    """Whether a single letter sticks to the number: P101A is not P101."""
+def _continues(tokens: Sequence[Token], last: int) -> bool:
+    """Whether a single letter follows the number directly: P101A is not P101."""
     if last + 1 == len(tokens) or not tokens[last].word.isdigit():
         return False
     following = tokens[last + 1]
@@ -294,16 +285,16 @@ def _goes_on(tokens: Sequence[Token], last: int) -> bool:
 def _numbered(
     names: Names, text: str, tokens: Sequence[Token], taken: set[int], near: Sequence[int]
 ) -> Iterable[Mention]:
-    """A word and a number, such as `Pu. 203`; the likeness of the word to a title is the strength."""
-    for at in range(1, len(tokens)):
-        word, number = tokens[at - 1], tokens[at]
+    """A word and a number, such as `Pu. 203`; the strength is the similarity of the word to a word of the title."""
+    for position in range(1, len(tokens)):
+        word, number = tokens[position - 1], tokens[position]
         rows = names.numbers.get(number.word)
-        if at in taken or not rows or word.word.isdigit() or not _joined(text, word, number):
+        if position in taken or not rows or word.word.isdigit() or not _joined(text, word, number):
             continue
-        likeness = dict(similar_words(names, word.word))
+        similarity = dict(similar_words(names, word.word))
         options = {}
-        for row in _some(names.tree, rows, near, MOST_OPTIONS):
-            strength = max((likeness.get(other, 0.0) for other in names.title_words[row]), default=0.0)
+        for row in _limited(names.tree, rows, near, MOST_OPTIONS):
+            strength = max((similarity.get(other, 0.0) for other in names.title_words[row]), default=0.0)
             if names.kinds[row] and word.word.startswith(names.kinds[row]):
                 strength = max(strength, 0.5)
             options[row] = Option(strength, word.start, number.end)
@@ -314,7 +305,7 @@ def _numbered(
 def _initialled(
     names: Names, text: str, tokens: Sequence[Token], taken: set[int], near: Sequence[int]
 ) -> Iterable[Mention]:
-    """`A/C` or `AC` for air conditioning: capitals that are the first letters of a title."""
+    """`A/C` or `AC` for air conditioning: capitals that are the initials of a title."""
     first = 0
     while first < len(tokens):
         if len(tokens[first].word) > MOST_INITIALS:
@@ -333,65 +324,61 @@ def _initialled(
         rows = names.initials.get(letters) if 2 <= len(letters) <= MOST_INITIALS else None
         start, end = tokens[first].start, tokens[last].end
         if rows and first not in taken and text[start:end].upper() == text[start:end]:
-            options = _some(names.tree, rows, near, MOST_OPTIONS)
+            options = _limited(names.tree, rows, near, MOST_OPTIONS)
             if options:
                 yield Mention("initials", "", {row: Option(0.5, start, end) for row in options})
         first = last + 1
 
 
 def _worded(names: Names, tokens: Sequence[Token], near: Sequence[int]) -> Iterable[Mention]:
-    """Locations whose title is there word by word, slips and short forms allowed, in any order."""
+    """Locations whose title is mentioned word by word, with typos and abbreviations, in any order."""
     best: dict[str, tuple[float, int]] = {}
-    for at, token in enumerate(tokens):
+    for position, token in enumerate(tokens):
         if len(token.word) < 2 or token.word.isdigit():
             continue
-        for word, likeness in similar_words(names, token.word):
-            if likeness > best.get(word, (0.0, at))[0]:
-                best[word] = (likeness, at)
+        for word, similarity in similar_words(names, token.word):
+            if similarity > best.get(word, (0.0, position))[0]:
+                best[word] = (similarity, position)
     if not best:
         return
-    places = [_places_of_word(names, word, near) for word in best]
-    lengths = [len(rows) for rows in places]
-    rows = np.concatenate(places)
-    which = np.repeat(np.arange(len(places)), lengths)
-    weights = np.array([names.rarity[word] * likeness for word, (likeness, _) in best.items()])[which]
+    rows_of_words = [_rows_of_word(names, word, near) for word in best]
+    rows = np.concatenate(rows_of_words)
+    word_number = np.repeat(np.arange(len(best)), [len(of_word) for of_word in rows_of_words])
+    weights = np.array([names.rarity[word] * similarity for word, (similarity, _) in best.items()])[word_number]
     total = np.bincount(rows, weights, len(names.title_weights))
-    kept = np.flatnonzero(total >= names.least_weights)
-    shares = np.minimum(total[kept] / names.title_weights[kept], 1.0)
-    order = np.lexsort((kept, -shares))[:MOST_OPTIONS]
-    covered: dict[int, dict[int, float]] = {row: {} for row in kept[order].tolist()}  # row: token: weight
-    inside = np.zeros(len(total), bool)
-    inside[kept[order]] = True
-    chosen = np.flatnonzero(inside[rows])
-    said = np.array([at for _, at in best.values()])[which[chosen]]
-    for row, at, weight in zip(rows[chosen].tolist(), said.tolist(), weights[chosen].tolist(), strict=True):
-        covered[row][at] = covered[row].get(at, 0.0) + weight
+    enough = np.flatnonzero(total >= names.least_weights)
+    shares = np.minimum(total[enough] / names.title_weights[enough], 1.0)
+    order = np.lexsort((enough, -shares))[:MOST_OPTIONS]
+    covered: dict[int, dict[int, float]] = {row: {} for row in enough[order].tolist()}  # row: token: weight
+    is_option = np.zeros(len(total), bool)
+    is_option[enough[order]] = True
+    chosen = np.flatnonzero(is_option[rows])
+    token_of = np.array([position for _, position in best.values()])[word_number[chosen]]
+    for row, position, weight in zip(rows[chosen].tolist(), token_of.tolist(), weights[chosen].tolist(), strict=True):
+        covered[row][position] = covered[row].get(position, 0.0) + weight
     options = {}
-    for (row, own), share in zip(covered.items(), shares[order].tolist(), strict=True):
-        first, last = _heaviest_run(own)
+    for (row, token_weights), share in zip(covered.items(), shares[order].tolist(), strict=True):
+        first, last = _heaviest_run(token_weights)
         options[row] = Option(share, tokens[first].start, tokens[last].end)
     if options:
         yield Mention("words", "", options)
 
 
-def _places_of_word(names: Names, word: str, near: Sequence[int]) -> Integers:
+def _rows_of_word(names: Names, word: str, near: Sequence[int]) -> Integers:
     rows = names.word_rows[word]
-    if len(rows) <= MOST_PLACES_OF_A_WORD:
+    if len(rows) <= MOST_ROWS_OF_A_WORD:
         return rows
-    return np.array(_some(names.tree, names.words[word], near, MOST_PLACES_OF_A_WORD), np.int64)
+    return np.array(_limited(names.tree, rows.tolist(), near, MOST_ROWS_OF_A_WORD), np.int64)
 
 
 def _heaviest_run(weights: Mapping[int, float]) -> tuple[int, int]:
-    """First and last of the neighbouring tokens that weigh most; words far apart are no one mention."""
-    if len(weights) == 1:
-        (only,) = weights
-        return only, only
+    """First and last of the adjacent tokens that weigh most; words far apart are not one mention."""
     runs: list[tuple[float, int, int]] = []
-    for at in sorted(weights):
-        weight, first, last = runs[-1] if runs else (0.0, at, -2)
-        if at == last + 1:
-            runs[-1] = (weight + weights[at], first, at)
+    for position in sorted(weights):
+        weight, first, last = runs[-1] if runs else (0.0, position, -2)
+        if position == last + 1:
+            runs[-1] = (weight + weights[position], first, position)
         else:
-            runs.append((weights[at], at, at))
+            runs.append((weights[position], position, position))
     _, first, last = max(runs, key=lambda run: (run[0], -run[1]))
     return first, last

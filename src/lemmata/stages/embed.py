@@ -1,66 +1,73 @@
-"""Vectors for the nodes of the graph, begun from what their texts mean."""
+"""Train vectors for the nodes of a workspace's graph, starting from the vectors of their texts."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from lemmata.encode.load import load_encoder
 from lemmata.errors import LemmataError
-from lemmata.graph.embed import EmbedOptions, split_edges, train_embedding
+from lemmata.graph.embed import OPERATORS, EmbedOptions, split_edges, train_embedding
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import StoredGraph, open_graph, write_embedding
 from lemmata.store.layout import Layout
 from lemmata.store.vectors import open_vectors
 from lemmata.types import Floats, Progress
 
-__all__ = ["EmbedVerbOptions", "embed"]
+__all__ = ["EmbedStageOptions", "embed"]
 
 
 @dataclass(frozen=True, slots=True)
-class EmbedVerbOptions:
+class EmbedStageOptions:
     """How the graph of a workspace is embedded."""
 
-    CHOICES: ClassVar = {"start": ("text", "random")}
-    SMALLEST: ClassVar = {"held_out": 0.0}
-    start: str = "text"  # from the vectors of texts, or random
-    held_out: float = 0.05  # share of the edges that measure the result and end the training
-    training: EmbedOptions = field(default_factory=EmbedOptions)
+    CHOICES: ClassVar = {"start": ("text", "random"), "operator": OPERATORS}
+    SMALLEST: ClassVar = {"held_out": 0.0, "dimension": 1, "epochs": 1, "seed": 0}
+    start: str = "text"  # initialise from the vectors of texts, or random
+    held_out: float = 0.05  # share of the edges that measure the result and stop the training
+    dimension: int = 128
+    operator: str = "translation"  # of each relation: identity, translation, diagonal, complex
+    epochs: int = 100  # at most
+    rate: float = 0.03  # learning rate of Adagrad
+    seed: int = 0
 
 
-def embed(layout: Layout, options: EmbedVerbOptions, key: str, progress: Progress) -> dict[str, Any]:
-    """Train vectors for all nodes; a stopped run goes on. Returns the measures on the held-out edges."""
+def embed(layout: Layout, options: EmbedStageOptions, key: str, progress: Progress) -> dict[str, Any]:
+    """Train a vector per node and report the measures on held-out edges; resumes from the last checkpoint."""
     begin = time.perf_counter()
     with layout.hold():
         stored = open_graph(layout)
         if not len(stored.graph.indices):
             raise LemmataError("the graph has no edges to learn from")
         initial = _text_vectors(layout, stored, key, progress) if options.start == "text" else None
-        training = options.training
         graph, held_out = stored.graph, np.zeros((0, 3), np.int64)
         if options.held_out:
-            graph, held_out = split_edges(stored.graph, options.held_out, training.seed)
+            graph, held_out = split_edges(stored.graph, options.held_out, options.seed)
         checkpoint = layout.embedding.with_name("embedding.partial.npz")
-        checkpoint.parent.mkdir(parents=True, exist_ok=True)
         trained = train_embedding(
-            graph, training, initial=initial, held_out=held_out, checkpoint=checkpoint, progress=progress
+            graph,
+            EmbedOptions(options.dimension, options.operator, options.epochs, options.rate, seed=options.seed),
+            initial=initial,
+            held_out=held_out,
+            checkpoint=checkpoint,
+            progress=progress,
         )
+        seconds = sum(epoch.seconds for epoch in trained.history)
         report: dict[str, Any] = {
             "nodes": len(graph.nodes),
             "edges": len(graph.indices),
             "held_out": len(held_out),
             "epochs": len(trained.history),
             "start": options.start,
+            "edges_per_second": len(trained.history) * len(graph.indices) / max(seconds, 1e-9),
         }
         if trained.evaluation is not None:
             report["measures"] = trained.evaluation.all._asdict()
             report["relations"] = {name: ranks._asdict() for name, ranks in trained.evaluation.relations.items()}
-        seconds = sum(epoch.seconds for epoch in trained.history)
-        report["edges_per_second"] = len(trained.history) * len(graph.indices) / max(seconds, 1e-9)
-        maker = f"graph embedding ({training.operator}, {options.start})"
+        maker = f"graph embedding ({options.operator}, {options.start})"
         content = {"verb": "embed", "inputs": stored.inputs, "maker": maker, "options": asdict(options)}
         write_embedding(layout, trained.vectors, {**content, "report": report})
         checkpoint.unlink(missing_ok=True)
@@ -69,20 +76,18 @@ def embed(layout: Layout, options: EmbedVerbOptions, key: str, progress: Progres
 
 
 def _text_vectors(layout: Layout, stored: StoredGraph, key: str, progress: Progress) -> Floats:
-    """What each node's text means: a passage's vector as it is stored, other nodes' names encoded; else zeros."""
+    """A vector per node: passages as stored, documents and concepts by their encoded names, all others zero."""
     vectors = open_vectors(layout)
-    nodes = stored.graph.nodes
+    nodes, rows = stored.graph.nodes, np.asarray(stored.rows)
     matrix = np.zeros((len(nodes), vectors.matrix.shape[1]), np.float32)
-    inside = np.flatnonzero(np.asarray(stored.rows) >= 0)
-    matrix[inside] = vectors.matrix[np.asarray(stored.rows)[inside]]
+    matrix[rows >= 0] = vectors.matrix[rows[rows >= 0]]
     corpus = Corpus(layout)
     titles = {document.id: document.title for document in corpus.documents()}
     corpus.close()
     texts: dict[int, str] = {}
-    for number in np.flatnonzero(np.asarray(stored.rows) < 0).tolist():
-        node = nodes[number]
-        concept = stored.concepts.get(node)
-        text = f"{concept.name}. {concept.description}" if concept else titles.get(node, "")
+    for number in np.flatnonzero(rows < 0).tolist():
+        concept = stored.concepts.get(nodes[number])
+        text = f"{concept.name}. {concept.description}" if concept else titles.get(nodes[number], "")
         if text.strip():
             texts[number] = text
     encoder = load_encoder(
@@ -91,6 +96,6 @@ def _text_vectors(layout: Layout, stored: StoredGraph, key: str, progress: Progr
     numbers = list(texts)
     for start in range(0, len(numbers), 1024):
         progress("encoding names", start, len(numbers))
-        part = numbers[start : start + 1024]
-        matrix[part] = encoder.encode([texts[number] for number in part], role="passage")
+        batch = numbers[start : start + 1024]
+        matrix[batch] = encoder.encode([texts[number] for number in batch], role="passage")
     return matrix

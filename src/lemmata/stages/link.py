@@ -1,4 +1,4 @@
-"""Links of a plant's logs that nobody wrote down, predicted; and logs as an encoder may see them with their help."""
+"""Predict missing links of a plant's logs, and expand logs with them for encoders."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class LinkOptions:
 
 
 def link(layout: Layout, options: LinkOptions, withheld: Path | None, progress: Progress) -> dict[str, Any]:
-    """Predict which locations logs speak about and which logs follow which; learned from the links there are.
+    """Predict the locations that logs report about and the logs they follow up, learned from the known links.
 
-    `withheld` is a table of true links that the corpus does not have: how many came back is in the report.
+    `withheld` is a table of true links that the corpus does not have; the report measures how many are predicted.
     """
     begin = time.perf_counter()
     with layout.hold(), contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
@@ -51,57 +51,57 @@ def link(layout: Layout, options: LinkOptions, withheld: Path | None, progress: 
         if not logs or not locations:
             raise LemmataError("link prediction needs logs and a tree of locations: ingest both first")
         progress("predicting links", 0, None)
-        found = predict_links(logs, locations, np.random.default_rng(options.seed), window_days=options.window_days)
-        about = [entity.edge for entity in found.entities]
-        spans = [(entity.edge.source, entity.start, entity.end, entity.edge.target) for entity in found.entities]
+        rng = np.random.default_rng(options.seed)
+        prediction = predict_links(logs, locations, rng, window_days=options.window_days)
+        edges = [*(entity.edge for entity in prediction.entities), *prediction.records]
         records.replace(
             PREDICTED,
-            edges=[*about, *found.records],
-            skips=found.skips,
-            spans=spans,
+            edges=edges,
+            skips=prediction.flaws,
+            spans=[(edge.source, start, end, edge.target) for edge, start, end in prediction.entities],
             inputs=corpus.inputs,
             options=asdict(options),
         )
         report = compress(layout, corpus, records, progress)
-    report["restored"] = {name: restored._asdict() for name, restored in found.restored.items()}
-    report["hierarchy"] = [skip.cause for skip in found.skips]
+    report["restored"] = {name: restored._asdict() for name, restored in prediction.restored.items()}
+    report["hierarchy"] = [flaw.cause for flaw in prediction.flaws]
     if true:
-        predicted = [edge[:3] for edge in (*about, *found.records)]
         report["withheld"] = {
             relation: measure(
-                [one for one in predicted if one[1] == relation], [one for one in true if one[1] == relation]
+                [edge[:3] for edge in edges if edge.relation == relation],
+                [triple for triple in true if triple[1] == relation],
             )._asdict()
-            for relation in sorted({one[1] for one in true})
+            for relation in sorted({triple[1] for triple in true})
         }
     report["seconds"] = time.perf_counter() - begin
     return report
 
 
 def read_withheld(path: Path, corpus: Corpus) -> list[Edge]:
-    """True links from a table of log, relation and target, parted by tabs; InputError for what is no link."""
+    """True links from a tab-separated table of log, relation and target; InputError for an unknown end."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError("can not be read as a table", file=str(path)) from error
-    known = {*corpus.ids(), *(document.id for document in corpus.documents())}
+        raise InputError("cannot be read as a table", file=str(path)) from error
+    ids = {*corpus.ids(), *(document.id for document in corpus.documents())}
     edges = []
     for number, line in enumerate(lines, 1):
         cells = line.split("\t")
         if number == 1 and cells[1:2] == ["relation"]:
             continue
         if len(cells) != 3:
-            raise InputError("a link needs log, relation and target, parted by tabs", file=str(path), line=number)
+            raise InputError("a link needs log, relation and target, tab-separated", file=str(path), line=number)
         log, relation, target = cells
-        target = f"location:{target}" if f"location:{target}" in known else target
+        target = f"location:{target}" if f"location:{target}" in ids else target
         for end in (log, target):
-            if end not in known:
+            if end not in ids:
                 raise InputError(f"there is no {end!r} in the corpus", file=str(path), line=number)
         edges.append(Edge(log, relation, target))
     return edges
 
 
 class ExpandedCorpus:
-    """A corpus whose logs have, behind each name of a location, what that location is; for encoders only."""
+    """A corpus whose logs describe each location after the code that names it; for encoders only."""
 
     def __init__(self, layout: Layout, corpus: Corpus) -> None:
         self.corpus = corpus
@@ -112,16 +112,16 @@ class ExpandedCorpus:
         self._titles = {document.id: document.title for document in corpus.documents() if document.kind == "location"}
         digest = hashlib.sha256(json.dumps(self._spans, sort_keys=True).encode())
         self.inputs = corpus.inputs
-        self.expansion = digest.hexdigest()  # changes with what is added
+        self.expansion = digest.hexdigest()  # changes with the added descriptions
 
     def __len__(self) -> int:
         return len(self.corpus)
 
     def contents(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
-        """What an encoder sees of consecutive rows."""
-        for first in range(start, len(self) if stop is None else stop, 1000):
-            last = min(first + 1000, len(self) if stop is None else stop)
-            for passage in self.corpus[first:last]:
+        """The text that an encoder gets for consecutive rows."""
+        stop = len(self) if stop is None else stop
+        for first in range(start, stop, 1000):
+            for passage in self.corpus[first : min(first + 1000, stop)]:
                 yield self._content(passage)
 
     def _content(self, passage: Passage) -> str:

@@ -1,5 +1,5 @@
-"""Graphs from files and to files: GraphML, triples, Neo4j's import tables, JSON, OGB's raw layout.
+"""Graph files: GraphML, triples, Neo4j import tables, JSON and the raw layout of OGB.
 
-What is written here is read back the same. Graphs of others are read by their usual names for things:
-a node with a name becomes a concept, any other only a node. Does not know which nodes a corpus has.
+Every format reads back what it writes. Files of other tools are read by the names they commonly use: a node
+with a name becomes a concept, any other only a node. Knows nothing of a corpus.
 """

@@ -1,4 +1,4 @@
-"""Graphs from GraphML and to GraphML."""
+"""Graphs as GraphML."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ from lemmata.graph.formats.shared import (
     DAMAGE,
     EDGE_FIELDS,
     NODE_FIELDS,
-    Gathering,
+    Collector,
     GraphRecords,
-    check,
     node_rows,
-    opened,
-    writing,
+    open_binary,
+    text_file,
 )
-from lemmata.types import Skip
 
 __all__ = ["read_graphml", "write_graphml"]
 
@@ -27,7 +25,7 @@ _XML = str.maketrans(
     {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
 )
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|_(?=x[0-9A-F]{4})")
-_ESCAPED = re.compile(r"_x((?!D[89A-F])[0-9A-F]{4})_")  # half a surrogate pair is no text
+_ESCAPED = re.compile(r"_x((?!D[89A-F])[0-9A-F]{4})_")  # not half a surrogate pair
 _HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 <graphml xmlns="http://graphml.graphdrawing.org/xmlns">
 <key id="lemmata" for="graph" attr.name="lemmata" attr.type="string"/>
@@ -37,11 +35,10 @@ _HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 def write_graphml(path: Path, records: GraphRecords) -> None:
     """One directed graph; a name is the attribute `label`, lists are JSON.
 
-    A character that XML can not hold is written `_x0001_` by its code, and a text that has such a thing
-    already (`_x` and four digits) with `_x005F_` for the underscore.
+    A character that XML cannot hold is written by its code as `_x0001_`; where a text already contains such a
+    sequence, its underscore is written `_x005F_`.
     """
-    check(records)
-    with writing(path) as out:
+    with text_file(path) as out:
         out.write(_HEAD)
         for field in NODE_FIELDS[1:]:
             name = "label" if field == "name" else field
@@ -63,108 +60,108 @@ def write_graphml(path: Path, records: GraphRecords) -> None:
 
 
 def _xml(text: str) -> str:
-    return _NOT_XML.sub(lambda found: f"_x{ord(found[0]):04X}_", text).translate(_XML)
+    return _NOT_XML.sub(lambda match: f"_x{ord(match[0]):04X}_", text).translate(_XML)
 
 
 def _data(key: str, text: str) -> str:
     return f'<data key="{key}">{_xml(text)}</data>'
 
 
-def read_graphml(path: Path, *, strict: bool = True) -> tuple[GraphRecords, list[Skip]]:
+def read_graphml(path: Path, collector: Collector) -> None:
     """Any GraphML without a document type, also as networkx, Gephi, yEd and Neo4j write it.
 
     A relation is the first of `relation`, `type`, `label` or the label drawn by yEd; else `related_to`. An
-    edge without direction is read from its source to its target, groups of nodes lose their frame. Other
-    attributes have no place in the records.
+    undirected edge is read from its source to its target; groups of nodes are flattened. Other attributes
+    are not read.
     """
-    gathering = Gathering(path)
-    with opened(path) as stream:
-        _GraphML(gathering).read(stream)
-    return gathering.finish(strict)
+    with open_binary(path) as stream:
+        _Parser(collector).read(stream)
 
 
-class _GraphML:
-    """The state of one pass; expat instead of ElementTree, as only expat tells lines."""
+class _Parser:
+    """The state of one pass; expat instead of ElementTree, because only expat knows line numbers."""
 
-    def __init__(self, gathering: Gathering) -> None:
-        self.gathering = gathering
-        self.parser = expat.ParserCreate(namespace_separator=" ")
-        self.parser.buffer_text = True
-        self.parser.StartElementHandler = self.start
-        self.parser.EndElementHandler = self.end
-        self.parser.CharacterDataHandler = self.characters
-        self.parser.StartDoctypeDeclHandler = self.refuse
-        self.tags: list[str] = []  # open ones
-        self.keys: dict[str, str] = {}  # id: attribute name
+    def __init__(self, collector: Collector) -> None:
+        self.collector = collector
+        self.expat = expat.ParserCreate(namespace_separator=" ")
+        self.expat.buffer_text = True
+        self.expat.StartElementHandler = self.start
+        self.expat.EndElementHandler = self.end
+        self.expat.CharacterDataHandler = self.characters
+        self.expat.StartDoctypeDeclHandler = self.doctype
+        self.tags: list[str] = []  # open elements
+        self.names: dict[str, str] = {}  # attribute name by key id
         self.defaults: dict[str, dict[str, str]] = {"node": {}, "edge": {}}
-        self.declared: tuple[str, str] = ("", "")  # what the open key is for, and its name
-        self.open: list[tuple[int, dict[str, str]]] = []  # nodes and edges, with their lines
-        self.graph: dict[str, str] = {}  # its own data
-        self.holder: dict[str, str] | None = None  # of the open data
-        self.key = ""  # of the open data
+        self.key_for: tuple[str, str] = ("", "")  # of the open key: what it is for, and its name
+        self.rows: list[tuple[int, dict[str, str]]] = []  # open nodes and edges, with their lines
+        self.graph: dict[str, str] = {}  # data of the graph itself
+        self.data: dict[str, str] | None = None  # where the open data element belongs
+        self.name = ""  # of the open data element
         self.text: list[str] = []
 
     def read(self, stream: BinaryIO) -> None:
         try:
-            self.parser.ParseFile(stream)
+            self.expat.ParseFile(stream)
         except expat.ExpatError as error:
-            self.gathering.skip(error.lineno, f"not well-formed XML: {error}")
+            self.collector.skip(error.lineno, f"not well-formed XML: {error}")
         except (LookupError, ValueError) as error:
-            self.gathering.skip(1, f"can not be decoded: {error}")
+            self.collector.skip(1, f"cannot be decoded: {error}")
         except DAMAGE as error:
-            self.gathering.skip(self.parser.CurrentLineNumber, f"the file is damaged from here on: {error}")
+            self.collector.skip(self.expat.CurrentLineNumber, f"the file is damaged from here on: {error}")
 
-    def refuse(self, *_: object) -> None:
-        cause = "a document type (<!DOCTYPE …>) is refused, as its entities can fill the memory or read other files"
-        raise InputError(cause, file=self.gathering.file, line=self.parser.CurrentLineNumber)
+    def doctype(self, *_: object) -> None:
+        self.refuse("a document type (<!DOCTYPE …>) is refused: its entities can fill the memory or read other files")
+
+    def refuse(self, cause: str) -> None:
+        raise InputError(cause, file=self.collector.file, line=self.expat.CurrentLineNumber)
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         tag = name.rpartition(" ")[2]
-        around = self.tags[-1] if self.tags else ""
-        if not around and tag != "graphml":
-            cause = f"not GraphML: the root is <{tag}>"
-            raise InputError(cause, file=self.gathering.file, line=self.parser.CurrentLineNumber)
+        parent = self.tags[-1] if self.tags else ""
+        if not parent and tag != "graphml":
+            self.refuse(f"not GraphML: the root is <{tag}>")
         self.tags.append(tag)
-        line = self.parser.CurrentLineNumber
-        if self.holder is not None:
+        line = self.expat.CurrentLineNumber
+        if self.data is not None:
             if tag in ("NodeLabel", "EdgeLabel"):
                 self.text = []
         elif tag == "key":
             title = attributes.get("attr.name", "").lower() or attributes.get("id", "")
-            self.keys[attributes.get("id", "")] = title
-            self.declared = attributes.get("for", "all"), title
+            self.names[attributes.get("id", "")] = title
+            self.key_for = attributes.get("for", "all"), title
         elif tag in ("node", "edge"):
-            self.open.append((line, self.defaults[tag] | {key: self.plain(attributes[key]) for key in attributes}))
+            self.rows.append((line, self.defaults[tag] | {key: self.unescaped(attributes[key]) for key in attributes}))
         elif tag == "data":
-            self.key = self.keys.get(attributes.get("key", ""), attributes.get("key", "").lower())
-            self.holder = self.open[-1][1] if around in ("node", "edge") else self.graph if around == "graph" else {}
+            self.name = self.names.get(attributes.get("key", ""), attributes.get("key", "").lower())
+            self.data = self.rows[-1][1] if parent in ("node", "edge") else self.graph if parent == "graph" else {}
             self.text = []
         elif tag == "default":
             self.text = []
         elif tag == "hyperedge":
-            self.gathering.skip(line, "an edge between more than two nodes")
+            self.collector.skip(line, "an edge between more than two nodes")
 
     def end(self, _: str) -> None:
         tag = self.tags.pop()
-        if tag == "data" and self.holder is not None:
-            if self.key not in ("id", "source", "target"):  # those are what the element itself says
-                self.holder[self.key] = self.plain("".join(self.text))
-            self.holder = None
-        elif tag in ("NodeLabel", "EdgeLabel") and self.holder is not None:
-            self.holder.setdefault("drawn label", "".join(self.text).strip())
+        if tag == "data" and self.data is not None:
+            if self.name not in ("id", "source", "target"):  # these are attributes of the element itself
+                self.data[self.name] = self.unescaped("".join(self.text))
+            self.data = None
+        elif tag in ("NodeLabel", "EdgeLabel") and self.data is not None:
+            self.data.setdefault("drawn label", "".join(self.text).strip())
         elif tag == "default":
-            for kind in ("node", "edge") if self.declared[0] == "all" else (self.declared[0],):
-                self.defaults.setdefault(kind, {})[self.declared[1]] = "".join(self.text)
+            kind, name = self.key_for
+            for element in ("node", "edge") if kind == "all" else (kind,):
+                self.defaults.setdefault(element, {})[name] = "".join(self.text)
         elif tag == "node":
-            self.gathering.node(*self.open.pop())
+            self.collector.node(*self.rows.pop())
         elif tag == "edge":
-            self.gathering.edge(*self.open.pop())
+            self.collector.edge(*self.rows.pop())
 
     def characters(self, text: str) -> None:
-        if self.holder is not None or self.tags[-1] == "default":
+        if self.data is not None or self.tags[-1] == "default":
             self.text.append(text)
 
-    def plain(self, text: str) -> str:
+    def unescaped(self, text: str) -> str:
         if "lemmata" in self.graph and "_x" in text:
-            return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+            return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
         return text

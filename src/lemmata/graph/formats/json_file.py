@@ -1,11 +1,10 @@
-"""Graphs from JSON and to JSON, in the shape of Math-Embed."""
+"""Graphs as JSON, in the shape of Math-Embed."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -13,25 +12,23 @@ from lemmata.errors import InputError
 from lemmata.graph.formats.shared import (
     DAMAGE,
     EDGE_FIELDS,
-    Gathering,
+    Collector,
     GraphRecords,
-    check,
     free_id,
     is_text,
     json_text,
-    opened,
-    weight_of,
-    writing,
+    open_binary,
+    text_file,
 )
-from lemmata.types import Concept, Edge, Skip
 from lemmata.words import slug
 
 __all__ = ["read_json", "write_json"]
 
+EDGES = ("edges", "links", "relations", "relationships", "triples")
+
 
 def write_json(path: Path, records: GraphRecords) -> None:
     """The shape of Math-Embed with ids: `concepts` with their `papers`, `edges`, and the kinds of all `nodes`."""
-    check(records)
     concepts = (
         {
             "id": concept.id,
@@ -43,7 +40,7 @@ def write_json(path: Path, records: GraphRecords) -> None:
         }
         for concept in records.concepts
     )
-    with writing(path) as out:
+    with text_file(path) as out:
         out.write('{"concepts": [')
         _write_entries(out, concepts)
         out.write('],\n"edges": [')
@@ -52,163 +49,141 @@ def write_json(path: Path, records: GraphRecords) -> None:
 
 
 def _write_entries(out: TextIO, entries: Iterable[Mapping[str, Any]]) -> None:
-    """One a line, so that a change shows as one line."""
+    """One entry per line, so that a change shows as one line."""
     for number, entry in enumerate(entries):
         out.write((",\n" if number else "\n") + json_text(entry))
 
 
-def read_json(path: Path, *, strict: bool = True) -> tuple[GraphRecords, list[Skip]]:
+def read_json(path: Path, collector: Collector) -> None:
     """`concepts` (or `entities`, `nodes`) and `edges` (or `links`, `relations`, `relationships`, `triples`).
 
-    Concepts are objects in a list, or by name; or only names. One without an id is called `concept:slug`
-    after its name, with a number where another has that id. An edge is an object, or a list of source,
-    relation and target, and names its ends by id, by name, or by what has the same slug. Places are told
-    as `edges[17]`, counted from 0.
+    Concepts are objects in a list, or objects by name, or only names. A concept without an id is called
+    `concept:slug` after its name, with a number if another has that id. An edge is an object, or a list of
+    source, relation and target; it names its ends by id, by name, or by a name with the same slug.
     """
-    gathering = Gathering(path)
-    data = _json_document(gathering, path)
+    data = _document(path, collector)
     kinds = data.get("nodes")
-    own = isinstance(kinds, dict) and all(isinstance(kind, str) for kind in kinds.values())
-    names = ("concepts", "entities") if own or "concepts" in data else ("concepts", "entities", "nodes")
+    if not isinstance(kinds, dict) or not all(isinstance(kind, str) for kind in kinds.values()):
+        kinds = {}
+    names = ("concepts", "entities") if kinds or "concepts" in data else ("concepts", "entities", "nodes")
     title = next((name for name in names if name in data), "")
-    called = _read_concepts(gathering, title, data.get(title, []), kinds if own and kinds else {})
-    if own and kinds:
-        for identity, kind in kinds.items():
-            if not identity or not is_text(identity + kind):
-                gathering.skip(0, f"nodes: {identity!r} is no id of a node")
-            else:
-                gathering.records.kinds.setdefault(identity, kind)
-    title = next((name for name in ("edges", "links", "relations", "relationships", "triples") if name in data), "")
-    _read_edges(gathering, title, data.get(title, []), called)
-    return gathering.finish(strict)
+    id_of = _read_concepts(collector, title, data.get(title, []), kinds)
+    for identity, kind in kinds.items():
+        if not identity or not is_text(identity + kind):
+            collector.skip("nodes", f"{identity!r} is not the id of a node")
+        else:
+            collector.records.kinds.setdefault(identity, kind)
+    title = next((name for name in EDGES if name in data), "")
+    _read_edges(collector, title, data.get(title, []), id_of)
 
 
-def _json_document(gathering: Gathering, path: Path) -> dict[str, Any]:
-    def whole(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            doubles = [key for key, number in Counter(key for key, _ in pairs).items() if number > 1]
-            gathering.skip(0, f"the key {doubles[0]!r} stands twice in an object; the last one counts")
-        return found
+def _document(path: Path, collector: Collector) -> dict[str, Any]:
+    def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        entry = dict(pairs)
+        if len(entry) < len(pairs):
+            key = Counter(key for key, _ in pairs).most_common(1)[0][0]
+            collector.skip(0, f"the key {key!r} occurs twice in an object; the last one counts")
+        return entry
 
     try:
-        with opened(path) as stream:
-            data = json.loads(stream.read().decode("utf-8-sig"), object_pairs_hook=whole)
+        with open_binary(path) as stream:
+            data = json.loads(stream.read().decode("utf-8-sig"), object_pairs_hook=without_duplicates)
     except json.JSONDecodeError as error:
         raise InputError(f"not JSON: {error.msg}", file=str(path), line=error.lineno) from error
     except (ValueError, RecursionError, *DAMAGE) as error:
         raise InputError(f"not JSON: {error}", file=str(path)) from error
-    if not isinstance(data, dict) or not data.keys() & {"concepts", "entities", "nodes", "edges", "links", "triples"}:
-        raise InputError('no graph: there must be an object with "concepts" and "edges"', file=str(path))
+    if not isinstance(data, dict) or not data.keys() & {"concepts", "entities", "nodes", *EDGES}:
+        raise InputError('not a graph: there must be an object with "concepts" and "edges"', file=str(path))
     return data
 
 
-def _entries(gathering: Gathering, title: str, section: Any) -> Iterator[tuple[str, Any]]:
-    """Place and content of each entry of a list, or of an object whose keys are names."""
+def _entries(collector: Collector, title: str, section: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Place and content of each entry of a list, or of an object whose keys are names; unusable ones are empty."""
     if isinstance(section, dict):
-        for key, entry in section.items():
-            yield f"{title}[{key!r}]", {"name": key} | (entry if isinstance(entry, dict) else {"description": entry})
+        for name, entry in section.items():
+            yield f"{title}[{name!r}]", {"name": name} | (entry if isinstance(entry, dict) else {"description": entry})
     elif isinstance(section, list):
         for number, entry in enumerate(section):
-            yield f"{title}[{number}]", entry
+            if isinstance(entry, str):
+                entry = {"name": entry}
+            elif isinstance(entry, list) and len(entry) == 3:
+                entry = dict(zip(EDGE_FIELDS, entry, strict=False))
+            yield f"{title}[{number}]", entry if isinstance(entry, dict) else {}
     else:
-        gathering.skip(0, f"{title}: neither a list nor an object")
+        collector.skip(title, "neither a list nor an object")
 
 
-def _read_concepts(gathering: Gathering, title: str, section: Any, kinds: Mapping[str, str]) -> dict[str, str]:
-    """Take in concepts; returns their ids by the names that an edge may use."""
-    entries = [
-        (place, {"name": entry} if isinstance(entry, str) else entry)
-        for place, entry in _entries(gathering, title, section)
-    ]
-    taken = {str(entry["id"]) for _, entry in entries if isinstance(entry, dict) and entry.get("id") is not None}
-    called: dict[str, str] = {}
+def _read_concepts(collector: Collector, title: str, section: Any, kinds: Mapping[str, str]) -> dict[str, str]:
+    """Collect the concepts; returns their ids by the names that an edge may use."""
+    entries = list(_entries(collector, title, section))
+    taken = {str(entry["id"]) for _, entry in entries if entry.get("id") is not None}
+    id_of: dict[str, str] = {}
     for place, entry in entries:
         try:
-            concept, name, papers = _concept(entry)
+            identity = _text(entry.get("id"))
+            name = _text(_first(entry, "name", "label", "title", default=identity))
+            shown = _text(entry.get("display_name")) or name
+            if not identity and (not shown or shown in id_of):
+                raise ValueError(f"the concept {shown!r} is defined twice" if shown else "a concept without a name")
+            identity = identity or free_id(f"concept:{slug(shown)}", taken)
+            aliases = _texts(_first(entry, "aliases", "synonyms"))
+            if shown != name and slug(shown) != slug(name):
+                aliases.append(name)
+            papers = _first(entry, "papers", "documents")
+            row = {
+                "id": identity,
+                "kind": kinds.get(identity, "concept"),
+                "name": shown,
+                "concept_kind": _text(_first(entry, "type", "kind", default="object")),
+                "description": _text(entry.get("description")),
+                "aliases": json_text(aliases),
+                "papers": "" if papers is None else json_text(_texts(papers)),
+            }
         except ValueError as error:
-            gathering.skip(0, f"{place}: {error}")
+            collector.skip(place, str(error))
             continue
-        identity = concept.id
-        if not identity and concept.name not in called:
-            identity = free_id(f"concept:{slug(concept.name)}", taken)
+        if collector.node(place, row):
             taken.add(identity)
-        if not identity or identity in gathering.records.kinds:
-            gathering.skip(0, f"{place}: the concept {identity or concept.name!r} was there before")
-            continue
-        gathering.concept(replace(concept, id=identity), kinds.get(identity, "concept"), papers)
-        for one in (name, concept.name):
-            called.setdefault(one, identity)
-    return called
+            id_of.setdefault(name, identity)
+            id_of.setdefault(shown, identity)
+    return id_of
 
 
-def _concept(entry: Any) -> tuple[Concept, str, list[str] | None]:
-    """A concept, the name that edges use for it, and its papers where it has a list of them."""
-    if not isinstance(entry, dict):
-        raise ValueError("not an object")
-    if not is_text(json_text(entry)):
-        raise ValueError("half a surrogate pair is no text")
-    identity = _text(entry.get("id"))
-    name = _text(_any(entry, "name", "label", "title", otherwise=identity))
-    shown = _text(entry.get("display_name")) or name
-    if not identity and not shown:
-        raise ValueError("a concept without a name")
-    aliases = _texts(_any(entry, "aliases", "synonyms"))
-    if shown != name and slug(shown) != slug(name):
-        aliases.append(name)
-    papers = _any(entry, "papers", "documents")
-    kind, description = _text(_any(entry, "type", "kind", otherwise="object")), _text(entry.get("description"))
-    concept = Concept(identity, shown, kind, description, tuple(aliases))
-    return concept, name, None if papers is None else _texts(papers)
-
-
-def _read_edges(gathering: Gathering, title: str, section: Any, called: dict[str, str]) -> None:
-    kinds = gathering.records.kinds
-    alike: dict[str, str] = {}
+def _read_edges(collector: Collector, title: str, section: Any, id_of: dict[str, str]) -> None:
+    id_of_slug: dict[str, str] = {}
 
     def resolve(value: Any) -> str:
         name = _text(value)
-        found = name if name in kinds else called.get(name)
-        if found is None and name:
-            if not alike:  # only now, as graphs with ids never need it
-                alike.update((slug(one), called[one]) for one in reversed(called))
-            found = alike.get(slug(name))
-        if not found:
+        identity = name if name in collector.records.kinds else id_of.get(name)
+        if identity is None and name:
+            if not id_of_slug:  # only now, as graphs with ids never need it
+                id_of_slug.update((slug(other), id_of[other]) for other in reversed(id_of))
+            identity = id_of_slug.get(slug(name))
+        if not identity:
             raise ValueError(f"there is no node {name!r}" if name else "an edge needs a source and a target")
-        return found
+        return identity
 
-    if not isinstance(section, list):
-        gathering.skip(0, f"{title}: not a list")
-        return
-    for number, entry in enumerate(section):
+    for place, entry in _entries(collector, title, section):
         try:
-            if isinstance(entry, list) and len(entry) == 3:
-                entry = dict(zip(EDGE_FIELDS, entry, strict=False))
-            if not isinstance(entry, dict) or not is_text(json_text(entry)):
-                raise ValueError("neither an object nor a list of source, relation and target")
-            edge = Edge(
-                resolve(_any(entry, "source", "from", "head", "subject")),
-                _text(_any(entry, "relation", "type", "label", "predicate", otherwise="related_to")),
-                resolve(_any(entry, "target", "to", "tail", "object")),
-                _text(entry.get("evidence")),
-                _text(entry.get("maker")),
-                weight_of(entry.get("weight")),
-            )
+            row = {name: _text(entry[name]) for name in ("evidence", "maker", "weight") if entry.get(name) is not None}
+            row["source"] = resolve(_first(entry, "source", "from", "head", "subject"))
+            row["target"] = resolve(_first(entry, "target", "to", "tail", "object"))
+            row["relation"] = _text(_first(entry, "relation", "type", "label", "predicate", default="related_to"))
         except ValueError as error:
-            gathering.skip(0, f"{title}[{number}]: {error}")
+            collector.skip(place, str(error))
         else:
-            gathering.records.edges.append(edge)
+            collector.edge(place, row)
 
 
-def _any(entry: Mapping[str, Any], *names: str, otherwise: Any = None) -> Any:
-    return next((entry[name] for name in names if entry.get(name) is not None), otherwise)
+def _first(entry: Mapping[str, Any], *names: str, default: Any = None) -> Any:
+    return next((entry[name] for name in names if entry.get(name) is not None), default)
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, bool | list | dict):
-        raise ValueError(f"{json_text(value)[:80]} is no text")
+    if isinstance(value, bool | list | dict) or not is_text(str(value)):
+        raise ValueError(f"{json.dumps(value)[:80]} is not a text")
     return "" if value is None else str(value)
 
 
 def _texts(value: Any) -> list[str]:
-    return [_text(one) for one in value] if isinstance(value, list) else [_text(value)] if value else []
+    return [_text(item) for item in value] if isinstance(value, list) else [_text(value)] if value else []

@@ -1,29 +1,30 @@
-"""Graphs from the tables that Neo4j imports, and to such tables."""
+"""Graphs as the CSV tables that Neo4j imports."""
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from lemmata.errors import InputError
 from lemmata.graph.formats.shared import (
     NODE_FIELDS,
-    Gathering,
+    Collector,
     GraphRecords,
-    check,
     csv_rows,
     edge_cells,
+    head,
     lines,
     node_rows,
-    writing,
+    text_file,
 )
-from lemmata.types import Skip
 
-__all__ = ["read_neo4j", "write_neo4j"]
+__all__ = ["is_table", "read_neo4j", "table_files", "write_neo4j"]
 
 _FIELD = re.compile(r"(?P<name>.*?)(?::(?P<type>[A-Za-z_]+(?:\[\])?)(?:\((?P<space>[^)]*)\))?(?:\{.*\})?)?")
+_NODES = re.compile(r':ID(?:\([^)]*\))?(?:\{[^}]*\})?"?(?:[,;\t|]|$)')
+_EDGES = re.compile(r":(?:START|END)_ID\b")
 _TYPED = {
     "ID": "id",
     "LABEL": "kind",
@@ -37,72 +38,90 @@ _TYPED = {
 def write_neo4j(folder: Path, records: GraphRecords) -> None:
     """`nodes.csv` and `edges.csv`, as `neo4j-admin database import` takes them; lists are JSON.
 
-    A text with line ends in it needs that command's option `--multiline-fields=true`.
+    Texts with line ends need the option `--multiline-fields=true` of that command.
     """
-    check(records)
-    with writing(folder / "nodes.csv") as out:
+    nodes = ([row[field] for field in NODE_FIELDS] for row in node_rows(records))
+    _write(folder / "nodes.csv", ["id:ID", ":LABEL", *NODE_FIELDS[2:]], nodes)
+    header = [":START_ID", ":TYPE", ":END_ID", "weight:double", "evidence", "maker"]
+    _write(folder / "edges.csv", header, map(edge_cells, records.edges))
+
+
+def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    with text_file(path) as out:
         table = csv.writer(out)
-        table.writerow(["id:ID", ":LABEL", *NODE_FIELDS[2:]])
-        table.writerows([row[field] for field in NODE_FIELDS] for row in node_rows(records))
-    with writing(folder / "edges.csv") as out:
-        table = csv.writer(out)
-        table.writerow([":START_ID", ":TYPE", ":END_ID", "weight:double", "evidence", "maker"])
-        table.writerows(edge_cells(edge) for edge in records.edges)
+        table.writerow(header)
+        table.writerows(rows)
 
 
-def read_neo4j(nodes: Sequence[Path], edges: Sequence[Path], *, strict: bool = True) -> tuple[GraphRecords, list[Skip]]:
-    """Tables of nodes (`:ID`, `:LABEL`) and of edges (`:START_ID`, `:END_ID`, `:TYPE`), in any number.
+def table_files(folder: Path) -> list[Path]:
+    return sorted((*folder.glob("*.csv"), *folder.glob("*.csv.gz")))
 
-    A file without a header of its own goes on under that of the file before it. Cells are parted by what
-    parts the header: comma, semicolon, tab or bar. Ids of different id spaces stay apart: an id that
-    another space has too is called `space:id`.
+
+def is_table(path: Path) -> bool:
+    """Whether the file begins with the header of a table of nodes or edges."""
+    return bool(_table_kind(path))
+
+
+def _table_kind(path: Path) -> str:
+    header = head(path).partition("\n")[0].rstrip("\r")
+    return "edges" if _EDGES.search(header) else "nodes" if _NODES.search(header) else ""
+
+
+def read_neo4j(paths: Sequence[Path], collector: Collector) -> None:
+    """Tables of nodes (`:ID`, `:LABEL`) and of edges (`:START_ID`, `:END_ID`, `:TYPE`): files, or folders of them.
+
+    A file without a header continues the file before it. The delimiter is that of the header: comma, semicolon,
+    tab or bar. An id that occurs in several id spaces becomes `space:id`.
     """
-    if not nodes:
-        raise InputError("no table of nodes is given")
-    gathering = Gathering(nodes[0])
+    tables: dict[str, list[Path]] = {"nodes": [], "edges": []}
+    kind = "nodes"
+    for file in (file for path in paths for file in (table_files(path) if path.is_dir() else [path])):
+        kind = _table_kind(file) or kind
+        tables[kind].append(file)
+    if not tables["nodes"]:
+        raise InputError("there is no table of nodes, with :ID in its header", file=str(paths[0]))
     ids: dict[tuple[str, str], str] = {}
-    for line, row, spaces in _neo4j_rows(gathering, nodes, ("id",)):
+    for line, row, spaces in _rows(collector, tables["nodes"], ("id",)):
         identity, space = row.get("id", ""), spaces.get("id", "")
-        if space and identity in gathering.records.kinds and (space, identity) not in ids:
+        if space and identity in collector.records.kinds and (space, identity) not in ids:
             row["id"] = f"{space}:{identity}"
-        if gathering.node(line, row):
+        if collector.node(line, row):
             ids[space, identity] = row["id"]
-    for line, row, spaces in _neo4j_rows(gathering, edges, ("source", "target")):
+    for line, row, spaces in _rows(collector, tables["edges"], ("source", "target")):
         for end in ("source", "target"):
             row[end] = ids.get((spaces.get(end, ""), row[end]), row[end])
-        gathering.edge(line, row)
-    return gathering.finish(strict)
+        collector.edge(line, row)
 
 
-def _neo4j_rows(
-    gathering: Gathering, paths: Sequence[Path], wanted: Sequence[str]
+def _rows(
+    collector: Collector, paths: Sequence[Path], required: Sequence[str]
 ) -> Iterator[tuple[int, dict[str, str], dict[str, str]]]:
-    """Line, cells by name and id spaces by name, of all rows of all tables."""
+    """Line, cells by field and id spaces by field, of all rows of all tables."""
     fields: list[str] = []
     spaces: dict[str, str] = {}
     delimiter = ","
     for path in paths:
-        head = next(lines(gathering, path), "")
-        parting = max(",;\t|", key=head.count)
+        first_line = next(lines(collector, path), "")
+        separator = max(",;\t|", key=first_line.count)
         try:
-            header = next(csv.reader([head], delimiter=parting), [])
-        except csv.Error as error:  # a stray carriage return, a quote left open
-            raise InputError(f"the header is no row of a table: {error}", file=str(path), line=1) from error
-        matches = [found for cell in header if (found := _FIELD.fullmatch(cell.strip()))]
-        typed = [_TYPED.get(found["type"] or "") for found in matches]
-        plain = [found["name"].lower() for found in matches]  # an edge may well have a property `source`
+            header = next(csv.reader([first_line], delimiter=separator), [])
+        except csv.Error as error:  # a stray carriage return, an unclosed quote
+            raise InputError(f"the header is not a row of a table: {error}", file=str(path), line=1) from error
+        matches = [match for cell in header if (match := _FIELD.fullmatch(cell.strip()))]
+        typed = [_TYPED.get(match["type"] or "") for match in matches]
+        plain = [match["name"].lower() for match in matches]  # an edge may well have a property `source`
         names = [t or (f"property {p}" if p in typed else p) for t, p in zip(typed, plain, strict=True)]
-        own = set(wanted) <= set(typed)
-        if own:
-            fields, delimiter = names, parting
-            spaces = {name: found["space"] or "" for name, found in zip(names, matches, strict=True)}
+        has_header = set(required) <= set(typed)
+        if has_header:
+            fields, delimiter = names, separator
+            spaces = {name: match["space"] or "" for name, match in zip(names, matches, strict=True)}
         elif not fields:
-            missing = " and ".join(f":{key}" for key, name in _TYPED.items() if name in wanted)
+            missing = " and ".join(f":{key}" for key, name in _TYPED.items() if name in required)
             raise InputError(f"the header has no {missing}", file=str(path), line=1)
-        for number, (line, cells) in enumerate(csv_rows(gathering, path, delimiter)):
-            if own and not number:
+        for number, (line, cells) in enumerate(csv_rows(collector, path, delimiter)):
+            if has_header and not number:
                 continue
             if len(cells) != len(fields):
-                gathering.skip(line, f"the row has {len(cells)} cells, the header {len(fields)}")
+                collector.skip(line, f"the row has {len(cells)} cells, the header {len(fields)}")
                 continue
             yield line, dict(zip(fields, cells, strict=True)), spaces

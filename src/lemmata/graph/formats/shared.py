@@ -1,8 +1,8 @@
-"""What all formats of graphs share: the records, gathering and checking them, files to rows, names to ids.
+"""What all graph formats share: the records, collecting and checking them, files to rows and rows to files.
 
-Every reader returns the records and what it had to leave out. With `strict`, anything left out is an
-InputError that names the first places; a file that is no graph at all is one in either case. Every file may
-be compressed with gzip; one whose name ends in `.gz` is written so.
+A reader collects records and skips what it cannot use. A strict read raises InputError for the first skipped
+places; a file that is no graph at all is always an InputError. Every file may be compressed with gzip, and a file
+whose name ends in `.gz` is written so.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import io
 import itertools
 import json
 import math
-import os
 import re
 import zlib
 from collections import Counter
@@ -23,26 +22,27 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TextIO, cast
 
 from lemmata.errors import InputError
+from lemmata.files import writing
 from lemmata.types import Concept, Edge, Skip
 
 __all__ = [
     "DAMAGE",
     "EDGE_FIELDS",
     "NODE_FIELDS",
-    "Gathering",
+    "Collector",
     "GraphRecords",
     "check",
     "csv_rows",
     "edge_cells",
     "free_id",
+    "head",
     "is_text",
     "json_text",
     "lines",
     "node_rows",
-    "opened",
+    "open_binary",
+    "text_file",
     "tsv_rows",
-    "weight_of",
-    "writing",
 ]
 
 NODE_FIELDS = ("id", "kind", "name", "concept_kind", "description", "aliases", "papers")
@@ -51,12 +51,13 @@ CONCEPT_KINDS = frozenset("object theorem definition technique formula identity 
 NAMES = ("name", "label", "display_name", "title", "drawn label")  # of a node, the best first
 TYPES = ("type", "kind", "labels")
 RELATIONS = ("relation", "type", "label", "edge label", "predicate", "name", "drawn label")
-SHOWN = 3  # bad places told in an error
-LONGEST_CELL = 10_000_000  # characters; what is longer is a quote left open
+SHOWN = 3  # skipped places in an error message
+HEAD = 65_536  # bytes that decide the format
+LONGEST_CELL = 10_000_000  # characters; anything longer is an unclosed quote
 
 
 class GraphRecords(NamedTuple):
-    """A graph as records; `kinds` has every node, also the concepts and the ends of all edges."""
+    """A graph as records; `kinds` has every node, including concepts and the ends of all edges."""
 
     concepts: list[Concept]
     kinds: dict[str, str]  # node id: kind
@@ -64,108 +65,100 @@ class GraphRecords(NamedTuple):
     papers: dict[str, list[str]]  # concept id: document ids
 
 
-# ---------------------------------------------------------------- what all readers share
+# ---------------------------------------------------------------- collecting records
 
 
-class Gathering:
-    """What the files of one graph gave so far, and what in them could not be used."""
+class Collector:
+    """The records of one graph while its files are read, and what was skipped.
+
+    A place is a line number, 0 for the whole file, or a path inside a JSON document such as `edges[17]`.
+    """
 
     def __init__(self, path: Path) -> None:
-        self.file = str(path)  # the one being read
+        self.file = str(path)  # being read
         self.records = GraphRecords([], {}, [], {})
         self.skips: list[Skip] = []
-        self.early: list[tuple[int, str, int]] = []  # edges that came before their nodes: position, file, line
+        self.early: list[tuple[int, str, int | str]] = []  # edges before their nodes: position, file, place
 
-    def skip(self, line: int, cause: str) -> None:
+    def skip(self, place: int | str, cause: str) -> None:
+        line, cause = (place, cause) if isinstance(place, int) else (0, f"{place}: {cause}")
         self.skips.append(Skip(self.file, line, cause))
 
-    def node(self, line: int, row: Mapping[str, str]) -> bool:
-        """Take in one node by `NODE_FIELDS`, or by the names that others use; whether it could be used."""
-        identity = row.get("id", "")
-        if not identity:
-            self.skip(line, "a node without an id")
-            return False
-        if identity in self.records.kinds:
-            self.skip(line, f"the node {identity!r} was there before")
+    def node(self, place: int | str, row: Mapping[str, str]) -> bool:
+        """Add a node given by `NODE_FIELDS` or by the names other tools use; False if it was skipped."""
+        identity, kinds = row.get("id", ""), self.records.kinds
+        if not identity or identity in kinds:
+            self.skip(place, f"the node {identity!r} is defined twice" if identity else "a node without an id")
             return False
         try:
-            aliases, papers = _listed(row.get("aliases", "")), _listed(row.get("papers", ""))
+            aliases, papers = _list_of_texts(row.get("aliases", "")), _list_of_texts(row.get("papers", ""))
         except ValueError as error:
-            self.skip(line, f"the node {identity!r}: {error}")
+            self.skip(place, f"the node {identity!r}: {error}")
             return False
-        if row.get("aliases") and "concept_kind" in row:  # as we write it
-            concept = Concept(
-                identity,
-                row.get("name", row.get("label", "")),
-                row["concept_kind"],
-                row.get("description", ""),
-                tuple(aliases),
-            )
-            self.concept(concept, row.get("kind", "concept"), papers if row.get("papers") else None)
-            return True
-        name, kind = _first(row, NAMES), _first(row, TYPES).strip(":")
-        if name:
-            concept = Concept(identity, name, _concept_kind(kind), row.get("description", ""), tuple(aliases))
-            self.concept(concept, "concept", papers or None)
+        ours = bool(row.get("aliases")) and "concept_kind" in row
+        name = row.get("name", row.get("label", "")) if ours else _first(row, NAMES)
+        kind = _first(row, TYPES).strip(":")
+        if ours or name:
+            kinds[identity] = row.get("kind", "concept") if ours else "concept"
+            concept_kind = row["concept_kind"] if ours else _concept_kind(kind)
+            concept = Concept(identity, name, concept_kind, row.get("description", ""), tuple(aliases))
+            self.records.concepts.append(concept)
+            if papers or (ours and row.get("papers")):
+                self.records.papers[identity] = papers
         else:
-            self.records.kinds[identity] = row.get("kind", kind or "unknown")
+            kinds[identity] = row.get("kind", kind or "unknown")
         return True
 
-    def concept(self, concept: Concept, kind: str, papers: list[str] | None) -> None:
-        self.records.concepts.append(concept)
-        self.records.kinds[concept.id] = kind
-        if papers is not None:
-            self.records.papers[concept.id] = papers
-
-    def edge(self, line: int, row: Mapping[str, str]) -> bool:
-        """Take in one edge by `EDGE_FIELDS`, whose nodes may come later; whether it could be used so far."""
+    def edge(self, place: int | str, row: Mapping[str, str]) -> bool:
+        """Add an edge given by `EDGE_FIELDS`, whose nodes may follow later; False if it was skipped."""
         source, target = row.get("source", ""), row.get("target", "")
         if not source or not target:
-            self.skip(line, f"an edge without a {'target' if source else 'source'}")
+            self.skip(place, f"an edge without a {'target' if source else 'source'}")
             return False
         try:
-            weight = weight_of(row.get("weight", ""))
-        except ValueError as error:
-            self.skip(line, f"the edge from {source!r} to {target!r}: {error}")
+            weight = float(row.get("weight") or 1.0)
+        except ValueError:
+            weight = math.nan
+        if not math.isfinite(weight):
+            self.skip(place, f"the edge from {source!r} to {target!r}: the weight {row['weight']!r} is not a number")
             return False
         if source not in self.records.kinds or target not in self.records.kinds:
-            self.early.append((len(self.records.edges), self.file, line))
+            self.early.append((len(self.records.edges), self.file, place))
         relation = row["relation"] if "relation" in row else _first(row, RELATIONS) or "related_to"
         edge = Edge(source, relation, target, row.get("evidence", ""), row.get("maker", ""), weight)
         self.records.edges.append(edge)
         return True
 
     def finish(self, strict: bool) -> tuple[GraphRecords, list[Skip]]:
-        """The records, and what is left out in the order of its places; raises InputError for that if `strict`."""
+        """The records, and the skips in the order of their places; raises InputError for skips if `strict`."""
         edges, kinds = self.records.edges, self.records.kinds
-        lost: set[int] = set()
-        for position, file, line in self.early:
+        dropped: set[int] = set()
+        for position, file, place in self.early:
             source, target = edges[position].source, edges[position].target
             missing = [end for end in (source, target) if end not in kinds]
             if missing:
-                lost.add(position)
-                cause = f"the edge from {source!r} to {target!r}: there is no node {missing[0]!r}"
-                self.skips.append(Skip(file, line, cause))
+                dropped.add(position)
+                self.file = file
+                self.skip(place, f"the edge from {source!r} to {target!r}: there is no node {missing[0]!r}")
         files = {file: number for number, file in enumerate(dict.fromkeys(skip.file for skip in self.skips))}
         skips = sorted(self.skips, key=lambda skip: (files[skip.file], skip.line or math.inf))
         if strict and skips:
-            raise InputError(_told(skips), file=skips[0].file, line=skips[0].line)
-        if lost:
-            edges[:] = [edge for position, edge in enumerate(edges) if position not in lost]
+            raise InputError(_summary(skips), file=skips[0].file, line=skips[0].line)
+        edges[:] = [edge for position, edge in enumerate(edges) if position not in dropped]
         return self.records, skips
 
 
-def _told(skips: Sequence[Skip]) -> str:
-    """The first few causes in one sentence, the first without its place, which the error names."""
+def _summary(skips: Sequence[Skip]) -> str:
+    """The first few causes in one sentence; the error itself names the place of the first."""
     if len(skips) == 1:
         return skips[0].cause
     causes = [skips[0].cause]
     for skip in skips[1:SHOWN]:
-        place = Path(skip.file).name if skip.file != skips[0].file else ""
+        file = Path(skip.file).name if skip.file != skips[0].file else ""
         line = f"line {skip.line}" if skip.line else ""
-        causes.append(": ".join(filter(None, (" ".join(filter(None, (place, line))), skip.cause))))
+        causes.append(": ".join(filter(None, (f"{file} {line}".strip(), skip.cause))))
     more = [f"and {len(skips) - SHOWN} more"] if len(skips) > SHOWN else []
-    return f"{len(skips)} things can not be used: " + "; ".join(causes + more)
+    return f"{len(skips)} entries cannot be used: " + "; ".join(causes + more)
 
 
 def _first(row: Mapping[str, str], names: Iterable[str]) -> str:
@@ -178,8 +171,8 @@ def _concept_kind(kind: str) -> str:
     return kind if kind and kind.lower() != "concept" else "object"
 
 
-def _listed(cell: str) -> list[str]:
-    """A JSON list of texts, as we write it, or texts with `;` or `|` between them."""
+def _list_of_texts(cell: str) -> list[str]:
+    """A JSON list of texts, as we write it, or texts separated by `;` or `|`."""
     if not cell.startswith("["):
         return [part.strip() for part in re.split(r"[;|]", cell) if part.strip()]
     try:
@@ -187,24 +180,12 @@ def _listed(cell: str) -> list[str]:
     except (ValueError, RecursionError):
         values = [None]
     if not all(isinstance(value, str) and is_text(value) for value in values):
-        raise ValueError(f"{cell[:80]!r} is no list of texts")
+        raise ValueError(f"{cell[:80]!r} is not a list of texts")
     return list(values)
 
 
-def weight_of(value: Any) -> float:
-    if value is None or value == "":
-        return 1.0
-    try:
-        weight = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        weight = math.nan
-    if not math.isfinite(weight):
-        raise ValueError(f"the weight {value!r} is no number")
-    return weight
-
-
 def is_text(text: str) -> bool:
-    """Bytes that are no UTF-8 come as half a surrogate pair, which no text has."""
+    """False for half a surrogate pair, which stands for bytes that are not UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -212,17 +193,23 @@ def is_text(text: str) -> bool:
     return True
 
 
+def free_id(name: str, taken: Collection[str]) -> str:
+    """The name, or the name with the first number from 2 that is not taken."""
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    return next(candidate for candidate in names if candidate not in taken)
+
+
 # ---------------------------------------------------------------- files to lines and rows
 
-DAMAGE = (EOFError, OSError, zlib.error)  # what reading a broken gzip file raises
+DAMAGE = (EOFError, OSError, zlib.error)  # raised while a broken gzip file is read
 
 
 @contextlib.contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
+def open_binary(path: Path) -> Iterator[BinaryIO]:
     try:
         stream = path.open("rb")
     except OSError as error:
-        raise InputError(f"can not be opened: {error.strerror}", file=str(path)) from error
+        raise InputError(f"cannot be opened: {error.strerror}", file=str(path)) from error
     with stream:
         if stream.peek(2)[:2] == b"\x1f\x8b":
             with gzip.GzipFile(fileobj=stream) as unpacked:
@@ -231,34 +218,44 @@ def opened(path: Path) -> Iterator[BinaryIO]:
             yield stream
 
 
-def lines(gathering: Gathering, path: Path) -> Iterator[str]:
-    """Lines with their ends; only \\n ends one, as others may stand inside a text."""
-    gathering.file = str(path)
+def head(path: Path) -> str:
+    """The beginning of a file."""
+    with open_binary(path) as stream:
+        try:
+            return stream.read(HEAD).decode("utf-8", "replace")
+        except DAMAGE as error:
+            raise InputError(f"the file is damaged: {error}", file=str(path)) from error
+
+
+def lines(collector: Collector, path: Path) -> Iterator[str]:
+    """Lines with their ends; only \\n ends a line, as other separators may be part of a text."""
+    collector.file = str(path)
     number = 0
-    with opened(path) as stream:
+    with open_binary(path) as stream:
         text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="\n")
         try:
             for line in text:
                 number += 1
                 yield line
         except DAMAGE as error:
-            gathering.skip(number + 1, f"the file is damaged from here on: {error}")
+            collector.skip(number + 1, f"the file is damaged from here on: {error}")
 
 
-def tsv_rows(gathering: Gathering, path: Path) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(lines(gathering, path), 1):
+def tsv_rows(collector: Collector, path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Line number and cells of each line that is not empty."""
+    for number, line in enumerate(lines(collector, path), 1):
         line = line.removesuffix("\n").removesuffix("\r")
         if not is_text(line):
-            gathering.skip(number, "the line is not UTF-8")
+            collector.skip(number, "the line is not UTF-8")
         elif line:
             yield number, line.split("\t")
 
 
-def csv_rows(gathering: Gathering, path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
-    """Each row with the line it begins on."""
-    before = csv.field_size_limit(LONGEST_CELL)  # a concept of 20,000 papers is longer than the usual limit
+def csv_rows(collector: Collector, path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """The number of its first line and the cells of each row."""
+    before = csv.field_size_limit(LONGEST_CELL)  # the papers of a common concept exceed the usual limit
     try:
-        reader = csv.reader(lines(gathering, path), delimiter=delimiter, strict=True)
+        reader = csv.reader(lines(collector, path), delimiter=delimiter, strict=True)
         while True:
             line = reader.line_num + 1
             try:
@@ -266,61 +263,54 @@ def csv_rows(gathering: Gathering, path: Path, delimiter: str = ",") -> Iterator
             except StopIteration:
                 return
             except csv.Error as error:
-                gathering.skip(line, f"not a row of a table: {error}")
+                collector.skip(line, f"not a row of a table: {error}")
                 continue
             if not is_text("".join(cells)):
-                gathering.skip(line, "the row is not UTF-8")
+                collector.skip(line, "the row is not UTF-8")
             elif cells:
                 yield line, cells
     finally:
         csv.field_size_limit(before)
 
 
-# ---------------------------------------------------------------- what all writers share
+# ---------------------------------------------------------------- records to files
 
 
 @contextlib.contextmanager
-def writing(path: Path) -> Iterator[TextIO]:
-    """A text file that is there once it is whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with contextlib.ExitStack() as stack:
-            stream: Any = stack.enter_context(temporary.open("wb"))
-            if path.suffix == ".gz":  # without name and time, so that the same graph gives the same bytes
-                stream = stack.enter_context(gzip.GzipFile("", "wb", fileobj=stream, mtime=0))
-            yield stack.enter_context(io.TextIOWrapper(stream, "utf-8", newline=""))
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+def text_file(path: Path) -> Iterator[TextIO]:
+    """A text file that takes its name when it is complete."""
+    with writing(path) as temporary, contextlib.ExitStack() as stack:
+        stream: Any = stack.enter_context(temporary.open("wb"))
+        if path.suffix == ".gz":  # without name and time, so that the same graph gives the same bytes
+            stream = stack.enter_context(gzip.GzipFile("", "wb", fileobj=stream, mtime=0))
+        yield stack.enter_context(io.TextIOWrapper(stream, "utf-8", newline=""))
 
 
 def check(records: GraphRecords) -> None:
-    """Raise InputError for what no reader would take back."""
+    """Raise InputError for records that no reader would return."""
     kinds = records.kinds
     numbers = Counter(concept.id for concept in records.concepts)
-    wrong = [f"the concept {identity!r} is there {n} times" for identity, n in numbers.items() if n > 1]
-    wrong += [f"the concept {identity!r} is no node" for identity in numbers if identity not in kinds]
-    wrong += [f"papers of {identity!r}, which is no concept" for identity in records.papers if identity not in numbers]
+    wrong = [f"the concept {identity!r} is defined {n} times" for identity, n in numbers.items() if n > 1]
+    wrong += [f"the concept {identity!r} is not a node" for identity in numbers if identity not in kinds]
+    wrong += [f"{identity!r} has papers but is not a concept" for identity in records.papers if identity not in numbers]
     wrong += ["a node without an id"] if "" in kinds else []
     texts = itertools.chain(
         (identity + kind for identity, kind in kinds.items()),
-        ("".join((one.name, one.kind, one.description, *one.aliases)) for one in records.concepts),
+        ("".join((c.name, c.kind, c.description, *c.aliases)) for c in records.concepts),
         ("".join(papers) for papers in records.papers.values()),
         (edge.relation + edge.evidence + edge.maker for edge in records.edges),
     )
-    wrong += [f"half a surrogate pair is no text: {text[:80]!r}" for text in texts if not is_text(text)]
+    wrong += [f"half a surrogate pair is not text: {text[:80]!r}" for text in texts if not is_text(text)]
     for edge in records.edges:
-        if edge.source not in kinds or edge.target not in kinds:
-            wrong.append(f"the edge from {edge.source!r} to {edge.target!r}: not both are nodes")
-        if not math.isfinite(edge.weight):
-            wrong.append(f"the edge from {edge.source!r} to {edge.target!r}: the weight {edge.weight} is no number")
+        title = f"the edge from {edge.source!r} to {edge.target!r}"
+        wrong += [f"{title}: there is no node {end!r}" for end in (edge.source, edge.target) if end not in kinds]
+        wrong += [f"{title}: the weight {edge.weight} is not a number"] if not math.isfinite(edge.weight) else []
     if wrong:
-        raise InputError(_told([Skip("", 0, cause) for cause in wrong]))
+        raise InputError(_summary([Skip("", 0, cause) for cause in wrong]))
 
 
 def node_rows(records: GraphRecords) -> Iterator[dict[str, str]]:
-    """Every node by `NODE_FIELDS`, concepts first; only a concept has a list of aliases, though it be empty."""
+    """Every node by `NODE_FIELDS`, concepts first; only a concept has a list of aliases, even if it is empty."""
     for concept in records.concepts:
         papers = records.papers.get(concept.id)
         yield {
@@ -339,16 +329,9 @@ def node_rows(records: GraphRecords) -> Iterator[dict[str, str]]:
 
 
 def edge_cells(edge: Edge) -> list[str]:
+    """The cells of an edge by `EDGE_FIELDS`."""
     return [edge.source, edge.relation, edge.target, repr(float(edge.weight)), edge.evidence, edge.maker]
 
 
 def json_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-# ---------------------------------------------------------------- names to ids
-
-
-def free_id(name: str, taken: Collection[str]) -> str:
-    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
-    return next(one for one in names if one not in taken)
