@@ -95,16 +95,18 @@ PHRASE_BREAKS = (
 # Before a noun they add nothing that one could look up.
 GENERIC_ADJECTIVES = _words(
     """
-    actual additional aforesaid alternate alternative analogous arbitrary bad basic best better big bigger brief careful
-    clear common concerned concrete consecutive constructed convenient conventional correct couple crucial current
-    desirable detailed difficult direct displayed distinct early easier easy elementary evident explicit extra false
-    famous fifth first fixed fourth full further general good great hard harder higher-level historical identical
-    implicit important impossible individual informal interested interesting intuitive key large larger late left little
-    long main modern multiple naive necessary new nice non-empty non-trivial non-zero nonempty nontrivial nonzero
-    notable numerous obvious old ordinary original overall potential precise present recent relevant remaining
-    remarkable right rigorous second separate short simple simpler single small smaller special specific standard
-    straightforward stronger subsequent successive sufficient technical third trivial true typical underlying unique
-    unknown useful weaker well-known worse worst wrong
+    above actual additional aforementioned aforesaid alternate alternative analogous arbitrary bad basic below best
+    better big bigger brief careful certain chosen clear common concerned concrete consecutive constructed convenient
+    conventional correct corresponding couple crucial current described desirable desired detailed different difficult
+    direct displayed distinct early easier easy elementary entire evident existing explicit extra false famous fifth
+    first fixed following fourth full further general given good great hard harder higher-level historical identical
+    implicit important impossible individual informal interested interesting intuitive key known large larger late left
+    little long main mentioned modern multiple naive necessary new nice non-empty non-trivial non-zero nonempty
+    nontrivial nonzero notable numerous obtained obvious old ordinary original overall own possible potential preceding
+    precise present previous recent relevant remaining remarkable required respective right rigorous second separate
+    short similar simple simpler single small smaller special specific standard stated straightforward stronger
+    subsequent successive sufficient suitable technical third trivial true typical underlying unique unknown useful
+    usual various weaker well-known whole worse worst wrong
     """
 )
 # Alone they name nothing that one could look up.
