@@ -436,7 +436,7 @@ def test_passages_are_read_twice_in_order_and_progress_is_reported() -> None:
             self.passes += 1
             return iter(CORPUS)
 
-    calls: list[tuple[str, int, int]] = []
+    calls: list[tuple[str, int, int | None]] = []
     stored = Stored()
     graph = build_concepts(stored, DOCUMENTS, progress=lambda what, done, total: calls.append((what, done, total)))
     assert graph == build_concepts(CORPUS, DOCUMENTS)

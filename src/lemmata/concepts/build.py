@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -39,12 +39,10 @@ from lemmata.concepts.words import (
     result_kind,
     sentence_spans,
 )
-from lemmata.types import Concept, Document, Edge, Passage
+from lemmata.types import Concept, Document, Edge, Passage, Progress
 from lemmata.words import GENERIC_ADJECTIVES, GENERIC_NOUNS, TITLE_FRAME_WORDS, singular, slug
 
 __all__ = ["ConceptGraph", "ConceptOptions", "build_concepts"]
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +74,10 @@ _RANK = {rule: rank for rank, rule in enumerate(_RULES)}
 _DEFINING = frozenset(("emphasis", "by we mean", "is a", "called", "say that", "defined as"))
 _SUFFICIENT = frozenset(("planetmath", "emphasis", "stress", "note", "by we mean", "keywords"))  # one use is enough
 _PLANETMATH_KINDS = {
-    "Definition": "object",
-    "Theorem": "theorem",
-    "Corollary": "theorem",
-    "Axiom": "theorem",
-    "Conjecture": "conjecture",
-    "Algorithm": "technique",
-    "Data Structure": "object",
+    "Definition": "object", "Data Structure": "object", "Topic": "object", "Theorem": "theorem",
+    "Corollary": "theorem", "Axiom": "theorem", "Conjecture": "conjecture", "Algorithm": "technique",
     "Biography": "person",
-    "Topic": "object",
-}
+}  # fmt: skip
 # Words that make no concept of their own out of the noun after them, in frequent phrases.
 _NOT_MODIFIERS = (
     GENERIC_ADJECTIVES
@@ -110,7 +102,7 @@ def build_concepts(
     *,
     progress: Progress | None = None,
 ) -> ConceptGraph:
-    """Concepts and their edges, in a fixed order; `passages` is read twice from front to back.
+    """Concepts and their edges, in a fixed order; `passages` is iterated twice.
 
     Edges: passage `mentions`, `defines` and `proves` concept; between concepts `is_instance_of`, `uses`,
     `implies`, `generalizes`, `equivalent_to`, `related_to`. Each names its rule as maker and the passage that
@@ -188,7 +180,7 @@ class _Collector:
         entry.rules[candidate.rule] += 1
         weight = 3 if candidate.rule in {"planetmath", "emphasis", "note"} else 1
         entry.names[candidate.name] += weight
-        entry.kinds[candidate.kind] += weight
+        entry.kinds[result_kind(candidate.name) or candidate.kind] += weight
         entry.aliases.update(dict.fromkeys(candidate.aliases))
         entry.people.update(people)
         if candidate.rule in _DEFINING and passage:
@@ -200,7 +192,7 @@ class _Collector:
         for word in document.metadata.get("keywords", ()):
             name = clean_term(mask(str(word)))
             if name:
-                self.add(Candidate(name, result_kind(name) or "object", "keywords"), "")
+                self.add(Candidate(name, "object", "keywords"), "")
         declared: Mapping[str, Any] = document.metadata.get("planetmath", {})
         kind = _PLANETMATH_KINDS.get(str(declared.get("type", "")))
         if kind is None:
@@ -209,12 +201,11 @@ class _Collector:
         synonyms = [clean_term(mask(text)) or _acronym(text) for text in declared.get("synonyms", ())]
         sentence = kind == "theorem" and not result_kind(name)  # or a description
         if _names_subject(name) and not sentence and (kind == "person" or len(name.split()) <= _LONGEST_TITLE):
-            aliases = tuple(filter(None, synonyms))
-            self.add(Candidate(name, result_kind(name) or kind, "planetmath", "", aliases), "")
+            self.add(Candidate(name, kind, "planetmath", "", tuple(filter(None, synonyms))), "")
         for text in declared.get("defines", ()):
             term = clean_term(mask(text))
             if _names_subject(term):
-                self.add(Candidate(term, result_kind(term) or property_or_object(term), "planetmath"), "")
+                self.add(Candidate(term, property_or_object(term), "planetmath"), "")
 
     def read(self, passage: Passage) -> None:
         """One passage of the first pass, in order."""
@@ -239,7 +230,7 @@ class _Collector:
         proof = mask_references(mask(passage.proof))
         for text in (masked, proof):
             for name, people in named_results(text):
-                self.add(Candidate(name, result_kind(name) or "theorem", "named"), passage.id, people)
+                self.add(Candidate(name, "theorem", "named"), passage.id, people)
             self.credited.update(credited_results(text))
         self._count_phrases(masked, proof)
 
@@ -262,7 +253,7 @@ class _Collector:
         for name in title_phrases(title):
             confirmed = f" {key_of(name)} " in text or result_kind(name)
             if _names_subject(name) and confirmed and len(name.split()) <= _LONGEST_TITLE:
-                self.add(Candidate(name, result_kind(name) or "object", "title"), passage.id)
+                self.add(Candidate(name, "object", "title"), passage.id)
 
     def _count_phrases(self, *texts: str) -> None:
         keys: set[str] = set()
@@ -291,7 +282,7 @@ class _Collector:
                 for name in title_phrases(section):
                     strong = " " in name and normal(name.split()[-1]) not in _WEAK_HEADS
                     if strong and _names_subject(name) and self.passages_with[key_of(name)] >= 3:
-                        self.add(Candidate(name, result_kind(name) or "object", "section"), passage)
+                        self.add(Candidate(name, "object", "section"), passage)
         chosen = {key: entry for key, entry in self.entries.items() if self._is_concept(key, entry)}
         if self.options.phrases:
             for key in list(self._frequent_phrases(chosen)):

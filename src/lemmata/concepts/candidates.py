@@ -43,7 +43,7 @@ class Candidate(NamedTuple):
     """A name that may become a concept; `sentence` defines it, or is ""."""
 
     name: str
-    kind: str
+    kind: str  # unless the name is that of a result
     rule: str
     sentence: str = ""
     aliases: tuple[str, ...] = ()
@@ -110,33 +110,25 @@ _ADVERB = r"(?:(?:then|also|often|sometimes|usually|commonly|simply|generally|no
 _WE = r"\b[Ww]e(?:\s+(?:will|shall|may|can|also|then))*"
 _NOUN = r"(?P<term>[^\W\d_$][^.,;:()$\n]{2,60}?)"  # up to what the pattern wants after it
 _A = r"(?P<article>an?\s+|the\s+)"
+_A_OR_ITS = r"(?P<article>an?\s+|the\s+|its\s+)"
 _EIN = r"(?P<article>(?:ein|eine|einen|den|der|die|das|als)\s+)"
+_CALLED = r"(?:called|termed|said to be|known as|referred to as)"
+_OF = r"(?:\s+(?:of|on|over|for|in|associated|between)\b[^.,;:]{1,60}?)?"
+_IF = r"(?=\s+(?:if|when|whenever|iff|provided)\b)"
 _PATTERNS = tuple(
     (rule, re.compile(pattern))
     for rule, pattern in (
-        (
-            "called",
-            (
-                rf"\b(?:is|are|be|being|was|were)\s+{_ADVERB}(?:called|termed|said to be|known as|referred to as)\s+"
-                rf"{_ADVERB}(?P<article>an?\s+|the\s+|its\s+)?{_TERM}"
-            ),
-        ),
+        ("called", rf"\b(?:is|are|be|being|was|were)\s+{_ADVERB}{_CALLED}\s+{_ADVERB}{_A_OR_ITS}?{_TERM}"),
         ("called", rf"{_WE}\s+call\s+(?:[^.;:,]{{0,60}}?\s)??{_A}{_TERM}"),
         ("called", rf"{_WE}\s+call\s+(?:\$+|it|them|such)\s+{_A}?{_TERM}"),
         (
             "say that",
-            (
-                rf"(?:{_WE}|\b[Oo]ne)\s+says?\s+(?:that\s+)?(?:[^.;:,$]{{0,40}}\s)?\$*\s*(?:is|are)\s+{_A}?{_NOUN}"
-                r"(?=\s+(?:if|when|whenever|iff|provided)\b)"
-            ),
+            rf"(?:{_WE}|\b[Oo]ne)\s+says?\s+(?:that\s+)?(?:[^.;:,$]{{0,40}}\s)?\$*\s*(?:is|are)\s+{_A}?{_NOUN}{_IF}",
         ),
         ("by we mean", rf"\b[Bb]y\s+{_A}{_NOUN}(?:\s+\$)?\s+(?:we|one)\s+(?:shall\s+|will\s+)?(?:mean|understand)"),
         (
             "defined as",
-            (
-                rf"\b[Tt]he\s+(?P<article>){_NOUN}(?:\s+(?:of|on|over|for|in|associated|between)\b[^.,;:]{{1,60}}?)?"
-                r"(?:\s*\$+)?\s+(?:is|are)\s+defined\s+(?:as|to be)\b"
-            ),
+            rf"\b[Tt]he\s+(?P<article>){_NOUN}{_OF}(?:\s*\$+)?\s+(?:is|are)\s+defined\s+(?:as|to be)\b",
         ),
         ("called", rf"\b(?:heißt|heißen)\s+(?:dann\s+|auch\s+)*{_EIN}?{_TERM}"),
         ("called", rf"\b(?:nennt man|nennen wir)\s+(?:[^.,;:]{{0,40}}?\s)??{_EIN}{_TERM}"),
@@ -175,26 +167,19 @@ def defined_terms(passage: Passage, masked: str, opening: bool) -> Iterator[Cand
                 if not name or _VARIABLE.search(name) or re.search(r"\s(?:an?|the)\s", name):
                     continue
                 kind = "object" if match["article"] or rule in {"by we mean", "defined as"} else "definition"
-                yield Candidate(name, _kind(name, kind), rule, readable, _aliases_after(sentence, match, name))
+                kind = _object_if_plural(name, kind)
+                yield Candidate(name, kind, rule, readable, _aliases_after(sentence, match, name))
         subject = _OPENING.match(sentence) if passage.kind == "definition" or (opening and number < 3) else None
         if subject and not _CONDITION.search(sentence, subject.end()):  # with a condition, the predicate is defined
             name = _term_name(subject["term"])
             if name:
-                yield Candidate(name, _kind(name, "object"), "is a", readable, _aliases_after(sentence, subject, name))
+                yield Candidate(name, "object", "is a", readable, _aliases_after(sentence, subject, name))
 
 
 def _term_name(term: str) -> str:
     """The name in a matched term, or "" where it is none or only relates something to a variable: `contained in`."""
     name = clean_term(_CUT.sub("", term))
     return "" if _RELATIVE.match(name) else name
-
-
-class _Emphasis(NamedTuple):
-    """An emphasised term and its span in the source or text."""
-
-    term: str
-    start: int
-    end: int
 
 
 def _emphasised_terms(passage: Passage, masked: str, spans: list[tuple[int, int]]) -> Iterator[Candidate]:
@@ -232,43 +217,33 @@ def _emphasised_terms(passage: Passage, masked: str, spans: list[tuple[int, int]
         else:
             place = next((span for span in spans if span[0] <= start < span[1]), None)
         sentence = " ".join(passage.text[place[0] : place[1]].split()) if place and rule == "emphasis" else ""
-        last = (end, Candidate(name, _kind(name, "object" if is_object else "definition"), rule, sentence))
+        kind = "object" if is_object else _object_if_plural(name, "definition")
+        last = (end, Candidate(name, kind, rule, sentence))
     if last:
         yield last[1]
 
 
-def _emphases(passage: Passage, masked: str) -> tuple[str, list[_Emphasis]]:
-    """The source of a statement, or the masked text of prose, and the emphasised terms in it, in order."""
+def _emphases(passage: Passage, masked: str) -> tuple[str, list[tuple[str, int, int]]]:
+    """The source of a statement, or the masked text of prose, and the emphasised terms with their spans in it."""
     if "\\" in passage.raw:
         raw = mask(_ACCENT.sub(_accented, _DISPLAY.sub(" $ ", passage.raw)).replace("~", " ").replace("--", "–"))
         return raw, [
-            _Emphasis((match[1] or match[2] or "").replace("\\/", "").replace("\\ ", " "), *match.span())
+            ((match[1] or match[2] or "").replace("\\/", "").replace("\\ ", " "), *match.span())
             for match in _EMPHASIS.finditer(raw)
         ]
-    emphases: list[_Emphasis] = []
+    emphases: list[tuple[str, int, int]] = []
     end = 0
     for written in passage.metadata.get("terms", ()):
         term = mask(str(written)).strip()
-        places = _occurrences(term, masked, end)
-        if not places:
-            continue
-        # the same words may stand earlier without emphasis; defining words before them are the better sign
-        defining = (place for place in places if _CALLED_BEFORE.search(masked[max(0, place - 40) : place]))
-        start = next(defining, places[0])
-        end = start + len(term)
-        emphases.append(_Emphasis(term, start, end))
+        whole_words = re.compile(rf"(?<![^\W_]){re.escape(term)}(?![^\W_])")
+        places = [match.start() for match in itertools.islice(whole_words.finditer(masked, end), 4)] if term else []
+        if places:
+            # the same words may stand earlier without emphasis; defining words before them are the better sign
+            defining = (place for place in places if _CALLED_BEFORE.search(masked[max(0, place - 40) : place]))
+            start = next(defining, places[0])
+            end = start + len(term)
+            emphases.append((term, start, end))
     return masked, emphases
-
-
-def _occurrences(term: str, text: str, start: int, most: int = 4) -> list[int]:
-    """The first few places from `start` on where a term stands as whole words."""
-    places: list[int] = []
-    place = text.find(term, start) if term else -1
-    while place >= 0 and len(places) < most:
-        if not text[place - 1 : place].isalnum() and not text[place + len(term) :][:1].isalnum():
-            places.append(place)
-        place = text.find(term, place + 1)
-    return places
 
 
 def _prose_rule(name: str, before: str, after: str) -> str:
@@ -315,11 +290,9 @@ def _accented(match: re.Match[str]) -> str:
     return unicodedata.normalize("NFC", (match[2] or match[4]) + _ACCENTS[match[1] or match[3]])
 
 
-def _kind(name: str, kind: str) -> str:
+def _object_if_plural(name: str, kind: str) -> str:
     last = name.split()[-1]
-    if kind == "definition" and last.endswith("s") and normal(last) != last:
-        kind = "object"  # a plural is a noun
-    return result_kind(name) or kind
+    return "object" if last.endswith("s") and normal(last) != last else kind
 
 
 def _aliases_after(sentence: str, match: re.Match[str], name: str) -> tuple[str, ...]:

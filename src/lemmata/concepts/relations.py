@@ -38,27 +38,15 @@ _IS_A = re.compile(rf"{_NAMED}\s+is\s+(?:also\s+|always\s+|itself\s+)?an?\s+")
 _IS = re.compile(rf"{_NAMED}\s+(?:is|are)\s+(?:also\s+|always\s+|necessarily\s+|automatically\s+)?")
 _CALLED = re.compile(rf"{_NAMED}\s+(?:is|are)\s+(?:called|said to be|termed)\s+an?\s+")
 _THE = r"\s+(?:the\s+|an?\s+|both\s+)?"
+_GENERALIZES = r"(?:(?:is|are)\s+(?:an?|the)\s+(?:\w+\s+)?generali[sz]ations?\s+of|generali[sz]es?)"
+_SPECIAL_CASE = r"(?:is|are)\s+(?:(?:just|simply|only)\s+)?an?\s+(?:special|particular)\s+cases?\s+of"
+_CONSEQUENCE = r"(?:is\s+an?\s+(?:\w+\s+)?(?:consequence|corollary)\s+of|follows\s+(?:\w+\s+)?from)"
 _BETWEEN = tuple(
     (relation, swapped, rule, re.compile(r"\s+" + pattern + _THE))
     for relation, swapped, rule, pattern in (
-        (
-            "generalizes",
-            False,
-            "generalizes",
-            r"(?:(?:is|are)\s+(?:an?|the)\s+(?:\w+\s+)?generali[sz]ations?\s+of|generali[sz]es?)",
-        ),
-        (
-            "generalizes",
-            True,
-            "special case",
-            r"(?:is|are)\s+(?:(?:just|simply|only)\s+)?an?\s+(?:special|particular)\s+cases?\s+of",
-        ),
-        (
-            "implies",
-            True,
-            "consequence",
-            r"(?:is\s+an?\s+(?:\w+\s+)?(?:consequence|corollary)\s+of|follows\s+(?:\w+\s+)?from)",
-        ),
+        ("generalizes", False, "generalizes", _GENERALIZES),
+        ("generalizes", True, "special case", _SPECIAL_CASE),
+        ("implies", True, "consequence", _CONSEQUENCE),
         ("implies", False, "implies", r"implies"),
         ("equivalent_to", False, "equivalent", r"(?:is|are)\s+(?:\w+ly\s+)?equivalent\s+to"),
     )
