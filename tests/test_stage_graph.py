@@ -282,6 +282,21 @@ def test_a_verdict_changes_the_graph_and_can_be_withdrawn(project: Project, tmp_
     assert after.concepts == before.concepts
     with pytest.raises(LemmataError, match="no concept"):
         project.decide_merge(kept, "concept:unheard", "accept")
+    with pytest.raises(LemmataError, match=f"two concepts, not {kept} twice"):
+        project.decide_merge(kept, kept, "accept")
+    with pytest.raises(LemmataError, match="accept or reject, not 'yes'"):
+        project.decide_merge(kept, gone, "yes")
+
+
+def test_the_last_verdict_on_a_pair_counts(project: Project, tmp_path: Path) -> None:
+    path = tmp_path / "concepts.json"
+    path.write_text(json.dumps({"concepts": [{"name": "chain rule"}, {"name": "chain rules"}], "edges": []}), "utf-8")
+    project.import_graph([path])
+    assert len(open_graph(project.layout).concepts) == 1
+    project.decide_merge("concept:chain-rule", "concept:chain-rules", "reject")
+    assert len(open_graph(project.layout).concepts) == 2
+    project.decide_merge("concept:chain-rules", "concept:chain-rule", "accept")
+    assert len(open_graph(project.layout).concepts) == 1
 
 
 def test_merges_are_listed_with_their_reasons(project: Project) -> None:

@@ -49,35 +49,29 @@ class ExtractOptions:
     characters: int = 12_000  # of one prompt
 
 
+def _list_of(**properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of a list of objects that have all of these properties and no others."""
+    return {"type": "array", "items": _object_with(**properties)}
+
+
+def _object_with(**properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
 _NAME = {"type": "string", "minLength": 1, "maxLength": 200}
-_CONCEPT = {
-    "name": _NAME,
-    "kind": {"type": "string", "enum": list(KINDS)},
-    "description": {"type": "string", "maxLength": 1000},
-    "aliases": {"type": "array", "items": {"type": "string", "maxLength": 200}, "maxItems": 10},
-}
-_RELATION = {
-    "source": _NAME,
-    "relation": {"type": "string", "enum": list(RELATIONS)},
-    "target": _NAME,
-    "quote": {"type": "string", "minLength": 1, "maxLength": 1000},
-}
-
-
-def _closed(properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-SCHEMA: Mapping[str, Any] = _closed(
-    {
-        "concepts": {"type": "array", "items": _closed(_CONCEPT)},
-        "relations": {"type": "array", "items": _closed(_RELATION)},
-    }
+SCHEMA: Mapping[str, Any] = _object_with(
+    concepts=_list_of(
+        name=_NAME,
+        kind={"type": "string", "enum": list(KINDS)},
+        description={"type": "string", "maxLength": 1000},
+        aliases={"type": "array", "items": {"type": "string", "maxLength": 200}, "maxItems": 10},
+    ),
+    relations=_list_of(
+        source=_NAME,
+        relation={"type": "string", "enum": list(RELATIONS)},
+        target=_NAME,
+        quote={"type": "string", "minLength": 1, "maxLength": 1000},
+    ),
 )
 
 _SYSTEM = r"""You build a knowledge graph of technical and mathematical writing. You read passages of one document and \

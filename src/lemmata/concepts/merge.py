@@ -509,29 +509,17 @@ def _nearest(matrix: Floats, k: int, least: float, cells: int = 2**24) -> Iterat
 def decide(merges: Iterable[Merge], verdicts: Mapping[tuple[str, str], str]) -> list[Merge]:
     """The decisions with a user's verdicts (`accept` or `reject`), by the two ids in either order.
 
-    A verdict on a pair that was not proposed becomes a decision too. Raises InputError for other words, for a concept
-    paired with itself and for contradicting verdicts on one pair.
+    A verdict on a pair that was not proposed becomes a decision too.
     """
-    statuses = {"accept": "accepted", "reject": "rejected"}
-    wrong = sorted(f"{pair[0]}, {pair[1]}: {word!r}" for pair, word in verdicts.items() if word not in statuses)
-    if wrong:
-        raise InputError(f"a verdict is accept or reject: {'; '.join(wrong[:3])}")
-    decided: dict[tuple[str, str], str] = {}
-    for (first, second), word in verdicts.items():
-        if first == second:
-            raise InputError(f"a verdict needs two concepts, not {first} twice")
-        if decided.setdefault(_pair(first, second), statuses[word]) != statuses[word]:
-            raise InputError(f"two verdicts on {first} and {second}")
-    result, open_pairs = [], dict(decided)
-    for merge in merges:
-        pair = _pair(merge.kept, merge.gone)
-        open_pairs.pop(pair, None)
-        result.append(merge._replace(status=decided[pair]) if pair in decided else merge)
-    return result + [Merge(*pair, "verdict", 1.0, status) for pair, status in sorted(open_pairs.items())]
-
-
-def _pair(first: str, second: str) -> tuple[str, str]:
-    return min(first, second), max(first, second)
+    statuses = {
+        (min(pair), max(pair)): "accepted" if verdict == "accept" else "rejected" for pair, verdict in verdicts.items()
+    }
+    decided, not_proposed = [], dict(statuses)
+    for merge in merges:  # a pair can be proposed for several reasons
+        pair = (min(merge[:2]), max(merge[:2]))
+        not_proposed.pop(pair, None)
+        decided.append(merge._replace(status=statuses.get(pair, merge.status)))
+    return decided + [Merge(*pair, "verdict", 1.0, status) for pair, status in sorted(not_proposed.items())]
 
 
 # ---------------------------------------------------------------- carrying out

@@ -235,11 +235,19 @@ def merges(layout: Layout, encoder: Encoder | None = None) -> list[Merge]:
 
 
 def decide_merge(layout: Layout, kept: str, gone: str, verdict: str | None, progress: Progress) -> dict[str, Any]:
-    """Accept or reject a merge, or withdraw a verdict with None, and compress the graph again."""
+    """Accept or reject a merge, or withdraw a verdict with None, and compress the graph again.
+
+    Replaces an earlier verdict on the two concepts, in either order.
+    """
+    if verdict not in ("accept", "reject", None):
+        raise LemmataError(f"a verdict is accept or reject, not {verdict!r}")
+    if kept == gone:
+        raise LemmataError(f"a verdict needs two concepts, not {kept} twice")
     with layout.hold(), contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
         ids = {concept.id for concept in records.concepts()}
         for identity in (kept, gone):
             if identity not in ids:
                 raise LemmataError(f"there is no concept {identity!r}")
+        records.decide(gone, kept, None)
         records.decide(kept, gone, verdict)
         return compress(layout, corpus, records, progress)
