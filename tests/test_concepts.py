@@ -441,7 +441,7 @@ def test_passages_are_read_twice_in_order_and_progress_is_reported() -> None:
     graph = build_concepts(stored, DOCUMENTS, progress=lambda what, done, total: calls.append((what, done, total)))
     assert graph == build_concepts(CORPUS, DOCUMENTS)
     assert stored.passes == 2
-    assert calls[0] == ("candidates", 0, 5)
+    assert calls[0] == ("candidates", 1, 5)
     assert calls[-1] == ("mentions", 5, 5)
 
 

@@ -109,21 +109,22 @@ def build_concepts(
     states it as evidence. An empty corpus gives an empty graph.
     """
     collector = _Collector(list(documents), options)
-    total = len(passages)
-    for done, passage in enumerate(passages):
+    for passage in _reported(passages, "candidates", progress):
         collector.read(passage)
-        if progress and done % 200 == 0:
-            progress("candidates", done, total)
     builder = _Builder(*_concepts(collector.choose()))
-    for done, passage in enumerate(passages):
+    for passage in _reported(passages, "mentions", progress):
         builder.read(passage)
-        if progress and done % 200 == 0:
-            progress("mentions", done, total)
-    if progress:
-        progress("mentions", total, total)
     if options.metadata:
         builder.relate_declared(collector.documents.values())
     return builder.finish()
+
+
+def _reported(passages: Sequence[Passage], what: str, progress: Progress | None) -> Iterator[Passage]:
+    total = len(passages)
+    for done, passage in enumerate(passages):
+        yield passage
+        if progress and (done % 200 == 0 or done == total - 1):
+            progress(what, done + 1, total)
 
 
 # ---------------------------------------------------------------- first pass: candidates

@@ -24,7 +24,7 @@ from lemmata.concepts.words import (
     sentence_spans,
 )
 from lemmata.types import Passage
-from lemmata.words import GENERIC_NOUNS, LINKING_WORDS, PHRASE_BREAKS
+from lemmata.words import GENERIC_NOUNS, GERMAN_LINKING_WORDS, LINKING_WORDS, PHRASE_BREAKS
 
 __all__ = [
     "Candidate",
@@ -323,17 +323,12 @@ _NAMED = re.compile(
     rf"(?<![\w-])(?P<people>{_NAME}(?:(?:\s+and\s+|\s+|[-–]){_NAME}){{0,3}})(?P<owner>['’]s?)?\s+"
     rf"(?P<middle>(?:[a-z][a-z-]+\s+|Main\s+|Basis\s+){{0,3}}?)(?P<head>(?i:{_HEADS}))\b(?!\s+\$)"
 )
-_NOT_PEOPLE = frozenset(
-    """The This That These Those By Then Thus Hence Since If For Now But And Also Here There Our Its In On From Using
-    Lemma Theorem Proposition Corollary Definition Section Chapter Remark Example Exercise Let Note See Recall Apply
-    Applying Another Every Any All Some Such When Where While With As At To We It An A One First Second Third Following
-    Both Each No Main Fundamental General Another Consider Suppose Conversely Similarly Moreover Equation Formula
-    Therefore However So Because After Before Next Finally Combining Unlike Like Without Under Over Into Of Or Nor Two
-    Three Four Just Consequently Again What Which Who Why How Is Are Does Do Can Show Prove Give Assume Given Indeed
-    Actually Often Although Though Even Thus Still Yet Only Not Now Today Weak Strong New Old Classical Modern
-    Basic Simple Big Small Special Proof Part Case Step Claim Fact Problem Identity Rule Axiom Conjecture Table Figure
-    Otherwise Combine Consider Take Choose Via Among Between Whence Clearly Obviously Theorems Lemmas
-    Algorithm Condition    Conditions Equations Property""".split()
+# Capitalised at the beginning of a sentence, but no surnames, as `May` and `Von Staudt` are.
+_NOT_PEOPLE = frozenset(word.capitalize() for word in PHRASE_BREAKS - GERMAN_LINKING_WORDS - {"may"}) | frozenset(
+    """Algorithm Axiom Basic Big Case Chapter Claim Classical Combine Combining Condition Conditions Conjecture
+    Consequently Corollary Definition Equation Equations Example Exercise Fact Figure First Formula Fundamental General
+    Identity Lemma Lemmas Main Modern New Old Part Problem Proof Property Proposition Remark Rule Second Section Simple
+    Small Special Step Strong Table Theorem Theorems Third Today Unlike Weak Whence""".split()
 )
 _PRAISE = frozenset("celebrated famous beautiful deep classical original important own remarkable usual".split())
 _NOT_IN_RESULTS = PHRASE_BREAKS | GENERIC_NOUNS | _PRAISE  # between the people and the noun of a result
