@@ -113,7 +113,7 @@ class Prompt(NamedTuple):
     system: str
     user: str
     schema: Mapping[str, Any] | None
-    check: str
+    schema_name: str
 
 
 class Reply(Protocol):
