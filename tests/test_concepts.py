@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lemmata.concepts.build import ConceptGraph, ConceptOptions, build_concepts
-from lemmata.concepts.candidates import defined_terms, named_results, note_name, title_phrases
+from lemmata.concepts.candidates import find_defined_terms, named_results, note_name, title_phrases
 from lemmata.concepts.mentions import find_mentions, name_trie
 from lemmata.concepts.relations import name_relations, sentence_relations
 from lemmata.concepts.words import clean_term, key_of, mask, normal, sentence_spans
@@ -62,7 +62,7 @@ def edges(graph: ConceptGraph, relation: str) -> set[tuple[str, str]]:
 
 def defined(text: str, raw: str = "", kind: str = "definition") -> set[str]:
     passage = Passage("d#1", "d", kind, text, raw=raw)
-    return {find.name for find in defined_terms(passage, mask(text), opening=False)}
+    return {find.name for find in find_defined_terms(passage, mask(text), opening=False)}
 
 
 # ---------------------------------------------------------------- words
@@ -180,7 +180,9 @@ def test_emphasis_inside_a_formula_is_no_term() -> None:
 
 def emphasised(text: str, *terms: str) -> dict[str, str]:
     passage = Passage("d@1", "d", "chunk", text, metadata={"terms": list(terms)})
-    return {find.name: find.kind for find in defined_terms(passage, mask(text), opening=False) if find.rule != "called"}
+    return {
+        find.name: find.kind for find in find_defined_terms(passage, mask(text), opening=False) if find.rule != "called"
+    }
 
 
 @pytest.mark.parametrize(
@@ -212,7 +214,7 @@ def test_emphasis_in_prose_gives_terms_where_the_sentence_defines_them(
 def test_emphasised_terms_of_prose_are_found_in_order_and_joined_by_or() -> None:
     text = "In a tree a vertex may end. Such a vertex is called a leaf or a terminal vertex."
     passage = Passage("d@1", "d", "chunk", text, metadata={"terms": ["leaf", "terminal vertex"]})
-    (find,) = (find for find in defined_terms(passage, mask(text), opening=False) if find.rule == "emphasis")
+    (find,) = (find for find in find_defined_terms(passage, mask(text), opening=False) if find.rule == "emphasis")
     assert (find.name, find.aliases) == ("leaf", ("terminal vertex",))
     assert find.sentence == "Such a vertex is called a leaf or a terminal vertex."
 
@@ -220,7 +222,7 @@ def test_emphasised_terms_of_prose_are_found_in_order_and_joined_by_or() -> None
 def test_emphasis_that_only_introduces_a_term_defines_nothing() -> None:
     text = "This represents the average rate of increase, or speed."
     passage = Passage("d@1", "d", "chunk", text, metadata={"terms": ["average rate"]})
-    (find,) = defined_terms(passage, mask(text), opening=False)
+    (find,) = find_defined_terms(passage, mask(text), opening=False)
     assert (find.name, find.rule, find.sentence) == ("average rate", "stress", "")
     graph = build_concepts([passage, RING], [])
     assert "average rate" in names(graph)
@@ -269,7 +271,7 @@ def test_no_text_breaks_the_reading_of_terms(text: str) -> None:
     marked = Passage("d#1", "d", "definition", text, raw="\\emph{" + text)
     prose = Passage("d@1", "d", "chunk", text, metadata={"terms": [*text.split(), text]})
     for passage in (marked, prose):
-        for find in defined_terms(passage, mask(text), opening=True):
+        for find in find_defined_terms(passage, mask(text), opening=True):
             assert find.name == " ".join(find.name.split())
             assert key_of(find.name)
 

@@ -1,4 +1,4 @@
-"""Words of English and German: stop lists, singular and plural, stems, folded spelling, and names as ids.
+"""Words of English and German: stop lists, singulars, stems, folded spelling, and names as ids.
 
 The only home of word lists that several folders use. Nothing here looks at a corpus.
 """
@@ -26,7 +26,6 @@ __all__ = [
     "TITLE_FRAME_WORDS",
     "UMLAUTS",
     "fold",
-    "plural",
     "singular",
     "slug",
     "stem",
@@ -194,32 +193,31 @@ def fold(text: str) -> str:
     return "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
 
 
-# ---------------------------------------------------------------- singular, plural, stem
+# ---------------------------------------------------------------- singular and stem
 
 # Written before another word, with or without a hyphen.
 PREFIXES = _words(
     """anti bi co counter eigen endo hyper infra inter macro meta micro multi non poly pre pseudo quasi self semi sub
     super trans ultra"""
 )
-_IRREGULAR = (  # pairs of plural and singular; of two plurals the first is the one to write
+_IRREGULAR = (  # pairs of plural and singular
     "abscissae abscissa aliases alias analyses analysis annuli annulus antitheses antithesis apices apex appendices "
     "appendix atlases atlas automata automaton axes axis bases basis biases bias buses bus caches cache calculi "
     "calculus canvases canvas children child continua continuum cortices cortex criteria criterion directrices "
-    "directrix emphases emphasis extrema extremum foci focus focuses focus formulas formula formulae formula gases gas "
+    "directrix emphases emphasis extrema extremum foci focus focuses focus formulae formula gases gas "
     "genera genus genuses genus halves half helices helix hypotheses hypothesis icosahedra icosahedron indices index "
-    "infima infimum leaves leaf lemmas lemma lemmata lemma lenses lens loci locus matrices matrix maxima maximum "
+    "infima infimum leaves leaf lemmata lemma lenses lens loci locus matrices matrix maxima maximum "
     "minima minimum momenta momentum nuclei nucleus octahedra octahedron optima optimum parentheses parenthesis "
     "phenomena phenomenon polyhedra polyhedron quanta quantum quizzes quiz radii radius schemata schema sheaves sheaf "
     "simplices simplex spectra spectrum statuses status stimuli stimulus strata stratum suprema supremum syntheses "
     "synthesis tableaux tableau tetrahedra tetrahedron theses thesis topoi topos toposes topos tori torus toruses "
-    "torus trapezia trapezium vertices vertex viruses virus vortices vortex zeros zero zeroes zero"
+    "torus trapezia trapezium vertices vertex viruses virus vortices vortex zeroes zero"
 ).split()
 _COUNTED = (  # others in -ics are fields of study: dynamics, mathematics
     "characteristics conics cubics geodesics harmonics heuristics logics metrics octics quadrics quartics quintics "
     "sextics topics"
 ).split()
 _SINGULAR_OF = dict(zip(_IRREGULAR[::2], _IRREGULAR[1::2], strict=True)) | {word: word[:-1] for word in _COUNTED}
-_PLURAL_OF = {one: many for many, one in reversed(_SINGULAR_OF.items())} | {"series": "series", "species": "species"}
 _SURNAMES = _words(
     """adams archimedes bayes brooks burgers descartes edwards erdos evans gibbs hales harris hayes hicks hodges hopkins
     jacobs jones matthews mills myers nichols phillips reynolds richards roberts rogers sanders simons stevens stokes
@@ -255,17 +253,6 @@ def _without_plural(word: str) -> str:
     if word.endswith(("sses", "xes", "ches", "shes")):
         return word[:-2]
     return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
-
-
-def plural(noun: str) -> str:
-    """The plural of an English noun: `ring` to `rings`, `submatrix` to `submatrices`."""
-    start = re.match(r"(?:.*-|sub|super|co|pre|bi|multi|hyper)?", noun)
-    for cut in (0, start.end() if start else 0):
-        if noun[cut:] in _PLURAL_OF:
-            return noun[:cut] + _PLURAL_OF[noun[cut:]]
-    if re.search(r"[^aeiou]y$", noun):
-        return noun[:-1] + "ies"
-    return noun + ("es" if noun.endswith(("s", "x", "ch", "sh", "z")) else "s")
 
 
 _VOWEL = re.compile(r"[aeiouy]")

@@ -18,7 +18,7 @@ from lemmata.concepts.candidates import (
     Candidate,
     content_runs,
     credited_results,
-    defined_terms,
+    find_defined_terms,
     mask_references,
     named_results,
     note_name,
@@ -215,7 +215,7 @@ class _Collector:
         german = is_german(masked)
         opening = passage.document not in self.opened
         self.opened.add(passage.document)
-        for candidate in defined_terms(passage, masked, opening):
+        for candidate in find_defined_terms(passage, masked, opening):
             self.add(candidate, passage.id)
         if passage.title:
             self._read_note(passage, german)

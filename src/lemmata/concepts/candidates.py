@@ -30,7 +30,7 @@ __all__ = [
     "Candidate",
     "content_runs",
     "credited_results",
-    "defined_terms",
+    "find_defined_terms",
     "mask_references",
     "named_results",
     "note_name",
@@ -43,7 +43,7 @@ class Candidate(NamedTuple):
     """A name that may become a concept; `sentence` defines it, or is ""."""
 
     name: str
-    kind: str  # unless the name is that of a result
+    kind: str
     rule: str
     sentence: str = ""
     aliases: tuple[str, ...] = ()
@@ -154,7 +154,7 @@ _FORMULAS = re.compile(r"\$+")
 _ACRONYM = re.compile(r"\s*\((?P<term>[A-Z]{2,6})s?\)")
 
 
-def defined_terms(passage: Passage, masked: str, opening: bool) -> Iterator[Candidate]:
+def find_defined_terms(passage: Passage, masked: str, opening: bool) -> Iterator[Candidate]:
     """Terms that a passage defines; `opening` means that its document begins here, as an article on its subject."""
     spans = sentence_spans(masked)
     yield from _emphasised_terms(passage, masked, spans)
@@ -167,13 +167,12 @@ def defined_terms(passage: Passage, masked: str, opening: bool) -> Iterator[Cand
                 if not name or _VARIABLE.search(name) or re.search(r"\s(?:an?|the)\s", name):
                     continue
                 kind = "object" if match["article"] or rule in {"by we mean", "defined as"} else "definition"
-                kind = _object_if_plural(name, kind)
-                yield Candidate(name, kind, rule, readable, _aliases_after(sentence, match, name))
+                yield Candidate(name, _kind(name, kind), rule, readable, _aliases_after(sentence, match, name))
         subject = _OPENING.match(sentence) if passage.kind == "definition" or (opening and number < 3) else None
         if subject and not _CONDITION.search(sentence, subject.end()):  # with a condition, the predicate is defined
             name = _term_name(subject["term"])
             if name:
-                yield Candidate(name, "object", "is a", readable, _aliases_after(sentence, subject, name))
+                yield Candidate(name, _kind(name, "object"), "is a", readable, _aliases_after(sentence, subject, name))
 
 
 def _term_name(term: str) -> str:
@@ -217,8 +216,7 @@ def _emphasised_terms(passage: Passage, masked: str, spans: list[tuple[int, int]
         else:
             place = next((span for span in spans if span[0] <= start < span[1]), None)
         sentence = " ".join(passage.text[place[0] : place[1]].split()) if place and rule == "emphasis" else ""
-        kind = "object" if is_object else _object_if_plural(name, "definition")
-        last = (end, Candidate(name, kind, rule, sentence))
+        last = (end, Candidate(name, _kind(name, "object" if is_object else "definition"), rule, sentence))
     if last:
         yield last[1]
 
@@ -290,9 +288,11 @@ def _accented(match: re.Match[str]) -> str:
     return unicodedata.normalize("NFC", (match[2] or match[4]) + _ACCENTS[match[1] or match[3]])
 
 
-def _object_if_plural(name: str, kind: str) -> str:
+def _kind(name: str, kind: str) -> str:
     last = name.split()[-1]
-    return "object" if last.endswith("s") and normal(last) != last else kind
+    if kind == "definition" and last.endswith("s") and normal(last) != last:
+        kind = "object"  # a plural is a noun
+    return result_kind(name) or kind
 
 
 def _aliases_after(sentence: str, match: re.Match[str], name: str) -> tuple[str, ...]:
