@@ -1,11 +1,11 @@
-"""How right the concepts of a corpus are: samples for a mathematician to judge, and what the verdicts say.
+"""Precision of the concepts of a corpus: samples for a mathematician to judge, and the precision by the verdicts.
 
     python bench/graph_precision.py WORKSPACE NAME [--seed 100]       draw 100 concepts and 100 relations
     python bench/graph_precision.py WORKSPACE NAME --check            precision from the committed verdicts
-    python bench/graph_precision.py WORKSPACE --planetmath-recall     what PlanetMath declares and the rules find
+    python bench/graph_precision.py WORKSPACE --planetmath-recall     recall of what PlanetMath declares
 
 The samples go to bench/precision/NAME-concepts.tsv and NAME-relations.tsv: names and ids only, no text of a corpus.
-A verdict is yes or no; old verdicts are kept where the same item is drawn again with the same rule and evidence.
+A verdict is yes or no; an item drawn again with the same rule and evidence keeps its verdict.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main() -> None:
         print(json.dumps(planetmath_recall(corpus), indent=1))
         return
     if not options.name:
-        parser.error("a NAME for the samples is needed")
+        parser.error("the samples need a NAME")
     started = time.process_time()
     graph = build_concepts(corpus, corpus.documents(), ConceptOptions())
     summary = counts(graph) | {
@@ -62,30 +62,30 @@ def main() -> None:
 
 
 def counts(graph: ConceptGraph) -> dict[str, Any]:
-    """How many concepts by rule, relations by relation, and edges from passages."""
-    known = {concept.id for concept in graph.concepts}
+    """Numbers of concepts by rule, of relations, and of edges from passages."""
+    ids = {concept.id for concept in graph.concepts}
     return {
         "concepts": len(graph.concepts),
         "rules": dict(Counter(rule for rule, _ in graph.origins.values()).most_common()),
-        "from passages": dict(Counter(edge.relation for edge in graph.edges if edge.source not in known)),
-        "between concepts": dict(Counter(edge.relation for edge in graph.edges if edge.source in known)),
+        "from passages": dict(Counter(edge.relation for edge in graph.edges if edge.source not in ids)),
+        "between concepts": dict(Counter(edge.relation for edge in graph.edges if edge.source in ids)),
     }
 
 
 def rows(graph: ConceptGraph, part: str) -> list[tuple[str, ...]]:
-    """What can be judged, in the order built, without verdict and note."""
+    """Items to judge, in the order built, without verdict and note."""
     if part == "concepts":
         return [(item.id, item.name, item.kind, *graph.origins[item.id]) for item in graph.concepts]
-    known = {concept.id for concept in graph.concepts}
+    ids = {concept.id for concept in graph.concepts}
     return [
         (edge.source, edge.relation, edge.target, edge.maker, edge.evidence)
         for edge in graph.edges
-        if edge.source in known and edge.target in known
+        if edge.source in ids and edge.target in ids
     ]
 
 
 def draw(name: str, part: str, items: Sequence[tuple[str, ...]], seed: int) -> None:
-    """Write a uniform sample; verdicts given before to the same item stay."""
+    """Write a uniform sample; an item that was judged before keeps its verdict."""
     path = FOLDER / f"{name}-{part}.tsv"
     judged = {tuple(row[:5]): row[5:] for row in read(path)} if path.exists() else {}
     FOLDER.mkdir(exist_ok=True)
@@ -102,7 +102,7 @@ def read(path: Path) -> list[list[str]]:
 
 
 def check(name: str, part: str, items: Iterable[tuple[str, ...]]) -> dict[str, Any]:
-    """Share of yes with its 95 % Wilson interval, by rule too, and which sampled items are gone."""
+    """Precision with its 95 % Wilson interval, errors by rule, and the sampled items that are no longer built."""
     present = {item[:3] for item in items}
     sampled = read(FOLDER / f"{name}-{part}.tsv")
     verdicts = [row for row in sampled if row[5] in {"yes", "no"}]
@@ -133,13 +133,13 @@ def wilson(right: int, judged: int, z: float = 1.96) -> list[float]:
 
 
 def planetmath_recall(corpus: Corpus) -> dict[str, Any]:
-    """What the rules find of PlanetMath's declarations when they may not read them."""
+    """Recall of PlanetMath's declarations by rules that do not read them."""
     documents = list(corpus.documents())
     graph = build_concepts(corpus, documents, ConceptOptions(metadata=False))
-    known: dict[str, str] = {}
+    id_of: dict[str, str] = {}  # by key of a name
     for concept in graph.concepts:
         for text in (concept.name, *concept.aliases):
-            known.setdefault(key_of(mask(text)), concept.id)
+            id_of.setdefault(key_of(mask(text)), concept.id)
     identities = {concept.id for concept in graph.concepts}
     direct: set[frozenset[str]] = set()
     neighbours: defaultdict[str, set[str]] = defaultdict(set)
@@ -156,11 +156,11 @@ def planetmath_recall(corpus: Corpus) -> dict[str, Any]:
     pairs: set[frozenset[str]] = set()
     for field in ("defines", "synonyms"):
         phrases = [text for document in documents for text in _declared(document).get(field, ()) if text.strip()]
-        result[field] = {"declared": len(phrases), "found": sum(key_of(mask(text)) in known for text in phrases)}
+        result[field] = {"declared": len(phrases), "found": sum(key_of(mask(text)) in id_of for text in phrases)}
     for document in documents:
-        found = known.get(key_of(mask(document.title)))
-        if found and _declared(document):
-            subjects[_declared(document)["name"]] = found
+        subject = id_of.get(key_of(mask(document.title)))
+        if subject and _declared(document):
+            subjects[_declared(document)["name"]] = subject
     total = 0
     for document in documents:
         declared = _declared(document)

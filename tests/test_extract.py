@@ -1,4 +1,4 @@
-"""Records by a model: prompts, what is taken from its answers, and a run against a real server process."""
+"""Concepts by a model: prompts, how answers are read, and a run against a real server process."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from lemmata.concepts.extract import (
     KINDS,
     RELATIONS,
     SCHEMA,
+    ExtractOptions,
     Prompt,
-    choose_chunks,
     extract,
-    extraction_requests,
+    extraction_prompts,
     read_extraction,
+    shown_passages,
 )
-from lemmata.errors import ConfigError, LemmataError
+from lemmata.errors import LemmataError
 from lemmata.llm.answers import complaints
-from lemmata.llm.chat import Chat, Request
+from lemmata.llm.chat import Answer, Chat, Request
 from lemmata.llm.endpoint import Budget, EndpointOptions
 from lemmata.types import Concept, Document, Edge, Passage
 
@@ -38,7 +39,7 @@ PASSAGES = [
 ]
 
 
-class Given(NamedTuple):
+class Reply(NamedTuple):
     value: Any = None
     error: str = ""
 
@@ -58,36 +59,34 @@ def answer(concepts: list[Any], relations: list[Any]) -> dict[str, list[Any]]:
 FROM_LEMMA = "Rogers-Ramanujan identities follow from the Bailey lemma"
 
 
-def test_the_ends_of_a_document_stand_for_it() -> None:
+def test_the_model_reads_the_ends_of_a_document_or_all_of_it() -> None:
     passages = [Passage(f"d@{number}", "d", "chunk", "text" if number != 1 else " ") for number in range(8)]
 
-    def chosen(**options: Any) -> list[str]:
-        return [passage.id for passage in choose_chunks(passages, **options)]
+    def shown(**options: Any) -> list[str]:
+        return [passage.id for passage in shown_passages(passages, ExtractOptions(**options))]
 
-    assert chosen() == ["d@0", "d@2", "d@6", "d@7"]
-    assert chosen(first=1, last=0) == ["d@0"]
-    assert chosen(first=4, last=4) == chosen(mode="all") == [f"d@{number}" for number in (0, 2, 3, 4, 5, 6, 7)]
-    assert choose_chunks([]) == []
-    with pytest.raises(ConfigError, match="'some'"):
-        choose_chunks(passages, mode="some")
+    assert shown() == ["d@0", "d@2", "d@6", "d@7"]
+    assert shown(first=1, last=0) == ["d@0"]
+    assert shown(first=4, last=4) == shown(chunks="all") == [f"d@{number}" for number in (0, 2, 3, 4, 5, 6, 7)]
+    assert shown_passages([], ExtractOptions()) == []
 
 
 def test_prompts_show_the_text_and_the_closed_lists() -> None:
-    [(document, prompt)] = extraction_requests([(PAPER, PASSAGES), (Document("empty"), [])])
-    assert document == "paper"
+    [prompt] = extraction_prompts(PAPER, PASSAGES, ExtractOptions())
     for text in ("Bailey chains", *(passage.text for passage in PASSAGES), *KINDS, *RELATIONS):
         assert text in prompt.user
     assert prompt.schema is SCHEMA
     assert Request(*prompt).schema_name == "extraction"
+    assert extraction_prompts(Document("empty"), [], ExtractOptions()) == []
 
 
 def test_long_documents_get_several_prompts_and_lose_nothing() -> None:
     long = Passage("paper@4", "paper", "chunk", "".join(f"word{number} " for number in range(100)))
-    prompts = [prompt for _, prompt in extraction_requests([(PAPER, [*PASSAGES, long])], mode="all", characters=300)]
+    prompts = extraction_prompts(PAPER, [*PASSAGES, long], ExtractOptions(chunks="all", characters=300))
     assert len(prompts) > 3
     shown = "".join(prompt.user for prompt in prompts)
     assert all(passage.text in shown for passage in PASSAGES)
-    assert len(list(extraction_requests([(PAPER, [long])], characters=300))) == 1
+    assert len(extraction_prompts(PAPER, [long], ExtractOptions(characters=300))) == 1
 
 
 def test_an_answer_becomes_concepts_relations_and_mentions() -> None:
@@ -115,7 +114,7 @@ def test_an_answer_becomes_concepts_relations_and_mentions() -> None:
     assert skips == []
 
 
-def test_what_the_text_does_not_bear_out_is_skipped_with_its_cause() -> None:
+def test_what_the_text_does_not_support_is_skipped_with_its_cause() -> None:
     value = answer(
         [
             concept("Bailey pair"),
@@ -146,7 +145,7 @@ def test_what_the_text_does_not_bear_out_is_skipped_with_its_cause() -> None:
         "'modular form' is no concept of the text",
         "both ends are the same",
     ):
-        assert sum(cause in told for told in causes) == 1 + (cause == "an unknown relation"), cause
+        assert sum(cause in text for text in causes) == 1 + (cause == "an unknown relation"), cause
     assert len(skips) == 9
     kept = [edge[:4] for edge in edges if edge.relation != "mentions"]
     assert kept == [("concept:slater", "proves", "concept:rogers-ramanujan-identities", "paper@3")]
@@ -178,7 +177,7 @@ json_values = st.recursive(
 
 @settings(max_examples=100, deadline=None)
 @given(json_values)
-def test_any_value_is_read_without_an_error_and_only_true_ids_come_out(value: Any) -> None:
+def test_any_json_value_is_read_without_an_error_and_gives_only_valid_ids(value: Any) -> None:
     concepts, edges, _ = read_extraction(value, PAPER, PASSAGES)
     nodes = {concept.id for concept in concepts} | {passage.id for passage in PASSAGES}
     assert all({edge.source, edge.target} <= nodes for edge in edges)
@@ -201,16 +200,16 @@ def ring(number: int) -> dict[str, list[Any]]:
 
 
 def test_documents_come_one_by_one_and_failures_are_marked() -> None:
-    def ask(prompts: Iterable[Prompt]) -> Iterator[Given]:
+    def ask(prompts: Iterable[Prompt]) -> Iterator[Reply]:
         for number, _ in enumerate(prompts):
-            yield Given(error="status 500") if number == 1 else Given(ring(number))
+            yield Reply(error="status 500") if number == 1 else Reply(ring(number))
 
     corpus = documents(4)
     corpus.insert(1, (Document("empty"), []))
     corpus.insert(2, (Document("done"), PASSAGES))
     corpus.append((Document("last"), []))
-    found = list(extract(corpus, ask, done={"done"}))
-    assert [(one.document, one.complete) for one in found] == [
+    extractions = list(extract(corpus, ask, done={"done"}))
+    assert [(extraction.document, extraction.complete) for extraction in extractions] == [
         ("d0", True),
         ("empty", True),
         ("d1", False),
@@ -218,27 +217,27 @@ def test_documents_come_one_by_one_and_failures_are_marked() -> None:
         ("d3", True),
         ("last", True),
     ]
-    assert "status 500" in found[2].skips[0].cause
-    assert "no text" in found[1].skips[0].cause
-    assert [len(one.concepts) for one in found] == [2, 0, 0, 2, 2, 0]
+    assert "status 500" in extractions[2].skips[0].cause
+    assert "no text" in extractions[1].skips[0].cause
+    assert [len(extraction.concepts) for extraction in extractions] == [2, 0, 0, 2, 2, 0]
 
 
 def test_several_prompts_of_a_document_are_one_extraction() -> None:
-    def ask(prompts: Iterable[Prompt]) -> Iterator[Given]:
+    def ask(prompts: Iterable[Prompt]) -> Iterator[Reply]:
         for number, _ in enumerate(prompts):
-            yield Given(answer([concept("Bailey pair", aliases=[f"pair{number}"])], []))
+            yield Reply(answer([concept("Bailey pair", aliases=[f"pair{number}"])], []))
 
-    [one] = extract([(PAPER, PASSAGES)], ask, mode="all", characters=80)
-    assert one.complete
-    assert one.concepts == [Concept("concept:bailey-pair", "Bailey pair", aliases=("pair0", "pair1", "pair2"))]
+    [extraction] = extract([(PAPER, PASSAGES)], ask, ExtractOptions(chunks="all", characters=80))
+    assert extraction.complete
+    assert extraction.concepts == [Concept("concept:bailey-pair", "Bailey pair", aliases=("pair0", "pair1", "pair2"))]
 
 
-def test_answers_that_run_out_are_an_error() -> None:
+def test_missing_answers_are_an_error() -> None:
     with pytest.raises(LemmataError, match="before d0 is answered"):
         list(extract(documents(1), lambda prompts: iter(list(prompts)[1:])))  # type: ignore[arg-type]
 
 
-def test_an_extraction_killed_half_way_is_resumed_within_its_budget(tmp_path: Path) -> None:
+def test_an_interrupted_extraction_resumes_within_its_budget(tmp_path: Path) -> None:
     corpus = documents(20)
     server = Server(tmp_path / "journal")
     replies = {f"ring{n} ": [{"text": json.dumps(ring(n))}] * 3 for n in range(20)}
@@ -247,29 +246,31 @@ def test_an_extraction_killed_half_way_is_resumed_within_its_budget(tmp_path: Pa
     def opened(url: str) -> Chat:
         return Chat(EndpointOptions(url, "tiny", concurrency=2, retries=1), tmp_path / "cache", back_off=0.01)
 
-    found = []
+    first_run = []
     chat = opened(server.url)
-    for one in extract(corpus, lambda prompts: chat.run(Request(*prompt) for prompt in prompts)):
-        found.append(one)
-        if len(found) == 5:
+    for extraction in extract(corpus, lambda prompts: chat.run(Request(*prompt) for prompt in prompts)):
+        first_run.append(extraction)
+        if len(first_run) == 5:
             server.kill()
-    whole = {one.document for one in found if one.complete}
-    assert len(found) == 20
-    assert 5 <= len(whole) <= 20
+    complete = {extraction.document for extraction in first_run if extraction.complete}
+    assert len(first_run) == 20
+    assert 5 <= len(complete) <= 20
     chat.close()
 
     server = Server(tmp_path / "journal")
     server.change(replies=replies)
-    before = len(server.calls())
-    chat, budget = opened(server.url), Budget(calls=20 - len(whole))
-    again = list(
-        extract(corpus, lambda prompts: chat.run((Request(*prompt) for prompt in prompts), budget=budget), done=whole)
-    )
-    assert {one.document for one in again} | whole == {document.id for document, _ in corpus}
-    assert all(one.complete for one in again)
-    assert len(server.calls()) - before == 20 - len(whole)
-    everything = [one for one in found if one.complete] + again
-    relations = [edge for one in everything for edge in one.edges if edge.relation == "is_instance_of"]
+    calls_before = len(server.calls())
+    chat, budget = opened(server.url), Budget(calls=20 - len(complete))
+
+    def ask(prompts: Iterable[Prompt]) -> Iterator[Answer]:
+        return chat.run((Request(*prompt) for prompt in prompts), budget=budget)
+
+    second_run = list(extract(corpus, ask, done=complete))
+    assert {extraction.document for extraction in second_run} | complete == {document.id for document, _ in corpus}
+    assert all(extraction.complete for extraction in second_run)
+    assert len(server.calls()) - calls_before == 20 - len(complete)
+    extractions = [extraction for extraction in first_run if extraction.complete] + second_run
+    relations = [edge for extraction in extractions for edge in extraction.edges if edge.relation == "is_instance_of"]
     assert sorted(edge.evidence for edge in relations) == sorted(f"d{n}@1" for n in range(20))
     server.kill()
     chat.close()

@@ -1,4 +1,4 @@
-"""Stop lists, singular and plural, stems, folded spelling, and slugs."""
+"""Stop lists, singulars, stems, folded spelling, and slugs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from lemmata.words import (
     PREPOSITIONS,
     STOP_WORDS,
     fold,
-    plural,
     singular,
     slug,
     stem,
@@ -40,7 +39,7 @@ def test_a_title_of_an_ordinary_subject_is_not_generic() -> None:
     assert {"introduction", "einleitung", "lemmata"} <= GENERIC_TITLE_WORDS
 
 
-# ---------------------------------------------------------------- singular, plural, stem
+# ---------------------------------------------------------------- singular and stem
 
 
 @pytest.mark.parametrize(
@@ -67,7 +66,6 @@ def test_a_title_of_an_ordinary_subject_is_not_generic() -> None:
 )
 def test_a_plural_and_its_singular(many: str, one: str) -> None:
     assert singular(many) == one
-    assert plural(one) == many
 
 
 @pytest.mark.parametrize(
@@ -77,11 +75,10 @@ def test_a_word_that_is_no_plural_stays(word: str) -> None:
     assert singular(word) == word
 
 
-def test_of_two_plurals_both_are_read_and_the_common_one_is_written() -> None:
+def test_both_plurals_of_a_word_are_known() -> None:
     assert singular("lemmata") == singular("lemmas") == "lemma"
-    assert plural("lemma") == "lemmas"
     assert singular("formulae") == singular("formulas") == "formula"
-    assert plural("formula") == "formulas"
+    assert singular("zeros") == singular("zeroes") == "zero"
 
 
 @pytest.mark.parametrize(

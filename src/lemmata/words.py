@@ -1,4 +1,4 @@
-"""Words of English and German: stop lists, singular and plural, stems, folded spelling, and names as ids.
+"""Words of English and German: stop lists, singulars, stems, folded spelling, and names as ids.
 
 The only home of word lists that several folders use. Nothing here looks at a corpus.
 """
@@ -26,7 +26,6 @@ __all__ = [
     "TITLE_FRAME_WORDS",
     "UMLAUTS",
     "fold",
-    "plural",
     "singular",
     "slug",
     "stem",
@@ -95,16 +94,18 @@ PHRASE_BREAKS = (
 # Before a noun they add nothing that one could look up.
 GENERIC_ADJECTIVES = _words(
     """
-    actual additional aforesaid alternate alternative analogous arbitrary bad basic best better big bigger brief careful
-    clear common concerned concrete consecutive constructed convenient conventional correct couple crucial current
-    desirable detailed difficult direct displayed distinct early easier easy elementary evident explicit extra false
-    famous fifth first fixed fourth full further general good great hard harder higher-level historical identical
-    implicit important impossible individual informal interested interesting intuitive key large larger late left little
-    long main modern multiple naive necessary new nice non-empty non-trivial non-zero nonempty nontrivial nonzero
-    notable numerous obvious old ordinary original overall potential precise present recent relevant remaining
-    remarkable right rigorous second separate short simple simpler single small smaller special specific standard
-    straightforward stronger subsequent successive sufficient technical third trivial true typical underlying unique
-    unknown useful weaker well-known worse worst wrong
+    above actual additional aforementioned aforesaid alternate alternative analogous arbitrary bad basic below best
+    better big bigger brief careful certain chosen clear common concerned concrete consecutive constructed convenient
+    conventional correct corresponding couple crucial current described desirable desired detailed different difficult
+    direct displayed distinct early easier easy elementary entire evident existing explicit extra false famous fifth
+    first fixed following fourth full further general given good great hard harder higher-level historical identical
+    implicit important impossible individual informal interested interesting intuitive key known large larger late left
+    little long main mentioned modern multiple naive necessary new nice non-empty non-trivial non-zero nonempty
+    nontrivial nonzero notable numerous obtained obvious old ordinary original overall own possible potential preceding
+    precise present previous recent relevant remaining remarkable required respective right rigorous second separate
+    short similar simple simpler single small smaller special specific standard stated straightforward stronger
+    subsequent successive sufficient suitable technical third trivial true typical underlying unique unknown useful
+    usual various weaker well-known whole worse worst wrong
     """
 )
 # Alone they name nothing that one could look up.
@@ -192,32 +193,31 @@ def fold(text: str) -> str:
     return "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
 
 
-# ---------------------------------------------------------------- singular, plural, stem
+# ---------------------------------------------------------------- singular and stem
 
 # Written before another word, with or without a hyphen.
 PREFIXES = _words(
     """anti bi co counter eigen endo hyper infra inter macro meta micro multi non poly pre pseudo quasi self semi sub
     super trans ultra"""
 )
-_IRREGULAR = (  # pairs of plural and singular; of two plurals the first is the one to write
+_IRREGULAR = (  # pairs of plural and singular
     "abscissae abscissa aliases alias analyses analysis annuli annulus antitheses antithesis apices apex appendices "
     "appendix atlases atlas automata automaton axes axis bases basis biases bias buses bus caches cache calculi "
     "calculus canvases canvas children child continua continuum cortices cortex criteria criterion directrices "
-    "directrix emphases emphasis extrema extremum foci focus focuses focus formulas formula formulae formula gases gas "
+    "directrix emphases emphasis extrema extremum foci focus focuses focus formulae formula gases gas "
     "genera genus genuses genus halves half helices helix hypotheses hypothesis icosahedra icosahedron indices index "
-    "infima infimum leaves leaf lemmas lemma lemmata lemma lenses lens loci locus matrices matrix maxima maximum "
+    "infima infimum leaves leaf lemmata lemma lenses lens loci locus matrices matrix maxima maximum "
     "minima minimum momenta momentum nuclei nucleus octahedra octahedron optima optimum parentheses parenthesis "
     "phenomena phenomenon polyhedra polyhedron quanta quantum quizzes quiz radii radius schemata schema sheaves sheaf "
     "simplices simplex spectra spectrum statuses status stimuli stimulus strata stratum suprema supremum syntheses "
     "synthesis tableaux tableau tetrahedra tetrahedron theses thesis topoi topos toposes topos tori torus toruses "
-    "torus trapezia trapezium vertices vertex viruses virus vortices vortex zeros zero zeroes zero"
+    "torus trapezia trapezium vertices vertex viruses virus vortices vortex zeroes zero"
 ).split()
 _COUNTED = (  # others in -ics are fields of study: dynamics, mathematics
     "characteristics conics cubics geodesics harmonics heuristics logics metrics octics quadrics quartics quintics "
     "sextics topics"
 ).split()
 _SINGULAR_OF = dict(zip(_IRREGULAR[::2], _IRREGULAR[1::2], strict=True)) | {word: word[:-1] for word in _COUNTED}
-_PLURAL_OF = {one: many for many, one in reversed(_SINGULAR_OF.items())} | {"series": "series", "species": "species"}
 _SURNAMES = _words(
     """adams archimedes bayes brooks burgers descartes edwards erdos evans gibbs hales harris hayes hicks hodges hopkins
     jacobs jones matthews mills myers nichols phillips reynolds richards roberts rogers sanders simons stevens stokes
@@ -253,17 +253,6 @@ def _without_plural(word: str) -> str:
     if word.endswith(("sses", "xes", "ches", "shes")):
         return word[:-2]
     return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
-
-
-def plural(noun: str) -> str:
-    """The plural of an English noun: `ring` to `rings`, `submatrix` to `submatrices`."""
-    start = re.match(r"(?:.*-|sub|super|co|pre|bi|multi|hyper)?", noun)
-    for cut in (0, start.end() if start else 0):
-        if noun[cut:] in _PLURAL_OF:
-            return noun[:cut] + _PLURAL_OF[noun[cut:]]
-    if re.search(r"[^aeiou]y$", noun):
-        return noun[:-1] + "ies"
-    return noun + ("es" if noun.endswith(("s", "x", "ch", "sh", "z")) else "s")
 
 
 _VOWEL = re.compile(r"[aeiouy]")

@@ -1,1 +1,1 @@
-"""What a corpus speaks about: concepts, the relations between them, and where they are mentioned."""
+"""Concepts of a corpus: their names, relations and mentions, by rules and by a model; merging."""

@@ -1,7 +1,7 @@
-"""Concepts of a corpus, how they hang together and where they are mentioned: rules only, no model.
+"""Concepts of a corpus, their relations and their mentions: by rules, without a model.
 
-Two passes over the passages: the first finds candidates and counts phrases, the second finds mentions and relations.
-The same corpus always gives the same graph. Uniting different spellings of one concept is not done here.
+Two passes over the passages: the first collects candidates and counts phrases, the second finds mentions and
+relations. The same corpus always gives the same graph. `merge` unites different spellings of one concept.
 """
 
 from __future__ import annotations
@@ -10,52 +10,48 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from lemmata.concepts.candidates import (
-    Find,
+    Candidate,
     content_runs,
     credited_results,
-    definienda,
+    find_defined_terms,
+    mask_references,
     named_results,
     note_name,
     phrase_key,
-    phrases_of_title,
-    without_references,
+    title_phrases,
 )
-from lemmata.concepts.mentions import Match, find_mentions, name_trie
+from lemmata.concepts.mentions import Mention, find_mentions, name_trie
 from lemmata.concepts.relations import LOOSE_HEADS, name_relations, sentence_relations
 from lemmata.concepts.words import (
-    INNER,
-    RESULT,
-    adjective_or_object,
+    INNER_WORDS,
+    RESULT_NOUNS,
     clean_term,
     is_german,
     key_of,
     mask,
     normal,
+    property_or_object,
     result_kind,
     sentence_spans,
 )
-from lemmata.types import Concept, Document, Edge, Passage
+from lemmata.types import Concept, Document, Edge, Passage, Progress
 from lemmata.words import GENERIC_ADJECTIVES, GENERIC_NOUNS, TITLE_FRAME_WORDS, singular, slug
 
 __all__ = ["ConceptGraph", "ConceptOptions", "build_concepts"]
 
-Progress = Callable[[str, int, int], None]
-
 
 @dataclass(frozen=True, slots=True)
 class ConceptOptions:
-    """What may become a concept."""
+    """Where concepts come from, besides definitions and named results."""
 
-    metadata: bool = True  # what authors declared: PlanetMath's fields, keywords
-    titles: bool = True  # of documents and sections, where the text speaks of them
+    metadata: bool = True  # what authors declare: PlanetMath's fields, keywords
+    titles: bool = True  # of documents and sections, where the text confirms them
     phrases: bool = True  # frequent noun phrases made of words that definitions use
-    least: int = 0  # passages that must hold a frequent phrase; 0: grows with the corpus
-    longest_description: int = 600  # characters; a longer sentence is cut
 
 
 class ConceptGraph(NamedTuple):
@@ -63,41 +59,80 @@ class ConceptGraph(NamedTuple):
 
     concepts: list[Concept]
     edges: list[Edge]
-    origins: dict[str, tuple[str, str]]  # concept id: the rule that made it, and the passage it was seen in or ""
+    origins: dict[str, tuple[str, str]]  # concept id: the rule that made it, and a passage that mentions it, or ""
 
+
+_LONGEST_DESCRIPTION = 600  # characters; enough for a sentence, and an encoder reads no more
+_LONGEST_TITLE = 5  # words of a title that is a name, not a sentence
 
 # The rules, the most trusted first: it gives a concept its name, kind and description.
-RULES = (
+_RULES = (
     "planetmath", "emphasis", "by we mean", "note", "is a", "called", "say that", "keywords", "defined as", "named",
     "people", "stress", "title", "note phrase", "section", "phrase",
 )  # fmt: skip
-_RANK = {rule: rank for rank, rule in enumerate(RULES)}
+_RANK = {rule: rank for rank, rule in enumerate(_RULES)}
 _DEFINING = frozenset(("emphasis", "by we mean", "is a", "called", "say that", "defined as"))
-_DECLARED = {
-    "Definition": "object",
-    "Theorem": "theorem",
-    "Corollary": "theorem",
-    "Axiom": "theorem",
-    "Conjecture": "conjecture",
-    "Algorithm": "technique",
-    "Data Structure": "object",
+_SUFFICIENT = frozenset(("planetmath", "emphasis", "stress", "note", "by we mean", "keywords"))  # one use is enough
+_PLANETMATH_KINDS = {
+    "Definition": "object", "Data Structure": "object", "Topic": "object", "Theorem": "theorem",
+    "Corollary": "theorem", "Axiom": "theorem", "Conjecture": "conjecture", "Algorithm": "technique",
     "Biography": "person",
-    "Topic": "object",
-}
-_LOOSE_MODIFIERS = frozenset(
-    """finite infinite induced natural canonical countable disjoint upper lower vertical horizontal functorial vanishing
-    higher nth pth kth ith ascending descending opposite adjacent surjective integer classical mathematical
-    inner outer empty""".split()
-)  # of frequent phrases: what they make of a noun is nothing of its own
+}  # fmt: skip
+# Words that make no concept of their own out of the noun after them, in frequent phrases.
+_NOT_MODIFIERS = (
+    GENERIC_ADJECTIVES
+    | GENERIC_NOUNS
+    | frozenset(
+        """finite infinite induced natural canonical countable disjoint upper lower vertical horizontal functorial
+        vanishing higher nth pth kth ith ascending descending opposite adjacent surjective integer classical
+        mathematical inner outer empty""".split()
+    )
+)
 _WEAK_HEADS = frozenset(
     """system structure choice pair family member copy version theory part arrow image number object union state
     kernel""".split()
 )
+_NOT_HEADS = GENERIC_NOUNS | RESULT_NOUNS | _WEAK_HEADS
+
+
+def build_concepts(
+    passages: Sequence[Passage],
+    documents: Iterable[Document],
+    options: ConceptOptions = ConceptOptions(),  # noqa: B008 - frozen
+    *,
+    progress: Progress | None = None,
+) -> ConceptGraph:
+    """Concepts and their edges, in a fixed order; `passages` is iterated twice.
+
+    Edges: passage `mentions`, `defines` and `proves` concept; between concepts `is_instance_of`, `uses`,
+    `implies`, `generalizes`, `equivalent_to`, `related_to`. Each names its rule as maker and the passage that
+    states it as evidence. An empty corpus gives an empty graph.
+    """
+    collector = _Collector(list(documents), options)
+    for passage in _reported(passages, "candidates", progress):
+        collector.read(passage)
+    builder = _Builder(*_concepts(collector.choose()))
+    for passage in _reported(passages, "mentions", progress):
+        builder.read(passage)
+    if options.metadata:
+        builder.relate_declared(collector.documents.values())
+    return builder.finish()
+
+
+def _reported(passages: Sequence[Passage], what: str, progress: Progress | None) -> Iterator[Passage]:
+    total = len(passages)
+    for done, passage in enumerate(passages):
+        yield passage
+        if progress and (done % 200 == 0 or done == total - 1):
+            progress(what, done + 1, total)
+
+
+# ---------------------------------------------------------------- first pass: candidates
 
 
 @dataclass(slots=True)
 class _Entry:
-    """All that speaks for one candidate."""
+    """All evidence for one candidate."""
 
     rule: str = "phrase"
     passage: str = ""
@@ -110,137 +145,97 @@ class _Entry:
     aliases: dict[str, None] = field(default_factory=dict)
     people: set[str] = field(default_factory=set)
 
-
-def build_concepts(
-    passages: Sequence[Passage],
-    documents: Iterable[Document],
-    options: ConceptOptions = ConceptOptions(),  # noqa: B008 - frozen
-    *,
-    progress: Progress | None = None,
-) -> ConceptGraph:
-    """Concepts and their edges, in a fixed order; `passages` is read twice from front to back.
-
-    Edges: passage `mentions`, `defines` and `proves` concept; between concepts `is_instance_of`, `uses`,
-    `implies`, `generalizes`, `equivalent_to`, `related_to`. Each names its rule as maker and the passage that
-    says so as evidence. An empty corpus gives an empty graph.
-    """
-    gathering = _Gathering(list(documents), options)
-    total = len(passages)
-    for done, passage in enumerate(passages):
-        gathering.read(passage)
-        if progress and done % 200 == 0:
-            progress("candidates", done, total)
-    chosen = gathering.choose()
-    numbers, concepts, entries = _concepts(chosen, options)
-    drawing = _Drawing(concepts, entries, numbers)
-    for done, passage in enumerate(passages):
-        drawing.read(passage)
-        if progress and done % 200 == 0:
-            progress("mentions", done, total)
-    if progress:
-        progress("mentions", total, total)
-    if options.metadata:
-        drawing.relate_declared(gathering.documents)
-    return drawing.finish()
+    @property
+    def kind(self) -> str:
+        return min(self.kinds, key=lambda kind: (-self.kinds[kind], kind))
 
 
-# ---------------------------------------------------------------- candidates of the whole corpus
-
-
-class _Gathering:
-    """What the first pass has seen: candidates, phrases, and how words are written."""
+class _Collector:
+    """State of the first pass: candidates, phrases, and how words are written."""
 
     def __init__(self, documents: Sequence[Document], options: ConceptOptions) -> None:
-        self.documents = documents
+        self.documents = {document.id: document for document in documents}
         self.options = options
         self.entries: dict[str, _Entry] = {}
-        self.seen: Counter[str] = Counter()  # passages with a phrase, by key
-        self.times: Counter[str] = Counter()  # how often, by key
-        self.single: Counter[str] = Counter()  # how often a word stands in a phrase, by normal form
+        self.passages_with: Counter[str] = Counter()  # a phrase, by key
+        self.uses: Counter[str] = Counter()  # of a phrase, by key
+        self.word_uses: Counter[str] = Counter()  # of a word in phrases, by normal form
         self.written: dict[str, str] = {}  # a phrase as it was first seen
-        self.capital: Counter[str] = Counter()  # words within a sentence, by how they are written there
+        self.capital: Counter[str] = Counter()  # words inside a sentence, by how they are written there
         self.small: Counter[str] = Counter()
         self.sections: dict[str, str] = {}  # title: the passage where it was first seen
-        self.titles = {document.id: document for document in documents}
         self.credited: set[str] = set()  # results that the text credits to people, by key
-        self.opened: set[str] = set()
-        self.texts: set[int] = set()
+        self.opened: set[str] = set()  # documents
+        self.texts: set[int] = set()  # hashes
         self.passages = 0
         if options.metadata:
             for document in documents:
-                self._declared(document)
+                self._read_metadata(document)
 
-    def add(self, find: Find, passage: str, people: Iterable[str] = ()) -> None:
-        key = key_of(find.name)
-        entry = self.entries.setdefault(key, _Entry())
-        if not entry.rules or _RANK[find.rule] < _RANK[entry.rule]:
-            entry.rule, entry.passage, entry.sentence = find.rule, passage, find.sentence
-        elif not entry.passage:
-            entry.passage = passage
-        if not entry.sentence:
-            entry.sentence = find.sentence
-        entry.rules[find.rule] += 1
-        weight = 3 if find.rule in {"planetmath", "emphasis", "note"} else 1
-        entry.names[find.name] += weight
-        entry.kinds[find.kind] += weight
-        entry.aliases.update(dict.fromkeys(find.aliases))
+    def add(self, candidate: Candidate, passage: str, people: Iterable[str] = ()) -> _Entry:
+        entry = self.entries.setdefault(key_of(candidate.name), _Entry())
+        if not entry.rules or _RANK[candidate.rule] < _RANK[entry.rule]:
+            entry.rule, entry.passage, entry.sentence = candidate.rule, passage, candidate.sentence
+        entry.passage = entry.passage or passage
+        entry.sentence = entry.sentence or candidate.sentence
+        entry.rules[candidate.rule] += 1
+        weight = 3 if candidate.rule in {"planetmath", "emphasis", "note"} else 1
+        entry.names[candidate.name] += weight
+        entry.kinds[result_kind(candidate.name) or candidate.kind] += weight
+        entry.aliases.update(dict.fromkeys(candidate.aliases))
         entry.people.update(people)
-        if find.rule in _DEFINING and passage:
-            entry.definers.setdefault(passage, find.rule)
+        if candidate.rule in _DEFINING and passage:
+            entry.definers.setdefault(passage, candidate.rule)
+        return entry
 
-    def _declared(self, document: Document) -> None:
-        """What an author declared about a document: PlanetMath's fields, or keywords."""
+    def _read_metadata(self, document: Document) -> None:
+        """What an author declared about a document: keywords, or PlanetMath's fields."""
         for word in document.metadata.get("keywords", ()):
             name = clean_term(mask(str(word)))
             if name:
-                self.add(Find(name, result_kind(name) or "object", "keywords"), "")
+                self.add(Candidate(name, "object", "keywords"), "")
         declared: Mapping[str, Any] = document.metadata.get("planetmath", {})
-        kind = _DECLARED.get(str(declared.get("type", "")))
+        kind = _PLANETMATH_KINDS.get(str(declared.get("type", "")))
         if kind is None:
             return
-        title = re.sub(r"^\s*[A-Z]?\.?[\d.]+\s+", "", mask(document.title))
-        name = clean_term(title)
-        synonyms = [
-            alias for text in declared.get("synonyms", ()) if (alias := clean_term(mask(text)) or _acronym(text))
-        ]
-        if name and _subject(name):
-            if kind == "theorem" and not result_kind(name):
-                name = ""  # a sentence or a description
-            elif kind == "person" or len(name.split()) < 6:
-                self.add(Find(name, result_kind(name) or kind, "planetmath", "", tuple(synonyms)), "")
+        name = clean_term(re.sub(r"^\s*[A-Z]?\.?[\d.]+\s+", "", mask(document.title)))
+        synonyms = [clean_term(mask(text)) or _acronym(text) for text in declared.get("synonyms", ())]
+        sentence = kind == "theorem" and not result_kind(name)  # or a description
+        if _names_subject(name) and not sentence and (kind == "person" or len(name.split()) <= _LONGEST_TITLE):
+            self.add(Candidate(name, kind, "planetmath", "", tuple(filter(None, synonyms))), "")
         for text in declared.get("defines", ()):
             term = clean_term(mask(text))
-            if term and _subject(term):
-                self.add(Find(term, result_kind(term) or adjective_or_object(term), "planetmath"), "")
+            if _names_subject(term):
+                self.add(Candidate(term, property_or_object(term), "planetmath"), "")
 
     def read(self, passage: Passage) -> None:
         """One passage of the first pass, in order."""
         self.passages += 1
-        masked = without_references(mask(passage.text))
+        masked = mask_references(mask(passage.text))
         german = is_german(masked)
         opening = passage.document not in self.opened
         self.opened.add(passage.document)
-        for find in definienda(passage, masked, opening):
-            self.add(find, passage.id)
+        for candidate in find_defined_terms(passage, masked, opening):
+            self.add(candidate, passage.id)
         if passage.title:
-            self._note(passage, german)
-        if passage.section and passage.section not in self.sections:
-            self.sections[passage.section] = passage.id
-        if opening and self.options.titles and passage.document in self.titles:
-            self._title(self.titles[passage.document].title, passage, masked)
+            self._read_note(passage, german)
+        if passage.section:
+            self.sections.setdefault(passage.section, passage.id)
+        if opening and self.options.titles and passage.document in self.documents:
+            self._read_title(self.documents[passage.document].title, passage, masked)
         if german:
             return  # its capitals mean something else
         if passage.kind == "chunk" and hash(masked) in self.texts:
             return  # boilerplate counts once
         self.texts.add(hash(masked))
-        proof = without_references(mask(passage.proof))
+        proof = mask_references(mask(passage.proof))
         for text in (masked, proof):
             for name, people in named_results(text):
-                self.add(Find(name, result_kind(name) or "theorem", "named"), passage.id, people)
+                self.add(Candidate(name, "theorem", "named"), passage.id, people)
             self.credited.update(credited_results(text))
-        self._count(masked, proof)
+        self._count_phrases(masked, proof)
 
-    def _note(self, passage: Passage, german: bool) -> None:
+    def _read_note(self, passage: Passage, german: bool) -> None:
         name, trust = note_name(passage.title, passage.kind)
         nouns = r"(?:e|en|el|ung|satz|keit)'s " if german else r"(?:ome|en|formel|satz)'s "
         if trust == "people" and re.search(nouns, name):
@@ -249,201 +244,182 @@ class _Gathering:
             return
         rule = {"sure": "note", "people": "people", "phrase": "note phrase"}[trust]
         kind = result_kind(name) or ("object" if rule == "note phrase" else "theorem")
-        self.add(Find(name, kind, rule, "" if kind == "object" else " ".join(passage.text.split())), passage.id)
+        sentence = "" if kind == "object" else " ".join(passage.text.split())
+        entry = self.add(Candidate(name, kind, rule, sentence), passage.id)
         if rule != "note phrase":
-            self.entries[key_of(name)].stated[passage.id] = None
+            entry.stated[passage.id] = None
 
-    def _title(self, title: str, passage: Passage, masked: str) -> None:
+    def _read_title(self, title: str, passage: Passage, masked: str) -> None:
         text = f" {key_of(masked)} "
-        for name in phrases_of_title(title):
-            if _subject(name) and (f" {key_of(name)} " in text or result_kind(name)) and len(name.split()) < 6:
-                self.add(Find(name, result_kind(name) or "object", "title"), passage.id)
+        for name in title_phrases(title):
+            confirmed = f" {key_of(name)} " in text or result_kind(name)
+            if _names_subject(name) and confirmed and len(name.split()) <= _LONGEST_TITLE:
+                self.add(Candidate(name, "object", "title"), passage.id)
 
-    def _count(self, *texts: str) -> None:
-        phrases: set[str] = set()
+    def _count_phrases(self, *texts: str) -> None:
+        keys: set[str] = set()
         for text in texts:
             for run in content_runs(text):
                 words = [word for word, _ in run]
-                for word, telling in run:
-                    if telling:
+                for word, inside in run:
+                    if inside:
                         part = word.split("-")[0].removesuffix("'s").removesuffix("’s")
                         (self.capital if part[0].isupper() else self.small)[part.casefold()] += 1
                 for start in range(max(0, len(words) - 4), len(words)):
                     key = phrase_key(words[start:])
-                    self.times[key] += 1
-                    phrases.add(key)
-                    if key not in self.written or self.times[key] == 20:  # by then sentence case has settled
+                    self.uses[key] += 1
+                    keys.add(key)
+                    if key not in self.written or self.uses[key] == 20:  # by then sentence case has settled
                         self.written[key] = " ".join(words[start:])
-                self.single.update(phrase_key([word]) for word in words)
-        self.seen.update(phrases)
+                self.word_uses.update(phrase_key([word]) for word in words)
+        self.passages_with.update(keys)
 
     # ------------------------------------------------------------ decisions
 
-    def proper(self, word: str) -> bool:
-        """Whether the corpus writes a word with a capital where others are small."""
-        small = word.casefold().removesuffix("'s").removesuffix("’s")
-        return self.capital[small] > 2 * self.small[small]
-
     def choose(self) -> dict[str, _Entry]:
-        """The candidates that become concepts, by key, in the order found."""
+        """The candidates that become concepts, by key, in the order of first appearance."""
         if self.options.titles:
             for section, passage in self.sections.items():
-                for name in phrases_of_title(section):
-                    words = name.split()
-                    if (
-                        _subject(name)
-                        and len(words) > 1
-                        and normal(words[-1]) not in _WEAK_HEADS
-                        and self.seen[key_of(name)] >= 3
-                    ):
-                        self.add(Find(name, result_kind(name) or "object", "section"), passage)
-        chosen = {key: entry for key, entry in self.entries.items() if self._holds(key, entry)}
+                for name in title_phrases(section):
+                    strong = " " in name and normal(name.split()[-1]) not in _WEAK_HEADS
+                    if strong and _names_subject(name) and self.passages_with[key_of(name)] >= 3:
+                        self.add(Candidate(name, "object", "section"), passage)
+        chosen = {key: entry for key, entry in self.entries.items() if self._is_concept(key, entry)}
         if self.options.phrases:
-            for key in self._phrases(chosen):
-                if key in self.entries:
-                    chosen[key] = self.entries[key]
-                else:
-                    name = self.written[key]
-                    self.add(Find(name, "object", "phrase"), "")
-                    chosen[key] = self.entries[key]
+            for key in list(self._frequent_phrases(chosen)):
+                if key not in self.entries:
+                    self.add(Candidate(self.written[key], "object", "phrase"), "")
+                chosen[key] = self.entries[key]
         for entry in chosen.values():
-            kind = min(entry.kinds, key=lambda kind: (-entry.kinds[kind], kind))
             names: Counter[str] = Counter()
             for name, number in entry.names.items():
-                names[self._spelled(name, kind)] += number
+                names[self._spelled(name, entry.kind)] += number
             entry.names = names
         return chosen
 
-    def _holds(self, key: str, entry: _Entry) -> bool:
+    def _is_concept(self, key: str, entry: _Entry) -> bool:
         rules = entry.rules
         words = key.split()
-        if {"planetmath", "emphasis", "stress", "note", "by we mean", "keywords"} & rules.keys():
+        if not _SUFFICIENT.isdisjoint(rules):
             return True
-        if any(word in GENERIC_ADJECTIVES for word in words):
+        if not GENERIC_ADJECTIVES.isdisjoint(words):
             return False
         if "named" in rules or "people" in rules:
-            people = entry.people or {word for name in entry.names for word in re.findall(r"[A-ZÄÖÜ][^\W\d_]+", name)}
             if "named" not in rules and (len(entry.stated) > 1 or key not in self.credited):
                 return False  # several results of the same people, or a name that nobody uses
-            known = "people" in rules or rules["named"] > 1 or any("'" in name or "’" in name for name in entry.names)
-            if all(not self.small[word.casefold()] and (known or self.capital[word.casefold()]) for word in people):
+            people = entry.people or {word for name in entry.names for word in re.findall(r"[A-ZÄÖÜ][^\W\d_]+", name)}
+            sure = "people" in rules or rules["named"] > 1 or any("'" in name or "’" in name for name in entry.names)
+            if all(not self.small[word.casefold()] and (sure or self.capital[word.casefold()]) for word in people):
                 return True
-        strong = sum(rules[rule] for rule in ("is a", "called", "say that"))
+        definitions = sum(rules[rule] for rule in ("is a", "called", "say that"))
         if len(words) > 1:
-            if strong or "title" in rules:
+            if definitions or "title" in rules:
                 return True
-            if "defined as" in rules or "section" in rules or "note phrase" in rules:
-                return self.seen[key] >= 2
-            return False
-        if strong and "title" in rules:
+            weaker = "defined as" in rules or "section" in rules or "note phrase" in rules
+            return weaker and self.passages_with[key] >= 2
+        if definitions and "title" in rules:
             return True
-        return strong >= 2 or (strong == 1 and self.seen[key] >= 3 and not key.endswith("ed"))
+        return definitions >= 2 or (definitions == 1 and self.passages_with[key] >= 3 and not key.endswith("ed"))
 
-    def _phrases(self, chosen: Mapping[str, _Entry]) -> Iterator[str]:
-        """Frequent phrases whose words definitions have used in the same places, and that stick together."""
-        heads: Counter[str] = Counter()
-        modifiers: Counter[str] = Counter()
+    def _frequent_phrases(self, chosen: Mapping[str, _Entry]) -> Iterator[str]:
+        """Keys of frequent phrases that stick together and whose words have the same places in definitions."""
+        heads: set[str] = set()
+        modifiers: set[str] = set()
         for key, entry in chosen.items():
             words = key.split()
-            if entry.kinds.most_common(1)[0][0] == "object":
-                heads[words[-1]] += 1
+            kind = entry.kinds.most_common(1)[0][0]
+            if kind == "object":
+                heads.add(words[-1])
                 modifiers.update(words[:-1])
-            elif entry.kinds.most_common(1)[0][0] == "definition":
+            elif kind == "definition":
                 modifiers.update(words)
-        longer: Counter[str] = Counter()  # how often the commonest longer phrase ends with this one
-        for key, times in self.times.items():
+        longer: Counter[str] = Counter()  # uses of the commonest longer phrase that ends with this one
+        for key, uses in self.uses.items():
             shorter = key.partition(" ")[2]
             if shorter:
-                longer[shorter] = max(longer[shorter], times)
-        least = self.options.least or max(3, round(math.log2(self.passages + 1)) - 4)
-        total = sum(self.single.values())
-        for key, seen in self.seen.items():
-            words = [phrase_key([word]) for word in self.written[key].split()]
-            if seen < least or not 2 <= len(words) <= 3 or key in chosen or 2 * longer[key] > self.times[key]:
-                continue  # rare, a whole clause, or a piece of a longer name
+                longer[shorter] = max(longer[shorter], uses)
+        fewest = max(3, round(math.log2(self.passages + 1)) - 4)  # passages; a large corpus repeats more by chance
+        total = sum(self.word_uses.values())
+        for key, passages in self.passages_with.items():
+            written = self.written[key]
+            words = [phrase_key([word]) for word in written.split()]
+            if passages < fewest or not 2 <= len(words) <= 3 or key in chosen or 2 * longer[key] > self.uses[key]:
+                continue  # rare, a whole clause, or a part of a longer name
             head = words[-1]
-            if not heads[head] or head in GENERIC_NOUNS | RESULT | _WEAK_HEADS or adjective_or_object(head) != "object":
+            if head not in heads or head in _NOT_HEADS or property_or_object(head) != "object":
                 continue
             before = " ".join(words[:-1]).split()
-            if any(
-                word in GENERIC_ADJECTIVES or word in GENERIC_NOUNS or word in _LOOSE_MODIFIERS or len(word) < 3
-                for word in before
-            ):
+            if any(word in _NOT_MODIFIERS or len(word) < 3 for word in before):
                 continue
-            if not all(modifiers[word] or self.proper(word) for word in before):
+            if not all(word in modifiers or self._is_proper_name(word) for word in before):
                 continue
-            if clean_term(self.written[key]) == "" or self.written[key].split()[-1][0].isupper():
+            if not clean_term(written) or written.split()[-1][0].isupper():
                 continue
-            rest = self.times[" ".join(words[1:])]
-            together = math.log2(self.times[key] * total / (max(1, self.single[words[0]]) * max(1, rest)))
-            if together >= (4 if len(words) == 2 else 8):
+            # pointwise mutual information of the first word and the rest, in bits
+            rest = self.uses[" ".join(words[1:])]
+            bits = math.log2(self.uses[key] * total / (max(1, self.word_uses[words[0]]) * max(1, rest)))
+            if bits >= (4 if len(words) == 2 else 8):
                 yield key
 
+    def _is_proper_name(self, word: str) -> bool:
+        """Whether the corpus writes a word with a capital inside sentences."""
+        return self.capital[word] > 2 * self.small[word]
+
     def _spelled(self, name: str, kind: str) -> str:
-        """A name in small letters but for words that the corpus writes large, and an object in the singular."""
+        """A name in lower case except for words that the corpus capitalises; an object in the singular."""
         words = name.split(" ")
         for place, word in enumerate(words):
             first = re.match(r"[^\W\d_]+", word)
             if first and len(first[0]) > 1 and first[0].istitle():
-                plain = first[0].casefold()
-                if self.small[plain] > self.capital[plain] or plain in RESULT:
+                lower = first[0].casefold()
+                if self.small[lower] > self.capital[lower] or lower in RESULT_NOUNS:
                     words[place] = word[0].lower() + word[1:]
         last = words[-1]
-        lower = last.isascii() and last.isalpha() and last.islower()
-        if kind == "object" and INNER.isdisjoint(words) and lower and self.single[normal(last)]:
+        plain = last.isascii() and last.isalpha() and last.islower()
+        if kind == "object" and INNER_WORDS.isdisjoint(words) and plain and self.word_uses[normal(last)]:
             words[-1] = singular(last)
         return " ".join(words)
 
 
-def _subject(name: str) -> bool:
+def _names_subject(name: str) -> bool:
     """Whether a title names its subject rather than what is done with it."""
-    words = [word.casefold() for word in name.split()]
-    return (
-        words[0] not in TITLE_FRAME_WORDS
-        and words[-1] not in TITLE_FRAME_WORDS
-        and " and " not in f" {' '.join(words)} "
-    )
+    words = name.casefold().split()
+    return bool(words) and TITLE_FRAME_WORDS.isdisjoint((words[0], words[-1])) and "and" not in words
 
 
 def _acronym(text: str) -> str:
     return text.strip() if re.fullmatch(r"[A-Z]{2,6}", text.strip()) else ""
 
 
-# ---------------------------------------------------------------- records
-
-
-def _concepts(
-    chosen: Mapping[str, _Entry], options: ConceptOptions
-) -> tuple[dict[str, int], list[Concept], list[_Entry]]:
-    """Numbers of all keys (names before aliases), the concepts, and what spoke for each."""
-    numbers: dict[str, int] = {}
+def _concepts(chosen: Mapping[str, _Entry]) -> tuple[list[Concept], list[_Entry], dict[str, int]]:
+    """The concepts, the evidence for each, and the number of each key (names before aliases)."""
     concepts: list[Concept] = []
     entries: list[_Entry] = []
-    used: set[str] = set()
-    taken = {key_of(alias) for entry in chosen.values() for alias in entry.aliases if alias.isupper()}
+    numbers: dict[str, int] = {}
+    used_ids: set[str] = set()
+    acronyms = {key_of(alias) for entry in chosen.values() for alias in entry.aliases if alias.isupper()}
     for key, entry in chosen.items():
-        if key in taken and len(key) < 4:
+        if key in acronyms and len(key) < 4:
             continue
         name = min(entry.names, key=lambda name: (-entry.names[name], len(name), name))
-        kind = min(entry.kinds, key=lambda kind: (-entry.kinds[kind], kind))
-        identity = "concept:" + slug(name)
-        while identity in used:
+        identity = f"concept:{slug(name)}"
+        while identity in used_ids:
             identity += "-2"  # different keys, one slug: rare
-        used.add(identity)
+        used_ids.add(identity)
         sentence = entry.sentence
-        if len(sentence) > options.longest_description:
-            sentence = sentence[: options.longest_description].rsplit(" ", 1)[0] + " …"
+        if len(sentence) > _LONGEST_DESCRIPTION:
+            sentence = sentence[:_LONGEST_DESCRIPTION].rsplit(" ", 1)[0] + " …"
         numbers[key] = len(concepts)
         aliases = tuple(alias for alias in entry.aliases if key_of(alias) not in chosen)
-        concepts.append(Concept(identity, name, kind, sentence, aliases))
+        concepts.append(Concept(identity, name, entry.kind, sentence, aliases))
         entries.append(entry)
     for number, concept in enumerate(concepts):
         for alias in concept.aliases:
             numbers.setdefault(key_of(alias), number)
-    return numbers, concepts, entries
+    return concepts, entries, numbers
 
 
-# ---------------------------------------------------------------- edges
+# ---------------------------------------------------------------- second pass: edges
 
 
 _OTHER_NAME = re.compile(
@@ -451,8 +427,8 @@ _OTHER_NAME = re.compile(
 )
 
 
-class _Drawing:
-    """What the second pass draws: mentions, and relations with their evidence; the first evidence stays."""
+class _Builder:
+    """State of the second pass: mentions, and relations with their evidence; the first evidence stays."""
 
     def __init__(self, concepts: list[Concept], entries: list[_Entry], numbers: dict[str, int]) -> None:
         self.concepts = concepts
@@ -462,17 +438,17 @@ class _Drawing:
         names = [(concept.name, number) for number, concept in enumerate(concepts)]
         names += [(alias, number) for number, concept in enumerate(concepts) for alias in concept.aliases]
         self.trie = name_trie(names)
-        self.defines: dict[str, list[int]] = {}
-        self.states: dict[str, list[int]] = {}
+        self.defined_in: dict[str, list[int]] = {}  # by passage
+        self.stated_in: dict[str, list[int]] = {}
         for number, entry in enumerate(entries):
             for passage in entry.definers:
-                self.defines.setdefault(passage, []).append(number)
+                self.defined_in.setdefault(passage, []).append(number)
             for passage in entry.stated:
-                self.states.setdefault(passage, []).append(number)
+                self.stated_in.setdefault(passage, []).append(number)
         self.edges: list[Edge] = []
         self.relations: dict[tuple[int, str, int], tuple[str, str]] = {}  # to evidence and rule
-        self.evidence: dict[int, str] = {}  # where a concept was first mentioned
-        self.open: list[tuple[int, str, str]] = []  # named results whose proofs refer to passages
+        self.first_mention: dict[int, str] = {}
+        self.proof_links: list[tuple[int, str, str]] = []  # named result, passage its proof refers to, evidence
         self.opening: dict[str, str] = {}  # first passage of each document
 
     def relate(self, source: int, relation: str, target: int, evidence: str, rule: str) -> None:
@@ -482,59 +458,56 @@ class _Drawing:
     def read(self, passage: Passage) -> None:
         """One passage of the second pass, in order."""
         self.opening.setdefault(passage.document, passage.id)
-        text, proof = without_references(mask(passage.text)), mask(passage.proof)
-        in_text = find_mentions(text, self.trie)
-        in_proof = find_mentions(proof, self.trie)
-        mentioned = dict.fromkeys(match.number for match in find_mentions(mask(passage.title), self.trie))
-        mentioned.update(dict.fromkeys(match.number for match in in_text))
-        mentioned.update(dict.fromkeys(match.number for match in in_proof))
-        for number in self.defines.get(passage.id, ()):
+        text = mask_references(mask(passage.text))
+        in_title, in_text, in_proof = (
+            find_mentions(masked, self.trie) for masked in (mask(passage.title), text, mask(passage.proof))
+        )
+        mentioned = dict.fromkeys(mention.number for mention in (*in_title, *in_text, *in_proof))
+        stated = self.stated_in.get(passage.id, ())
+        for number in self.defined_in.get(passage.id, ()):
             rule = self.entries[number].definers[passage.id]
             self.edges.append(Edge(passage.id, "defines", self.concepts[number].id, passage.id, rule))
-        for number in self.states.get(passage.id, ()):
+        for number in stated:
             mentioned[number] = None
             if passage.proof:
                 self.edges.append(Edge(passage.id, "proves", self.concepts[number].id, passage.id, "note"))
         for number in mentioned:
-            self.evidence.setdefault(number, passage.id)
+            self.first_mention.setdefault(number, passage.id)
             self.edges.append(Edge(passage.id, "mentions", self.concepts[number].id, passage.id, "mentions"))
-        self._sentences(passage, text, in_text)
-        for number in self.states.get(passage.id, ()):
-            for match in in_text:
-                if self._specific(match.number):
-                    self.relate(number, "uses", match.number, passage.id, "statement")
-            for match in in_proof:
-                if self.kinds[match.number] in {"theorem", "formula", "identity"}:
-                    self.relate(number, "uses", match.number, passage.id, "proof")
+        self._read_sentences(passage, text, in_text)
+        for number in stated:
+            for mention in in_text:
+                if self._is_specific(mention.number):
+                    self.relate(number, "uses", mention.number, passage.id, "statement")
+            for mention in in_proof:
+                if self.kinds[mention.number] in {"theorem", "formula", "identity"}:
+                    self.relate(number, "uses", mention.number, passage.id, "proof")
             for link in passage.links:
                 if link.relation == "proof_uses" and link.target:
-                    self.open.append((number, link.target, passage.id))
+                    self.proof_links.append((number, link.target, passage.id))
 
-    def _specific(self, number: int) -> bool:
-        """Whether a mention says enough: single adjectives and measures mean too many things."""
-        if self.concepts[number].name in LOOSE_HEADS:
-            return False
-        return (
-            self.kinds[number] != "definition" or " " in self.concepts[number].name or "-" in self.concepts[number].name
-        )
+    def _is_specific(self, number: int) -> bool:
+        """Whether a mention means one thing; single adjectives and measures mean too many."""
+        name = self.concepts[number].name
+        return name not in LOOSE_HEADS and (self.kinds[number] != "definition" or " " in name or "-" in name)
 
-    def _sentences(self, passage: Passage, text: str, matches: list[Match]) -> None:
-        defined = set(self.defines.get(passage.id, ()))
-        at = 0
+    def _read_sentences(self, passage: Passage, text: str, mentions: list[Mention]) -> None:
+        defined = set(self.defined_in.get(passage.id, ()))
+        first = 0
         for start, end in sentence_spans(text):
-            while at < len(matches) and matches[at].start < start:
-                at += 1
-            last = at
-            while last < len(matches) and matches[last].end <= end:
+            while first < len(mentions) and mentions[first].start < start:
+                first += 1
+            last = first
+            while last < len(mentions) and mentions[last].end <= end:
                 last += 1
-            inside = [Match(match.start - start, match.end - start, match.number) for match in matches[at:last]]
-            at = last
+            inside = [Mention(span[0] - start, span[1] - start, span.number) for span in mentions[first:last]]
+            first = last
             if len(inside) < 2:
                 continue
-            for found in sentence_relations(text[start:end], inside, self.kinds):
-                self.relate(found.source, found.relation, found.target, passage.id, found.rule)
-            numbers = dict.fromkeys(match.number for match in inside)
-            same = {
+            for relation in sentence_relations(text[start:end], inside, self.kinds):
+                self.relate(relation.source, relation.relation, relation.target, passage.id, relation.rule)
+            numbers = dict.fromkeys(mention.number for mention in inside)
+            synonyms = {
                 frozenset((left.number, right.number))
                 for left, right in itertools.pairwise(inside)
                 if _OTHER_NAME.fullmatch(text, start + left.end, start + right.start)
@@ -543,7 +516,8 @@ class _Drawing:
             for number in sorted(defined & numbers.keys()):
                 if self.entries[number].passage == passage.id and self.entries[number].sentence == sentence:
                     for other in numbers:
-                        if other not in defined and self._specific(other) and frozenset((number, other)) not in same:
+                        synonym = frozenset((number, other)) in synonyms
+                        if other not in defined and self._is_specific(other) and not synonym:
                             self.relate(number, "uses", other, passage.id, "defining sentence")
 
     def relate_declared(self, documents: Iterable[Document]) -> None:
@@ -562,19 +536,19 @@ class _Drawing:
                 self.relate(subjects[name][0], "related_to", subjects[other][0], subjects[name][1], "planetmath")
 
     def finish(self) -> ConceptGraph:
-        """The graph: first what passages say of concepts, then what concepts have to do with each other."""
-        for number, stated, evidence in self.open:
-            for other in self.states.get(stated, ()):
+        """The graph: first the edges from passages to concepts, then those between concepts."""
+        for number, passage, evidence in self.proof_links:
+            for other in self.stated_in.get(passage, ()):
                 self.relate(number, "uses", other, evidence, "proof")
+        origins = [
+            (entry.rule, entry.passage or self.first_mention.get(number, ""))
+            for number, entry in enumerate(self.entries)
+        ]
         names = [concept.name for concept in self.concepts]
-        for found in name_relations(names, {key_of(name): number for number, name in enumerate(names)}, self.kinds):
-            evidence = self.entries[found.source].passage or self.evidence.get(found.source, "")
-            self.relate(found.source, found.relation, found.target, evidence, found.rule)
-        identities = [concept.id for concept in self.concepts]
-        for (source, relation, target), (evidence, rule) in self.relations.items():
-            self.edges.append(Edge(identities[source], relation, identities[target], evidence, rule))
-        origins = {
-            concept.id: (entry.rule, entry.passage or self.evidence.get(number, ""))
-            for number, (concept, entry) in enumerate(zip(self.concepts, self.entries, strict=True))
-        }
-        return ConceptGraph(self.concepts, self.edges, origins)
+        for relation in name_relations(names, {key_of(name): number for number, name in enumerate(names)}, self.kinds):
+            evidence = origins[relation.source][1]
+            self.relate(relation.source, relation.relation, relation.target, evidence, relation.rule)
+        ids = [concept.id for concept in self.concepts]
+        for (source, kind, target), (evidence, rule) in self.relations.items():
+            self.edges.append(Edge(ids[source], kind, ids[target], evidence, rule))
+        return ConceptGraph(self.concepts, self.edges, dict(zip(ids, origins, strict=True)))

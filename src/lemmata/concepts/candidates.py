@@ -1,44 +1,46 @@
 """Candidates for concepts in one passage: terms being defined, named results, and runs of content words.
 
-Every find carries the rule that made it. Whether a candidate becomes a concept is decided elsewhere, when the
-whole corpus has been seen.
+Every candidate carries the rule that produced it. `build` decides which candidates become concepts, once the whole
+corpus has been read.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from lemmata.concepts.words import (
-    RESULT,
-    TECHNIQUE,
-    adjective_or_object,
+    RESULT_NOUNS,
+    TECHNIQUE_NOUNS,
     clean_term,
     key_of,
     mask,
     normal,
+    property_or_object,
     result_kind,
     sentence_spans,
 )
 from lemmata.types import Passage
-from lemmata.words import GENERIC_NOUNS, PHRASE_BREAKS
+from lemmata.words import GENERIC_NOUNS, GERMAN_LINKING_WORDS, LINKING_WORDS, PHRASE_BREAKS
 
 __all__ = [
-    "Find",
+    "Candidate",
     "content_runs",
     "credited_results",
-    "definienda",
+    "find_defined_terms",
+    "mask_references",
     "named_results",
     "note_name",
-    "phrases_of_title",
-    "without_references",
+    "phrase_key",
+    "title_phrases",
 ]
 
 
-class Find(NamedTuple):
-    """One candidate where it was found; `sentence` defines it, or is ""."""
+class Candidate(NamedTuple):
+    """A name that may become a concept; `sentence` defines it, or is ""."""
 
     name: str
     kind: str
@@ -47,7 +49,7 @@ class Find(NamedTuple):
     aliases: tuple[str, ...] = ()
 
 
-# ---------------------------------------------------------------- what is being defined
+# ---------------------------------------------------------------- terms being defined
 
 _DISPLAY = re.compile(
     r"\$\$.*?\$\$|\\\[.*?\\\]|\\begin\{(equation|align|eqnarray|gather|multline|displaymath)\*?\}.*?\\end\{\1\*?\}"
@@ -76,11 +78,11 @@ _CALLED_BEFORE = re.compile(
     r"\b(?:called|termed|named|say|says|said to be|call|known as|referred to as|means?|defined? as|heißt|nennt man)"
     r"(?:\s+(?:an?|the|ein|eine|einen|to be|simply|also))*\s*$"
 )
-_OF_DEFINING = re.compile(
+_DEFINING_WORDS = re.compile(
     r"\b(?:[Dd]efin\w+|[Dd]enote\w*|[Ii]ntroduc\w+|notions?|concepts?|[Cc]all\w*|means?|refer\w*|known|named|"
     r"obtain\w*|is (?:an?|the))\b"
 )
-_IS_BEHIND = re.compile(
+_PREDICATE_AFTER = re.compile(
     r"[^.;:]{0,110}?\b(?:is|are|consists?|means?|refers?|denotes?|states?|says?|asserts?)\b(?! not)"
 )
 _SENTENCE_START = re.compile(r"[.!?:]\s+(?=[A-Z])|\s•\s")
@@ -88,9 +90,9 @@ _SENTENCE_STOP = re.compile(r"[.!?](?=\s|$)|\s•\s")
 _YEAR = re.compile(r"\b(?:1[6-9]|20)\d\d\b")
 _STRESSED = frozenset(
     """same finite infinite smallest largest greatest least inductive constructive proposition every exactly only
-    cannot arbitrary countable entire local-only actual minimal maximal converse opposite all sole""".split()
-)  # emphasised in prose, they are rather spoken loudly
-_NOUN_BEHIND = re.compile(r"\s+([a-z][a-z-]+(?:\s+[a-z][a-z-]+){0,2})\b")
+    cannot arbitrary countable entire actual minimal maximal converse opposite all sole""".split()
+)  # in prose these are emphasised for stress
+_NOUN_AFTER = re.compile(r"\s+([a-z][a-z-]+(?:\s+[a-z][a-z-]+){0,2})\b")
 _NOT_NOUN = re.compile(
     r"(?:ed|ly|ing)$|^(?:relative|generated|freely|such|built|equivalent|associated|due|dual|iff|aka|runs?|builds?|"
     r"states|expresses|demonstrates|asserts|becomes|acts|version|sense|case|proof|part|way|one|notion|definition)$"
@@ -106,35 +108,27 @@ _END = (
 _TERM = r"(?P<term>[^\W\d_$][^.,;:()$\n]{2,70}?)" + _END
 _ADVERB = r"(?:(?:then|also|often|sometimes|usually|commonly|simply|generally|now|both|therefore)\s+)*"
 _WE = r"\b[Ww]e(?:\s+(?:will|shall|may|can|also|then))*"
-_NOUN = r"(?P<term>[^\W\d_$][^.,;:()$\n]{2,60}?)"  # up to what the pattern wants behind it
+_NOUN = r"(?P<term>[^\W\d_$][^.,;:()$\n]{2,60}?)"  # up to what the pattern wants after it
 _A = r"(?P<article>an?\s+|the\s+)"
+_A_OR_ITS = r"(?P<article>an?\s+|the\s+|its\s+)"
 _EIN = r"(?P<article>(?:ein|eine|einen|den|der|die|das|als)\s+)"
+_CALLED = r"(?:called|termed|said to be|known as|referred to as)"
+_OF = r"(?:\s+(?:of|on|over|for|in|associated|between)\b[^.,;:]{1,60}?)?"
+_IF = r"(?=\s+(?:if|when|whenever|iff|provided)\b)"
 _PATTERNS = tuple(
     (rule, re.compile(pattern))
     for rule, pattern in (
-        (
-            "called",
-            (
-                rf"\b(?:is|are|be|being|was|were)\s+{_ADVERB}(?:called|termed|said to be|known as|referred to as)\s+"
-                rf"{_ADVERB}(?P<article>an?\s+|the\s+|its\s+)?{_TERM}"
-            ),
-        ),
+        ("called", rf"\b(?:is|are|be|being|was|were)\s+{_ADVERB}{_CALLED}\s+{_ADVERB}{_A_OR_ITS}?{_TERM}"),
         ("called", rf"{_WE}\s+call\s+(?:[^.;:,]{{0,60}}?\s)??{_A}{_TERM}"),
         ("called", rf"{_WE}\s+call\s+(?:\$+|it|them|such)\s+{_A}?{_TERM}"),
         (
             "say that",
-            (
-                rf"(?:{_WE}|\b[Oo]ne)\s+says?\s+(?:that\s+)?(?:[^.;:,$]{{0,40}}\s)?\$*\s*(?:is|are)\s+{_A}?{_NOUN}"
-                r"(?=\s+(?:if|when|whenever|iff|provided)\b)"
-            ),
+            rf"(?:{_WE}|\b[Oo]ne)\s+says?\s+(?:that\s+)?(?:[^.;:,$]{{0,40}}\s)?\$*\s*(?:is|are)\s+{_A}?{_NOUN}{_IF}",
         ),
         ("by we mean", rf"\b[Bb]y\s+{_A}{_NOUN}(?:\s+\$)?\s+(?:we|one)\s+(?:shall\s+|will\s+)?(?:mean|understand)"),
         (
             "defined as",
-            (
-                rf"\b[Tt]he\s+(?P<article>){_NOUN}(?:\s+(?:of|on|over|for|in|associated|between)\b[^.,;:]{{1,60}}?)?"
-                r"(?:\s*\$+)?\s+(?:is|are)\s+defined\s+(?:as|to be)\b"
-            ),
+            rf"\b[Tt]he\s+(?P<article>){_NOUN}{_OF}(?:\s*\$+)?\s+(?:is|are)\s+defined\s+(?:as|to be)\b",
         ),
         ("called", rf"\b(?:heißt|heißen)\s+(?:dann\s+|auch\s+)*{_EIN}?{_TERM}"),
         ("called", rf"\b(?:nennt man|nennen wir)\s+(?:[^.,;:]{{0,40}}?\s)??{_EIN}{_TERM}"),
@@ -155,56 +149,50 @@ _ALSO = re.compile(
 )
 _VARIABLE = re.compile(r"(?<!\w)[A-Z][-–]\w")  # `R-module`: the letter is the author's
 _CONDITION = re.compile(r"\b(?:if|when|whenever|iff|provided|wenn|falls)\b")
+_RELATIVE = re.compile(r"(?:[A-Z]|in|on|at)$|(?:in|on|at|by|isomorphic|equal|contained|defined|given|induced)\b")
 _FORMULAS = re.compile(r"\$+")
 _ACRONYM = re.compile(r"\s*\((?P<term>[A-Z]{2,6})s?\)")
 
 
-def definienda(passage: Passage, masked: str, opening: bool) -> Iterator[Find]:
-    """Terms that the passage defines; `opening` says that its document begins here, as an article about its subject."""
+def find_defined_terms(passage: Passage, masked: str, opening: bool) -> Iterator[Candidate]:
+    """Terms that a passage defines; `opening` means that its document begins here, as an article on its subject."""
     spans = sentence_spans(masked)
-    yield from _emphasised(passage, masked, spans)
-    defining = passage.kind == "definition"
+    yield from _emphasised_terms(passage, masked, spans)
     for number, (start, end) in enumerate(spans):
         sentence = _FORMULAS.sub("$", masked[start:end])  # short, so that no pattern walks through a long formula
         readable = " ".join(passage.text[start:end].split())
         for rule, pattern in _PATTERNS:
-            for found in pattern.finditer(sentence):
-                name = clean_term(_CUT.sub("", found["term"]))
-                if not name or _relative(name):
+            for match in pattern.finditer(sentence):
+                name = _term_name(match["term"])
+                if not name or _VARIABLE.search(name) or re.search(r"\s(?:an?|the)\s", name):
                     continue
-                if _VARIABLE.search(name) or re.search(r"\s(?:an?|the)\s", name):
-                    continue
-                kind = "object" if found["article"] or rule in {"by we mean", "defined as"} else "definition"
-                aliases = _also(sentence, found.start("term") + found["term"].find(name) + len(name), name)
-                yield Find(name, _kind(name, kind), rule, readable, aliases)
-        first = _OPENING.match(sentence) if defining or (opening and number < 3) else None
-        if first and not _CONDITION.search(sentence, first.end()):  # else what stands behind is being defined
-            name = clean_term(_CUT.sub("", first["term"]))
-            if name and not _relative(name):
-                aliases = _also(sentence, first.start("term") + first["term"].find(name) + len(name), name)
-                yield Find(name, _kind(name, "object"), "is a", readable, aliases)
+                kind = "object" if match["article"] or rule in {"by we mean", "defined as"} else "definition"
+                yield Candidate(name, _kind(name, kind), rule, readable, _aliases_after(sentence, match, name))
+        subject = _OPENING.match(sentence) if passage.kind == "definition" or (opening and number < 3) else None
+        if subject and not _CONDITION.search(sentence, subject.end()):  # with a condition, the predicate is defined
+            name = _term_name(subject["term"])
+            if name:
+                yield Candidate(name, _kind(name, "object"), "is a", readable, _aliases_after(sentence, subject, name))
 
 
-class _Mark(NamedTuple):
-    """One emphasised term where it stands: between what is before and behind it, in the source or in the text."""
-
-    term: str
-    start: int
-    end: int
+def _term_name(term: str) -> str:
+    """The name in a matched term, or "" where it is none or only relates something to a variable: `contained in`."""
+    name = clean_term(_CUT.sub("", term))
+    return "" if _RELATIVE.match(name) else name
 
 
-def _emphasised(passage: Passage, masked: str, spans: list[tuple[int, int]]) -> Iterator[Find]:
-    """Emphasised terms of the source; outside definitions only where the words around them define."""
-    source, marks = _marks(passage, masked)
+def _emphasised_terms(passage: Passage, masked: str, spans: list[tuple[int, int]]) -> Iterator[Candidate]:
+    """Emphasised terms of a passage; outside definitions only where the words around them define."""
+    source, emphases = _emphases(passage, masked)
     keys: list[str] = []
-    last: tuple[int, Find] | None = None
-    for term, start, end in marks:
+    last: tuple[int, Candidate] | None = None
+    for term, start, end in emphases:
         before = " ".join(source[max(0, start - 160) : start].split())
         after = source[end : end + 160]
         article = bool(_ARTICLE_BEFORE.search(before))
-        noun = _noun_behind(term, after) if article else ""
-        name = clean_term(_CUT.sub("", f"{term} {noun}"))
-        if not name or _relative(name):
+        noun = _following_noun(term, after) if article else ""
+        name = _term_name(f"{term} {noun}")
+        if not name:
             continue
         if last and _OR_BETWEEN.fullmatch(source[last[0] : start]):
             last = (end, last[1]._replace(aliases=(*last[1].aliases, name)))
@@ -216,8 +204,8 @@ def _emphasised(passage: Passage, masked: str, spans: list[tuple[int, int]]) -> 
             rule = "" if not _DEFINING_BEFORE.search(before) else "stress" if passage.kind == "exercise" else rule
         if not rule:
             continue
-        object_ = article or not re.search(r"[\w$,]$", before)
-        if not object_ and _verb(name) and not re.search(r"\bcalled(?: the)?$", before):
+        is_object = article or not re.search(r"[\w$,]$", before)
+        if not is_object and _starts_with_verb(name) and not re.search(r"\bcalled(?: the)?$", before):
             continue
         if last:
             yield last[1]
@@ -228,49 +216,38 @@ def _emphasised(passage: Passage, masked: str, spans: list[tuple[int, int]]) -> 
         else:
             place = next((span for span in spans if span[0] <= start < span[1]), None)
         sentence = " ".join(passage.text[place[0] : place[1]].split()) if place and rule == "emphasis" else ""
-        last = (end, Find(name, _kind(name, "object" if object_ else "definition"), rule, sentence))
+        last = (end, Candidate(name, _kind(name, "object" if is_object else "definition"), rule, sentence))
     if last:
         yield last[1]
 
 
-def _marks(passage: Passage, masked: str) -> tuple[str, list[_Mark]]:
-    """The source of a statement, or the masked text of prose, and the emphasised terms in it, in order."""
+def _emphases(passage: Passage, masked: str) -> tuple[str, list[tuple[str, int, int]]]:
+    """The source of a statement, or the masked text of prose, and the emphasised terms with their spans in it."""
     if "\\" in passage.raw:
         raw = mask(_ACCENT.sub(_accented, _DISPLAY.sub(" $ ", passage.raw)).replace("~", " ").replace("--", "–"))
         return raw, [
-            _Mark((found[1] or found[2] or "").replace("\\/", "").replace("\\ ", " "), *found.span())
-            for found in _EMPHASIS.finditer(raw)
+            ((match[1] or match[2] or "").replace("\\/", "").replace("\\ ", " "), *match.span())
+            for match in _EMPHASIS.finditer(raw)
         ]
-    marks: list[_Mark] = []
-    at = 0
+    emphases: list[tuple[str, int, int]] = []
+    end = 0
     for written in passage.metadata.get("terms", ()):
         term = mask(str(written)).strip()
-        places = _occurrences(term, masked, at)
-        if not places:
-            continue
-        # the same words may stand before the emphasised ones without emphasis: words of defining tell them apart
-        called = (place for place in places if _CALLED_BEFORE.search(masked[max(0, place - 40) : place]))
-        start = next(called, places[0])
-        at = start + len(term)
-        marks.append(_Mark(term, start, at))
-    return masked, marks
-
-
-def _occurrences(term: str, text: str, at: int, most: int = 4) -> list[int]:
-    """Where a term stands as whole words from `at` on, the first few places."""
-    places: list[int] = []
-    start = text.find(term, at) if term else -1
-    while start >= 0 and len(places) < most:
-        if not text[start - 1 : start].isalnum() and not text[start + len(term) :][:1].isalnum():
-            places.append(start)
-        start = text.find(term, start + 1)
-    return places
+        whole_words = re.compile(rf"(?<![^\W_]){re.escape(term)}(?![^\W_])")
+        places = [match.start() for match in itertools.islice(whole_words.finditer(masked, end), 4)] if term else []
+        if places:
+            # the same words may stand earlier without emphasis; defining words before them are the better sign
+            defining = (place for place in places if _CALLED_BEFORE.search(masked[max(0, place - 40) : place]))
+            start = next(defining, places[0])
+            end = start + len(term)
+            emphases.append((term, start, end))
+    return masked, emphases
 
 
 def _prose_rule(name: str, before: str, after: str) -> str:
-    """`emphasis` where the sentence around an emphasised term defines it, `stress` where it only brings it in, else "".
+    """`emphasis` where the sentence around an emphasised term defines it, `stress` where it introduces it, else "".
 
-    Single words that are only spoken loudly and titles of books give nothing.
+    Single words emphasised for stress and titles of books give "".
     """
     before = _SENTENCE_START.split(before)[-1]
     after = _SENTENCE_STOP.split(after, maxsplit=1)[0]
@@ -286,36 +263,29 @@ def _prose_rule(name: str, before: str, after: str) -> str:
     if not _ARTICLE_BEFORE.search(before):
         return "emphasis" if re.search(r"\b(?:is|are|be)$", before) and _CONDITION.search(after) else ""
     if re.fullmatch(r"\W*\w+", before):  # the article alone: the sentence is about the term
-        return "emphasis" if _IS_BEHIND.match(after) else ""
+        return "emphasis" if _PREDICATE_AFTER.match(after) else ""
     if re.search(r"\b[Dd]efine \w+$", before) or _CONDITION.match(after.lstrip("$ ")):
         return "emphasis"
-    return "stress" if " " in name or _OF_DEFINING.search(before) or _CONDITION.search(after[:60]) else ""
+    return "stress" if " " in name or _DEFINING_WORDS.search(before) or _CONDITION.search(after[:60]) else ""
 
 
-def _noun_behind(term: str, after: str) -> str:
-    """What an emphasised adjective stands before: `symmetric function` behind a stressed `monomial`; "" for none."""
-    found = _NOUN_BEHIND.match(after)
-    words = found[1].split() if found else []
+def _following_noun(term: str, after: str) -> str:
+    """The noun after an emphasised adjective: `symmetric function` after an emphasised `monomial`; "" for none."""
+    match = _NOUN_AFTER.match(after)
+    words = match[1].split() if match else []
     for number, word in enumerate(words):
         if word in PHRASE_BREAKS or word in GENERIC_NOUNS or _NOT_NOUN.search(word):
             words = words[:number]
             break
-    if not words or (len(words) == 3 and found and not re.match(r"\s*(?:[^\w\s]|$)", after[found.end() :])):
+    if not words or (len(words) == 3 and match and not re.match(r"\s*(?:[^\w\s]|$)", after[match.end() :])):
         return ""
-    if normal(words[-1]) != words[-1] and adjective_or_object(term) == "object":
+    if normal(words[-1]) != words[-1] and property_or_object(term) == "object":
         return ""  # rather a verb: the triangle inequality states
     return " ".join(words)
 
 
-def _accented(found: re.Match[str]) -> str:
-    return unicodedata.normalize("NFC", (found[2] or found[4]) + _ACCENTS[found[1] or found[3]])
-
-
-def _relative(name: str) -> bool:
-    """Whether a name only says how something stands to a variable: `contained in`, `finite over`."""
-    return bool(
-        re.match(r"(?:[A-Z]|in|on|at)$|(?:in|on|at|by|isomorphic|equal|contained|defined|given|induced)\b", name)
-    )
+def _accented(match: re.Match[str]) -> str:
+    return unicodedata.normalize("NFC", (match[2] or match[4]) + _ACCENTS[match[1] or match[3]])
 
 
 def _kind(name: str, kind: str) -> str:
@@ -325,17 +295,20 @@ def _kind(name: str, kind: str) -> str:
     return result_kind(name) or kind
 
 
-def _also(sentence: str, at: int, name: str) -> tuple[str, ...]:
-    found = _ACRONYM.match(sentence, at)
-    if found:
-        initials = "".join(word[0] for word in re.split(r"[\s–-]+", name) if word.lower() not in {"of", "the", "and"})
-        return (found["term"],) if initials.casefold() == found["term"].casefold() else ()
-    found = _ALSO.match(sentence, at)
-    alias = clean_term(_CUT.sub("", found["term"])) if found else ""
-    return (alias,) if alias and f" {key_of(alias)} " not in f" {key_of(name)} " and not _verb(alias) else ()
+def _aliases_after(sentence: str, match: re.Match[str], name: str) -> tuple[str, ...]:
+    """The acronym or other name that a sentence gives right after the matched term."""
+    end = match.start("term") + match["term"].find(name) + len(name)
+    acronym = _ACRONYM.match(sentence, end)
+    if acronym:
+        initials = "".join(word[0] for word in re.split(r"[\s–-]+", name) if word.lower() not in LINKING_WORDS)
+        return (acronym["term"],) if initials.casefold() == acronym["term"].casefold() else ()
+    other = _ALSO.match(sentence, end)
+    alias = clean_term(_CUT.sub("", other["term"])) if other else ""
+    contained = f" {key_of(alias)} " in f" {key_of(name)} "
+    return (alias,) if alias and not contained and not _starts_with_verb(alias) else ()
 
 
-def _verb(name: str) -> bool:
+def _starts_with_verb(name: str) -> bool:
     """Whether a property begins with a verb in the third person: `generates the extension`, `dominates`."""
     first = name.split()[0].casefold()
     return first.endswith("s") and normal(first) != first and "'" not in first and "’" not in first
@@ -343,60 +316,45 @@ def _verb(name: str) -> bool:
 
 # ---------------------------------------------------------------- results with names
 
-_HEADS = "|".join(
-    sorted(
-        (RESULT | TECHNIQUE) - {"argument", "trick", "reduction", "bound", "problem", "proposition", "corollary"},
-        key=len,
-        reverse=True,
-    )
-)
+_NOT_HEADS = {"argument", "trick", "reduction", "bound", "problem", "proposition", "corollary"}  # too common
+_HEADS = "|".join(sorted((RESULT_NOUNS | TECHNIQUE_NOUNS) - _NOT_HEADS, key=len, reverse=True))
 _NAME = r"(?:(?:[Dd]e|[Vv]on|[Vv]an)\s+)?[A-ZÄÖÜÉÈŁŠČŻ][^\W\d_]+"
 _NAMED = re.compile(
     rf"(?<![\w-])(?P<people>{_NAME}(?:(?:\s+and\s+|\s+|[-–]){_NAME}){{0,3}})(?P<owner>['’]s?)?\s+"
     rf"(?P<middle>(?:[a-z][a-z-]+\s+|Main\s+|Basis\s+){{0,3}}?)(?P<head>(?i:{_HEADS}))\b(?!\s+\$)"
 )
-_NOT_PEOPLE = frozenset(
-    """The This That These Those By Then Thus Hence Since If For Now But And Also Here There Our Its In On From Using
-    Lemma Theorem Proposition Corollary Definition Section Chapter Remark Example Exercise Let Note See Recall Apply
-    Applying Another Every Any All Some Such When Where While With As At To We It An A One First Second Third Following
-    Both Each No Main Fundamental General Another Consider Suppose Conversely Similarly Moreover Equation Formula
-    Therefore However So Because After Before Next Finally Combining Unlike Like Without Under Over Into Of Or Nor Two
-    Three Four Just Consequently Again What Which Who Why How Is Are Does Do Can Show Prove Give Assume Given Indeed
-    Actually Often Although Though Even Thus Still Yet Only Not Now Today Weak Strong New Old Classical Modern
-    Basic Simple Big Small Special Proof Part Case Step Claim Fact Problem Identity Rule Axiom Conjecture Table Figure
-    Otherwise Combine Consider Take Choose Via Among Between Whence Clearly Obviously Theorems Lemmas
-    Algorithm Condition    Conditions Equations Property""".split()
+# Capitalised at the beginning of a sentence, but no surnames, as `May` and `Von Staudt` are.
+_NOT_PEOPLE = frozenset(word.capitalize() for word in PHRASE_BREAKS - GERMAN_LINKING_WORDS - {"may"}) | frozenset(
+    """Algorithm Axiom Basic Big Case Chapter Claim Classical Combine Combining Condition Conditions Conjecture
+    Consequently Corollary Definition Equation Equations Example Exercise Fact Figure First Formula Fundamental General
+    Identity Lemma Lemmas Main Modern New Old Part Problem Proof Property Proposition Remark Rule Second Section Simple
+    Small Special Step Strong Table Theorem Theorems Third Today Unlike Weak Whence""".split()
 )
+_PRAISE = frozenset("celebrated famous beautiful deep classical original important own remarkable usual".split())
+_NOT_IN_RESULTS = PHRASE_BREAKS | GENERIC_NOUNS | _PRAISE  # between the people and the noun of a result
 _REFERENCE = re.compile(
     r"\b[A-Z][\w-]*(?:\s+(?:of|on|in|and|the|over|for|to|with|[A-Z][\w-]*)){0,8},\s+"
     r"(?=(?:Lemma|Section|Theorem|Proposition|Definition|Remark|Example|Equation|Situation|Chapter|Subsection)\w*)"
 )
 
 
-def without_references(masked: str) -> str:
+def mask_references(masked: str) -> str:
     """The text without names of chapters before a reference, as in `Algebra, Lemma`; the length stays."""
-    return _REFERENCE.sub(lambda found: "," * (found.end() - found.start()), masked)
+    return _REFERENCE.sub(lambda match: "," * (match.end() - match.start()), masked)
 
 
 def named_results(masked: str) -> Iterator[tuple[str, list[str]]]:
     """Names such as `Zorn's lemma` or `Cauchy–Schwarz inequality` in running text, with the people in each."""
-    for found in _NAMED.finditer(masked):
-        people = [word for word in re.split(r"\s+and\s+|\s+|[-–]", found["people"]) if word[0].isupper()]
-        skipped = 0
-        while people and people[0] in _NOT_PEOPLE:
-            skipped += 1
-            people = people[1:]
-        middle = found["middle"].split()
-        if (
-            not people
-            or any(word in PHRASE_BREAKS or word in GENERIC_NOUNS or word in _PRAISE for word in middle)
-            or not set(people).isdisjoint(_NOT_PEOPLE)
-        ):
+    for match in _NAMED.finditer(masked):
+        words = [word for word in re.split(r"\s+and\s+|\s+|[-–]", match["people"]) if word[0].isupper()]
+        people = list(itertools.dropwhile(_NOT_PEOPLE.__contains__, words))
+        middle = match["middle"].split()
+        if not people or not _NOT_PEOPLE.isdisjoint(people) or not _NOT_IN_RESULTS.isdisjoint(middle):
             continue
-        if not (found["owner"] or middle or len(people) > 1 or found["head"][0].islower()):
+        if not (match["owner"] or middle or len(people) > 1 or match["head"][0].islower()):
             continue  # `Algebra Lemma` is a reference
-        start = found.start() + found["people"].index(people[0]) if skipped else found.start()
-        yield " ".join(masked[start : found.end()].split()), people
+        start = match.start() + (match["people"].index(people[0]) if people != words else 0)
+        yield " ".join(masked[start : match.end()].split()), people
 
 
 _CREDITED = re.compile(
@@ -407,14 +365,13 @@ _CREDITED = re.compile(
 
 def credited_results(masked: str) -> Iterator[str]:
     """Keys of the results that running text credits to people: `theorem of Gordon` is that of `Gordon's theorem`."""
-    for found in _CREDITED.finditer(masked):
-        yield key_of(re.sub(r"\band\b", " ", found["people"]) + " " + found["head"])
+    for match in _CREDITED.finditer(masked):
+        yield key_of(re.sub(r"\band\b", " ", match["people"]) + " " + match["head"])
 
 
-_PLAIN = frozenset(
+_UNSPECIFIC = frozenset(
     "fundamental main key general product existence uniqueness technical auxiliary basic second first".split()
 )
-_PRAISE = frozenset("celebrated famous beautiful deep classical original important own remarkable usual".split())
 _SURNAME = re.compile(r"[A-ZÄÖÜÉÈŁŠČŻ][^\W\d_]+(?:[-–][A-ZÄÖÜÉÈŁŠČŻ][^\W\d_]+)*$")
 _COMMON = re.compile(
     r"(?:tion|sion|ity|ness|ence|ance|ment|ism|ing|ness|ics|ure|logy|phism|ors|ers|ies|eties|als|ial|ical|able|ible|ous)$"
@@ -422,10 +379,10 @@ _COMMON = re.compile(
 
 
 def note_name(note: str, kind: str) -> tuple[str, str]:
-    """The name that a statement's note gives it, and whether that is `sure`, `people` or `phrase`; ("", "") for none.
+    """The name that a statement's note gives it, and its trust: `sure`, `people` or `phrase`; ("", "") for none.
 
-    `Gordon, 1961` at a theorem is `Gordon's theorem`; `Hook length formula` stands for itself; `people` are sure
-    only where the corpus never writes the words small.
+    `Gordon, 1961` on a theorem gives `Gordon's theorem`; `Hook length formula` is a name itself. `people` count only
+    where the corpus never writes the words in lower case.
     """
     text = re.sub(r"\s*[(\[][^()\[\]]*[)\]]", "", mask(note))
     text = re.sub(r"[,\s]+(?:1[5-9]|20)\d\d\b.*$", "", text.split(";")[0]).strip(" ,.")
@@ -444,18 +401,18 @@ def note_name(note: str, kind: str) -> tuple[str, str]:
         return "", ""
     if result_kind(name):
         words = [word.casefold() for word in name.split()]
-        plain = len(words) == 1 or (len(words) == 2 and words[0] in _PLAIN)
-        return ("", "") if plain else (name, "sure")
+        unspecific = len(words) == 1 or (len(words) == 2 and words[0] in _UNSPECIFIC)
+        return ("", "") if unspecific else (name, "sure")
     if kind in {"principle", "algorithm", "summation", "conjecture", "axiom"} and len(name.split()) == 1:
         return f"{name} {kind}", "sure"
     return name, "phrase"
 
 
-def phrases_of_title(title: str) -> list[str]:
-    """Noun phrases in the title of a document or section that may be concepts, once the text confirms them."""
+def title_phrases(title: str) -> list[str]:
+    """Noun phrases in the title of a document or section; they become concepts where the text confirms them."""
     text = re.sub(r"^\s*[A-Z]?[\d.]+\s+", "", mask(title))
     if re.search(r"\b(?:of|in|for|on|with)\b.*\band\b", text):
-        return []  # what is joined can not be told without grammar
+        return []  # which words `and` joins is unclear here
     parts = re.split(r"\s*(?:[:;,]|\s[-–—]\s|\band\b|\bund\b|\bor\b)\s*", re.sub(r"\s*\([^()]*\)", "", text))
     return [name for part in parts if (name := clean_term(part)) and not _VARIABLE.search(name)]
 
@@ -466,26 +423,22 @@ _RUN_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?(?:[-–‐][^\W\d_]+)*|[^
 
 
 def content_runs(masked: str) -> Iterator[list[tuple[str, bool]]]:
-    """Runs of words without small words, verbs or signs; each word with whether its case says something."""
+    """Runs of content words; each word with whether it stands inside a sentence, so that a capital means something."""
     run: list[tuple[str, bool]] = []
-    inside = False  # a word or formula of the same sentence stands before
+    inside = False
     for word in _RUN_WORD.findall(masked):
-        if not word[0].isalpha():
-            if run:
-                yield run
-                run = []
-            inside = word in "$,)'"
-        elif word.casefold() in PHRASE_BREAKS:
-            if run:
-                yield run
-                run = []
-            inside = True
-        else:
+        if word[0].isalpha() and word.casefold() not in PHRASE_BREAKS:
             run.append((word, inside))
             inside = True
+            continue
+        if run:
+            yield run
+            run = []
+        inside = word[0].isalpha() or word in "$,)'"
     if run:
         yield run
 
 
 def phrase_key(words: list[str]) -> str:
+    """Normal forms of the words and of the parts of hyphenated words, joined by blanks."""
     return " ".join(normal(part) for word in words for part in re.split(r"[-–‐]", word))

@@ -1,4 +1,4 @@
-"""Where a text speaks of known names: the longest match over normal forms, in one walk over its words."""
+"""Mentions of names in a text: the longest match over normal forms, in one walk over its words."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 from lemmata.concepts.words import TOKEN, normal
 
-__all__ = ["Match", "find_mentions", "name_trie"]
+__all__ = ["Mention", "find_mentions", "name_trie"]
 
 _LEAF = ""  # no word is empty
 
 
-class Match(NamedTuple):
-    """One mention: a span of the masked text, and the number of what it names."""
+class Mention(NamedTuple):
+    """A span of the masked text, and the number of the concept that it names."""
 
     start: int
     end: int
@@ -21,69 +21,60 @@ class Match(NamedTuple):
 
 
 def name_trie(names: Iterable[tuple[str, int]]) -> dict[str, Any]:
-    """Words to words to numbers; of equal names the first wins. All-capital names match in capitals only."""
+    """Words to words to numbers; of equal names the first wins. Names in capitals match in capitals only."""
     root: dict[str, Any] = {}
     for name, number in names:
         node = root
         for word in TOKEN.findall(name):
             if word[0].isalnum():
-                node = node.setdefault(_form(word), {})
+                node = node.setdefault(word if _is_acronym(word) else normal(word), {})
         if node is not root:
             node.setdefault(_LEAF, number)
     return root
 
 
-def _form(word: str) -> str:
-    return word if len(word) > 1 and word.isupper() else normal(word)
+def _is_acronym(word: str) -> bool:
+    return len(word) > 1 and word.isupper()
 
 
-def find_mentions(masked: str, trie: dict[str, Any]) -> list[Match]:
+def find_mentions(masked: str, trie: dict[str, Any]) -> list[Mention]:
     """All longest matches from left to right, without overlap.
 
-    A match neither begins nor ends inside a hyphenated word, except behind a single letter: `$R$-module` and
-    `k-algebra` speak of modules and algebras, `quasi-compact` not of compactness.
+    A match neither begins nor ends inside a hyphenated word, except after a single letter: `$R$-module` and
+    `k-algebra` mention modules and algebras, `quasi-compact` does not mention compactness.
     """
-    words: list[str] = []
+    words: list[str] = []  # "" for a sign, which no name crosses
     spans: list[tuple[int, int]] = []
     joined: list[bool] = []  # by a hyphen to the word before
     hyphen = False
-    for found in TOKEN.finditer(masked):
-        text = found[0]
-        if text[0].isalnum():
-            words.append(text)
-            spans.append(found.span())
-            joined.append(hyphen)
-            hyphen = False
-        elif text in "-–‐":
-            hyphen = bool(words) and bool(words[-1]) and spans[-1][1] == found.start()
-        else:
-            words.append("")  # nothing goes across a sign
-            spans.append(found.span())
-            joined.append(False)
-            hyphen = False
-    joined.append(False)
-    matches: list[Match] = []
-    at = 0
-    count = len(words)
-    while at < count:
-        if not words[at] or (joined[at] and len(words[at - 1]) > 1):
-            at += 1
+    for token in TOKEN.finditer(masked):
+        text = token[0]
+        if text in "-–‐":
+            hyphen = bool(words) and bool(words[-1]) and spans[-1][1] == token.start()
             continue
-        node = trie
-        best, number, here = -1, -1, at
-        while here < count and words[here]:
-            word = words[here]
-            step = node.get(word) if len(word) > 1 and word.isupper() else None
-            step = step if step is not None else node.get(normal(word))
-            if step is None:
-                break
-            node = step
-            here += 1
-            if _LEAF in node and not joined[here]:
-                best, number = here, node[_LEAF]
-        if best > 0:
-            matches.append(Match(spans[at][0], spans[best - 1][1], number))
-            at = best
-        else:
-            at += 1
-    return matches
+        is_word = text[0].isalnum()
+        words.append(text if is_word else "")
+        spans.append(token.span())
+        joined.append(hyphen and is_word)
+        hyphen = False
+    joined.append(False)
+    mentions: list[Mention] = []
+    start = 0
+    while start < len(words):
+        end, number = -1, -1
+        if words[start] and not (joined[start] and len(words[start - 1]) > 1):
+            node, here = trie, start
+            while here < len(words) and words[here]:
+                word = words[here]
+                step = node.get(word) if _is_acronym(word) else None
+                step = step if step is not None else node.get(normal(word))
+                if step is None:
+                    break
+                node = step
+                here += 1
+                if _LEAF in node and not joined[here]:
+                    end, number = here, node[_LEAF]
+        if end > 0:
+            mentions.append(Mention(spans[start][0], spans[end - 1][1], number))
+        start = max(end, start + 1)
+    return mentions

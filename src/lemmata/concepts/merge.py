@@ -1,7 +1,7 @@
-"""Concepts under several names to one concept each, by decisions that can be read, changed and taken back.
+"""Merge concepts that stand under several names, by decisions that users can read, change and undo.
 
-`propose` makes decisions, `decide` puts a user's verdicts into them, `apply` carries them out on the originals,
-which stay as they are: leaving out a decision undoes it. Does not know texts, files or how a vector was made.
+`propose` makes decisions, `decide` adds a user's verdicts, `apply` carries them out on the originals, which stay
+unchanged: leaving out a decision undoes it. Knows neither texts nor files nor how a vector was made.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import math
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -21,22 +21,9 @@ import numpy as np
 
 from lemmata.errors import InputError
 from lemmata.types import Concept, Edge, Floats
-from lemmata.words import GERMAN_LINKING_WORDS, LINKING_WORDS, PREFIXES, singular, slug
+from lemmata.words import ARTICLES, GERMAN_LINKING_WORDS, LINKING_WORDS, PREFIXES, singular, slug
 
-__all__ = [
-    "Merge",
-    "Rule",
-    "apply",
-    "by_name",
-    "decide",
-    "find_acronyms",
-    "gather",
-    "normal_form",
-    "plain_ids",
-    "propose",
-]
-
-MENTIONS = "mentions"  # the relation from a passage to a concept it speaks about
+__all__ = ["Merge", "apply", "decide", "find_acronyms", "normal_form", "propose", "unite"]
 
 
 class Merge(NamedTuple):
@@ -44,22 +31,21 @@ class Merge(NamedTuple):
 
     kept: str  # ids
     gone: str
-    reason: str  # begins with: same normal form, alias, acronym, redirect, word order, similar embedding, verdict
-    score: float = 1.0  # 0 to 1; of an apart pair how alike their contexts are
+    reason: str  # begins with: same normal form, alias, acronym, word order, similar embedding, verdict
+    score: float = 1.0  # 0 to 1; of an apart pair the similarity of their contexts
     status: str = "candidate"  # accepted; candidate: waits for a verdict; rejected: by a verdict; apart: homonyms
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """Where `propose` draws its lines."""
+# Contexts less alike than this are of homonyms; 1 is how alike two places are by chance.
+_ALIKE = 1.0
+_SIMILAR_CONTEXTS = 0.3  # cosine from which contexts are never of homonyms
+_MOST_SENSES = 16  # of one normal form that a further concept is compared with; keeps the work linear
+_MOST_PLACES = 200  # of one concept that make its context
+_SIMILAR_NAMES = 0.9  # cosine from which two names are proposed
+_MOST_SIMILAR_NAMES = 5  # candidates by embedding for one concept
 
-    alike: float = 1.0  # contexts less alike than this are of homonyms; 1 is how alike two places are by chance
-    evidence: int = 15  # different things around a concept, without which its context says nothing
-    cosine: float = 0.9  # from which two names are alike enough to be shown
-    neighbours: int = 5  # most candidates by embedding for one concept
 
-
-# ---------------------------------------------------------------- names to normal forms
+# ---------------------------------------------------------------- normal forms
 
 _ARTICLES = re.compile(
     r"(?:^|(?<=\s))(?:the\s+)+(?=\S)"
@@ -67,70 +53,63 @@ _ARTICLES = re.compile(
     re.IGNORECASE,
 )
 _POSSESSIVE = re.compile(r"(?<=[^\W\d_])['’ʼ](?:s\b|(?=[\s-]|$))", re.IGNORECASE)
-_MATHEMATICS = re.compile(r"\$([^$]*)\$")
+_FORMULA = re.compile(r"\$([^$]*)\$")
 _STARRED = re.compile(r"\^\s*\{?\s*(?:\*|∗|⋆|\\(?:ast|star)\b)\s*\}?|\\(?:ast|star)\b")
 _PLAIN = re.compile(r"[A-Za-z0-9 -]*")
-_SPOKEN = {"*": "star", "∗": "star", "⋆": "star", "^": "sup", "+": "plus", "∞": "infty", "&": "and", "~": "", "|": ""}
+_SIGNS = {
+    "*": "star", "∗": "star", "⋆": "star", "^": "sup", "+": "plus", "∞": "infty", "&": "and", "~": "", "|": "",
+    "=": "equal", "<": "less", ">": "greater",
+}  # fmt: skip
 _SUPERSCRIPT = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁱⁿ]+")
 
 
 def normal_form(name: str) -> str:
-    """What names of the same thing have in common: small words in the singular with hyphens between them.
+    """What different spellings of a name have in common: words in the singular and lower case, joined by hyphens.
 
-    Not regarded: case, accents, English plurals, possessives, articles, dollars, and whether a hyphen, a dash, a
-    space or (after `non`, `semi`, ...) nothing parts two words. `The Erdős–Rényi $G$-Graph's` is `erdos-renyi-g-graph`.
-    Kept apart: `$H^1$` and `$H_1$`, `$C^*$` and `$C$`, an article and the letter in `$A$ module`. A name with a
-    German article or preposition keeps its endings. Is its own normal form.
+    It ignores case, accents, English plurals, possessives, articles, dollars, and whether a hyphen, a dash, a space or
+    (after `non`, `semi`, ...) nothing separates two words. `The Erdős–Rényi $G$-Graph's` is `erdos-renyi-g-graph`.
+    It distinguishes `$H^1$` and `$H_1$`, `$C^*$` and `$C$`, an article and the letter in `$A$ module`. A name with a
+    German article or preposition keeps its endings. A normal form is its own normal form.
     """
     text = _POSSESSIVE.sub("", _ARTICLES.sub(_without_article, name.strip()))
-    if _PLAIN.fullmatch(text):  # most names; what follows would give the same, ten times slower
+    if _PLAIN.fullmatch(text):  # most names; the other branch gives the same, ten times slower
         words = text.lower().replace("-", " ").split()
     else:
-        text = _SUPERSCRIPT.sub(lambda found: "^" + unicodedata.normalize("NFKC", found[0]), text)
-        text = _MATHEMATICS.sub(lambda found: found[0].replace("-", " minus ").replace("'", " prime "), text)
-        text = "".join(_said(letter) for letter in _STARRED.sub(" star ", text))
+        text = _SUPERSCRIPT.sub(lambda match: "^" + unicodedata.normalize("NFKC", match[0]), text)
+        text = _FORMULA.sub(lambda match: match[0].replace("-", " minus ").replace("'", " prime "), text)
+        text = "".join(_sign_as_word(letter) for letter in _STARRED.sub(" star ", text))
         words = slug(text).split("-")
     if not words or words == [""]:
         words = [slug(name)]
-    while (settled := _settled(words)) != words:
-        words = settled
+    while (next_words := _joined_singulars(words)) != words:
+        words = next_words
     return "-".join(words)
 
 
-def _without_article(found: re.Match[str]) -> str:
-    words = found[0].split()
-    return "" if words[0].lower() in ("a", "an", "the") else words[0] + " "
+def _without_article(match: re.Match[str]) -> str:
+    first = match[0].split()[0]
+    return "" if first.lower() in ARTICLES else first + " "
 
 
-def _said(letter: str) -> str:
-    if letter in _SPOKEN:
-        return f" {_SPOKEN[letter]} "
+def _sign_as_word(letter: str) -> str:
+    if letter in _SIGNS:
+        return f" {_SIGNS[letter]} "
     if letter.isascii() or unicodedata.category(letter) != "Sm":
-        return {"=": " equal ", "<": " less ", ">": " greater "}.get(letter, letter)
+        return letter
     return f" {unicodedata.name(letter, '').lower()} "
 
 
-def _settled(words: Sequence[str]) -> list[str]:
-    """One round of singulars and prefixes; each can make room for the other."""
+def _joined_singulars(words: Sequence[str]) -> list[str]:
+    """One round of singulars and of joining prefixes; each can enable the other."""
     if GERMAN_LINKING_WORDS.isdisjoint(words):
         words = [singular(word) for word in words]
-    found: list[str] = []
+    joined: list[str] = []
     for word in reversed(words):
-        if word in PREFIXES and found and len(found[-1]) > 1 and found[-1].isalpha():
-            found[-1] = word + found[-1]
+        if word in PREFIXES and joined and len(joined[-1]) > 1 and joined[-1].isalpha():
+            joined[-1] = word + joined[-1]
         else:
-            found.append(word)
-    return found[::-1]
-
-
-def _own(form: str) -> frozenset[str]:
-    """What a name itself says, which is no context of it."""
-    return frozenset((form, *form.split("-")))
-
-
-def _turned(form: str) -> str:
-    """`radius-of-convergence` as `convergence-radius`; a form without `of` as it is."""
-    return "-".join(reversed(form.split("-of-")))
+            joined.append(word)
+    return joined[::-1]
 
 
 # ---------------------------------------------------------------- acronyms
@@ -140,22 +119,21 @@ _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
 
 def find_acronyms(text: str) -> list[tuple[str, str]]:
-    """Acronyms and what they stand for, where a text says so: `algebraic group (AG)` or `AG (algebraic group)`.
+    """Acronyms that a text spells out, with their long form: `algebraic group (AG)` or `AG (algebraic group)`.
 
-    Each letter of the acronym begins a word; small words (of, and, ...) may stand between them.
+    Each letter of the acronym begins a word; linking words (of, and, ...) may stand between them.
     """
-    found = []
+    pairs = []
     for bracket in _IN_BRACKETS.finditer(text):
         inside, before = bracket[1].strip(), text[max(0, bracket.start() - 160) : bracket.start()]
+        last_word = before.split()[-1] if before.split() else ""
         if _is_acronym(inside):
             long = _spelled_out(inside, before)
-        else:
-            words = before.split()
-            long = _spelled_out(words[-1], inside) if words and _is_acronym(words[-1]) else ""
-            inside, long = (words[-1], long) if long and long == inside else ("", "")
-        if long:
-            found.append((inside, long))
-    return found
+            if long:
+                pairs.append((inside, long))
+        elif inside and _is_acronym(last_word) and _spelled_out(last_word, inside) == inside:
+            pairs.append((last_word, inside))
+    return pairs
 
 
 def _is_acronym(name: str) -> bool:
@@ -163,106 +141,97 @@ def _is_acronym(name: str) -> bool:
     return 2 <= len(letters) <= 8 and letters.isalnum() and sum(map(str.isupper, letters)) * 2 > len(letters)
 
 
-def _spelled_out(acronym: str, before: str) -> str:
+def _spelled_out(acronym: str, text: str) -> str:
     """The end of a text whose words begin with the letters of an acronym; "" where they do not."""
-    words = list(_WORD.finditer(before))
-    wanted = list(acronym.removesuffix("s").lower())
+    words = list(_WORD.finditer(text))
+    letters = list(acronym.removesuffix("s").lower())
     start = -1
-    while wanted and words:
+    while letters and words:
         word = words.pop()
-        if word[0][0].lower() == wanted[-1]:
-            wanted.pop()
+        if word[0][0].lower() == letters[-1]:
+            letters.pop()
             start = word.start()
         elif word[0].lower() not in LINKING_WORDS or start < 0:
             return ""
-    long = before[start:].strip() if not wanted else ""
-    return "" if long[: long.find(" ")].lower() in ("a", "an", "the") else long
+    long = text[start:].strip() if not letters else ""
+    return "" if long[: long.find(" ")].lower() in ARTICLES else long
 
 
-# ---------------------------------------------------------------- decisions
+# ---------------------------------------------------------------- proposals
 
 
 def propose(
-    concepts: Sequence[Concept],
-    edges: Sequence[Edge],
-    *,
-    vectors: Floats | None = None,
-    redirects: Mapping[str, str] | None = None,
-    acronyms: Iterable[tuple[str, str]] = (),
-    categories: Mapping[str, Collection[str]] | None = None,
-    rule: Rule | None = None,
+    concepts: Sequence[Concept], edges: Sequence[Edge], *, vectors: Floats | None = None, least_context: int = 15
 ) -> list[Merge]:
-    """Which concepts are one, most certain first; the same for any order of what is given.
+    """Which concepts are one, the most certain first; independent of the order of the arguments.
 
-    - `same normal form`: accepted, unless the two are homonyms; then it is `apart`.
-    - `alias`, `acronym`, `redirect`: one concept is called as another says it is called too. Accepted where only
-      one says so and the two are no homonyms, else a candidate. A redirect is always accepted.
-    - `word order` (radius of convergence, convergence radius) and `similar embedding`: candidates, never more.
+    - `same normal form`: accepted, unless the two are homonyms; then the pair is `apart`.
+    - `alias`, `acronym`: one concept has the name of another as an alias. Accepted where only one claims it and the
+      two are no homonyms, else a candidate.
+    - `word order` (radius of convergence, convergence radius) and `similar embedding`: always candidates.
 
-    Two concepts are homonyms if one is a person and the other is not; or if their contexts are less alike than
-    `rule.alike`, each with at least `rule.evidence` things in it; or, where that is too little to judge by, if
-    both have categories and none in common. A context is the places of a concept: passages that mention it with
-    what else they mention, its neighbours by edges, the words of its description. With u(p) the unit vector of a
-    place, in which a thing x weighs log(1 + places / places with x), two contexts A and B are alike
+    Two concepts are homonyms if one is a person and the other is not, or if their contexts are less alike than by
+    chance, each with at least `least_context` different things in it. A context is the places of a concept: passages
+    that mention it with what else they mention, its neighbours by edges, the words of its description. With u(p) the
+    unit vector of a place, in which a thing x weighs log(1 + places / places with x), the contexts A and B are alike
 
         mean of u(a)·u(b) over a in A, b in B, divided by the same over all pairs of places,
 
-    the two names left out. Contexts with a cosine of 0.3 or more are never of homonyms.
+    without the two names themselves. Contexts with a cosine of 0.3 or more are never of homonyms.
 
-    `vectors` are unit rows (n, dim) of the names, in the order of `concepts`; `redirects` and `acronyms` lead from
-    names to names; `categories` are by concept id. Raises InputError for ids that are there twice.
+    `vectors` are unit rows (n, dim) of the names, in the order of `concepts`. Raises InputError for duplicate ids.
     """
-    proposing = _Proposing(_ranked(concepts, edges), edges, categories or {}, rule or Rule())
-    proposing.same_forms()
-    proposing.claims(redirects or {}, acronyms)
-    proposing.word_orders()
+    proposer = _Proposer(_ranked(concepts, edges), edges, least_context)
+    proposer.same_forms()
+    proposer.claimed_names()
+    proposer.word_orders()
     if vectors is not None:
         if len(vectors) != len(concepts):
             raise InputError(f"{len(vectors)} vectors for {len(concepts)} concepts")
-        row = {concept.id: number for number, concept in enumerate(concepts)}
-        proposing.embeddings(vectors, [row[concept.id] for concept in proposing.concepts])
+        row_of = {concept.id: row for row, concept in enumerate(concepts)}
+        proposer.similar_names(np.asarray(vectors)[[row_of[concept.id] for concept in proposer.concepts]])
     order = {"accepted": 0, "apart": 1, "candidate": 2}
-    return sorted(proposing.merges, key=lambda one: (order[one.status], -one.score, one))
+    return sorted(proposer.merges, key=lambda merge: (order[merge.status], -merge.score, merge))
 
 
 def _ranked(concepts: Sequence[Concept], edges: Iterable[Edge]) -> list[Concept]:
-    """The one to keep first: most mentioned, then the shortest name, then by alphabet."""
-    doubles = [one for one, number in Counter(concept.id for concept in concepts).items() if number > 1]
-    if doubles:
-        raise InputError(f"concepts that are there twice: {', '.join(sorted(doubles)[:3])}")
-    mentions = Counter(edge.target for edge in edges if edge.relation == MENTIONS)
-    return sorted(concepts, key=lambda one: (-mentions[one.id], len(one.name), one.name, one.id))
+    """The concept to keep first: most mentioned, then the shortest name, then by alphabet."""
+    duplicates = [identity for identity, number in Counter(item.id for item in concepts).items() if number > 1]
+    if duplicates:
+        raise InputError(f"concepts with the same id: {', '.join(sorted(duplicates)[:3])}")
+    mentions = Counter(edge.target for edge in edges if edge.relation == "mentions")
+    return sorted(concepts, key=lambda item: (-mentions[item.id], len(item.name), item.name, item.id))
 
 
 class _Groups:
-    """Rows united so far (union-find); a group is called by its first row, which is the one to keep."""
+    """Rows united so far (union-find); a group is named by its first row, which is the one to keep."""
 
     def __init__(self, size: int) -> None:
-        self.above = list(range(size))
+        self.parent = list(range(size))
         self.apart: dict[int, set[int]] = {}  # by group
 
     def find(self, row: int) -> int:
-        while self.above[row] != row:
-            self.above[row] = row = self.above[self.above[row]]
+        while self.parent[row] != row:
+            self.parent[row] = row = self.parent[self.parent[row]]
         return row
 
-    def forbid(self, one: int, other: int) -> None:
-        one, other = self.find(one), self.find(other)
-        if one != other:
-            self.apart.setdefault(one, set()).add(other)
-            self.apart.setdefault(other, set()).add(one)
+    def forbid(self, first: int, second: int) -> None:
+        first, second = self.find(first), self.find(second)
+        if first != second:
+            self.apart.setdefault(first, set()).add(second)
+            self.apart.setdefault(second, set()).add(first)
 
-    def unite(self, one: int, other: int) -> bool:
+    def unite(self, first: int, second: int) -> bool:
         """Whether the two are one group now."""
-        kept, gone = sorted((self.find(one), self.find(other)))
+        kept, gone = sorted((self.find(first), self.find(second)))
         if gone in self.apart.get(kept, ()):
             return False
         if kept != gone:
-            self.above[gone] = kept
-            for far in self.apart.pop(gone, ()):
-                self.apart[far].discard(gone)
-                self.apart[far].add(kept)
-                self.apart.setdefault(kept, set()).add(far)
+            self.parent[gone] = kept
+            for other in self.apart.pop(gone, ()):
+                self.apart[other].discard(gone)
+                self.apart[other].add(kept)
+                self.apart.setdefault(kept, set()).add(other)
         return True
 
 
@@ -273,59 +242,54 @@ class _Context(NamedTuple):
     square: float  # of that sum's length
     places: int
     person: bool
-    categories: frozenset[str]
 
 
-class _Proposing:
-    """The state of one `propose`: concepts by row, in the order in which they would be kept."""
+def _own_things(form: str) -> frozenset[str]:
+    """A name and its words, which are no context of the name."""
+    return frozenset((form, *form.split("-")))
 
-    senses = 16  # of one normal form that a further concept is compared with; keeps the work linear
-    most_places = 200  # of one concept that are looked at
-    similar = 0.3  # cosine from which contexts are alike, even where everything else is too
 
-    def __init__(
-        self,
-        concepts: Sequence[Concept],
-        edges: Sequence[Edge],
-        categories: Mapping[str, Collection[str]],
-        rule: Rule,
-    ) -> None:
+class _Proposer:
+    """State of one `propose`: concepts by row, in the order in which they would be kept."""
+
+    def __init__(self, concepts: Sequence[Concept], edges: Sequence[Edge], least_context: int) -> None:
         self.concepts = concepts
-        self.categories = categories
-        self.rule = rule
+        self.least_context = least_context
         self.forms = [normal_form(concept.name) for concept in concepts]
         self.rows: dict[str, list[int]] = defaultdict(list)  # by form
         for row, form in enumerate(self.forms):
             self.rows[form].append(row)
         self.groups = _Groups(len(concepts))
         self.merges: list[Merge] = []
-        self.contexts: dict[int, _Context] = {}  # by group, once asked for
-        self._place(edges)
+        self.contexts: dict[int, _Context] = {}  # by group, once needed
+        self._read_places(edges)
 
-    def _place(self, edges: Iterable[Edge]) -> None:
-        """What stands at which place, and which places a concept has."""
+    # ------------------------------------------------------------ contexts
+
+    def _read_places(self, edges: Iterable[Edge]) -> None:
+        """The things at each place, and the places of each concept."""
         row_of = {concept.id: row for row, concept in enumerate(self.concepts)}
         places: dict[str, set[str]] = defaultdict(set)
-        around: dict[int, set[str]] = defaultdict(set)  # by row
+        places_of: dict[int, set[str]] = defaultdict(set)  # by row
         for edge in edges:
             source, target = row_of.get(edge.source), row_of.get(edge.target)
-            if edge.relation == MENTIONS and target is not None and source is None:
+            if edge.relation == "mentions" and target is not None and source is None:
                 places[edge.source].add(self.forms[target])
-                around[target].add(edge.source)
+                places_of[target].add(edge.source)
             elif source is not None and target is not None:
-                for one, other in ((source, target), (target, source)):
-                    place = f"next to {self.concepts[one].id}"
-                    places[place].update((self.forms[one], self.forms[other]))
-                    around[one].add(place)
-        known = {word for form in self.forms for word in form.split("-")}  # `which` and `every` are in no name
+                for row, neighbour in ((source, target), (target, source)):
+                    place = f"next to {self.concepts[row].id}"
+                    places[place].update((self.forms[row], self.forms[neighbour]))
+                    places_of[row].add(place)
+        name_words = {word for form in self.forms for word in form.split("-")}  # excludes `which` and `every`
         for row, concept in enumerate(self.concepts):
-            words = {singular(word) for word in _WORD.findall(concept.description.lower())} & known
+            words = {singular(word) for word in _WORD.findall(concept.description.lower())} & name_words
             if words:
                 place = f"about {concept.id}"
                 places[place].update(words, (self.forms[row],))
-                around[row].add(place)
+                places_of[row].add(place)
         self.places = {place: things for place, things in places.items() if len(things) > 1}
-        self.around = around
+        self.places_of = places_of
         spread = Counter(itertools.chain.from_iterable(self.places.values()))
         weights = {thing: math.log1p(len(self.places) / number) for thing, number in spread.items()}
         self.weights = weights
@@ -344,103 +308,95 @@ class _Proposing:
         return math.fsum(weight**2 for weight in self.everywhere.values())
 
     def chance(self, own: Iterable[str]) -> float:
-        """How alike two places are on average, without what the names themselves say."""
+        """How alike two places are on average, without the things `own`."""
         square = self.square - math.fsum(self.everywhere.get(thing, 0.0) ** 2 for thing in own)
         return square / max(len(self.places), 1) ** 2
 
-    # ------------------------------------------------------------ contexts
-
     def sum_of_units(self, places: Iterable[str]) -> dict[str, float]:
         total: dict[str, float] = defaultdict(float)
-        weights = self.weights
         for place in places:
             length = self.lengths[place]
             for thing in self.places[place]:
-                total[thing] += weights[thing] / length
+                total[thing] += self.weights[thing] / length
         return total
 
     def context(self, group: int) -> _Context:
         if group not in self.contexts:
-            concept, form = self.concepts[group], self.forms[group]
-            places = sorted(place for place in self.around.get(group, ()) if place in self.places)[: self.most_places]
+            places = sorted(place for place in self.places_of.get(group, ()) if place in self.places)[:_MOST_PLACES]
             things = self.sum_of_units(places)
-            for own in _own(form):
-                things.pop(own, None)
+            for thing in _own_things(self.forms[group]):
+                things.pop(thing, None)
             square = math.fsum([weight**2 for weight in things.values()])
-            categories = frozenset(self.categories.get(concept.id, ()))
-            self.contexts[group] = _Context(things, square, len(places), concept.kind == "person", categories)
+            self.contexts[group] = _Context(things, square, len(places), self.concepts[group].kind == "person")
         return self.contexts[group]
 
-    def homonyms(self, one: int, other: int) -> tuple[bool, float, str]:
+    def homonyms(self, group: int, other: int) -> tuple[bool, float, str]:
         """Whether two groups are different things under one name, how alike their contexts are, and why."""
-        first, second = self.context(one), self.context(other)
+        first, second = self.context(group), self.context(other)
         less, more = sorted((first.things, second.things), key=len)
-        own = _own(self.forms[one]) | _own(self.forms[other])
+        own = _own_things(self.forms[group]) | _own_things(self.forms[other])
         common = math.fsum([weight * more[thing] for thing, weight in less.items() if thing in more])
         chance = self.chance(own) * first.places * second.places
         alike = 0.0 if not common else common / chance if chance > 0 else math.inf
         if first.person != second.person:
             return True, alike, "one is a person"
-        if min(len(things) - len(own & things.keys()) for things in (less, more)) >= self.rule.evidence:
-            told = f"contexts {alike:.2f} times as alike as by chance, the line is {self.rule.alike:g}"
-            far = common < self.similar * math.sqrt(first.square * second.square)
-            return far and alike < self.rule.alike, alike, told
-        if first.categories and second.categories and not first.categories & second.categories:
-            return True, alike, "no category in common"
-        return False, alike, "too little context to tell them apart"
+        if min(len(things) - len(own & things.keys()) for things in (less, more)) < self.least_context:
+            return False, alike, "too little context to tell them apart"
+        far = common < _SIMILAR_CONTEXTS * math.sqrt(first.square * second.square)
+        reason = f"contexts {alike:.2f} times as alike as by chance, the line is {_ALIKE:g}"
+        return far and alike < _ALIKE, alike, reason
 
-    def unite(self, one: int, other: int) -> bool:
-        kept, gone = sorted((self.groups.find(one), self.groups.find(other)))
+    def unite(self, first: int, second: int) -> bool:
+        kept, gone = sorted((self.groups.find(first), self.groups.find(second)))
         if kept == gone:
             return True
         if not self.groups.unite(kept, gone):
             return False
         if kept in self.contexts or gone in self.contexts:
-            first, second = self.context(kept), self.context(gone)
-            common = math.fsum([weight * first.things.get(thing, 0.0) for thing, weight in second.things.items()])
-            square = first.square + 2 * common + second.square
-            for thing, weight in second.things.items():
-                first.things[thing] = first.things.get(thing, 0.0) + weight
-            places, categories = first.places + second.places, first.categories | second.categories
-            self.contexts[kept] = first._replace(square=square, places=places, categories=categories)
+            large, small = self.context(kept), self.context(gone)
+            common = math.fsum([weight * large.things.get(thing, 0.0) for thing, weight in small.things.items()])
+            for thing, weight in small.things.items():
+                large.things[thing] = large.things.get(thing, 0.0) + weight
+            square = large.square + 2 * common + small.square
+            self.contexts[kept] = large._replace(square=square, places=large.places + small.places)
             del self.contexts[gone]
         return True
 
-    def add(self, one: int, other: int, reason: str, score: float, status: str) -> None:
-        kept, gone = sorted((one, other))
+    def add(self, first: int, second: int, reason: str, score: float, status: str) -> None:
+        kept, gone = sorted((first, second))
         self.merges.append(Merge(self.concepts[kept].id, self.concepts[gone].id, reason, score, status))
 
     # ------------------------------------------------------------ reasons
 
     def same_forms(self) -> None:
-        """Each concept joins the sense of its name that is most like it, or is a sense of its own."""
+        """Each concept joins the sense of its name that is most like it, or becomes a sense of its own."""
         for form in sorted(self.rows):
             senses = self._senses(self.rows[form])
             while len(joined := self._senses(senses)) < len(senses):  # more context can show that two senses are one
                 senses = joined
             for number, row in enumerate(senses):
-                for sense in senses[: min(number, self.senses)]:
+                for sense in senses[: min(number, _MOST_SENSES)]:
                     _, alike, why = self.homonyms(sense, row)
                     self.groups.forbid(sense, row)
                     self.add(sense, row, f"same normal form, but homonyms: {why}", min(alike, 1.0), "apart")
 
     def _senses(self, rows: Iterable[int]) -> list[int]:
-        """Unite what is no homonym; returns what is left."""
+        """Unite the rows that are no homonyms; returns one row per sense."""
         senses: list[int] = []
         for row in rows:
-            judged = [(sense, *self.homonyms(sense, row)) for sense in senses[: self.senses]]
-            joined = [(alike, -sense) for sense, homonyms, alike, _ in judged if not homonyms]
-            if joined:
-                sense = -max(joined)[1]
+            judged = [(sense, *self.homonyms(sense, row)) for sense in senses[:_MOST_SENSES]]
+            alikes = [(alike, -sense) for sense, homonyms, alike, _ in judged if not homonyms]
+            if alikes:
+                sense = -max(alikes)[1]
                 self.unite(sense, row)
                 self.add(sense, row, "same normal form", 1.0, "accepted")
             else:
                 senses.append(row)
         return senses
 
-    def claims(self, redirects: Mapping[str, str], acronyms: Iterable[tuple[str, str]]) -> None:
-        """Names that one concept claims and another has, until no claim can be settled any more."""
-        waiting = self._claims(redirects, acronyms)
+    def claimed_names(self) -> None:
+        """Names that one concept claims as an alias and another has, until no claim can be settled any more."""
+        waiting = self._claims()
         settled = True
         while settled:
             settled = False
@@ -449,34 +405,30 @@ class _Proposing:
                     settled = True
                     del waiting[form]
         for form, claimants in waiting.items():
-            self._show(form, claimants)
+            self._propose_claimants(form, claimants)
 
-    def _claims(self, redirects: Mapping[str, str], acronyms: Iterable[tuple[str, str]]) -> dict[str, dict[int, str]]:
+    def _claims(self) -> dict[str, dict[int, str]]:
         """By form: the rows that claim it, and why."""
-        found: dict[str, dict[int, str]] = defaultdict(dict)
+        claims: dict[str, dict[int, str]] = defaultdict(dict)
 
         def claim(row: int, name: str, reason: str) -> None:
             form = normal_form(name)
             if form != self.forms[row]:
-                found[form].setdefault(row, reason)
+                claims[form].setdefault(row, reason)
 
-        for here, there in sorted(redirects.items()):
-            for row in self.rows.get(normal_form(there), ()):
-                claim(row, here, "redirect")
-        said = set(acronyms)
+        acronyms: set[tuple[str, str]] = set()
         for row, concept in enumerate(self.concepts):
             for alias in concept.aliases:
                 claim(row, alias, "acronym" if _is_acronym(alias) else "alias")
             for name in (concept.name, *concept.aliases):
-                for short, long in find_acronyms(name) if "(" in name else ():
+                for short, long in find_acronyms(name):
                     claim(row, short, "acronym")
                     claim(row, long, "alias")
-            if "(" in concept.description:
-                said.update(find_acronyms(concept.description))
-        for short, long in sorted(said):
+            acronyms.update(find_acronyms(concept.description))
+        for short, long in sorted(acronyms):
             for row in self.rows.get(normal_form(long), ()):
                 claim(row, short, "acronym")
-        return {form: found[form] for form in sorted(found)}
+        return {form: claims[form] for form in sorted(claims)}
 
     def _owners(self, form: str, claimants: Mapping[int, str]) -> list[int]:
         """The groups whose name is claimed; an acronym does not claim a word (`RAM`, `ram`)."""
@@ -486,61 +438,55 @@ class _Proposing:
         return sorted({self.groups.find(row) for row in rows})
 
     def _settle(self, form: str, claimants: Mapping[int, str]) -> bool:
-        """Accept what can be; whether nothing is left to be said about this name."""
+        """Accept the claim where one group claims the name of one other; whether the claim is settled."""
         owners = self._owners(form, claimants)
-        groups = sorted({self.groups.find(row) for row in claimants} - set(owners))
-        if not groups and len(owners) == 1:
-            return True
-        sent = [row for row, reason in sorted(claimants.items()) if reason == "redirect"]
-        if len(owners) != 1 or (len(groups) > 1 and not sent):
+        groups = {self.groups.find(row) for row in claimants} - set(owners)
+        if len(owners) != 1 or len(groups) > 1:
             return False
-        owner = owners[0]
-        for row in sent or [row for row in sorted(claimants) if self.groups.find(row) == groups[0]][:1]:
-            if self.groups.find(row) == self.groups.find(owner):
-                continue
-            if not sent and self.homonyms(self.groups.find(row), self.groups.find(owner))[0]:
+        if groups:
+            (owner,), (group,) = owners, groups
+            row = min(row for row in claimants if self.groups.find(row) == group)
+            if self.homonyms(group, owner)[0] or not self.unite(row, owner):
                 return False
-            if not self.unite(row, owner):
-                return False
-            self.add(row, owner, claimants[row], 1.0 if sent else 0.9, "accepted")
-        return bool(sent) or not {self.groups.find(row) for row in claimants} - {self.groups.find(owner)}
+            self.add(row, owner, claimants[row], 0.9, "accepted")
+        return True
 
-    def _show(self, form: str, claimants: Mapping[int, str]) -> None:
-        """Candidates of a name that several claim or own, or whose claim the contexts speak against."""
+    def _propose_claimants(self, form: str, claimants: Mapping[int, str]) -> None:
+        """Candidates for a name that several claim or have, or whose claim the contexts contradict."""
         owners = self._owners(form, claimants)
         first = owners[0] if owners else self.groups.find(min(claimants))
-        shown = set(owners) | {first}
+        proposed = {*owners, first}
         for row, reason in sorted(claimants.items()):
             group = self.groups.find(row)
-            if group in shown:
+            if group in proposed:
                 continue
-            shown.add(group)
-            for owner in (owners or [first])[: self.senses]:
+            proposed.add(group)
+            for owner in (owners or [first])[:_MOST_SENSES]:
                 homonyms, _, why = self.homonyms(owner, group)
-                told = f"{reason}, but {why}" if homonyms else f"{reason} of several"
-                self.add(owner, group, told, 0.3 if homonyms else 0.6, "candidate")
+                detail = f"{reason}, but {why}" if homonyms else f"{reason} of several"
+                self.add(owner, group, detail, 0.3 if homonyms else 0.6, "candidate")
 
     def word_orders(self) -> None:
-        """Names that differ by the order around `of`."""
+        """Names that differ by the order around `of`: `radius-of-convergence`, `convergence-radius`."""
         turned: dict[str, set[str]] = defaultdict(set)
         for form in self.rows:
             if "-of-" in form:
-                turned[_turned(form)].add(form)
+                turned["-".join(reversed(form.split("-of-")))].add(form)
         for plain, forms in sorted(turned.items()):
-            same = sorted(forms | ({plain} & self.rows.keys()))
+            same = forms | ({plain} & self.rows.keys())
             groups = sorted({self.groups.find(row) for form in same for row in self.rows[form]})
             for group in groups[1:]:
                 self.add(groups[0], group, "word order", 0.5, "candidate")
 
-    def embeddings(self, vectors: Floats, order: Sequence[int]) -> None:
-        """The nearest names of each group that is not one with them yet, nor known to be another."""
+    def similar_names(self, vectors: Floats) -> None:
+        """The nearest names of each group that is neither united with them nor apart from them; `vectors` by row."""
         leaders = [row for row in range(len(self.concepts)) if self.groups.find(row) == row]
-        matrix = np.ascontiguousarray(np.asarray(vectors)[[order[row] for row in leaders]], dtype=np.float32)
-        shown: set[tuple[int, int]] = set()
-        for one, other, score in _nearest(matrix, self.rule.neighbours, self.rule.cosine):
-            pair = (leaders[min(one, other)], leaders[max(one, other)])
-            if pair not in shown and pair[1] not in self.groups.apart.get(pair[0], ()):
-                shown.add(pair)
+        matrix = np.ascontiguousarray(vectors[leaders], dtype=np.float32)
+        proposed: set[tuple[int, int]] = set()
+        for first, second, score in _nearest(matrix, _MOST_SIMILAR_NAMES, _SIMILAR_NAMES):
+            pair = (leaders[min(first, second)], leaders[max(first, second)])
+            if pair not in proposed and pair[1] not in self.groups.apart.get(pair[0], ()):
+                proposed.add(pair)
                 self.add(*pair, "similar embedding", round(min(score, 1.0), 4), "candidate")
 
 
@@ -557,149 +503,81 @@ def _nearest(matrix: Floats, k: int, least: float, cells: int = 2**24) -> Iterat
                 yield start + int(row), int(other), float(products[row, other])
 
 
+# ---------------------------------------------------------------- verdicts
+
+
 def decide(merges: Iterable[Merge], verdicts: Mapping[tuple[str, str], str]) -> list[Merge]:
-    """The decisions with a user's `accept` or `reject` put in, by the two ids in either order.
+    """The decisions with a user's verdicts (`accept` or `reject`), by the two ids in either order.
 
-    A pair that was not proposed becomes a decision too. Raises InputError for other words, for a concept paired
-    with itself and for two verdicts on one pair that differ.
+    A verdict on a pair that was not proposed becomes a decision too.
     """
-    statuses = {"accept": "accepted", "reject": "rejected"}
-    wrong = sorted(f"{pair[0]}, {pair[1]}: {word!r}" for pair, word in verdicts.items() if word not in statuses)
-    if wrong:
-        raise InputError(f"a verdict is accept or reject: {'; '.join(wrong[:3])}")
-    spoken: dict[tuple[str, str], str] = {}
-    for (one, other), word in verdicts.items():
-        pair = (min(one, other), max(one, other))
-        if one == other:
-            raise InputError(f"a verdict needs two concepts, not {one} twice")
-        if spoken.setdefault(pair, statuses[word]) != statuses[word]:
-            raise InputError(f"two verdicts on {one} and {other}")
-    found, open_pairs = [], dict(spoken)
-    for merge in merges:
-        pair = (min(merge.kept, merge.gone), max(merge.kept, merge.gone))
-        open_pairs.pop(pair, None)
-        found.append(merge._replace(status=spoken[pair]) if pair in spoken else merge)
-    return found + [Merge(*pair, "verdict", 1.0, status) for pair, status in sorted(open_pairs.items())]
+    statuses = {
+        (min(pair), max(pair)): "accepted" if verdict == "accept" else "rejected" for pair, verdict in verdicts.items()
+    }
+    decided, not_proposed = [], dict(statuses)
+    for merge in merges:  # a pair can be proposed for several reasons
+        pair = (min(merge[:2]), max(merge[:2]))
+        not_proposed.pop(pair, None)
+        decided.append(merge._replace(status=statuses.get(pair, merge.status)))
+    return decided + [Merge(*pair, "verdict", 1.0, status) for pair, status in sorted(not_proposed.items())]
 
 
-# ---------------------------------------------------------------- carrying them out
+# ---------------------------------------------------------------- carrying out
 
 
 def apply(
     concepts: Sequence[Concept], edges: Sequence[Edge], merges: Iterable[Merge]
 ) -> tuple[list[Concept], list[Edge], dict[str, str]]:
-    """Concepts, edges and, for each id that is gone, the one that is kept; the order given does not matter.
+    """Concepts, edges, and for each id that is gone the one that is kept; independent of the order of the arguments.
 
     Only accepted merges are carried out, in chains too, but none that would join, directly or through others, a
     pair that is rejected or apart: there the least certain merge of the chain gives way. Of one group the concept
-    mentioned most is kept, then the one with the shortest name, then the first by alphabet; names of the others
-    become its aliases, and what it lacks of a description comes from them. Edges between concepts that became one
-    are dropped; edges alike in all but weight are one, their weights added. A merge of concepts that are not
-    there says nothing, as verdicts outlive a corpus. Concepts come back ordered by id, edges ordered.
+    mentioned most is kept, then the one with the shortest name, then the first by alphabet. Edges between concepts
+    that became one are dropped; edges equal in all but weight become one, their weights added. Merges of unknown
+    concepts are ignored, as verdicts outlive a corpus. Concepts come back ordered by id, edges ordered.
     """
     ranked = _ranked(concepts, edges)
     rows = {concept.id: row for row, concept in enumerate(ranked)}
-    known = [merge for merge in set(merges) if merge.kept in rows and merge.gone in rows]
     groups = _Groups(len(ranked))
     accepted = []
-    for merge in known:
-        pair = sorted((rows[merge.kept], rows[merge.gone]))
-        if merge.status in ("rejected", "apart"):
-            groups.forbid(*pair)
-        elif merge.status == "accepted":
-            accepted.append((-merge.score, pair))
+    for merge in set(merges):
+        if merge.kept in rows and merge.gone in rows:
+            pair = sorted((rows[merge.kept], rows[merge.gone]))
+            if merge.status in ("rejected", "apart"):
+                groups.forbid(*pair)
+            elif merge.status == "accepted":
+                accepted.append((-merge.score, pair))
     for _, pair in sorted(accepted):
         groups.unite(*pair)
     members: dict[int, list[Concept]] = defaultdict(list)
     for row, concept in enumerate(ranked):
         members[groups.find(row)].append(concept)
-    mapping = {one.id: ranked[group].id for group, ones in members.items() for one in ones[1:]}
-    united = sorted((_united(ones) for ones in members.values()), key=lambda concept: concept.id)
-    return united, _rewritten(edges, mapping), dict(sorted(mapping.items()))
+    kept_ids = {gone.id: group[0].id for group in members.values() for gone in group[1:]}
+    united = sorted((unite(*group) for group in members.values()), key=lambda concept: concept.id)
+    return united, _rewritten(edges, kept_ids), dict(sorted(kept_ids.items()))
 
 
-def _united(members: Sequence[Concept]) -> Concept:
-    kept = members[0]
-    if len(members) == 1:
-        return kept
-    names = dict.fromkeys(itertools.chain(kept.aliases, *((one.name, *one.aliases) for one in members[1:])))
+def unite(kept: Concept, *others: Concept) -> Concept:
+    """The first concept with the names of the others as aliases, and their description where it has none."""
+    names = dict.fromkeys(itertools.chain(kept.aliases, *((other.name, *other.aliases) for other in others)))
     names.pop(kept.name, None)
-    description = next((one.description for one in members if one.description), "")
-    return replace(kept, description=description, aliases=tuple(names))
+    description = next((concept.description for concept in (kept, *others) if concept.description), "")
+    return replace(kept, description=description, aliases=tuple(names)) if others else kept
 
 
-def _rewritten(edges: Iterable[Edge], mapping: Mapping[str, str]) -> list[Edge]:
+def _rewritten(edges: Iterable[Edge], kept_ids: Mapping[str, str]) -> list[Edge]:
     moved = []
     for edge in edges:
-        if edge.source in mapping or edge.target in mapping:
-            source, target = mapping.get(edge.source, edge.source), mapping.get(edge.target, edge.target)
+        if edge.source in kept_ids or edge.target in kept_ids:
+            source, target = kept_ids.get(edge.source, edge.source), kept_ids.get(edge.target, edge.target)
             if source == target and edge.source != edge.target:
                 continue
             edge = edge._replace(source=source, target=target)
         moved.append(edge)
     moved.sort()
     united = []
-    for _, alike in itertools.groupby(moved, key=itemgetter(0, 1, 2, 3, 4)):
-        first, *doubles = alike
-        weight = math.fsum((first.weight, *(edge.weight for edge in doubles)))
-        united.append(first._replace(weight=weight) if doubles else first)
+    for _, equal in itertools.groupby(moved, key=itemgetter(0, 1, 2, 3, 4)):
+        first, *duplicates = equal
+        weight = math.fsum((first.weight, *(edge.weight for edge in duplicates)))
+        united.append(first._replace(weight=weight) if duplicates else first)
     return united
-
-
-# ---------------------------------------------------------------- ids and names
-
-
-def gather(parts: Iterable[tuple[Sequence[Concept], Sequence[Edge]]]) -> tuple[list[Concept], list[Edge]]:
-    """What was found in several documents as one graph, in which equal names may still mean different things.
-
-    A concept whose id an earlier part has too gets a number (`concept:kernel-2`), and the edges of its part with
-    it, so that `propose` can judge each by its own surroundings.
-    """
-    found: list[Concept] = []
-    moved: list[Edge] = []
-    numbering = _Numbering()
-    for concepts, edges in parts:
-        ids = {concept.id: numbering.free(concept.id) for concept in concepts}
-        found += [replace(concept, id=ids[concept.id]) for concept in concepts]
-        moved += [
-            edge._replace(source=ids.get(edge.source, edge.source), target=ids.get(edge.target, edge.target))
-            for edge in edges
-        ]
-    return found, moved
-
-
-def plain_ids(concepts: Sequence[Concept], edges: Sequence[Edge]) -> tuple[list[Concept], list[Edge], dict[str, str]]:
-    """Concepts called by the slug of their name, homonyms with a number, the one mentioned most without.
-
-    Returns what `apply` returns; the mapping has the ids that changed.
-    """
-    numbering = _Numbering()
-    ranked = _ranked(concepts, edges)
-    ids = {concept.id: numbering.free(f"concept:{slug(concept.name)}") for concept in ranked}
-    named = sorted((replace(concept, id=ids[concept.id]) for concept in ranked), key=lambda concept: concept.id)
-    return named, _rewritten(edges, ids), {old: new for old, new in sorted(ids.items()) if old != new}
-
-
-class _Numbering:
-    """Ids given out so far; looks for a free number where it last found one."""
-
-    def __init__(self) -> None:
-        self.taken: set[str] = set()
-        self.last: dict[str, int] = {}
-
-    def free(self, name: str) -> str:
-        one = name
-        while one in self.taken:
-            self.last[name] = self.last.get(name, 1) + 1
-            one = f"{name}-{self.last[name]}"
-        self.taken.add(one)
-        return one
-
-
-def by_name(concepts: Iterable[Concept]) -> dict[str, list[str]]:
-    """Ids by the normal form of every name and alias; homonyms under one form, in the order given."""
-    found: dict[str, list[str]] = defaultdict(list)
-    for concept in concepts:
-        for form in dict.fromkeys(normal_form(name) for name in (concept.name, *concept.aliases)):
-            found[form].append(concept.id)
-    return dict(found)

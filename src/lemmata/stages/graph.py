@@ -1,4 +1,8 @@
-"""Build the graph of a workspace, exchange it, and review it: records from every source, compressed into one graph."""
+"""The graph of a workspace: build it, import, export and describe it, and decide which concepts are one.
+
+Records come from several sources (rules, a language model, imports, predicted links). Every stage that changes them
+ends with `compress`, which writes all of them as one graph.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,17 @@ import contextlib
 import difflib
 import hashlib
 import itertools
-import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lemmata.concepts.build import ConceptOptions, build_concepts
-from lemmata.concepts.merge import Merge, apply, decide, propose
+from lemmata.concepts.merge import Merge, apply, decide, propose, unite
 from lemmata.errors import LemmataError
 from lemmata.graph.formats.any_format import read_graph, write_graph
 from lemmata.graph.formats.shared import GraphRecords
@@ -26,21 +29,21 @@ from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore, concept_passages, open_graph
 from lemmata.store.graph import write_graph as write_compressed
 from lemmata.store.layout import Layout
-from lemmata.types import Concept, Edge, Encoder, Progress
+from lemmata.types import Concept, Edge, Encoder, Graph, Progress
 
 __all__ = [
     "GraphOptions",
+    "ImportOptions",
     "build",
     "compress",
     "decide_merge",
     "describe_concept",
     "export_graph",
     "import_graph",
-    "merge_duplicates",
     "merges",
 ]
 
-TEXT = "text"  # the name of this source of records
+SOURCE = "text"  # the name of the records made by rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,131 +53,132 @@ class GraphOptions:
     concepts: ConceptOptions = field(default_factory=ConceptOptions)
 
 
-def build(layout: Layout, options: GraphOptions, progress: Progress) -> dict[str, Any]:
-    """Links, and concepts with their relations and mentions, by rules; then everything compressed.
+@dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """A graph in files."""
 
-    Concepts are looked for only where the corpus or the options changed since the last time.
+    paths: tuple[Path, ...]
+    format: str
+    name: str  # of the source; a second import under the same name replaces the first
+    strict: bool  # records that cannot be used are an error; else they are skipped and counted
+
+
+# ---------------------------------------------------------------- build
+
+
+def build(layout: Layout, options: GraphOptions, progress: Progress) -> dict[str, Any]:
+    """Build the graph by rules: links, concepts with their relations, and mentions.
+
+    Concepts are built again only if the corpus or the options have changed.
     """
     begin = time.perf_counter()
     with layout.hold(), contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
-        wanted = {"inputs": corpus.inputs, "options": json.loads(json.dumps(asdict(options.concepts)))}
-        if records.sources().get(TEXT) != wanted:
-            found = build_concepts(corpus, corpus.documents(), options.concepts, progress=progress)
-            records.replace(TEXT, concepts=found.concepts, edges=found.edges, **wanted)
+        source: dict[str, Any] = {"inputs": corpus.inputs, "options": asdict(options.concepts)}
+        if records.sources().get(SOURCE) != source:
+            graph = build_concepts(corpus, corpus.documents(), options.concepts, progress=progress)
+            records.replace(SOURCE, concepts=graph.concepts, edges=graph.edges, **source)
         report = compress(layout, corpus, records, progress)
     report["seconds"] = time.perf_counter() - begin
     return report
 
 
-# ---------------------------------------------------------------- compress
-
-
 def compress(layout: Layout, corpus: Corpus, records: GraphRecordStore, progress: Progress) -> dict[str, Any]:
-    """Everything that is known as one graph, concepts merged; returns what there is."""
+    """Write the records of all sources as one graph, with concepts merged; returns its counts."""
     progress("merging concepts", 0, None)
-    concepts = merge_duplicates(records.concepts())
-    found = list(records.edges())
-    decided = decide(propose(concepts, found), records.verdicts())
-    concepts, found, mapping = apply(concepts, found, decided)
+    concepts, edges = _distinct_concepts(records), list(records.edges())
+    decided = decide(propose(concepts, edges), records.verdicts())
+    concepts, edges, merged = apply(concepts, edges, decided)
     progress("compressing the graph", 0, None)
-    kinds = _kinds(corpus, records, concepts)
-    there = [edge for edge in found if edge.source in kinds and edge.target in kinds]  # a passage may be gone by now
-    graph = build_graph(itertools.chain(link_edges(corpus, corpus.documents(links=True)), there), kinds)
-    rows = np.full(len(graph.nodes), -1, np.int64)
+    kinds = _node_kinds(corpus, records, concepts)
+    present = (edge for edge in edges if edge.source in kinds and edge.target in kinds)  # passages may be gone by now
+    graph = build_graph(itertools.chain(link_edges(corpus, corpus.documents(links=True)), present), kinds)
     row_of = {identity: row for row, identity in enumerate(corpus.ids())}
-    for number, node in enumerate(graph.nodes):
-        rows[number] = row_of.get(node, -1)
-    merged = {gone: kept for gone, kept in mapping.items() if gone != kept}
-    digest = hashlib.sha256()
-    for part in (graph.indptr, graph.indices, graph.relation, graph.weight):
-        digest.update(np.ascontiguousarray(part).tobytes())
-    digest.update("\0".join(graph.nodes).encode(errors="surrogatepass"))
+    rows = np.array([row_of.get(node, -1) for node in graph.nodes], np.int64)
     report = {
         **counts(graph),
         "concepts": dict(sorted(Counter(concept.kind for concept in concepts).items())),
         "merges": dict(sorted(Counter(merge.status for merge in decided).items())),
         "sources": sorted(records.sources()),
     }
-    write_compressed(
-        layout, graph, rows, concepts, merged,
-        {"verb": "graph", "corpus": corpus.inputs, "inputs": digest.hexdigest(), "report": report},
-    )  # fmt: skip
+    manifest = {"verb": "graph", "corpus": corpus.inputs, "inputs": _digest(graph), "report": report}
+    write_compressed(layout, graph, rows, concepts, merged, manifest)
     return report
 
 
-def merge_duplicates(concepts: Iterable[Concept]) -> list[Concept]:
-    """Concepts of one id from several sources as one: the first keeps its name, the others add theirs."""
-    known: dict[str, Concept] = {}
-    for concept in concepts:
-        first = known.setdefault(concept.id, concept)
+def _distinct_concepts(records: GraphRecordStore) -> list[Concept]:
+    """Concepts of all sources; those with the same id become one."""
+    concepts: dict[str, Concept] = {}
+    for concept in records.concepts():
+        first = concepts.setdefault(concept.id, concept)
         if first is not concept:
-            names = dict.fromkeys((*first.aliases, concept.name, *concept.aliases))
-            names.pop(first.name, None)
-            known[concept.id] = replace(
-                first, aliases=tuple(names), description=first.description or concept.description
-            )
-    return list(known.values())
+            concepts[concept.id] = unite(first, concept)
+    return list(concepts.values())
 
 
-def _kinds(corpus: Corpus, records: GraphRecordStore, concepts: Iterable[Concept]) -> dict[str, str]:
-    """The kind of every node: what it is to the graph, not to its reader."""
+def _node_kinds(corpus: Corpus, records: GraphRecordStore, concepts: Iterable[Concept]) -> dict[str, str]:
+    """The kind of every node: concept, document, location, log, passage, or as imported."""
     kinds = records.kinds()
     kinds.update((concept.id, "concept") for concept in concepts)
-    kinds.update((d.id, "location" if d.kind == "location" else "document") for d in corpus.documents())
+    kinds.update((item.id, "location" if item.kind == "location" else "document") for item in corpus.documents())
     kinds.update((identity, "log" if kind == "log" else "passage") for identity, kind in corpus.kinds())
     return kinds
+
+
+def _digest(graph: Graph) -> str:
+    digest = hashlib.sha256()
+    for array in (graph.indptr, graph.indices, graph.relation, graph.weight):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    digest.update("\0".join(graph.nodes).encode(errors="surrogatepass"))
+    return digest.hexdigest()
 
 
 # ---------------------------------------------------------------- import and export
 
 
-def import_graph(
-    layout: Layout, paths: Sequence[Path], *, format: str, name: str, strict: bool, progress: Progress  # noqa: A002
-) -> dict[str, Any]:  # fmt: skip
-    """Take in a graph from files, under a name; a second import under that name replaces the first."""
-    read, skips = read_graph(paths, format, strict=strict)
-    mentioned = [
-        Edge(document, "mentions", concept, maker=name)
-        for concept, documents in read.papers.items()
+def import_graph(layout: Layout, options: ImportOptions, progress: Progress) -> dict[str, Any]:
+    """Add the graph in some files as a source of its own."""
+    graph, skips = read_graph(options.paths, options.format, strict=options.strict)
+    mentions = [
+        Edge(document, "mentions", concept, maker=options.name)
+        for concept, documents in graph.papers.items()
         for document in documents
     ]
     with layout.hold(), contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
-        source = f"import:{name}"
         records.replace(
-            source,
-            concepts=read.concepts,
-            edges=itertools.chain(read.edges, mentioned),
-            kinds=read.kinds,
+            f"import:{options.name}",
+            concepts=graph.concepts,
+            edges=itertools.chain(graph.edges, mentions),
+            kinds=graph.kinds,
             skips=skips,
-            options={"paths": [str(path) for path in paths], "format": format},
+            options={"paths": [str(path) for path in options.paths], "format": options.format},
         )
-        known = {*corpus.ids(), *(document.id for document in corpus.documents())}
+        in_corpus = {*corpus.ids(), *(document.id for document in corpus.documents())}
         report = compress(layout, corpus, records, progress)
-    ends = {end for edge in read.edges for end in (edge.source, edge.target)}
+    nodes = {*graph.kinds, *(end for edge in graph.edges for end in (edge.source, edge.target))}
     report["imported"] = {
-        "concepts": len(read.concepts),
-        "edges": len(read.edges),
-        "mentions": len(mentioned),
-        "nodes": len(read.kinds),
-        "nodes_in_corpus": len(known & (ends | set(read.kinds))),
+        "concepts": len(graph.concepts),
+        "edges": len(graph.edges),
+        "mentions": len(mentions),
+        "nodes": len(graph.kinds),
+        "nodes_in_corpus": len(in_corpus & nodes),
         "skips": len(skips),
     }
     return report
 
 
 def export_graph(layout: Layout, path: Path, *, format: str) -> dict[str, int]:  # noqa: A002
-    """Write the whole graph, with evidence where it is known, to a file or folder."""
+    """Write the whole graph, with the evidence of its edges, to a file or folder."""
     stored = open_graph(layout)
     with contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
-        told = records.merged_edges(stored.merged)
-        edges = list(_distinct(itertools.chain(link_edges(corpus, corpus.documents(links=True)), told)))
+        links = link_edges(corpus, corpus.documents(links=True))
+        edges = list(_distinct_edges(itertools.chain(links, records.merged_edges(stored.merged))))
     kinds = dict(zip(stored.graph.nodes, stored.graph.kinds, strict=True))
     write_graph(path, GraphRecords(list(stored.concepts.values()), kinds, edges, {}), format)
     return {"concepts": len(stored.concepts), "nodes": len(kinds), "edges": len(edges)}
 
 
-def _distinct(edges: Iterable[Edge]) -> Iterator[Edge]:
-    """Each edge once, the first with its evidence; none to itself."""
+def _distinct_edges(edges: Iterable[Edge]) -> Iterator[Edge]:
+    """Each edge once, with its first evidence; no loops."""
     seen: set[tuple[str, str, str]] = set()
     for edge in edges:
         key = edge[:3]
@@ -187,9 +191,9 @@ def _distinct(edges: Iterable[Edge]) -> Iterator[Edge]:
 
 
 def describe_concept(layout: Layout, identity: str) -> dict[str, Any]:
-    """Its names, its relations to other concepts with who says so, and the passages that speak of it.
+    """A concept's names, its relations to other concepts with their makers, and the passages that mention it.
 
-    One that was merged away is told of as the one that stands for it. LemmataError where there is none.
+    A concept that was merged away is described by the one that was kept. Raises LemmataError for an unknown id.
     """
     stored = open_graph(layout)
     identity = stored.merged.get(identity, identity)
@@ -206,9 +210,8 @@ def describe_concept(layout: Layout, identity: str) -> dict[str, Any]:
             and edge.source in stored.concepts
             and edge.target in stored.concepts
         }
-    speaking, defining = concept_passages(stored)
-    first = [defining[identity]] if identity in defining else []
-    others = [passage for passage in speaking.get(identity, []) if passage not in first]
+    mentions, definitions = concept_passages(stored)
+    defining = [definitions[identity]] if identity in definitions else []
     return {
         "id": identity,
         "name": concept.name,
@@ -216,27 +219,35 @@ def describe_concept(layout: Layout, identity: str) -> dict[str, Any]:
         "description": concept.description,
         "aliases": list(concept.aliases),
         "edges": [edge._asdict() for edge in sorted(edges)],
-        "passages": first + others,
+        "passages": defining + [passage for passage in mentions.get(identity, []) if passage not in defining],
     }
 
 
 def merges(layout: Layout, encoder: Encoder | None = None) -> list[Merge]:
-    """Every merge that was proposed or decided, with its reason and what became of it.
+    """Every merge that was proposed or decided, with its reason and status.
 
-    With an encoder, concepts whose names are alike to it are proposed too, as candidates.
+    With an encoder, concepts with similar names become candidates too.
     """
     with GraphRecordStore(layout) as records:
-        concepts = merge_duplicates(records.concepts())
+        concepts = _distinct_concepts(records)
         vectors = None if encoder is None else encoder.encode([concept.name for concept in concepts], role="query")
         return decide(propose(concepts, list(records.edges()), vectors=vectors), records.verdicts())
 
 
 def decide_merge(layout: Layout, kept: str, gone: str, verdict: str | None, progress: Progress) -> dict[str, Any]:
-    """Accept or reject a merge, or take a verdict back with None; the graph is compressed anew."""
+    """Accept or reject a merge, or withdraw a verdict with None, and compress the graph again.
+
+    Replaces an earlier verdict on the two concepts, in either order.
+    """
+    if verdict not in ("accept", "reject", None):
+        raise LemmataError(f"a verdict is accept or reject, not {verdict!r}")
+    if kept == gone:
+        raise LemmataError(f"a verdict needs two concepts, not {kept} twice")
     with layout.hold(), contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
-        known = {concept.id for concept in records.concepts()}
+        ids = {concept.id for concept in records.concepts()}
         for identity in (kept, gone):
-            if identity not in known:
+            if identity not in ids:
                 raise LemmataError(f"there is no concept {identity!r}")
+        records.decide(gone, kept, None)
         records.decide(kept, gone, verdict)
         return compress(layout, corpus, records, progress)

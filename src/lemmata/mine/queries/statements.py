@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from lemmata.concepts.candidates import content_runs, definienda, note_name
+from lemmata.concepts.candidates import content_runs, find_defined_terms, note_name
 from lemmata.concepts.words import key_of, mask, normal, result_kind
 from lemmata.latex.readable import readable
 from lemmata.mine.queries.wording import Pick, Query, definite, is_plural, lower_first, what_is, with_article
@@ -101,7 +101,7 @@ def defined_terms(passage: Passage, pick: Pick) -> Iterator[Query]:
         noun = (match["noun"] or match["noun_before"]).replace("$", "")
         introduced[_letter(match["formula"] or match["formula_behind"])] = noun[0].lower() + noun[1:]
     seen_keys: set[str] = set()
-    for term in definienda(passage, mask(passage.text), opening):
+    for term in find_defined_terms(passage, mask(passage.text), opening):
         name = term.name
         if key_of(name) in seen_keys or result_kind(name) or term.rule == "stress":
             continue

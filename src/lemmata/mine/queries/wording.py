@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from lemmata.concepts.words import adjective_or_object, result_kind
+from lemmata.concepts.words import property_or_object, result_kind
 from lemmata.config import suggest
 from lemmata.errors import ConfigError
 from lemmata.words import singular
@@ -58,7 +58,7 @@ _WITHOUT_ARTICLE = re.compile(
     r"(?:ness|ity|(?<!morph)ism|ics|logic|calculus|analysis|theory|arithmetic|geometry|homology|integration|induction|"
     r"multiplication|addition|division|recursion|differentiation|factorization|convergence|dependence|semantics|syntax)$"
 )
-_ADJECTIVE = re.compile(  # those that `adjective_or_object` does not know by their ending
+_ADJECTIVE = re.compile(  # those that `property_or_object` does not know by their ending
     r"(?:\w+ly )?(?:compact|open|closed|dense|exact|free|normal|regular|monotone|connected|separable|continuous)"
 )
 
@@ -92,7 +92,7 @@ def what_is(name: str) -> str:
     """`What is a Noetherian ring?`, `What are Bernoulli numbers?`, `What does commutative mean?`"""
     name = lower_first(name)
     last = re.split(r" (?:of|in|on|over|for|with|between|from|to|by|at|under|modulo)\b", name)[0].split()[-1]
-    if _ADJECTIVE.fullmatch(name) or (" " not in name and adjective_or_object(name) == "definition"):
+    if _ADJECTIVE.fullmatch(name) or (" " not in name and property_or_object(name) == "definition"):
         return f"What does {name} mean?"
     if is_plural(last):
         return f"What are {name}?"

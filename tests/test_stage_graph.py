@@ -1,4 +1,4 @@
-"""The verbs of the graph on a small workspace, through the library and the command line."""
+"""The graph stages on a small workspace, through the library and the command line."""
 
 from __future__ import annotations
 
@@ -79,15 +79,15 @@ def lemmata(project: Project, *arguments: str) -> subprocess.CompletedProcess[st
 # ---------------------------------------------------------------- build
 
 
-def test_rules_find_concepts_and_who_speaks_of_them(project: Project) -> None:
+def test_rules_find_concepts_and_the_passages_that_mention_them(project: Project) -> None:
     report = project.build_graph()
     assert report["nodes"]["document"] == PAPERS
     assert report["edges"]["refers_to"] >= PAPERS
     stored = open_graph(project.layout)
     assert "concept:bailey-pair" in stored.concepts
-    speaking, defining = concept_passages(stored)
-    assert len(speaking["concept:bailey-pair"]) >= 2 * PAPERS
-    assert defining["concept:bailey-pair"].endswith("#def-pair")
+    mentions, definitions = concept_passages(stored)
+    assert len(mentions["concept:bailey-pair"]) >= 2 * PAPERS
+    assert definitions["concept:bailey-pair"].endswith("#def-pair")
     info = project.info()
     assert info["nodes"] == report["nodes"]
     assert sum(info["concepts"].values()) == len(stored.concepts)
@@ -101,16 +101,16 @@ def test_building_again_gives_the_same_graph(project: Project) -> None:
     assert {**first, "seconds": 0} == {**second, "seconds": 0}
 
 
-def test_without_a_graph_one_is_told_how_to_get_it(project: Project) -> None:
+def test_a_missing_graph_is_reported_with_the_command_that_builds_it(project: Project) -> None:
     with pytest.raises(WorkspaceError, match="lemmata graph build"):
         open_graph(project.layout)
 
 
-def test_a_concept_is_shown_with_what_is_known_of_it(project: Project) -> None:
+def test_a_concept_is_shown_with_its_passages_and_a_misspelt_one_with_a_suggestion(project: Project) -> None:
     project.build_graph()
-    found = project.concept("concept:bailey-pair")
-    assert found["name"] == "Bailey pair"
-    assert found["passages"][0].endswith("#def-pair")
+    concept = project.concept("concept:bailey-pair")
+    assert concept["name"] == "Bailey pair"
+    assert concept["passages"][0].endswith("#def-pair")
     done = lemmata(project, "show", "concept:bailey-pair")
     assert "passages mention it" in done.stdout
     done = lemmata(project, "show", "concept:baily-pair")
@@ -118,15 +118,15 @@ def test_a_concept_is_shown_with_what_is_known_of_it(project: Project) -> None:
     assert "did you mean concept:bailey-pair" in done.stderr
 
 
-def test_concepts_are_asked_by_name_and_by_description(project: Project) -> None:
+def test_tasks_ask_for_concepts_by_name_and_by_description(project: Project) -> None:
     project.build_graph()
     by_name = project.task("concepts", share=1.0)
     assert by_name.queries["concept:bailey-pair"] == "Bailey pair"
     seeds = project.task("concepts", share=1.0, protocol="seed")
     assert set(by_name.qrels["concept:bailey-pair"]) <= set(seeds.qrels["concept:bailey-pair"])
-    told = project.task("descriptions", share=1.0)
-    own = told.itself["concept:bailey-pair"]
-    assert own not in told.qrels["concept:bailey-pair"]
+    descriptions = project.task("descriptions", share=1.0)
+    defining = descriptions.itself["concept:bailey-pair"]
+    assert defining not in descriptions.qrels["concept:bailey-pair"]
     with pytest.raises(LemmataError, match="passage or seed"):
         project.task("concepts", protocol="paper")
 
@@ -158,7 +158,7 @@ def test_without_a_limit_nothing_is_sent(project: Project, server: Server) -> No
     assert asked(server) == []
 
 
-def test_a_killed_extraction_repeats_no_call_and_loses_nothing(project: Project, server: Server) -> None:
+def test_a_killed_extraction_resumes_without_repeating_a_call(project: Project, server: Server) -> None:
     server.script(answer=json.dumps(ANSWER), seconds=0.2)
     first = start(project, server, "--unlimited")
     while len(server.answers()) < PAPERS // 2:
@@ -175,16 +175,16 @@ def test_a_killed_extraction_repeats_no_call_and_loses_nothing(project: Project,
     assert report["unanswered"] == []
     assert len(extracted(project)) == PAPERS
     again = [digest for digest in asked(server)[len(before) :] if digest in before]
-    assert len(again) <= 2  # those in flight when it was killed: their answers reached nobody
+    assert len(again) <= 2  # calls in flight when it was killed: their answers are lost
     with GraphRecordStore(project.layout) as records:
-        found = list(records.edges("llm"))
-    assert sum(edge.relation == "uses" for edge in found) == PAPERS
+        edges = list(records.edges("llm"))
+    assert sum(edge.relation == "uses" for edge in edges) == PAPERS
     third = start(project, server, "--unlimited")
     third.communicate()
     assert len(asked(server)) == PAPERS + len(again)
 
 
-def test_limits_hold_over_all_runs(project: Project, server: Server) -> None:
+def test_limits_count_over_all_runs(project: Project, server: Server) -> None:
     server.script(answer=json.dumps(ANSWER))
     report = json.loads(start(project, server, "--calls", "5").communicate()[0])
     assert len(asked(server)) == 5
@@ -198,7 +198,7 @@ def test_limits_hold_over_all_runs(project: Project, server: Server) -> None:
     assert report["extracted"] == 8
 
 
-def test_an_endpoint_that_is_down_is_one_sentence(project: Project) -> None:
+def test_an_unreachable_endpoint_is_one_sentence(project: Project) -> None:
     done = lemmata(
         project, "graph", "extract", "--url", "http://127.0.0.1:9/v1", "--model", "tiny", "--unlimited"
     )  # fmt: skip
@@ -208,7 +208,7 @@ def test_an_endpoint_that_is_down_is_one_sentence(project: Project) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_bad_answers_are_told_of_and_asked_again_later(project: Project, server: Server) -> None:
+def test_bad_answers_are_reported_and_asked_again_later(project: Project, server: Server) -> None:
     bad = [{"text": '{"concepts": "none"}'}] * 9
     server.script(answer=json.dumps(ANSWER), replies={"part 3": bad})
     report = project.extract_graph(Limits(calls=100), model={"url": server.url, "model": "tiny"})
@@ -223,7 +223,7 @@ def test_bad_answers_are_told_of_and_asked_again_later(project: Project, server:
 
 
 @pytest.mark.parametrize("name", ["graph.graphml", "graph.tsv", "graph.json", "neo4j", "ogb"])
-def test_an_exported_graph_comes_back_whole(project: Project, tmp_path: Path, name: str) -> None:
+def test_an_exported_graph_can_be_imported_unchanged(project: Project, tmp_path: Path, name: str) -> None:
     kind = {"graph.graphml": "graphml", "graph.tsv": "triples", "graph.json": "json"}.get(name, name)
     project.build_graph()
     before = open_graph(project.layout)
@@ -238,7 +238,7 @@ def test_an_exported_graph_comes_back_whole(project: Project, tmp_path: Path, na
     assert after.graph.indices.tolist() == before.graph.indices.tolist()
 
 
-def test_a_graph_with_missing_nodes_is_refused_or_read_in_part(project: Project, tmp_path: Path) -> None:
+def test_a_graph_with_missing_nodes_is_an_error_or_read_in_part(project: Project, tmp_path: Path) -> None:
     path = tmp_path / "bad.graphml"
     path.write_text(
         '<graphml xmlns="http://graphml.graphdrawing.org/xmlns"><graph edgedefault="directed">'
@@ -253,7 +253,7 @@ def test_a_graph_with_missing_nodes_is_refused_or_read_in_part(project: Project,
     assert report["imported"]["skips"] == 1
 
 
-def test_importing_under_the_same_name_replaces(project: Project, tmp_path: Path) -> None:
+def test_a_second_import_under_the_same_name_replaces_the_first(project: Project, tmp_path: Path) -> None:
     path = tmp_path / "more.tsv"
     path.write_text("paper00\tcites\tpaper01\n", encoding="utf-8")
     assert project.import_graph([path])["edges"]["cites"] == 1
@@ -264,24 +264,39 @@ def test_importing_under_the_same_name_replaces(project: Project, tmp_path: Path
 # ---------------------------------------------------------------- merges
 
 
-def test_a_verdict_changes_the_graph_and_can_be_taken_back(project: Project, tmp_path: Path) -> None:
+def test_a_verdict_changes_the_graph_and_can_be_withdrawn(project: Project, tmp_path: Path) -> None:
     path = tmp_path / "concepts.json"
     concepts = [{"name": "chain rule", "papers": ["paper00"]}, {"name": "rule of chains", "papers": ["paper01"]}]
     path.write_text(json.dumps({"concepts": concepts, "edges": []}), encoding="utf-8")
     project.import_graph([path])
     before = open_graph(project.layout)
-    one, other = sorted(before.concepts)
-    project.decide_merge(one, other, "accept")
+    kept, gone = sorted(before.concepts)
+    project.decide_merge(kept, gone, "accept")
     joined = open_graph(project.layout)
-    assert set(joined.concepts) == {one}
-    assert joined.merged == {other: one}
-    assert joined.concepts[one].aliases == (before.concepts[other].name,)
-    project.decide_merge(one, other, None)
+    assert set(joined.concepts) == {kept}
+    assert joined.merged == {gone: kept}
+    assert joined.concepts[kept].aliases == (before.concepts[gone].name,)
+    project.decide_merge(kept, gone, None)
     after = open_graph(project.layout)
     assert after.inputs == before.inputs
     assert after.concepts == before.concepts
     with pytest.raises(LemmataError, match="no concept"):
-        project.decide_merge(one, "concept:unheard", "accept")
+        project.decide_merge(kept, "concept:unheard", "accept")
+    with pytest.raises(LemmataError, match=f"two concepts, not {kept} twice"):
+        project.decide_merge(kept, kept, "accept")
+    with pytest.raises(LemmataError, match="accept or reject, not 'yes'"):
+        project.decide_merge(kept, gone, "yes")
+
+
+def test_the_last_verdict_on_a_pair_counts(project: Project, tmp_path: Path) -> None:
+    path = tmp_path / "concepts.json"
+    path.write_text(json.dumps({"concepts": [{"name": "chain rule"}, {"name": "chain rules"}], "edges": []}), "utf-8")
+    project.import_graph([path])
+    assert len(open_graph(project.layout).concepts) == 1
+    project.decide_merge("concept:chain-rule", "concept:chain-rules", "reject")
+    assert len(open_graph(project.layout).concepts) == 2
+    project.decide_merge("concept:chain-rules", "concept:chain-rule", "accept")
+    assert len(open_graph(project.layout).concepts) == 1
 
 
 def test_merges_are_listed_with_their_reasons(project: Project) -> None:
