@@ -108,7 +108,7 @@ def main() -> None:
     if options.against is None:
         print(json.dumps(results, indent=1, sort_keys=True))
         return
-    changed = differences(json.loads(options.against.read_text(encoding="utf-8")), results)
+    changed = differences(stable(json.loads(options.against.read_text(encoding="utf-8"))), results)
     print("\n".join(changed) or "nothing changed")
     sys.exit(1 if changed else 0)
 
