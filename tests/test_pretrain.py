@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lemmata.train.checkpoints import last_checkpoint
 
 from lemmata.config import build
 from lemmata.errors import ConfigError, InputError
-from lemmata.train.checkpoints import last_checkpoint
 from lemmata.train.pretrain import PretrainOptions, factor, masked_logits, pretrain
 from lemmata.train.vocabulary import add_rows, choose_commands, count_commands, with_commands
 from lemmata.train.windows import (

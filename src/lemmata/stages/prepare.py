@@ -161,7 +161,9 @@ def _from_folder(layout: Layout, folder: Path, judgments: str) -> _Posed:
         raise InputError(cause, file=str(file), line=line)
 
     with open_plain(file) as stream:
-        passages = [p for reading in read_passages(jsonl_rows(stream, refuse), file=str(file)) for p in reading.passages]
+        passages = [
+            p for reading in read_passages(jsonl_rows(stream, refuse), file=str(file)) for p in reading.passages
+        ]
     return _Posed(task, [passage.id for passage in passages], [passage.content for passage in passages])
 
 

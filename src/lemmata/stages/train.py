@@ -26,7 +26,7 @@ from lemmata.stages.evaluate import TASKS
 from lemmata.stages.mine import sets as mined_sets
 from lemmata.stages.prepare import prepare, resolve_workspace, split_key
 from lemmata.store.corpus import Corpus
-from lemmata.store.layout import Layout, read_manifest, write_manifest
+from lemmata.store.layout import Layout, read_manifest, read_manifests, write_manifest
 from lemmata.store.split import open_split
 from lemmata.train.card import Estimate, Guard, Measured, ModelFacts, SplitFacts, TrainingSet, write_card
 from lemmata.train.finetune import FinetuneOptions, FinetuneResult, finetune
@@ -44,7 +44,6 @@ __all__ = [
     "base_folder",
     "find_base",
     "finetune_model",
-    "list_models",
     "prepare_job",
     "pretrain_model",
     "train_job",
@@ -59,7 +58,7 @@ PRECISION = "int8-blocks"  # of the export with which a workspace searches; mode
 
 
 def base_folder(layout: Layout | None, name: str, scratch: Path) -> Path:
-    """The sentence-transformers folder that `name` means; the weights of an exported model are restored to `scratch`."""
+    """The sentence-transformers folder of a base; the weights of an exported model are restored to `scratch`."""
     folder = find_base(layout, name) or _from_hub(name)
     if (folder / "modules.json").is_file():
         return folder
@@ -75,7 +74,7 @@ def find_base(layout: Layout | None, name: str) -> Path | None:
     """
     if layout is not None and "/" not in name and (layout.model(name) / "modules.json").is_file():
         return layout.model(name)
-    if layout is not None and name in list_models(layout):
+    if layout is not None and name in read_manifests(layout.models):
         raise ConfigError(f"the model {name!r} was not kept: fine-tuned, it did worse on validation than its base")
     if name in PACKAGED:
         return PACKAGED[name]
@@ -85,7 +84,7 @@ def find_base(layout: Layout | None, name: str) -> Path | None:
             return folder
     if re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name) and not path.exists():
         return None
-    available = ", ".join((*PACKAGED, *(list_models(layout) if layout is not None else ())))
+    available = ", ".join((*PACKAGED, *(read_manifests(layout.models) if layout is not None else ())))
     raise ConfigError(f"there is no base model {name!r}; possible are {available}, a folder, or a hub name")
 
 
@@ -95,13 +94,6 @@ def _from_hub(name: str) -> Path:
         return Path(hub.snapshot_download(name))
     except Exception as error:  # the hub's client raises many kinds
         raise InputError(f"cannot be downloaded from the hub ({str(error).splitlines()[0]})", file=name) from error
-
-
-def list_models(layout: Layout) -> dict[str, dict[str, Any]]:
-    """Every complete model of a workspace with its manifest."""
-    folders = sorted(layout.models.glob("[!.]*")) if layout.models.is_dir() else []
-    manifests = {folder.name: read_manifest(layout.manifest(folder)) for folder in folders}
-    return {name: manifest for name, manifest in manifests.items() if manifest is not None}
 
 
 def weights_sha256(folder: Path) -> str:
@@ -187,10 +179,16 @@ class TrainingTexts:
 # ---------------------------------------------------------------- fine-tuning
 
 
-def prepare_job(layout: Layout, options: FinetuneOptions, folder: Path, progress: Progress) -> Job:
+def prepare_job(layout: Layout, options: FinetuneOptions, folder: Path, progress: Progress) -> dict[str, Any]:
     """Write all that a fine-tuning needs, except the base, to a folder that can be trained on another machine."""
     with layout.hold(), tempfile.TemporaryDirectory() as scratch:
-        return prepare(layout, base_folder(layout, options.base, Path(scratch)), options, folder, progress)
+        job = prepare(layout, base_folder(layout, options.base, Path(scratch)), options, folder, progress)
+    return {
+        "texts": len(job.texts),
+        "tokens": len(job.texts.flat),
+        "sets": {name: len(records) for name, records in job.sets.items()},
+        "validations": {task.name: len(task.queries) for task in job.validations},
+    }
 
 
 def finetune_model(layout: Layout, name: str, options: FinetuneOptions, progress: Progress) -> dict[str, Any]:
@@ -213,7 +211,9 @@ def finetune_model(layout: Layout, name: str, options: FinetuneOptions, progress
     return report
 
 
-def train_job(folder: Path, base: Path | str, out: Path, options: FinetuneOptions, progress: Progress) -> dict[str, Any]:
+def train_job(
+    folder: Path, base: Path | str, out: Path, options: FinetuneOptions, progress: Progress
+) -> dict[str, Any]:
     """Train a prepared job without its workspace; writes the model to `out`. Resumes from the last checkpoint."""
     job = open_job(folder)
     out = out.resolve()

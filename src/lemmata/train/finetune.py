@@ -67,7 +67,9 @@ class FinetuneOptions:
     validation: dict[str, str] = field(default_factory=dict)  # task: the measure to choose by; see docs/train.md
     guard: dict[str, str] = field(default_factory=dict)  # the same for general tasks that must not get worse
     forget: float = 0.02  # largest loss of the guard's measure, as a fraction of it; below 0: it has to gain
-    loss: str = "contrastive"  # or directed: queries to passages only; popular: directed, and frequent answers may rank high
+    loss: str = (
+        "contrastive"  # or directed: queries to passages only; popular: directed, and frequent answers may rank high
+    )
     dimensions: list[float] = field(default_factory=list)  # Matryoshka: lengths, or fractions of the whole
     guide: str = ""  # a model that says which candidates may be answers too: "base", or as `base`
     teacher: str = ""  # a model to stay close to: "base", or as `base`

@@ -70,7 +70,9 @@ def encode_texts(
     vectors = None
     with torch.no_grad(), autocast(device, precision):
         for part in chunks(texts, numbers, longest, BUDGET.get(device, BUDGET["cpu"])):
-            ids, mask = (torch.from_numpy(array).to(model.device) for array in texts.padded(numbers[part], longest, pad))
+            ids, mask = (
+                torch.from_numpy(array).to(model.device) for array in texts.padded(numbers[part], longest, pad)
+            )
             output = model({"input_ids": ids, "attention_mask": mask})["sentence_embedding"]
             encoded = torch.nn.functional.normalize(output.float(), dim=1)
             if vectors is None:
