@@ -174,7 +174,6 @@ def test_validation_costs_about_a_quarter_of_training() -> None:
     assert pool_size(80_000, 2) == 15_000
 
 
-
 def test_the_best_step_is_kept(base: Path, tmp_path: Path) -> None:
     """Training makes this task worse at every step, so the first evaluation is the best."""
     job = small_job(tmp_path / "job", base, validation=["words"])
@@ -252,7 +251,9 @@ def test_weights_are_averaged_as_far_as_the_guard_wants(
 
 
 def test_a_guard_that_no_average_satisfies_is_an_error(base: Path, guarded: Job, tmp_path: Path) -> None:
-    message = r"no average of base and tuned weights satisfies the guard: the best has 0\.\d+, and forget = -9 asks for \d"
+    message = (
+        r"no average of base and tuned weights satisfies the guard: the best has 0\.\d+, and forget = -9 asks for \d"
+    )
     with pytest.raises(LemmataError, match=message):
         tuned(base, guarded, tmp_path, forget=-9.0)
     assert not (tmp_path / "out").exists()
@@ -336,7 +337,9 @@ def test_a_killed_run_resumes_from_the_last_checkpoint(base: Path, job: Job, tmp
     assert validations(result) == validations(whole)
     assert (result.before, result.after, result.best_step) == (whole.before, whole.after, whole.best_step)
     steps.clear()
-    again = finetune(base, job, folder / "out2", chosen, work=folder / "work", progress=listen)  # killed at the very end
+    again = finetune(
+        base, job, folder / "out2", chosen, work=folder / "work", progress=listen
+    )  # killed at the very end
     assert not steps
     assert again.after == result.after
 

@@ -233,7 +233,10 @@ def test_likeness_to_a_teacher_is_the_divergence_of_their_choices() -> None:
         scores = scale * points[places[:, 0].numpy()] @ points[order].T
         return np.asarray(special.softmax(scores, axis=1))
 
-    mine, expected_value = choice(vectors.numpy().astype(np.float64), 7.0), choice(teacher.numpy().astype(np.float64), 7.0)
+    mine, expected_value = (
+        choice(vectors.numpy().astype(np.float64), 7.0),
+        choice(teacher.numpy().astype(np.float64), 7.0),
+    )
     assert value == pytest.approx(special.rel_entr(expected_value, mine).sum() / BATCH, rel=1e-5)
 
 

@@ -230,9 +230,7 @@ def test_words_are_masked_whole_and_special_tokens_never(ids: list[int], seed: i
 
 def test_about_fifteen_in_a_hundred_tokens_are_masked_and_eight_in_ten_of_them_hidden() -> None:
     generator = np.random.default_rng(0)
-    pairs = [
-        (ids, *mask_window(ids, PLAIN, generator)) for ids in (generator.integers(5, 60, 126) for _ in range(800))
-    ]
+    pairs = [(ids, *mask_window(ids, PLAIN, generator)) for ids in (generator.integers(5, 60, 126) for _ in range(800))]
     drawn = np.concatenate([labels[1:-1] != UNMASKED for _, _, labels in pairs])
     before = np.concatenate([ids for ids, _, _ in pairs])
     after = np.concatenate([inputs[1:-1] for _, inputs, _ in pairs])
@@ -355,7 +353,12 @@ def test_thirty_steps_lower_the_loss_and_the_result_is_a_sentence_encoder(base: 
     progress: list[tuple[str, int, int | None]] = []
     options = PretrainOptions(**{**_settings(OPTIONS), "new_tokens": 2, "epochs": 1.0})
     report = pretrain(
-        base, iter(texts), tmp_path / "out", options, work=tmp_path / "work", progress=lambda *step: progress.append(step)
+        base,
+        iter(texts),
+        tmp_path / "out",
+        options,
+        work=tmp_path / "work",
+        progress=lambda *step: progress.append(step),
     )
     losses = [loss for _, loss in report["losses"]]
     assert report["steps"] == report["losses"][-1][0] == 30

@@ -246,10 +246,9 @@ def _save(work: Path, model: Any, optimizer: Any, state: _State) -> None:
     """Write a checkpoint, and remove all others but the best."""
     torch = require("torch", "train")
     safetensors = require("safetensors.torch", "train")
-    random_states = [_random_state(model.device)]
+    random_states = [_random_state(model.device)] * processes()
     if processes() > 1:
-        random_states = [None] * processes()
-        torch.distributed.all_gather_object(random_states, _random_state(model.device))
+        torch.distributed.all_gather_object(random_states, random_states[0])
     if is_first_process():
         with writing(work / f"checkpoint-{state.step}") as folder:
             folder.mkdir()
