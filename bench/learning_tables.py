@@ -6,7 +6,7 @@
 
 Jobs and runs are declared in learning_tables.toml. WORK holds the workspaces that it names, made by
 learning_workspaces.py. A run may start from another run's model, have it as a teacher, or be its average with the first
-base. `train` does what is not done yet and ranks the test queries with each model. `report` prints means, 95 % bootstrap
+base. `train` runs what is missing and ranks the test queries with each model. `report` prints means, 95 % bootstrap
 intervals and the paired difference to the first run with its corrected p, and adds the means to a file.
 """
 

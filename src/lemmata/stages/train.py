@@ -17,8 +17,8 @@ from typing import Any
 
 from lemmata.encode.bert import is_bert, read_architecture
 from lemmata.encode.export import export_encoder
-from lemmata.encode.load import PACKAGED
-from lemmata.encode.restore import unpack
+from lemmata.encode.load import BASELINE, PACKAGED, baseline_folder
+from lemmata.encode.restore import restore
 from lemmata.errors import ConfigError, InputError, LemmataError, require
 from lemmata.files import replace_folder, sha256_of, write_atomically
 from lemmata.mine.material import material
@@ -63,7 +63,7 @@ def base_folder(layout: Layout | None, name: str, scratch: Path) -> Path:
     if (folder / "modules.json").is_file():
         return folder
     out = scratch / f"base-{folder.name}-{weights_sha256(folder)[:8]}"
-    once((out / "modules.json").is_file, lambda: unpack(folder, out))
+    once((out / "modules.json").is_file, lambda: restore(folder, out))
     return out
 
 
@@ -78,13 +78,15 @@ def find_base(layout: Layout | None, name: str) -> Path | None:
         raise ConfigError(f"the model {name!r} was not kept: fine-tuned, it did worse on validation than its base")
     if name in PACKAGED:
         return PACKAGED[name]
+    if name == BASELINE:
+        return baseline_folder()
     path = Path(name).expanduser()
     for folder in (layout.root / path, path) if layout is not None else (path,):
         if (folder / "modules.json").is_file() or (folder / "encoder.json").is_file():
             return folder
     if re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name) and not path.exists():
         return None
-    available = ", ".join((*PACKAGED, *(read_manifests(layout.models) if layout is not None else ())))
+    available = ", ".join((*PACKAGED, BASELINE, *(read_manifests(layout.models) if layout is not None else ())))
     raise ConfigError(f"there is no base model {name!r}; possible are {available}, a folder, or a hub name")
 
 
@@ -339,9 +341,9 @@ def _describe(
             guards.append(Guard(task.name, task.measure, len(task.queries), before, after, options.forget))
         else:
             measures.append(Measured("validation", task.name, task.measure, len(task.queries), before, after))
-    recipe = read_recipe(folder)
+    architecture = read_architecture(folder)
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    dimension = int(config.get("hidden_size", 0)) * max(1, len(recipe.pooling))
+    dimension = int(config.get("hidden_size", 0)) * max(1, len(architecture.pooling))
     facts = ModelFacts(
         name=name,
         base=options.base,
@@ -398,7 +400,7 @@ def _lock(layout: Layout) -> contextlib.AbstractContextManager[Any]:
 def _check_name(name: str, base: str) -> None:
     if not re.fullmatch(r"[\w-]+(?:\.[\w-]+)*", name) or name.endswith(".old"):  # a suffix of replaced folders
         raise ConfigError(f"the name of a model has letters, digits, - and _, not {name!r}")
-    if name in PACKAGED or name == "hashing":
+    if name in (*PACKAGED, BASELINE, "hashing"):
         raise ConfigError(f"{name!r} comes with lemmata: choose another name for a model of your own")
     if name == base:
         raise ConfigError(f"the model {name!r} cannot be its own base")

@@ -101,8 +101,8 @@ class JobWriter:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         (folder / "manifest.json").unlink(missing_ok=True)
-        recipe = read_recipe(base)
-        self._longest = recipe.max_tokens
+        architecture = read_architecture(base)
+        self._longest = architecture.max_tokens
         shutil.copyfile(_tokenizer_of(base), folder / "tokenizer.json")
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()

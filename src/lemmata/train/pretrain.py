@@ -92,7 +92,7 @@ def pretrain(
     for name in ("epochs", "rate"):
         if getattr(options, name) <= 0:
             raise ConfigError(f"{name} = {getattr(options, name)} must be more than 0")
-    read_recipe(base)
+    read_architecture(base)
     if iter(texts) is texts:
         texts = list(texts)  # they are read more than once
     model, tokenizer, new_head = _load(base, options.seed)
