@@ -160,7 +160,7 @@ def _from_folder(layout: Layout, folder: Path, judgments: str) -> _Posed:
     def refuse(line: int, cause: str) -> None:
         raise InputError(cause, file=str(file), line=line)
 
-    with open_plain(file) as stream:
+    with open_decompressed(file) as stream:
         passages = [
             p for reading in read_passages(jsonl_rows(stream, refuse), file=str(file)) for p in reading.passages
         ]

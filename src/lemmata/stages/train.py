@@ -23,8 +23,8 @@ from lemmata.errors import ConfigError, InputError, LemmataError, require
 from lemmata.files import replace_folder, sha256_of, write_atomically
 from lemmata.mine.material import material
 from lemmata.stages.evaluate import TASKS
-from lemmata.stages.mine import sets as mined_sets
 from lemmata.stages.prepare import prepare, resolve_workspace, split_key
+from lemmata.stages.training_sets import sets as mined_sets
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, read_manifest, read_manifests, write_manifest
 from lemmata.store.split import open_split
