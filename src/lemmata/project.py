@@ -459,19 +459,13 @@ class Project:
 
         return finetune_model(self.layout, name, self.finetune_options(name, settings), progress)
 
-    def pack(
+    def prepare(
         self, name: str, folder: str | Path, *, settings: Settings | None = None, progress: Progress = _silent
     ) -> dict[str, Any]:
         """Write everything a fine-tuning needs into one folder, to train it on another machine."""
-        from lemmata.stages.train import pack_job
+        from lemmata.stages.train import prepare_job
 
-        job = pack_job(self.layout, self.finetune_options(name, settings), Path(folder), progress)
-        return {
-            "texts": len(job.texts),
-            "tokens": len(job.texts.flat),
-            "sets": {name: len(records) for name, records in job.sets.items()},
-            "validations": {task.name: len(task.queries) for task in job.validations},
-        }
+        return prepare_job(self.layout, self.finetune_options(name, settings), Path(folder), progress)
 
     def models(self) -> dict[str, dict[str, Any]]:
         """Every trained model with its manifest."""

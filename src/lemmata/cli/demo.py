@@ -74,8 +74,6 @@ method = "stratified"
 [finetune.tuned]             # small enough for two cores: short texts, the two upper layers
 sets = {{ asked = 2.5, pairs = 0.15 }}
 validation = {{ references = "MRR@10" }}
-pool = 80
-validations = 1
 batch = 64
 tokens = 64
 freeze = 4

@@ -59,7 +59,7 @@ _group(
     "Mine training data from the corpus and its graph.",
     (mine.pairs, mine.queries, mine.import_, mine.triplets, mine.negatives, mine.mix, mine.sets, mine.export),
 )
-_group("train", "Train an encoder on what was mined.", (train.pretrain, train.finetune, train.pack, train.models))
+_group("train", "Train an encoder on what was mined.", (train.pretrain, train.finetune, train.prepare, train.models))
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Commands: train pretrain, finetune, pack, models; run."""
+"""Commands: train pretrain, finetune, prepare, models; run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from lemmata.cli.output import HERE, AsJson, Workspace, open_console, print_json, showing_progress
 from lemmata.errors import LemmataError
 
-__all__ = ["finetune", "models", "pack", "pretrain", "run"]
+__all__ = ["finetune", "models", "prepare", "pretrain", "run"]
 
 Base = Annotated[str, typer.Option(help="A packaged model, a model of the workspace, or a folder.", metavar="MODEL")]
 Epochs = Annotated[float, typer.Option(help="Number of epochs; 0: as configured.", min=0)]
@@ -66,7 +66,7 @@ def finetune(
     rate: Rate = 0.0,
     batch: Batch = 0,
     job: Annotated[
-        Path | None, typer.Option(help="Train what 'train pack' wrote; no workspace.", metavar="DIR")
+        Path | None, typer.Option(help="Train what 'train prepare' wrote; no workspace.", metavar="DIR")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="With --job: folder of the model.", metavar="DIR")] = None,
     as_json: AsJson = False,
@@ -98,8 +98,8 @@ def _train_job(job: Path, out: Path, settings: dict[str, Any], progress: Any) ->
     from lemmata.train.finetune import FinetuneOptions
     from lemmata.train.job import open_job
 
-    packed = open_job(job).facts.get("options", {})
-    options = build(FinetuneOptions, merged(packed, settings), f"{job}")
+    prepared = open_job(job).facts.get("options", {})
+    options = build(FinetuneOptions, merged(prepared, settings), f"{job}")
     return train_job(job, options.base, out, options, progress)
 
 
@@ -124,7 +124,7 @@ def _print_training(report: dict[str, Any]) -> None:
         console.print(f"not exported, so searching needs torch: {report['not_exported']}", markup=False)
 
 
-def pack(
+def prepare(
     name: Annotated[str, typer.Argument(help="The table [finetune.NAME].", metavar="NAME")],
     folder: Annotated[Path, typer.Argument(help="The folder to write.", metavar="DIR")],
     workspace: Workspace = HERE,
@@ -134,7 +134,7 @@ def pack(
     from lemmata.project import Project
 
     with showing_progress() as progress:
-        report = Project(workspace).pack(name, folder, progress=progress)
+        report = Project(workspace).prepare(name, folder, progress=progress)
     if as_json:
         print_json(report)
         return

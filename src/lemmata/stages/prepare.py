@@ -1,7 +1,7 @@
 """From the training sets and validation tasks that a workspace names to one job that trains anywhere.
 
-A name may begin with the path of another workspace: `pairs`, `../planetmath/pairs`. Of a set, only a source or a
-relation can be taken: `pairs:refers_to`. A task is one that a workspace poses of its validation part (`references`,
+A name may begin with the path of another workspace: `pairs`, `../planetmath/pairs`. A set may be restricted to a source
+or a relation: `pairs:refers_to`. A task is one that a workspace poses on its validation part (`references`,
 `../planetmath/concepts#seed` for the seed protocol), a file of queries with their passages, or a folder in the format
 of BEIR with the judgments to use: `scifact#train`.
 """
@@ -9,10 +9,10 @@ of BEIR with the judgments to use: `scifact#train`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,195 +31,180 @@ from lemmata.store.layout import Layout, read_manifest
 from lemmata.store.split import open_split
 from lemmata.train.finetune import FinetuneOptions
 from lemmata.train.job import Job, JobWriter, fingerprint
+from lemmata.train.validate import pool_size
 from lemmata.types import Integers, Mask, Progress
 
-__all__ = ["elsewhere", "pack", "split_facts", "split_key"]
+__all__ = ["pool_rows", "prepare", "resolve_workspace", "split_key"]
 
-PART = "validation"
-BATCH = 2000
-
-
-class _Asked(NamedTuple):
-    """A task with the texts that it is asked on."""
-
-    task: Task
-    ids: Sequence[str]  # of all passages
-    texts: Sequence[str]
-    documents: Integers | None = None  # (passages,)
-    unseen: frozenset[str] = frozenset()  # passages of documents that are held out whole
+BATCH = 2000  # records that are read at once
 
 
-def pack(
-    layout: Layout, base: Path, options: FinetuneOptions, folder: Path, progress: Progress, *, part: str = PART
+def prepare(
+    layout: Layout,
+    base: Path,
+    options: FinetuneOptions,
+    folder: Path,
+    progress: Progress,
+    *,
+    part: str = "validation",
 ) -> Job:
-    """Write the job of a fine-tuning to `folder`; of the part `test` only the tasks: nothing is trained there."""
+    """Write the job of a fine-tuning to `folder`; of the part `test` only the tasks, on all their passages."""
     writer = JobWriter(folder, base, progress, prompts=options.prompts)
-    wanted = {} if part == "test" else options.sets or dict.fromkeys(mined_sets(layout), 1.0)
-    if not wanted and part != "test":
+    names = {} if part == "test" else options.sets or dict.fromkeys(mined_sets(layout), 1.0)
+    if not names and part != "test":
         raise WorkspaceError("there is nothing to train on: mine something first, see 'lemmata mine --help'")
-    sources = {spec: _set_of(layout, spec) for spec in wanted}
-    for spec, source in sources.items():
-        progress(f"packing {spec}", 0, None)
-        writer.add_set(spec, _records(source), {"sha256": sha256_of([source.file]), "split": source.split})
-    for spec, measure in options.validation.items():
-        progress(f"packing {spec}", 0, None)
-        _add(writer, spec, _asked(layout, spec, part), measure, options, general=False)
-    for spec, measure in options.guard.items():
-        progress(f"packing {spec}", 0, None)
-        _add(writer, spec, _asked(layout, spec, part), measure, options, general=True)
+    sources = {name: _training_file(layout, name) for name in names}
+    texts = 0.0  # shown in training
+    for name, (file, split) in sources.items():
+        progress(f"preparing {name}", 0, None)
+        records = _records(file, name.partition(":")[2])
+        count = writer.add_set(name, records, {"sha256": sha256_of([file]), "split": split})
+        texts += count * len(text_columns(file)) * names[name] * options.epochs
+    tasks = [(name, measure, False) for name, measure in options.validation.items()]
+    tasks += [(name, measure, True) for name, measure in options.guard.items()]
+    most = pool_size(round(texts), len(tasks)) if part != "test" else None
+    for name, measure, general in tasks:
+        progress(f"preparing {name}", 0, None)
+        posed = _pose(layout, name, part)
+        _add_task(writer, name, posed, pool_rows(posed.task, posed.ids, most, options.seed), measure, general=general)
     return writer.close({"options": asdict(options), "base": base.name})
 
 
 # ---------------------------------------------------------------- sets
 
 
-class _Set(NamedTuple):
-    file: Path
-    only: str  # a source, a relation, or both with a slash; empty: all
-    split: str  # hash of the split that it was mined under
+def _training_file(layout: Layout, name: str) -> tuple[Path, str]:
+    """The file of a training set, and the hash of the split that it was mined under."""
+    workspace, name = _existing_workspace(layout, name.partition(":")[0])
+    if read_manifest(workspace.manifest(workspace.training(name))) is None:
+        available = ", ".join(mined_sets(workspace)) or "none yet"
+        raise WorkspaceError(f"{workspace.root} has no training set {name!r} (available: {available})")
+    return workspace.training_file(name), split_key(workspace)
 
 
-def _set_of(layout: Layout, spec: str) -> _Set:
-    named, _, only = spec.partition(":")
-    there, name = _workspace(layout, named)
-    file = there.training_file(name)
-    if read_manifest(there.manifest(there.training(name))) is None:
-        known = ", ".join(mined_sets(there)) or "none yet"
-        raise WorkspaceError(f"{there.root} has no training set {name!r} (there are: {known})")
-    return _Set(file, only, split_key(there))
+def resolve_workspace(layout: Layout, name: str) -> tuple[Layout, str]:
+    """The workspace that a name begins with, else this one, and the rest of the name."""
+    path, _, rest = name.rpartition("/")
+    return Layout(layout.root / Path(path).expanduser()) if path else layout, rest
 
 
-def elsewhere(layout: Layout, spec: str) -> tuple[Layout, str]:
-    """The workspace that a name begins with, else this one, and what is left of the name."""
-    path, _, name = spec.rpartition("/")
-    return Layout(layout.root / Path(path).expanduser()) if path else layout, name
+def _existing_workspace(layout: Layout, name: str) -> tuple[Layout, str]:
+    workspace, rest = resolve_workspace(layout, name)
+    if not workspace.config.is_file():
+        raise ConfigError(f"{name!r} names {workspace.root}, which is no workspace")
+    return workspace, rest
 
 
-def _workspace(layout: Layout, spec: str) -> tuple[Layout, str]:
-    there, name = elsewhere(layout, spec)
-    if not there.config.is_file():
-        raise ConfigError(f"{spec!r} names {there.root}, which is no workspace")
-    return there, name
-
-
-def _records(source: _Set) -> Iterator[list[str | None]]:
-    columns = text_columns(source.file)
-    seen: set[str] = set()
-    found = False
-    for batch in read_batches(source.file, BATCH, [*columns, "source", "relation"]):
+def _records(file: Path, restriction: str) -> Iterator[list[str | None]]:
+    """The texts of a set's records; `restriction` is a source, a relation, or both with a slash."""
+    columns = text_columns(file)
+    kinds: set[str] = set()
+    matched = False
+    for batch in read_batches(file, BATCH, [*columns, "source", "relation"]):
         for record in batch:
-            told = (record["source"], record["relation"], f"{record['source']}/{record['relation']}")
-            if not source.only or source.only in told:
-                found = True
+            source, relation = record["source"], record["relation"]
+            kinds.add(f"{source}/{relation}")
+            if restriction in ("", source, relation, f"{source}/{relation}"):
+                matched = True
                 yield [record[column] for column in columns]
-            seen.add(told[2])
-    if source.only and not found:
-        known = ", ".join(sorted(seen)) or "none"
-        raise ConfigError(f"{source.file.parent.name!r} has nothing from {source.only!r} (there are: {known})")
+    if restriction and not matched:
+        available = ", ".join(sorted(kinds)) or "none"
+        raise ConfigError(f"{file.parent.name!r} has no records of {restriction!r} (available: {available})")
 
 
 # ---------------------------------------------------------------- tasks
 
 
-def _add(writer: JobWriter, spec: str, asked: _Asked, measure: str, options: FinetuneOptions, *, general: bool) -> None:
-    task = asked.task
-    rows = _pool(asked, options)
-    place = {asked.ids[row]: number for number, row in enumerate(rows.tolist())}
-    itself = [place.get(task.itself[query], -1) if query in task.itself else -1 for query in task.qrels]
+class _Posed(NamedTuple):
+    """A task with the passages that it is posed on."""
+
+    task: Task
+    ids: list[str]  # of all passages
+    texts: list[str]
+    documents: Integers | None = None  # (passages,)
+    held_out: frozenset[str] = frozenset()  # passages of documents that are held out whole
+
+
+def _pose(layout: Layout, name: str, part: str) -> _Posed:
+    path, _, detail = name.partition("#")
+    if path.rpartition("/")[2] in TASKS:
+        workspace, task_name = _existing_workspace(layout, path)
+        options = TaskOptions(part=part, share=0.0, protocol=detail or "passage")
+        return _on_corpus(workspace, corpus_task(workspace, task_name, options))
+    file = layout.root / Path(path).expanduser()
+    if file.is_dir():
+        return _from_folder(layout, file, detail or "test")
+    if file.is_file():
+        workspace = _existing_workspace(layout, f"{detail}/")[0] if detail else layout
+        return _on_corpus(workspace, table_task(workspace, file.stem, *read_table(file), file=file))
+    raise ConfigError(f"{name!r} is neither a task ({', '.join(TASKS)}), nor a file of queries, nor a folder")
+
+
+def _on_corpus(layout: Layout, task: Task) -> _Posed:
+    with contextlib.closing(Corpus(layout)) as corpus:
+        ids = list(corpus.ids())
+        held_out: frozenset[str] = frozenset()
+        if read_manifest(layout.manifest(layout.split)) is not None:
+            rows = np.flatnonzero(open_split(layout, corpus.inputs).unseen)
+            held_out = frozenset(ids[row] for row in rows.tolist())
+        return _Posed(task, ids, list(corpus.contents()), corpus.document_numbers(), held_out)
+
+
+def _from_folder(layout: Layout, folder: Path, judgments: str) -> _Posed:
+    """Queries and judgments in the format of BEIR, on the folder's corpus or, where it has none, on the workspace's."""
+    task = task_from(folder.name, *read_judged(folder, judgments))
+    file = next(iter(sorted(folder.glob("corpus.jsonl*"))), None)
+    if file is None:
+        return _on_corpus(layout, task)
+
+    def refuse(line: int, cause: str) -> None:
+        raise InputError(cause, file=str(file), line=line)
+
+    with open_decompressed(file) as stream:
+        passages = [
+            p for reading in read_passages(jsonl_rows(stream, refuse), file=str(file)) for p in reading.passages
+        ]
+    return _Posed(task, [passage.id for passage in passages], [passage.content for passage in passages])
+
+
+def pool_rows(task: Task, ids: list[str], most: int | None, seed: int) -> Integers:
+    """The rows of the candidates, in order; of more than `most`, the answers and a random choice of the others."""
+    allowed = np.ones(len(ids), bool) if task.candidates is None else task.candidates
+    answers = {passage for grades in task.qrels.values() for passage in grades}
+    needed = np.array([identity in answers for identity in ids], bool)
+    if most is None or int((allowed | needed).sum()) <= most:
+        return np.flatnonzero(allowed | needed)
+    others = np.random.default_rng(seed).permutation(np.flatnonzero(allowed & ~needed))
+    return np.sort(np.concatenate([np.flatnonzero(needed), others[: max(0, most - int(needed.sum()))]]))
+
+
+def _add_task(writer: JobWriter, name: str, posed: _Posed, rows: Integers, measure: str, *, general: bool) -> None:
+    task = posed.task
+    place = {posed.ids[row]: number for number, row in enumerate(rows.tolist())}
+    itself = [place.get(task.itself.get(query, ""), -1) for query in task.qrels]
     writer.add_validation(
-        spec,
+        name,
         [task.queries[query] for query in task.qrels],
-        (asked.texts[row] for row in rows.tolist()),
+        (posed.texts[row] for row in rows.tolist()),
         judged(task.qrels, place.__getitem__),
         np.array(itself, np.int64),
         measure=measure,
         general=general,
-        documents=None if asked.documents is None else asked.documents[rows],
-        unseen=_unseen(asked),
+        documents=None if posed.documents is None else posed.documents[rows],
+        unseen=_unseen(posed) if posed.held_out else None,
     )
 
 
-def _pool(asked: _Asked, options: FinetuneOptions) -> Integers:
-    """What may be found: all candidates, or the answers and a random choice of the others."""
-    allowed = np.ones(len(asked.ids), bool) if asked.task.candidates is None else asked.task.candidates
-    answers = {passage for grades in asked.task.qrels.values() for passage in grades}
-    needed = np.array([identity in answers for identity in asked.ids], bool)
-    if not options.pool or int((allowed | needed).sum()) <= options.pool:
-        return np.flatnonzero(allowed | needed)
-    others = np.flatnonzero(allowed & ~needed)
-    more = max(0, options.pool - int(needed.sum()))
-    chosen = np.random.default_rng(options.seed).permutation(others)[:more]
-    return np.sort(np.concatenate([np.flatnonzero(needed), chosen]))
-
-
-def _asked(layout: Layout, spec: str, part: str) -> _Asked:
-    path, _, which = spec.partition("#")
-    if path.rpartition("/")[2] in TASKS:
-        there, name = _workspace(layout, path)
-        protocol = which or "passage"
-        task = corpus_task(there, name, TaskOptions(part=part, share=0.0, protocol=protocol))
-        return _on_corpus(there, task)
-    found = layout.root / Path(path).expanduser()
-    if found.is_dir():
-        return _from_folder(layout, found, which or "test")
-    if found.is_file():
-        there = _workspace(layout, f"{which}/")[0] if which else layout
-        return _on_corpus(there, table_task(there, found.stem, *read_table(found), file=found))
-    raise ConfigError(f"{spec!r} is neither a task ({', '.join(TASKS)}), nor a file of queries, nor a folder")
-
-
-def _on_corpus(layout: Layout, task: Task) -> _Asked:
-    with contextlib.closing(Corpus(layout)) as corpus:
-        ids = corpus.ids()
-        unseen: frozenset[str] = frozenset()
-        if read_manifest(layout.manifest(layout.split)) is not None:
-            held = open_split(layout, corpus.inputs).unseen
-            unseen = frozenset(ids[row] for row in np.flatnonzero(held).tolist())
-        return _Asked(task, ids, list(corpus.contents()), corpus.document_numbers(), unseen)
-
-
-def _unseen(asked: _Asked) -> Mask | None:
+def _unseen(posed: _Posed) -> Mask:
     """Which queries are about documents that are held out whole: their own, else those of all their answers."""
-    if not asked.unseen:
-        return None
-    task = asked.task
-    told = [
-        task.itself[query] in asked.unseen if query in task.itself else asked.unseen.issuperset(grades)
-        for query, grades in task.qrels.items()
-    ]
-    return np.array(told, bool)
-
-
-def _from_folder(layout: Layout, folder: Path, which: str) -> _Asked:
-    """Queries and judgments in the format of BEIR, on the folder's corpus or, where it has none, on the workspace's."""
-    task = task_from(folder.name, *read_judged(folder, which))
-    corpora = sorted(folder.glob("corpus.jsonl*"))
-    if not corpora:
-        return _on_corpus(layout, task)
-    ids: list[str] = []
-    texts: list[str] = []
-    with open_decompressed(corpora[0]) as stream:
-        for reading in read_passages(jsonl_rows(stream, _refuse(corpora[0])), file=str(corpora[0])):
-            for passage in reading.passages:
-                ids.append(passage.id)
-                texts.append(passage.content)
-    return _Asked(task, ids, texts)
-
-
-def _refuse(file: Path) -> Callable[[int, str], None]:
-    def refuse(line: int, cause: str) -> None:
-        raise InputError(cause, file=str(file), line=line)
-
-    return refuse
+    task = posed.task
+    return np.array(
+        [posed.held_out.issuperset([task.itself[query]] if query in task.itself else grades)
+         for query, grades in task.qrels.items()],
+        bool,
+    )  # fmt: skip
 
 
 def split_key(layout: Layout) -> str:
-    """Another value means that the corpus was parted anew."""
+    """A hash of the split; it changes when the corpus is split again."""
     return fingerprint(read_manifest(layout.manifest(layout.split)))
-
-
-def split_facts(layout: Layout) -> Mapping[str, Any]:
-    """How the corpus was parted."""
-    with contextlib.closing(Corpus(layout)) as corpus:
-        parted = open_split(layout, corpus.inputs)
-    return {"counts": parted.counts(), "manifest": read_manifest(layout.manifest(layout.split))}

@@ -1,8 +1,8 @@
-"""Which records are trained on together, and how a batch looks to a model."""
+"""Which records are trained on together, and the tensors of a batch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,81 +34,80 @@ def plan(
 ) -> Plan:
     """Shuffle each set, cut it into batches that hold no text twice (`distinct`), and shuffle the batches.
 
-    An epoch shows set i `repeats[i]` times; parts of a time are a random choice. What is left at the end of a set
-    is a batch of its own only if it is at least half a batch or half the set: few negatives teach little.
+    An epoch shows set i `repeats[i]` times; a fraction is a random sample. The rest at the end of a set is a batch of
+    its own only if it is at least half a batch or half the set: few in-batch negatives teach little.
     """
     numbers: list[int] = []
     batches: list[Integers] = []
     for epoch in range(int(np.ceil(epochs))):
         share = min(1.0, epochs - epoch)
-        made: list[tuple[int, Integers]] = []
+        epoch_batches: list[tuple[int, Integers]] = []
         for number, (records, repeat) in enumerate(zip(sets, repeats, strict=True)):
-            wanted = round(len(records) * repeat * share)
-            order = _drawn(len(records), wanted, generator)
-            cut = _without_doubles(records, order, batch) if distinct else _in_order(order, batch)
-            made += [(number, one) for one in cut]
-        for place in generator.permutation(len(made)).tolist():
-            numbers.append(made[place][0])
-            batches.append(made[place][1])
+            order = _sampled(len(records), round(len(records) * repeat * share), generator)
+            cut = _cut_distinct(records, order, batch) if distinct else _cut(order, batch)
+            epoch_batches += [(number, rows) for rows in cut]
+        for place in generator.permutation(len(epoch_batches)).tolist():
+            numbers.append(epoch_batches[place][0])
+            batches.append(epoch_batches[place][1])
     return Plan(np.array(numbers, np.int64), batches)
 
 
-def _drawn(count: int, wanted: int, generator: np.random.Generator) -> Integers:
-    """So many of the records, each as often as any other, or once more."""
-    times = -(-wanted // count) if count else 0
-    rounds = [generator.permutation(count) for _ in range(times)]
-    return np.concatenate([np.zeros(0, np.int64), *rounds])[:wanted]
+def _sampled(records: int, size: int, generator: np.random.Generator) -> Integers:
+    """`size` rows in random order, each as often as any other, or once more."""
+    times = -(-size // records) if records else 0
+    rounds = [generator.permutation(records) for _ in range(times)]
+    return np.concatenate([np.zeros(0, np.int64), *rounds])[:size]
 
 
-def _in_order(order: Integers, batch: int) -> list[Integers]:
-    made = [order[start : start + batch] for start in range(0, len(order), batch)]
-    return [one for number, one in enumerate(made) if not number or len(one) * 2 >= batch]
+def _cut(order: Integers, batch: int) -> list[Integers]:
+    batches = [order[start : start + batch] for start in range(0, len(order), batch)]
+    return [rows for number, rows in enumerate(batches) if not number or len(rows) * 2 >= batch]
 
 
-def _without_doubles(records: Integers, order: Integers, batch: int) -> list[Integers]:
-    """Batches in which no anchor or positive stands twice; a record that would goes to the next one that is free.
+def _cut_distinct(records: Integers, order: Integers, batch: int) -> list[Integers]:
+    """Batches that hold no anchor or positive twice: a record goes to the first batch that is free of its texts.
 
-    A text of very many records so makes short batches at the end, which are left out. Hard negatives may repeat:
-    they are encoded once and are no negative of a record whose text they are.
+    A text of very many records makes short batches at the end, which are dropped. Hard negatives may repeat: they are
+    encoded once, and masked for a record whose own text they are.
     """
-    made: list[list[int]] = []
-    free = 0  # the first batch that is not full
-    next_of: dict[int, int] = {}  # text: the first batch that may hold it
+    batches: list[list[int]] = []
+    first_open = 0
+    next_batch: dict[int, int] = {}  # text: the first batch that may hold it
     texts = records[:, :2].tolist()
     for record in order.tolist():
         anchor, positive = texts[record]
-        place = max(next_of.get(anchor, 0), next_of.get(positive, 0), free)
-        while place < len(made) and len(made[place]) == batch:
+        place = max(next_batch.get(anchor, 0), next_batch.get(positive, 0), first_open)
+        while place < len(batches) and len(batches[place]) == batch:
             place += 1
-        if place == len(made):
-            made.append([])
-        made[place].append(record)
-        next_of[anchor] = next_of[positive] = place + 1
-        while free < len(made) and len(made[free]) == batch:
-            free += 1
-    enough = min(batch, len(records)) / 2
-    return [np.array(one, np.int64) for number, one in enumerate(made) if len(one) >= enough or not number]
+        if place == len(batches):
+            batches.append([])
+        batches[place].append(record)
+        next_batch[anchor] = next_batch[positive] = place + 1
+        while first_open < len(batches) and len(batches[first_open]) == batch:
+            first_open += 1
+    least = min(batch, len(records)) / 2
+    return [np.array(rows, np.int64) for number, rows in enumerate(batches) if len(rows) >= least or not number]
 
 
-# ---------------------------------------------------------------- what a model is shown
+# ---------------------------------------------------------------- tensors
 
 
 def chunks(texts: TokenizedTexts, numbers: Integers, longest: int, budget: int) -> list[Integers]:
-    """Places in `numbers`, texts of like length together, so that no chunk is wider than `budget` tokens in all."""
+    """Places in `numbers`, texts of similar length together; a chunk is at most `budget` tokens with its padding."""
     lengths = -(-texts.lengths(numbers, longest) // 8) * 8
     order = np.argsort(-lengths, kind="stable")
-    made, start = [], 0
+    parts, start = [], 0
     while start < len(order):
         size = max(1, budget // int(lengths[order[start]]))
-        made.append(order[start : start + size])
+        parts.append(order[start : start + size])
         start += size
-    return made
+    return parts
 
 
 def collate(texts: TokenizedTexts, records: Integers, longest: int, budget: int, pad: int) -> dict[str, Any]:
-    """A batch (b, columns) for the trainer: distinct texts in chunks, and where each record finds its own.
+    """A batch of records (b, columns): its distinct texts in chunks, and where each record finds its own.
 
-    `table` (b, columns) holds places among the encoded texts, -1 where a record has fewer negatives; `numbers`
+    `table` (b, columns) holds places among the encoded texts, -1 where a record has fewer negatives; `numbers` are
     the numbers of those texts.
     """
     import torch
@@ -120,16 +119,11 @@ def collate(texts: TokenizedTexts, records: Integers, longest: int, budget: int,
     place[order] = np.arange(len(distinct))
     table = np.full(records.shape, -1, np.int64)
     table[records >= 0] = place[inverse]
-    shown = [texts.padded(distinct[part], longest, pad) for part in parts]
+    padded = [texts.padded(distinct[part], longest, pad) for part in parts]
     return {
         "chunks": [
-            {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask)} for ids, mask in shown
+            {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask)} for ids, mask in padded
         ],
         "table": torch.from_numpy(table),
         "numbers": torch.from_numpy(distinct[order]),
     }
-
-
-def weights(names: Sequence[str], repeats: Mapping[str, float]) -> list[float]:
-    """How often an epoch shows each set; those that are not named, once."""
-    return [float(repeats.get(name, 1.0)) for name in names]

@@ -1,7 +1,6 @@
 """A training job on disk: every text tokenised once, the training sets and validation tasks as numbers of texts.
 
-It needs no workspace and no corpus, so that it can be packed on one machine and trained on another, and the
-processor that feeds a GPU only copies numbers.
+It needs no workspace and no corpus, so it can be prepared on one machine and trained on another.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from lemmata.measures import Judged, evaluate, parse_measure
 from lemmata.store.layout import read_manifest, write_manifest
 from lemmata.types import Integers, Mask, Progress
 
-__all__ = ["Job", "JobWriter", "TokenizedTexts", "Validation", "fingerprint", "fitted", "open_job"]
+__all__ = ["Job", "JobWriter", "TokenizedTexts", "Validation", "fingerprint", "open_job", "translated"]
 
 NUMBERS = np.int32  # of texts
 BATCH = 1000  # texts that are tokenised at once
-_CHARACTERS = 64  # per token that the model reads; no tokenizer is shown more of a text
+_CHARACTERS = 64  # per token that the model reads; the tokenizer never sees more of a text
 
 
 class TokenizedTexts(NamedTuple):
@@ -40,14 +39,14 @@ class TokenizedTexts(NamedTuple):
         return len(self.starts) - 1
 
     def lengths(self, numbers: Integers, longest: int) -> Integers:
-        """Tokens of texts as they are shown to a model that reads `longest`."""
+        """Tokens of texts, as a model that reads `longest` tokens sees them."""
         lengths: Integers = np.minimum(self.starts[numbers + 1] - self.starts[numbers], longest)
         return lengths
 
     def padded(self, numbers: Integers, longest: int, pad: int) -> tuple[Integers, Integers]:
         """Token ids and attention mask (n, width); a text that is cut keeps its last token, which closes it."""
         lengths = self.lengths(numbers, longest)
-        width = -(-int(lengths.max()) // 8) * 8 if len(lengths) else 0  # what matrix units like
+        width = -(-int(lengths.max()) // 8) * 8 if len(lengths) else 0  # GPUs are fastest with multiples of 8
         width = min(width, longest)
         mask = np.arange(width)[None, :] < lengths[:, None]
         places = np.minimum(self.starts[numbers][:, None] + np.arange(width)[None, :], max(len(self.flat) - 1, 0))
@@ -58,7 +57,7 @@ class TokenizedTexts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """Queries, candidates and judgments; measured while training goes on."""
+    """A retrieval task that is measured during training."""
 
     name: str
     queries: Integers  # (q,) numbers of texts
@@ -68,7 +67,7 @@ class Validation:
     measure: str = "MRR@10"
     general: bool = False  # a guard against forgetting, not what training is for
     documents: Integers | None = None  # (p,) number of each passage's document, where it is known
-    unseen: Mask | None = None  # (q,) whether the documents of a query are held out whole, where it is known
+    unseen: Mask | None = None  # (q,) whether all documents of a query are held out, where it is known
 
     def scores(
         self, ranked: Integers, measures: Sequence[str], *, level: str = "passage"
@@ -76,7 +75,7 @@ class Validation:
         """Measures for each query; ranked: places (q, k) best first. At the level `document`, documents are ranked."""
         chosen = [parse_measure(name) for name in measures]
         if level == "document" and self.documents is None:
-            raise InputError(f"the documents of the task {self.name!r} are not known")
+            raise InputError(f"the task {self.name!r} does not know the documents of its passages")
         return evaluate(ranked, self.judged, chosen, documents=self.documents if level == "document" else None)
 
 
@@ -86,22 +85,16 @@ class Job:
 
     folder: Path
     texts: TokenizedTexts
-    sets: Mapping[str, Integers]  # (records, columns) anchor, positive, negatives; -1 where there is none
+    sets: Mapping[str, Integers]  # (records, columns) anchor, positive, negatives; -1 where a record has fewer
     validations: Sequence[Validation]
     facts: Mapping[str, Any] = field(default_factory=dict)  # where everything came from
 
 
 class JobWriter:
-    """Writes a job; texts are numbered as they come and tokenised in batches, each distinct one once."""
+    """Writes a job. Texts are numbered as they come and tokenised in batches, each distinct one once."""
 
     def __init__(
-        self,
-        folder: Path,
-        base: Path,
-        progress: Progress,
-        *,
-        longest: int = 0,
-        prompts: Mapping[str, str] | None = None,
+        self, folder: Path, base: Path, progress: Progress, *, prompts: Mapping[str, str] | None = None
     ) -> None:
         from tokenizers import Tokenizer
 
@@ -109,12 +102,9 @@ class JobWriter:
         self._folder = folder
         (folder / "manifest.json").unlink(missing_ok=True)
         architecture = read_architecture(base)
-        self._longest = min(longest or architecture.max_tokens, architecture.max_tokens)
-        tokenizer = base / "tokenizer.json"
-        if not tokenizer.is_file():
-            raise InputError("has no tokenizer.json", file=str(base))
-        shutil.copyfile(tokenizer, folder / "tokenizer.json")
-        self._tokenizer = Tokenizer.from_file(str(tokenizer))
+        self._longest = architecture.max_tokens
+        shutil.copyfile(_tokenizer_of(base), folder / "tokenizer.json")
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(self._longest)
         self._kind = np.uint16 if self._tokenizer.get_vocab_size() < 2**16 else np.int32
@@ -129,27 +119,27 @@ class JobWriter:
         self._validations: list[dict[str, Any]] = []
 
     def number(self, text: str, role: str) -> int:
-        """The number of a text as it is shown to the encoder in a role: query or passage."""
-        shown = self._prompts[role] + text.lstrip()[: self._longest * _CHARACTERS]
-        key = hashlib.blake2b(shown.encode("utf-8", "replace"), digest_size=16).digest()
+        """The number of a text as the encoder sees it in a role: query or passage."""
+        content = (self._prompts[role] + text.lstrip()[: self._longest * _CHARACTERS]).encode("utf-8", "replace")
+        key = hashlib.blake2b(content, digest_size=16).digest()
         number = self._number_of.get(key)
         if number is None:
             number = self._number_of[key] = len(self._number_of)
-            self._waiting.append(shown.encode("utf-8", "replace").decode("utf-8"))
+            self._waiting.append(content.decode("utf-8"))
             if len(self._waiting) >= BATCH:
                 self._tokenize()
         return number
 
     def _tokenize(self) -> None:
-        found = self._tokenizer.encode_batch_fast(self._waiting)
-        with self._tokens.open("ab") as stream:  # not held open: packing may fail between two batches
-            stream.write(np.concatenate([np.asarray(one.ids, self._kind) for one in found]).tobytes())
-        self._lengths.append(np.array([len(one.ids) for one in found], np.int32))
+        encodings = self._tokenizer.encode_batch_fast(self._waiting)
+        with self._tokens.open("ab") as stream:  # closed between batches, since preparing may fail in between
+            stream.write(np.concatenate([np.asarray(encoding.ids, self._kind) for encoding in encodings]).tobytes())
+        self._lengths.append(np.array([len(encoding.ids) for encoding in encodings], np.int32))
         self._waiting = []
         self._progress("tokenising", len(self._number_of), None)
 
     def add_set(self, name: str, records: Iterable[Sequence[str | None]], facts: Mapping[str, Any]) -> int:
-        """A training set: rows of texts, anchor, positive and negatives (None where there are fewer)."""
+        """A training set: rows of texts, anchor, positive and negatives (None where a record has fewer)."""
         numbers = np.array(list(self._rows(records)), NUMBERS)
         if not numbers.size:
             raise WorkspaceError(f"the training set {name!r} is empty")
@@ -180,7 +170,7 @@ class JobWriter:
         unseen: Mask | None = None,
     ) -> None:
         """A validation task; rows of `judged` and `itself` are places in `passages`."""
-        chosen = str(parse_measure(measure))  # by this name it is reported
+        reported_name = str(parse_measure(measure))
         parts: dict[str, Integers | npt.NDArray[np.int32]] = {
             "queries": np.array([self.number(text, "query") for text in queries], NUMBERS),
             "passages": np.array([self.number(text, "passage") for text in passages], NUMBERS),
@@ -193,16 +183,17 @@ class JobWriter:
         }
         for part, array in parts.items():
             np.save(self._folder / f"validation-{len(self._validations)}-{part}.npy", array.astype(NUMBERS))
-        self._validations.append({"name": name, "measure": chosen, "general": general, "ids": list(judged.queries)})
+        facts = {"name": name, "measure": reported_name, "general": general, "ids": list(judged.queries)}
+        self._validations.append(facts)
 
     def close(self, facts: Mapping[str, Any]) -> Job:
-        """Write what is left, the manifest last."""
+        """Write the rest, the manifest last."""
         if self._waiting:
             self._tokenize()
         lengths = np.concatenate([np.zeros(1, np.int32), *self._lengths])
         np.save(self._folder / "starts.npy", np.cumsum(lengths, dtype=np.int64))
         content = {
-            "verb": "pack",
+            "verb": "prepare",
             "tokens": np.dtype(self._kind).name,
             "longest": self._longest,
             "sets": self._sets,
@@ -214,20 +205,20 @@ class JobWriter:
 
 
 def open_job(folder: Path) -> Job:
-    """A job that was packed; WorkspaceError where there is none or only half of one."""
+    """A prepared job; WorkspaceError where there is none or it is incomplete."""
     manifest = read_manifest(folder / "manifest.json")
-    if manifest is None or manifest.get("verb") != "pack":
-        raise WorkspaceError(f"{folder} holds no training job")
+    if manifest is None or manifest.get("verb") != "prepare":
+        raise WorkspaceError(f"{folder} holds no training job; 'lemmata train prepare' writes one")
     try:
         flat = np.memmap(folder / "tokens.bin", np.dtype(manifest["tokens"]), "r")
         texts = TokenizedTexts(flat, np.load(folder / "starts.npy"))
-        sets = {told["name"]: np.load(folder / f"set-{n}.npy") for n, told in enumerate(manifest["sets"])}
-        validations = [_validation(folder, n, told) for n, told in enumerate(manifest["validations"])]
-    except (OSError, ValueError, EOFError) as error:  # what numpy says of files that are missing or cut
-        raise WorkspaceError(f"{folder} holds only a part of a training job ({error})") from error
+        sets = {facts["name"]: np.load(folder / f"set-{n}.npy") for n, facts in enumerate(manifest["sets"])}
+        validations = [_open_validation(folder, n, facts) for n, facts in enumerate(manifest["validations"])]
+    except (OSError, ValueError, EOFError) as error:  # numpy raises them for files that are missing or cut
+        raise WorkspaceError(f"the training job in {folder} is incomplete ({error}); prepare it again") from error
     if texts.starts[-1] != len(texts.flat):
-        found = f"{len(texts.flat):,} of {texts.starts[-1]:,} tokens"
-        raise WorkspaceError(f"{folder} holds only a part of a training job ({found})")
+        tokens = f"{len(texts.flat):,} of {texts.starts[-1]:,} tokens"
+        raise WorkspaceError(f"the training job in {folder} is incomplete ({tokens}); prepare it again")
     return Job(
         folder,
         texts,
@@ -237,7 +228,7 @@ def open_job(folder: Path) -> Job:
     )
 
 
-def _validation(folder: Path, number: int, told: Mapping[str, Any]) -> Validation:
+def _open_validation(folder: Path, number: int, facts: Mapping[str, Any]) -> Validation:
     def part(name: str) -> Integers:
         return np.asarray(np.load(folder / f"validation-{number}-{name}.npy"), np.int64)
 
@@ -246,13 +237,13 @@ def _validation(folder: Path, number: int, told: Mapping[str, Any]) -> Validatio
 
     unseen = optional("unseen")
     return Validation(
-        name=told["name"],
+        name=facts["name"],
         queries=part("queries"),
         passages=part("passages"),
-        judged=Judged(told["ids"], part("indptr"), part("rows"), part("grades")),
+        judged=Judged(facts["ids"], part("indptr"), part("rows"), part("grades")),
         itself=part("itself"),
-        measure=told["measure"],
-        general=told["general"],
+        measure=facts["measure"],
+        general=facts["general"],
         documents=optional("documents"),
         unseen=None if unseen is None else unseen.astype(bool),
     )
@@ -260,54 +251,58 @@ def _validation(folder: Path, number: int, told: Mapping[str, Any]) -> Validatio
 
 # ---------------------------------------------------------------- another model's tokens
 
-_ROLES = ({"[PAD]", "<pad>"}, {"[UNK]", "<unk>"}, {"[MASK]", "<mask>"})
+_SAME_ROLE = ({"[PAD]", "<pad>"}, {"[UNK]", "<unk>"}, {"[MASK]", "<mask>"})
 
 
-def fitted(job: Job, model: Path) -> Job:
-    """The job in the tokens of another model, as long as it parts words alike; InputError where it does not.
+def translated(job: Job, model: Path) -> Job:
+    """The job in the token ids of another model with the same word pieces; InputError where they differ.
 
-    Teachers and guides are often of another family with the same word pieces, as MPNet's are BERT's.
+    Teachers and guides are often of another family with the same word pieces: MPNet has those of BERT.
     """
     from tokenizers import Tokenizer
 
-    own, other = job.folder / "tokenizer.json", model / "tokenizer.json"
-    if not other.is_file():
-        raise InputError("has no tokenizer.json", file=str(model))
-    if own.read_bytes() == other.read_bytes():
+    source, target = job.folder / "tokenizer.json", _tokenizer_of(model)
+    if source.read_bytes() == target.read_bytes():
         return job
-    tokenizers = [Tokenizer.from_file(str(file)) for file in (own, other)]
-    mine, theirs = (one.get_vocab(with_added_tokens=True) for one in tokenizers)
-    alias = dict(theirs)
-    for names in _ROLES:
-        for token in names & theirs.keys():
-            alias |= dict.fromkeys(names - theirs.keys(), theirs[token])
-    table = np.full(max(mine.values()) + 1, -1, np.int64)
-    for token, number in mine.items():
+    tokenizers = [Tokenizer.from_file(str(file)) for file in (source, target)]
+    old, new = (tokenizer.get_vocab(with_added_tokens=True) for tokenizer in tokenizers)
+    alias = dict(new)
+    for names in _SAME_ROLE:
+        for token in names & new.keys():
+            alias |= dict.fromkeys(names - new.keys(), new[token])
+    table = np.full(max(old.values()) + 1, -1, np.int64)
+    for token, number in old.items():
         table[number] = alias.get(token, -1)
-    # what stands around a text goes by its place: MPNet has [CLS] among its pieces and opens with <s>
-    around, there = (_frame(one) for one in tokenizers)
-    if len(around) != len(there):
-        cause = f"puts {len(there)} tokens of its own around a text where the model of this job puts {len(around)}"
-        raise InputError(cause, file=str(other))
-    table[around] = there
+    # the special tokens around a text go by their place: MPNet has [CLS] among its pieces and opens with <s>
+    old_frame, new_frame = (_special_tokens(tokenizer) for tokenizer in tokenizers)
+    if len(old_frame) != len(new_frame):
+        cause = f"adds {len(new_frame)} special tokens to a text where the model of this job adds {len(old_frame)}"
+        raise InputError(cause, file=str(target))
+    table[old_frame] = new_frame
     used = np.unique(np.asarray(job.texts.flat))
-    if (table[used] < 0).any():
-        missing = int((table[used] < 0).sum())
+    if missing := int((table[used] < 0).sum()):
         raise InputError(
-            f"parts words otherwise than the model of this job: {missing:,} of {len(used):,} tokens are unknown to it",
-            file=str(other),
+            f"splits words differently than the model of this job: it lacks {missing:,} of {len(used):,} tokens",
+            file=str(target),
         )
     kind = np.uint16 if table.max() < 2**16 else np.int32
     return replace(job, texts=TokenizedTexts(table[job.texts.flat].astype(kind), job.texts.starts))
 
 
-def _frame(tokenizer: Any) -> list[int]:
-    """The tokens that stand around every text."""
+def _tokenizer_of(model: Path) -> Path:
+    file = model / "tokenizer.json"
+    if not file.is_file():
+        raise InputError("has no tokenizer.json", file=str(model))
+    return file
+
+
+def _special_tokens(tokenizer: Any) -> list[int]:
+    """The tokens that are added to every text."""
     tokenizer.no_padding()
     return list(tokenizer.encode("").ids)
 
 
 def fingerprint(value: Any) -> str:
-    """A short hash of something that JSON can say."""
-    said = json.dumps(value, sort_keys=True, ensure_ascii=True, default=str)
-    return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()
+    """A short hash of a JSON value."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

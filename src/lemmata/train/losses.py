@@ -1,7 +1,7 @@
-"""What a batch of vectors is worth: contrast, triplets, and likeness to a teacher.
+"""Losses of a batch of vectors: contrastive, triplet margin, and distillation from a teacher.
 
 All take unit vectors of the distinct texts of a batch and a table (b, columns) of places among them: anchor,
-positive, negatives (-1 where there are fewer).
+positive, negatives (-1 where a record has fewer).
 """
 
 from __future__ import annotations
@@ -11,39 +11,27 @@ from typing import Any, NamedTuple
 
 from lemmata.errors import ConfigError
 
-__all__ = ["Candidates", "Contrast", "candidates", "contrastive", "distilled", "fractions", "shortened", "triplet"]
+__all__ = ["Candidates", "candidates", "contrastive", "cut_lengths", "distillation", "shortened", "triplet"]
 
 Tensor = Any  # of torch, which is imported where it is needed
 
-
-class Contrast(NamedTuple):
-    """How candidates are contrasted."""
-
-    scale: float = 20.0  # what cosines are multiplied by; the inverse of the temperature
-    both_ways: bool = False  # positives also look for their anchors
-    popularity: float = 0.0  # how much of it is left in the scores
+SCALE = 20.0  # of cosines: the inverse of the temperature
+MARGIN = 0.5  # of triplets
 
 
 class Candidates(NamedTuple):
     """What each anchor chooses among: the positives of all records, then the distinct negatives."""
 
     places: Tensor  # (c,) among the texts; the first b are the positives in order
-    allowed: Tensor  # (b, c) False for what is an answer too, or may be
+    allowed: Tensor  # (b, c) False where a candidate is masked, since it is or may be an answer too
 
 
-def candidates(
-    table: Tensor,
-    numbers: Tensor,
-    known: Tensor,
-    texts: int,
-    guide: Tensor | None = None,
-    margin: float = 0.0,
-) -> Candidates:
-    """The candidates of a batch, without false negatives.
+def candidates(table: Tensor, numbers: Tensor, pairs: Tensor, texts: int, guide: Tensor | None = None) -> Candidates:
+    """The candidates of a batch, false negatives masked.
 
-    `known` are the sorted keys anchor · texts + positive of all pairs that training knows: another record's
-    positive that answers this anchor as well is no negative. `guide` (distinct texts, d), unit vectors of a model
-    that is trusted: a candidate that it finds closer to the anchor than the positive, less `margin`, is none either.
+    `pairs` are the sorted keys anchor · texts + positive of all training pairs: another record's positive that answers
+    this anchor as well is no negative. `guide` (distinct texts, d) are unit vectors of a trusted model: what it ranks
+    above the positive is masked too (GISTEmbed, Solatorio 2024, arXiv:2402.16829).
     """
     import torch
 
@@ -54,44 +42,50 @@ def candidates(
     places = torch.cat([positives, negatives])
     anchors = table[:, 0]
     keys = numbers[anchors][:, None] * texts + numbers[places][None, :]
-    if len(known):
-        found = torch.searchsorted(known, keys).clamp(max=len(known) - 1)
-        answers = known[found] == keys
+    if len(pairs):
+        nearest = torch.searchsorted(pairs, keys).clamp(max=len(pairs) - 1)
+        masked = pairs[nearest] == keys
     else:
-        answers = torch.zeros_like(keys, dtype=torch.bool)
-    answers |= places[None, :] == anchors[:, None]
+        masked = torch.zeros_like(keys, dtype=torch.bool)
+    masked |= places[None, :] == anchors[:, None]
     if guide is not None:
-        likeness = guide[anchors] @ guide[places].T
-        answers |= likeness > likeness.diagonal()[:, None] - margin
-    own = torch.arange(len(table), device=table.device)
-    answers[own, own] = False
-    return Candidates(places, ~answers)
+        cosines = guide[anchors] @ guide[places].T
+        masked |= cosines > cosines.diagonal()[:, None]
+    records = torch.arange(len(table), device=table.device)
+    masked[records, records] = False
+    return Candidates(places, ~masked)
 
 
 def contrastive(
-    vectors: Tensor, table: Tensor, among: Candidates, contrast: Contrast, expected: Tensor | None = None
+    vectors: Tensor,
+    table: Tensor,
+    among: Candidates,
+    *,
+    both_ways: bool = False,
+    expected: Tensor | None = None,
+    scale: float = SCALE,
 ) -> Tensor:
-    """Cross entropy of each anchor's positive among its candidates; both ways, the mean of the two directions.
+    """Cross-entropy of each anchor's positive among its candidates; both ways, the mean of the two directions.
 
-    A text that is the positive of many records is as often a negative in the batch, which teaches the model to hide
-    it. `expected` (b,) says how often each positive was to be expected there; with `popularity` 1 its weight among
-    the candidates is divided by that, as if all texts were drawn alike (the correction of sampled softmax).
+    A text that is the positive of many records is as often a negative in the batch, so the model learns to hide it.
+    `expected` (b,), how often each positive is expected in a batch, corrects that: its weight among the candidates is
+    divided by it, as if all texts were sampled equally often (sampled softmax).
     """
     import torch
 
     anchors, others = vectors[table[:, 0]].float(), vectors[among.places].float()
-    scores = anchors @ others.T * contrast.scale
-    if expected is not None and contrast.popularity:
-        scores[:, : len(table)] -= contrast.popularity * expected.log()
+    scores = anchors @ others.T * scale
+    if expected is not None:
+        scores[:, : len(table)] -= expected.log()
     scores = scores.masked_fill(~among.allowed, -torch.inf)
     target = torch.arange(len(table), device=vectors.device)
     loss = torch.nn.functional.cross_entropy(scores, target)
-    if contrast.both_ways:
+    if both_ways:
         loss = (loss + torch.nn.functional.cross_entropy(scores[:, : len(table)].T, target)) / 2
     return loss
 
 
-def triplet(vectors: Tensor, table: Tensor, margin: float) -> Tensor:
+def triplet(vectors: Tensor, table: Tensor, margin: float = MARGIN) -> Tensor:
     """Mean hinge of the Euclidean distances, over every negative of every record."""
     import torch
 
@@ -105,35 +99,33 @@ def triplet(vectors: Tensor, table: Tensor, margin: float) -> Tensor:
     return torch.relu(near - far + margin).mean()
 
 
-def distilled(
-    vectors: Tensor, table: Tensor, among: Candidates, teacher: Tensor, scales: tuple[float, float]
-) -> Tensor:
-    """How far the choice among candidates is from the teacher's (Kullback–Leibler); false negatives need no mask.
+def distillation(vectors: Tensor, table: Tensor, among: Candidates, teacher: Tensor, scale: float = SCALE) -> Tensor:
+    """Kullback–Leibler divergence of the choice among candidates from the teacher's; false negatives need no mask.
 
-    `teacher` (distinct texts, d) are its unit vectors; `scales` those of the pupil and of the teacher.
+    `teacher` (distinct texts, d) are its unit vectors.
     """
     import torch
 
-    mine = vectors[table[:, 0]].float() @ vectors[among.places].float().T * scales[0]
-    wanted = teacher[table[:, 0]].float() @ teacher[among.places].float().T * scales[1]
-    own = torch.log_softmax(mine, dim=1)
-    return torch.nn.functional.kl_div(own, torch.log_softmax(wanted, dim=1), reduction="batchmean", log_target=True)
+    def choice(points: Tensor) -> Tensor:
+        return torch.log_softmax(points[table[:, 0]].float() @ points[among.places].float().T * scale, dim=1)
+
+    return torch.nn.functional.kl_div(choice(vectors), choice(teacher), reduction="batchmean", log_target=True)
 
 
 # ---------------------------------------------------------------- Matryoshka
 
 
-def fractions(dimensions: Sequence[float], full: int) -> list[int]:
-    """Lengths to which vectors shall be cut, longest first; up to 1 they are parts of the whole."""
-    found = sorted({round(one * full) if one <= 1 else int(one) for one in dimensions}, reverse=True)
-    for one in found:
-        if not 1 <= one <= full:
-            raise ConfigError(f"vectors of {full} dimensions can not be cut to {one}")
-    return found or [full]
+def cut_lengths(dimensions: Sequence[float], full: int) -> list[int]:
+    """Lengths to which vectors are cut, longest first; numbers up to 1 are fractions of the whole."""
+    lengths = sorted({round(length * full) if length <= 1 else int(length) for length in dimensions}, reverse=True)
+    for length in lengths:
+        if not 1 <= length <= full:
+            raise ConfigError(f"vectors of {full} dimensions cannot be cut to {length}")
+    return lengths or [full]
 
 
 def shortened(vectors: Tensor, dimension: int) -> Tensor:
-    """The first so many coordinates, as unit vectors."""
+    """The first coordinates, as unit vectors."""
     import torch
 
     return torch.nn.functional.normalize(vectors[:, :dimension].float(), dim=1)

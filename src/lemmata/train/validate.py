@@ -1,4 +1,8 @@
-"""Measure a model on the validation tasks of a job, from tokens, on whatever device it is."""
+"""Measure a model on the validation tasks of a job, from tokens, and how often that is worth its cost.
+
+Validation may cost about a quarter of training. A text costs three times as much in training as in validation: the
+backward pass takes twice the time of the forward pass.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +16,45 @@ from lemmata.train.batches import chunks
 from lemmata.train.job import Job, TokenizedTexts, Validation
 from lemmata.types import Integers
 
-__all__ = ["autocast", "encode_texts", "measured", "ranked", "rankings", "selection"]
+__all__ = [
+    "autocast",
+    "encode_texts",
+    "evaluation_steps",
+    "measure_tasks",
+    "pool_size",
+    "rank_passages",
+    "rankings",
+    "selection",
+]
 
 DEPTH = 100
 BUDGET = {"cuda": 262_144, "mps": 32_768, "cpu": 8_192}  # tokens that are encoded at once
+SMALLEST_POOL = 1000  # passages; among fewer, most answers are easy to find
+MOST_EVALUATIONS = 10  # while training
+
+
+def pool_size(training_texts: int, tasks: int) -> int:
+    """Passages of a validation task, so that measuring all tasks before and after training costs its quarter."""
+    return max(SMALLEST_POOL, 3 * training_texts // (4 * 2 * max(1, tasks)))
+
+
+def evaluation_steps(steps: int, training_tokens: int, validation_tokens: int, others: int) -> list[int]:
+    """The steps after which validation is measured: the last one, and as many others as its quarter allows.
+
+    `others` are the evaluations before and after training.
+    """
+    affordable = 3 * training_tokens // (4 * max(1, validation_tokens)) - others
+    count = min(MOST_EVALUATIONS, max(1, affordable))
+    return sorted({-(-number * steps // count) for number in range(1, count + 1)})
 
 
 def autocast(device: str, precision: str) -> AbstractContextManager[Any]:
-    """Compute in `bf16` or `fp16` where asked for."""
+    """Compute in `bf16` where the precision says so."""
     import torch
 
     if precision == "fp32":
         return nullcontext()
-    context: AbstractContextManager[Any] = torch.autocast(
-        device, torch.bfloat16 if precision == "bf16" else torch.float16
-    )
+    context: AbstractContextManager[Any] = torch.autocast(device, torch.bfloat16)
     return context
 
 
@@ -42,37 +70,36 @@ def encode_texts(
     vectors = None
     with torch.no_grad(), autocast(device, precision):
         for part in chunks(texts, numbers, longest, BUDGET.get(device, BUDGET["cpu"])):
-            ids, mask = texts.padded(numbers[part], longest, pad)
-            shown = {
-                "input_ids": torch.from_numpy(ids).to(model.device),
-                "attention_mask": torch.from_numpy(mask).to(model.device),
-            }
-            found = torch.nn.functional.normalize(model(shown)["sentence_embedding"].float(), dim=1)
+            ids, mask = (
+                torch.from_numpy(array).to(model.device) for array in texts.padded(numbers[part], longest, pad)
+            )
+            output = model({"input_ids": ids, "attention_mask": mask})["sentence_embedding"]
+            encoded = torch.nn.functional.normalize(output.float(), dim=1)
             if vectors is None:
-                vectors = torch.zeros((len(numbers), found.shape[1]), device=model.device)
-            vectors[torch.from_numpy(part).to(model.device)] = found
+                vectors = torch.zeros((len(numbers), encoded.shape[1]), device=model.device)
+            vectors[torch.from_numpy(part).to(model.device)] = encoded
     model.train(was_training)
     return vectors
 
 
-def ranked(queries: Any, passages: Any, itself: Integers, depth: int = DEPTH) -> Integers:
-    """Places of the best passages (q, depth) for each query, the one that it is left out."""
+def rank_passages(queries: Any, passages: Any, itself: Integers, depth: int = DEPTH) -> Integers:
+    """Places of the best passages (q, depth) for each query, without the passage that the query is; -1 at the end."""
     import torch
 
-    found: list[Integers] = []
+    blocks: list[Integers] = []
     depth = min(depth, len(passages))
-    own = torch.from_numpy(itself).to(queries.device)
+    own_places = torch.from_numpy(itself).to(queries.device)
     for start in range(0, len(queries), 1024):
         scores = queries[start : start + 1024] @ passages.T
-        mine = own[start : start + 1024]
-        has = (mine >= 0).nonzero()[:, 0]
-        scores[has, mine[has]] = -torch.inf
+        own = own_places[start : start + 1024]
+        rows = (own >= 0).nonzero()[:, 0]
+        scores[rows, own[rows]] = -torch.inf
         best = scores.topk(depth, dim=1)
-        found.append(torch.where(best.values > -torch.inf, best.indices, -1).cpu().numpy())
-    return np.concatenate(found).astype(np.int64)
+        blocks.append(torch.where(best.values > -torch.inf, best.indices, -1).cpu().numpy())
+    return np.concatenate(blocks).astype(np.int64)
 
 
-def measured(model: Any, job: Job, longest: int, pad: int, precision: str) -> dict[str, float]:
+def measure_tasks(model: Any, job: Job, longest: int, pad: int, precision: str) -> dict[str, float]:
     """`task/measure`: mean, for the measure of every task and for MRR@10, R@20 and nDCG@10."""
     report: dict[str, float] = {}
     for task, places in zip(job.validations, rankings(model, job, longest, pad, precision), strict=True):
@@ -83,7 +110,7 @@ def measured(model: Any, job: Job, longest: int, pad: int, precision: str) -> di
 
 
 def rankings(model: Any, job: Job, longest: int, pad: int, precision: str) -> list[Integers]:
-    """What a model finds for the queries of each task; texts that tasks share are encoded once."""
+    """For each task, the places of the best passages for its queries; texts that tasks share are encoded once."""
     parts = [part for task in job.validations for part in (task.queries, task.passages)]
     if not parts:
         return []
@@ -92,13 +119,13 @@ def rankings(model: Any, job: Job, longest: int, pad: int, precision: str) -> li
     ends = np.cumsum([len(part) for part in parts])
     places = np.split(inverse, ends[:-1])
     return [
-        ranked(vectors[places[2 * n]], vectors[places[2 * n + 1]], task.itself)
+        rank_passages(vectors[places[2 * n]], vectors[places[2 * n + 1]], task.itself)
         for n, task in enumerate(job.validations)
     ]
 
 
 def selection(report: dict[str, float], validations: Sequence[Validation]) -> tuple[float, float]:
-    """Two numbers to choose by: the mean over the tasks that training is for, and over the general ones."""
+    """Two numbers to choose by: the mean over the tasks that training is for, and over the guard's."""
     parts: tuple[list[float], list[float]] = ([], [])
     for task in validations:
         parts[task.general].append(report[f"{task.name}/{task.measure}"])

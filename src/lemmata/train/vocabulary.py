@@ -1,9 +1,9 @@
-r"""LaTeX commands that become tokens of their own: which ones, how a tokenizer reads them, where their vectors begin.
+r"""LaTeX commands as tokens of their own: which ones, how a tokenizer reads them, and their first vectors.
 
-A tokenizer's own added tokens are not enough: they either match inside a longer command (`\in` in `\infty`) or miss
-`X\to Y` and `\sum_i`, and behind a lower-casing normaliser `\Gamma` is `\gamma`. So a first step of the normaliser
-replaces the backslash of each known command, where it stands whole and in its own case, by a sign that means nothing
-else; the added tokens begin with that sign. All of it lies in `tokenizer.json`.
+The added tokens of a tokenizer are not enough: they either match inside a longer command (`\in` in `\infty`) or miss
+`X\to Y` and `\sum_i`, and after a lower-casing normaliser `\Gamma` is `\gamma`. So a first step of the normaliser
+replaces the backslash of each chosen command, if the whole command and its case match, by a sign that nothing else
+uses; the added tokens begin with that sign. All of this is stored in `tokenizer.json`.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from lemmata.errors import ConfigError, require
 __all__ = ["add_rows", "choose_commands", "count_commands", "with_commands", "write_tokenizer"]
 
 SIGNS = "⧵⧹⧷⟍"  # one for each case of a command (`\Gamma`, `\gamma`); mathematical signs that LaTeX sources lack
-_COMMAND = re.compile(r"(?<!\\)\\[A-Za-z]+")  # after `\\`, a line's end, letters are a word
+_COMMAND = re.compile(r"(?<!\\)\\[A-Za-z]+")  # after the line break `\\`, letters are a word
 
 
 def count_commands(text: str) -> Counter[str]:
-    r"""How often each command stands in a text, with its backslash."""
+    r"""How often each command occurs in a text, with its backslash."""
     return Counter(_COMMAND.findall(text))
 
 
 def choose_commands(counts: Counter[str], tokenizer: Any, number: int) -> list[str]:
-    """The most frequent commands, at most `number`, that the tokenizer breaks up; of equals, the first by name."""
+    """The most frequent commands, at most `number`, that the tokenizer breaks up; ties go by name."""
     chosen: list[str] = []
     cases: Counter[str] = Counter()
     for command in sorted(counts, key=lambda command: (-counts[command], command)):
@@ -45,7 +45,7 @@ def choose_commands(counts: Counter[str], tokenizer: Any, number: int) -> list[s
 def with_commands(tokenizer: Any, commands: Sequence[str]) -> Any:
     """A tokenizer of transformers that reads `commands` as one token each, with ids from `len(tokenizer)` on.
 
-    It is of the general class: a class such as BertTokenizer makes its normaliser anew when it is loaded.
+    It is of the general class: a class such as BertTokenizer replaces its normaliser when it is loaded.
     """
     transformers = require("transformers", "train")
     tokenizers = require("tokenizers", "train")
@@ -73,18 +73,18 @@ def with_commands(tokenizer: Any, commands: Sequence[str]) -> Any:
     result.add_tokens([tokenizers.AddedToken(token, normalized=True) for token in tokens])
     for number, command in enumerate(commands):
         if result.encode(command, add_special_tokens=False) != [len(tokenizer) + number]:
-            raise ConfigError(f"this base's tokenizer can not learn {command} as a token; set new_tokens = 0")
+            raise ConfigError(f"the tokenizer of this base cannot learn {command} as a token; set new_tokens = 0")
     return result
 
 
 def add_rows(model: Any, tokenizer: Any, commands: Sequence[str]) -> None:
     """Give the commands rows in a model's embedding, each the mean of the rows of its pieces in the old tokenizer.
 
-    Where an output has a bias, that begins as the mean of its pieces too.
+    The bias of an output layer starts as the mean of its pieces too.
     """
     torch = require("torch", "train")
     size = len(tokenizer) + len(commands)
-    if size > model.get_input_embeddings().num_embeddings:  # some models have rows to spare
+    if size > model.get_input_embeddings().num_embeddings:  # some models have spare rows
         model.resize_token_embeddings(size, mean_resizing=False)
     output = model.get_output_embeddings()
     parts = [model.get_input_embeddings().weight, getattr(output, "bias", None)]
@@ -97,9 +97,9 @@ def add_rows(model: Any, tokenizer: Any, commands: Sequence[str]) -> None:
 
 
 def write_tokenizer(tokenizer: Any, folder: Path) -> None:
-    """Put a tokenizer made by `with_commands` in place of the one in a model's folder."""
+    """Replace the tokenizer in a model's folder by one from `with_commands`."""
     for name in ("vocab.txt", "special_tokens_map.json", "added_tokens.json"):
-        (folder / name).unlink(missing_ok=True)  # they tell of the old vocabulary
+        (folder / name).unlink(missing_ok=True)  # they describe the old vocabulary
     tokenizer.save_pretrained(folder)
     path = folder / "tokenizer_config.json"
     settings = json.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""What a pretrained encoder reads: texts worth it, tokenised once into a file, cut into windows, words masked.
+"""The data of pretraining: texts worth reading, tokenised once into a file, cut into windows, words masked.
 
 Windows, their order and their masks follow from (seed, epoch, window) alone.
 """
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.errors import ConfigError, InputError, require
+from lemmata.errors import InputError, require
 from lemmata.store.layout import read_manifest, write_manifest
 from lemmata.types import Integers, Mask, Progress
 
@@ -35,7 +35,8 @@ __all__ = [
     "worth_reading",
 ]
 
-UNMASKED = -100  # the label of a token that was not masked
+UNMASKED = -100  # the label of a token that is not masked
+SHARE = 0.15  # of tokens that are masked
 CHARACTERS = 2**20  # tokenised at once
 
 Ids = npt.NDArray[Any]  # (n,) uint16 or int32 on disk, int64 in a window
@@ -67,11 +68,11 @@ _UNREAD_HEADING = re.compile(
 
 
 def worth_reading(kind: str, section: str, sections: Sequence[str] = ()) -> bool:
-    """Whether a passage of this kind, under this heading (`outer / inner`), mixes prose and mathematics.
+    """Whether a passage of this kind, under this heading (`outer / inner`), holds prose and mathematics.
 
-    Statements of all kinds, proofs, chunks, abstracts and logs are read, code and tables are not; nor is anything
-    below a heading such as References, Acknowledgements, Contents or Source code. With `sections` a heading must
-    also have one of these words in it; what stands under none, such as an abstract, is read all the same.
+    Statements, proofs, chunks, abstracts and logs are read; code, tables and everything below a heading such as
+    References, Acknowledgements, Contents or Source code are not. With `sections`, a heading must also contain one of
+    these words; passages without a heading, such as an abstract, are always read.
     """
     if kind in _UNREAD_KINDS:
         return False
@@ -89,11 +90,11 @@ class Tokens(NamedTuple):
 
     flat: Ids  # memory-mapped
     starts: Integers  # (documents + 1,)
-    documents: list[str]  # ids; one that came in several places stands here as often
+    documents: list[str]  # ids; a document whose texts were not consecutive is listed several times
 
 
 def texts_key(tokenizer: Any, texts: Iterable[tuple[str, str]]) -> str:
-    """A hash of the texts and of what parts them into tokens."""
+    """A hash of the texts and the tokenizer."""
     digest = hashlib.blake2b(tokenizer.backend_tokenizer.to_str().encode(), digest_size=16)
     for document, text in texts:
         for part in (document, text):
@@ -103,19 +104,19 @@ def texts_key(tokenizer: Any, texts: Iterable[tuple[str, str]]) -> str:
 
 
 def _joined(texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """The texts of one document that come one after the other, as one."""
+    """Consecutive texts of one document as one text."""
     for document, group in itertools.groupby(texts, key=lambda pair: pair[0]):
         text = "\n\n".join(text for _, text in group)
         yield document, text.encode("utf-8", "replace").decode("utf-8")  # tokenizers refuse lone surrogates
 
 
 def tokenise(tokenizer: Any, texts: Iterable[tuple[str, str]], folder: Path, progress: Progress) -> Tokens:
-    """Write the tokens of all texts below `folder`, or open them where they have been written; the manifest is last."""
-    found = read_manifest(folder / "manifest.json")
-    if found is None:
-        found = _write_tokens(tokenizer, texts, folder, progress)
-    size = int(found["tokens"])
-    kind = np.dtype(found["type"])
+    """Write the tokens of all texts to `folder`, the manifest last, or open them where they are complete."""
+    manifest = read_manifest(folder / "manifest.json")
+    if manifest is None:
+        manifest = _write_tokens(tokenizer, texts, folder, progress)
+    size = int(manifest["tokens"])
+    kind = np.dtype(manifest["type"])
     flat = np.memmap(folder / "tokens.bin", kind, "r", shape=(size,)) if size else np.zeros(0, kind)
     documents = json.loads((folder / "documents.json").read_text(encoding="utf-8"))
     return Tokens(flat, np.load(folder / "starts.npy"), documents)
@@ -161,10 +162,8 @@ def _batches(texts: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]
 def cut_windows(starts: Integers, length: int, overlap: int) -> Integers:
     """First and last place, exclusive, of each window (n, 2), document by document, in order.
 
-    Two neighbours share exactly `overlap` tokens; a document's last window may be shorter, never only overlap.
+    Two neighbours share exactly `overlap` tokens; a document's last window may be shorter, but is never only overlap.
     """
-    if not 0 <= overlap < length:
-        raise ConfigError(f"windows of {length} tokens can not share {overlap}: the overlap must be smaller")
     step = length - overlap
     sizes = np.diff(starts)
     number = np.where(sizes > 0, 1 + np.maximum(0, -(-(sizes - length) // step)), 0)
@@ -175,9 +174,9 @@ def cut_windows(starts: Integers, length: int, overlap: int) -> Integers:
 
 
 def hold_out(documents: Sequence[str], share: float, seed: int) -> Mask:
-    """Which documents only measure (n,): about `share`, one at least where there are two, none where share is 0."""
+    """Which documents are held out (n,): about `share`, at least one where there are two."""
     distinct = sorted(set(documents), key=lambda name: hashlib.blake2b(f"{seed}:{name}".encode()).digest())
-    number = min(max(1, round(share * len(distinct))), len(distinct) - 1) if share > 0 else 0
+    number = max(0, min(max(1, round(share * len(distinct))), len(distinct) - 1))
     chosen = set(distinct[:number])
     return np.array([name in chosen for name in documents], bool)
 
@@ -186,7 +185,7 @@ def hold_out(documents: Sequence[str], share: float, seed: int) -> Mask:
 
 
 class Masking(NamedTuple):
-    """What a tokenizer's ids mean for masking."""
+    """What masking needs to know of a tokenizer."""
 
     before: tuple[int, ...]  # special tokens that open a window
     after: tuple[int, ...]  # and close it
@@ -196,10 +195,10 @@ class Masking(NamedTuple):
     continues: Mask | None  # (ids,) belongs to the word before it; None where each token counts as a word
 
 
-def read_masking(tokenizer: Any, *, whole_words: bool) -> Masking:
-    """Words are known where continued pieces have a prefix (`##`), as in WordPiece; elsewhere tokens count as words."""
+def read_masking(tokenizer: Any) -> Masking:
+    """Whole words are masked where continued pieces have a prefix (`##`), as in WordPiece; elsewhere single tokens."""
     if tokenizer.mask_token_id is None or tokenizer.pad_token_id is None:
-        raise InputError("the base's tokenizer has no token for masks or for padding, so it can not be pretrained")
+        raise InputError("the base's tokenizer has no mask or padding token, so the base cannot be pretrained")
     plain = tokenizer.encode("a", add_special_tokens=False)
     framed = tokenizer.encode("a")
     at = next(n for n in range(len(framed)) if framed[n : n + len(plain)] == plain)
@@ -207,7 +206,7 @@ def read_masking(tokenizer: Any, *, whole_words: bool) -> Masking:
     ordinary[[number for number in tokenizer.all_special_ids if number < len(ordinary)]] = False
     prefix = getattr(tokenizer.backend_tokenizer.model, "continuing_subword_prefix", None)
     continues = None
-    if whole_words and prefix:
+    if prefix:
         continues = np.zeros(len(tokenizer), bool)
         continues[[number for token, number in tokenizer.get_vocab().items() if token.startswith(prefix)]] = True
     return Masking(
@@ -220,11 +219,11 @@ def read_masking(tokenizer: Any, *, whole_words: bool) -> Masking:
     )
 
 
-def mask_window(ids: Ids, masking: Masking, share: float, generator: np.random.Generator) -> tuple[Ids, Ids]:
-    """Input and labels of a window (n,), both framed by its special tokens.
+def mask_window(ids: Ids, masking: Masking, generator: np.random.Generator) -> tuple[Ids, Ids]:
+    """Input and labels of a window (n,), both with its special tokens.
 
-    Whole words are drawn until `share` of the tokens is reached as nearly as words allow, one at least. Of what was
-    drawn 80 % become the mask, 10 % any ordinary token, 10 % stay (Devlin et al. 2019, arXiv:1810.04805).
+    Whole words are chosen, at least one, until they make up about `SHARE` of the tokens. Of their tokens 80 % become
+    the mask, 10 % a random ordinary token, 10 % stay (Devlin et al. 2019, arXiv:1810.04805).
     """
     ids = np.asarray(ids, np.int64)
     ordinary = masking.ordinary[ids]
@@ -236,13 +235,13 @@ def mask_window(ids: Ids, masking: Masking, share: float, generator: np.random.G
     order = generator.permutation(candidates)
     sizes = np.bincount(word, minlength=1)[order]
     reached = np.cumsum(sizes)
-    chosen = order[reached - sizes / 2 <= share * ordinary.sum()] if len(order) else order
-    drawn = np.isin(word, chosen if len(chosen) else order[:1]) & ordinary
-    labels = np.where(drawn, ids, UNMASKED)
+    chosen = order[reached - sizes / 2 <= SHARE * ordinary.sum()] if len(order) else order
+    masked = np.isin(word, chosen if len(chosen) else order[:1]) & ordinary
+    labels = np.where(masked, ids, UNMASKED)
     fate = generator.random(len(ids))
     others = generator.choice(np.flatnonzero(masking.ordinary), len(ids))
-    inputs = np.where(drawn & (fate < 0.8), masking.mask, ids)
-    inputs = np.where(drawn & (fate >= 0.9), others, inputs)
+    inputs = np.where(masked & (fate < 0.8), masking.mask, ids)
+    inputs = np.where(masked & (fate >= 0.9), others, inputs)
     frame = np.full(len(masking.before), UNMASKED), np.full(len(masking.after), UNMASKED)
     return (
         np.concatenate((masking.before, inputs, masking.after)).astype(np.int64),
@@ -253,13 +252,9 @@ def mask_window(ids: Ids, masking: Masking, share: float, generator: np.random.G
 class Windows:
     """Windows of all epochs, in the order in which they are read; number n belongs to epoch n // windows."""
 
-    def __init__(self, tokens: Ids, places: Integers, masking: Masking, share: float, seed: int, total: int) -> None:
-        self._tokens, self._places, self._masking = tokens, places, masking
-        self._share, self._seed, self._total = share, seed, total
+    def __init__(self, tokens: Ids, places: Integers, masking: Masking, seed: int) -> None:
+        self._tokens, self._places, self._masking, self._seed = tokens, places, masking, seed
         self._order: tuple[int, Integers] = (-1, np.zeros(0, np.int64))  # of one epoch
-
-    def __len__(self) -> int:
-        return self._total
 
     def __getitem__(self, number: int) -> tuple[Ids, Ids]:
         epoch, place = divmod(number, len(self._places))
@@ -270,17 +265,17 @@ class Windows:
     def masked(self, epoch: int, window: int) -> tuple[Ids, Ids]:
         first, last = self._places[window]
         generator = np.random.default_rng((self._seed, epoch, window))
-        return mask_window(self._tokens[first:last], self._masking, self._share, generator)
+        return mask_window(self._tokens[first:last], self._masking, generator)
 
 
 def collate(pairs: Sequence[tuple[Ids, Ids]], pad: int, longest: int) -> dict[str, Any]:
-    """Windows as one batch of tensors (n, width), the width a multiple of 8 where the model reads so much."""
+    """Windows as one batch of tensors (n, width); the width is a multiple of 8, or `longest`."""
     torch = require("torch", "train")
     width = min(-(-max(len(ids) for ids, _ in pairs) // 8) * 8, longest)
     ids = np.full((len(pairs), width), pad, np.int64)
     labels = np.full((len(pairs), width), UNMASKED, np.int64)
     attention = np.zeros((len(pairs), width), np.int64)
-    for row, (inputs, wanted) in enumerate(pairs):
-        ids[row, : len(inputs)], labels[row, : len(inputs)], attention[row, : len(inputs)] = inputs, wanted, 1
+    for row, (inputs, targets) in enumerate(pairs):
+        ids[row, : len(inputs)], labels[row, : len(inputs)], attention[row, : len(inputs)] = inputs, targets, 1
     arrays = {"input_ids": ids, "attention_mask": attention, "labels": labels}
     return {name: torch.from_numpy(array) for name, array in arrays.items()}

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError
 from lemmata.mine.export import read_training
 from lemmata.project import Project
-from lemmata.stages.prepare import pack
+from lemmata.stages.prepare import pool_rows, prepare
 from lemmata.train.finetune import FinetuneOptions, finetune
 from lemmata.train.job import Job, Validation, open_job
 from lemmata.types import Integers
@@ -93,8 +93,8 @@ def base(words: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     return bare_base(tmp_path_factory.mktemp("base"), words, longest=4000)
 
 
-def packed(project: Project, base: Path, folder: Path, **options: Any) -> Job:
-    return pack(project.layout, base, FinetuneOptions(**options), folder / "job", silent)
+def prepared(project: Project, base: Path, folder: Path, **options: Any) -> Job:
+    return prepare(project.layout, base, FinetuneOptions(**options), folder / "job", silent)
 
 
 def said(job: Job, numbers: Integers) -> list[str | None]:
@@ -117,11 +117,11 @@ def plain(texts: Any) -> list[str | None]:
 # ---------------------------------------------------------------- sets
 
 
-def test_sets_come_from_here_and_elsewhere_whole_or_in_part(
+def test_sets_come_from_this_and_other_workspaces_whole_or_restricted(
     built: Project, other: Project, base: Path, tmp_path: Path
 ) -> None:
     names = {"questions": 1.0, "../other/pairs:refers_to": 2.0, "pairs:structure/section": 0.5, "pairs:concepts": 1.0}
-    job = packed(built, base, tmp_path, sets=names)
+    job = prepared(built, base, tmp_path, sets=names)
     wanted = {
         "questions": records(built, "questions"),
         "../other/pairs:refers_to": [r for r in records(other, "pairs") if r["relation"] == "refers_to"],
@@ -143,7 +143,7 @@ def test_sets_come_from_here_and_elsewhere_whole_or_in_part(
 
 
 def test_without_a_choice_all_sets_are_taken_with_their_negatives(built: Project, base: Path, tmp_path: Path) -> None:
-    job = packed(built, base, tmp_path)
+    job = prepared(built, base, tmp_path)
     assert list(job.sets) == ["cited", "pairs", "questions"]
     made = records(built, "cited")
     columns = [name for name in made[0] if name.removeprefix("negative_").isdigit()]
@@ -154,23 +154,23 @@ def test_without_a_choice_all_sets_are_taken_with_their_negatives(built: Project
 
 def test_a_workspace_without_sets_says_so(tmp_path: Path, base: Path) -> None:
     with pytest.raises(WorkspaceError, match="nothing to train on: mine something first"):
-        packed(Project.init(tmp_path / "w"), base, tmp_path)
+        prepared(Project.init(tmp_path / "w"), base, tmp_path)
 
 
 @pytest.mark.parametrize(
     ("name", "error", "message"),
     [
-        ("pears", WorkspaceError, r"notes has no training set 'pears' \(there are: cited, pairs, questions\)"),
-        ("../other/questions", WorkspaceError, r"other has no training set 'questions' \(there are: pairs\)"),
+        ("pears", WorkspaceError, r"notes has no training set 'pears' \(available: cited, pairs, questions\)"),
+        ("../other/questions", WorkspaceError, r"other has no training set 'questions' \(available: pairs\)"),
         ("../nowhere/pairs", ConfigError, r"'../nowhere/pairs' names .*nowhere, which is no workspace"),
-        ("pairs:refers", ConfigError, r"'pairs' has nothing from 'refers' \(there are: citations/cites, concepts/"),
+        ("pairs:refers", ConfigError, r"'pairs' has no records of 'refers' \(available: citations/cites, concepts/"),
     ],
 )
-def test_sets_that_are_not_there_are_told(
+def test_missing_sets_are_reported(
     built: Project, other: Project, base: Path, tmp_path: Path, name: str, error: type[LemmataError], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        packed(built, base, tmp_path, sets={"questions": 1.0, name: 1.0})
+        prepared(built, base, tmp_path, sets={"questions": 1.0, name: 1.0})
     with pytest.raises(WorkspaceError, match="no training job"):
         open_job(tmp_path / "job")
 
@@ -199,7 +199,7 @@ def test_a_workspace_poses_its_tasks_by_its_validation_part(
     built: Project, other: Project, base: Path, tmp_path: Path
 ) -> None:
     asked = {"references": "recall@20", "concepts": "nDCG@10", "../other/references": "MRR@10", "concepts#seed": "R@9"}
-    job = packed(built, base, tmp_path, sets={"questions": 1.0}, validation=asked, guard={"documents": "P@1"})
+    job = prepared(built, base, tmp_path, sets={"questions": 1.0}, validation=asked, guard={"documents": "P@1"})
     assert [task.name for task in job.validations] == [*asked, "documents"]
     assert [task.measure for task in job.validations] == ["R@20", "nDCG@10", "MRR@10", "R@9", "P@1"]
     assert [task.general for task in job.validations] == [False] * 4 + [True]
@@ -208,7 +208,7 @@ def test_a_workspace_poses_its_tasks_by_its_validation_part(
         wanted = project.task(name, part="validation", protocol=protocol or "passage")
         ids = np.array(list(texts_of(project)), dtype=object)
         assert_asks(job, task, project, wanted, None if wanted.candidates is None else set(ids[wanted.candidates]))
-    later = pack(
+    later = prepare(
         built.layout,
         base,
         FinetuneOptions(sets={"questions": 1.0}, validation={"references": "R@20"}),
@@ -221,8 +221,8 @@ def test_a_workspace_poses_its_tasks_by_its_validation_part(
 
 def test_prompts_stand_before_queries_and_passages(built: Project, base: Path, tmp_path: Path) -> None:
     asked: dict[str, Any] = {"sets": {"questions": 1.0}, "validation": {"references": "R@20"}}
-    bare = packed(built, base, tmp_path / "bare", **asked)
-    job = packed(built, base, tmp_path / "prompted", **asked, prompts={"query": "zebra. "})
+    bare = prepared(built, base, tmp_path / "bare", **asked)
+    job = prepared(built, base, tmp_path / "prompted", **asked, prompts={"query": "zebra. "})
     for mine, old in (
         (job.sets["questions"][:, 0], bare.sets["questions"][:, 0]),
         (job.validations[0].queries, bare.validations[0].queries),
@@ -252,7 +252,7 @@ def test_queries_come_from_a_table(built: Project, other: Project, base: Path, t
         table(tmp_path / "wide.tsv", f"zebra\t{first}", f"yak\t{prose}"): "MRR@10",
         table(tmp_path / "there.tsv", "zebra\tr7") + "#../other": "MRR@10",
     }
-    job = packed(built, base, tmp_path, sets={"questions": 1.0}, validation=asked)
+    job = prepared(built, base, tmp_path, sets={"questions": 1.0}, validation=asked)
     narrow, wide, there = job.validations
     assert said(job, narrow.queries) == ["zebra yak", "yak", "zebra"]
     texts = texts_of(built)
@@ -282,7 +282,7 @@ def test_a_folder_in_the_format_of_beir_is_asked_by_the_judgments_that_are_named
 ) -> None:
     folder = beir(tmp_path / "zoo")
     base = bare_base(tmp_path / "base", [*words, "zebra."], longest=4000)
-    job = packed(built, base, tmp_path, sets={"questions": 1.0}, guard={f"{folder}#train": "P@1", f"{folder}": "P@1"})
+    job = prepared(built, base, tmp_path, sets={"questions": 1.0}, guard={f"{folder}#train": "P@1", f"{folder}": "P@1"})
     train, test = job.validations
     assert said(job, train.passages) == said(job, test.passages) == ["zebra. striped.", "yak yak"]
     assert (said(job, train.queries), said(job, test.queries)) == (["yak"], ["zebra yak"])
@@ -295,41 +295,31 @@ def test_a_folder_without_passages_asks_for_those_of_the_workspace(other: Projec
     folder = beir(tmp_path / "zoo")
     (folder / "corpus.jsonl").unlink()
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq2\tr7\t1\n", encoding="utf-8")
-    job = packed(other, base, tmp_path, validation={str(folder): "P@1"})
+    job = prepared(other, base, tmp_path, validation={str(folder): "P@1"})
     (task,) = job.validations
     assert said(job, task.passages) == plain(texts_of(other).values())
     assert said(job, task.passages[task.judged.rows]) == plain([texts_of(other)["r7"]])
 
 
-def test_a_pool_holds_the_answers_and_some_others(built: Project, base: Path, tmp_path: Path) -> None:
-    asked: dict[str, Any] = {"sets": {"questions": 1.0}, "validation": {"references": "R@20"}}
-    whole = packed(built, base, tmp_path / "whole", **asked).validations[0]
-    made = [packed(built, base, tmp_path / str(n), pool=100, seed=seed, **asked) for n, seed in enumerate((0, 0, 1))]
-    small = [job.validations[0] for job in made]
-    assert [len(task.passages) for task in small] == [100] * 3
-    passages = [said(job, task.passages) for job, task in zip(made, small, strict=True)]
-    assert passages[0] == passages[1] != passages[2]
-    job, task = made[0], small[0]
-    every = packed(built, base, tmp_path / "every", **asked)
-    assert said(job, task.passages[task.judged.rows]) == said(every, whole.passages[whole.judged.rows])
-    answers = len(np.unique(whole.judged.rows))
-    fewer = packed(built, base, tmp_path / "fewer", pool=1, **asked).validations[0]
-    assert len(fewer.passages) == answers > 1
-    assert len(packed(built, base, tmp_path / "more", pool=10_000, **asked).validations[0].passages) == len(
-        whole.passages
-    )
-    texts = said(job, task.passages)
-    place = {text: number for number, text in enumerate(said(every, whole.passages))}
-    assert [place[text] for text in texts] == sorted(place[text] for text in texts)
-    for query, own in enumerate(task.itself.tolist()):  # a query that is not among the passages can not be left out
-        itself = said(every, whole.passages[whole.itself[query : query + 1]])[0]
-        assert (texts[own] if own >= 0 else None) == (itself if itself in texts else None)
+def test_a_pool_holds_the_answers_and_a_random_choice_of_the_others(built: Project) -> None:
+    task = built.task("references", part="validation")
+    ids = list(texts_of(built))
+    whole = pool_rows(task, ids, None, 0)
+    answers = {ids.index(passage) for grades in task.qrels.values() for passage in grades}
+    pools = [pool_rows(task, ids, 100, seed) for seed in (0, 0, 1)]
+    assert [len(rows) for rows in pools] == [100] * 3
+    assert pools[0].tolist() == pools[1].tolist() != pools[2].tolist()
+    for rows in pools:
+        assert rows.tolist() == sorted(set(rows.tolist()))
+        assert answers <= set(rows.tolist()) <= set(whole.tolist())
+    assert set(pool_rows(task, ids, 1, 0).tolist()) == answers
+    assert pool_rows(task, ids, 10_000, 0).tolist() == whole.tolist()
 
 
-def test_tasks_that_can_not_be_asked_are_told(built: Project, base: Path, tmp_path: Path) -> None:
+def test_impossible_tasks_are_refused(built: Project, base: Path, tmp_path: Path) -> None:
     def refused(error: type[LemmataError], message: str, task: str, measure: str = "R@20") -> None:
         with pytest.raises(error, match=message):
-            packed(built, base, tmp_path, sets={"questions": 1.0}, validation={task: measure})
+            prepared(built, base, tmp_path, sets={"questions": 1.0}, validation={task: measure})
 
     refused(ConfigError, r"'reference' is neither a task \(references, documents, .*\), nor a file", "reference")
     refused(ConfigError, "names .*nowhere, which is no workspace", "../nowhere/references")
@@ -360,12 +350,11 @@ def test_tasks_that_can_not_be_asked_are_told(built: Project, base: Path, tmp_pa
 
 
 def test_a_job_trains_where_no_workspace_is(other: Project, tmp_path: Path) -> None:
-    for needed in ("sentence_transformers", "accelerate", "datasets"):
-        pytest.importorskip(needed)
+    pytest.importorskip("sentence_transformers")
     root = Path(shutil.copytree(other.layout.root, tmp_path / "workspace"))
     base = small_bert(tmp_path / "base", ["number", "square.", *map(str, range(901))])
-    options: dict[str, Any] = {"batch": 8, "rate": 1e-3, "device": "cpu", "validation": {"references": "MRR@10"}}
-    packed(Project(root), base, root, **options)
+    options: dict[str, Any] = {"batch": 8, "rate": 1e-3, "validation": {"references": "MRR@10"}}
+    prepared(Project(root), base, root, **options)
     (root / "job").rename(tmp_path / "job")
     shutil.rmtree(root)
     job = open_job(tmp_path / "job")

@@ -1,0 +1,327 @@
+"""A plain training loop: AdamW, gradient clipping, evaluation, and checkpoints from which a killed run resumes exactly.
+
+The loop knows no task: the caller says what the batches of a step are, their loss, and what is measured. Started by
+torchrun, every process runs it on its own batches, and all apply the mean of their gradients.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lemmata.errors import require
+from lemmata.files import writing
+from lemmata.train.encoders import state_of
+from lemmata.types import Progress
+
+__all__ = [
+    "DECAY",
+    "WEIGHTS",
+    "Group",
+    "Outcome",
+    "Training",
+    "average",
+    "barrier",
+    "is_first_process",
+    "last_checkpoint",
+    "once",
+    "precision_for",
+    "processes",
+    "rank",
+    "train",
+    "warm_up_and_decay",
+]
+
+WEIGHTS = "weights.safetensors"  # of a checkpoint
+DECAY = 0.01  # of matrices; biases and norms do not decay
+LONGEST_GRADIENT = 1.0  # longer ones are scaled down to it
+CHECKPOINTS = 10  # of a run, at least
+MOST_UNSAVED = 500  # steps
+
+
+class Group(NamedTuple):
+    """Parameters that share a learning rate and a weight decay."""
+
+    parameters: list[Any]
+    rate: Callable[[int], float]  # learning rate of a step; the first step is 0
+    decay: float
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What is trained, and how."""
+
+    model: Any
+    groups: Sequence[Group]
+    batches: Callable[[int], Sequence[Any]]  # of a step, for this process: one update follows their mean loss
+    loss: Callable[[Any], Any]  # of a batch, whose tensors are on the model's device
+    steps: int
+    evaluate: Callable[[int], Mapping[str, float]]  # called after these many steps
+    evaluate_at: Collection[int]  # 0: before the first step
+    best_by: str = ""  # the measure whose best step is kept; empty: the last step is
+    seed: int = 0
+    name: str = "training"  # on the progress bar
+
+
+class Outcome(NamedTuple):
+    """What a run did; the model holds the weights that were kept."""
+
+    history: list[dict[str, Any]]  # records with a step and either loss and learning_rate, or eval_MEASURE values
+    best_step: int  # 0 where nothing was chosen
+    resumed_from: int
+    seconds: float  # of this call
+
+    def measured(self, step: int) -> dict[str, float]:
+        """What was evaluated after a step; empty where nothing was."""
+        return {
+            name.removeprefix("eval_"): value
+            for record in self.history
+            if record["step"] == step
+            for name, value in record.items()
+            if name.startswith("eval_")
+        }
+
+
+@dataclass(slots=True)
+class _State:
+    """Where a run is; with weights, optimizer and random states, all that a checkpoint holds."""
+
+    step: int = 0
+    history: list[dict[str, Any]] = field(default_factory=list)
+    best_step: int = 0
+    best_value: float = -math.inf
+    loss: float = 0.0  # sum since the last record
+    losses: int = 0
+
+
+def train(training: Training, work: Path, progress: Progress) -> Outcome:
+    """Train to the last step, or from the last checkpoint in `work` on."""
+    torch = require("torch", "train")
+    begin = time.perf_counter()
+    model = training.model
+    device = model.device
+    _join_processes(device)
+    torch.manual_seed(training.seed)
+    groups = [{"params": group.parameters, "weight_decay": group.decay} for group in training.groups]
+    optimizer = torch.optim.AdamW(groups, fused=device.type == "cuda")
+    state = _State()
+    checkpoint = last_checkpoint(work)
+    random_states = []
+    if checkpoint is not None:
+        state = _State(**json.loads((checkpoint / "state.json").read_text(encoding="utf-8")))
+        _load_weights(model, checkpoint)
+        saved = torch.load(checkpoint / "optimizer.pt", map_location="cpu", weights_only=True)
+        optimizer.load_state_dict(saved["optimizer"])
+        random_states = saved["random_states"]
+    resumed_from = state.step
+    if not state.step:
+        _evaluate(training, state)
+    batches = iter(_loader(training, state.step, device))  # draws from the random state, so before it is restored
+    if checkpoint is not None:
+        _set_random_state(device, random_states[rank()])
+    log_every = max(1, min(20, training.steps // 40))
+    save_every = min(MOST_UNSAVED, math.ceil(training.steps / CHECKPOINTS))
+    loss = torch.tensor(state.loss, device=device)
+    message = _message(training, state.history)
+    while state.step < training.steps:
+        model.train()
+        loss += _update(training, optimizer, next(batches), state.step)
+        state.losses += 1
+        state.step += 1
+        if state.step % log_every == 0:
+            mean = float(loss) / state.losses
+            rate = optimizer.param_groups[0]["lr"]
+            state.history.append({"step": state.step, "loss": mean, "learning_rate": rate})
+            message = _message(training, state.history)
+            loss.zero_()
+            state.losses = 0
+        if is_first_process():
+            progress(message, state.step, training.steps)
+        _evaluate(training, state)
+        if state.step in training.evaluate_at or state.step % save_every == 0 or state.step == training.steps:
+            state.loss = float(loss)
+            _save(work, model, optimizer, state)
+    if state.best_step not in (0, state.step):
+        _load_weights(model, work / f"checkpoint-{state.best_step}")
+    return Outcome(state.history, state.best_step, resumed_from, time.perf_counter() - begin)
+
+
+def _message(training: Training, history: Sequence[Mapping[str, Any]]) -> str:
+    latest = {name: value for record in history for name, value in record.items()}
+    loss = f", loss {latest['loss']:.3f}" if "loss" in latest else ""
+    validation = latest.get(f"eval_{training.best_by}")
+    return f"{training.name}{loss}" + (f", validation {validation:.3f}" if validation is not None else "")
+
+
+def _update(training: Training, optimizer: Any, batches: Sequence[Any], step: int) -> Any:
+    """Compute gradients and change the weights; returns the loss, the mean over batches and processes."""
+    torch = require("torch", "train")
+    model = training.model
+    total = torch.zeros((), device=model.device)
+    for batch in batches:
+        loss = training.loss(_moved(batch, model.device)) / len(batches)
+        loss.backward()
+        total += loss.detach()
+    if processes() > 1:
+        average([total, *(weight.grad for weight in model.parameters() if weight.grad is not None)])
+    torch.nn.utils.clip_grad_norm_(model.parameters(), LONGEST_GRADIENT)
+    for options, group in zip(optimizer.param_groups, training.groups, strict=True):
+        options["lr"] = group.rate(step)
+    optimizer.step()
+    optimizer.zero_grad()
+    return total
+
+
+def _evaluate(training: Training, state: _State) -> None:
+    if state.step not in training.evaluate_at:
+        return
+    values = training.evaluate(state.step)
+    state.history.append({"step": state.step, **{f"eval_{name}": value for name, value in values.items()}})
+    if training.best_by and state.step and values[training.best_by] > state.best_value:
+        state.best_step, state.best_value = state.step, values[training.best_by]
+
+
+def _loader(training: Training, first: int, device: Any) -> Any:
+    """The batches of all steps from `first` on; on a GPU, other processes prepare them ahead."""
+    torch = require("torch", "train")
+
+    class Steps(torch.utils.data.Dataset):  # type: ignore[misc, name-defined]
+        def __getitem__(self, step: int) -> Sequence[Any]:
+            return training.batches(step)
+
+    ahead = device.type == "cuda" and (os.cpu_count() or 1) > 4
+    return torch.utils.data.DataLoader(
+        Steps(),
+        batch_size=None,
+        sampler=range(first, training.steps),
+        num_workers=4 if ahead else 0,
+        prefetch_factor=4 if ahead else None,
+        pin_memory=device.type == "cuda",
+    )
+
+
+def _moved(value: Any, device: Any) -> Any:
+    """The tensors of nested dicts and lists, on a device."""
+    if isinstance(value, Mapping):
+        return {name: _moved(part, device) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_moved(part, device) for part in value]
+    return value.to(device, non_blocking=True)
+
+
+def warm_up_and_decay(step: int, steps: int, warm_up: int) -> float:
+    """Share of the full learning rate: linear from 0 at step 0 to 1 at `warm_up`, then linear to 0 at `steps`."""
+    if step < warm_up:
+        return step / warm_up
+    return max(0.0, (steps - step) / max(1, steps - warm_up))
+
+
+def precision_for(device: Any) -> str:
+    """`bf16` on a GPU that computes in it, else `fp32`."""
+    torch = require("torch", "train")
+    fits = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    return "bf16" if fits else "fp32"
+
+
+# ---------------------------------------------------------------- checkpoints
+
+
+def last_checkpoint(work: Path) -> Path | None:
+    """The newest checkpoint; each appears under its name only when it is complete."""
+    return max(work.glob("checkpoint-*"), key=_step_of, default=None)
+
+
+def _step_of(checkpoint: Path) -> int:
+    return int(checkpoint.name.removeprefix("checkpoint-"))
+
+
+def _save(work: Path, model: Any, optimizer: Any, state: _State) -> None:
+    """Write a checkpoint, and remove all others but the best."""
+    torch = require("torch", "train")
+    safetensors = require("safetensors.torch", "train")
+    random_states = [_random_state(model.device)] * processes()
+    if processes() > 1:
+        torch.distributed.all_gather_object(random_states, random_states[0])
+    if is_first_process():
+        with writing(work / f"checkpoint-{state.step}") as folder:
+            folder.mkdir()
+            safetensors.save_file(state_of(model), folder / WEIGHTS)
+            torch.save({"optimizer": optimizer.state_dict(), "random_states": random_states}, folder / "optimizer.pt")
+            (folder / "state.json").write_text(json.dumps(asdict(state)), encoding="utf-8")
+        for checkpoint in work.glob("checkpoint-*"):
+            if _step_of(checkpoint) not in (state.step, state.best_step):
+                shutil.rmtree(checkpoint)
+    barrier()
+
+
+def _load_weights(model: Any, checkpoint: Path) -> None:
+    model.load_state_dict(require("safetensors.torch", "train").load_file(checkpoint / WEIGHTS))
+
+
+def _random_state(device: Any) -> list[Any]:
+    torch = require("torch", "train")
+    return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
+
+
+def _set_random_state(device: Any, states: Sequence[Any]) -> None:
+    torch = require("torch", "train")
+    torch.set_rng_state(states[0])
+    for state in states[1:]:
+        torch.cuda.set_rng_state(state, device)
+
+
+# ---------------------------------------------------------------- several processes
+
+
+def processes() -> int:
+    """How many torchrun started."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def rank() -> int:
+    """The number of this process, from 0."""
+    return int(os.environ.get("RANK", "0"))
+
+
+def is_first_process() -> bool:
+    """Of those that torchrun started, the one that writes files."""
+    return rank() == 0
+
+
+def _join_processes(device: Any) -> None:
+    torch = require("torch", "train")
+    if processes() > 1 and not torch.distributed.is_initialized():
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+        torch.distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+
+
+def barrier() -> None:
+    """Wait until all processes are here."""
+    if processes() > 1:
+        require("torch", "train").distributed.barrier()
+
+
+def once(is_done: Callable[[], bool], make: Callable[[], object]) -> None:
+    """Let the first process make what is not done yet; the others wait, and torchrun ends them if it fails."""
+    if is_first_process() and not is_done():
+        make()
+    while not is_done():
+        time.sleep(0.2)
+
+
+def average(tensors: Sequence[Any]) -> None:
+    """Replace tensors by their mean over all processes."""
+    torch = require("torch", "train")
+    flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
+    torch.distributed.all_reduce(flat)
+    flat /= processes()
+    for tensor, mean in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
+        tensor.copy_(mean.view_as(tensor))
