@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lemmata.errors import InputError
@@ -27,11 +27,11 @@ def test_a_row_is_a_document_with_one_passage() -> None:
     assert (document.id, document.date, document.categories) == ("7", "2001-02-03", ("math.CO", "math.NT"))
 
 
-def test_abstracts_are_called_so() -> None:
+def test_a_row_with_an_abstract_has_the_kind_abstract() -> None:
     assert read({"id": "a", "abstract": "We show."})[0].passages[0].kind == "abstract"
 
 
-def test_links_come_in_three_shapes() -> None:
+def test_links_have_three_formats() -> None:
     for links in (["b"], [{"target": "b", "relation": "refers_to"}], {"refers_to": ["b"]}):
         assert read({"id": "a", "text": "x", "links": links})[0].passages[0].links == (Link("refers_to", "b"),)
 
@@ -52,6 +52,7 @@ def test_long_files_come_in_batches() -> None:
     assert [len(reading.passages) for reading in read(*rows, batch=2)] == [2, 2, 1]
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.dictionaries(
@@ -77,7 +78,7 @@ def test_queries_and_judgments_are_read_from_beir_and_trec(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("line", ["not json", json.dumps({"_id": "q"}), "[1]"])
-def test_a_broken_query_is_named_with_its_line(tmp_path: Path, line: str) -> None:
+def test_a_broken_query_is_an_error_with_its_line(tmp_path: Path, line: str) -> None:
     path = tmp_path / "q.jsonl"
     path.write_text('{"_id": "a", "text": "b"}\n' + line + "\n")
     with pytest.raises(InputError, match=r"q\.jsonl:2: "):
@@ -85,7 +86,7 @@ def test_a_broken_query_is_named_with_its_line(tmp_path: Path, line: str) -> Non
 
 
 @pytest.mark.parametrize("line", ["q\td", "q\td\tvery", "q"])
-def test_a_broken_judgment_is_named_with_its_line(tmp_path: Path, line: str) -> None:
+def test_a_broken_judgment_is_an_error_with_its_line(tmp_path: Path, line: str) -> None:
     path = tmp_path / "qrels.tsv"
     path.write_text("query-id\tcorpus-id\tscore\n" + line + "\n")
     with pytest.raises(InputError, match=r"qrels\.tsv:2: "):

@@ -11,16 +11,16 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "qseries"
 
 
 def lemmata(*arguments: str | Path, code: int = 0) -> str:
-    """Run the command as a user does, and return what it printed: standard output, or the error where one is due."""
-    done = subprocess.run(
+    """Run the command as a user does, and return its standard output, or standard error where `code` is not 0."""
+    process = subprocess.run(
         [sys.executable, "-c", "from lemmata.cli.main import main; main()", *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == code, done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stderr if code else done.stdout
+    assert process.returncode == code, process.stderr
+    assert "Traceback" not in process.stderr
+    return process.stderr if code else process.stdout
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_info_counts_what_is_there(workspace: Path) -> None:
+def test_info_counts_documents_passages_links_and_edges(workspace: Path) -> None:
     content = json.loads(lemmata("info", "-w", workspace, "--json"))
     assert content["documents"] == 44
     assert content["passages"]["theorem"] > 100
@@ -52,7 +52,7 @@ def test_show_prints_a_passage_with_its_links(workspace: Path) -> None:
     assert "hook-length.tex:" in text
 
 
-def test_an_unknown_id_gets_a_hint(workspace: Path) -> None:
+def test_an_unknown_id_suggests_a_similar_one(workspace: Path) -> None:
     error = lemmata("show", "hook-length#thm:hook-formulas", "-w", workspace, code=1)
     assert "did you mean hook-length#thm:hook-formula" in error
     assert error.count("\n") == 1
@@ -67,7 +67,7 @@ def test_errors_are_one_sentence(tmp_path: Path) -> None:
         assert error.count("\n") == 1
 
 
-def test_a_table_without_a_text_column_names_the_columns_there_are(tmp_path: Path) -> None:
+def test_a_table_without_a_text_column_is_an_error_that_lists_its_columns(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("nr,short,when\n1,pump leaks,2020-01-01\n")
     lemmata("init", tmp_path / "w")
     report = json.loads(lemmata("ingest", tmp_path / "t.csv", "-w", tmp_path / "w", "--json"))
@@ -86,26 +86,28 @@ def test_skips_are_listed_with_file_and_line(tmp_path: Path) -> None:
     assert lemmata("info", "--skips", "-w", tmp_path / "w") == "p.tex:4: included file 'gone' does not exist\n"
 
 
-def test_the_demo_tells_its_story(tmp_path: Path) -> None:
+def test_the_demo_runs_and_runs_again(tmp_path: Path) -> None:
     text = lemmata("demo", tmp_path / "demo", "--no-training")
     assert "44 documents" in text
     assert "Proof." in text
-    assert "lemmata demo" not in lemmata("demo", tmp_path / "demo", "--no-training")  # and again, on what is there
+    assert "lemmata demo" not in lemmata(
+        "demo", tmp_path / "demo", "--no-training"
+    )  # the second run reuses the workspace
 
 
-def test_the_doctor_reports(workspace: Path) -> None:
+def test_doctor_lists_its_checks(workspace: Path) -> None:
     checks = json.loads(lemmata("doctor", "-w", workspace, "--json"))
     assert {"name", "fine", "finding"} == checks[0].keys()
     assert "python" in lemmata("doctor", "-w", workspace)
 
 
-def test_a_search_without_vectors_says_so(tmp_path: Path) -> None:
+def test_a_search_without_vectors_prints_a_note(tmp_path: Path) -> None:
     lemmata("init", tmp_path / "w")
     (tmp_path / "note.md").write_text("# Parts\n\nOdd parts and distinct parts are equally many.\n", encoding="utf-8")
     lemmata("ingest", tmp_path / "note.md", "-w", tmp_path / "w")
     lemmata("index", "--no-dense", "-w", tmp_path / "w")
     command = [sys.executable, "-m", "lemmata", "search", "parts", "-w", str(tmp_path / "w"), "--json"]
-    for more, said in (([], True), (["--retriever", "lexical"], False)):
-        done = subprocess.run([*command, *more], capture_output=True, text=True, check=True)
-        assert len(json.loads(done.stdout)) == 1
-        assert ("searched by words only" in done.stderr) is said
+    for options, has_note in (([], True), (["--retriever", "lexical"], False)):
+        process = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
+        assert len(json.loads(process.stdout)) == 1
+        assert ("searched by words only" in process.stderr) is has_note

@@ -1,4 +1,4 @@
-"""Tables of logs and trees of locations: what is read, what is skipped, what never crashes."""
+"""Tables of logs and hierarchies of locations: what is read, what is skipped, what never crashes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lemmata.errors import InputError
@@ -36,7 +36,7 @@ def date_of(written: object) -> str | None:
     return passages(list(read_logs(rows, document="d", file="f", columns=Columns())))[0].date
 
 
-def tree(text: str) -> Reading:
+def hierarchy(text: str) -> Reading:
     return read_hierarchy(csv_rows(io.BytesIO(text.encode())), file="tree.csv")
 
 
@@ -82,11 +82,11 @@ def test_logs_come_in_batches_and_only_the_first_has_the_document() -> None:
     assert [len(reading.documents) for reading in readings] == [1, 0, 0]
 
 
-def test_a_table_that_fills_its_last_batch_has_no_empty_one_behind() -> None:
+def test_a_table_that_fills_its_last_batch_has_no_empty_one_after_it() -> None:
     assert len(read("id,text\n1,a\n2,b\n", batch=2)) == 1
 
 
-def test_a_table_without_rows_still_is_a_document() -> None:
+def test_a_table_without_rows_is_still_a_document() -> None:
     [reading] = read("id,text\n")
     assert [document.id for document in reading.documents] == ["shifts"]
     assert not reading.passages
@@ -97,11 +97,11 @@ def test_without_an_id_column_rows_are_numbered_from_one() -> None:
     assert [log.id for log in logs] == ["shifts:1", "shifts:2"]
 
 
-def test_numbers_follow_the_row_and_not_what_was_skipped() -> None:
+def test_skipped_rows_are_counted_in_the_numbers() -> None:
     assert [log.id for log in passages(read("text,n\na,1\n,2\nc,3\n"))] == ["shifts:1", "shifts:3"]
 
 
-def test_a_missing_text_column_names_the_file_what_is_there_and_what_was_wanted() -> None:
+def test_a_missing_text_column_is_an_error_with_the_file_and_the_columns() -> None:
     with pytest.raises(InputError) as caught:
         read("id,Kurztext\n1,a\n")
     assert str(caught.value) == "shifts.csv: no column 'text'; the columns are 'id', 'Kurztext'"
@@ -115,24 +115,24 @@ def test_columns_can_have_any_name_and_a_title() -> None:
     assert log.metadata == {"date": "gestern"}
 
 
-def test_empty_texts_repeated_ids_and_rows_of_another_length_are_skips() -> None:
+def test_empty_texts_repeated_ids_and_ragged_rows_are_skips() -> None:
     readings = read("id,text,date\n1,a,2012-01-01\n2, ,2012-01-01\n1,b,2012-01-01\n4\n5,c,2012-01-01,x,y\n6,d,\n")
     assert [log.id for log in passages(readings)] == ["1", "6"]
     assert skips(readings) == [
         Skip("shifts.csv", 3, "log '2' has no text in the column 'text'"),
-        Skip("shifts.csv", 4, "the id '1' was there before"),
+        Skip("shifts.csv", 4, "the id '1' occurs twice"),
         Skip("shifts.csv", 5, "the row has 1 cells, the header 3"),
         Skip("shifts.csv", 6, "the row has 5 cells, the header 3"),
     ]
 
 
-def test_an_id_stays_taken_across_batches() -> None:
+def test_ids_are_unique_across_batches() -> None:
     readings = read("id,text\n1,a\n2,b\n1,c\n", batch=1)
     assert [log.text for log in passages(readings)] == ["a", "b"]
     assert [skip.line for skip in skips(readings)] == [4]
 
 
-def test_a_log_with_an_unclear_date_stays_and_the_skip_shows_the_value() -> None:
+def test_a_log_with_an_unclear_date_is_kept_and_the_skip_shows_the_value() -> None:
     readings = read("id,date,text\n1,03/04/2012,leak\n")
     [log] = passages(readings)
     assert log.date is None
@@ -145,7 +145,7 @@ def test_an_id_repeated_in_a_cell_makes_one_link() -> None:
     assert log.links == (Link("reports_about", "A"), Link("reports_about", "B"))
 
 
-def test_rows_of_json_may_leave_out_columns_and_hold_lists_and_numbers() -> None:
+def test_json_rows_may_omit_columns_and_hold_lists_and_numbers() -> None:
     lines = b'{"id": 1.0, "text": "a"}\n{"id": 2, "text": "b", "related": [1], "cost": 0, "n": NaN}\n{"id": 3}\n'
     bad: dict[int, str] = {}
     rows = jsonl_rows(io.BytesIO(lines), bad.__setitem__)
@@ -190,10 +190,11 @@ def test_rows_of_json_may_leave_out_columns_and_hold_lists_and_numbers() -> None
         (None, None),
     ],
 )
-def test_dates_are_read_where_they_can_mean_one_day_only(written: object, iso: str | None) -> None:
+def test_dates_are_read_where_they_are_unambiguous(written: object, iso: str | None) -> None:
     assert date_of(written) == iso
 
 
+@settings(deadline=None)
 @given(st.text(max_size=30) | st.from_regex(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([ T]\d{1,2}:\d\d)?", fullmatch=True))
 def test_any_date_is_iso_or_none(written: str) -> None:
     date = date_of(written)
@@ -203,8 +204,8 @@ def test_any_date_is_iso_or_none(written: str) -> None:
 # ---------------------------------------------------------------- locations
 
 
-def test_locations_know_their_parent_and_are_called_by_their_id() -> None:
-    reading = tree("id,parent,description\nP,,plant\nP-A,P,Destillation\n")
+def test_locations_link_to_their_parent_and_have_their_id_as_label() -> None:
+    reading = hierarchy("id,parent,description\nP,,plant\nP-A,P,Destillation\n")
     assert reading.documents == [
         Document(id="location:P", title="plant", kind="location", file="tree.csv", metadata={"location": "P"}),
         Document(
@@ -221,22 +222,22 @@ def test_locations_know_their_parent_and_are_called_by_their_id() -> None:
 
 
 def test_a_child_may_stand_before_its_parent() -> None:
-    assert parents(tree("id,parent,description\nB,A,b\nA,,a\n")) == {"location:B": "A", "location:A": ""}
+    assert parents(hierarchy("id,parent,description\nB,A,b\nA,,a\n")) == {"location:B": "A", "location:A": ""}
 
 
-def test_unknown_parents_repeated_ids_and_short_rows_are_skips_and_the_node_stays() -> None:
-    reading = tree("id,parent,description\nA,X,a\nB,A,b\nB,,again\nC\n,A,nameless\n")
+def test_unknown_parents_repeated_ids_and_short_rows_are_skips() -> None:
+    reading = hierarchy("id,parent,description\nA,X,a\nB,A,b\nB,,again\nC\n,A,nameless\n")
     assert parents(reading) == {"location:A": "", "location:B": "A"}
     assert [(skip.line, skip.cause) for skip in sorted(reading.skips)] == [
         (2, "the parent 'X' of 'A' is not in the table"),
-        (4, "the location 'B' was there before"),
+        (4, "the location 'B' occurs twice"),
         (5, "the row has 1 cells, the header 3"),
         (6, "the location has no id"),
     ]
 
 
-def test_a_cycle_loses_the_link_that_stands_last_and_only_that() -> None:
-    reading = tree("id,parent,description\nA,B,a\nB,C,b\nC,A,c\nD,C,below the cycle\nE,E,itself\n")
+def test_a_cycle_loses_only_the_link_that_stands_last() -> None:
+    reading = hierarchy("id,parent,description\nA,B,a\nB,C,b\nC,A,c\nD,C,below the cycle\nE,E,itself\n")
     assert parents(reading) == {
         "location:A": "B",
         "location:B": "C",
@@ -252,14 +253,15 @@ def test_a_cycle_loses_the_link_that_stands_last_and_only_that() -> None:
 
 def test_a_hierarchy_without_its_columns_is_an_error_that_names_them_all() -> None:
     with pytest.raises(InputError, match="no column 'parent', 'description'; the columns are 'id', 'name'"):
-        tree("id,name\nA,b\n")
+        hierarchy("id,name\nA,b\n")
 
 
 names = st.sampled_from("ABCDEFG")
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(names, names | st.just(""))))
-def test_what_is_read_never_has_a_cycle_or_an_unknown_parent(edges: list[tuple[str, str]]) -> None:
+def test_a_hierarchy_never_has_a_cycle_or_an_unknown_parent(edges: list[tuple[str, str]]) -> None:
     rows = [(n, {"id": child, "parent": parent, "description": ""}) for n, (child, parent) in enumerate(edges)]
     reading = read_hierarchy(rows, file="tree.csv")
     up = {name.removeprefix("location:"): parent for name, parent in parents(reading).items()}
@@ -282,12 +284,12 @@ def test_the_delimiter_is_the_one_of_the_header(delimiter: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252"])
-def test_umlauts_survive_in_every_usual_encoding(encoding: str) -> None:
+def test_umlauts_are_read_in_every_usual_encoding(encoding: str) -> None:
     stream = io.BytesIO("id,text\n1,Lömi läuft über – 5 °C\n".encode(encoding))
     assert list(csv_rows(stream)) == [(2, {"id": "1", "text": "Lömi läuft über – 5 °C"})]
 
 
-def test_a_file_that_can_not_be_a_table_says_so_with_its_line() -> None:
+def test_a_file_that_is_no_table_is_an_error_with_its_line() -> None:
     with pytest.raises(InputError, match="UTF-16"):
         list(csv_rows(io.BytesIO("id,text\n".encode("utf-16"))))
     with pytest.raises(InputError) as caught:
@@ -295,21 +297,21 @@ def test_a_file_that_can_not_be_a_table_says_so_with_its_line() -> None:
     assert (caught.value.file, caught.value.line) == ("shifts.csv", 3)
 
 
-def test_a_row_has_the_line_it_begins_on() -> None:
+def test_a_row_has_the_number_of_its_first_line() -> None:
     stream = io.BytesIO(b'\r\nid,text\r\n1,"a\r\nb"\r\n\r\n2,c\r\n')
     assert list(csv_rows(stream)) == [(3, {"id": "1", "text": "a\r\nb"}), (6, {"id": "2", "text": "c"})]
 
 
-def test_nameless_and_repeated_columns_keep_apart() -> None:
+def test_unnamed_and_repeated_columns_get_distinct_names() -> None:
     stream = io.BytesIO(b",id,id,text\n0,1,2,x\n")
     assert list(csv_rows(stream)) == [(2, {"column_1": "0", "id": "1", "id_3": "2", "text": "x"})]
 
 
-def test_a_delimiter_at_the_end_of_each_row_does_no_harm() -> None:
+def test_a_delimiter_at_the_end_of_each_row_is_ignored() -> None:
     assert [log.text for log in passages(read("id,text\n1,a,\n2,b,\n"))] == ["a", "b"]
 
 
-def test_the_stream_stays_open_and_may_be_closed_in_between() -> None:
+def test_the_stream_stays_open_and_may_be_closed_early() -> None:
     stream = io.BytesIO(b"id,text\n1,a\n2,b\n")
     rows = csv_rows(stream)
     next(rows)
@@ -322,7 +324,7 @@ def test_the_stream_stays_open_and_may_be_closed_in_between() -> None:
     del rows
 
 
-def test_bad_lines_of_json_are_reported_and_passed_over() -> None:
+def test_bad_lines_of_json_are_reported_and_skipped() -> None:
     bad: dict[int, str] = {}
     lines = b'\xef\xbb\xbf{"a": 1}\n{"a": \n[1]\n\n{"a": "\\ud800"}\n' + b"[" * 100_000 + b'\n{"a": "\xe4"}\n'
     rows = list(jsonl_rows(io.BytesIO(lines), bad.__setitem__))
@@ -354,21 +356,22 @@ def test_parquet_is_read_with_dates_and_whole_numbers() -> None:
     assert logs[1].links == (Link("related_to", "1"),)
 
 
-def test_what_is_no_parquet_is_an_input_error_with_the_file() -> None:
+def test_a_damaged_parquet_file_is_an_error_with_its_name() -> None:
     pytest.importorskip("pyarrow")
     rows = parquet_rows(io.BytesIO(b"PAR1 no"))
-    with pytest.raises(InputError, match=r"shifts\.parquet: can not be read as Parquet"):
+    with pytest.raises(InputError, match=r"shifts\.parquet: cannot be read as Parquet"):
         list(read_logs(rows, document="d", file="shifts.parquet", columns=Columns()))
 
 
 tables = st.binary(max_size=300) | st.text(alphabet='a1,;|\t"\n\r\\é\x00', max_size=200).map(str.encode)
 
 
+@settings(deadline=None)
 @given(tables)
 @example(b"\xff\xfea\x00")
 @example(b'"')
 @example(b"a\rb\r\n\x00")
-def test_any_bytes_end_as_rows_or_an_input_error(data: bytes) -> None:
+def test_any_bytes_become_rows_or_an_input_error(data: bytes) -> None:
     try:
         rows = list(csv_rows(io.BytesIO(data)))
     except InputError:
@@ -385,8 +388,9 @@ json_lines = st.lists(
 ).map(b"\n".join)
 
 
+@settings(deadline=None)
 @given(tables | json_lines)
-def test_any_bytes_end_as_objects_or_reports(data: bytes) -> None:
+def test_any_bytes_become_objects_or_reports(data: bytes) -> None:
     bad: dict[int, str] = {}
     try:
         rows = list(jsonl_rows(io.BytesIO(data), bad.__setitem__))
@@ -399,6 +403,7 @@ def test_any_bytes_end_as_objects_or_reports(data: bytes) -> None:
 cells = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.lists(st.text(max_size=3))
 
 
+@settings(deadline=None)
 @given(st.lists(st.dictionaries(st.sampled_from(["id", "text", "date", "location", "x"]), cells), max_size=8))
 def test_any_row_becomes_a_log_or_a_skip(table: list[dict[str, Any]]) -> None:
     try:

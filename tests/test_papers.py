@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from lemmata.ingest.papers import (
     Main,
     PaperOptions,
-    arxiv_name,
+    arxiv_id,
+    find_date,
     is_source_file,
-    iso_date,
     read_package_papers,
     read_paper,
 )
@@ -40,7 +40,7 @@ def only(reading: Reading) -> Passage:
 # ---------------------------------------------------------------- passages
 
 
-def test_a_statement_has_everything_that_belongs_to_it() -> None:
+def test_a_statement_has_text_title_section_proof_links_and_lines() -> None:
     reading = body(
         r"""
 \section{First \emph{steps}}
@@ -73,7 +73,7 @@ def test_ids_come_from_labels_then_kinds_and_are_unique() -> None:
     assert [p.id for p in statements(reading)] == ["doc#a", "doc#lemma-2", "doc#a~2", "doc#a~2~2", "doc#theorem-1"]
 
 
-def test_prose_becomes_chunks_and_statements_stay_out_of_it() -> None:
+def test_prose_becomes_chunks_without_statements_and_proofs() -> None:
     reading = body(
         "\\section{S}\nBefore words.\n\\begin{lemma}inside\\end{lemma}\nAfter words.\\begin{proof}why\\end{proof}"
     )
@@ -85,7 +85,7 @@ def test_prose_becomes_chunks_and_statements_stay_out_of_it() -> None:
     assert chunk.section == "S"
 
 
-def test_a_chunk_keeps_the_terms_that_its_author_emphasised() -> None:
+def test_a_chunk_lists_its_emphasised_terms() -> None:
     reading = body(
         r"""
 \textbf{Remark.} A \emph{free variable} of $\textit{Sub}$ is {\em bound} by no \defn{$q$-quantifier}.
@@ -100,11 +100,11 @@ lines\/} end in \textbf{Factorial} and \textbf{Fact 3};  \emph{} \textbf{1}.
     assert chunk.metadata == {
         "terms": ["free variable", "bound", "$q$-quantifier", "naïve set", "Lost lines", "Factorial"]
     }
-    (plain,) = body("Nothing is emphasised.").passages
-    assert plain.metadata == {}
+    (without_terms,) = body("Nothing is emphasised.").passages
+    assert without_terms.metadata == {}
 
 
-def test_each_chunk_keeps_only_its_own_terms_and_not_too_many() -> None:
+def test_each_chunk_lists_only_its_own_terms_and_at_most_twenty() -> None:
     text = " ".join(f"Here is \\emph{{term{number}x}} of many." for number in range(120))
     chunks = body(text).passages
     assert len(chunks) > 1
@@ -114,14 +114,14 @@ def test_each_chunk_keeps_only_its_own_terms_and_not_too_many() -> None:
         assert all(term in chunk.text for term in terms)
 
 
-def test_chunks_can_hold_all_or_be_left_out() -> None:
+def test_chunks_can_cover_all_text_or_be_turned_off() -> None:
     source = "\\begin{document}Words here.\\begin{lemma}inside\\end{lemma}\\end{document}"
     everything = read(source, options=PaperOptions(chunks="all"))
     assert any("inside" in p.text for p in everything.passages if p.kind == "chunk")
     assert all(p.kind != "chunk" for p in read(source, options=PaperOptions(chunks="none")).passages)
 
 
-def test_chunks_hold_to_their_size_and_cut_no_formula() -> None:
+def test_chunks_respect_their_size_and_split_no_formula() -> None:
     words = " ".join(f"Sentence {n} has $x_{{{n}}} = y. Z$ in it." for n in range(300))
     chunks = [p for p in body(words).passages if p.kind == "chunk"]
     assert len(chunks) > 5
@@ -129,7 +129,7 @@ def test_chunks_hold_to_their_size_and_cut_no_formula() -> None:
     assert [p.id for p in chunks] == [f"doc@{n + 1}" for n in range(len(chunks))]
 
 
-def test_over_long_statements_are_cut_dropped_or_kept_and_counted() -> None:
+def test_long_statements_are_cut_dropped_or_kept_and_reported() -> None:
     source = "\\begin{lemma}" + "A sentence of it. " * 100 + "\\end{lemma}"
     lengths = {}
     for how in ("cut", "drop", "keep"):
@@ -147,19 +147,19 @@ def test_an_empty_statement_is_a_recorded_skip() -> None:
     assert [(skip.line, skip.cause) for skip in reading.skips] == [(3, "lemma without text")]
 
 
-def test_a_proof_inside_its_statement_is_not_its_text() -> None:
+def test_a_proof_inside_its_statement_is_not_part_of_its_text() -> None:
     lemma = only(body("\\begin{lemma}Claim.\\begin{proof}Why.\\end{proof}\\end{lemma}"))
     assert (lemma.text, lemma.proof) == ("Claim.", "Why.")
 
 
-def test_macros_that_open_theorems_are_understood() -> None:
+def test_macros_that_open_theorems_are_expanded() -> None:
     preamble = r"\def\bthm{\begin{theorem}}\def\ethm{\end{theorem}}\newcommand{\thmlabel}[1]{\label{thm:#1}}"
     theorem = only(body("Words.\n\\bthm\\thmlabel{a} Body\nof it.\n\\ethm\nMore.", preamble))
     assert (theorem.id, theorem.text) == ("doc#thm:a", "Body of it.")
     assert (theorem.first_line, theorem.last_line) == (4, 6)
 
 
-def test_fakes_in_comments_conditionals_and_verbatim_do_not_appear() -> None:
+def test_statements_in_comments_conditionals_and_verbatim_are_ignored() -> None:
     fake = "\\begin{theorem}FAKE\\end{theorem}"
     reading = body(
         f"% {fake}\n\\begin{{comment}}{fake}\\end{{comment}}\n\\iffalse {fake}\\fi\n"
@@ -180,7 +180,7 @@ def test_a_broken_statement_costs_only_itself() -> None:
 # ---------------------------------------------------------------- labels, files, macros
 
 
-def test_labels_point_at_the_passage_in_which_they_stand() -> None:
+def test_labels_refer_to_the_passage_that_contains_them() -> None:
     reading = body(
         "\\section{S}\\label{sec}\nWords here.\n\n"
         "\\begin{lemma}\\label{lem}\\begin{equation}\\label{eq}x\\end{equation}\\end{lemma}"
@@ -202,12 +202,12 @@ def test_included_files_keep_their_lines_and_are_listed() -> None:
     assert [(skip.file, skip.line) for skip in reading.skips] == [("main.tex", 3)]
 
 
-def test_what_could_not_be_expanded_is_reported_when_it_is_used() -> None:
+def test_macros_that_cannot_be_expanded_are_reported_when_they_are_used() -> None:
     reading = body(r"\a{x} \begin{lemma}y\end{lemma}", r"\def\a#1{\ifx#1\b 1\fi}\def\unused{\csname x\endcsname}")
     assert reading.documents[0].metadata["unexpanded"] == {"a": "it computes"}
 
 
-def test_external_documents_give_prefixes() -> None:
+def test_external_documents_become_prefixes() -> None:
     assert body("words", r"\externaldocument[A-]{algebra}").prefixes == {"doc": {"A-": "algebra"}}
 
 
@@ -223,18 +223,18 @@ def test_cited_references_come_with_the_paper() -> None:
 def test_a_missing_main_file_is_an_error_and_an_empty_one_a_skip() -> None:
     with pytest.raises(FileNotFoundError):
         read_paper(dict[str, bytes]().get, Main("main.tex"), "doc")
-    assert [skip.cause for skip in read("").skips] == ["no text was found in it"]
+    assert [skip.cause for skip in read("").skips] == ["it contains no text"]
 
 
 # ---------------------------------------------------------------- metadata
 
 
-def described(source: str, document: str = "doc") -> Document:
+def read_document(source: str, document: str = "doc") -> Document:
     return read_paper({"main.tex": source.encode()}.get, Main("main.tex"), document).documents[0]
 
 
-def test_a_paper_says_who_wrote_what_and_when() -> None:
-    paper = described(
+def test_title_authors_date_keywords_and_categories_are_read() -> None:
+    paper = read_document(
         r"""\documentclass{amsart}\newcommand{\q}{$q$}
 \title[Short]{On \q-series\thanks{Grant.}}
 \author{G\"unter A. \and B. C. D'Arc\footnote{X}}\author[E]{E. Fried}
@@ -270,11 +270,11 @@ def test_an_abstract_is_a_passage_of_its_own() -> None:
     ],
 )
 def test_arxiv_ids_are_read_from_names(name: str, expected: str) -> None:
-    assert arxiv_name(name) == expected
+    assert arxiv_id(name) == expected
 
 
 def test_an_arxiv_id_gives_the_month_where_the_paper_does_not() -> None:
-    paper = described("\\begin{document}Words.\\end{document}", "2004.14974")
+    paper = read_document("\\begin{document}Words.\\end{document}", "2004.14974")
     assert (paper.date, paper.metadata["arxiv"]) == ("2020-04", "2004.14974")
 
 
@@ -287,10 +287,10 @@ def test_an_arxiv_id_gives_the_month_where_the_paper_does_not() -> None:
     ],
 )  # fmt: skip
 def test_dates_become_iso(text: str, expected: str | None) -> None:
-    assert iso_date(text) == expected
+    assert find_date(text) == expected
 
 
-def test_junk_is_no_source() -> None:
+def test_figures_and_junk_are_no_source_files() -> None:
     assert all(map(is_source_file, ["a.tex", "b/c.ltx", "d.bbl", "00README.XXX", "0305123", "math.0305123", "a.sty"]))
     assert not any(map(is_source_file, ["__MACOSX/a.tex", "._a.tex", "b/.DS_Store", "fig.png", "fig.eps", "a.pdf"]))
 
@@ -300,27 +300,27 @@ def test_junk_is_no_source() -> None:
 PAPER = "\\documentclass{article}\\begin{document}Words of %s.\\end{document}"
 
 
-def packaged(files: Mapping[str, str], *, whole: bool = True) -> list[Reading]:
-    return list(read_package_papers({k: v.encode() for k, v in files.items()}, "pack", whole=whole))
+def read_package(files: Mapping[str, str], *, single_paper: bool = True) -> list[Reading]:
+    return list(read_package_papers({k: v.encode() for k, v in files.items()}, "pack", single_paper=single_paper))
 
 
-def test_a_package_is_one_paper_and_says_how_sure_it_is() -> None:
-    (reading,) = packaged({"a.tex": PAPER % "one", "old/b_old.tex": PAPER % "two"})
+def test_a_package_is_one_paper_with_a_confidence_in_its_main_file() -> None:
+    (reading,) = read_package({"a.tex": PAPER % "one", "old/b_old.tex": PAPER % "two"})
     document = reading.documents[0]
     assert (document.id, document.metadata["main_file"]) == ("pack", "a.tex")
     assert document.metadata["runners_up"] == ["old/b_old.tex"]
     assert 0.5 < document.metadata["main_confidence"] < 1
 
 
-def test_chapters_that_share_a_preamble_are_documents_of_their_own() -> None:
+def test_chapters_that_share_a_preamble_are_separate_documents() -> None:
     chapter = "\\input{preamble}\\begin{document}Words of %s.\\end{document}"
     files = {"preamble.tex": "\\documentclass{amsart}", "one.tex": chapter % "one", "two.tex": chapter % "two"}
-    assert [r.documents[0].id for r in packaged(files, whole=False)] == ["pack/one", "pack/two"]
-    assert len(packaged(files)) == 1
+    assert [r.documents[0].id for r in read_package(files, single_paper=False)] == ["pack/one", "pack/two"]
+    assert len(read_package(files)) == 1
 
 
 def test_a_package_without_tex_is_a_skip() -> None:
-    (reading,) = packaged({"a.txt": "nothing"})
+    (reading,) = read_package({"a.txt": "nothing"})
     assert [skip.cause for skip in reading.skips] == ["no TeX file in this package"]
 
 
@@ -335,17 +335,17 @@ PIECES = st.sampled_from([
 ])  # fmt: skip
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(PIECES, max_size=25),
     st.lists(PIECES.filter(lambda p: "input" not in p), max_size=10),
     st.sampled_from(["\n", "\r\n", "\r"]),
 )
-def test_line_spans_point_at_the_text_they_claim(main: list[str], part: list[str], newline: str) -> None:
+def test_line_numbers_match_the_source_files(main: list[str], part: list[str], newline: str) -> None:
     count = iter(range(1000))
 
-    def made(pieces: list[str]) -> str:
-        def one(piece: str) -> str:
+    def build(pieces: list[str]) -> str:
+        def numbered(piece: str) -> str:
             n = next(count)
             return (
                 f"\\begin{{lemma}}\\label{{l{n}}}% c\n a{n}\n%\n b\n\\end{{lemma}}% e{n}\n"
@@ -353,16 +353,16 @@ def test_line_spans_point_at_the_text_they_claim(main: list[str], part: list[str
                 else piece
             )
 
-        return "".join(map(one, pieces))
+        return "".join(map(numbered, pieces))
 
     files = {
-        "main.tex": f"\\newcommand{{\\mac}}[1]{{#1}}\n\\begin{{document}}\n{made(main)}\n\\end{{document}}",
-        "part.tex": made(part),
+        "main.tex": f"\\newcommand{{\\mac}}[1]{{#1}}\n\\begin{{document}}\n{build(main)}\n\\end{{document}}",
+        "part.tex": build(part),
     }
     data = {name: text.replace("\n", newline).encode() for name, text in files.items()}
     reading = read_paper(data.get, Main("main.tex"), "doc")
-    wanted = main.count("STATEMENT") + part.count("STATEMENT") * main.count("\\input{part}\n")
-    assert len(statements(reading)) == wanted
+    expected = main.count("STATEMENT") + part.count("STATEMENT") * main.count("\\input{part}\n")
+    assert len(statements(reading)) == expected
     for passage in reading.passages:
         lines = files[passage.file].split("\n")
         assert 1 <= passage.first_line <= passage.last_line <= len(lines)
@@ -386,6 +386,7 @@ FRAGMENTS = [
 ]  # fmt: skip
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=60), st.lists(st.sampled_from(FRAGMENTS), max_size=20))
 def test_reading_never_raises_on_fragments(main: list[str], part: list[str]) -> None:
     reading = read("".join(main), {"b.tex": "".join(part), "b.bib": "".join(part)})
@@ -394,6 +395,7 @@ def test_reading_never_raises_on_fragments(main: list[str], part: list[str]) -> 
     assert all(passage.text for passage in reading.passages)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=400))
 def test_reading_never_raises_on_bytes(data: bytes) -> None:
     read_paper({"main.tex": data}.get, Main("main.tex"), "doc")

@@ -46,7 +46,7 @@ def text_of(data: bytes) -> list[str]:
     return [page.text for page in read_pages(data, file="x.pdf")[0]]
 
 
-def test_paragraphs_are_told_apart_by_gaps_and_by_indentation() -> None:
+def test_paragraphs_are_separated_by_gaps_and_by_indentation() -> None:
     data = one_page(
         "The first paragraph runs over more than one line of the page and goes",
         "on here without end.",
@@ -63,7 +63,7 @@ def test_paragraphs_are_told_apart_by_gaps_and_by_indentation() -> None:
     ]
 
 
-def test_hyphens_at_line_ends_are_undone_unless_they_belong_to_the_word() -> None:
+def test_hyphens_at_line_ends_are_removed_unless_they_belong_to_the_word() -> None:
     data = one_page(
         "We prove a new gen-",
         "eralisation of the Rogers-",
@@ -111,7 +111,7 @@ def test_two_columns_are_read_one_after_the_other_below_a_title_of_full_width() 
     assert body == " ".join(LEFT + RIGHT).replace("con- tinued", "continued")
 
 
-def test_running_heads_and_page_numbers_are_left_out() -> None:
+def test_running_heads_and_page_numbers_are_dropped() -> None:
     def page(number: int) -> Callable[[Canvas], None]:
         def draw(canvas: Canvas) -> None:
             canvas.drawString(72, 800, f"{number} A. AUTHOR" if number % 2 else f"ON PARTITIONS {number}")
@@ -135,7 +135,7 @@ def test_running_heads_and_page_numbers_are_left_out() -> None:
     assert text.count("Sentence one") == 8
 
 
-def test_running_heads_above_two_columns_are_left_out() -> None:
+def test_running_heads_above_two_columns_are_dropped() -> None:
     def page(number: int) -> Callable[[Canvas], None]:
         def draw(canvas: Canvas) -> None:
             canvas.drawCentredString(WIDTH / 2, 800, "JOURNAL OF COLUMNS, VOLUME 3, A LONG RUNNING HEAD")
@@ -152,7 +152,7 @@ def test_running_heads_above_two_columns_are_left_out() -> None:
 @pytest.mark.parametrize(
     "heading", ["References", "7. REFERENCES", "Bibliography", "Literaturverzeichnis", "Références"]
 )
-def test_the_reference_list_is_cut_and_an_appendix_behind_it_kept(heading: str) -> None:
+def test_the_reference_list_is_dropped_and_an_appendix_after_it_kept(heading: str) -> None:
     body = lambda canvas: column(canvas, 72, 700, ["The references are good.", "They are at the end."])  # noqa: E731
     back = lambda canvas: column(canvas, 72, 700, [heading, "", "[1] A. Author, A title, 1999."])  # noqa: E731
     more = lambda canvas: column(canvas, 72, 700, ["Appendix A. Proofs", "", "It is clear."])  # noqa: E731
@@ -160,13 +160,13 @@ def test_the_reference_list_is_cut_and_an_appendix_behind_it_kept(heading: str) 
     assert text_of(pdf(body, back, more))[1:] == ["Appendix A. Proofs\n\nIt is clear."]
 
 
-def test_a_table_of_contents_that_names_the_references_cuts_nothing() -> None:
+def test_references_in_a_table_of_contents_drop_nothing() -> None:
     contents = lambda canvas: column(canvas, 72, 700, ["Contents", "", "References", "", "Index"])  # noqa: E731
     body = lambda canvas: column(canvas, 72, 700, [f"This is line {n} of a text." for n in range(30)])  # noqa: E731
     assert len(text_of(pdf(contents, body))) == 2
 
 
-def test_metadata_is_given_where_it_is_there() -> None:
+def test_title_author_and_date_are_read() -> None:
     _, _, metadata = read_pages(pdf(lambda canvas: canvas.drawString(72, 700, "x"), title="On Sums"), file="x.pdf")
     assert metadata["title"] == "On Sums"
     assert metadata["author"] == "A. Author"
@@ -191,18 +191,18 @@ def test_pages_beyond_the_limit_are_one_skip() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"no pdf", b"%PDF-1.7\n", b"\x00" * 5000])
-def test_what_can_not_be_opened_is_an_input_error_that_names_the_file(data: bytes) -> None:
+def test_a_file_that_cannot_be_opened_is_an_error_with_its_name(data: bytes) -> None:
     with pytest.raises(InputError, match=r"broken\.pdf"):
         read_pages(data, file="broken.pdf")
 
 
-def test_an_encrypted_file_is_called_that() -> None:
+def test_an_encrypted_file_is_an_error() -> None:
     data = pdf(lambda canvas: canvas.drawString(72, 700, "secret"), password="open sesame")
     with pytest.raises(InputError, match="encrypted"):
         read_pages(data, file="x.pdf")
 
 
-def test_damaged_files_never_do_worse_than_an_input_error() -> None:
+def test_damaged_files_are_read_or_an_input_error() -> None:
     data = pdf(*[lambda canvas: column(canvas, 72, 700, LEFT)] * 3)
     generator = random.Random(7)
     damaged = [data[: len(data) * part // 40] for part in range(40)]
@@ -224,6 +224,6 @@ def test_damaged_files_never_do_worse_than_an_input_error() -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(st.binary(max_size=400))
-def test_arbitrary_bytes_never_do_worse_than_an_input_error(data: bytes) -> None:
+def test_arbitrary_bytes_are_an_input_error(data: bytes) -> None:
     with pytest.raises(InputError):
         read_pages(b"%PDF-1.4\n" + data, file="x.pdf")

@@ -52,7 +52,7 @@ def project(tmp_path: Path) -> Project:
 
 
 def content(project: Project) -> list[object]:
-    """Everything that is in a corpus, in order, without the numbers that depend on the way there."""
+    """Everything in a corpus, in order, without the numbers that depend on the order of ingests."""
     corpus = project.corpus
     result: list[object] = [*corpus, *corpus.documents(), *corpus.skips()]
     result += [corpus.bibliography(document.id) for document in corpus.documents()]
@@ -76,7 +76,7 @@ def test_a_folder_of_papers_becomes_a_corpus_with_links(project: Project, source
     corpus.close()
 
 
-def test_ingesting_again_says_what_changed(project: Project, sources: Path) -> None:
+def test_ingesting_again_reports_what_changed(project: Project, sources: Path) -> None:
     project.ingest([sources])
     assert changes(project.ingest([sources])) == ([], [], [], 2)
     assert changes(project.ingest([sources], again=True)) == ([], ["a.tex", "b.tex"], [], 0)
@@ -99,14 +99,14 @@ def test_an_included_file_that_changes_updates_the_paper(project: Project, sourc
     assert any("later still" in p.text for p in content(project)[:4])  # type: ignore[attr-defined]
 
 
-def test_settings_that_matter_lead_to_reading_again(project: Project, sources: Path) -> None:
+def test_changed_settings_cause_a_new_reading(project: Project, sources: Path) -> None:
     project.ingest([sources])
     report = project.ingest([sources], settings={"chunks": "none"})
     assert changes(report) == ([], ["a.tex", "b.tex"], [], 0)
     assert report.passages == 2
 
 
-def test_several_roots_live_side_by_side(project: Project, sources: Path, tmp_path: Path) -> None:
+def test_a_corpus_can_have_several_sources(project: Project, sources: Path, tmp_path: Path) -> None:
     project.ingest([sources])
     note = tmp_path / "note.md"
     note.write_text("# A note\n\nWith a sentence.\n")
@@ -115,7 +115,7 @@ def test_several_roots_live_side_by_side(project: Project, sources: Path, tmp_pa
     assert report.documents == 3
 
 
-def test_one_broken_paper_never_stops_a_corpus(project: Project, sources: Path) -> None:
+def test_a_broken_paper_does_not_stop_an_ingest(project: Project, sources: Path) -> None:
     (sources / "broken.tar.gz").write_bytes(gzip.compress(b"x" * 600)[:-9])
     (sources / "odd.tex").write_bytes(b"\\documentclass{article}\\begin{document}\\begin{theorem} open \xff\x00 {{{")
     report = project.ingest([sources])
@@ -126,7 +126,7 @@ def test_one_broken_paper_never_stops_a_corpus(project: Project, sources: Path) 
     corpus.close()
 
 
-def test_what_was_read_stays_when_its_source_breaks(project: Project, tmp_path: Path) -> None:
+def test_the_last_good_reading_stays_when_its_source_breaks(project: Project, tmp_path: Path) -> None:
     archive = tmp_path / "2004.14974.tar.gz"
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
@@ -144,7 +144,7 @@ def test_what_was_read_stays_when_its_source_breaks(project: Project, tmp_path: 
     assert content(project) == before
 
 
-def test_an_ingest_that_is_killed_goes_on_to_the_same_end(project: Project, tmp_path: Path) -> None:
+def test_a_killed_ingest_resumes_and_gives_the_same_corpus(project: Project, tmp_path: Path) -> None:
     folder = tmp_path / "many"
     folder.mkdir()
     for number in range(150):
@@ -166,15 +166,15 @@ def test_an_ingest_that_is_killed_goes_on_to_the_same_end(project: Project, tmp_
             process.wait()
             break
         process.wait()
-        pytest.fail("the ingest was over before it could be killed")
+        pytest.fail("the ingest ended before it could be killed")
     assert 0 < _units(project) < 150
     with pytest.raises(WorkspaceError, match="did not finish"):
         _ = project.corpus
     report = project.ingest([folder])
     assert 0 < report.unchanged < 150
-    undisturbed = Project.init(tmp_path / "undisturbed")
-    undisturbed.ingest([folder])
-    assert content(project) == content(undisturbed)
+    uninterrupted = Project.init(tmp_path / "uninterrupted")
+    uninterrupted.ingest([folder])
+    assert content(project) == content(uninterrupted)
 
 
 def _units(project: Project) -> int:
@@ -185,7 +185,7 @@ def _units(project: Project) -> int:
         return 0
 
 
-def test_one_process_or_two_give_the_same_corpus(project: Project, sources: Path, tmp_path: Path) -> None:
+def test_the_number_of_workers_does_not_change_the_corpus(project: Project, sources: Path, tmp_path: Path) -> None:
     for name in "cdefg":
         (sources / f"{name}.tex").write_text(paper(name))
     project.ingest([sources], workers=2)
@@ -194,7 +194,7 @@ def test_one_process_or_two_give_the_same_corpus(project: Project, sources: Path
     assert content(project) == content(other)
 
 
-def test_all_paths_that_can_not_be_used_are_named_and_nothing_is_done(project: Project, sources: Path) -> None:
+def test_all_unusable_paths_are_listed_and_nothing_is_read(project: Project, sources: Path) -> None:
     with pytest.raises(InputError, match=r"nowhere.*nor-there"):
         project.ingest([sources, "nowhere", "nor-there"])
     assert not project.layout.database.exists()
@@ -206,7 +206,7 @@ def test_an_empty_folder_is_an_error(project: Project, tmp_path: Path) -> None:
         project.ingest([tmp_path / "empty"])
 
 
-def test_test_data_beside_a_corpus_never_gets_in(project: Project, sources: Path) -> None:
+def test_test_data_beside_a_corpus_is_not_read(project: Project, sources: Path) -> None:
     (sources / "queries.jsonl").write_text('{"_id": "q", "text": "secret question"}\n')
     (sources / "qrels").mkdir()
     (sources / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\ta\t1\n")
@@ -216,7 +216,7 @@ def test_test_data_beside_a_corpus_never_gets_in(project: Project, sources: Path
     assert not any("secret" in str(record) or "About" in str(record) for record in content(project))
 
 
-def test_a_side_file_tells_of_the_papers(project: Project, sources: Path) -> None:
+def test_a_side_file_provides_metadata_of_papers(project: Project, sources: Path) -> None:
     line = {
         "id": "a",
         "date": "2020-05-06",
@@ -255,7 +255,7 @@ def test_logs_and_their_locations_are_linked(project: Project, tmp_path: Path) -
     assert project.info()["nodes"] == {"passage": 2, "document": 1, "location": 2}
 
 
-def test_a_beir_folder_is_its_corpus_file(project: Project, tmp_path: Path) -> None:
+def test_only_the_corpus_file_of_a_beir_folder_is_read(project: Project, tmp_path: Path) -> None:
     folder = tmp_path / "beir"
     (folder / "qrels").mkdir(parents=True)
     rows = [{"_id": "1", "title": "T", "text": "One."}, {"_id": "2", "title": "", "text": "Two."}]
@@ -268,9 +268,9 @@ def test_a_beir_folder_is_its_corpus_file(project: Project, tmp_path: Path) -> N
     corpus.close()
 
 
-def test_unknown_settings_are_errors_that_help(tmp_path: Path) -> None:
+def test_unknown_settings_are_errors_with_a_hint(tmp_path: Path) -> None:
     project = Project.init(tmp_path)
-    for text, wanted in [
+    for text, message in [
         ("[ingst]\n", "did you mean 'ingest'"),
         ("[ingest]\nchunk_sise = 3\n", "did you mean 'chunk_size'"),
         ("[ingest]\nchunk_size = 'x'\n", "should be an int"),
@@ -280,11 +280,11 @@ def test_unknown_settings_are_errors_that_help(tmp_path: Path) -> None:
         ("[ingest\n", "lemmata.toml"),
     ]:
         project.layout.config.write_text(text)
-        with pytest.raises(ConfigError, match=wanted):
+        with pytest.raises(ConfigError, match=message):
             Project(tmp_path)
 
 
-def test_a_folder_without_settings_is_no_workspace(tmp_path: Path) -> None:
+def test_a_folder_without_lemmata_toml_is_no_workspace(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError, match="lemmata init"):
         Project(tmp_path)
     (tmp_path / "file").write_text("")
@@ -292,13 +292,13 @@ def test_a_folder_without_settings_is_no_workspace(tmp_path: Path) -> None:
         Project.init(tmp_path / "file")
 
 
-def test_init_keeps_the_settings_that_are_there(tmp_path: Path) -> None:
+def test_init_keeps_existing_settings(tmp_path: Path) -> None:
     Project.init(tmp_path)
     (tmp_path / "lemmata.toml").write_text("[ingest]\nchunks = 'none'\n")
     assert Project.init(tmp_path).config == {"ingest": {"chunks": "none"}}
 
 
-def test_the_doctor_names_each_cure(project: Project, sources: Path, tmp_path: Path) -> None:
+def test_doctor_names_the_command_that_helps(project: Project, sources: Path, tmp_path: Path) -> None:
     assert any("lemmata init" in check.finding for check in doctor(tmp_path))
     assert any("lemmata ingest" in check.finding for check in doctor(project.layout.root))
     project.ingest([sources])

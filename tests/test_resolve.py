@@ -10,16 +10,16 @@ def resolve(
     prefixes = more.get("prefixes", [])
     cited = more.get("cited", {})
     links = [(1, document, relation, label)]
-    found = resolve_links(links, labels, prefixes, lambda d, key: cited.get((d, key)))  # type: ignore[arg-type, attr-defined]
-    return next(found)[0]
+    resolved = resolve_links(links, labels, prefixes, lambda d, key: cited.get((d, key)))  # type: ignore[arg-type, attr-defined]
+    return next(resolved)[0]
 
 
-def test_a_label_means_what_its_own_document_calls_so() -> None:
+def test_a_label_is_looked_up_in_its_own_document_first() -> None:
     labels = [Label("b", "x", "b#x"), Label("a", "x", "a#x")]
     assert resolve("x", labels) == "a#x"
 
 
-def test_a_label_of_another_document_needs_to_be_the_only_one_in_the_folder() -> None:
+def test_a_label_of_another_document_must_be_unique_in_the_folder() -> None:
     assert resolve("x", [Label("b", "x", "b#x")]) == "b#x"
     assert resolve("x", [Label("b", "x", "b#x"), Label("c", "x", "c#x")]) is None
     assert resolve("x", [Label("far/b", "x", "far/b#x")]) is None
@@ -31,13 +31,13 @@ def test_the_longest_prefix_wins() -> None:
     assert resolve("spaces-morphisms-x", labels, prefixes=prefixes) == "right"
 
 
-def test_a_prefix_that_leads_nowhere_gives_way_to_a_shorter_one() -> None:
+def test_a_shorter_prefix_is_tried_when_the_longer_one_does_not_resolve() -> None:
     labels = [Label("spaces", "morphisms-y", "spaces#y")]
     prefixes = [("a", "spaces-", "spaces"), ("a", "spaces-morphisms-", "spaces-morphisms")]
     assert resolve("spaces-morphisms-y", labels, prefixes=prefixes) == "spaces#y"
 
 
-def test_names_and_ids_are_found_anywhere() -> None:
+def test_names_and_ids_are_resolved_in_the_whole_corpus() -> None:
     labels = [
         Label("far/b", "name:Group", "far/b"),
         Label("", "P-1", "location:P-1"),
@@ -48,7 +48,7 @@ def test_names_and_ids_are_found_anywhere() -> None:
     assert resolve("17", labels, relation="related_to") == "17"
 
 
-def test_a_citation_goes_to_the_document_that_its_entry_names() -> None:
+def test_a_citation_resolves_to_the_document_of_its_entry() -> None:
     assert resolve("K", [], relation="cites", cited={("a", "K"): "b"}) == "b"
     assert resolve("K", [Label("c", "K", "c#K")], relation="cites") is None
 

@@ -1,4 +1,4 @@
-"""`lemmata run`: from sources to the table, what is not done again, what is, and what is refused before it begins."""
+"""`lemmata run`: from sources to the table, which stages run again, and which settings are refused at the start."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ STAGES = [
 
 
 def write_recipe(folder: Path, base: Path, text: str = RECIPE) -> Path:
-    """A workspace that is nothing but its settings, and beside it notes, written queries and a task."""
+    """A workspace with nothing but settings, and beside it notes, queries to import and a task."""
     write_notes(folder / "notes.jsonl")
     asked = [json.dumps({"passage": f"b{n}-0", "query": sayings(5, 100 + n)[0][0]}) for n in range(20)]
     (folder / "asked.jsonl").write_text("\n".join(asked), encoding="utf-8")
@@ -81,24 +81,24 @@ def write_recipe(folder: Path, base: Path, text: str = RECIPE) -> Path:
     return folder / "notes"
 
 
-def told(folder: Path) -> tuple[list[Report], dict[str, bool]]:
-    """The reports of a run, and for each stage whether it was done before."""
+def run_all(folder: Path) -> tuple[list[Report], dict[str, bool]]:
+    """The reports of a run, and for each stage whether it was already done."""
     stages: dict[str, bool] = {}
     reports = run(Project(folder), announce=stages.__setitem__, progress=silent)
     return reports, stages
 
 
-def stopped_at(folder: Path, last: str) -> dict[str, bool]:
-    """The stages of a run that ends when it comes to `last`."""
+def run_until(folder: Path, last: str) -> dict[str, bool]:
+    """The stages of a run that is stopped when it reaches `last`."""
     stages: dict[str, bool] = {}
 
-    def tell(stage: str, done: bool) -> None:
+    def announce(stage: str, done: bool) -> None:
         stages[stage] = done
         if stage == last:
             raise Stopped
 
     with pytest.raises(Stopped):
-        run(Project(folder), announce=tell, progress=silent)
+        run(Project(folder), announce=announce, progress=silent)
     return stages
 
 
@@ -109,9 +109,9 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def first(base: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Report]]:
-    """A run from nothing; tests work on copies of its folder."""
+    """A complete run; tests work on copies of its folder."""
     folder = write_recipe(tmp_path_factory.mktemp("run"), base)
-    reports, stages = told(folder)
+    reports, stages = run_all(folder)
     assert list(stages) == STAGES
     assert not any(stages.values())
     return folder, reports
@@ -133,13 +133,13 @@ def values(report: Report, retriever: str) -> list[float]:
     return [float(value) for value in report.retrievers[retriever]["MRR@10"]]
 
 
-def written(folder: Path) -> dict[str, int]:
-    """When each file was written, but for the corpus, in which every reading notes what it had to skip."""
+def write_times(folder: Path) -> dict[str, int]:
+    """When each file was written, except the corpus: every ingest rewrites its skips."""
     return {name: when for name, when in times(folder).items() if name != "corpus/corpus.sqlite"}
 
 
 def measured(folder: Path, part: str = "test") -> list[float]:
-    """What the vectors of the workspace find, by another way than the run's."""
+    """MRR@10 of the vectors of the workspace, computed without the run."""
     project = Project(folder)
     task = project.task("references", part=part)
     report = project.evaluate(task, retrievers=["dense"], options=EvaluateOptions(measures="MRR@10"))
@@ -149,7 +149,7 @@ def measured(folder: Path, part: str = "test") -> list[float]:
 # ---------------------------------------------------------------- the table
 
 
-def test_a_run_goes_from_sources_to_a_table_before_and_after(first: tuple[Path, list[Report]]) -> None:
+def test_a_run_ends_with_a_table_before_and_after_training(first: tuple[Path, list[Report]]) -> None:
     folder, (references, riddles) = first
     assert list(references.retrievers) == ["BM25", "hashing", "hashing + BM25", "tuned", "tuned + BM25"]
     assert list(riddles.retrievers) == list(references.retrievers)
@@ -169,11 +169,11 @@ def test_a_run_goes_from_sources_to_a_table_before_and_after(first: tuple[Path, 
     assert values(references, "tuned") == measured(folder)
 
 
-def test_a_second_run_only_prints(first: tuple[Path, list[Report]], say: Say) -> None:
+def test_a_second_run_only_prints_the_table(first: tuple[Path, list[Report]], say: Say) -> None:
     folder, reports = first
-    before = written(folder)
-    again, stages = told(folder)
-    assert [name for name, done in stages.items() if not done] == ["ingest"]  # which looks for what is new
+    before = write_times(folder)
+    again, stages = run_all(folder)
+    assert [name for name, done in stages.items() if not done] == ["ingest"]  # it always looks for new sources
     assert [as_json(report) for report in again] == [as_json(report) for report in reports]
     code, out, _ = say("run", "-w", folder)
     assert code == 0
@@ -182,20 +182,20 @@ def test_a_second_run_only_prints(first: tuple[Path, list[Report]], say: Say) ->
     assert "unseen" in out
     code, out, _ = say("run", "-w", folder, "--json")
     assert (code, json.loads(out)) == (0, [as_json(report) for report in reports])
-    assert written(folder) == before
+    assert write_times(folder) == before
 
 
-# ---------------------------------------------------------------- what is done again
+# ---------------------------------------------------------------- stages that run again
 
 
-def test_a_changed_fine_tuning_is_done_again_and_nothing_before_it(ran: Path) -> None:
-    (before, _), _ = told(ran)
+def test_a_changed_fine_tuning_runs_again_and_nothing_before_it(ran: Path) -> None:
+    (before, _), _ = run_all(ran)
     parts = ("corpus", "split", "training", "graph")
-    kept = {name: when for name, when in written(ran).items() if name.startswith(parts)}
+    unchanged = {name: when for name, when in write_times(ran).items() if name.startswith(parts)}
     change(ran, "epochs = 4", "epochs = 1")
-    (after, _), stages = told(ran)
+    (after, _), stages = run_all(ran)
     assert [name for name, done in stages.items() if not done] == ["ingest", "finetune tuned", "index tuned"]
-    assert kept.items() <= written(ran).items()
+    assert unchanged.items() <= write_times(ran).items()
     for name in ("BM25", "hashing", "hashing + BM25"):
         assert values(after, name) == values(before, name)
     assert values(after, "tuned") != values(before, "tuned")
@@ -207,47 +207,47 @@ def test_a_changed_fine_tuning_is_done_again_and_nothing_before_it(ran: Path) ->
     assert values(after, "tuned") == measured(ran)
 
 
-def test_new_text_and_changed_mining_are_noticed(ran: Path) -> None:
-    reports, _ = told(ran)
+def test_new_text_and_changed_mining_run_the_later_stages_again(ran: Path) -> None:
+    reports, _ = run_all(ran)
     change(ran, "number = 1", "number = 2")
-    stages = stopped_at(ran, "finetune tuned")
+    stages = run_until(ran, "finetune tuned")
     redone = ["ingest", "mine pairs", "import asked", "negatives pairs", "audit", "finetune tuned"]
     assert [name for name, done in stages.items() if not done] == redone
     more = [{"_id": f"more{n}", "text": reports[0].texts[query]} for n, query in enumerate(reports[0].queries)]
     with (ran.parent / "notes.jsonl").open("a", encoding="utf-8") as stream:
-        stream.write("\n" + "\n".join(map(json.dumps, more)))  # each test query is said once more, by a passage
+        stream.write("\n" + "\n".join(map(json.dumps, more)))  # a passage repeats each test query
     change(ran, 'tasks = ["references", "../riddles"]', 'tasks = ["../riddles"]')
-    (riddles,), stages = told(ran)
+    (riddles,), stages = run_all(ran)
     assert not any(stages.values())
     assert Project(ran).info()["passages_in_all"] > 300
     assert riddles.task == "riddles (../riddles)"
 
 
-def test_what_was_removed_is_made_again(ran: Path) -> None:
+def test_a_removed_model_is_trained_again(ran: Path) -> None:
     before = times(ran)
     shutil.rmtree(ran / "models" / "tuned")
-    (references, _), stages = told(ran)
+    (references, _), stages = run_all(ran)
     assert not stages["finetune tuned"]
     assert all(stages[name] for name in STAGES[1 : STAGES.index("finetune tuned")])
     assert values(references, "tuned") == measured(ran)
     assert times(ran).keys() == before.keys()
 
 
-def test_a_run_that_was_stopped_after_the_fine_tuning_goes_on(base: Path, tmp_path: Path) -> None:
+def test_a_run_stopped_after_the_fine_tuning_resumes(base: Path, tmp_path: Path) -> None:
     folder = write_recipe(tmp_path, base)
-    assert not stopped_at(folder, "index tuned")["finetune tuned"]
+    assert not run_until(folder, "index tuned")["finetune tuned"]
     file = folder / "run" / "stages.json"
     stages = json.loads(file.read_text())
-    del stages["stages"]["finetune tuned"]  # killed when the model was in place and nobody had said so yet
+    del stages["stages"]["finetune tuned"]  # killed after the model was written, before its stage was recorded
     file.write_text(json.dumps(stages))
     model = times(folder / "models")
-    reports, done = told(folder)
+    reports, done = run_all(folder)
     assert [name for name, was_done in done.items() if not was_done] == ["ingest", "finetune tuned", "index tuned"]
     assert times(folder / "models") == model
     assert values(reports[0], "tuned") == measured(folder)
 
 
-def test_a_pretrained_model_is_a_base_within_the_run(base: Path, tmp_path: Path) -> None:
+def test_a_pretrained_model_can_be_the_base_of_the_run(base: Path, tmp_path: Path) -> None:
     quick = QUICK.format(base=base).replace("epochs = 4", "epochs = 0.5")
     table = f'base = "{base}"\nrate = 1e-9\nwindow = 16\noverlap = 0\nbatch = 16\njudge = "judge"\n'
     second = quick.replace(f'base = "{base}"', 'base = "adapted"')
@@ -255,17 +255,17 @@ def test_a_pretrained_model_is_a_base_within_the_run(base: Path, tmp_path: Path)
     text = f'[split]\nmethod = "stratified"\n\n{more}\n[run]\nsources = ["../notes.jsonl"]\nmine = ["pairs"]\n'
     text += 'pretrain = ["adapted"]\nbase = "hashing"\n'
     folder = write_recipe(tmp_path, base, text.replace("{", "{{").replace("}", "}}"))
-    told(folder)
+    run_all(folder)
     assert sorted(Project(folder).models()) == ["adapted", "tuned"]
-    _, stages = told(folder)
+    _, stages = run_all(folder)
     assert [name for name, done in stages.items() if not done] == ["ingest"]
     change(folder, f"[finetune.judge]{quick}", f"[finetune.judge]{quick.replace('epochs = 0.5', 'epochs = 1')}")
-    stages = stopped_at(folder, "pretrain adapted")
-    assert not stages["pretrain adapted"]  # its judge is another one now
+    stages = run_until(folder, "pretrain adapted")
+    assert not stages["pretrain adapted"]  # its judge has changed
     assert stages["mine pairs"]
 
 
-# ---------------------------------------------------------------- what is refused
+# ---------------------------------------------------------------- errors
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_a_pretrained_model_is_a_base_within_the_run(base: Path, tmp_path: Path)
         ('base = "hashing"', "base = 7", "base = 7 should be a str"),
     ],
 )
-def test_a_bad_recipe_is_refused_before_anything_is_done(
+def test_bad_settings_are_refused_before_any_stage(
     base: Path, tmp_path: Path, say: Say, old: str, new: str, message: str
 ) -> None:
     folder = write_recipe(tmp_path, base)
@@ -300,7 +300,7 @@ def test_a_bad_recipe_is_refused_before_anything_is_done(
     refused(say("run", "-w", folder))
 
 
-def test_a_base_that_nobody_makes_is_refused_before_anything_is_done(base: Path, tmp_path: Path) -> None:
+def test_an_unknown_base_model_is_refused_before_any_stage(base: Path, tmp_path: Path) -> None:
     folder = write_recipe(tmp_path, base)
     change(folder, f'base = "{base}"', 'base = "adapted"')
     with pytest.raises(ConfigError, match="there is no base model 'adapted'"):
@@ -326,7 +326,7 @@ def test_a_run_without_sources_needs_a_corpus(base: Path, tmp_path: Path) -> Non
         run(Project(folder), progress=silent)
 
 
-def test_the_defaults_say_what_a_run_does() -> None:
+def test_an_empty_run_table_has_the_defaults() -> None:
     options: dict[str, Any] = {}
     assert build(RunOptions, options, "[run]") == RunOptions()
     assert RunOptions().finetune == ["tuned"]

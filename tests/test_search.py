@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lemmata.errors import InputError, LemmataError, WorkspaceError
@@ -59,7 +59,7 @@ def indexed(project: Project) -> Project:
 
 
 @pytest.mark.parametrize("name", ["lexical", "dense", "hybrid", "auto"])
-def test_every_retriever_finds_what_was_asked_for(indexed: Project, name: str) -> None:
+def test_every_retriever_finds_the_relevant_passages(indexed: Project, name: str) -> None:
     retriever = indexed.retriever()
     hits = retriever.search("partitions into distinct parts", 2, retriever=name)
     assert {hit.id for hit in hits} == {"4", "5"}
@@ -77,24 +77,24 @@ def test_lexical_search_needs_no_vectors(project: Project) -> None:
 
 
 @pytest.mark.parametrize("name", ["lexical", "dense", "hybrid"])
-def test_filters_leave_out_what_does_not_fit(indexed: Project, name: str) -> None:
+def test_filters_drop_other_passages(indexed: Project, name: str) -> None:
     retriever = indexed.retriever()
 
-    def found(only: Filter) -> set[str]:
+    def ids(only: Filter) -> set[str]:
         return {hit.id for hit in retriever.search("prime ideal partitions pump parts", 5, retriever=name, only=only)}
 
-    assert found(Filter(kinds=("log",))) == {"3"}
-    assert found(Filter(kinds=("lemma", "log"))) <= {"1", "3", "5"}
-    assert found(Filter(documents=("2",))) <= {"2"}
-    assert found(Filter(categories=("math",))) <= {"1", "2", "4", "5"}
-    assert found(Filter(categories=("math.CO",))) <= {"4", "5"}
-    assert found(Filter(since="2003", until="2005-06")) <= {"2", "5"}
-    assert found(Filter(kinds=("none",))) == set()
+    assert ids(Filter(kinds=("log",))) == {"3"}
+    assert ids(Filter(kinds=("lemma", "log"))) <= {"1", "3", "5"}
+    assert ids(Filter(documents=("2",))) <= {"2"}
+    assert ids(Filter(categories=("math",))) <= {"1", "2", "4", "5"}
+    assert ids(Filter(categories=("math.CO",))) <= {"4", "5"}
+    assert ids(Filter(since="2003", until="2005-06")) <= {"2", "5"}
+    assert ids(Filter(kinds=("none",))) == set()
     retriever.close()
 
 
 @pytest.mark.parametrize("name", ["lexical", "dense", "hybrid"])
-def test_empty_strange_and_huge_queries_do_no_harm(indexed: Project, name: str) -> None:
+def test_empty_odd_and_huge_queries_are_answered(indexed: Project, name: str) -> None:
     retriever = indexed.retriever()
     assert retriever.search("", retriever=name) == []
     assert retriever.search("   \n", retriever=name) == []
@@ -137,7 +137,7 @@ class FixedIndex:
 
 
 def test_diversity_compares_the_vectors_of_the_hits_themselves(indexed: Project) -> None:
-    """The hits by relevance are not in the order of their rows, so mixed-up vectors would choose others."""
+    """The hits are not in the order of their rows, so vectors in a wrong order would select other hits."""
     with indexed.retriever() as retriever:
         matrix = np.asarray(retriever.vectors.matrix)
         rows, scores = retriever.search_rows(["distinct parts partitions prime ideal"], 5, "dense")
@@ -156,24 +156,24 @@ def test_a_passage_is_not_similar_to_itself(indexed: Project) -> None:
     retriever.close()
 
 
-def test_diversity_brings_in_others(indexed: Project) -> None:
+def test_diversity_selects_dissimilar_hits(indexed: Project) -> None:
     retriever = indexed.retriever()
-    plain = retriever.search("distinct parts partitions", 2, retriever="dense")
-    spread = retriever.search("distinct parts partitions", 2, retriever="dense", diversity=0.9)
-    assert {hit.id for hit in plain} == {"4", "5"}
-    assert spread[0].id == plain[0].id
-    assert spread[1].id not in ("4", "5")
+    relevant = retriever.search("distinct parts partitions", 2, retriever="dense")
+    diverse = retriever.search("distinct parts partitions", 2, retriever="dense", diversity=0.9)
+    assert {hit.id for hit in relevant} == {"4", "5"}
+    assert diverse[0].id == relevant[0].id
+    assert diverse[1].id not in ("4", "5")
     retriever.close()
 
 
-def test_an_unknown_retriever_is_named(indexed: Project) -> None:
+def test_an_unknown_retriever_is_an_error_with_its_name(indexed: Project) -> None:
     retriever = indexed.retriever()
     with pytest.raises(LemmataError, match="no retriever 'magic'"):
         retriever.search("x", retriever="magic")
     retriever.close()
 
 
-def test_an_encoder_of_another_size_is_refused_with_the_cure(indexed: Project) -> None:
+def test_an_encoder_of_another_dimension_is_refused_with_the_command_that_helps(indexed: Project) -> None:
     from lemmata.encode.hashing import HashingEncoder
 
     retriever = Retriever(indexed.layout, encoder=HashingEncoder(dimension=32))
@@ -192,7 +192,7 @@ def test_an_index_older_than_the_corpus_is_refused(indexed: Project, tmp_path: P
     retriever.close()
 
 
-def test_only_what_changed_is_indexed_again(indexed: Project, tmp_path: Path) -> None:
+def test_only_changed_passages_are_indexed_again(indexed: Project, tmp_path: Path) -> None:
     rows = [{"id": i, "title": t[0], "text": t[1]} for i, t in TEXTS.items() if i != "3"]
     rows.insert(0, {"id": "0", "text": "A crystal of type A."})
     (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, rows)))
@@ -220,32 +220,33 @@ def test_an_empty_corpus_is_an_error(tmp_path: Path) -> None:
         project.retriever()
 
 
-# ---------------------------------------------------------------- arrays
+# ---------------------------------------------------------------- fusion and diversity
 
 
 def ranking(*rows: int) -> Ranking:
     return padded(rows, [1.0 / (n + 1) for n in range(len(rows))], 5)
 
 
-def test_what_both_sides_find_comes_first() -> None:
+def test_a_row_in_both_rankings_comes_first() -> None:
     rows, scores = fuse(ranking(1, 2, 3), ranking(4, 2, 5), 3, Fusion("rank", 0.5))
     assert rows[0].tolist() == [2, 1, 4]
     assert scores[0, 0] == pytest.approx(1 / 62)
 
 
 @pytest.mark.parametrize("method", ["score", "rank"])
-def test_the_weight_goes_from_one_side_to_the_other(method: str) -> None:
+def test_the_weight_selects_between_the_rankings(method: str) -> None:
     a, b = ranking(1, 2, 3), ranking(4, 5, 6)
     assert fuse(a, b, 1, Fusion(method, 1.0))[0][0, 0] == 1
     assert fuse(a, b, 1, Fusion(method, 0.0))[0][0, 0] == 4
 
 
-def test_nothing_fused_with_nothing_is_nothing() -> None:
+def test_two_empty_rankings_fuse_to_an_empty_one() -> None:
     rows, scores = fuse(ranking(), ranking(), 3, Fusion())
     assert rows.tolist() == [[-1, -1, -1]]
     assert np.isneginf(scores).all()
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.integers(0, 30), unique=True, max_size=8),
     st.lists(st.integers(0, 30), unique=True, max_size=8),
@@ -253,7 +254,7 @@ def test_nothing_fused_with_nothing_is_nothing() -> None:
     st.floats(0, 1),
     st.integers(1, 20),
 )
-def test_fusion_agrees_with_adding_up_by_hand(a: list[int], b: list[int], method: str, weight: float, k: int) -> None:
+def test_fusion_equals_the_sum_by_definition(a: list[int], b: list[int], method: str, weight: float, k: int) -> None:
     def side(rows: list[int]) -> Ranking:
         return padded(rows, [2.0 - 0.1 * n for n in range(len(rows))], 8)
 
@@ -263,13 +264,13 @@ def test_fusion_agrees_with_adding_up_by_hand(a: list[int], b: list[int], method
         for n, row in enumerate(part):
             by_score = 1 - n / (len(part) - 1) if len(part) > 1 else 1.0
             sums[row] = sums.get(row, 0) + share * (by_score if method == "score" else 1 / (61 + n))
-    found = {int(row): float(score) for row, score in zip(rows[0], scores[0], strict=True) if row >= 0}
-    assert len(found) == min(k, len(sums))
-    assert all(found[row] == pytest.approx(sums[row], abs=1e-5) for row in found)
+    fused = {int(row): float(score) for row, score in zip(rows[0], scores[0], strict=True) if row >= 0}
+    assert len(fused) == min(k, len(sums))
+    assert all(fused[row] == pytest.approx(sums[row], abs=1e-5) for row in fused)
     assert scores[0].tolist() == sorted(scores[0].tolist(), reverse=True)
 
 
-def test_marginal_relevance_by_hand() -> None:
+def test_marginal_relevance_equals_a_worked_example() -> None:
     vectors = np.array([[1, 0], [1, 0], [0, 1]], dtype=np.float32)
     relevance = np.array([1.0, 0.9, 0.0], dtype=np.float32)
     assert diversify(relevance, vectors, 3, 0.0).tolist() == [0, 1, 2]
@@ -277,14 +278,14 @@ def test_marginal_relevance_by_hand() -> None:
     assert diversify(relevance[:0], vectors[:0], 3, 0.5).tolist() == []
 
 
-def test_tuning_takes_the_best_side() -> None:
+def test_tuning_prefers_the_better_ranking() -> None:
     good, bad = ranking(7, 1, 2), ranking(3, 4, 5)
     best, tried = choose_fusion(lambda rows: float(rows[0, 0] == 7), good, bad, 5)
     assert best.weight > 0.5
     assert len(tried) == 22
 
 
-def test_a_neighbour_graph_finds_the_same(indexed: Project) -> None:
+def test_an_ann_index_finds_the_same_passages(indexed: Project) -> None:
     from contextlib import closing
 
     from lemmata.stages.index import index_ann
@@ -296,11 +297,13 @@ def test_a_neighbour_graph_finds_the_same(indexed: Project) -> None:
     retriever = indexed.retriever()
     assert [hit.id for hit in retriever.search("partitions into distinct parts", 2, retriever="dense")] == ["4", "5"]
     retriever.close()
-    assert indexed.index(settings={"encoder": "hashing"})["neighbours"] == "exact"  # too few for a graph
+    assert (
+        indexed.index(settings={"encoder": "hashing"})["neighbours"] == "exact"
+    )  # too few passages for a neighbour graph
     assert not indexed.layout.ann.exists()
 
 
-def test_cut_vectors_are_searched_with_a_cut_query(project: Project) -> None:
+def test_truncated_vectors_are_searched_with_a_truncated_query(project: Project) -> None:
     project.index(settings={"encoder": "hashing", "dimension": 64})
     retriever = project.retriever()
     assert retriever.vectors.matrix.shape == (5, 64)

@@ -15,7 +15,7 @@ from lemmata.ingest.sources import IngestOptions, Unit, find_units, read_unit, r
 MAIN = "\\documentclass{article}\n\\begin{document}\n%s\n\\end{document}\n"
 
 
-def found(path: Path, reader: str = "auto") -> list[tuple[str, str, str]]:
+def units_of(path: Path, reader: str = "auto") -> list[tuple[str, str, str]]:
     return [(unit.reader, unit.path, unit.document) for unit in find_units(path, IngestOptions(reader=reader)).units]
 
 
@@ -42,13 +42,13 @@ def test_one_document_per_main_file(tmp_path: Path) -> None:
         tmp_path,
         {"a.tex": MAIN % "\\input{sub/part}", "sub/part.tex": "text", "sub/b.ltx": MAIN % "b", "c.texx": MAIN % "c"},
     )
-    assert found(tmp_path) == [("paper", "a.tex", "a"), ("paper", "c.texx", "c"), ("paper", "sub/b.ltx", "sub/b")]
+    assert units_of(tmp_path) == [("paper", "a.tex", "a"), ("paper", "c.texx", "c"), ("paper", "sub/b.ltx", "sub/b")]
 
 
 def test_chapters_that_share_a_preamble_are_documents(tmp_path: Path) -> None:
     chapter = "\\input{preamble}\n\\begin{document}\nText.\n\\end{document}\n"
     write(tmp_path, {"preamble.tex": "\\documentclass{book}", "one.tex": chapter, "two.tex": chapter})
-    assert found(tmp_path) == [("paper", "one.tex", "one"), ("paper", "two.tex", "two")]
+    assert units_of(tmp_path) == [("paper", "one.tex", "one"), ("paper", "two.tex", "two")]
 
 
 def test_old_copies_and_orphans_are_skipped_with_a_reason(tmp_path: Path) -> None:
@@ -61,13 +61,13 @@ def test_old_copies_and_orphans_are_skipped_with_a_reason(tmp_path: Path) -> Non
     }
 
 
-def test_a_fragment_without_any_main_file_is_taken_with_doubt(tmp_path: Path) -> None:
+def test_a_fragment_without_any_main_file_is_read_with_low_confidence(tmp_path: Path) -> None:
     write(tmp_path, {"note.tex": "\\begin{lemma} Alone. \\end{lemma}"})
     (unit,) = find_units(tmp_path, IngestOptions()).units
     assert unit.confidence < 0.5
 
 
-def test_junk_is_passed_over(tmp_path: Path) -> None:
+def test_junk_is_ignored(tmp_path: Path) -> None:
     junk: dict[str, str | bytes] = {
         "__MACOSX/a.tex": MAIN,
         "._a.tex": MAIN,
@@ -77,12 +77,12 @@ def test_junk_is_passed_over(tmp_path: Path) -> None:
         "x.aux": "y",
     }
     write(tmp_path, {"a.tex": MAIN % "a", **junk})
-    assert found(tmp_path) == [("paper", "a.tex", "a")]
+    assert units_of(tmp_path) == [("paper", "a.tex", "a")]
 
 
-def test_a_pdf_beside_a_paper_is_a_figure(tmp_path: Path) -> None:
+def test_a_pdf_beside_a_paper_is_a_figure_and_not_read(tmp_path: Path) -> None:
     write(tmp_path, {"p/a.tex": MAIN % "a", "p/figures/f.pdf": b"%PDF-1.4", "books/b.pdf": b"%PDF-1.4"})
-    assert found(tmp_path) == [("pdf", "books/b.pdf", "books/b"), ("paper", "p/a.tex", "p/a")]
+    assert units_of(tmp_path) == [("pdf", "books/b.pdf", "books/b"), ("paper", "p/a.tex", "p/a")]
 
 
 def test_content_decides_before_the_name(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_content_decides_before_the_name(tmp_path: Path) -> None:
             "table.csv.gz": gzip.compress(b"id,text\n1,x\n"),
         },
     )
-    assert found(tmp_path) == [
+    assert units_of(tmp_path) == [
         ("package", "2004.00001.gz", "2004.00001"),
         ("package", "2004.00002.gz", "2004.00002"),
         ("package", "2004.00003v2.tar.gz", "2004.00003"),
@@ -122,29 +122,29 @@ def test_a_book_in_an_archive_keeps_its_chapters(tmp_path: Path) -> None:
     assert [r.documents[0].id for r in read_unit(tmp_path, unit, options)] == ["book/one", "book/two"]
 
 
-def test_equal_ids_are_told_apart_by_the_suffix(tmp_path: Path) -> None:
+def test_equal_ids_are_made_distinct_by_the_suffix(tmp_path: Path) -> None:
     write(tmp_path, {"a.tex": MAIN % "a", "a.md": "# A\n\ntext"})
-    assert found(tmp_path) == [("text", "a.md", "a.md"), ("paper", "a.tex", "a")]
+    assert units_of(tmp_path) == [("text", "a.md", "a.md"), ("paper", "a.tex", "a")]
 
 
-def test_json_lines_are_logs_when_they_have_a_place(tmp_path: Path) -> None:
+def test_json_lines_are_logs_when_they_have_a_location(tmp_path: Path) -> None:
     write(tmp_path, {"l.jsonl": '{"id": 1, "text": "x", "location": "P"}\n', "p.jsonl": '{"id": 1, "text": "x"}\n'})
-    assert found(tmp_path) == [("logs", "l.jsonl", "l"), ("passages", "p.jsonl", "p")]
+    assert units_of(tmp_path) == [("logs", "l.jsonl", "l"), ("passages", "p.jsonl", "p")]
 
 
-def test_a_tree_of_locations_is_known_by_its_columns(tmp_path: Path) -> None:
-    tree, log = "id;parent;description\nA;;plant\n", "id,text,parent,description\n1,leak,A,x\n"
-    write(tmp_path, {"places.csv": tree, "orders.csv": log, "hierarchy.csv": "id,parent,description\n"})
-    readers = {path: reader for reader, path, _ in found(tmp_path)}
+def test_a_hierarchy_is_recognised_by_its_columns(tmp_path: Path) -> None:
+    hierarchy, logs = "id;parent;description\nA;;plant\n", "id,text,parent,description\n1,leak,A,x\n"
+    write(tmp_path, {"places.csv": hierarchy, "orders.csv": logs, "hierarchy.csv": "id,parent,description\n"})
+    readers = {path: reader for reader, path, _ in units_of(tmp_path)}
     assert readers == {"places.csv": "hierarchy", "orders.csv": "logs", "hierarchy.csv": "hierarchy"}
-    assert {reader for reader, _, _ in found(tmp_path, "hierarchy")} == {"hierarchy"}
+    assert {reader for reader, _, _ in units_of(tmp_path, "hierarchy")} == {"hierarchy"}
 
 
-def test_a_reader_can_be_named(tmp_path: Path) -> None:
+def test_the_user_can_choose_the_reader(tmp_path: Path) -> None:
     write(tmp_path, {"l.csv": "id,text\n1,x\n", "a.tex": MAIN % "a", "n.md": "text"})
-    assert found(tmp_path, "papers") == [("paper", "a.tex", "a")]
-    assert found(tmp_path, "text") == [("text", "n.md", "n")]
-    assert found(tmp_path / "l.csv", "passages") == [("passages", "l.csv", "l")]
+    assert units_of(tmp_path, "papers") == [("paper", "a.tex", "a")]
+    assert units_of(tmp_path, "text") == [("text", "n.md", "n")]
+    assert units_of(tmp_path / "l.csv", "passages") == [("passages", "l.csv", "l")]
 
 
 def test_links_that_leave_the_folder_are_not_followed(tmp_path: Path) -> None:
@@ -163,13 +163,13 @@ def test_links_that_leave_the_folder_are_not_followed(tmp_path: Path) -> None:
 def test_a_fifo_is_not_waited_for(tmp_path: Path) -> None:
     write(tmp_path, {"a.tex": MAIN % "\\input{pipe} Text."})
     os.mkfifo(tmp_path / "pipe.tex")
-    assert found(tmp_path) == [("paper", "a.tex", "a")]
+    assert units_of(tmp_path) == [("paper", "a.tex", "a")]
     with pytest.raises(InputError, match="neither a file nor a folder"):
         find_units(tmp_path / "pipe.tex", IngestOptions())
 
 
-def test_a_unit_that_vanished_is_told_as_a_sentence(tmp_path: Path) -> None:
+def test_a_unit_that_vanished_gives_one_sentence(tmp_path: Path) -> None:
     result = read_whole_unit((tmp_path, Unit("paper", "gone.tex", "gone"), IngestOptions()))
-    assert result == "the file is not there any more, or too large"
+    assert result == "the file no longer exists, or it is too large"
     result = read_whole_unit((tmp_path, Unit("text", "gone.md", "gone"), IngestOptions()))
     assert isinstance(result, str)

@@ -13,12 +13,12 @@ from lemmata.store.vectors import VectorWriter, open_vectors
 from lemmata.types import Floats
 
 
-class Stopping:
-    """An encoder that is stopped after some texts, as a process that is killed."""
+class InterruptedEncoder:
+    """An encoder that is interrupted after `limit` texts, like a killed process."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, limit: int) -> None:
         self.inner = HashingEncoder(dimension=32)
-        self.name, self.dimension, self.left = self.inner.name, 32, most
+        self.name, self.dimension, self.left = self.inner.name, 32, limit
         self.encoded = 0
 
     def encode(self, texts: list[str], role: str = "passage") -> Floats:
@@ -38,34 +38,34 @@ def project(tmp_path: Path) -> Project:
     return project
 
 
-def quiet(*_: object) -> None:
+def silent(*_: object) -> None:
     pass
 
 
-def test_encoding_goes_on_where_it_was_stopped(project: Project) -> None:
+def test_an_interrupted_encoding_resumes(project: Project) -> None:
     corpus = project.corpus
-    hashes = content_hashes(corpus, quiet)
-    first = Stopping(2 * SHARD)
+    hashes = content_hashes(corpus, silent)
+    first = InterruptedEncoder(2 * SHARD)
     with pytest.raises(KeyboardInterrupt):
-        index_vectors(project.layout, corpus, hashes, first, "x", quiet)  # type: ignore[arg-type]
-    second = Stopping(10**9)
-    assert index_vectors(project.layout, corpus, hashes, second, "x", quiet) == SHARD + 10  # type: ignore[arg-type]
+        index_vectors(project.layout, corpus, hashes, first, "x", silent)  # type: ignore[arg-type]
+    second = InterruptedEncoder(10**9)
+    assert index_vectors(project.layout, corpus, hashes, second, "x", silent) == SHARD + 10  # type: ignore[arg-type]
     assert first.encoded + second.encoded == len(corpus)
     expected = HashingEncoder(dimension=32).encode(list(corpus.contents()))
     np.testing.assert_array_equal(open_vectors(project.layout).matrix, expected)
     corpus.close()
 
 
-def test_another_encoder_starts_anew(project: Project) -> None:
+def test_another_encoder_starts_from_scratch(project: Project) -> None:
     corpus = project.corpus
-    hashes = content_hashes(corpus, quiet)
+    hashes = content_hashes(corpus, silent)
     with pytest.raises(KeyboardInterrupt):
-        index_vectors(project.layout, corpus, hashes, Stopping(SHARD), "x", quiet)  # type: ignore[arg-type]
-    assert index_vectors(project.layout, corpus, hashes, Stopping(10**9), "y", quiet) == len(corpus)  # type: ignore[arg-type]
+        index_vectors(project.layout, corpus, hashes, InterruptedEncoder(SHARD), "x", silent)  # type: ignore[arg-type]
+    assert index_vectors(project.layout, corpus, hashes, InterruptedEncoder(10**9), "y", silent) == len(corpus)  # type: ignore[arg-type]
     corpus.close()
 
 
-def test_old_vectors_stay_until_the_new_ones_are_whole(tmp_path: Path) -> None:
+def test_old_vectors_stay_until_the_new_ones_are_complete(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     old = VectorWriter(layout, "old", 2, np.arange(3, dtype=np.uint64))
     old.write(np.arange(3), np.ones((3, 2), np.float32))

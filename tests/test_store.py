@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from lemmata.errors import WorkspaceError
-from lemmata.files import write_atomically
 from lemmata.store.corpus import Corpus, CorpusWriter
 from lemmata.store.layout import Layout, read_manifest, write_manifest
 from lemmata.types import Document, Label, Link, Passage, Reading, Reference, Skip
@@ -27,21 +26,21 @@ def fill(layout: Layout, *units: tuple[str, Reading]) -> None:
     write_manifest(layout.manifest(layout.corpus), {})
 
 
-def test_a_passage_comes_back_as_it_went_in(tmp_path: Path) -> None:
-    whole = Passage(
+def test_a_passage_is_stored_without_loss(tmp_path: Path) -> None:
+    theorem = Passage(
         id="d#a", document="d", kind="theorem", text="$x$ ist größer", title="Name", section="A / B", raw="\\x",
         proof="clear", file="d.tex", first_line=3, last_line=9, date="2020-01-02", confidence=0.5,
         metadata={"page": 3, "list": ["ä"]}, links=(Link("refers_to", "b"), Link("cites", "K")),
     )  # fmt: skip
     layout = Layout(tmp_path)
-    fill(layout, ("d", Reading([Document("d", "Title", authors=("A", "B"), categories=("math.CO",))], [whole])))
+    fill(layout, ("d", Reading([Document("d", "Title", authors=("A", "B"), categories=("math.CO",))], [theorem])))
     corpus = Corpus(layout)
-    assert corpus[0] == whole
+    assert corpus[0] == theorem
     assert corpus.document("d") == Document("d", "Title", authors=("A", "B"), categories=("math.CO",))
     corpus.close()
 
 
-def test_rows_follow_documents_and_positions_however_units_came_in(tmp_path: Path) -> None:
+def test_rows_are_ordered_by_document_and_position_whatever_the_order_of_units(tmp_path: Path) -> None:
     first = ("u1", Reading([Document("b")], [passage("b#2", "b"), passage("b#1", "b")]))
     second = ("u2", Reading([Document("a")], [passage("a#1", "a")]))
     fill(Layout(tmp_path / "x"), first, second)
@@ -70,7 +69,7 @@ def test_unknown_rows_and_ids_are_errors(tmp_path: Path) -> None:
     corpus.close()
 
 
-def test_replacing_a_unit_leaves_nothing_of_the_old_one(tmp_path: Path) -> None:
+def test_replacing_a_unit_removes_all_of_the_old_one(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     old = Reading(
         [Document("d", links=(Link("part_of", "p"),))],
@@ -91,11 +90,11 @@ def test_replacing_a_unit_leaves_nothing_of_the_old_one(tmp_path: Path) -> None:
         assert list(writer.prefixes()) == []
 
 
-def test_an_id_that_is_taken_is_skipped_with_a_record(tmp_path: Path) -> None:
+def test_a_passage_with_a_taken_id_is_skipped_and_reported(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
-    one = Reading([Document("d", file="a.tex")], [passage("d#1", file="a.tex", first_line=1, last_line=1)])
-    two = Reading([Document("d", file="b.tex")], [passage("d#1", file="b.tex", first_line=4, last_line=4)])
-    fill(layout, ("a", one), ("b", two))
+    first = Reading([Document("d", file="a.tex")], [passage("d#1", file="a.tex", first_line=1, last_line=1)])
+    second = Reading([Document("d", file="b.tex")], [passage("d#1", file="b.tex", first_line=4, last_line=4)])
+    fill(layout, ("a", first), ("b", second))
     corpus = Corpus(layout)
     assert len(corpus) == 1
     assert [skip.file for skip in corpus.skips()] == ["b.tex", "b.tex"]
@@ -118,14 +117,14 @@ def test_a_transaction_that_fails_changes_nothing(tmp_path: Path) -> None:
     corpus.close()
 
 
-def test_two_writers_do_not_meet(tmp_path: Path) -> None:
+def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     with CorpusWriter(Layout(tmp_path)), pytest.raises(WorkspaceError, match="another lemmata"):
         CorpusWriter(Layout(tmp_path)).__enter__()
     with CorpusWriter(Layout(tmp_path)):
         pass
 
 
-def test_a_corpus_that_is_not_there_not_finished_or_damaged_is_told_apart(tmp_path: Path) -> None:
+def test_a_missing_an_unfinished_and_a_damaged_corpus_have_different_errors(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     with pytest.raises(WorkspaceError, match="lemmata ingest"):
         Corpus(layout)
@@ -149,15 +148,7 @@ def test_another_format_is_refused(tmp_path: Path) -> None:
         Corpus(layout)
 
 
-def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "file"
-    write_atomically(path, b"one")
-    write_atomically(path, b"two")
-    assert path.read_bytes() == b"two"
-    assert [p.name for p in path.parent.iterdir()] == ["file"]
-
-
-def test_a_damaged_or_foreign_manifest_counts_as_none(tmp_path: Path) -> None:
+def test_a_damaged_manifest_or_one_of_another_format_counts_as_missing(tmp_path: Path) -> None:
     path = tmp_path / "manifest.json"
     assert read_manifest(path) is None
     write_manifest(path, {"seed": 7})
@@ -170,7 +161,7 @@ def test_a_damaged_or_foreign_manifest_counts_as_none(tmp_path: Path) -> None:
     assert read_manifest(path) is None
 
 
-def test_who_refers_to_a_passage_is_known(tmp_path: Path) -> None:
+def test_references_to_a_passage_are_listed(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     fill(
         layout,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import io
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from reportlab.pdfgen.canvas import Canvas
 
@@ -34,7 +34,7 @@ Last words.
 """
 
 
-def test_markdown_is_cut_at_its_headings() -> None:
+def test_markdown_is_split_at_its_headings() -> None:
     reading = read_text(MARKDOWN.encode(), "a/page", "a/page.md")
     assert [(p.id, p.section) for p in reading.passages] == [
         ("a/page@1", ""),
@@ -46,21 +46,21 @@ def test_markdown_is_cut_at_its_headings() -> None:
     assert (document.title, document.date, document.metadata) == ("A page", "2020-02-03", {"lang": "de"})
 
 
-def test_marks_go_and_links_stay() -> None:
+def test_markup_is_stripped_and_links_are_kept() -> None:
     passages = read_text(MARKDOWN.encode(), "a/page", "a/page.md").passages
     assert passages[1].text.startswith("See the other and this, not that.")
     assert [(link.relation, link.label) for link in passages[1].links] == [("refers_to", "b/other")]
     assert passages[2].text == "quoted $x = 1$ here"
 
 
-def test_lines_point_at_the_text() -> None:
+def test_line_numbers_match_the_source() -> None:
     lines = MARKDOWN.split("\n")
     for passage in read_text(MARKDOWN.encode(), "a", "a.md").passages:
         source = "\n".join(lines[passage.first_line - 1 : passage.last_line])
         assert (passage.raw or passage.text) in source
 
 
-def test_plain_text_has_no_headings() -> None:
+def test_a_text_file_has_no_headings() -> None:
     reading = read_text(b"# not a heading\nbut text", "t", "t.txt")
     assert [p.section for p in reading.passages] == [""]
 
@@ -71,6 +71,7 @@ def test_an_empty_file_is_a_skip() -> None:
     assert [skip.file for skip in reading.skips] == ["t.md"]
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_can_be_read(data: bytes) -> None:
     for passage in read_text(data, "t", "t.md").passages:
@@ -78,7 +79,7 @@ def test_any_bytes_can_be_read(data: bytes) -> None:
         assert 1 <= passage.first_line <= passage.last_line
 
 
-def test_chunks_of_a_pdf_know_their_pages() -> None:
+def test_chunks_of_a_pdf_have_page_numbers() -> None:
     buffer = io.BytesIO()
     canvas = Canvas(buffer)
     for number in range(3):

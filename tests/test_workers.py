@@ -33,7 +33,7 @@ def test_no_items_give_no_results() -> None:
     assert list(parallel_map(square, [], workers=2)) == []
 
 
-def test_a_worker_that_is_killed_costs_its_own_item_only() -> None:
+def test_a_killed_worker_loses_only_its_own_item() -> None:
     results = dict(parallel_map(fragile, range(30), workers=2))
     assert isinstance(results.pop(7), WorkerDied)
     assert results == {n: n for n in range(30) if n != 7}
@@ -45,7 +45,7 @@ def test_an_exception_of_the_function_is_raised(workers: int) -> None:
         list(parallel_map(failing, range(3), workers=workers))
 
 
-def test_items_are_taken_only_as_they_are_needed() -> None:
+def test_items_are_taken_lazily() -> None:
     taken = []
 
     def items() -> object:
@@ -59,7 +59,7 @@ def test_items_are_taken_only_as_they_are_needed() -> None:
     results.close()  # type: ignore[attr-defined]
 
 
-def test_time_runs_out_inside_the_block_only() -> None:
+def test_the_time_limit_holds_only_inside_the_block() -> None:
     with pytest.raises(TimeoutError), time_limit(0.05):
         time.sleep(5)
     with time_limit(0.05):

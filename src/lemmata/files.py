@@ -1,4 +1,4 @@
-"""Whole files and folders: a reader sees the old content or the new, never a part of it."""
+"""Atomic writes of files and folders (a reader sees the old content or the new, never a part), hashes and locks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["lock_file", "replace_folder", "sha256_of", "write_atomically", "writ
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path`, file or folder, that takes its place when the block ends without an error."""
+    """A temporary path for a file or folder; it replaces `path` when the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     _remove(temporary)
@@ -47,7 +47,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def sha256_of(files: Iterable[Path]) -> str:
-    """Of the contents of files, one after the other."""
+    """The SHA-256 of the concatenated contents of files."""
     digest = hashlib.sha256()
     for file in files:
         with file.open("rb") as stream:
@@ -57,7 +57,7 @@ def sha256_of(files: Iterable[Path]) -> str:
 
 
 def replace_folder(new: Path, old: Path) -> None:
-    """Put a finished folder where another may be."""
+    """Move a finished folder to the place of another, which may not exist."""
     old.parent.mkdir(parents=True, exist_ok=True)
     retired = old.with_name(f".{old.name}.old")
     shutil.rmtree(retired, ignore_errors=True)
@@ -68,7 +68,7 @@ def replace_folder(new: Path, old: Path) -> None:
 
 
 def lock_file(path: Path) -> Any:
-    """An exclusive lock that dies with its process."""
+    """An exclusive lock, released when the returned stream is closed or the process ends."""
     import fcntl
 
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A map that runs here or in processes, in order, with bounded look-ahead; and a limit on time."""
+"""An ordered parallel map with bounded look-ahead, and a time limit."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Result = TypeVar("Result")
 
 
 class WorkerDied(Exception):  # noqa: N818 - says what happened
-    """The process that worked on an item was killed, for example for want of memory."""
+    """The process that worked on an item was killed, for example because memory ran out."""
 
 
 def available_cores() -> int:
-    """Cores that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -36,8 +36,8 @@ def parallel_map(
 ) -> Iterator[tuple[Item, Result | WorkerDied]]:
     """Each item with `function(item)`, in the order of the items, computed in `workers` processes.
 
-    With one worker everything runs in this process. An item whose process dies comes back with a
-    WorkerDied; the others are not lost. Exceptions of the function itself are raised here.
+    With one worker everything runs in this process. An item whose process dies has a WorkerDied as its
+    result; the other items are not affected. Exceptions of the function are raised here.
     """
     workers = available_cores() if workers is None else workers
     if workers <= 1:
@@ -45,7 +45,7 @@ def parallel_map(
             yield item, function(item)
         return
     remaining = iter(items)
-    pending: deque[Item] = deque()  # taken from `items`, not yet answered
+    pending: deque[Item] = deque()  # taken from `items`, without a result yet
     while True:
         # forked workers need no import and no main guard in the caller's script
         context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
@@ -62,13 +62,13 @@ def parallel_map(
                     futures.popleft()
                     yield pending.popleft(), result
         except BrokenProcessPool:
-            # one of the items in flight killed its worker: find out which, alone
+            # one of the pending items killed its worker: run each alone to find out which
             for item in list(pending)[: 4 * workers]:
                 pending.popleft()
-                yield item, _alone(function, item, context)
+                yield item, _run_alone(function, item, context)
 
 
-def _alone(
+def _run_alone(
     function: Callable[[Item], Result], item: Item, context: multiprocessing.context.BaseContext
 ) -> Result | WorkerDied:
     try:
@@ -80,7 +80,7 @@ def _alone(
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError inside the block after so many seconds; no limit outside the main thread."""
+    """Raise TimeoutError inside the block after `seconds`; there is no limit outside the main thread."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
         yield
         return

@@ -1,7 +1,6 @@
-"""Tables of logs and trees of functional locations to records.
+"""Tables of logs and hierarchies of functional locations to records.
 
-Knows rows, columns and dates; does not know what a text means, nor whether a label leads anywhere:
-labels are resolved once the whole corpus is read.
+Knows rows, columns and dates. Labels are resolved later, when the whole corpus is read.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from lemmata.types import Document, Label, Link, Passage, Reading, Skip
 
 __all__ = ["Columns", "csv_rows", "jsonl_rows", "parquet_rows", "read_hierarchy", "read_logs"]
 
-LONGEST_LINE = 10_000_000  # characters; what is longer is no table, and would fill the memory
-ROWS_BEFORE_COLUMNS_ARE_KNOWN = 100  # rows of JSON may leave out what is empty, the first row too
+_LONGEST_LINE = 10_000_000  # characters; a longer line is no table, and would fill the memory
+_ROWS_TO_FIND_COLUMNS = 100  # JSON rows may omit empty columns, so the first row is not enough
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column of a table holds what; "" where the table has none."""
+    """The names of the columns of a table; "" where the table has no such column."""
 
     id: str = "id"
     text: str = "text"
@@ -40,8 +39,8 @@ class Columns:
     related: str = "related"
 
 
-class RaggedRow(dict[str, str]):
-    """A row of a CSV file with fewer or more cells than its header; cells that lack are empty."""
+class _RaggedRow(dict[str, str]):
+    """A row of a CSV file with fewer or more cells than the header; missing cells are empty."""
 
     def __init__(self, cells: Mapping[str, str], count: int) -> None:
         super().__init__(cells)
@@ -52,42 +51,35 @@ class RaggedRow(dict[str, str]):
 
 
 def read_logs(
-    rows: Iterable[tuple[int, Mapping[str, Any]]],
-    *,
-    document: str,
-    file: str,
-    columns: Columns,
-    batch: int = 5000,
+    rows: Iterable[tuple[int, Mapping[str, Any]]], *, document: str, file: str, columns: Columns, batch: int = 5000
 ) -> Iterator[Reading]:
-    """The logs of one table, `batch` rows a reading; the first reading holds the table's document.
+    """The logs of one table, at most `batch` rows per reading; the first reading holds the table's document.
 
-    A log without an id is called `document:n` after its row, counted from 1. A row that can not be used
+    A log without an id is called `document:n` after its row, counted from 1. A row that cannot be used
     is a skip. So is an unreadable date, but its log stays and keeps the value in its metadata.
     Raises InputError where the rows have no text column.
     """
-    head, rest = _known_columns(rows, wanted=(columns.text,), file=file)
-    numbered = enumerate(itertools.chain(head, rest), 1)
+    numbered = enumerate(_with_columns(rows, (columns.text,), file), 1)
     documents: Sequence[Document] = (Document(id=document, title=document, kind="table", file=file),)
-    seen: set[str] = set()
+    seen_ids: set[str] = set()
     while True:
         passages: list[Passage] = []
         skips: list[Skip] = []
         number = 0
         for number, (line, row) in itertools.islice(numbered, batch):
-            name = _text(_cell(row, columns.id)) or f"{document}:{number}"
-            if isinstance(row, RaggedRow):
+            identity = _text(row, columns.id) or f"{document}:{number}"
+            if isinstance(row, _RaggedRow):
                 skips.append(Skip(file, line, row.cause))
-            elif not _text(_cell(row, columns.text)):
-                skips.append(Skip(file, line, f"log {name!r} has no text in the column {columns.text!r}"))
-            elif name in seen:
-                skips.append(Skip(file, line, f"the id {name!r} was there before"))
+            elif not _text(row, columns.text):
+                skips.append(Skip(file, line, f"log {identity!r} has no text in the column {columns.text!r}"))
+            elif identity in seen_ids:
+                skips.append(Skip(file, line, f"the id {identity!r} occurs twice"))
             else:
-                seen.add(name)
-                passage = _log(name, row, document, file, line, columns)
-                date = _text(_cell(row, columns.date))
-                if date and passage.date is None:
-                    skips.append(Skip(file, line, f"log {name!r} stays, but not its unclear date {date!r}"))
-                passages.append(passage)
+                seen_ids.add(identity)
+                passages.append(_log(identity, row, document, file, line, columns))
+                date = _text(row, columns.date)
+                if date and passages[-1].date is None:
+                    skips.append(Skip(file, line, f"log {identity!r} is kept without its unclear date {date!r}"))
         if not number and not documents:
             return
         labels = [Label(document, passage.id, passage.id) for passage in passages]
@@ -95,26 +87,26 @@ def read_logs(
         documents = ()
 
 
-def _log(name: str, row: Mapping[str, Any], document: str, file: str, line: int, columns: Columns) -> Passage:
-    date = _iso_date(_text(_cell(row, columns.date)))
-    told = {columns.id, columns.text, columns.title, columns.location, columns.related}
+def _log(identity: str, row: Mapping[str, Any], document: str, file: str, line: int, columns: Columns) -> Passage:
+    date = _iso_date(_text(row, columns.date))
+    used = {columns.id, columns.text, columns.title, columns.location, columns.related}
     if date is not None:
-        told.add(columns.date)
-    others = {key: _plain(value) for key, value in row.items() if key not in told}
+        used.add(columns.date)
+    others = {key: _json_value(value) for key, value in row.items() if key not in used}
     return Passage(
-        id=name,
+        id=identity,
         document=document,
         kind="log",
-        text=_text(_cell(row, columns.text)),
-        title=_text(_cell(row, columns.title)),
+        text=_text(row, columns.text),
+        title=_text(row, columns.title),
         file=file,
         first_line=line,
         last_line=line,
         date=date,
         metadata={key: value for key, value in others.items() if value not in (None, "", [], {})},
         links=(
-            *(Link("reports_about", label) for label in _labels(_cell(row, columns.location))),
-            *(Link("related_to", label) for label in _labels(_cell(row, columns.related))),
+            *(Link("reports_about", label) for label in _labels(row, columns.location)),
+            *(Link("related_to", label) for label in _labels(row, columns.related)),
         ),
     )
 
@@ -123,27 +115,26 @@ def _log(name: str, row: Mapping[str, Any], document: str, file: str, line: int,
 
 
 def read_hierarchy(rows: Iterable[tuple[int, Mapping[str, Any]]], *, file: str) -> Reading:
-    """The tree of functional locations of a table with the columns id, parent and description.
+    """The functional locations of a table with the columns id, parent and description.
 
-    A root has an empty parent. A location whose parent is unknown, or would close a cycle, stays as a
+    A root has an empty parent. A location whose parent is unknown, or would close a cycle, becomes a
     root; of a cycle only the link that stands last in the table is dropped. Each such case is a skip.
     """
-    head, rest = _known_columns(rows, wanted=("id", "parent", "description"), file=file)
     titles: dict[str, str] = {}
     parents: dict[str, str] = {}
     lines: dict[str, int] = {}
     skips: list[Skip] = []
-    for line, row in itertools.chain(head, rest):
-        name = _text(row.get("id"))
-        if isinstance(row, RaggedRow):
+    for line, row in _with_columns(rows, ("id", "parent", "description"), file):
+        name = _text(row, "id")
+        if isinstance(row, _RaggedRow):
             skips.append(Skip(file, line, row.cause))
         elif not name:
             skips.append(Skip(file, line, "the location has no id"))
         elif name in titles:
-            skips.append(Skip(file, line, f"the location {name!r} was there before"))
+            skips.append(Skip(file, line, f"the location {name!r} occurs twice"))
         else:
-            titles[name] = _text(row.get("description"))
-            parents[name] = _text(row.get("parent"))
+            titles[name] = _text(row, "description")
+            parents[name] = _text(row, "parent")
             lines[name] = line
     for name, parent in parents.items():
         if parent and parent not in titles:
@@ -151,8 +142,8 @@ def read_hierarchy(rows: Iterable[tuple[int, Mapping[str, Any]]], *, file: str) 
             parents[name] = ""
     for cycle in cycles(parents):
         last = max(cycle, key=lines.__getitem__)
-        around = " -> ".join([*cycle, cycle[0]])
-        skips.append(Skip(file, lines[last], f"{last!r} closes a cycle of parents: {around}"))
+        path = " -> ".join([*cycle, cycle[0]])
+        skips.append(Skip(file, lines[last], f"{last!r} closes a cycle of parents: {path}"))
         parents[last] = ""
     documents = [
         Document(
@@ -173,10 +164,10 @@ def read_hierarchy(rows: Iterable[tuple[int, Mapping[str, Any]]], *, file: str) 
 
 
 def csv_rows(stream: BinaryIO) -> Iterator[tuple[int, dict[str, str]]]:
-    """Each row with the line it begins on; the header tells the delimiter: comma, semicolon, tab or bar.
+    """Each row with its first line; the delimiter is that of the header: comma, semicolon, tab or bar.
 
-    UTF-8 with or without a byte order mark; bytes that are none are read as cp1252. Nameless columns are
-    called `column_n`, a repeated name gets its position too. Raises InputError for what is no table.
+    Bytes that are not UTF-8 are read as cp1252. Unnamed columns are called `column_n`; a repeated name gets
+    its position as a suffix. Raises InputError for a file that is no table.
     """
     lines = _lines(stream)
     blank = 0
@@ -184,7 +175,8 @@ def csv_rows(stream: BinaryIO) -> Iterator[tuple[int, dict[str, str]]]:
     while first and not first.strip():
         blank += 1
         first = next(lines, "")
-    reader = csv.reader(itertools.chain([first], lines), delimiter=_delimiter(first))
+    delimiter = max(",;\t|", key=re.sub(r'"[^"]*"?', "", first).count)
+    reader = csv.reader(itertools.chain([first], lines), delimiter=delimiter)
     header: list[str] = []
     while True:
         line = blank + reader.line_num + 1
@@ -200,20 +192,30 @@ def csv_rows(stream: BinaryIO) -> Iterator[tuple[int, dict[str, str]]]:
             header = _header(cells)
             continue
         while len(cells) > len(header) and not cells[-1].strip():
-            cells.pop()  # a delimiter at the end of each row is a habit of some exports
+            cells.pop()  # some exports end each row with a delimiter
         row = dict(itertools.zip_longest(header, cells[: len(header)], fillvalue=""))
-        yield line, row if len(cells) == len(header) else RaggedRow(row, len(cells))
+        yield line, row if len(cells) == len(header) else _RaggedRow(row, len(cells))
+
+
+def _header(cells: Sequence[str]) -> list[str]:
+    header: list[str] = []
+    for position, cell in enumerate(cells, 1):
+        name = cell.strip() or f"column_{position}"
+        while name in header:
+            name += f"_{position}"
+        header.append(name)
+    return header
 
 
 def jsonl_rows(stream: BinaryIO, skip: Callable[[int, str], None]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Each object with its line; a line that holds none goes to `skip(line, cause)` and is passed over."""
+    """Each JSON object with its line; other lines are reported by `skip(line, cause)`."""
     for number, line in enumerate(_lines(stream), 1):
         if not line.strip():
             continue
         try:
-            row = _plain(json.loads(line))  # here, as what is nested too deeply would fail later
+            row = _json_value(json.loads(line))  # here, as values nested too deeply would fail later
             if "\\u" in line:
-                json.dumps(row, ensure_ascii=False).encode()  # half a surrogate pair is no text
+                json.dumps(row, ensure_ascii=False).encode()  # half a surrogate pair cannot be encoded
         except (ValueError, RecursionError) as error:
             skip(number, f"not JSON: {error}")
             continue
@@ -229,91 +231,70 @@ def parquet_rows(stream: BinaryIO) -> Iterator[tuple[int, dict[str, Any]]]:
     arrow_error = require("pyarrow", "parquet").ArrowException
     try:
         batches = parquet.ParquetFile(stream).iter_batches(batch_size=5000)
-        rows = itertools.chain.from_iterable(batch.to_pylist() for batch in batches)
-        yield from enumerate(rows, 1)
+        yield from enumerate(itertools.chain.from_iterable(batch.to_pylist() for batch in batches), 1)
     except (arrow_error, ValueError, OSError) as error:
-        raise InputError(f"can not be read as Parquet: {error}") from error
+        raise InputError(f"cannot be read as Parquet: {error}") from error
 
 
-def _lines(stream: BinaryIO) -> Iterator[str]:
-    """Decoded lines with their ends; only \\n, \\r and \\r\\n end one."""
-    text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="lemmata.cp1252", newline="")
-    try:
-        for number in itertools.count(1):
-            line = text.readline(LONGEST_LINE)
-            if not line:
-                return
-            if number == 1 and line.startswith(UTF_16_MARKS):
-                raise InputError("the file is UTF-16; save it as UTF-8", line=1)
-            if len(line) == LONGEST_LINE:
-                raise InputError(f"not a table: a line of more than {LONGEST_LINE} characters", line=number)
-            yield line
-    finally:
-        if not stream.closed:
-            text.detach()  # else the wrapper closes a stream that is not its own
-
-
-def _as_cp1252(error: UnicodeError) -> tuple[str, int]:
+def _decode_as_cp1252(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeDecodeError)
     return error.object[error.start : error.end].decode("cp1252", errors="replace"), error.end
 
 
-codecs.register_error("lemmata.cp1252", _as_cp1252)
-UTF_16_MARKS = ("\xff\xfe", "\xfe\xff")  # as cp1252 shows them
+codecs.register_error("lemmata.cp1252", _decode_as_cp1252)
+_UTF_16_MARKS = ("\xff\xfe", "\xfe\xff")  # decoded as cp1252
 
 
-def _delimiter(header: str) -> str:
-    return max(",;\t|", key=re.sub(r'"[^"]*"?', "", header).count)
-
-
-def _header(cells: Sequence[str]) -> list[str]:
-    header: list[str] = []
-    for position, cell in enumerate(cells, 1):
-        name = cell.strip() or f"column_{position}"
-        while name in header:
-            name += f"_{position}"
-        header.append(name)
-    return header
-
-
-def _known_columns(
-    rows: Iterable[tuple[int, Mapping[str, Any]]], *, wanted: Sequence[str], file: str
-) -> tuple[list[tuple[int, Mapping[str, Any]]], Iterator[tuple[int, Mapping[str, Any]]]]:
-    """The first rows, and the others; raises InputError where the first rows lack a wanted column."""
-    rest = _placed(rows, file)
-    head = list(itertools.islice(rest, ROWS_BEFORE_COLUMNS_ARE_KNOWN))
-    there = list(dict.fromkeys(column for _, row in head for column in row))
-    missing = [column for column in wanted if column not in there]
-    if head and missing:
-        hint = "; a tree of locations has id, parent and description" if "parent" in there else ""
-        raise InputError(
-            f"no column {', '.join(map(repr, missing))}; the columns are {', '.join(map(repr, there))}{hint}", file=file
-        )
-    return head, rest
-
-
-def _placed(rows: Iterable[tuple[int, Mapping[str, Any]]], file: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The rows; an error on the way gets the file's name, which who reads a stream does not know."""
+def _lines(stream: BinaryIO) -> Iterator[str]:
+    """Decoded lines with their ends; only \\n, \\r and \\r\\n end a line."""
+    text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="lemmata.cp1252", newline="")
     try:
-        yield from rows
-    except InputError as error:
+        for number in itertools.count(1):
+            line = text.readline(_LONGEST_LINE)
+            if not line:
+                return
+            if number == 1 and line.startswith(_UTF_16_MARKS):
+                raise InputError("the file is UTF-16; save it as UTF-8", line=1)
+            if len(line) == _LONGEST_LINE:
+                raise InputError(f"not a table: a line of more than {_LONGEST_LINE} characters", line=number)
+            yield line
+    finally:
+        if not stream.closed:
+            text.detach()  # else the wrapper closes the caller's stream
+
+
+def _with_columns(
+    rows: Iterable[tuple[int, Mapping[str, Any]]], needed: Sequence[str], file: str
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """The rows; raises InputError, with the name of the file, where a needed column is missing."""
+    rest = iter(rows)
+    try:
+        head = list(itertools.islice(rest, _ROWS_TO_FIND_COLUMNS))
+        columns = list(dict.fromkeys(column for _, row in head for column in row))
+        missing = [column for column in needed if column not in columns]
+        if head and missing:
+            hint = "; a hierarchy has the columns id, parent and description" if "parent" in columns else ""
+            names = ", ".join(map(repr, missing)), ", ".join(map(repr, columns))
+            raise InputError(f"no column {names[0]}; the columns are {names[1]}{hint}")
+        yield from itertools.chain(head, rest)
+    except InputError as error:  # readers of streams do not know the name of the file
         raise InputError(error.cause, file=error.file or file, line=error.line) from error
 
 
 # ---------------------------------------------------------------- cells
 
 
-def _cell(row: Mapping[str, Any], column: str) -> Any:
-    return row.get(column) if column else None
+def _text(row: Mapping[str, Any], column: str) -> str:
+    return _as_text(row.get(column)) if column else ""
 
 
-def _text(value: Any) -> str:
-    plain = _plain(value)
-    return "" if plain is None else str(plain).strip()
+def _as_text(cell: Any) -> str:
+    value = _json_value(cell)
+    return "" if value is None else str(value).strip()
 
 
-def _plain(value: Any) -> Any:
-    """As a JSON value: 12.0 is 12, as tables turn whole numbers into floats where one cell is empty."""
+def _json_value(value: Any) -> Any:
+    """A cell as JSON value; 12.0 becomes 12, as tables with an empty cell turn whole numbers into floats."""
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, float):
@@ -323,101 +304,85 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
+        return {str(key): _json_value(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
+        return [_json_value(inner) for inner in value]
     if isinstance(value, datetime.date):
         return value.isoformat()
     return str(value)
 
 
-def _labels(value: Any) -> list[str]:
-    """The ids in a cell: a list of them, or a text with `;`, `|` or `,` between them."""
-    cells = value if isinstance(value, list | tuple) else re.split(r"[;|,]", _text(value))
-    return list(dict.fromkeys(text for cell in cells if (text := _text(cell))))
+def _labels(row: Mapping[str, Any], column: str) -> list[str]:
+    """The ids in a cell: a list, or a text separated by `;`, `|` or `,`."""
+    cell = row.get(column) if column else None
+    cells = cell if isinstance(cell, list | tuple) else re.split(r"[;|,]", _as_text(cell))
+    return list(dict.fromkeys(filter(None, map(_as_text, cells))))
 
 
 # ---------------------------------------------------------------- dates
 
-WEEKDAY = re.compile(r"(?:mo|di|mi|do|fr|sa|so|tu|we|th|su)[a-z]*[.,]*\s+", re.IGNORECASE)
-CLOCK = re.compile(
-    r"(?P<hour>\d{1,2})[:.](?P<minute>\d\d)(?:[:.](?P<second>\d\d)(?:[.,]\d+)?)?\s*(?P<half>am|pm|uhr|h)?",
-    re.IGNORECASE,
+_WEEKDAY = re.compile(r"(?:mo|di|mi|do|fr|sa|so|tu|we|th|su)[a-z]*[.,]*\s+", re.I)
+_TIME = re.compile(
+    r"(?P<hour>\d{1,2})[:.](?P<minute>\d\d)(?:[:.](?P<second>\d\d)(?:[.,]\d+)?)?\s*(?P<half>am|pm|uhr|h)?", re.I
 )
-SEPARATED = r"[\sT,]+"  # between date and time
-DAYS = tuple(
-    re.compile(pattern + rf"(?:{SEPARATED}(?P<clock>\d.*))?", re.IGNORECASE)
+_DATES = tuple(
+    re.compile(pattern + r"(?:[\sT,]+(?P<time>\d.*))?", re.I)
     for pattern in (
         r"(?P<year>\d{4})[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})",
         r"(?P<day>\d{1,2})\.\s?(?P<month>\d{1,2})\.\s?(?P<year>\d{4}|\d\d)",
-        r"(?P<day>\d{1,2})[.\s-]+(?P<word>[^\W\d]{3,9})[.,\s-]+(?P<year>\d{4})",
-        r"(?P<word>[^\W\d]{3,9})[.\s]+(?P<day>\d{1,2}),?\s+(?P<year>\d{4})",
-        r"(?P<one>\d{1,2})(?P<by>[-/])(?P<two>\d{1,2})(?P=by)(?P<year>\d{4}|\d\d)",
+        r"(?P<day>\d{1,2})[.\s-]+(?P<month_name>[^\W\d]{3,9})[.,\s-]+(?P<year>\d{4})",
+        r"(?P<month_name>[^\W\d]{3,9})[.\s]+(?P<day>\d{1,2}),?\s+(?P<year>\d{4})",
+        r"(?P<first>\d{1,2})(?P<slash>[-/])(?P<second>\d{1,2})(?P=slash)(?P<year>\d{4}|\d\d)",
     )
 )
-MONTHS = {
+_MONTHS = {
     name: number
-    for number, names in enumerate(
-        (
-            "jan jän",
-            "feb",
-            "mar mär mrz",
-            "apr",
-            "may mai",
-            "jun",
-            "jul",
-            "aug",
-            "sep",
-            "oct okt",
-            "nov",
-            "dec dez",
-        ),
-        1,
-    )
-    for name in names.split()
-}
+    for names in ("jan feb mar apr may jun jul aug sep oct nov dec", "jän feb mär apr mai jun jul aug sep okt nov dez")
+    for number, name in enumerate(names.split(), 1)
+} | {"mrz": 3}
 
 
 def _iso_date(text: str) -> str | None:
-    """ISO, German, with a month's name, or with slashes where only one order of day and month can be."""
-    text = WEEKDAY.sub("", text, count=1) if WEEKDAY.match(text) else text
+    """ISO, German, with the name of a month, or with slashes where day and month cannot be confused."""
+    if weekday := _WEEKDAY.match(text):
+        text = text[weekday.end() :]
     try:
         parsed = datetime.datetime.fromisoformat(text)
         return parsed.date().isoformat() if len(text) <= len("2012-12-31") else parsed.isoformat()
     except ValueError:
         pass
-    for pattern in DAYS:
+    for pattern in _DATES:
         if match := pattern.fullmatch(text):
             try:
-                return _matched_date(match.groupdict())
+                return _date_of_match(match.groupdict())
             except (ValueError, KeyError):
                 return None
     return None
 
 
-def _matched_date(parts: Mapping[str, str | None]) -> str:
+def _date_of_match(parts: Mapping[str, Any]) -> str:
     """ISO from the named groups of a pattern; raises ValueError or KeyError where there is no such date."""
-    year = int(parts["year"] or "")
-    if len(parts["year"] or "") == 2:
+    year = int(parts["year"])
+    if len(parts["year"]) == 2:
         year += 1900 if year >= 69 else 2000  # as POSIX reads two digits
-    if parts.get("one"):
-        one, two = int(parts["one"] or ""), int(parts["two"] or "")
-        if one <= 12 and two <= 12 and one != two:
-            raise ValueError("day and month can be either")
-        day, month = (one, two) if one > 12 else (two, one)
+    if "first" in parts:
+        first, second = int(parts["first"]), int(parts["second"])
+        if first <= 12 and second <= 12 and first != second:
+            raise ValueError("day and month could be swapped")
+        day, month = (first, second) if first > 12 else (second, first)
     else:
-        day = int(parts["day"] or "")
-        month = MONTHS[(parts["word"] or "")[:3].lower()] if parts.get("word") else int(parts["month"] or "")
+        day = int(parts["day"])
+        month = _MONTHS[parts["month_name"][:3].lower()] if "month_name" in parts else int(parts["month"])
     date = datetime.date(year, month, day)
-    if not parts["clock"]:
+    if not parts["time"]:
         return date.isoformat()
-    clock = CLOCK.fullmatch(parts["clock"].strip())
-    if clock is None:
+    match = _TIME.fullmatch(parts["time"].strip())
+    if match is None:
         raise ValueError("no time of day")
-    hour, half = int(clock["hour"]), (clock["half"] or "").lower()
+    hour, half = int(match["hour"]), (match["half"] or "").lower()
     if half in ("am", "pm"):
         if not 1 <= hour <= 12:
             raise ValueError("no hour of half a day")
         hour = hour % 12 + (12 if half == "pm" else 0)
-    time = datetime.time(hour, int(clock["minute"]), int(clock["second"] or 0))
+    time = datetime.time(hour, int(match["minute"]), int(match["second"] or 0))
     return datetime.datetime.combine(date, time).isoformat()

@@ -1,6 +1,6 @@
-r"""LaTeX papers to records: from a folder's files or an archive's members to passages, labels and references.
+r"""LaTeX papers to records: from the files of a folder or archive to passages, labels and references.
 
-One broken statement costs that statement; one broken paper costs that paper. Everything left out is a Skip.
+A broken statement costs that statement; a broken paper costs that paper. Everything skipped becomes a Skip.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import hashlib
 import posixpath
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
@@ -23,12 +24,14 @@ from lemmata.latex.source import Flat, decode, flatten, read_argument
 from lemmata.latex.statements import Statement, Structure, read_kinds, read_structure
 from lemmata.types import Document, Label, Link, Passage, Reading, Reference, Skip
 
-__all__ = ["PaperOptions", "arxiv_name", "is_source_file", "read_package_papers", "read_paper"]
+__all__ = ["Main", "PaperOptions", "arxiv_id", "find_date", "is_source_file", "read_package_papers", "read_paper"]
+
+_MOST_FAILURES = 50  # unclosed arguments; each costs a scan to the end of the text
 
 
 @dataclass(frozen=True, slots=True)
 class PaperOptions:
-    """What becomes of a paper's text."""
+    """How the text of a paper is split into passages."""
 
     FLAT: ClassVar = True  # its keys stand in the table of the ingest
     CHOICES: ClassVar = {"chunks": ("rest", "all", "none"), "long_statements": ("cut", "drop", "keep")}
@@ -42,25 +45,25 @@ class PaperOptions:
 
 
 class Main(NamedTuple):
-    """How the main file was chosen."""
+    """The main file, and how it was chosen."""
 
     path: str
     confidence: float = 1.0
     runners_up: tuple[str, ...] = ()
 
 
-_TEXT = (".tex", ".ltx", ".texx", ".bib", ".bbl", ".sty", ".cls", ".def", ".bbx", ".txt", "")
+_SOURCE_SUFFIXES = (".tex", ".ltx", ".texx", ".bib", ".bbl", ".sty", ".cls", ".def", ".bbx", ".txt", "")
 
 
 def is_source_file(name: str) -> bool:
-    """Whether a file of a package can matter to its text; figures and junk can not."""
+    """Whether a file of a package can contribute text; figures and junk cannot."""
     parts = name.split("/")
     base = parts[-1]
     if any(part == "__MACOSX" or part.startswith("._") for part in parts) or base == ".DS_Store":
         return False
-    if base.lower().startswith("00readme") or base in ("metadata.jsonl", "metadata.csv"):
+    if base.lower().startswith("00readme") or re.fullmatch(r"[\w.-]*\.\d+", base):
         return True
-    return posixpath.splitext(base)[1].lower() in _TEXT or re.fullmatch(r"[\w.-]*\.\d+", base) is not None
+    return posixpath.splitext(base)[1].lower() in _SOURCE_SUFFIXES
 
 
 _ARXIV_FILE = re.compile(
@@ -68,116 +71,113 @@ _ARXIV_FILE = re.compile(
 )
 
 
-def arxiv_name(file: str) -> str:
-    """The arXiv id that a file name carries (`2004.14974v2.tar.gz`, `math0211159.gz`), else an empty string."""
-    found = _ARXIV_FILE.match(posixpath.basename(file))
-    if found is None:
+def arxiv_id(file: str) -> str:
+    """The arXiv id in a file name (`2004.14974v2.tar.gz`, `math0211159.gz`), else an empty string."""
+    match = _ARXIV_FILE.match(posixpath.basename(file))
+    if match is None:
         return ""
-    return found[1] or f"{found[2].lower()}/{found[3]}"
+    return match[1] or f"{match[2].lower()}/{match[3]}"
 
 
-# ---------------------------------------------------------------- the paper's own words about itself
+# ---------------------------------------------------------------- metadata
 
 _MONTHS = "january february march april may june july august september october november december".split()
 
 
-def iso_date(text: str) -> str | None:
-    """An ISO date (or month, or year) found in a short text."""
-    if found := re.search(r"\b(\d{4})[-/](\d{1,2})(?:[-/](\d{1,2}))?\b", text):
-        year, month, day = found[1], int(found[2]), int(found[3] or 0)
+def find_date(text: str) -> str | None:
+    """The first date in a short text as ISO date, month or year."""
+    if match := re.search(r"\b(\d{4})[-/](\d{1,2})(?:[-/](\d{1,2}))?\b", text):
+        month, day = int(match[2]), int(match[3] or 0)
         if 1 <= month <= 12 and day <= 31:
-            return f"{year}-{month:02d}" + (f"-{day:02d}" if day else "")
-    year_found = re.search(r"\b(1[89]\d\d|20\d\d)\b", text)
-    if year_found is None:
+            return f"{match[1]}-{month:02d}" + (f"-{day:02d}" if day else "")
+    year = re.search(r"\b(1[89]\d\d|20\d\d)\b", text)
+    if year is None:
         return None
-    lowered = text.lower()
-    for number, name in enumerate(_MONTHS, 1):
-        if re.search(rf"\b{name[:3]}(?:{name[3:]})?\b", lowered):
-            day_found = re.search(r"\b(\d{1,2})(?:st|nd|rd|th)?\b(?!\d)", text)
-            day = int(day_found[1]) if day_found else 0
-            return f"{year_found[1]}-{number:02d}" + (f"-{day:02d}" if 1 <= day <= 31 else "")
-    return year_found[1]
+    for month, name in enumerate(_MONTHS, 1):
+        if re.search(rf"\b{name[:3]}(?:{name[3:]})?\b", text.lower()):
+            match = re.search(r"\b(\d{1,2})(?:st|nd|rd|th)?\b(?!\d)", text)
+            day = int(match[1]) if match else 0
+            return f"{year[1]}-{month:02d}" + (f"-{day:02d}" if 1 <= day <= 31 else "")
+    return year[1]
 
 
-def _commands(text: str, name: str) -> list[str]:
+def _arguments(text: str, command: str) -> list[str]:
     """The braced arguments of all calls of a command, in order."""
-    values: list[str] = []
-    pattern = re.compile(r"\\" + name + r"(?![a-zA-Z])\s*(?:\[[^\]]{0,2000}\])?(?=\s*\{)")
+    arguments: list[str] = []
+    pattern = re.compile(r"\\" + command + r"(?![a-zA-Z])\s*(?:\[[^\]]{0,2000}\])?(?=\s*\{)")
     failures = at = 0
-    while failures < 50 and (found := pattern.search(text, at)):
-        argument = read_argument(text, found.end(), 20_000)
+    while failures < _MOST_FAILURES and (call := pattern.search(text, at)):
+        argument = read_argument(text, call.end(), 20_000)
         if argument is None:
             failures += 1
-            at = found.end()
+            at = call.end()
         else:
-            values.append(argument[0])
+            arguments.append(argument[0])
             at = argument[1]
-    return values
+    return arguments
 
 
-def _authors(values: Sequence[str]) -> tuple[str, ...]:
+def _authors(arguments: Sequence[str]) -> tuple[str, ...]:
     names: list[str] = []
-    for value in values:
-        value = re.sub(r"\\(?:thanks|footnote|inst|textsuperscript|orcid\w*)\s*\{[^{}]*\}|\$[^$]*\$", "", value)
-        for part in re.split(r"\\and\b|\\And\b|\\AND\b|\\\\|;", value):
-            name = plain(part).strip(" ,")
-            for one in re.split(r"\s*,\s+(?:and\s+)?|\s+and\s+", name):
-                if 2 < len(one) < 80 and one not in names and "@" not in one and not re.search(r"\d", one):
-                    names.append(one)
+    for argument in arguments:
+        argument = re.sub(r"\\(?:thanks|footnote|inst|textsuperscript|orcid\w*)\s*\{[^{}]*\}|\$[^$]*\$", "", argument)
+        for part in re.split(r"\\and\b|\\And\b|\\AND\b|\\\\|;", argument):
+            for name in re.split(r"\s*,\s+(?:and\s+)?|\s+and\s+", plain(part).strip(" ,")):
+                if 2 < len(name) < 80 and name not in names and not re.search(r"[\d@]", name):
+                    names.append(name)
     return tuple(names[:100])
 
 
-def _planetmath(head: str) -> tuple[dict[str, Any], tuple[Link, ...], list[str]]:
-    """Metadata of a PlanetMath article: what it defines, its links to other articles, its names."""
-    names = [value.strip() for value in _commands(head, "pmcanonicalname") if value.strip()]
+def _planetmath(head: str) -> tuple[dict[str, Any], list[str]]:
+    """Metadata and names of a PlanetMath article; empty for other papers."""
+    names = [name.strip() for name in _arguments(head, "pmcanonicalname") if name.strip()]
     if not names:
-        return {}, (), []
-    synonyms = [plain(value) for value in _commands(head, "pmsynonym")]
-    data: dict[str, Any] = {
+        return {}, []
+    metadata = {
         "name": names[0],
-        "type": next(iter(_commands(head, "pmtype")), ""),
-        "defines": [plain(value) for value in _commands(head, "pmdefines")],
-        "synonyms": synonyms,
-        "related": [value.strip() for value in _commands(head, "pmrelated")],
+        "type": next(iter(_arguments(head, "pmtype")), ""),
+        "defines": [plain(term) for term in _arguments(head, "pmdefines")],
+        "synonyms": [plain(term) for term in _arguments(head, "pmsynonym")],
+        "related": [name.strip() for name in _arguments(head, "pmrelated")],
         "msc": re.findall(r"\\pmclassification\s*\{msc\}\s*\{\s*([\w-]+)", head),
     }
-    links = tuple(Link("related_to", "name:" + value) for value in data["related"] if value)
-    return data, links, names
+    return metadata, names
 
 
-def _describe(flat: Flat, document: str, main: Main, macros: Definitions) -> tuple[Document, list[Label]]:
-    text = flat.text
-    first = re.search(r"\\(?:chapter|section)\*?\s*[\[{]", text[flat.body :])
-    head = text[: flat.body + (first.start() if first else 30_000)]
-    in_force = macros.at(flat.body)
+def _read_document(flat: Flat, document: str, main: Main, macros: Definitions) -> tuple[Document, list[Label]]:
+    """The record of the paper, from the text before its first section, and the names it is known by."""
+    first_section = re.search(r"\\(?:chapter|section)\*?\s*[\[{]", flat.text[flat.body :])
+    head = flat.text[: flat.body + (first_section.start() if first_section else 30_000)]
+    macros_in_force = macros.at(flat.body)
 
-    def cleaned(name: str) -> list[str]:
-        return [plain(expand(value, in_force)) for value in _commands(head, name)]
+    def clean_arguments(command: str) -> list[str]:
+        return [plain(expand(argument, macros_in_force)) for argument in _arguments(head, command)]
 
-    planetmath, links, names = _planetmath(head)
-    titles = [title for title in cleaned("pmtitle" if planetmath else "title") if title]
-    dates = [date for value in _commands(head, "pmcreated" if planetmath else "date") if (date := iso_date(value))]
-    msc = planetmath.get("msc") or re.findall(r"\b\d\d[A-Z-][\dxX]{2}\b", " ".join(_commands(head, "subjclass")))
+    planetmath, names = _planetmath(head)
+    titles = [title for title in clean_arguments("pmtitle" if planetmath else "title") if title]
+    dates = [date for text in _arguments(head, "pmcreated" if planetmath else "date") if (date := find_date(text))]
+    msc = planetmath.get("msc") or re.findall(r"\b\d\d[A-Z-][\dxX]{2}\b", " ".join(_arguments(head, "subjclass")))
     metadata: dict[str, Any] = {"main_file": main.path, "main_confidence": main.confidence}
     if main.runners_up:
         metadata["runners_up"] = list(main.runners_up)
-    if keywords := [word.strip() for value in cleaned("keywords") for word in re.split(r"[,;]", value) if word.strip()]:
-        metadata["keywords"] = keywords
+    keywords = [word.strip() for text in clean_arguments("keywords") for word in re.split(r"[,;]", text)]
+    if any(keywords):
+        metadata["keywords"] = list(filter(None, keywords))
     if planetmath:
         metadata["planetmath"] = planetmath
-    if arxiv := arxiv_name(document):
+    if arxiv := arxiv_id(document):
         metadata["arxiv"] = arxiv
         if not dates and (month := re.match(r"(\d\d)(\d\d)\.", arxiv)) and 1 <= int(month[2]) <= 12:
             dates = [f"20{month[1]}-{month[2]}"]
     record = Document(
         id=document,
         title=titles[-1] if titles else "",
-        authors=_authors(_commands(head, "pmauthor" if planetmath else "author")),
+        authors=_authors(_arguments(head, "pmauthor" if planetmath else "author")),
         date=dates[-1] if dates else None,
         categories=tuple(f"msc:{code}" for code in dict.fromkeys(msc)),
         file=main.path,
         metadata=metadata,
-        links=links,
+        links=tuple(Link("related_to", "name:" + name) for name in planetmath.get("related", ()) if name),
     )
     return record, [Label(document, "name:" + name, document) for name in names]
 
@@ -190,37 +190,32 @@ def _read_bib_cached(text: str) -> dict[str, Reference]:
     return {reference.key: reference for reference in read_bib(text)}
 
 
-def _references(text: str, main: str, read: Callable[[str], str | None], cited: Iterable[str]) -> list[Reference]:
-    """The cited entries of the paper's bibliographies: its own, then its `.bbl`, then its `.bib` files."""
-    entries: dict[str, Reference] = {}
-
-    def add(found: Mapping[str, Reference]) -> None:
-        for key in wanted:
-            if key in found:
-                old, new = entries.get(key), found[key]
-                entries[key] = new if old is None else replace(
-                    old,
-                    title=old.title or new.title,
-                    authors=old.authors or new.authors,
-                    year=old.year or new.year,
-                    arxiv=old.arxiv or new.arxiv,
-                    doi=old.doi or new.doi,
-                )  # fmt: skip
-
-    wanted = list(dict.fromkeys(cited))
-    folder = posixpath.dirname(main)
-    names = [name for value in _commands(text, "bibliography") for name in value.split(",")]
-    names += _commands(text, "addbibresource")
-    for name in names:
-        name = name.strip()
-        path = posixpath.normpath(posixpath.join(folder, name))
+def _bibliographies(text: str, main: str, read: Callable[[str], str | None]) -> Iterator[dict[str, Reference]]:
+    """The entries by key: of each `.bib` file, of the text itself, of the `.bbl` file."""
+    names = [name for argument in _arguments(text, "bibliography") for name in argument.split(",")]
+    for name in map(str.strip, names + _arguments(text, "addbibresource")):
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(main), name))
         content = read(path if name.endswith(".bib") else path + ".bib") if name else None
         if content:
-            add(_read_bib_cached(content))
-    inline = [text[found.start() :] for found in [re.search(r"\\bibitem|\\bib\s*\{", text)] if found]
-    bbl = read(posixpath.splitext(main)[0] + ".bbl")
-    for content in [*inline, *([bbl] if bbl else [])]:
-        add({reference.key: reference for reference in read_bibliography(content)})
+            yield _read_bib_cached(content)
+    inline = re.search(r"\\bibitem|\\bib\s*\{", text)
+    for content in (text[inline.start() :] if inline else "", read(posixpath.splitext(main)[0] + ".bbl")):
+        if content:
+            yield {reference.key: reference for reference in read_bibliography(content)}
+
+
+def _references(text: str, main: str, read: Callable[[str], str | None], cited: Iterable[str]) -> list[Reference]:
+    """The cited entries; where several bibliographies have an entry, later ones only fill its gaps."""
+    entries: dict[str, Reference] = {}
+    cited_keys = list(dict.fromkeys(cited))
+    for bibliography in _bibliographies(text, main, read):
+        for key in cited_keys:
+            if key not in bibliography:
+                continue
+            new = bibliography[key]
+            old = entries.setdefault(key, new)
+            names = ("title", "authors", "year", "arxiv", "doi")
+            entries[key] = replace(old, **{name: getattr(old, name) or getattr(new, name) for name in names})
     return list(entries.values())
 
 
@@ -229,7 +224,7 @@ def _references(text: str, main: str, read: Callable[[str], str | None], cited: 
 
 @dataclass(slots=True)
 class _Paper:
-    """One paper while it is read."""
+    """The state of one paper while it is read."""
 
     document: str
     flat: Flat
@@ -239,7 +234,7 @@ class _Paper:
     skips: list[Skip]
     cited: list[str] = field(default_factory=list)
     spans: list[tuple[int, int, str]] = field(default_factory=list)  # begin, end, id of each passage
-    headings: dict[tuple[str, ...], str] = field(default_factory=dict)  # sections, cleaned
+    headings: dict[tuple[str, ...], str] = field(default_factory=dict)  # section path: clean text
 
     def skip(self, offset: int, cause: str) -> None:
         self.skips.append(Skip(*self.flat.place(offset), cause))
@@ -248,7 +243,7 @@ class _Paper:
         return expand(self.flat.text[begin:end], self.macros.at(begin), self.macros.problems)
 
     def clean(self, source: str, relation: str) -> tuple[str, list[Link]]:
-        """Clean text of an expanded source, and its links; bare references carry `relation`."""
+        """Clean text and links of an expanded source; `relation` is that of its `\\ref` commands."""
         result = clean(source)
         links = []
         for family, key in result.references:
@@ -259,121 +254,147 @@ class _Paper:
                 links.append(Link(relation, "name:" + key if family == "name" else key))
         return result.text, links
 
-    def lines(self, begin: int, end: int) -> tuple[str, int, int]:
-        file, first = self.flat.place(begin)
-        other, last = self.flat.place(max(begin, end - 1))
-        if other != file:  # it runs over the end of a file: up to there is true
-            last = self.flat.texts[self.flat.files.index(file)].count("\n") + 1
-        return file, first, max(first, last)
+    def section(self, path: Sequence[str], offset: int) -> str:
+        """The headings that lead to a section, cleaned."""
+        path = tuple(path)
+        if path not in self.headings:
+            titles = (plain(expand(title, self.macros.at(offset))) for title in path)
+            self.headings[path] = " / ".join(filter(None, titles))
+        return self.headings[path]
+
+    def passage(
+        self, identity: str, kind: str, span: tuple[int, int], text: str, links: Iterable[Link], **more: Any
+    ) -> Passage:
+        """A passage of this paper; labels inside its span refer to it."""
+        begin, end = span
+        self.spans.append((begin, end, identity))
+        file, first_line = self.flat.place(begin)
+        last_file, last_line = self.flat.place(max(begin, end - 1))
+        if last_file != file:  # it runs past the end of a file: point at the lines up to there
+            last_line = self.flat.texts[self.flat.files.index(file)].count("\n") + 1
+        return Passage(
+            id=identity,
+            document=self.document,
+            kind=kind,
+            text=text,
+            file=file,
+            first_line=first_line,
+            last_line=max(first_line, last_line),
+            links=tuple(dict.fromkeys(links)),
+            **more,
+        )
 
 
-def _unique(wanted: str, taken: dict[str, int]) -> str:
-    """`wanted`, or `wanted~2` and so on when it is taken; `taken` counts how often each was wanted."""
-    name = wanted
-    while name in taken:
-        taken[wanted] += 1
-        name = f"{wanted}~{taken[wanted]}"
-    taken[name] = 1
-    return name
-
-
-def _statements(paper: _Paper) -> list[Passage]:
+def _abstracts(paper: _Paper) -> list[Passage]:
+    text = paper.flat.text
+    spans = list(paper.structure.abstracts)
+    if not spans:  # amsppt and revtex also have \abstract{...}
+        for command in re.finditer(r"\\abstract(?![a-zA-Z])(?=\s*\{)", text):
+            argument = read_argument(text, command.end(), 20_000)
+            if argument is not None:
+                spans.append((argument[1] - 1 - len(argument[0]), argument[1] - 1))
+                paper.structure.apart.append((command.start(), argument[1]))
+                paper.structure.apart.sort()
+                break
     passages = []
-    counts: dict[str, int] = {}
-    taken: dict[str, int] = {}
-    for statement in paper.structure.statements:
-        counts[statement.kind] = counts.get(statement.kind, 0) + 1
-        name = statement.label or f"{statement.kind}-{counts[statement.kind]}"
-        passage = _statement(paper, statement, f"{paper.document}#{name}")
-        if passage is not None:
-            identity = _unique(passage.id, taken)
-            paper.spans.append((statement.begin, statement.end, identity))
-            paper.spans += ((begin, end, identity) for begin, end in statement.proofs)
-            passages.append(passage if identity == passage.id else replace(passage, id=identity))
+    for number, (begin, end) in enumerate(spans, 1):
+        abstract, links = paper.clean(paper.expand(begin, end), "refers_to")
+        if abstract:
+            identity, raw = f"{paper.document}#abstract-{number}", text[begin:end].strip()
+            passages.append(paper.passage(identity, "abstract", (begin, end), abstract, links, raw=raw))
     return passages
 
 
-def _statement(paper: _Paper, statement: Statement, identity: str) -> Passage | None:
-    inner = [span for span in statement.proofs if statement.content <= span[0] < statement.close]
+def _unique(identity: str, taken: dict[str, int]) -> str:
+    """The id, with `~2` and so on behind it where it is taken; `taken` counts the uses of each id."""
+    unique = identity
+    while unique in taken:
+        taken[identity] += 1
+        unique = f"{identity}~{taken[identity]}"
+    taken[unique] = 1
+    return unique
+
+
+def _statements(paper: _Paper) -> list[Passage]:
+    counts: Counter[str] = Counter()
+    taken: dict[str, int] = {}
+    passages = []
+    for statement in paper.structure.statements:
+        counts[statement.kind] += 1
+        name = statement.label or f"{statement.kind}-{counts[statement.kind]}"
+        passages.append(_statement(paper, statement, f"{paper.document}#{name}", taken))
+    return [passage for passage in passages if passage is not None]
+
+
+def _statement(paper: _Paper, statement: Statement, identity: str, taken: dict[str, int]) -> Passage | None:
     end = statement.close
-    if inner:  # a proof inside the statement's own environment is not part of what it says
-        end = max(statement.content, paper.flat.text.rfind("\\begin", statement.content, inner[0][0]))
+    inner_proofs = [begin for begin, _ in statement.proofs if statement.content <= begin < statement.close]
+    if inner_proofs:  # a proof inside the environment is not part of the statement
+        end = max(statement.content, paper.flat.text.rfind("\\begin", statement.content, inner_proofs[0]))
     text, links = paper.clean(paper.expand(statement.content, end), "refers_to")
     if not text:
         paper.skip(statement.begin, f"{statement.kind} without text")
         return None
     note = clean(expand(statement.note, paper.macros.at(statement.begin)))
-    links += [Link("cites", key) for family, key in note.references if family == "cite"]
-    paper.cited += [key for family, key in note.references if family == "cite"]
+    cited = [key for family, key in note.references if family == "cite"]
+    paper.cited += cited
+    links += [Link("cites", key) for key in cited]
     proofs = []
     for span in statement.proofs:
-        proof, uses = paper.clean(paper.expand(*span), "proof_uses")
+        proof, proof_links = paper.clean(paper.expand(*span), "proof_uses")
         proofs.append(proof)
-        links += uses
-    metadata: dict[str, Any] = {"environment": statement.environment}
-    most = paper.options.longest_statement
-    if len(text) > most and paper.options.long_statements != "keep":
+        links += proof_links
+    longest = paper.options.longest_statement
+    if len(text) > longest and paper.options.long_statements != "keep":
         if paper.options.long_statements == "drop":
             paper.skip(statement.begin, f"{statement.kind} of {len(text):,} characters dropped")
             return None
-        paper.skip(statement.begin, f"{statement.kind} of {len(text):,} characters cut to {most:,}")
-        text = cut(text, most)
-    file, first, last = paper.lines(statement.begin, statement.end)
-    return Passage(
-        id=identity,
-        document=paper.document,
-        kind=statement.kind,
-        text=text,
+        paper.skip(statement.begin, f"{statement.kind} of {len(text):,} characters cut to {longest:,}")
+        text = cut(text, longest)
+    identity = _unique(identity, taken)
+    paper.spans += ((*span, identity) for span in statement.proofs)
+    return paper.passage(
+        identity,
+        statement.kind,
+        (statement.begin, statement.end),
+        text,
+        links,
         title=" ".join(note.text.split()).rstrip(" ,;:"),
-        section=_section(paper, statement.section, statement.begin),
+        section=paper.section(statement.section, statement.begin),
         raw=paper.flat.text[statement.content : end].strip(),
         proof="\n\n".join(filter(None, proofs)),
-        file=file,
-        first_line=first,
-        last_line=last,
         confidence=statement.confidence,
-        metadata=metadata,
-        links=tuple(dict.fromkeys(links)),
+        metadata={"environment": statement.environment},
     )
 
 
-def _section(paper: _Paper, path: Sequence[str], offset: int) -> str:
-    path = tuple(path)
-    if path not in paper.headings:
-        titles = (plain(expand(title, paper.macros.at(offset))) for title in path)
-        paper.headings[path] = " / ".join(filter(None, titles))
-    return paper.headings[path]
-
-
-_PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
+_PARAGRAPH_BREAK = re.compile(r"\n[ \t]*\n\s*")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 
 
-def _paragraphs(text: str, begin: int, end: int) -> Iterable[tuple[int, int]]:
-    at = begin
-    for found in _PARAGRAPH.finditer(text, begin, end):
-        if found.start() > at:
-            yield at, found.start()
-        at = found.end()
-    if end > at:
-        yield at, end
+class _Paragraph(NamedTuple):
+    offset: int  # in the clean text of its section
+    begin: int  # in the source
+    end: int
+    text: str
+    links: list[Link]
+    terms: list[tuple[int, str]]  # emphasised terms with their offsets in the clean text of the section
 
 
-def _prose(paper: _Paper) -> Iterable[tuple[str, list[tuple[int, int]]]]:
-    """Sections with the spans of their text that no statement, proof or bibliography holds."""
+def _prose(paper: _Paper) -> Iterator[tuple[str, list[tuple[int, int]]]]:
+    """Each section with the spans of its text outside statements, proofs and bibliography."""
     structure, text = paper.structure, paper.flat.text
     apart = structure.apart
     if paper.options.chunks == "all":
-        inside = {(s.begin, s.end) for s in structure.statements}
+        statements = {(s.begin, s.end) for s in structure.statements}
         proofs = {span for s in structure.statements for span in s.proofs}
-        apart = [a for a in apart if a not in inside and not any(a[0] <= p[0] and p[1] <= a[1] for p in proofs)]
+        apart = [a for a in apart if a not in statements and not any(a[0] <= p[0] and p[1] <= a[1] for p in proofs)]
     borders = [(paper.flat.body, paper.flat.body, "")]
-    borders += [(s.offset, s.end, _section(paper, s.path, s.offset)) for s in structure.sections]
+    borders += [(s.offset, s.end, paper.section(s.path, s.offset)) for s in structure.sections]
     number = 0
-    for index, (_, begin, title) in enumerate(borders):
+    for index, (_, at, title) in enumerate(borders):
         end = borders[index + 1][0] if index + 1 < len(borders) else len(text)
         spans = []
-        at = begin
         while number < len(apart) and apart[number][0] < end:
             low, high = apart[number]
             if low > at:
@@ -385,160 +406,113 @@ def _prose(paper: _Paper) -> Iterable[tuple[str, list[tuple[int, int]]]]:
         yield title, spans
 
 
+def _paragraphs(paper: _Paper, spans: Iterable[tuple[int, int]]) -> list[_Paragraph]:
+    """The paragraphs of a section that hold words or formulas."""
+    paragraphs = []
+    offset = 0
+    for begin, end in spans:
+        breaks = [match.span() for match in _PARAGRAPH_BREAK.finditer(paper.flat.text, begin, end)]
+        starts = [begin, *(high for _, high in breaks)]
+        ends = [*(low for low, _ in breaks), end]
+        for start, stop in zip(starts, ends, strict=True):
+            if start >= stop:
+                continue
+            source = paper.expand(start, stop)
+            text, links = paper.clean(source, "refers_to")
+            if _LETTERS.search(text) is None and "$" not in text:
+                continue
+            text = " ".join(text.split())
+            terms = [(offset + place, term) for place, term in _locate(_emphasised_terms(source), text)]
+            paragraphs.append(_Paragraph(offset, start, stop, text, links, terms))
+            offset += len(text) + 2
+    return paragraphs
+
+
 def _chunks(paper: _Paper) -> list[Passage]:
     passages: list[Passage] = []
     if paper.options.chunks == "none":
         return passages
     for title, spans in _prose(paper):
-        parts: list[str] = []
-        starts: list[int] = []  # of each paragraph in the joined text
-        sources: list[tuple[int, int, list[Link]]] = []
-        terms: list[str] = []  # emphasised
-        places: list[int] = []  # of each term in the joined text
-        length = 0
-        for span in spans:
-            for begin, end in _paragraphs(paper.flat.text, *span):
-                source = paper.expand(begin, end)
-                text, links = paper.clean(source, "refers_to")
-                if _LETTERS.search(text) is None and "$" not in text:
-                    continue
-                text = " ".join(text.split())
-                starts.append(length)
-                parts.append(text)
-                sources.append((begin, end, links))
-                for place, term in _placed(emphasised(source), text):
-                    places.append(length + place)
-                    terms.append(term)
-                length += len(text) + 2
-        joined = "\n\n".join(parts)
-        for start, stop in chunks(joined, paper.options.chunk_size, paper.options.chunk_overlap):
-            first = max(0, bisect_right(starts, start) - 1)
-            last = max(first, bisect_left(starts, stop) - 1)
-            begin, end = sources[first][0], sources[last][1]
-            identity = f"{paper.document}@{len(passages) + 1}"
-            file, first_line, last_line = paper.lines(begin, end)
-            text = joined[start:stop]
+        paragraphs = _paragraphs(paper, spans)
+        offsets = [paragraph.offset for paragraph in paragraphs]
+        section_text = "\n\n".join(paragraph.text for paragraph in paragraphs)
+        for start, stop in chunks(section_text, paper.options.chunk_size, paper.options.chunk_overlap):
+            text = section_text[start:stop]
             if _LETTERS.search(text) is None:
                 continue
-            paper.spans.append((begin, end, identity))
-            links = [link for part in sources[first : last + 1] for link in part[2]]
-            inside = terms[bisect_left(places, start) : bisect_left(places, stop)][:_MOST_TERMS]
-            passages.append(
-                Passage(
-                    id=identity,
-                    document=paper.document,
-                    kind="chunk",
-                    text=text,
-                    section=title,
-                    file=file,
-                    first_line=first_line,
-                    last_line=last_line,
-                    metadata={"terms": inside} if inside else {},
-                    links=tuple(dict.fromkeys(links)),
-                )
-            )
+            first = max(0, bisect_right(offsets, start) - 1)
+            last = max(first, bisect_left(offsets, stop) - 1)
+            covered = paragraphs[first : last + 1]
+            links = [link for paragraph in covered for link in paragraph.links]
+            terms = [term for paragraph in covered for place, term in paragraph.terms if start <= place < stop]
+            identity = f"{paper.document}@{len(passages) + 1}"
+            metadata = {"terms": terms[:_MOST_TERMS]} if terms else {}
+            span = (covered[0].begin, covered[-1].end)
+            passages.append(paper.passage(identity, "chunk", span, text, links, section=title, metadata=metadata))
     return passages
 
 
-_INSIDE = r"([^{}]{1,200}+(?:\{[^{}]{0,100}+\}[^{}]{0,100}+){0,5}+)\}"
+_GROUP_CONTENT = r"([^{}]{1,200}+(?:\{[^{}]{0,100}+\}[^{}]{0,100}+){0,5}+)\}"
 _EMPHASIS = re.compile(
     r"\\(?:emph|text(?:it|bf|sl)|defn|dfn|defined?|term|df|defi|concept|newterm)\s*\{"
-    + _INSIDE
+    + _GROUP_CONTENT
     + r"|\{\s*\\(?:it|em|bf|sl|itshape|bfseries|slshape)(?![a-zA-Z])\s*"
-    + _INSIDE
+    + _GROUP_CONTENT
 )
-_RUN_IN = re.compile(
+_RUN_IN_HEADING = re.compile(
     r"(?:Proof|Definition|Theorem|Lemma|Proposition|Corollary|Remark|Example|Exercise|Note|Notation|Claim|Case|Step|"
     r"Problem|Solution|Question|Answer|Fact|Warning|Convention|Conjecture|Observation|Acknowledge?ments?|Keywords|Properties|"
     r"Beweis|Satz|Beispiel|Bemerkung|References|Abstract|Introduction)\b"
 )
-_NOTHING = re.compile(r"(?:\s|\\(?:noindent|item|par|\w+skip)(?![a-zA-Z]))*+")  # that is read
+_WITHOUT_TEXT = re.compile(r"(?:\s|\\(?:noindent|item|par|\w+skip)(?![a-zA-Z]))*+")
 _MOST_TERMS = 20  # of one chunk
 _LONGEST_TERM = 80  # characters
 _MOST_WORDS = 6  # a longer one is a sentence
 
 
-def emphasised(source: str) -> list[str]:
-    """Terms that the author emphasised in prose, cleaned, in order; no sentences, no run-in headings, no formulas."""
+def _emphasised_terms(source: str) -> list[str]:
+    """Terms that the author emphasised in prose, cleaned, in order; no sentences, run-in headings or formulas."""
     terms: list[str] = []
     dollars = at = 0
-    for found in _EMPHASIS.finditer(source):
-        dollars += source.count("$", at, found.start())
-        at = found.start()
+    for match in _EMPHASIS.finditer(source):
+        dollars += source.count("$", at, match.start())
+        at = match.start()
         if dollars % 2:
-            continue  # within a formula
-        term = plain(found[1] or found[2])
-        heading = term.endswith((".", ":")) and at < 60 and _NOTHING.fullmatch(source, 0, at)
+            continue  # inside a formula
+        term = plain(match[1] or match[2])
+        heading = term.endswith((".", ":")) and at < 60 and _WITHOUT_TEXT.fullmatch(source, 0, at)
         term = term.rstrip(" .,;:")
-        words = term.count(" ") + 1
-        if heading or len(term) > _LONGEST_TERM or words > _MOST_WORDS or _RUN_IN.match(term):
-            continue
-        if _LETTERS.search(term):
+        sentence = len(term) > _LONGEST_TERM or term.count(" ") >= _MOST_WORDS
+        if not heading and not sentence and not _RUN_IN_HEADING.match(term) and _LETTERS.search(term):
             terms.append(term)
     return terms
 
 
-def _placed(terms: Iterable[str], text: str) -> Iterable[tuple[int, str]]:
-    """Terms with their places in the cleaned text, in order; those that it does not hold are left out."""
+def _locate(terms: Iterable[str], text: str) -> Iterator[tuple[int, str]]:
+    """The terms that occur in the clean text, in order, with their offsets."""
     at = failures = 0
     for term in terms:
         place = text.find(term, at)
         if place >= 0:
             yield place, term
             at = place + len(term)
-        elif (failures := failures + 1) == 50:  # each costs a look to the end
+        elif (failures := failures + 1) == _MOST_FAILURES:  # each costs a scan to the end
             return
 
 
-def _abstracts(paper: _Paper) -> list[Passage]:
-    spans = list(paper.structure.abstracts)
-    if not spans:  # amsppt and revtex also know \abstract{...}
-        for found in re.finditer(r"\\abstract(?![a-zA-Z])(?=\s*\{)", paper.flat.text):
-            argument = read_argument(paper.flat.text, found.end(), 20_000)
-            if argument is not None:
-                spans.append((argument[1] - 1 - len(argument[0]), argument[1] - 1))
-                paper.structure.apart.append((found.start(), argument[1]))
-                paper.structure.apart.sort()
-                break
-    passages = []
-    for number, (begin, end) in enumerate(spans, 1):
-        text, links = paper.clean(paper.expand(begin, end), "refers_to")
-        if text:
-            file, first, last = paper.lines(begin, end)
-            identity = f"{paper.document}#abstract-{number}"
-            paper.spans.append((begin, end, identity))
-            passages.append(
-                Passage(
-                    id=identity,
-                    document=paper.document,
-                    kind="abstract",
-                    text=text,
-                    raw=paper.flat.text[begin:end].strip(),
-                    file=file,
-                    first_line=first,
-                    last_line=last,
-                    links=tuple(dict.fromkeys(links)),
-                )
-            )
-    return passages
-
-
 def _labels(paper: _Paper) -> list[Label]:
-    """Each label with the passage in which it stands; one between passages names the next in its section."""
+    """Each label with the passage that contains it; a label between passages names the next one in its section."""
     spans = sorted(paper.spans)
     starts = [span[0] for span in spans]
     sections = [section.offset for section in paper.structure.sections]
     labels: dict[str, Label] = {}
     for offset, name in paper.structure.labels:
         number = bisect_right(starts, offset)
-        target = ""
-        for begin, end, identity in reversed(spans[max(0, number - 8) : number]):  # innermost first
-            if begin <= offset < end:
-                target = identity
-                break
+        nearest = reversed(spans[max(0, number - 8) : number])  # innermost first
+        target = next((identity for begin, end, identity in nearest if begin <= offset < end), "")
         if not target and number < len(spans):
-            same = bisect_right(sections, offset) == bisect_right(sections, spans[number][0])
-            target = spans[number][2] if same else ""
+            same_section = bisect_right(sections, offset) == bisect_right(sections, starts[number])
+            target = spans[number][2] if same_section else ""
         labels.setdefault(name, Label(paper.document, name, target or paper.document))
     return list(labels.values())
 
@@ -547,6 +521,7 @@ _EXTERNAL = re.compile(r"\\externaldocument\s*(?:\[([^\]]{0,200})\])?\s*(?:\[[^\
 
 
 def _prefixes(text: str, document: str) -> dict[str, str]:
+    """Prefixes of the labels of other documents (`\\externaldocument`)."""
     folder = posixpath.dirname(document)
     return {
         prefix.strip(): posixpath.normpath(posixpath.join(folder, name.strip()))
@@ -561,11 +536,10 @@ def _prefixes(text: str, document: str) -> dict[str, str]:
 def read_paper(
     read: Callable[[str], bytes | None], main: Main, document: str, options: PaperOptions | None = None
 ) -> Reading:
-    """Everything that one paper says; `read` gives the bytes of a path inside its project, or None.
+    """Read one paper; `read` returns the bytes of a path inside its project, or None.
 
-    Raises FileNotFoundError when the main file is not there.
+    Raises FileNotFoundError when the main file is missing.
     """
-    options = options or PaperOptions()
     files: dict[str, str] = {}
     texts: dict[str, str | None] = {}
 
@@ -580,68 +554,70 @@ def read_paper(
     skips = [Skip(*missing) for missing in flat.missing]
     flat, macros, kinds = _prepare(flat)
     structure = read_structure(flat.text, flat.body, kinds)
-    paper = _Paper(document, flat, macros, structure, options, skips)
-    record, labels = _describe(flat, document, main, macros)
+    paper = _Paper(document, flat, macros, structure, options or PaperOptions(), skips)
+    record, names = _read_document(flat, document, main, macros)
     passages = [*_abstracts(paper), *_statements(paper), *_chunks(paper)]
     for offset, problem in structure.problems:
         paper.skip(offset, problem)
-    used = {name: why for name, why in macros.problems.items() if flat.text.find(f"\\{name}", flat.body) >= 0}
-    if used:
-        record = replace(record, metadata={**record.metadata, "unexpanded": used})
+    unexpanded = {name: why for name, why in macros.problems.items() if flat.text.find(f"\\{name}", flat.body) >= 0}
+    if unexpanded:
+        record = replace(record, metadata={**record.metadata, "unexpanded": unexpanded})
     references = _references(flat.text, main.path, read_text, paper.cited)
+    prefixes = _prefixes(flat.text, document)
     if not passages:
-        skips.append(Skip(main.path, 0, "no text was found in it"))
+        skips.append(Skip(main.path, 0, "it contains no text"))
     return Reading(
         documents=[record],
         passages=passages,
-        labels=[*labels, *_labels(paper)],
+        labels=[*names, *_labels(paper)],
         references={document: references} if references else {},
-        prefixes={document: prefixes} if (prefixes := _prefixes(flat.text, document)) else {},
+        prefixes={document: prefixes} if prefixes else {},
         skips=skips,
         files=files,
     )
 
 
 def _prepare(flat: Flat) -> tuple[Flat, Definitions, dict[str, Any]]:
-    """Read the definitions, take them out of the body, and replace the macros that carry structure."""
+    """Read the definitions, remove them from the body, and expand the macros that carry structure."""
     macros = read_definitions(flat.text)
     environments, environment_spans = read_environments(flat.text)
     kinds = read_kinds(flat.text, environments)
     macros.settle(flat.body)
-    edits = [(b, e, "") for b, e in {*macros.spans, *environment_spans} if b >= flat.body]
-    everywhere = {name: macro for _, state in macros.states for name, macro in state.items()}
-    carriers = structural(everywhere, kinds)
+    edits = sorted((b, e, "") for b, e in {*macros.spans, *environment_spans} if b >= flat.body)
+    definition_starts = [begin for begin, _, _ in edits]
+    definition_ends = [end for _, end, _ in edits]
+    carriers = structural({name: macro for _, state in macros.states for name, macro in state.items()}, kinds)
     if carriers:
-        names = "|".join(map(re.escape, carriers))
-        defined = sorted(edits)
-        failures = 0  # calls whose arguments never end may cost a long look, but not often
-        for found in re.compile(r"\\(?:" + names + r")(?![a-zA-Z@])").finditer(flat.text, flat.body):
-            begin = found.start()
-            before = bisect_right(defined, begin, key=lambda edit: edit[0]) - 1
-            if before >= 0 and begin < defined[before][1]:
+        calls = re.compile(r"\\(?:" + "|".join(map(re.escape, carriers)) + r")(?![a-zA-Z@])")
+        failures = 0
+        for call in calls.finditer(flat.text, flat.body):
+            begin = call.start()
+            before = bisect_right(definition_starts, begin) - 1
+            if before >= 0 and begin < definition_ends[before]:
                 continue
-            end = _call(flat.text, begin, found.end(), carriers)
-            if end >= 0:
+            end = _end_of_call(flat.text, call, carriers)
+            if end is not None:
                 edits.append((begin, end, expand(flat.text[begin:end], carriers, macros.problems)))
-            elif (failures := failures + 1) == 50:
+            elif (failures := failures + 1) == _MOST_FAILURES:
                 break
     if edits:
-        apart: list[tuple[int, int, str]] = []
+        disjoint: list[tuple[int, int, str]] = []
         for edit in sorted(edits):
-            if not apart or edit[0] >= apart[-1][1]:
-                apart.append(edit)
-        flat, moved = flat.edit(apart)
+            if not disjoint or edit[0] >= disjoint[-1][1]:
+                disjoint.append(edit)
+        flat, moved = flat.edit(disjoint)
         macros.entries = [(moved(offset), *rest) for offset, *rest in macros.entries]  # type: ignore[misc]
         macros.settle(flat.body)
     return flat, macros, kinds
 
 
-def _call(text: str, begin: int, end: int, macros: Mapping[str, Any]) -> int:
-    """The offset behind a macro call with its arguments, -1 where those do not end."""
-    for _ in range(macros[text[begin + 1 : end]].arguments):
+def _end_of_call(text: str, call: re.Match[str], macros: Mapping[str, Any]) -> int | None:
+    """The offset behind a macro call with its arguments; None where an argument is not closed."""
+    end = call.end()
+    for _ in range(macros[call[0][1:]].arguments):
         argument = read_argument(text, end)
         if argument is None:
-            return -1
+            return None
         end = argument[1]
     return end
 
@@ -652,43 +628,36 @@ _COLLECTION = 10  # more main files than this make a collection of papers, not a
 
 
 def read_package_papers(
-    files: Mapping[str, bytes], document: str, options: PaperOptions | None = None, *, whole: bool = True
-) -> Iterable[Reading]:
-    """The papers in an archive's members: one, with the best main file, or each of a collection.
+    files: Mapping[str, bytes], document: str, options: PaperOptions | None = None, *, single_paper: bool = True
+) -> Iterator[Reading]:
+    """The papers in an archive: one, with the best main file, or each of a collection.
 
-    A collection is recognised by many main files, or by main files that share an included preamble (the
-    chapters of a book); its documents are named by their paths, below `document` unless that is empty.
-    `whole` says that the package is known to be one paper, as those from arXiv are.
+    Many main files, or main files that include the same preamble (the chapters of a book), make a
+    collection, unless the package is known to be a single paper, as those from arXiv are. The documents of
+    a collection are named after their paths, below `document` unless that is empty.
     """
     texts = {name: decode(data) for name, data in files.items()}
     ranked = rank_mains(texts)
     if not ranked:
         yield Reading(skips=[Skip("", 0, "no TeX file in this package")])
         return
-    mains = [candidate for candidate in ranked if candidate.score >= 3 and _starts(texts[candidate.path])]
-    hinted = ranked[0].score >= 50
-    if not whole and not hinted and len(mains) > 1 and (len(mains) > _COLLECTION or _shared_preamble(mains, texts)):
-        for candidate in sorted(mains, key=lambda c: c.path):
-            name = posixpath.splitext(candidate.path)[0]
-            identity = f"{document}/{name}" if document else name
-            yield read_paper(files.get, Main(candidate.path), identity, options)
+    mains = [
+        candidate.path
+        for candidate in ranked
+        if candidate.score >= 3 and re.search(r"\\begin\{document\}|\\documentstyle", texts[candidate.path])
+    ]
+    declared = ranked[0].score >= 50  # by a file such as 00README
+    if not single_paper and not declared and (len(mains) > _COLLECTION or _share_preamble(mains, texts)):
+        for path in sorted(mains):
+            name = posixpath.splitext(path)[0]
+            yield read_paper(files.get, Main(path), f"{document}/{name}" if document else name, options)
         return
-    main = Main(ranked[0].path, confidence(ranked), tuple(c.path for c in ranked[1:4]))
-    name = document or posixpath.splitext(main.path)[0]
-    yield read_paper(files.get, main, name, options)
+    main = Main(ranked[0].path, confidence(ranked), tuple(candidate.path for candidate in ranked[1:4]))
+    yield read_paper(files.get, main, document or posixpath.splitext(main.path)[0], options)
 
 
-def _starts(text: str) -> bool:
-    return "\\begin{document}" in text or "\\documentstyle" in text
-
-
-def _shared_preamble(mains: Sequence[Any], texts: Mapping[str, str]) -> bool:
-    seen: set[str] = set()
-    for candidate in mains:
-        text = texts[candidate.path]
-        head = text[: text.find("\\begin{document}")]
-        for name in set(re.findall(r"\\input\s*\{?\s*([\w./-]+)", head)):
-            if name in seen:
-                return True
-            seen.add(name)
-    return False
+def _share_preamble(mains: Iterable[str], texts: Mapping[str, str]) -> bool:
+    """Whether two main files include the same file in their preambles."""
+    heads = (texts[path].partition("\\begin{document}")[0] for path in mains)
+    includes = Counter(name for head in heads for name in set(re.findall(r"\\input\s*\{?\s*([\w./-]+)", head)))
+    return any(count > 1 for count in includes.values())

@@ -1,6 +1,6 @@
 """PDF files as pages of running text: columns in reading order, without running heads and reference lists.
 
-Knows where characters stand on a page, and nothing of formulas, tables or pictures.
+Knows the positions of characters on a page, and nothing of formulas, tables or pictures.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median, median_low
@@ -31,10 +32,10 @@ class Page(NamedTuple):
 
 
 def read_pages(data: bytes, *, file: str, limit: int = 2000) -> tuple[list[Page], list[Skip], dict[str, str]]:
-    """The pages with text, what was skipped (its line is the page), and title, author, date (ISO) if given.
+    """The pages with text, the skips (their line is the page), and title, author and date (ISO) if present.
 
-    Running heads, page numbers and the reference list are left out; a page on which nothing else stands is
-    not among the pages. Raises InputError for what can not be opened.
+    Running heads, page numbers and the reference list are dropped, and pages that hold nothing else. Raises
+    InputError for a file that cannot be opened.
     """
     pdfium = require("pypdfium2", "pdf")
     if not data:
@@ -45,17 +46,19 @@ def read_pages(data: bytes, *, file: str, limit: int = 2000) -> tuple[list[Page]
         encrypted = "password" in str(error).lower()
         cause = "the PDF is encrypted" if encrypted else "not a PDF, or too damaged to open"
         raise InputError(cause, file=file) from error
-    try:
+    pages: dict[int, list[_Line]] = {}
+    heights: dict[int, float] = {}
+    skips: list[Skip] = []
+    with closing(document):
         count = len(document)
         if count < 1:
             raise InputError("the PDF has no pages", file=file)
         metadata = _metadata(document)
-        pages: dict[int, list[_Line]] = {}
-        heights: dict[int, float] = {}
-        skips: list[Skip] = []
         for number in range(1, min(count, limit) + 1):
             try:
-                segments, complete, heights[number] = _segments(pdfium, document, number - 1)
+                with closing(document[number - 1]) as page, closing(page.get_textpage()) as textpage:
+                    segments, complete = _segments(pdfium.raw, textpage)
+                    heights[number] = page.get_height()
             except pdfium.PdfiumError:
                 skips.append(Skip(file, number, "the page is damaged"))
                 continue
@@ -64,25 +67,23 @@ def read_pages(data: bytes, *, file: str, limit: int = 2000) -> tuple[list[Page]
             pages[number] = _in_reading_order(segments)
         if count > limit:
             skips.append(Skip(file, limit + 1, f"only the first {limit} of {count} pages are read"))
-    finally:
-        document.close()
-    pages = _without_running_heads(pages, heights)
+    pages = _drop_running_heads(pages, heights)
     empty = [number for number, lines in pages.items() if not lines]
-    skips += [Skip(file, number, "the page has no text; a scanned one needs OCR first") for number in empty]
-    pages = _without_references(pages)
+    skips += [Skip(file, number, "the page has no text; a scanned page needs OCR first") for number in empty]
+    pages = _drop_references(pages)
     pitch = _pitch(pages.values())
     texts = ((number, _paragraphs(lines, pitch)) for number, lines in pages.items())
     return [Page(number, text) for number, text in texts if text], sorted(skips), metadata
 
 
 def _metadata(document: Any) -> dict[str, str]:
-    given = {
+    date = re.match(r"(?:D:)?(\d{4})(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])", document.get_metadata_value("CreationDate"))
+    metadata = {
         "title": _clean(document.get_metadata_value("Title")),
         "author": _clean(document.get_metadata_value("Author")),
+        "date": "-".join(date.groups()) if date else "",
     }
-    date = re.match(r"(?:D:)?(\d{4})(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])", document.get_metadata_value("CreationDate"))
-    given["date"] = "-".join(date.groups()) if date else ""
-    return {name: value for name, value in given.items() if value}
+    return {name: value for name, value in metadata.items() if value}
 
 
 # ---------------------------------------------------------------- characters to lines
@@ -90,97 +91,76 @@ def _metadata(document: Any) -> dict[str, str]:
 
 @dataclass(slots=True)
 class _Line:
-    """A piece of a line, or a line; coordinates in points, counted from the lower left corner of the page."""
+    """A line or a segment of one; coordinates in points from the lower left corner of the page."""
 
     text: str
     left: float
     right: float
     bottom: float
     top: float
-    column: int = 0  # lines of one column on one page share it
+    column: int = 0  # the same for all lines of a column of the page
 
     @property
     def height(self) -> float:
         return self.top - self.bottom
 
 
-def _segments(pdfium: Any, document: Any, index: int) -> tuple[list[_Line], bool, float]:
-    """Runs of characters without a wide gap, whether all are in them, and the height of the page."""
-    page = document[index]
-    try:
-        textpage = page.get_textpage()
-        try:
-            return *_runs(pdfium.raw, textpage), page.get_height()
-        finally:
-            textpage.close()
-    finally:
-        page.close()
-
-
-def _runs(raw: Any, textpage: Any) -> tuple[list[_Line], bool]:
+def _segments(raw: Any, textpage: Any) -> tuple[list[_Line], bool]:
+    """Runs of characters without a wide gap, and whether they hold all characters of the page."""
     segments: list[_Line] = []
     characters: list[str] = []
-    run: _Line | None = None
+    segment: _Line | None = None
     box = raw.FS_RECTF()
-    reference = ctypes.byref(box)
-    handle = textpage.raw
+    box_pointer = ctypes.byref(box)
     count = textpage.count_chars()
     pending_space = False
 
     def finish() -> None:
-        if run is not None and (text := _clean("".join(characters))):
-            run.text = text
-            segments.append(run)
+        if segment is not None and (text := _clean("".join(characters))):
+            segment.text = text
+            segments.append(segment)
 
     for position in range(min(count, _MOST_CHARACTERS)):
-        code = raw.FPDFText_GetUnicode(handle, position)
+        code = raw.FPDFText_GetUnicode(textpage.raw, position)
         if code in (9, 10, 13, 32, 160):
             pending_space = True
             continue
-        if not raw.FPDFText_GetLooseCharBox(handle, position, reference):
+        if not raw.FPDFText_GetLooseCharBox(textpage.raw, position, box_pointer):
             continue
         left, right, bottom, top = box.left, box.right, min(box.bottom, box.top), max(box.bottom, box.top)
         if not (top - bottom > 0.1 and abs(left) < 1e5 and abs(top) < 1e5):  # also false for nan
             continue
         # pdfium writes the hyphen at the end of a line as U+0002
         character = "-" if code == 2 else chr(code) if 32 < code < 0x110000 else ""
-        if run is not None and _continues(run, left, bottom, top):
-            if pending_space or left - run.right > 0.25 * run.height:
+        if segment is not None and _continues(segment, left, bottom, top):
+            if pending_space or left - segment.right > 0.25 * segment.height:
                 characters.append(" ")
-            run.right = max(run.right, right)
-            if top - bottom > 1.2 * run.height:  # the line began with an index
-                run.bottom, run.top = bottom, top
+            segment.right = max(segment.right, right)
+            if top - bottom > 1.2 * segment.height:  # the segment began with a subscript
+                segment.bottom, segment.top = bottom, top
         else:
             finish()
-            run, characters = _Line("", left, right, bottom, top), []
+            segment, characters = _Line("", left, right, bottom, top), []
         characters.append(character)
         pending_space = False
     finish()
     return segments, count <= _MOST_CHARACTERS
 
 
-def _continues(run: _Line, left: float, bottom: float, top: float) -> bool:
-    overlap = min(run.top, top) - max(run.bottom, bottom)
-    height = max(run.height, top - bottom)
-    # The letters of one ligature share its box, and accents are set back over their letter.
-    return overlap > 0.3 * min(run.height, top - bottom) and -1.0 * height < left - run.right < 1.1 * height
+def _continues(segment: _Line, left: float, bottom: float, top: float) -> bool:
+    overlap = min(segment.top, top) - max(segment.bottom, bottom)
+    height = max(segment.height, top - bottom)
+    # The letters of a ligature share its box, and accents are set back over their letter.
+    return overlap > 0.3 * min(segment.height, top - bottom) and -1.0 * height < left - segment.right < 1.1 * height
 
 
-_ACCENTS = {
-    "¨": "\u0308",
-    "´": "\u0301",
-    "`": "\u0300",
-    "ˆ": "\u0302",
-    "˜": "\u0303",
-    "ˇ": "\u030c",
-    "˝": "\u030b",
-}
+_ACCENTS = dict(zip("¨´`ˆ˜ˇ˝", "\u0308\u0301\u0300\u0302\u0303\u030c\u030b", strict=True))
 _LOOSE_ACCENT = re.compile(r"([¨´`ˆ˜ˇ˝])\s?([A-Za-zı])")
 _LIGATURE = re.compile("[\ufb00-\ufb06]")
 
 
 def _clean(text: str) -> str:
-    """One line of text: ligatures resolved, the loose accents of old TeX fonts set on their letters."""
+    """One line of text: ligatures resolved, the loose accents of old TeX fonts joined to their letters."""
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     text = re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffd-\uffff\ufeff]", "", text)
     text = _LIGATURE.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
@@ -189,29 +169,26 @@ def _clean(text: str) -> str:
 
 
 def _in_reading_order(segments: list[_Line]) -> list[_Line]:
-    """Lines from top to bottom; between lines of full width, the left column goes before the right one."""
-    if not segments:
-        return []
-    gutter = _gutter(segments)
+    """Lines from top to bottom; between lines of full width, the left column comes before the right one."""
+    gutter = _gutter(segments) if segments else None
     if gutter is None:
         return _merged(segments, 0)
     ordered: list[_Line] = []
-    across = _merged([segment for segment in segments if segment.left < gutter < segment.right], 0)
-    sides = [
+    columns = [
         _merged([segment for segment in segments if segment.right <= gutter], 1),
         _merged([segment for segment in segments if segment.left >= gutter], 2),
     ]
-    for line in across:
+    for line in _merged([segment for segment in segments if segment.left < gutter < segment.right], 0):
         middle = (line.top + line.bottom) / 2
-        for side in sides:
-            while side and (side[0].top + side[0].bottom) / 2 > middle:
-                ordered.append(side.pop(0))
+        for column in columns:
+            while column and (column[0].top + column[0].bottom) / 2 > middle:
+                ordered.append(column.pop(0))
         ordered.append(line)
-    return ordered + sides[0] + sides[1]
+    return ordered + columns[0] + columns[1]
 
 
 def _gutter(segments: Sequence[_Line]) -> float | None:
-    """The middle of the gap between two columns, None where the page has one column."""
+    """The middle of the gap between two columns; None where the page has one column."""
     start, end = min(segment.left for segment in segments), max(segment.right for segment in segments)
     width = end - start
     candidates = [start + width * step / 200 for step in range(70, 131)]
@@ -252,7 +229,7 @@ def _merged(segments: Sequence[_Line], column: int) -> list[_Line]:
     return merged
 
 
-# ---------------------------------------------------------------- what is not text of the document
+# ---------------------------------------------------------------- running heads and references
 
 
 _PAGE_NUMBER = re.compile(
@@ -262,26 +239,27 @@ _EDGE = 2  # lines at the top and at the bottom that can be running heads
 _MARGIN = 0.15  # of the height of the page, in which running heads stand
 
 
-def _without_running_heads(pages: dict[int, list[_Line]], heights: dict[int, float]) -> dict[int, list[_Line]]:
-    """The lines without those that stand, apart from digits, at one edge of many pages, and page numbers.
+def _drop_running_heads(pages: dict[int, list[_Line]], heights: dict[int, float]) -> dict[int, list[_Line]]:
+    """Drop page numbers, and lines that stand at the same edge of many pages, digits aside.
 
-    A title that runs on as the head of the other pages is larger there, and stays.
+    A title that is repeated as the running head is larger on its own page, and stays.
     """
-    edges = {number: _edges(lines, heights[number]) for number, lines in pages.items()}
-    counts = Counter(key for found in edges.values() for key in set(found.values()))
-    # Left and right pages often have heads of their own, and the first page has none.
+    margins = {number: _margin_lines(lines, heights[number]) for number, lines in pages.items()}
+    counts = Counter(key for keys in margins.values() for key in set(keys.values()))
+    # Left and right pages often have different heads, and the first page has none.
     enough = max(2.0, 0.4 * (len(pages) - 1))
     remaining = {}
     for number, lines in pages.items():
-        repeated = {index for index, key in edges[number].items() if counts[key] >= enough}
-        outermost = _outermost(lines, repeated)
-        repeated |= {index for index in outermost if _PAGE_NUMBER.fullmatch(lines[index].text)}
-        remaining[number] = [line for index, line in enumerate(lines) if index not in repeated]
+        heads = {index for index, key in margins[number].items() if counts[key] >= enough}
+        others = sorted(set(range(len(lines))) - heads, key=lambda index: lines[index].top)
+        if len(others) > 1:
+            heads |= {index for index in (others[0], others[-1]) if _PAGE_NUMBER.fullmatch(lines[index].text)}
+        remaining[number] = [line for index, line in enumerate(lines) if index not in heads]
     return remaining
 
 
-def _edges(lines: Sequence[_Line], height: float) -> dict[int, tuple[str, str, int]]:
-    """For each line in a margin: which one, its text with digits made alike, its height."""
+def _margin_lines(lines: Sequence[_Line], height: float) -> dict[int, tuple[str, str, int]]:
+    """For each line in a margin: which margin, its text with digits masked, its height."""
     downwards = sorted(range(len(lines)), key=lambda index: -lines[index].top)
     top = [("top", index) for index in downwards[:_EDGE] if lines[index].bottom > (1 - _MARGIN) * height]
     bottom = [("bottom", index) for index in downwards[-_EDGE:] if lines[index].top < _MARGIN * height]
@@ -289,11 +267,6 @@ def _edges(lines: Sequence[_Line], height: float) -> dict[int, tuple[str, str, i
         index: (edge, re.sub(r"\d+", "#", lines[index].text).casefold(), round(lines[index].height))
         for edge, index in top + bottom
     }
-
-
-def _outermost(lines: Sequence[_Line], without: set[int]) -> set[int]:
-    left = sorted((index for index in range(len(lines)) if index not in without), key=lambda index: lines[index].top)
-    return {left[0], left[-1]} if len(left) > 1 else set()
 
 
 _REFERENCES = re.compile(
@@ -304,28 +277,26 @@ _REFERENCES = re.compile(
 _APPENDIX = re.compile(r"(?:appendix|appendices|anhang|annexe)\b.{0,80}", re.I)
 
 
-def _without_references(pages: dict[int, list[_Line]]) -> dict[int, list[_Line]]:
-    """The lines without the list of references at the end; an appendix behind it stays."""
+def _drop_references(pages: dict[int, list[_Line]]) -> dict[int, list[_Line]]:
+    """Drop the list of references at the end; an appendix after it stays."""
     lines = [(number, line) for number, page in pages.items() for line in page]
     headings = [index for index, (_, line) in enumerate(lines) if _REFERENCES.fullmatch(line.text)]
     if not headings or headings[-1] < 0.3 * len(lines):
         return pages
     start = headings[-1]
-    end = next(
-        (index for index in range(start + 1, len(lines)) if _APPENDIX.fullmatch(lines[index][1].text)),
-        len(lines),
-    )
-    kept: dict[int, list[_Line]] = {number: [] for number in pages}
+    behind = range(start + 1, len(lines))
+    end = next((index for index in behind if _APPENDIX.fullmatch(lines[index][1].text)), len(lines))
+    remaining: dict[int, list[_Line]] = {number: [] for number in pages}
     for number, line in lines[:start] + lines[end:]:
-        kept[number].append(line)
-    return kept
+        remaining[number].append(line)
+    return remaining
 
 
 # ---------------------------------------------------------------- lines to paragraphs
 
 
 def _pitch(pages: Iterable[Sequence[_Line]]) -> float:
-    """How far lines of one paragraph are apart: the most usual distance in the document."""
+    """The usual distance between lines of one paragraph: the median over the document."""
     pitches = [
         above.bottom - below.bottom
         for lines in pages
@@ -347,7 +318,7 @@ def _paragraphs(lines: Sequence[_Line], pitch: float) -> str:
         if _starts_paragraph(above, line, pitch, edges[line.column], edges[above.column]):
             paragraphs.append(line.text)
         else:
-            paragraphs[-1] = _joined(paragraphs[-1], line.text)
+            paragraphs[-1] = _join(paragraphs[-1], line.text)
     return "\n\n".join(paragraphs)
 
 
@@ -362,9 +333,7 @@ def _starts_paragraph(
     ended = above.text.rstrip("\"'”’)]").endswith((".", "!", "?", ":"))
     if above.column != line.column or above.bottom < line.bottom:
         return ended or not (line.text[0].islower() or above.text.endswith("-"))
-    if above.bottom - line.bottom > 1.3 * pitch:
-        return True
-    if line.text[0] in _BULLETS:
+    if above.bottom - line.bottom > 1.3 * pitch or line.text[0] in _BULLETS:
         return True
     indent, indent_above = line.left - edges[0], above.left - edges_above[0]
     if indent > 0.6 * line.height and indent_above < 0.3 * line.height and above.text[0] not in _BULLETS:
@@ -375,7 +344,7 @@ def _starts_paragraph(
 _BROKEN_WORD = re.compile(r"[^\W\d_]{2}[-\u00ad\u2010]$")
 
 
-def _joined(text: str, line: str) -> str:
+def _join(text: str, line: str) -> str:
     """Two lines as one; a hyphen stays where a name (Rogers-Ramanujan) or a letter (q-series) needs it."""
     if text.endswith(("\u00ad", "-", "\u2010")) and text[-2:-1].isalnum():
         if _BROKEN_WORD.search(text) and line[:1].islower():

@@ -1,4 +1,4 @@
-"""From what authors wrote to what they meant: labels, citation keys and names to passages and documents."""
+"""Resolve labels, citation keys and names to the passages and documents they refer to."""
 
 from __future__ import annotations
 
@@ -20,26 +20,25 @@ def match_bibliography(
 
     A title that several documents share, or one of fewer than ten letters, matches nothing.
     """
-    arxiv: dict[str, str] = {}
-    dois: dict[str, str] = {}
-    titles: dict[str, str | None] = {}
+    by_arxiv: dict[str, str] = {}
+    by_doi: dict[str, str] = {}
+    by_title: dict[str, str | None] = {}  # None where several documents have the title
     for document in documents:
         if document.kind == "location":
             continue
-        arxiv.setdefault(str(document.metadata.get("arxiv") or document.id), document.id)
+        by_arxiv.setdefault(str(document.metadata.get("arxiv") or document.id), document.id)
         if document.metadata.get("doi"):
-            dois[str(document.metadata["doi"]).lower()] = document.id
-        title = normalise_title(document.title)
-        if title:
-            titles[title] = None if title in titles else document.id
-    for number, document_id, entry in entries:
+            by_doi[str(document.metadata["doi"]).lower()] = document.id
+        if title := normalise_title(document.title):
+            by_title[title] = None if title in by_title else document.id
+    for number, citing, entry in entries:
         title = normalise_title(entry.title)
         target = (
-            (arxiv.get(entry.arxiv) if entry.arxiv else None)
-            or (dois.get(entry.doi) if entry.doi else None)
-            or (titles.get(title) if len(title) >= 10 else None)
+            (by_arxiv.get(entry.arxiv) if entry.arxiv else None)
+            or (by_doi.get(entry.doi) if entry.doi else None)
+            or (by_title.get(title) if len(title) >= 10 else None)
         )
-        yield number, document_id, entry.key, target if target != document_id else None
+        yield number, citing, entry.key, target if target != citing else None
 
 
 def resolve_links(
@@ -50,37 +49,36 @@ def resolve_links(
 ) -> Iterator[tuple[str | None, int]]:
     """Target and number of each link (number, document, relation, label).
 
-    A label means what its own document calls so; else what a document means that is imported under a prefix;
-    else the only place in the same folder (for references inside papers) or in the corpus (for names and
-    ids) that has it. `cited` gives the target of a citation key of a document.
+    A label is looked up in its own document, then in documents imported under a prefix, then in the folder
+    (references inside papers) or in the whole corpus (names and ids). In the last two it must be unique.
+    `cited` returns the target of a citation key of a document.
     """
-    here: dict[tuple[str, str], str] = {}
-    anywhere: dict[str, str | None] = {}
-    folder: dict[tuple[str, str], str | None] = {}
+    in_document: dict[tuple[str, str], str] = {}
+    in_folder: dict[tuple[str, str], str | None] = {}  # None where the label is ambiguous
+    in_corpus: dict[str, str | None] = {}
     for document, name, target in labels:
-        here.setdefault((document, name), target)
+        in_document.setdefault((document, name), target)
         place = (posixpath.dirname(document), name)
-        folder[place] = target if folder.get(place, target) == target else None
-        anywhere[name] = target if anywhere.get(name, target) == target else None
+        in_folder[place] = target if in_folder.get(place, target) == target else None
+        in_corpus[name] = target if in_corpus.get(name, target) == target else None
     imported: dict[str, dict[str, str]] = {}
     for document, prefix, other in prefixes:
         imported.setdefault(document, {})[prefix] = other
 
     def through_prefix(document: str, label: str) -> str | None:
-        known = imported.get(document, {})
-        for length in sorted({len(prefix) for prefix in known}, reverse=True):  # the longest prefix wins
-            other = known.get(label[:length])
-            if other is not None and (target := here.get((other, label[length:]))):
-                return target
+        matching = [prefix for prefix in imported.get(document, ()) if label.startswith(prefix)]
+        for prefix in sorted(matching, key=len, reverse=True):  # the longest prefix wins
+            if resolved := in_document.get((imported[document][prefix], label.removeprefix(prefix))):
+                return resolved
         return None
 
     for number, document, relation, label in links:
         if relation == "cites":
-            yield cited(document, label) or here.get(("", label)), number
+            yield cited(document, label) or in_document.get(("", label)), number
             continue
-        found = here.get((document, label)) or through_prefix(document, label)
-        if found is None and relation in _LOCAL and not label.startswith("name:"):
-            found = folder.get((posixpath.dirname(document), label)) or here.get(("", label))
-        elif found is None:
-            found = here.get(("", label)) or anywhere.get(label)
-        yield found, number
+        resolved = in_document.get((document, label)) or through_prefix(document, label)
+        if resolved is None and relation in _LOCAL and not label.startswith("name:"):
+            resolved = in_folder.get((posixpath.dirname(document), label)) or in_document.get(("", label))
+        elif resolved is None:
+            resolved = in_document.get(("", label)) or in_corpus.get(label)
+        yield resolved, number

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lemmata.errors import WorkspaceError
+from lemmata.files import lock_file, replace_folder, sha256_of, write_atomically, writing
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def write_folder(folder: Path, content: str) -> None:
+    folder.mkdir()
+    (folder / "part").write_text(content)
+
+
+def fail_while_writing(path: Path, write: Callable[[Path], object]) -> Path:
+    """The temporary path of a write that failed half-way."""
+    temporaries = []
+
+    def write_and_fail() -> None:
+        with writing(path) as temporary:
+            temporaries.append(temporary)
+            write(temporary)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_and_fail()
+    return temporaries[0]
+
+
+def test_a_file_is_replaced_when_the_block_ends(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "file"
+    write_atomically(path, b"old")
+    with writing(path) as temporary:
+        temporary.write_bytes(b"new")
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
+    assert names(path.parent) == ["file"]
+
+
+def test_a_folder_is_replaced_as_a_whole_when_the_block_ends(tmp_path: Path) -> None:
+    path = tmp_path / "folder"
+    write_folder(path, "old")
+    (path / "only in the old one").touch()
+    with writing(path) as temporary:
+        write_folder(temporary, "new")
+        assert (path / "part").read_text() == "old"
+    assert names(path) == ["part"]
+    assert (path / "part").read_text() == "new"
+    assert names(tmp_path) == ["folder"]
+
+
+def test_an_error_keeps_the_old_file_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    fail_while_writing(path, lambda temporary: temporary.write_bytes(b"ne"))
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == ["file"]
+
+
+def test_an_error_keeps_the_old_folder_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = tmp_path / "folder"
+    write_folder(path, "old")
+    fail_while_writing(path, lambda temporary: write_folder(temporary, "ne"))
+    assert (path / "part").read_text() == "old"
+    assert names(tmp_path) == ["folder"]
+
+
+def test_an_error_creates_no_target(tmp_path: Path) -> None:
+    for write in (Path.touch, Path.mkdir):
+        fail_while_writing(tmp_path / "target", write)
+        assert names(tmp_path) == []
+
+
+def test_a_block_that_writes_nothing_is_an_error_and_keeps_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    with pytest.raises(FileNotFoundError), writing(path):
+        pass
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == ["file"]
+
+
+def test_the_leftover_of_a_killed_process_does_not_get_into_the_new_folder(tmp_path: Path) -> None:
+    leftover = fail_while_writing(tmp_path / "folder", Path.mkdir)
+    write_folder(leftover, "stale")
+    with writing(tmp_path / "folder") as temporary:
+        temporary.mkdir()
+    assert names(tmp_path / "folder") == []
+
+
+def test_a_folder_can_be_moved_to_a_place_where_none_was(tmp_path: Path) -> None:
+    write_folder(tmp_path / "new", "x")
+    replace_folder(tmp_path / "new", tmp_path / "deep" / "target")
+    assert names(tmp_path) == ["deep"]
+    assert names(tmp_path / "deep") == ["target"]
+
+
+def test_the_hash_is_that_of_the_concatenated_contents(tmp_path: Path) -> None:
+    paths = [tmp_path / "a", tmp_path / "b"]
+    for path, content in zip(paths, (b"one", b"two"), strict=True):
+        path.write_bytes(content)
+    assert sha256_of(paths) == hashlib.sha256(b"onetwo").hexdigest()
+    assert sha256_of([]) == hashlib.sha256(b"").hexdigest()
+
+
+def test_a_lock_is_exclusive_until_it_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "lock"
+    with lock_file(path), pytest.raises(WorkspaceError, match="another lemmata is writing"):
+        lock_file(path)
+    lock_file(path).close()
