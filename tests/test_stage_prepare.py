@@ -326,7 +326,7 @@ def test_impossible_tasks_are_refused(built: Project, base: Path, tmp_path: Path
     refused(ConfigError, "no measure 'hits@3'", "references", "hits@3")
     known = next(iter(texts_of(built)))
     line = table(tmp_path / "asked.tsv", f"zebra\t{known}", "yak")
-    refused(InputError, r"asked\.tsv:3: a line must be a query and an id, separated by a tab", line)
+    refused(InputError, r"asked\.tsv:3: a line needs a query and an id, separated by a tab", line)
     refused(
         InputError,
         r"asked\.tsv: names 'r7', which is no passage of .*notes",

@@ -117,7 +117,7 @@ def read_queries(path: Path) -> dict[str, str]:
             row = json.loads(line)
             queries[str(row.get("_id", row.get("id")))] = str(row["text"])
         except (ValueError, KeyError, AttributeError, TypeError) as error:
-            cause = 'a query must be a JSON object with "_id" and "text"'
+            cause = 'a query needs a JSON object with "_id" and "text"'
             raise InputError(cause, file=str(path), line=number) from error
     return queries
 
@@ -131,7 +131,7 @@ def read_table(path: Path) -> tuple[dict[str, str], dict[str, dict[str, int]]]:
             continue
         query, _, passage = line.partition("\t")
         if not passage.strip():
-            raise InputError("a line must be a query and an id, separated by a tab", file=str(path), line=number)
+            raise InputError("a line needs a query and an id, separated by a tab", file=str(path), line=number)
         queries[str(number)] = query
         qrels[str(number)] = {passage.strip(): 1}
     return queries, qrels
@@ -148,7 +148,7 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
             query, passage, grade = cells if len(cells) == 3 else (cells[0], cells[2], cells[3])
             judgments.setdefault(query, {})[passage] = int(grade)
         except (ValueError, IndexError) as error:
-            cause = "a judgment must be a query, a passage and a whole number, tab-separated"
+            cause = "a judgment needs query, passage and a whole number, tab-separated"
             raise InputError(cause, file=str(path), line=number) from error
     return judgments
 
