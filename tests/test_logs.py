@@ -221,7 +221,7 @@ def test_locations_link_to_their_parent_and_have_their_id_as_label() -> None:
     assert not reading.skips
 
 
-def test_a_child_may_stand_before_its_parent() -> None:
+def test_a_child_may_come_before_its_parent() -> None:
     assert parents(hierarchy("id,parent,description\nB,A,b\nA,,a\n")) == {"location:B": "A", "location:A": ""}
 
 
@@ -236,7 +236,7 @@ def test_unknown_parents_repeated_ids_and_short_rows_are_skips() -> None:
     ]
 
 
-def test_a_cycle_loses_only_the_link_that_stands_last() -> None:
+def test_a_cycle_loses_only_its_last_link() -> None:
     reading = hierarchy("id,parent,description\nA,B,a\nB,C,b\nC,A,c\nD,C,below the cycle\nE,E,itself\n")
     assert parents(reading) == {
         "location:A": "B",

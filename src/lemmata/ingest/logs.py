@@ -118,7 +118,7 @@ def read_hierarchy(rows: Iterable[tuple[int, Mapping[str, Any]]], *, file: str) 
     """The functional locations of a table with the columns id, parent and description.
 
     A root has an empty parent. A location whose parent is unknown, or would close a cycle, becomes a
-    root; of a cycle only the link that stands last in the table is dropped. Each such case is a skip.
+    root; of a cycle only the last link in the table is dropped. Each such case is a skip.
     """
     titles: dict[str, str] = {}
     parents: dict[str, str] = {}

@@ -33,7 +33,7 @@ _MOST_FAILURES = 50  # unclosed arguments; each costs a scan to the end of the t
 class PaperOptions:
     """How the text of a paper is split into passages."""
 
-    FLAT: ClassVar = True  # its keys stand in the table of the ingest
+    FLAT: ClassVar = True  # its keys belong to the table [ingest]
     CHOICES: ClassVar = {"chunks": ("rest", "all", "none"), "long_statements": ("cut", "drop", "keep")}
     SMALLEST: ClassVar = {"chunk_size": 1, "chunk_overlap": 0, "longest_statement": 1}
 
@@ -145,7 +145,7 @@ def _planetmath(head: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def _read_document(flat: Flat, document: str, main: Main, macros: Definitions) -> tuple[Document, list[Label]]:
-    """The record of the paper, from the text before its first section, and the names it is known by."""
+    """The record of the paper, from the text before its first section, and its names as labels."""
     first_section = re.search(r"\\(?:chapter|section)\*?\s*[\[{]", flat.text[flat.body :])
     head = flat.text[: flat.body + (first_section.start() if first_section else 30_000)]
     macros_in_force = macros.at(flat.body)
@@ -306,7 +306,7 @@ def _abstracts(paper: _Paper) -> list[Passage]:
 
 
 def _unique(identity: str, taken: dict[str, int]) -> str:
-    """The id, with `~2` and so on behind it where it is taken; `taken` counts the uses of each id."""
+    """The id, with `~2`, `~3`, ... appended where it is taken; `taken` counts the uses of each id."""
     unique = identity
     while unique in taken:
         taken[identity] += 1
@@ -467,7 +467,7 @@ _RUN_IN_HEADING = re.compile(
 _WITHOUT_TEXT = re.compile(r"(?:\s|\\(?:noindent|item|par|\w+skip)(?![a-zA-Z]))*+")
 _MOST_TERMS = 20  # of one chunk
 _LONGEST_TERM = 80  # characters
-_MOST_WORDS = 6  # a longer one is a sentence
+_MOST_WORDS = 6  # a longer term is a sentence
 
 
 def _emphasised_terms(source: str) -> list[str]:
@@ -612,7 +612,7 @@ def _prepare(flat: Flat) -> tuple[Flat, Definitions, dict[str, Any]]:
 
 
 def _end_of_call(text: str, call: re.Match[str], macros: Mapping[str, Any]) -> int | None:
-    """The offset behind a macro call with its arguments; None where an argument is not closed."""
+    """The end offset of a macro call with its arguments; None where an argument is not closed."""
     end = call.end()
     for _ in range(macros[call[0][1:]].arguments):
         argument = read_argument(text, end)

@@ -236,11 +236,11 @@ _PAGE_NUMBER = re.compile(
     r"\W*(?:(?:page|seite|p\.)\s*)?(?:\d{1,4}|[ivxl]{1,6})(?:\s*(?:of|von|/)\s*\d{1,4})?\W*", re.I
 )
 _EDGE = 2  # lines at the top and at the bottom that can be running heads
-_MARGIN = 0.15  # of the height of the page, in which running heads stand
+_MARGIN = 0.15  # of the height of the page, that can hold running heads
 
 
 def _drop_running_heads(pages: dict[int, list[_Line]], heights: dict[int, float]) -> dict[int, list[_Line]]:
-    """Drop page numbers, and lines that stand at the same edge of many pages, digits aside.
+    """Drop page numbers, and lines that recur at the same edge of many pages, digits aside.
 
     A title that is repeated as the running head is larger on its own page, and stays.
     """
@@ -284,8 +284,8 @@ def _drop_references(pages: dict[int, list[_Line]]) -> dict[int, list[_Line]]:
     if not headings or headings[-1] < 0.3 * len(lines):
         return pages
     start = headings[-1]
-    behind = range(start + 1, len(lines))
-    end = next((index for index in behind if _APPENDIX.fullmatch(lines[index][1].text)), len(lines))
+    rest = range(start + 1, len(lines))
+    end = next((index for index in rest if _APPENDIX.fullmatch(lines[index][1].text)), len(lines))
     remaining: dict[int, list[_Line]] = {number: [] for number in pages}
     for number, line in lines[:start] + lines[end:]:
         remaining[number].append(line)

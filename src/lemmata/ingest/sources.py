@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
-from lemmata.archives import Limits, open_decompressed, read_package, sniff
+from lemmata.archives import open_decompressed, read_package, sniff
 from lemmata.errors import InputError, LemmataError
 from lemmata.files import sha256_of
 from lemmata.ingest.beir import read_passages
@@ -367,7 +367,7 @@ def _read(base: Path, path: Path, unit: Unit, options: IngestOptions) -> Iterato
             raise InputError("the file no longer exists, or it is too large", file=unit.path) from error
         return
     if unit.reader == "package":
-        package = read_package(path, is_source_file, Limits())
+        package = read_package(path, is_source_file)
         arxiv = arxiv_id(unit.path)
         skips = list(package.skips)
         for reading in read_package_papers(package.files, unit.document or arxiv, papers, single_paper=bool(arxiv)):

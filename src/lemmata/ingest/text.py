@@ -21,7 +21,7 @@ _DISPLAY = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
 
 
 def _front_matter(text: str) -> tuple[dict[str, str], int]:
-    """Simple `key: value` lines at the top of a Markdown file, and the offset behind them."""
+    """Simple `key: value` lines at the top of a Markdown file, and the offset after them."""
     match = _FRONT_MATTER.match(text)
     if match is None:
         return {}, 0
