@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lemmata.ingest.papers import (
     Main,
     PaperOptions,
-    arxiv_id,
+    arxiv_id_of_file,
     find_date,
     is_source_file,
     read_package_papers,
@@ -270,7 +270,7 @@ def test_an_abstract_is_a_passage_of_its_own() -> None:
     ],
 )
 def test_arxiv_ids_are_read_from_names(name: str, expected: str) -> None:
-    assert arxiv_id(name) == expected
+    assert arxiv_id_of_file(name) == expected
 
 
 def test_an_arxiv_id_gives_the_month_where_the_paper_does_not() -> None:

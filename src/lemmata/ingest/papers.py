@@ -24,7 +24,15 @@ from lemmata.latex.source import Flat, decode, flatten, read_argument
 from lemmata.latex.statements import Statement, Structure, read_kinds, read_structure
 from lemmata.types import Document, Label, Link, Passage, Reading, Reference, Skip
 
-__all__ = ["Main", "PaperOptions", "arxiv_id", "find_date", "is_source_file", "read_package_papers", "read_paper"]
+__all__ = [
+    "Main",
+    "PaperOptions",
+    "arxiv_id_of_file",
+    "find_date",
+    "is_source_file",
+    "read_package_papers",
+    "read_paper",
+]
 
 _MOST_FAILURES = 50  # unclosed arguments; each costs a scan to the end of the text
 
@@ -71,7 +79,7 @@ _ARXIV_FILE = re.compile(
 )
 
 
-def arxiv_id(file: str) -> str:
+def arxiv_id_of_file(file: str) -> str:
     """The arXiv id in a file name (`2004.14974v2.tar.gz`, `math0211159.gz`), else an empty string."""
     match = _ARXIV_FILE.match(posixpath.basename(file))
     if match is None:
@@ -165,7 +173,7 @@ def _read_document(flat: Flat, document: str, main: Main, macros: Definitions) -
         metadata["keywords"] = list(filter(None, keywords))
     if planetmath:
         metadata["planetmath"] = planetmath
-    if arxiv := arxiv_id(document):
+    if arxiv := arxiv_id_of_file(document):
         metadata["arxiv"] = arxiv
         if not dates and (month := re.match(r"(\d\d)(\d\d)\.", arxiv)) and 1 <= int(month[2]) <= 12:
             dates = [f"20{month[1]}-{month[2]}"]

@@ -21,7 +21,7 @@ from lemmata.errors import InputError, LemmataError
 from lemmata.files import sha256_of
 from lemmata.ingest.beir import read_passages
 from lemmata.ingest.logs import Columns, csv_rows, jsonl_rows, parquet_rows, read_hierarchy, read_logs
-from lemmata.ingest.papers import Main, PaperOptions, arxiv_id, is_source_file, read_package_papers, read_paper
+from lemmata.ingest.papers import Main, PaperOptions, arxiv_id_of_file, is_source_file, read_package_papers, read_paper
 from lemmata.ingest.text import read_pdf, read_text
 from lemmata.latex.mains import has_class, included_files, is_main, stale_copy_of
 from lemmata.latex.source import decode
@@ -229,7 +229,7 @@ def _select(units: list[Unit], reader: str) -> list[Unit]:
 
 
 def _file_unit(reader: str, name: str, side: _SideMetadata) -> Unit:
-    arxiv = arxiv_id(name)
+    arxiv = arxiv_id_of_file(name)
     document = posixpath.join(posixpath.dirname(name), arxiv) if reader == "package" and arxiv else _stem(name)
     return Unit(reader, name, document, side.get(document) or side.get(arxiv) or {})
 
@@ -245,7 +245,7 @@ def _single(path: Path, options: IngestOptions, skips: list[Skip]) -> Unit:
         reader = _rows_reader(path, options)
     unit = _file_unit(reader, path.name, side)
     # the archive itself is the root, so the documents in it need no prefix
-    return replace(unit, document=arxiv_id(path.name)) if reader == "package" else unit
+    return replace(unit, document=arxiv_id_of_file(path.name)) if reader == "package" else unit
 
 
 def _papers(sources: Mapping[str, str], side: _SideMetadata, skips: list[Skip]) -> Iterator[Unit]:
@@ -264,7 +264,7 @@ def _papers(sources: Mapping[str, str], side: _SideMetadata, skips: list[Skip]) 
         if name in mains:
             newer = stale_copy_of(name, mains)
             if newer is None:
-                yield Unit("paper", name, document, side.get(document) or side.get(arxiv_id(document)) or {})
+                yield Unit("paper", name, document, side.get(document) or side.get(arxiv_id_of_file(document)) or {})
             else:
                 skips.append(Skip(name, 0, f"looks like an old copy of {newer}"))
         elif _is_inside(name, main_folders):
@@ -368,7 +368,7 @@ def _read(base: Path, path: Path, unit: Unit, options: IngestOptions) -> Iterato
         return
     if unit.reader == "package":
         package = read_package(path, is_source_file)
-        arxiv = arxiv_id(unit.path)
+        arxiv = arxiv_id_of_file(unit.path)
         skips = list(package.skips)
         for reading in read_package_papers(package.files, unit.document or arxiv, papers, single_paper=bool(arxiv)):
             skips += reading.skips
