@@ -177,7 +177,7 @@ def test_a_second_run_only_prints_the_table(first: tuple[Path, list[Report]], sa
     assert [as_json(report) for report in again] == [as_json(report) for report in reports]
     code, out, _ = say("run", "-w", folder)
     assert code == 0
-    assert "finetune tuned: done before" in out
+    assert "finetune tuned: up to date" in out
     assert "tuned + BM25" in out
     assert "unseen" in out
     code, out, _ = say("run", "-w", folder, "--json")
@@ -322,7 +322,7 @@ def test_a_test_query_that_is_trained_on_stops_the_run(base: Path, tmp_path: Pat
 def test_a_run_without_sources_needs_a_corpus(base: Path, tmp_path: Path) -> None:
     folder = write_recipe(tmp_path, base)
     change(folder, 'sources = ["../notes.jsonl"]\n', "")
-    with pytest.raises(WorkspaceError, match="holds no corpus yet: run 'lemmata ingest"):
+    with pytest.raises(WorkspaceError, match="has no corpus yet: run 'lemmata ingest"):
         run(Project(folder), progress=silent)
 
 
