@@ -44,8 +44,8 @@ class ExtractOptions:
     CHOICES: ClassVar = {"chunks": ("ends", "all")}
     SMALLEST: ClassVar = {"first": 0, "last": 0, "characters": 500}
     chunks: str = "ends"  # the first and last passages of a document, or all
-    first: int = 2
-    last: int = 2
+    first: int = 2  # first passages that are shown
+    last: int = 2  # last passages that are shown
     characters: int = 12_000  # of one prompt
 
 

@@ -31,12 +31,12 @@ _ROWS_TO_FIND_COLUMNS = 100  # JSON rows may omit empty columns, so the first ro
 class Columns:
     """The names of the columns of a table; "" where the table has no such column."""
 
-    id: str = "id"
-    text: str = "text"
-    title: str = ""
-    date: str = "date"
-    location: str = "location"
-    related: str = "related"
+    id: str = "id"  # column of the id
+    text: str = "text"  # column of the text
+    title: str = ""  # column of the title; empty: none
+    date: str = "date"  # column of the date
+    location: str = "location"  # column of the location
+    related: str = "related"  # column of the id of an earlier log
 
 
 class _RaggedRow(dict[str, str]):

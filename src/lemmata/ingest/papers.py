@@ -47,7 +47,7 @@ class PaperOptions:
 
     chunks: str = "rest"  # of the prose outside statements and proofs; or "all" of the text, or "none"
     chunk_size: int = 1500  # characters
-    chunk_overlap: int = 200
+    chunk_overlap: int = 200  # characters that two neighbouring chunks share
     longest_statement: int = 12_000  # characters of clean text
     long_statements: str = "cut"  # or "drop", or "keep"
 

@@ -64,7 +64,7 @@ class IngestOptions:
     CHOICES: ClassVar = {"reader": READERS}
     SMALLEST: ClassVar = {"seconds": 1}
 
-    reader: str = "auto"
+    reader: str = "auto"  # auto, papers, logs, hierarchy, passages, text or pdf
     papers: PaperOptions = field(default_factory=PaperOptions)
     columns: Columns = field(default_factory=Columns)
     seconds: float = 120  # for one unit

@@ -18,13 +18,13 @@ class EndpointOptions:
     CHOICES: ClassVar = {"json_mode": ("auto", "json_schema", "json_object", "text")}
     SMALLEST: ClassVar = {"concurrency": 1, "timeout": 0.001, "answer_tokens": 1, "retries": 0}
     url: str = "http://localhost:11434/v1"  # Ollama's
-    model: str = ""
-    concurrency: int = 4
+    model: str = ""  # name of the model on the server
+    concurrency: int = 4  # concurrent calls
     timeout: float = 120.0  # seconds for one answer
-    retries: int = 5
+    retries: int = 5  # of a failed call
     answer_tokens: int = 2048  # at most, of one answer; this is what bounds the cost of a call
     price_in: float = 0.0  # per million tokens, in any currency
-    price_out: float = 0.0
+    price_out: float = 0.0  # of a million output tokens
     json_mode: str = "auto"  # auto: the simplest that the server does not refuse
 
 

@@ -56,7 +56,7 @@ class Mixture:
     weights: dict[str, float] = field(default_factory=dict)  # set: share of `total`; empty: all sets alike
     caps: dict[str, int] = field(default_factory=dict)  # set: most records
     total: int = 0  # records of the mixture; 0: all there are
-    seed: int = 0
+    seed: int = 0  # random seed
 
 
 class Contribution(NamedTuple):

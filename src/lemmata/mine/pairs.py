@@ -73,10 +73,10 @@ class PairOptions:
     weights: Mapping[str, float] = field(
         default_factory=WEIGHTS.copy
     )  # per source; those not named keep theirs; 0: off
-    passages_per_concept: int = 20
+    passages_per_concept: int = 20  # at most
     passages_per_edge: int = 5  # in each direction
     most_per_target: int = 50  # anchors of one target: what everything refers to says little about what refers to it
-    seed: int = 0
+    seed: int = 0  # random seed
 
     def weight(self, source: str) -> float:
         return float(self.weights.get(source, WEIGHTS[source]))

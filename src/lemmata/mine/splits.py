@@ -40,15 +40,15 @@ class SplitOptions:
     CHOICES: ClassVar = {"method": METHODS}
     SMALLEST: ClassVar = dict.fromkeys(("validation", "test", "concept_validation", "concept_test", "unseen"), 0.0)
 
-    method: str = "document"
-    validation: float = 0.1
-    test: float = 0.1
+    method: str = "document"  # document, concept, time or stratified
+    validation: float = 0.1  # share for validation
+    test: float = 0.1  # share for test
     concept_validation: float = 0.1  # share of the concepts, with every method
-    concept_test: float = 0.1
+    concept_test: float = 0.1  # share of the concepts for test
     unseen: float = 0.2  # stratified: share of the held-out statements whose documents are held out whole
     since: str = ""  # time: the dates where validation and test begin, "2020,2022-06", instead of their shares
     answers: bool = False  # training links may lead to held-out passages: their text is seen, as positives only
-    seed: int = 0
+    seed: int = 0  # random seed
 
 
 @dataclass(frozen=True, slots=True)

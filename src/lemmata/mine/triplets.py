@@ -57,7 +57,7 @@ class GraphTripletOptions:
     hard: int = 1  # c- hard; the other negatives are easy ones
     hard_rank: int = 50  # k- hard
     shortest: int = 100  # characters; shorter passages shape the embedding, but are not sampled
-    seed: int = 0
+    seed: int = 0  # random seed
 
     @property
     def easy(self) -> int:
@@ -202,9 +202,9 @@ class CitationTripletOptions:
 
     SMALLEST: ClassVar = {"positives": 1, "hard": 0, "seed": 0}
     relations: str = "cites"  # relations that count as citing, comma-separated: refers_to,proof_uses
-    positives: int = 5
+    positives: int = 5  # of a passage
     hard: int = 2  # the other negatives are easy ones
-    seed: int = 0
+    seed: int = 0  # random seed
 
     @property
     def easy(self) -> int:

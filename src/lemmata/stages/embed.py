@@ -28,11 +28,11 @@ class EmbedStageOptions:
     SMALLEST: ClassVar = {"held_out": 0.0, "dimension": 1, "epochs": 1, "seed": 0}
     start: str = "text"  # initialise from the vectors of texts, or random
     held_out: float = 0.05  # share of the edges that measure the result and stop the training
-    dimension: int = 128
+    dimension: int = 128  # of the vectors
     operator: str = "translation"  # of each relation: identity, translation, diagonal, complex
     epochs: int = 100  # at most
     rate: float = 0.03  # learning rate of Adagrad
-    seed: int = 0
+    seed: int = 0  # random seed
 
 
 def embed(layout: Layout, options: EmbedStageOptions, key: str, progress: Progress) -> dict[str, Any]:

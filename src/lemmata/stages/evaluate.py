@@ -36,10 +36,10 @@ class EvaluateOptions:
     """What is measured and how."""
 
     CHOICES: ClassVar = {"level": ("passage", "document")}
-    measures: str = "MRR@10,nDCG@10,R@20,R@100,Success@1,MAP@100"
+    measures: str = "MRR@10,nDCG@10,R@20,R@100,Success@1,MAP@100"  # comma-separated; the first two are compared
     level: str = "passage"  # or document: any passage of a relevant document counts
     baseline: str = ""  # retriever that the others are compared with; empty: the first
-    seed: int = 0
+    seed: int = 0  # random seed
 
 
 @dataclass(frozen=True, slots=True)

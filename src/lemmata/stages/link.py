@@ -34,7 +34,7 @@ class LinkOptions:
 
     SMALLEST: ClassVar = {"window_days": 0.0}
     window_days: float = 14.0  # a follow-up comes within so many days
-    seed: int = 0
+    seed: int = 0  # random seed
 
 
 def link(layout: Layout, options: LinkOptions, withheld: Path | None, progress: Progress) -> dict[str, Any]:

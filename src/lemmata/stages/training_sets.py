@@ -48,7 +48,7 @@ class AuditOptions:
 
     SMALLEST: ClassVar = {"hops": 0}
     queries: str = ""  # a file of test queries; with their judgments they may not occur in training either
-    qrels: str = ""
+    qrels: str = ""  # their judgments
     hops: int = 0  # in the graph around held-out passages; 0: neighbours are allowed
     similarity: float = 0.7  # of word shingles, from which two texts are near-duplicates
 

@@ -67,20 +67,18 @@ class FinetuneOptions:
     validation: dict[str, str] = field(default_factory=dict)  # task: the measure to choose by; see docs/train.md
     guard: dict[str, str] = field(default_factory=dict)  # the same for general tasks that must not get worse
     forget: float = 0.02  # largest loss of the guard's measure, as a fraction of it; below 0: it has to gain
-    loss: str = (
-        "contrastive"  # or directed: queries to passages only; popular: directed, and frequent answers may rank high
-    )
+    loss: str = "contrastive"  # directed: query to passage only; popular: directed, frequent answers rank high; triplet
     dimensions: list[float] = field(default_factory=list)  # Matryoshka: lengths, or fractions of the whole
     guide: str = ""  # a model that says which candidates may be answers too: "base", or as `base`
     teacher: str = ""  # a model to stay close to: "base", or as `base`
     prompts: dict[str, str] = field(default_factory=dict)  # by role, query and passage; the base's own
-    epochs: float = 1.0
+    epochs: float = 1.0  # passes over the training sets
     batch: int = 256  # records, all of them candidates of each other
     tokens: int = 0  # longest text while training; 0: what the model reads
-    rate: float = 3e-5
+    rate: float = 3e-5  # learning rate
     freeze: int = 0  # lowest layers that are not trained, the token embeddings with them
     lora: int = 0  # rank of the adapters; 0: all weights are trained
-    seed: int = 0
+    seed: int = 0  # random seed
 
 
 class FinetuneResult(NamedTuple):

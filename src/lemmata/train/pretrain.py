@@ -61,13 +61,13 @@ class PretrainOptions:
 
     SMALLEST: ClassVar = {"new_tokens": 0, "batch": 1, "seed": 0}
 
-    base: str = DEFAULT
+    base: str = DEFAULT  # the model to start from
     sections: list[str] = field(default_factory=list)  # words of headings to read; none: all but lists and thanks
     new_tokens: int = 0  # most frequent LaTeX commands that become tokens of their own
-    epochs: float = 1.0
-    rate: float = 2e-5
+    epochs: float = 1.0  # passes over the text
+    rate: float = 2e-5  # learning rate
     batch: int = 32  # windows
-    seed: int = 0
+    seed: int = 0  # random seed
     judge: str = ""  # a fine-tuning, [finetune.NAME]: the model is kept if it is not worse after it
 
 

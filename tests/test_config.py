@@ -1,0 +1,101 @@
+"""Settings: every key is documented, checked and listed by one command."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from tests.test_cli import lemmata
+
+from lemmata.config import Option, build, merged, options_of, read_toml
+from lemmata.errors import ConfigError
+from lemmata.project import Project, all_options
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    FLAT: ClassVar = True
+    size: int = 3  # of something
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    names: list[str] = field(default_factory=list)  # of others
+
+
+@dataclass(frozen=True, slots=True)
+class Outer:
+    CHOICES: ClassVar = {"mode": ("fast", "exact")}
+    SMALLEST: ClassVar = {"share": 0.0}
+    mode: str = "fast"  # or exact
+    share: float = 0.5
+    inner: Inner = field(default_factory=Inner)
+    nested: Nested = field(default_factory=Nested)
+
+
+def test_keys_come_with_default_and_comment_and_nested_records_are_tables() -> None:
+    assert list(options_of(Outer, "t")) == [
+        Option("t", "mode", "fast", "or exact"),
+        Option("t", "share", 0.5, ""),
+        Option("t", "size", 3, "of something"),
+        Option("t.nested", "names", [], "of others"),
+    ]
+
+
+def test_a_table_becomes_a_record() -> None:
+    options = build(Outer, {"share": 1, "size": 7, "nested": {"names": ["a"]}}, "[t]")
+    assert options == Outer(share=1.0, inner=Inner(7), nested=Nested(["a"]))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"mod": "fast"}, r"\[t\] has no key 'mod'; did you mean 'mode'\?"),
+        ({"mode": "slow"}, r"\[t\]: mode = 'slow' \(there are: fast, exact\)"),
+        ({"share": -1.0}, r"\[t\]: share = -1.0 is too small; 0.0 is the least"),
+        ({"share": "much"}, r"\[t\]: share = 'much' should be a float"),
+        ({"nested": {"name": []}}, r"\[t.nested\] has no key 'name'; did you mean 'names'\?"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_cure(values: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        build(Outer, values, "[t]")
+
+
+def test_an_unknown_table_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "lemmata.toml"
+    path.write_text("[indx]\nencoder = 'hashing'\n")
+    with pytest.raises(ConfigError, match=r"there is no table \[indx\]; did you mean 'index'\?"):
+        read_toml(path, {"index": "lemmata.stages.index:IndexOptions"})
+
+
+def test_settings_override_table_by_table() -> None:
+    assert merged({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 9}}) == {"a": {"b": 9, "c": 2}, "d": 3}
+
+
+def test_every_setting_has_a_description_and_they_are_few() -> None:
+    options = all_options()
+    assert [option for option in options if not option.description] == []
+    assert len({(option.table, option.key) for option in options}) == len(options) <= 130
+    assert sum(option.table == "finetune.*" for option in options) <= 17
+    assert sum(option.table == "mine.negatives" for option in options) <= 6
+
+
+def test_the_command_lists_defaults_and_values(tmp_path: Path) -> None:
+    project = Project.init(tmp_path / "w")
+    assert len(project.layout.config.read_text().splitlines()) < 10
+    project.layout.config.write_text('[index]\nencoder = "hashing"\n')
+    listed = json.loads(lemmata("config", "index", "-w", tmp_path / "w", "--json"))
+    assert {key: listed[0][key] for key in ("key", "value", "default")} == {
+        "key": "encoder",
+        "value": "hashing",
+        "default": "lemmata-mini",
+    }
+    shown = lemmata("config", "-w", tmp_path / "w")
+    assert '(default "lemmata-mini")' in shown
+    tomllib.loads(shown)  # what is printed is TOML
+    assert "there is no table [indx]" in lemmata("config", "indx", "-w", tmp_path / "w", code=1)
