@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -115,3 +118,14 @@ def test_a_lock_is_exclusive_until_it_is_closed(tmp_path: Path) -> None:
     with lock_file(path), pytest.raises(WorkspaceError, match="another lemmata is writing"):
         lock_file(path)
     lock_file(path).close()
+
+
+def test_leftovers_of_killed_processes_are_removed_and_others_stay(tmp_path: Path) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    (tmp_path / f".set.{dead.pid}").mkdir()
+    (tmp_path / f".set.{dead.pid}" / "part").write_text("half")
+    (tmp_path / f".set.{os.getppid()}").write_text("of a running process")
+    (tmp_path / ".set.old").write_text("not ours")
+    write_atomically(tmp_path / "set", b"whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([f".set.{os.getppid()}", ".set.old", "set"])

@@ -143,7 +143,7 @@ def test_about_60_percent_of_the_logs_are_german(folder: Path) -> None:
 
 def test_few_texts_repeat_each_other(folder: Path) -> None:
     texts = [log["text"] for log in table(folder / "logs.csv")]
-    repeats, shared = plant.likeness(texts)
+    repeats, shared = plant.repetition(texts)
     assert repeats < 0.02
     assert shared < 0.4
     assert not any(mark in text for text in texts for mark in "{}[]|")

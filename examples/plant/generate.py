@@ -2260,7 +2260,7 @@ def generate(folder: Path, logs: int = 3000, seed: int = 7) -> None:
     (folder / "queries.jsonl").write_text("".join(lines), encoding="utf-8", newline="")
 
 
-def likeness(texts: Sequence[str], words: int = 5) -> tuple[float, float]:
+def repetition(texts: Sequence[str], words: int = 5) -> tuple[float, float]:
     """The share of texts that repeat an earlier one, and the mean share of word n-grams that another text has too.
 
     Case and punctuation do not matter, and for the n-grams all words with a digit are the same: a copy with
@@ -2284,7 +2284,7 @@ def main() -> None:
     generate(options.folder, options.logs, options.seed)
     with (options.folder / "logs.csv").open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
-    twice, shared = likeness([row["text"] for row in rows])
+    twice, shared = repetition([row["text"] for row in rows])
     german = sum(row["language"] == "de" for row in rows) / len(rows)
     print(f"{len(rows)} logs in {options.folder}, {german:.1%} German")
     print(f"{twice:.2%} exact repeats; {shared:.1%} of a log's word 5-grams stand in another log too")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import os
 import shutil
@@ -20,7 +21,7 @@ def writing(path: Path) -> Iterator[Path]:
     """A temporary path for a file or folder; it replaces `path` when the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    _remove(temporary)
+    _remove_leftovers(path)
     try:
         yield temporary
         if temporary.is_dir():
@@ -31,6 +32,24 @@ def writing(path: Path) -> Iterator[Path]:
             temporary.replace(path)
     finally:
         _remove(temporary)
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Delete temporary files and folders for `path` whose process is gone: it was killed while writing."""
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*"):
+        process = leftover.name.rpartition(".")[2]
+        if process.isdecimal() and (int(process) == os.getpid() or not _is_running(int(process))):
+            _remove(leftover)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True  # of another user
+    return True
 
 
 def _remove(path: Path) -> None:

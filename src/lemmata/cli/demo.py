@@ -1,4 +1,4 @@
-"""The demo: the whole story on the bundled example."""
+"""The demo: the whole chain on the bundled example."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def demo(
     folder: Annotated[Path, typer.Argument(help="Folder of the demo workspace.", metavar="[DIR]")] = Path("demo"),
     training: Annotated[bool, typer.Option(help="Also fine-tune: the longest part.")] = True,
 ) -> None:
-    """The whole story on the bundled example, offline."""
+    """Run the whole chain on the bundled example, offline."""
     from lemmata.project import Project
 
     console = open_console()

@@ -146,7 +146,7 @@ def export_encoder(
     force: Annotated[bool, typer.Option("--force", help="Write it even if its vectors drift.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Export a model to ONNX and measure its drift on the corpus."""
+    """Export a model to ONNX and measure its drift."""
     from itertools import islice
 
     from lemmata.encode.export import export_encoder as export

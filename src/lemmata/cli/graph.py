@@ -41,7 +41,7 @@ def build(
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Build the graph by rules: links, concepts, relations, mentions."""
+    """Build the graph by rules: links, concepts, relations."""
     from lemmata.project import Project
 
     settings = {} if metadata else {"concepts": {"metadata": False}}
@@ -64,7 +64,10 @@ def extract(
     concurrency: Concurrency = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Extract concepts and relations with a language model; without a limit, only show the cost."""
+    """Extract concepts with a language model.
+
+    Without a limit, only print what it would cost.
+    """
     from lemmata.llm.endpoint import Limits
     from lemmata.project import Project
 

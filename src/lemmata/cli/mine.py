@@ -49,7 +49,7 @@ def split(
     seed: Annotated[int | None, typer.Option(help="Random seed.", show_default="0")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Split the corpus into train, validation and test, before mining."""
+    """Split the corpus into train, validation and test."""
     from lemmata.project import Project
 
     flags = {"method": method or None, "validation": validation, "test": test, "answers": answers or None, "seed": seed}
@@ -95,7 +95,7 @@ def queries(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Write queries for passages, by rules or with --model by a language model."""
+    """Write queries by rules, or by a --model."""
     from lemmata.llm.endpoint import Limits
     from lemmata.project import Project
 
@@ -128,7 +128,7 @@ def import_(
     found_within: FoundWithin = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Queries that somebody else wrote for the passages."""
+    """Import existing queries for passages."""
     from lemmata.project import Project
 
     with showing_progress() as progress:
@@ -150,14 +150,15 @@ def triplets(
     kind: Annotated[
         str, typer.Option("--from", help="embedding, scincl, citations or queries.", metavar="WHERE")
     ] = "embedding",
-    of: Annotated[str, typer.Option(help="The set of queries, with --from queries.", metavar="NAME")] = "",
+    of: Annotated[str, typer.Option(help="With --from queries: the set of queries.", metavar="NAME")] = "",
     relations: Annotated[
-        str, typer.Option(help="What counts as citing, parted by commas.", metavar="NAMES")
+        str,
+        typer.Option(help="With --from citations: comma-separated relations.", metavar="NAMES"),
     ] = "",
     seed: Seed = 0,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
-    """Triplets from a graph embedding, from citations, or for queries."""
+) -> None:
+    """Mine triplets from embeddings, citations or queries."""
     from lemmata.project import Project
 
     seeds: dict[str, Any] = {"seed": seed} if seed else {}
@@ -168,13 +169,13 @@ def triplets(
 
 
 def negatives(
-    of: Annotated[str, typer.Argument(help="The training set to add them to.", metavar="SET")] = "pairs",
+    of: Annotated[str, typer.Argument(help="Training set to add them to.", metavar="SET")] = "pairs",
     workspace: Workspace = HERE,
-    name: Annotated[str, typer.Option(help="What to call the result; SET-hard.", metavar="NAME")] = "",
-    number: Annotated[int, typer.Option(help="Of negatives for a pair; 0: as set.", min=0)] = 0,
+    name: Annotated[str, typer.Option(help="Name of the result; default: SET-hard.", metavar="NAME")] = "",
+    number: Annotated[int, typer.Option(help="Negatives per pair; 0: as configured.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Hard negatives for the pairs of a set, with a guard against false ones."""
+    """Add hard negatives to the pairs of a set."""
     from lemmata.project import Project
 
     settings = {"negatives": {"number": number}} if number else {}
@@ -188,10 +189,10 @@ def negatives(
 def mix(
     mixture: Annotated[str, typer.Argument(help="A table [mixtures.NAME] of lemmata.toml.", metavar="NAME")],
     workspace: Workspace = HERE,
-    name: Annotated[str, typer.Option(help="What to call the result; as the mixture.", metavar="NAME")] = "",
+    name: Annotated[str, typer.Option(help="Name of the result; default: that of the mixture.", metavar="NAME")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """One training set from several."""
+    """Mix several training sets into one."""
     from lemmata.project import Project
 
     with showing_progress() as progress:
@@ -241,7 +242,7 @@ def audit(
     workspace: Workspace = HERE,
     as_json: AsJson = False,
 ) -> None:
-    """Check training sets for held-out data; fails if there is any."""
+    """Check training sets for held-out data."""
     from lemmata.project import Project
 
     with showing_progress() as progress:

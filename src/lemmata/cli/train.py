@@ -31,7 +31,7 @@ def pretrain(
     rate: Rate = 0.0,
     as_json: AsJson = False,
 ) -> None:
-    """Adapt an encoder to the corpus by masked language modelling."""
+    """Pretrain an encoder on the text of the corpus."""
     from lemmata.project import Project
 
     settings = _given(base=base, epochs=epochs, rate=rate)
@@ -71,7 +71,10 @@ def finetune(
     out: Annotated[Path | None, typer.Option(help="With --job: folder of the model.", metavar="DIR")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fine-tune an encoder on mined data; resumes from the last checkpoint."""
+    """Fine-tune an encoder on mined data.
+
+    Resumes from the last checkpoint.
+    """
     settings = _given(base=base, epochs=epochs, rate=rate, batch=batch)
     if (job is None) != (out is None):
         raise LemmataError("--job and --out go together: the job, and the folder of the model")

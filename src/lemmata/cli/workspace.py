@@ -144,7 +144,7 @@ def show(
     workspace: Workspace = HERE,
     as_json: AsJson = False,
 ) -> None:
-    """Show a passage with its proof, source and links, or a concept."""
+    """Show a passage or a concept with its links."""
     from lemmata.project import Project
 
     project = Project(workspace)
@@ -213,7 +213,7 @@ def config(
     workspace: Workspace = HERE,
     as_json: AsJson = False,
 ) -> None:
-    """List every setting of lemmata.toml with its default and its value here."""
+    """List every setting with its default and its value."""
     from lemmata.errors import LemmataError
     from lemmata.project import Project, all_options, is_workspace
 

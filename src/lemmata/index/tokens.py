@@ -16,7 +16,7 @@ from lemmata.words import STOP_WORDS, UMLAUTS, fold, stem
 
 __all__ = ["tokenize"]
 
-# every repetition is bounded, or can not meet the same characters twice: the time is linear in the text
+# every repetition is bounded, or cannot match the same characters twice: the time is linear in the text
 _HEAD = r"(?:\\[A-Za-z]{1,64}|[^\W_]{1,64}(?:-{1,2}[^\W_]{1,64}){0,6})"
 _SCRIPT = r"[_^](?:\{[^{}$]{1,12}\}|\\[A-Za-z]{1,64}|[^\W_]{1,64}|[*!])"
 _TOKEN = re.compile(rf"{_HEAD}(?:'s\b)?(?:\}}{{0,2}}'{{0,3}}{_SCRIPT}){{0,3}}")
