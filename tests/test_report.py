@@ -80,7 +80,7 @@ def test_the_table_shows_every_measure_and_group_with_notes_above_and_comparison
     assert text.index("leakage was allowed: [red]2[/red]") < text.index("MRR@10")
     for part in ("references & more, 4 queries", "seen (1)", "unseen (3)", "0.375", "0.562", "den<se>"):
         assert part in text
-    assert text.index("0.562") < text.index("den<se> − lexical, MRR@10: +0.188")
+    assert text.index("0.562") < text.index("MRR@10, den<se> − lexical: +0.188")
     assert "1 better, 2 equal, 1" in " ".join(text.split())
 
 

@@ -18,7 +18,7 @@ from lemmata.evaluate.significance import Comparison, bootstrap
 from lemmata.types import Mask
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Group
 
 __all__ = ["Report", "as_html", "as_json", "terminal_table"]
 
@@ -120,39 +120,39 @@ def _group_heads(report: Report) -> list[str]:
     return [f"{group} ({int(mask.sum()):,})" for group, mask in report.groups.items()]
 
 
-def terminal_table(report: Report) -> Table:
+def terminal_table(report: Report) -> Group:
     """A block per measure and a row per retriever; notes above, comparisons below."""
+    from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     queries = f"{len(report.queries):,} {'query' if len(report.queries) == 1 else 'queries'}"
-    title = Text(f"{report.task}, {queries}", style="bold")
-    for note in report.notes:
-        title.append(f"\n{note}", style="yellow")
-    caption = Text("\n").join(
-        Text(
-            f"{pair.first} − {pair.second}, {pair.measure}: {signed(pair.difference, 3)} "
-            f"({signed(pair.low, 3)} to {signed(pair.high, 3)}), p {_p(pair.p)}, corrected {_p(pair.p_corrected)}; "
-            f"{pair.wins} better, {pair.ties} equal, {pair.losses} worse"
-        )
-        for pair in report.comparisons
-    )
-    result = Table(title=title, caption=caption, title_justify="left", caption_justify="left")
-    result.add_column("measure")
-    result.add_column("retriever")
+    heading = [Text(f"{report.task}, {queries}", style="bold")]
+    heading += [Text(note, style="yellow") for note in report.notes]
+    table = Table()
+    table.add_column("measure")
+    table.add_column("retriever")
     for head in ("mean", "95 % interval", *_group_heads(report)):
-        result.add_column(Text(head), justify="right")
+        table.add_column(Text(head), justify="right")
     for row in _rows(report):
         if row.first:
-            result.add_section()
-        result.add_row(
+            table.add_section()
+        table.add_row(
             row.measure if row.first else "",
             Text(row.retriever),
             Text(number(row.mean, 3), style="bold" if row.best else ""),
             _range(row.interval),
             *(number(mean, 3) for mean in row.groups),
         )
-    return result
+    comparisons = [
+        Text(
+            f"{pair.measure}, {pair.first} − {pair.second}: {signed(pair.difference, 3)} "
+            f"[{signed(pair.low, 3)}, {signed(pair.high, 3)}], corrected p {_p(pair.p_corrected)}; "
+            f"{pair.wins} better, {pair.ties} equal, {pair.losses} worse"
+        )
+        for pair in report.comparisons
+    ]
+    return Group(*heading, table, *comparisons)
 
 
 # ---------------------------------------------------------------- HTML
