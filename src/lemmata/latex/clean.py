@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from lemmata.latex.source import VERBATIM, match_brace, match_bracket, match_dollar, skip
 
-__all__ = ["ACCENTS", "MATH", "SYMBOLS", "Cleaned", "clean", "plain"]
+__all__ = ["MATH", "Cleaned", "clean", "plain"]
 
 
 class Cleaned(NamedTuple):
@@ -78,7 +78,7 @@ _DROPPED = {
         cline cmidrule PMlinkescapeword nobibliography shorttitle shortauthors authorrunning titlerunning
         received accepted published orcid journal pacs preprint keyword PACS MSC translator contrib
         pmcanonicalname pmcreated pmmodified pmtitle pmprivacy pmtype pmcomment pmrelated pmdefines pmkeywords
-        bibitem hypersetup geometry raisebox allowdisplaybreaks numberwithin swapnumbers
+        bibitem BibitemShut hypersetup geometry raisebox allowdisplaybreaks numberwithin swapnumbers
         """,
         2: """
         setlength addtolength setcounter addtocounter newtheorem pmowner pmmodifier pmrecord pmauthor pmsynonym
@@ -88,8 +88,12 @@ _DROPPED = {
     }.items()
     for name in names.split()
 }
-_SKIPS_FIRST = frozenset("textcolor href colorbox fcolorbox hyperlink parbox resizebox scalebox rotatebox".split())
-SYMBOLS = {
+_SKIPS_FIRST = frozenset(
+    """
+    textcolor href href@noop colorbox fcolorbox hyperlink parbox resizebox scalebox rotatebox bibinfo bibfield Eprint
+    """.split()
+)
+_SYMBOLS = {
     "ldots": "…", "dots": "…", "textellipsis": "…", "S": "§", "P": "¶", "ss": "ß", "SS": "SS", "o": "ø",
     "O": "Ø", "l": "ł", "L": "Ł", "ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ", "aa": "å", "AA": "Å", "i": "ı",
     "j": "ȷ", "dh": "ð", "th": "þ", "TH": "Þ", "dag": "†", "ddag": "‡", "copyright": "©", "pounds": "£",
@@ -98,9 +102,11 @@ SYMBOLS = {
     "textbackslash": "\\ ", "textbar": "|", "textless": "<", "textgreater": ">", "textasciitilde": "~",
     "textunderscore": "_", "guillemotleft": "«", "guillemotright": "»", "glqq": "„", "grqq": "“", "slash": "/",
     "textdegree": "°", "degree": "°", "textregistered": "®", "texttrademark": "™", "og": "«", "fg": "»",
-    "colon": ":", "lq": "‘", "rq": "’", "bullet": "•", "textbullet": "•",
+    "colon": ":", "lq": "‘", "rq": "’", "bullet": "•", "textbullet": "•", "DH": "Ð", "dj": "đ", "DJ": "Đ",
+    "BibTeX": "BibTeX", "bibinitperiod": ".", "bibrangedash": "–", "MR": "MR ",
+    **dict.fromkeys(("newblock", "space", *("bibnamedelim" + letter for letter in "abcdi")), " "),
 }  # fmt: skip
-ACCENTS = {
+_ACCENTS = {
     '"': "\u0308", "'": "\u0301", "`": "\u0300", "^": "\u0302", "~": "\u0303", "=": "\u0304", ".": "\u0307",
     "c": "\u0327", "v": "\u030c", "H": "\u030b", "u": "\u0306", "r": "\u030a", "k": "\u0328", "d": "\u0323",
     "b": "\u0331", "t": "",
@@ -291,7 +297,7 @@ class _Cleaner:
         if character == "\\":
             self.output.append(" ")
             return self.skip_brackets(end + (self.text[end : end + 1] == "*"), 1)
-        if character in ACCENTS:
+        if character in _ACCENTS:
             return self.accent(character, end)
         if character in _SPACES:
             self.output.append(" ")
@@ -306,7 +312,7 @@ class _Cleaner:
         if letter is None:
             return end
         base = letter[1] or letter[2] or letter[4] or letter[5]
-        self.output.append(unicodedata.normalize("NFC", base + ACCENTS[mark]) + (letter[3] or ""))
+        self.output.append(unicodedata.normalize("NFC", base + _ACCENTS[mark]) + (letter[3] or ""))
         return letter.end()
 
     def word(self, name: str, begin: int, end: int) -> int:
@@ -320,10 +326,10 @@ class _Cleaner:
         if name in ("begin", "end"):
             named = _NAME.match(text, end)
             return self.environment(name, named[1].strip(), begin, named.end()) if named else end
-        if name in SYMBOLS:
-            self.output.append(SYMBOLS[name])
+        if name in _SYMBOLS:
+            self.output.append(_SYMBOLS[name])
             return self.skip_space(end) if text[end : end + 1] in (" ", "\t") else end
-        if name in ACCENTS:
+        if name in _ACCENTS:
             return self.accent(name, end)
         if name == "item":
             return self.item(end)
