@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import posixpath
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 __all__ = [
     "SHORT",
     "VERBATIM",
     "Flat",
-    "SourceLimits",
     "decode",
+    "end_of",
     "flatten",
     "match_brace",
     "match_bracket",
@@ -123,6 +124,12 @@ def skip(pattern: re.Pattern[str], text: str, at: int) -> int:
     return match.end() if match else at
 
 
+@cache
+def end_of(environment: str) -> re.Pattern[str]:
+    r"""The `\end` of an environment."""
+    return re.compile(r"\\end\s*\{\s*" + re.escape(environment) + r"\s*\}")
+
+
 def skip_blanks(text: str, at: int) -> int:
     """Offset of the first character from `at` on that is not blank."""
     return skip(_BLANKS, text, at)
@@ -147,13 +154,10 @@ def read_argument(text: str, start: int, reach: int = _REACH) -> tuple[str, int]
 # ---------------------------------------------------------------- one text
 
 
-@dataclass(frozen=True, slots=True)
-class SourceLimits:
-    """Bounds for hostile sources."""
-
-    characters: int = 64_000_000
-    files: int = 5_000
-    depth: int = 40
+# Bounds for hostile sources.
+_CHARACTERS = 64_000_000
+_FILES = 5_000
+_DEPTH = 40  # files inside files
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,18 +175,17 @@ class Flat:
 
     def place(self, offset: int) -> tuple[str, int]:
         """File and line (from 1) of the character at `offset`."""
-        if not self.starts:
+        if not self.text:
             return "", 0
-        segment = max(0, bisect_right(self.starts, offset) - 1)
-        end = self.starts[segment + 1] if segment + 1 < len(self.starts) else len(self.text)
-        number, source = self._origin(segment, min(offset, max(end - 1, self.starts[segment])))
+        number, source = self._origin(min(offset, len(self.text) - 1))
         number = max(number, ~number)
         if number not in self.lines:
             self.lines[number] = [newline.start() for newline in re.finditer("\n", self.texts[number])]
-        return self.files[number], bisect_right(self.lines[number], source - 1) + 1
+        return self.files[number], bisect_left(self.lines[number], source) + 1
 
-    def _origin(self, segment: int, offset: int) -> tuple[int, int]:
+    def _origin(self, offset: int) -> tuple[int, int]:
         """File and offset of a character, as in `sources`; the same for all characters of an edit."""
+        segment = bisect_right(self.starts, offset) - 1
         number, source = self.sources[segment]
         return (number, source) if number < 0 else (number, source + offset - self.starts[segment])
 
@@ -201,20 +204,16 @@ class Flat:
             nonlocal length
             if end <= begin:
                 return
-            segment = max(0, bisect_right(self.starts, begin) - 1)
-            while segment < len(self.starts) and self.starts[segment] < end:
-                low = max(self.starts[segment], begin)
-                starts.append(length + low - begin)
-                sources.append(self._origin(segment, low))
-                segment += 1
+            for start in (begin, *self.starts[bisect_right(self.starts, begin) : bisect_left(self.starts, end)]):
+                starts.append(length + start - begin)
+                sources.append(self._origin(start))
             pieces.append(self.text[begin:end])
             length += end - begin
 
         for begin, end, replacement in edits:
             keep(position, begin)
             if replacement:
-                segment = max(0, bisect_right(self.starts, begin) - 1)
-                number, source = self._origin(segment, begin)
+                number, source = self._origin(begin)
                 starts.append(length)
                 sources.append((min(number, ~number), source))
                 pieces.append(replacement)
@@ -284,10 +283,9 @@ def _match_conditionals(text: str) -> _Branches:
 class _Flattener:
     """The state while the files of a project are joined."""
 
-    def __init__(self, read: Callable[[str], str | None], main: str, limits: SourceLimits) -> None:
+    def __init__(self, read: Callable[[str], str | None], main: str) -> None:
         self.read = read
         self.folder = posixpath.dirname(main)
-        self.limits = limits
         self.pieces: list[str] = []
         self.length = 0
         self.starts: list[int] = []
@@ -350,7 +348,7 @@ class _Flattener:
     def walk(self, path: str, text: str, *, part: bool = False) -> None:
         """Append a file; of a `part` (a subfile with a preamble of its own) only its body."""
         self.visits += 1
-        if len(self.open) >= self.limits.depth or self.visits > self.limits.files:
+        if len(self.open) >= _DEPTH or self.visits > _FILES:
             self.missing.append((path, 0, "too many files inside files"))
             return
         if path not in self.files:
@@ -383,8 +381,8 @@ class _Flattener:
             word = token["word"]
             if word is None:
                 continue
-            if self.length > self.limits.characters:
-                self.miss(number, text, begin, f"cut at {self.limits.characters:,} characters")
+            if self.length > _CHARACTERS:
+                self.miss(number, text, begin, f"cut at {_CHARACTERS:,} characters")
                 self.finished = True
                 break
             resume = -1  # where the text continues after a span that is dropped
@@ -392,7 +390,7 @@ class _Flattener:
                 named = _NAME.match(text, scan)
                 name = named[1].strip() if named else ""
                 if named and (name in VERBATIM or name in self.comments) and name not in unclosed:
-                    end = re.compile(r"\\end\s*\{" + re.escape(name) + r"\}").search(text, named.end())
+                    end = end_of(name).search(text, named.end())
                     if end is None:
                         unclosed.add(name)
                     elif name in VERBATIM:
@@ -519,7 +517,7 @@ class _Flattener:
         return other[1]
 
 
-def flatten(read: Callable[[str], str | None], main: str, limits: SourceLimits | None = None) -> Flat:
+def flatten(read: Callable[[str], str | None], main: str) -> Flat:
     r"""The text of `main` with everything that it includes, without comments, up to `\end{document}`.
 
     `read` gives the decoded text of a path inside the project, or None. Raises FileNotFoundError where the main
@@ -528,7 +526,7 @@ def flatten(read: Callable[[str], str | None], main: str, limits: SourceLimits |
     text = read(main)
     if text is None:
         raise FileNotFoundError(main)
-    walker = _Flattener(read, main, limits or SourceLimits())
+    walker = _Flattener(read, main)
     walker.walk(main, text)
     return Flat(
         "".join(walker.pieces),
