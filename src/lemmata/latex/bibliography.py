@@ -88,13 +88,13 @@ def read_bib(text: str) -> list[Reference]:
             kind, position = entry[1].lower(), entry.end()
             if kind == "string":
                 fields, position = _bib_fields(text, position, end, macros)
-                macros.update(fields)
+                macros.update(reversed(fields))  # where a name is repeated, the first value counts
             elif kind in ("comment", "preamble"):
                 position = _closing(text, entry.start(2), end) if entry[2] == "{" else end
             elif key := _KEY.match(text, position, end):
                 fields, position = _bib_fields(text, key.end(), end, macros)
                 if position >= 0 and kind not in _NOT_REFERENCES:
-                    references.append(_from_fields(key[1], fields))
+                    references.append(_from_fields(key[1], dict(reversed(fields))))
             else:
                 break
             if position < 0:
@@ -102,9 +102,9 @@ def read_bib(text: str) -> list[Reference]:
     return references
 
 
-def _bib_fields(text: str, position: int, end: int, macros: Mapping[str, str]) -> tuple[dict[str, str], int]:
+def _bib_fields(text: str, position: int, end: int, macros: Mapping[str, str]) -> tuple[list[tuple[str, str]], int]:
     """The fields up to the closing brace of an entry and the position after it, -1 where the entry is damaged."""
-    fields: dict[str, str] = {}
+    fields: list[tuple[str, str]] = []
     while field := _FIELD.match(text, position, end):
         joined = ""
         position = field.end()
@@ -124,7 +124,7 @@ def _bib_fields(text: str, position: int, end: int, macros: Mapping[str, str]) -
             if not (concatenation := _CONCATENATION.match(text, position, end)):
                 break
             position = concatenation.end()
-        fields.setdefault(field[1].lower(), joined)
+        fields.append((field[1].lower(), joined))
     close = _ENTRY_END.match(text, position, end)
     return fields, close.end() if close else -1
 
@@ -513,25 +513,22 @@ def _biblatex_people(names: str) -> Iterator[str]:
 # ---------------------------------------------------------------- amsrefs
 
 
-_AMSREFS = re.compile(r"\\bib\*?\s*+\{([^{}]*+)\}\s*+\{([^{}]*+)\}\s*+(?=\{)")
-_AMSREFS_FIELD = re.compile(r"[\s,]*+([A-Za-z-]++)\s*+=\s*+(?=\{)")
+_AMSREFS = re.compile(r"\\bib\*?\s*+\{([^{}]*+)\}\s*+\{[^{}]*+\}\s*+\{")
 
 
 def read_amsrefs(text: str) -> list[Reference]:
     r"""The `\bib{key}{type}{...}` entries of a text; those that do not close are left out."""
     text = _COMMENT.sub("", text) if "%" in text else text
     references: list[Reference] = []
-    for match, entry in _with_groups(_AMSREFS, text, _matching(text)):
-        pairs = _matching(entry)
+    starts = list(_AMSREFS.finditer(text))
+    for start, following in zip_longest(starts, starts[1:]):
+        pairs, end = _bib_fields(text, start.end(), following.start() if following else len(text), {})
         fields: dict[str, str] = {}
-        position = 0
-        while (field := _AMSREFS_FIELD.match(entry, position)) and field.end() in pairs:
-            position = pairs[field.end()] + 1
-            name, value = field[1].lower(), entry[field.end() + 1 : position - 1]
-            if name in ("author", "editor") and name in fields:
-                value = f"{fields[name]} and {value}"
-            fields[name] = value
-        references.append(_from_fields(match[1].strip(), fields))
+        for name, value in pairs:
+            repeated = name in ("author", "editor") and name in fields
+            fields[name] = f"{fields[name]} and {value}" if repeated else value
+        if end >= 0:
+            references.append(_from_fields(start[1].strip(), fields))
     return references
 
 
@@ -540,7 +537,6 @@ def read_amsrefs(text: str) -> list[Reference]:
 
 _NEW_ID = re.compile(r"(?<!\d)(?<!\d\.)(\d\d(?:0[1-9]|1[0-2]|\d\d)\.\d{4,5})(?:v\d+)?(?![\d])")
 _VALID_NEW_ID = re.compile(r"(?:0[7-9]|1[0-4])(?:0[1-9]|1[0-2])\.\d{4}|(?:1[5-9]|[2-9]\d)(?:0[1-9]|1[0-2])\.\d{5}")
-_LIKE_NEW_ID, _LIKE_OLD_ID = re.compile(r"\d{4}\.\d{4}"), re.compile(r"/\s?\d{7}")  # quick tests
 _ARCHIVES = (
     "astro-ph|cond-mat|gr-qc|hep-(?:ex|lat|ph|th)|math-ph|nlin|nucl-(?:ex|th)|physics|quant-ph|math|cs|q-bio|q-fin|"
     "stat|alg-geom|dg-ga|funct-an|q-alg|solv-int|chao-dyn|patt-sol|adap-org|comp-gas|cmp-lg|acc-phys|ao-sci|"
@@ -568,14 +564,14 @@ def arxiv_id(text: str) -> str:
         return stripped.partition("v")[0]
     bare = ""
     tagged: list[tuple[int, str]] = []
-    for match in _NEW_ID.finditer(text) if _LIKE_NEW_ID.search(text) else ():
+    for match in _NEW_ID.finditer(text):
         before = text[max(0, match.start() - 40) : match.start()]
         if _TAG.search(before) and not re.search(r"zbl|zbmath|10\.(?!48550/)\d{4,}/\S*$", before, re.I):
             tagged.append((match.start(), match[1]))
             break
         if not bare and _VALID_NEW_ID.fullmatch(match[1]) and not _OTHER_TAG.search(before):
             bare = match[1]
-    if _LIKE_OLD_ID.search(text) and (old := _OLD_ID.search(text)):
+    if old := _OLD_ID.search(text):
         tagged.append((old.start(), f"{old[1].replace('--', '-').lower()}/{old[2]}"))
     return min(tagged)[1] if tagged else bare
 

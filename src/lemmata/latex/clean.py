@@ -53,7 +53,8 @@ _CITATION = frozenset(
     parencites textcites autocites citeA citeN citeNP shortcite citenum onlinecite nocite citeauthor citetitle
     """.split()
 )
-# Commands that are dropped with this many braced arguments, and with the optional ones before them.
+# Commands that are dropped with this many braced arguments, and with the optional ones before them. Those without
+# arguments differ from unknown commands only in a bracket that follows: it is text.
 _DROPPED = {
     name: count
     for count, names in {

@@ -10,8 +10,10 @@ import posixpath
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import chain, pairwise
 
 __all__ = [
     "SHORT",
@@ -49,18 +51,13 @@ def decode(data: bytes) -> str:
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         text = data.decode("utf-16", errors="replace")
     else:
-        try:
-            text = data.decode("utf-8-sig")
-        except UnicodeDecodeError:
-            inputenc = _INPUTENC.search(data)
-            encoding = _ENCODINGS.get(inputenc[1].decode(), "cp1252") if inputenc else "cp1252"
-            try:
+        inputenc = _INPUTENC.search(data)
+        named = _ENCODINGS.get(inputenc[1].decode(), "cp1252") if inputenc else "cp1252"
+        for encoding in ("utf-8-sig", named, "latin-1"):  # the last one accepts all bytes
+            with suppress(UnicodeDecodeError):
                 text = data.decode(encoding)
-            except UnicodeDecodeError:
-                text = data.decode("latin-1")
-    if "\r" in text:
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return text.replace("\x00", "\ufffd") if "\x00" in text else text
+                break
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "\ufffd")
 
 
 # ---------------------------------------------------------------- braces
@@ -160,6 +157,23 @@ _FILES = 5_000
 _DEPTH = 40  # files inside files
 
 
+@dataclass(slots=True)
+class _Joined:
+    """Pieces of files, with the offset of each in the joined text and its origin as in `Flat.sources`."""
+
+    pieces: list[str] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    sources: list[tuple[int, int]] = field(default_factory=list)
+    length: int = 0
+
+    def add(self, text: str, source: tuple[int, int]) -> None:
+        if text:
+            self.pieces.append(text)
+            self.starts.append(self.length)
+            self.sources.append(source)
+            self.length += len(text)
+
+
 @dataclass(frozen=True, slots=True)
 class Flat:
     """The text of a project as one string, with a map from its offsets to files and lines."""
@@ -194,40 +208,26 @@ class Flat:
 
         Replaced text gets the place where its span began.
         """
-        pieces: list[str] = []
-        starts: list[int] = []
-        sources: list[tuple[int, int]] = []
+        joined = _Joined()
         ends, shifts = [0], [0]  # old offsets from which text is shifted, and by how much
-        position = length = 0
-
-        def keep(begin: int, end: int) -> None:
-            nonlocal length
-            if end <= begin:
-                return
-            for start in (begin, *self.starts[bisect_right(self.starts, begin) : bisect_left(self.starts, end)]):
-                starts.append(length + start - begin)
-                sources.append(self._origin(start))
-            pieces.append(self.text[begin:end])
-            length += end - begin
-
-        for begin, end, replacement in edits:
-            keep(position, begin)
+        position = 0
+        for begin, end, replacement in chain(edits, [(len(self.text), len(self.text), "")]):
+            inner = self.starts[bisect_right(self.starts, position) : bisect_left(self.starts, begin)]
+            for low, high in pairwise((position, *inner, begin)):
+                if low < high:
+                    joined.add(self.text[low:high], self._origin(low))
             if replacement:
                 number, source = self._origin(begin)
-                starts.append(length)
-                sources.append((min(number, ~number), source))
-                pieces.append(replacement)
-                length += len(replacement)
+                joined.add(replacement, (min(number, ~number), source))
             position = end
             ends.append(end)
-            shifts.append(length - end)
-        keep(position, len(self.text))
+            shifts.append(joined.length - end)
 
         def moved(offset: int) -> int:
             return max(0, offset + shifts[bisect_right(ends, offset) - 1])
 
-        text = "".join(pieces)
-        return replace(self, text=text, body=moved(self.body), starts=starts, sources=sources), moved
+        text = "".join(joined.pieces)
+        return replace(self, text=text, body=moved(self.body), starts=joined.starts, sources=joined.sources), moved
 
 
 _DOCUMENT = re.compile(r"^[^%\n]*\\begin\s*\{document\}", re.MULTILINE)
@@ -286,10 +286,7 @@ class _Flattener:
     def __init__(self, read: Callable[[str], str | None], main: str) -> None:
         self.read = read
         self.folder = posixpath.dirname(main)
-        self.pieces: list[str] = []
-        self.length = 0
-        self.starts: list[int] = []
-        self.sources: list[tuple[int, int]] = []
+        self.joined = _Joined()
         self.files: list[str] = []
         self.texts: list[str] = []
         self.missing: list[tuple[str, int, str]] = []
@@ -304,11 +301,7 @@ class _Flattener:
         self.conditionals: tuple[str, _Branches] = "", {}  # of the file that was used last
 
     def emit(self, number: int, text: str, begin: int, end: int) -> None:
-        if end > begin:
-            self.starts.append(self.length)
-            self.sources.append((number, begin))
-            self.pieces.append(text[begin:end])
-            self.length += end - begin
+        self.joined.add(text[begin:end], (number, begin))
 
     def miss(self, number: int, text: str, offset: int, cause: str) -> None:
         if len(self.missing) < 1000:
@@ -381,7 +374,7 @@ class _Flattener:
             word = token["word"]
             if word is None:
                 continue
-            if self.length > _CHARACTERS:
+            if self.joined.length > _CHARACTERS:
                 self.miss(number, text, begin, f"cut at {_CHARACTERS:,} characters")
                 self.finished = True
                 break
@@ -400,17 +393,12 @@ class _Flattener:
                 elif named and name == "document" and self.body < 0:
                     self.emit(number, text, position, named.end())
                     position = scan = named.end()
-                    self.body = self.length
-            elif word == "end":
-                named = _NAME.match(text, scan)
-                if named and named[1].strip() == "document":
+                    self.body = self.joined.length
+            elif word in ("end", "endinput", "bye", "enddocument"):
+                if word != "end" or end_of("document").match(text, begin):
                     self.emit(number, text, position, begin)
-                    self.finished = not part
+                    self.finished = word != "endinput" and not (part and word == "end")
                     return
-            elif word in ("endinput", "bye", "enddocument"):
-                self.emit(number, text, position, begin)
-                self.finished = word != "endinput"
-                return
             elif word in ("usepackage", "RequirePackage", "documentclass", "LoadClass"):
                 if self.body < 0:
                     scan = self._package(number, text, position, scan, word)
@@ -464,10 +452,8 @@ class _Flattener:
 
     def _package(self, number: int, text: str, position: int, scan: int, word: str) -> int:
         """Read the packages and classes in the project, for the macros that they define."""
-        at = skip(_BLANK, text, scan)
-        if text[at : at + 1] == "[":
-            at = match_bracket(text, at)
-        argument = self.argument(text, at) if at >= 0 else None
+        _, at = read_optional(text, scan) or ("", scan)
+        argument = self.argument(text, at)
         if argument is None:
             return scan
         names, end = argument
@@ -528,12 +514,6 @@ def flatten(read: Callable[[str], str | None], main: str) -> Flat:
         raise FileNotFoundError(main)
     walker = _Flattener(read, main)
     walker.walk(main, text)
-    return Flat(
-        "".join(walker.pieces),
-        max(walker.body, 0),
-        tuple(walker.files),
-        tuple(walker.missing),
-        walker.starts,
-        walker.sources,
-        walker.texts,
-    )
+    joined, files, missing = walker.joined, tuple(walker.files), tuple(walker.missing)
+    text = "".join(joined.pieces)
+    return Flat(text, max(walker.body, 0), files, missing, joined.starts, joined.sources, walker.texts)

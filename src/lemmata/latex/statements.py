@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lemmata.latex.clean import plain
-from lemmata.latex.source import SHORT, VERBATIM, read_argument, read_optional
+from lemmata.latex.source import SHORT, VERBATIM, end_of, read_argument, read_optional
 from lemmata.words import fold
 
 __all__ = ["Kind", "Section", "Statement", "Structure", "read_kinds", "read_structure"]
@@ -39,9 +39,9 @@ _USUAL = {
     "axiom": "axiom",
     "property": "property eigenschaft propriete",
     "convention": "convention",
+    "proof": "proof pf prf Proof beweis demo preuve demonstration proofsketch sketch",
 }
 _KIND_OF_NAME = {name: kind for kind, names in _USUAL.items() for name in names.split()}
-_PROOFS = frozenset("proof pf prf proof* Proof beweis demo preuve demonstration proofsketch sketch".split())
 _UNPROVED = frozenset(
     "definition remark remarks example notation question problem exercise convention situation assumption "
     "axiom conjecture".split()
@@ -59,7 +59,6 @@ class Kind:
 
 _USUAL_KINDS = {
     **{name + star: Kind(kind) for name, kind in _KIND_OF_NAME.items() for star in ("", "*")},
-    **{name: Kind("proof") for name in _PROOFS},
     **{name: Kind("", "restatable") for name in ("restatable", "restatable*")},
 }
 
@@ -88,8 +87,6 @@ def read_kinds(text: str, environments: Mapping[str, str]) -> dict[str, Kind]:
             continue
         names, caption, form, prefix = declared
         kind = kind_of(plain(caption))
-        if kind in ("proof", "beweis", "preuve"):
-            kind = "proof"
         for name in names:
             kinds[name] = Kind(kind or kind_of(name) or "statement", form, prefix)
     for _ in range(3):  # a wrapper may wrap a wrapper
@@ -136,8 +133,6 @@ class Section(NamedTuple):
 
     offset: int
     end: int  # after the heading
-    level: int
-    title: str  # LaTeX
     path: tuple[str, ...]  # titles from the outermost section to this one, LaTeX
 
 
@@ -241,9 +236,8 @@ class _Reader:
 
     def begin(self, name: str, begin: int, at: int) -> int:
         if name in VERBATIM and name not in self.unclosed:
-            close = self.text.find("\\end{" + name + "}", at)
-            if close >= 0:
-                return close + len(name) + 6
+            if close := end_of(name).search(self.text, at):
+                return close.end()
             self.unclosed.add(name)
         kind = self.kinds.get(name)
         if kind is None:
@@ -349,7 +343,7 @@ class _Reader:
         while self.path and self.path[-1][0] >= level:
             self.path.pop()
         self.path.append((level, argument[0]))
-        self.sections.append(Section(begin, argument[1], level, argument[0], self.titles()))
+        self.sections.append(Section(begin, argument[1], self.titles()))
         return argument[1]
 
     def label(self, name: str, offset: int) -> None:
