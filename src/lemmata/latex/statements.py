@@ -162,12 +162,13 @@ class Statement:
 class Structure:
     """The parts of one paper."""
 
-    statements: list[Statement]
-    sections: list[Section]
-    labels: list[tuple[int, str]]  # offset and name
-    abstracts: list[tuple[int, int]]
-    apart: list[tuple[int, int]]  # spans that are not prose: statements, their proofs, bibliographies, ...
-    problems: list[tuple[int, str]]  # offset and cause
+    statements: list[Statement] = field(default_factory=list)
+    sections: list[Section] = field(default_factory=list)
+    labels: list[tuple[int, str]] = field(default_factory=list)  # offset and name
+    abstracts: list[tuple[int, int]] = field(default_factory=list)
+    # Spans that are not prose: statements, their proofs, bibliographies, ...
+    apart: list[tuple[int, int]] = field(default_factory=list)
+    problems: list[tuple[int, str]] = field(default_factory=list)  # offset and cause
 
 
 _EVENT = re.compile(
@@ -191,15 +192,10 @@ class _Reader:
         self.text = text
         self.start = start
         self.kinds = kinds
+        self.paper = Structure()
         self.stack: list[Statement] = []  # environments that have begun
-        self.sections: list[Section] = []
         self.path: list[tuple[int, str]] = []
-        self.statements: list[Statement] = []
         self.proofs: list[Statement] = []
-        self.labels: list[tuple[int, str]] = []
-        self.abstracts: list[tuple[int, int]] = []
-        self.apart: list[tuple[int, int]] = []
-        self.problems: list[tuple[int, str]] = []
         self.failures_left = 200  # arguments that never close
         self.unclosed: set[str] = set()  # verbatim environments that never end
 
@@ -224,9 +220,9 @@ class _Reader:
         while self.stack:
             self.give_up(self.stack.pop(), len(self.text))
         self.attach_proofs()
-        self.statements.sort(key=lambda s: (s.begin, -s.end))
-        apart = sorted(self.apart)
-        return Structure(self.statements, self.sections, self.labels, self.abstracts, apart, self.problems)
+        self.paper.statements.sort(key=lambda s: (s.begin, -s.end))
+        self.paper.apart.sort()
+        return self.paper
 
     def argument(self, at: int) -> tuple[str, int] | None:
         """A short braced group after `at`; None for all groups once too many never closed."""
@@ -244,13 +240,11 @@ class _Reader:
             if len(self.stack) < _DEPTH:
                 self.stack.append(Statement("", name, begin, at))
             return at
-        if kind.kind == "proof":
-            hint, content = _optional(self.text, at)
-            self.open(name, "proof", begin, content, hint)
-            return content
         label, statement_kind = "", kind.kind
         note, content = _optional(self.text, at)
-        if kind.form == "tcolorbox":
+        if kind.kind == "proof":
+            pass  # its note says what is proved
+        elif kind.form == "tcolorbox":
             title = self.argument(content)
             label_argument = self.argument(title[1]) if title else None
             note, content = title or ("", content)
@@ -272,7 +266,7 @@ class _Reader:
                 statement_kind = inner_kind.kind if inner_kind else kind_of(inner[0]) or "theorem"
         self.open(name, statement_kind, begin, content, note, label)
         if label:
-            self.labels.append((begin, label))
+            self.paper.labels.append((begin, label))
         return content
 
     def open(self, name: str, kind: str, begin: int, content: int, note: str, label: str = "") -> None:
@@ -286,7 +280,7 @@ class _Reader:
             entry = Statement(kind, name, begin, content, note=note, label=label, section=self.titles(), outer=around)
             self.stack.append(entry)
         else:
-            self.problems.append((begin, f"\\begin{{{name}}} is too deep inside other environments"))
+            self.paper.problems.append((begin, f"\\begin{{{name}}} is too deep inside other environments"))
 
     def titles(self) -> tuple[str, ...]:
         return tuple(title for _, title in self.path)
@@ -300,7 +294,7 @@ class _Reader:
             if kind is not None and top is not None and top.kind and (top.kind == "proof") == (kind.kind == "proof"):
                 self.stack.pop()
                 self.close(top, begin, at, 0.8)
-                self.problems.append((begin, f"\\end{{{name}}} closes \\begin{{{top.environment}}}"))
+                self.paper.problems.append((begin, f"\\end{{{name}}} closes \\begin{{{top.environment}}}"))
             return
         while len(self.stack) > depth + 1:
             self.give_up(self.stack.pop(), begin)
@@ -311,12 +305,12 @@ class _Reader:
         if entry.kind == "proof":
             self.proofs.append(entry)
         elif entry.kind:
-            self.statements.append(entry)
-            self.apart.append((entry.begin, end))
+            self.paper.statements.append(entry)
+            self.paper.apart.append((entry.begin, end))
         elif entry.environment == "abstract" or entry.environment in _APART:
-            self.apart.append((entry.begin, end))
+            self.paper.apart.append((entry.begin, end))
             if entry.environment == "abstract":
-                self.abstracts.append((entry.content, close))
+                self.paper.abstracts.append((entry.content, close))
 
     def give_up(self, entry: Statement, limit: int) -> None:
         """End an environment that was not closed before an outer one ended."""
@@ -327,7 +321,7 @@ class _Reader:
         if paragraph > 0 and end - entry.content > 5000:  # its end is not known; keep it short
             end = paragraph
         end = max(end, entry.content)
-        self.problems.append((entry.begin, f"\\begin{{{entry.environment}}} is never closed"))
+        self.paper.problems.append((entry.begin, f"\\begin{{{entry.environment}}} is never closed"))
         self.close(entry, end, end, 0.5)
 
     def section(self, command: str, begin: int, at: int) -> int:
@@ -343,22 +337,22 @@ class _Reader:
         while self.path and self.path[-1][0] >= level:
             self.path.pop()
         self.path.append((level, argument[0]))
-        self.sections.append(Section(begin, argument[1], self.titles()))
+        self.paper.sections.append(Section(begin, argument[1], self.titles()))
         return argument[1]
 
     def label(self, name: str, offset: int) -> None:
         name = " ".join(name.split())
         if not name:
             return
-        self.labels.append((offset, name))
+        self.paper.labels.append((offset, name))
         if self.stack and not self.stack[-1].label:
             self.stack[-1].label = name
 
     def attach_proofs(self) -> None:
         """Attach each proof to the statements that it names, else to the one before it."""
-        by_label = {s.label: s for s in self.statements if s.label}
-        by_note = {name: s for s in self.statements if s.note and (name := _folded(s.note))}
-        ordered = sorted(self.statements, key=lambda s: s.end)
+        by_label = {s.label: s for s in self.paper.statements if s.label}
+        by_note = {name: s for s in self.paper.statements if s.note and (name := _folded(s.note))}
+        ordered = sorted(self.paper.statements, key=lambda s: s.end)
         previous: tuple[int, Statement] | None = None
         for proof in sorted(self.proofs, key=lambda p: p.begin):
             owners = self.named(proof.note, by_label, by_note)
@@ -375,7 +369,7 @@ class _Reader:
             for statement in owners:
                 statement.proofs.append((proof.content, proof.close))
             if owners:
-                self.apart.append((proof.begin, proof.end))
+                self.paper.apart.append((proof.begin, proof.end))
                 previous = proof.end, owners[0]
 
     @staticmethod
