@@ -10,7 +10,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import NamedTuple
 
 from lemmata.latex.source import SHORT, read_argument, read_optional, skip, skip_blanks
@@ -279,25 +278,18 @@ def _substitute(body: str, values: Sequence[str]) -> str:
     return _join(parts)
 
 
-@lru_cache(maxsize=64)
-def _calls(names: frozenset[str]) -> re.Pattern[str]:
-    return re.compile(r"\\(" + "|".join(map(re.escape, sorted(names))) + r")(?![a-zA-Z@])")
-
-
 class _Expansion:
-    def __init__(self, macros: Mapping[str, Macro], problems: dict[str, str], growth: int) -> None:
+    def __init__(self, macros: Mapping[str, Macro], problems: dict[str, str]) -> None:
         self.macros = macros
-        # Few names are searched as such, many among all control words: whichever is faster.
-        self.calls = _calls(frozenset(macros)) if len(macros) < 60 else WORD
         self.problems = problems
-        self.growth_left = growth
+        self.growth_left = _GROWTH
         self.expansions_left = _EXPANSIONS
         self.active: list[str] = []
 
     def run(self, text: str) -> str:
         pieces: list[str] = []
         position = 0
-        for match in self.calls.finditer(text):
+        for match in WORD.finditer(text):
             begin, end = match.span()
             name = match[1]
             macro = self.macros.get(name)
@@ -350,7 +342,7 @@ def expand(text: str, macros: Mapping[str, Macro], problems: dict[str, str] | No
     """
     if not macros or "\\" not in text:
         return text
-    return _Expansion(macros, {} if problems is None else problems, _GROWTH).run(text)
+    return _Expansion(macros, {} if problems is None else problems).run(text)
 
 
 _CARRIES = re.compile(r"\\(?:begin|end)\s*\{([^{}]*)\}|\\(?:sub)*section(?![a-zA-Z])|\\label\s*\{")
