@@ -10,7 +10,6 @@ from lemmata.latex.bibliography import (
     arxiv_id,
     doi,
     normalise_title,
-    plain,
     read_amsrefs,
     read_bib,
     read_bibitems,
@@ -298,21 +297,6 @@ def test_dois_lose_resolver_case_and_punctuation(text: str, expected: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (r"G\"odel, {\'E}. \v{S}t\v ep\'anek, Fran\c{c}ois", "Gödel, É. Štěpánek, François"),
-        (r"G{\"{o}}del, \'{E}. {\v S}t{\v{e}}p{\'a}nek, Fran\c cois", "Gödel, É. Štěpánek, François"),
-        (r"Mart\'\i nez, Mart{\'{\i}}nez, \O ystein, Stra{\ss}e", "Martínez, Martínez, Øystein, Straße"),
-        (r"Rogers--Ramanujan \emph{and} {\bf more} --- 100\% `x'", "Rogers–Ramanujan and more — 100% ‘x'"),
-        (r"a formula $\mathbb{Z}_{p}~x$ stays", r"a formula $\mathbb{Z}_{p}~x$ stays"),
-        (r"\LaTeX{} costs \$5 in \unknown{text}", "LaTeX costs $5 in text"),
-    ],
-)
-def test_latex_becomes_plain_text(text: str, expected: str) -> None:
-    assert plain(text) == expected
-
-
-@pytest.mark.parametrize(
     "title",
     [
         'On $\\alpha$-sets of G\\"odel: the {Straße}',
@@ -413,7 +397,7 @@ def test_no_text_makes_any_reader_fail(text: str) -> None:
     for read in (read_bibliography, read_bib, read_bibitems, read_biblatex_bbl, read_amsrefs):
         for reference in read(text):
             assert "{" not in normalise_title(reference.title)
-    assert isinstance(arxiv_id(text) + doi(text) + plain(text), str)
+    assert isinstance(arxiv_id(text) + doi(text), str)
 
 
 WORDS = st.lists(st.text("abcdefghijklmnopqrstuvwxyzé", min_size=1, max_size=9), min_size=1, max_size=6).map(" ".join)

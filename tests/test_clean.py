@@ -108,6 +108,21 @@ def test_formatting_disappears_and_words_stay(source: str, expected: str) -> Non
     assert clean(source).text == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (r"G\"odel, {\'E}. \v{S}t\v ep\'anek, Fran\c{c}ois", "Gödel, É. Štěpánek, François"),
+        (r"G{\"{o}}del, \'{E}. {\v S}t{\v{e}}p{\'a}nek, Fran\c cois", "Gödel, É. Štěpánek, François"),
+        (r"Mart\'\i nez, Mart{\'{\i}}nez, \O ystein, Stra{\ss}e", "Martínez, Martínez, Øystein, Straße"),
+        (r"Rogers--Ramanujan \emph{and} {\bf more} --- 100\% `x'", "Rogers–Ramanujan and more — 100% ‘x'"),
+        (r"a formula $\mathbb{Z}_{p}~x$ stays", r"a formula $\mathbb{Z}_{p}~x$ stays"),
+        (r"\LaTeX{} costs \$5 in \unknown{text}", r"LaTeX costs \$5 in text"),
+    ],
+)
+def test_titles_and_names_lose_their_markup(text: str, expected: str) -> None:
+    assert plain(text) == expected
+
+
 def test_titles_are_on_one_line() -> None:
     assert plain("On \\emph{q}-series\n\nand $\\eta$\\thanks{Money.}") == "On q-series and $\\eta$"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.latex.readable import readable, readable_formula
+from lemmata.latex.readable import readable
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from lemmata.latex.readable import readable, readable_formula
     ],
 )
 def test_formulas_are_shown_as_characters(formula: str, shown: str) -> None:
-    assert readable_formula(formula) == shown
+    assert readable(f"${formula}$") == shown
 
 
 def test_only_formulas_change() -> None:
@@ -34,4 +34,4 @@ def test_only_formulas_change() -> None:
 @given(st.text(alphabet="\\{}$_^ab1 frac", max_size=60))
 def test_any_text_is_shown_without_an_error(text: str) -> None:
     readable(text)
-    readable_formula(text)
+    readable(f"${text}$")

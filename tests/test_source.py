@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.latex.source import Flat, SourceLimits, decode, flatten, match_brace, match_bracket, read_argument
+from lemmata.latex.source import Flat, decode, flatten, match_brace, match_bracket, read_argument
 
 
 def flat(main: str, files: Mapping[str, str] | None = None, *, path: str = "main.tex") -> Flat:
@@ -180,11 +180,15 @@ def test_reading_stops_at_the_end_of_the_document_and_at_endinput() -> None:
 
 def test_limits_hold_for_depth_files_and_characters() -> None:
     files = {f"{n}.tex": f"x\\input{{{n + 1}}}" for n in range(100)}
-    assert flatten(files.get, "0.tex", SourceLimits(depth=7)).text == "x" * 7
+    assert flatten(files.get, "0.tex").text == "x" * 40
     laughs = {f"{n}.tex": f"\\input{{{n + 1}}}" * 10 for n in range(12)} | {"12.tex": "ha " * 100}
-    result = flatten(laughs.get, "0.tex", SourceLimits(characters=50_000, files=2_000))
-    assert len(result.text) < 60_000
-    assert result.missing
+    result = flatten(laughs.get, "0.tex")
+    assert len(result.text) < 5_000 * 300
+    assert result.missing[-1][2] == "too many files inside files"
+    large = {"0.tex": "\\input{1}" * 10, "1.tex": "x" * 30_000_000}
+    result = flatten(large.get, "0.tex")
+    assert len(result.text) == 90_000_000
+    assert result.missing == (("0.tex", 1, "cut at 64,000,000 characters"),)
 
 
 # ---------------------------------------------------------------- comments and conditionals

@@ -74,32 +74,25 @@ class _Damage(Exception):  # noqa: N818 - not an error yet: what came before the
 # ---------------------------------------------------------------- formats
 
 
+_MAGIC = {
+    "gzip": rb"\x1f\x8b\x08",
+    "xz": rb"\xfd7zXZ\0",
+    "bzip2": rb"BZh[1-9](1AY&SY|\x17rE8P\x90)",  # with the magic number of a block: BZh may be a word
+    "zstd": rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18",  # a frame, or a skippable frame
+    "zip": rb"PK(\x03\x04|\x05\x06)",
+    "tar": rb"(?s:.{257})ustar",
+    "pdf": rb"(\xef\xbb\xbf)?\s*%PDF-",
+}
+
+
 def sniff(head: bytes) -> str:
     """The format of a file from its first 512 bytes: gzip, xz, bzip2, zstd, zip, tar, pdf, or "" for all else."""
-    if head.startswith(b"\x1f\x8b\x08"):
-        return "gzip"
-    if head.startswith(b"\xfd7zXZ\0"):
-        return "xz"
-    if re.match(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)", head):  # with the magic number of a block: BZh may be a word
-        return "bzip2"
-    if re.match(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18", head):  # a frame, or a skippable frame
-        return "zstd"
-    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return "zip"
-    if head[257:262] == b"ustar" or (len(head) >= _BLOCK and _is_tar_header(head[:_BLOCK])):
-        return "tar"
-    if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"%PDF-"):
-        return "pdf"
-    return ""
-
-
-def _is_tar_header(block: bytes) -> bool:
-    """Whether the checksum is right; tars from before ustar have no magic number."""
-    try:
-        tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
-    except tarfile.HeaderError:
-        return False
-    return True
+    kind = next((kind for kind, magic in _MAGIC.items() if re.match(magic, head)), "")
+    if not kind and len(head) >= _BLOCK:
+        with suppress(tarfile.HeaderError):  # tars from before ustar have no magic number, only a checksum
+            tarfile.TarInfo.frombuf(head[:_BLOCK], "utf-8", "surrogateescape")
+            return "tar"
+    return kind
 
 
 # ---------------------------------------------------------------- decompression
@@ -454,57 +447,58 @@ class _PackageReader:
         head = source.read(_BLOCK)
         kind = sniff(head)
         source.seek(0)
+        prefix = f"{file}/" if depth else ""
         if kind == "tar":
-            self._read_tar(source, file, depth)
+            self._read_tar(source, prefix, depth)
         elif kind == "zip":
-            self._read_zip(source, file, depth)
+            self._read_zip(source, prefix, depth)
         elif kind in _COMPRESSIONS:
             content, pieces = _peeked(self._metered(piece for _, piece in _decompressed(source, kind)))
             if sniff(content) == "tar" or (len(content) == _BLOCK and not any(content)):  # an empty tar is all zeros
-                self._read_tar(cast(BinaryIO, io.BufferedReader(_Stream(pieces), _PIECE)), file, depth)
+                self._read_tar(cast(BinaryIO, io.BufferedReader(_Stream(pieces), _PIECE)), prefix, depth)
                 for _ in pieces:  # up to the checksum at the end
                     pass
             else:
                 self._count()
                 name = _single_name(head, PurePosixPath(file).name, sniff(content))
-                self._take(_join(file, name, depth), 0, pieces, depth)
+                self._take(prefix + name, 0, pieces, depth)
                 self._intact += 1
         else:
             format_name = "a PDF" if kind == "pdf" else "not an archive" if head else "empty"
             raise _Damage(f"the file is {format_name}; tar, zip, gzip, xz, bzip2 and zstd can be read")
 
-    def _read_tar(self, tar: BinaryIO, file: str, depth: int) -> None:
+    def _read_tar(self, tar: BinaryIO, prefix: str, depth: int) -> None:
         for name, fault, size, content in _tar_members(tar):
             try:
-                self._offer(file, name, fault, size, content, depth)
+                self._offer(prefix, name, fault, size, content, depth)
                 for _ in content:
                     pass
             except _Damage as damage:
-                raise _Damage(str(damage), damage.member or _join(file, _printable(name), depth)) from damage
+                raise _Damage(str(damage), damage.member or prefix + _printable(name)) from damage
             self._intact += 1
 
-    def _read_zip(self, source: BinaryIO, file: str, depth: int) -> None:
+    def _read_zip(self, source: BinaryIO, prefix: str, depth: int) -> None:
         intact = self._intact
         first_damage = None
         for name, fault, size, content in _zip_members(source):
             try:
-                self._offer(file, name, fault, size, self._metered(content), depth)
+                self._offer(prefix, name, fault, size, self._metered(content), depth)
                 self._intact += 1
             except _Damage as damage:  # the other members can still be read
                 first_damage = first_damage or damage
-                member_name = _join(file, _normalised(name)[0], depth)
+                member_name = prefix + _normalised(name)[0]
                 if self._wanted(member_name):
                     self._skip(member_name, str(damage))
         if first_damage and self._intact == intact:
             raise first_damage
 
-    def _offer(self, file: str, name: str, fault: str, size: int, pieces: Iterator[bytes], depth: int) -> None:
+    def _offer(self, prefix: str, name: str, fault: str, size: int, pieces: Iterator[bytes], depth: int) -> None:
         """Take a member, or refuse it for its name or for its `fault`; directories are ignored."""
         self._count()
         if name.endswith("/"):
             return
         name, cause = _normalised(name)
-        name = _join(file, name, depth)
+        name = prefix + name
         if cause or (fault and self._wanted(name)):
             self._skip(name, cause or fault)
         elif not fault:
@@ -558,8 +552,3 @@ class _PackageReader:
 
     def _skip(self, name: str, cause: str) -> None:
         self.skips.append(Skip(name, 0, cause))
-
-
-def _join(file: str, name: str, depth: int) -> str:
-    """The path of a member, below its archive where that is inside another."""
-    return f"{file}/{name}" if depth else name

@@ -7,21 +7,19 @@ length of any text.
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice, zip_longest
 from urllib.parse import unquote
 
-from lemmata.latex.clean import ACCENTS, SYMBOLS
+from lemmata.latex.clean import plain
 from lemmata.latex.source import read_optional
 from lemmata.types import Reference
+from lemmata.words import slug
 
 __all__ = [
     "arxiv_id",
     "doi",
     "normalise_title",
-    "plain",
     "read_amsrefs",
     "read_bib",
     "read_bibitems",
@@ -60,7 +58,7 @@ _ENTRY_END = re.compile(r"[\s,]*+(?:%[^\n]*+[\s,]*+)*+[})]")
 _YEAR = re.compile(r"(?<!\d)(1[5-9]\d\d|20\d\d|2100)(?!\d)")
 _AND = re.compile(r"(?<!\s)\s++and\s++", re.I)
 
-_NOT_REFERENCES = frozenset(("comment", "preamble", "string", "control", "ieeetranbstctl", "xdata"))
+_NOT_REFERENCES = ("control", "ieeetranbstctl", "xdata")
 _MONTHS = {
     name[:3].lower(): name
     for name in "January February March April May June July August September October November December".split()
@@ -71,7 +69,7 @@ _PRINTED = (
 ).split()
 _IDENTIFYING = "journal journaltitle volume number pages howpublished note url ee annote".split()
 
-# Concatenated macros can double at every step; no honest field is longer than this.
+# Concatenated macros can double at every step: nothing is added to a value of this length.
 _LONGEST_VALUE = 10_000
 
 
@@ -90,13 +88,13 @@ def read_bib(text: str) -> list[Reference]:
             kind, position = entry[1].lower(), entry.end()
             if kind == "string":
                 fields, position = _bib_fields(text, position, end, macros)
-                macros.update((name, value[:_LONGEST_VALUE]) for name, value in fields.items())
+                macros.update(reversed(fields))  # where a name is repeated, the first value counts
             elif kind in ("comment", "preamble"):
                 position = _closing(text, entry.start(2), end) if entry[2] == "{" else end
             elif key := _KEY.match(text, position, end):
                 fields, position = _bib_fields(text, key.end(), end, macros)
                 if position >= 0 and kind not in _NOT_REFERENCES:
-                    references.append(_from_fields(key[1], fields))
+                    references.append(_from_fields(key[1], dict(reversed(fields))))
             else:
                 break
             if position < 0:
@@ -104,12 +102,11 @@ def read_bib(text: str) -> list[Reference]:
     return references
 
 
-def _bib_fields(text: str, position: int, end: int, macros: Mapping[str, str]) -> tuple[dict[str, str], int]:
+def _bib_fields(text: str, position: int, end: int, macros: Mapping[str, str]) -> tuple[list[tuple[str, str]], int]:
     """The fields up to the closing brace of an entry and the position after it, -1 where the entry is damaged."""
-    fields: dict[str, str] = {}
+    fields: list[tuple[str, str]] = []
     while field := _FIELD.match(text, position, end):
-        parts: list[str] = []
-        length = 0
+        joined = ""
         position = field.end()
         while True:
             if value := _SIMPLE_VALUE.match(text, position, end):
@@ -122,19 +119,17 @@ def _bib_fields(text: str, position: int, end: int, macros: Mapping[str, str]) -
                 if position < 0:
                     return fields, -1
                 part = text[begin + 1 : position - 1]
-            if not parts or length < _LONGEST_VALUE:
-                parts.append(part)
-                length += len(part)
+            if len(joined) < _LONGEST_VALUE:
+                joined += part
             if not (concatenation := _CONCATENATION.match(text, position, end)):
                 break
             position = concatenation.end()
-        fields.setdefault(field[1].lower(), "".join(parts))
+        fields.append((field[1].lower(), joined))
     close = _ENTRY_END.match(text, position, end)
     return fields, close.end() if close else -1
 
 
-_BRACES = re.compile(r"[{}]")
-_BRACES_AND_QUOTES = re.compile(r'[{}"]')
+_BRACE_OR_QUOTE = re.compile(r'[{}"]')
 
 
 def _closing(text: str, start: int, end: int) -> int:
@@ -142,19 +137,15 @@ def _closing(text: str, start: int, end: int) -> int:
 
     As in BibTeX, a backslash does not escape a brace, and a quotation mark in braces closes nothing.
     """
-    quoted = text[start : start + 1] == '"'
-    if not quoted and text[start : start + 1] != "{":
+    closing = {"{": "}", '"': '"'}.get(text[start : start + 1])
+    if closing is None:
         return -1
     depth = 0
-    for match in (_BRACES_AND_QUOTES if quoted else _BRACES).finditer(text, start + quoted, end):
-        character = match[0]
-        if character == "{":
-            depth += 1
-        elif character == "}":
-            depth -= 1
+    for match in _BRACE_OR_QUOTE.finditer(text, start + (closing == '"'), end):
+        depth += (match[0] == "{") - (match[0] == "}")
         if depth < 0:
             return -1
-        if depth == 0 and character == ('"' if quoted else "}"):
+        if depth == 0 and match[0] == closing:
             return match.end()
     return -1
 
@@ -216,8 +207,7 @@ def _person(name: str) -> str:
 # ---------------------------------------------------------------- \bibitem
 
 
-_BIBITEM = re.compile(r"\\bibitem(?![A-Za-z@])\s*+")
-_BIBITEMS_END = re.compile(r"\\end\s*+\{\s*+(?:thebibliography|biblist|document)")
+_BIBITEM = re.compile(r"\\(bibitem)(?![A-Za-z@])\s*+|\\end\s*+\{\s*+(?:thebibliography|biblist|document)")
 _COMMENT = re.compile(r"^[ \t]*+%[^\n]*+\n?|%[ \t]*+\n[ \t]*+|(?<=[ \t])%[^\n]*+", re.M)
 _BRACED_KEY = re.compile(r"\s*+\{([^{}]*+)\}")
 _BYSAME = re.compile(r"\s*+(?:\\bysame|\\leavevmode\s*+\\vrule|\\rule\{|-{3}|_{3})")
@@ -226,7 +216,7 @@ _TITLE_MACRO = re.compile(r"\\(?:APACref[abe]title|showarticletitle|BibTitle|bib
 
 # Private characters mark the structure while the text is cleaned.
 _OPEN, _CLOSE, _BLOCK = "\ue000", "\ue001", "\ue002"
-_EMPHASIS = re.compile(r"\\(?:emph|textit|textsl)\s*+(?=\{)|\{(?=\s*+\\(?:it|em|sl|itshape|slshape)(?![A-Za-z]))")
+_EMPHASIS = re.compile(r"\\(?:emph|textit|textsl)\s*+(\{)|(\{)\s*+\\(?:it|em|sl)(?:shape)?(?![A-Za-z])\s*+")
 _MARKS = str.maketrans("", "", _OPEN + _CLOSE + _BLOCK)
 
 
@@ -237,18 +227,14 @@ def read_bibitems(text: str) -> list[Reference]:
     and the form of names, and stay empty where there are none (as in physics).
     """
     text = _COMMENT.sub("", text) if "%" in text else text
-    starts = list(_BIBITEM.finditer(text))
-    ends = deque(match.start() for match in _BIBITEMS_END.finditer(text))
+    borders = list(_BIBITEM.finditer(text))
     references: list[Reference] = []
     previous_authors = ""
-    for match, following in zip_longest(starts, starts[1:]):
-        while ends and ends[0] < match.end():
-            ends.popleft()
-        limit = following.start() if following else len(text)
-        item = text[match.end() : min(limit, ends[0]) if ends else limit]
+    for match, following in zip_longest(borders, borders[1:]):
+        item = text[match.end() : following.start() if following else len(text)]
         label, position = read_optional(item, 0) or ("", 0)
         key = _BRACED_KEY.match(item, position)
-        if not key or "#" in key[1]:  # a macro definition, not an entry
+        if not match[1] or not key or "#" in key[1]:  # the end of the list, or the definition of a macro
             continue
         body = item[key.end() :]
         title, authors, year = _parts_of(body, label)
@@ -306,12 +292,10 @@ def _mark(body: str, pairs: Mapping[int, int]) -> str:
     position = 0
     body = body.translate(_MARKS)
     for match in _EMPHASIS.finditer(body):
-        start = match.end() if match[0].startswith("\\") else match.start()
-        close = pairs.get(start, -1)
-        if match.start() < position or close < 0:
-            continue
-        pieces += (body[position : match.start()], _OPEN, body[start + 1 : close], _CLOSE)
-        position = close + 1
+        close = pairs.get(match.start(match.lastindex or 0), -1)
+        if match.start() >= position and close >= 0:
+            pieces += (body[position : match.start()], _OPEN, body[match.end() : close], _CLOSE)
+            position = close + 1
     pieces.append(body[position:])
     return plain(re.sub(r"\\newblock(?![A-Za-z])", _BLOCK, "".join(pieces)))
 
@@ -346,9 +330,7 @@ _PARTICLE = re.compile(
 
 def _guess(marked: str) -> tuple[str, str]:
     """Title and authors of an entry after `_mark`."""
-    blocks = [block.strip() for block in marked.split(_BLOCK)]
-    while len(blocks) > 1 and not blocks[0]:
-        del blocks[0]
+    blocks = [block.strip() for block in marked.lstrip(f" {_BLOCK}").split(_BLOCK)]
     quoted = _QUOTED.search(blocks[0])
     if quoted and (len(blocks) == 1 or quoted[0][0] == "“"):
         return _without_marks(quoted[1]), _tidy_authors(blocks[0][: quoted.start()])
@@ -531,25 +513,22 @@ def _biblatex_people(names: str) -> Iterator[str]:
 # ---------------------------------------------------------------- amsrefs
 
 
-_AMSREFS = re.compile(r"\\bib\*?\s*+\{([^{}]*+)\}\s*+\{([^{}]*+)\}\s*+(?=\{)")
-_AMSREFS_FIELD = re.compile(r"[\s,]*+([A-Za-z-]++)\s*+=\s*+(?=\{)")
+_AMSREFS = re.compile(r"\\bib\*?\s*+\{([^{}]*+)\}\s*+\{[^{}]*+\}\s*+\{")
 
 
 def read_amsrefs(text: str) -> list[Reference]:
     r"""The `\bib{key}{type}{...}` entries of a text; those that do not close are left out."""
     text = _COMMENT.sub("", text) if "%" in text else text
     references: list[Reference] = []
-    for match, entry in _with_groups(_AMSREFS, text, _matching(text)):
-        pairs = _matching(entry)
+    starts = list(_AMSREFS.finditer(text))
+    for start, following in zip_longest(starts, starts[1:]):
+        pairs, end = _bib_fields(text, start.end(), following.start() if following else len(text), {})
         fields: dict[str, str] = {}
-        position = 0
-        while (field := _AMSREFS_FIELD.match(entry, position)) and field.end() in pairs:
-            position = pairs[field.end()] + 1
-            name, value = field[1].lower(), entry[field.end() + 1 : position - 1]
-            if name in ("author", "editor") and name in fields:
-                value = f"{fields[name]} and {value}"
-            fields[name] = value
-        references.append(_from_fields(match[1].strip(), fields))
+        for name, value in pairs:
+            repeated = name in ("author", "editor") and name in fields
+            fields[name] = f"{fields[name]} and {value}" if repeated else value
+        if end >= 0:
+            references.append(_from_fields(start[1].strip(), fields))
     return references
 
 
@@ -558,7 +537,6 @@ def read_amsrefs(text: str) -> list[Reference]:
 
 _NEW_ID = re.compile(r"(?<!\d)(?<!\d\.)(\d\d(?:0[1-9]|1[0-2]|\d\d)\.\d{4,5})(?:v\d+)?(?![\d])")
 _VALID_NEW_ID = re.compile(r"(?:0[7-9]|1[0-4])(?:0[1-9]|1[0-2])\.\d{4}|(?:1[5-9]|[2-9]\d)(?:0[1-9]|1[0-2])\.\d{5}")
-_LIKE_NEW_ID, _LIKE_OLD_ID = re.compile(r"\d{4}\.\d{4}"), re.compile(r"/\s?\d{7}")  # quick tests
 _ARCHIVES = (
     "astro-ph|cond-mat|gr-qc|hep-(?:ex|lat|ph|th)|math-ph|nlin|nucl-(?:ex|th)|physics|quant-ph|math|cs|q-bio|q-fin|"
     "stat|alg-geom|dg-ga|funct-an|q-alg|solv-int|chao-dyn|patt-sol|adap-org|comp-gas|cmp-lg|acc-phys|ao-sci|"
@@ -586,14 +564,14 @@ def arxiv_id(text: str) -> str:
         return stripped.partition("v")[0]
     bare = ""
     tagged: list[tuple[int, str]] = []
-    for match in _NEW_ID.finditer(text) if _LIKE_NEW_ID.search(text) else ():
+    for match in _NEW_ID.finditer(text):
         before = text[max(0, match.start() - 40) : match.start()]
         if _TAG.search(before) and not re.search(r"zbl|zbmath|10\.(?!48550/)\d{4,}/\S*$", before, re.I):
             tagged.append((match.start(), match[1]))
             break
         if not bare and _VALID_NEW_ID.fullmatch(match[1]) and not _OTHER_TAG.search(before):
             bare = match[1]
-    if _LIKE_OLD_ID.search(text) and (old := _OLD_ID.search(text)):
+    if old := _OLD_ID.search(text):
         tagged.append((old.start(), f"{old[1].replace('--', '-').lower()}/{old[2]}"))
     return min(tagged)[1] if tagged else bare
 
@@ -623,96 +601,7 @@ def doi(text: str) -> str:
     return identifier.lower() if "/" in identifier and not identifier.endswith("/") else ""
 
 
-# ---------------------------------------------------------------- LaTeX to plain text
-
-
-_MARKUP = re.compile(r"[\\{}~$`]")
-_MATH = re.compile(r"((?<!\\)\$(?:[^$\\]++|\\.)*+\$)", re.S)
-_LINKED = re.compile(rf"\\PMlink\w++\s*+({_SHALLOW})\s*+{_SHALLOW}")
-_TOKEN = re.compile(
-    rf"""\\(?P<accent>["'`^~=.]|[uvHcdbrk](?![A-Za-z]))\s*+
-         (?:\{{\s*+(?P<braced>\\[ij](?![A-Za-z])|[^\W\d_])\s*+\}}
-           |(?P<bare>\\[ij](?![A-Za-z])[ \t]*+|[^\W\d_]))
-       | \\(?P<silent>href(?:@noop)?|bibinfo|bibfield|Eprint|BibitemShut|textcolor|[vh]space)\*?\s*+{_SHALLOW}
-       | \\(?P<name>[A-Za-z@]++)\*?\s*+(?:\{{\s*+\}})?
-       | \\(?P<symbol>.)
-       | (?P<rest>-{{2,3}}|``|''|[{{}}~`])
-    """,
-    re.S | re.X,
-)
-_SAME = (
-    "ss o O l L ae AE oe OE aa AA i j dh th TH S copyright textendash textemdash textquoteleft textquoteright "
-    "textunderscore slash TeX LaTeX"
-).split()
-_SPACES = (
-    "newblock quad qquad space par newline linebreak hfill hskip break "
-    "bibnamedelima bibnamedelimb bibnamedelimc bibnamedelimd bibnamedelimi"  # biber puts these between names
-).split()
-_COMMANDS = {
-    **{name: SYMBOLS[name] for name in _SAME},
-    **dict.fromkeys(_SPACES, " "),
-    "DH": "Ð",
-    "dj": "đ",
-    "DJ": "Đ",
-    "BibTeX": "BibTeX",
-    "ldots": "...",
-    "dots": "...",
-    "bibinitperiod": ".",
-    "bibrangedash": "–",
-    "MR": "MR ",  # MR: Mathematical Reviews
-}
-_SYMBOLS = {**{symbol: symbol for symbol in "&%$#_{}"}, **dict.fromkeys(" ,;:\\\n\t~", " ")}
-_REST = {"--": "–", "---": "—", "``": "“", "''": "”", "{": "", "}": "", "~": " ", "`": "‘"}
-
-
-def plain(text: str) -> str:
-    """LaTeX as one line of text: accents composed, markup removed, formulas between single dollars."""
-    if not _MARKUP.search(text):
-        text = " ".join(text.replace("---", "—").replace("--", "–").replace("''", "”").split())
-        return text if text.isascii() else unicodedata.normalize("NFC", text)
-    if "\\PMlink" in text:
-        text = _LINKED.sub(r"\1", text)
-    if "\\(" in text:
-        text = re.sub(r"\\[()]", "$", text)
-    pieces = _MATH.split(text)
-    pieces[::2] = [_TOKEN.sub(_plain_token, piece) for piece in pieces[::2]]
-    text = " ".join("".join(pieces).split())
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
-
-
-def _plain_token(match: re.Match[str]) -> str:
-    kind = match.lastgroup
-    if kind == "rest":
-        return _REST[match[0]]
-    if kind in ("braced", "bare"):
-        return match[kind].strip().lstrip("\\") + ACCENTS[match["accent"]]
-    if kind == "name":
-        return _COMMANDS.get(match["name"], "")
-    if kind == "symbol":
-        return _SYMBOLS.get(match["symbol"], "")
-    return ""
-
-
-_FONT = re.compile(
-    r"\\(?:math(?:bb|cal|rm|frak|scr|bf|sf|it|tt|bbm|ds|fs)|text(?:rm|bf|it|sf)?|operatorname|mbox|hbox|rm|bf|it|cal|"
-    r"bold|boldsymbol|bm|ensuremath|left|right|Bbb)(?![A-Za-z])"
-)
-_FOLDED = str.maketrans(
-    dict(zip("øłđðıȷħ", "olddijh", strict=True)) | {"þ": "th", "æ": "ae", "œ": "oe", "ŋ": "ng"},
-)
-
-
 def normalise_title(title: str) -> str:
     r"""A title for matching: lower-case letters and digits without accents; α and `\alpha` are alpha."""
-    title = _FONT.sub("", plain(title)) if "\\" in title else plain(title)
-    title = unicodedata.normalize("NFKD", title.casefold().translate(_FOLDED))
-    if not title.isascii():
-        title = "".join([_spelled(character) for character in title])
-    return re.sub(r"[\W_]+", "", title)
-
-
-def _spelled(character: str) -> str:
-    if unicodedata.combining(character):
-        return ""
-    name = unicodedata.name(character, "")
-    return name.rpartition(" ")[2].lower() if name.startswith("GREEK SMALL LETTER") else character
+    title = plain(title)
+    return slug(title).replace("-", "") if re.search(r"[^\W_]", title) else ""

@@ -11,9 +11,9 @@ import unicodedata
 from functools import cache
 from typing import NamedTuple
 
-from lemmata.latex.source import VERBATIM, match_brace, match_bracket, match_dollar, skip
+from lemmata.latex.source import VERBATIM, end_of, match_brace, match_bracket, match_dollar, skip
 
-__all__ = ["ACCENTS", "MATH", "SYMBOLS", "Cleaned", "clean", "plain"]
+__all__ = ["MATH", "Cleaned", "clean", "plain"]
 
 
 class Cleaned(NamedTuple):
@@ -53,7 +53,8 @@ _CITATION = frozenset(
     parencites textcites autocites citeA citeN citeNP shortcite citenum onlinecite nocite citeauthor citetitle
     """.split()
 )
-# Commands that are dropped with this many braced arguments, and with the optional ones before them.
+# Commands that are dropped with this many braced arguments, and with the optional ones before them. Those without
+# arguments differ from unknown commands only in a bracket that follows: it is text.
 _DROPPED = {
     name: count
     for count, names in {
@@ -78,7 +79,7 @@ _DROPPED = {
         cline cmidrule PMlinkescapeword nobibliography shorttitle shortauthors authorrunning titlerunning
         received accepted published orcid journal pacs preprint keyword PACS MSC translator contrib
         pmcanonicalname pmcreated pmmodified pmtitle pmprivacy pmtype pmcomment pmrelated pmdefines pmkeywords
-        bibitem hypersetup geometry raisebox allowdisplaybreaks numberwithin swapnumbers
+        bibitem BibitemShut hypersetup geometry raisebox allowdisplaybreaks numberwithin swapnumbers
         """,
         2: """
         setlength addtolength setcounter addtocounter newtheorem pmowner pmmodifier pmrecord pmauthor pmsynonym
@@ -88,8 +89,13 @@ _DROPPED = {
     }.items()
     for name in names.split()
 }
-_SKIPS_FIRST = frozenset("textcolor href colorbox fcolorbox hyperlink parbox resizebox scalebox rotatebox".split())
-SYMBOLS = {
+_SKIPS_FIRST = frozenset(
+    """
+    textcolor href href@noop colorbox fcolorbox hyperlink parbox resizebox scalebox rotatebox bibinfo bibfield Eprint
+    """.split()
+)
+_SKIPS_SECOND = frozenset("texorpdfstring PMlinkname PMlinkid PMlinktofile PMlinkexternal".split())
+_SYMBOLS = {
     "ldots": "…", "dots": "…", "textellipsis": "…", "S": "§", "P": "¶", "ss": "ß", "SS": "SS", "o": "ø",
     "O": "Ø", "l": "ł", "L": "Ł", "ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ", "aa": "å", "AA": "Å", "i": "ı",
     "j": "ȷ", "dh": "ð", "th": "þ", "TH": "Þ", "dag": "†", "ddag": "‡", "copyright": "©", "pounds": "£",
@@ -98,9 +104,11 @@ SYMBOLS = {
     "textbackslash": "\\ ", "textbar": "|", "textless": "<", "textgreater": ">", "textasciitilde": "~",
     "textunderscore": "_", "guillemotleft": "«", "guillemotright": "»", "glqq": "„", "grqq": "“", "slash": "/",
     "textdegree": "°", "degree": "°", "textregistered": "®", "texttrademark": "™", "og": "«", "fg": "»",
-    "colon": ":", "lq": "‘", "rq": "’", "bullet": "•", "textbullet": "•",
+    "colon": ":", "lq": "‘", "rq": "’", "bullet": "•", "textbullet": "•", "DH": "Ð", "dj": "đ", "DJ": "Đ",
+    "BibTeX": "BibTeX", "bibinitperiod": ".", "bibrangedash": "–", "MR": "MR ", "par": "\n\n",
+    **dict.fromkeys(("newblock", "space", *("bibnamedelim" + letter for letter in "abcdi")), " "),
 }  # fmt: skip
-ACCENTS = {
+_ACCENTS = {
     '"': "\u0308", "'": "\u0301", "`": "\u0300", "^": "\u0302", "~": "\u0303", "=": "\u0304", ".": "\u0307",
     "c": "\u0327", "v": "\u030c", "H": "\u030b", "u": "\u0306", "r": "\u030a", "k": "\u0328", "d": "\u0323",
     "b": "\u0331", "t": "",
@@ -126,6 +134,8 @@ _SPACE = re.compile(r"[ \t]*(?:\n[ \t]*(?!\n))?")
 _GONE = "\x00"
 _LIST = re.compile(r"\x00(?:[\s~]*(?:,|;|/|–|and|or|to|und|oder|et|ou|bis|through)[\s~]*)*(?=[\s~]*\x00)")
 _BRACKETED = re.compile(r"[(\[]\s*(?:cf\.|see|see also|e\.g\.,?|siehe|voir)?[\s\x00]*\x00[\s\x00]*[)\]]")
+# Before punctuation, also the blanks before it.
+_GONE_WITH_BLANKS = re.compile(r"(?<![ \t])[ \t]*+\x00(?=[.,;:)\]?!])|\x00")
 _TRIMMED = re.compile(r"(\\\\)|\\(?:label\s*\{[^{}]*\}|nonumber(?![a-zA-Z])|notag(?![a-zA-Z]))\s*")
 _INNER = re.compile(r"(\\\\)|\\(eqref|ref|[cC]ref|autoref|cite[tp]?)\s*(?:\[[^\]]{0,200}\])?\s*\{([^{}]*)\}")
 _UNESCAPED = re.compile(r"(\\.)|\$", re.DOTALL)
@@ -142,8 +152,8 @@ def _balanced(content: str) -> str:
 
 
 @cache
-def _end_of(name: str) -> re.Pattern[str]:
-    return re.compile(r"\\end\s*\{\s*" + re.escape(name) + r"\s*\}")
+def _literally(token: str) -> re.Pattern[str]:
+    return re.compile(re.escape(token))
 
 
 def _literal(text: str) -> str:
@@ -161,7 +171,7 @@ class _Cleaner:
         self.closers: list[str] = []  # the output at the end of each open group
         self.counters: list[int] = []  # of the open lists; -1 for bullets
         self.failures_left = 50  # groups that never close: each costs a search to the end
-        self.unclosed: set[str] = set()  # closing tokens that do not occur any more
+        self.unclosed: set[re.Pattern[str]] = set()  # closing tokens that do not occur any more
 
     def formula(self, content: str, space: str = "") -> None:
         if "\\" in content:
@@ -180,19 +190,12 @@ class _Cleaner:
     def refer(self, family: str, keys: str) -> None:
         self.references += ((family, key) for part in keys.split(",") if (key := " ".join(part.split())))
 
-    def find(self, token: str, at: int) -> int:
-        """Offset of the next `token`, -1 where there is none."""
-        offset = -1 if token in self.unclosed else self.text.find(token, at)
-        if offset < 0:
-            self.unclosed.add(token)
-        return offset
-
-    def find_end(self, name: str, at: int) -> tuple[int, int]:
-        r"""Span of the `\end` of an environment, -1 where there is none."""
-        match = None if name in self.unclosed else _end_of(name).search(self.text, at)
+    def find(self, pattern: re.Pattern[str], at: int) -> tuple[int, int] | None:
+        """Span of the next match of a closing token."""
+        match = None if pattern in self.unclosed else pattern.search(self.text, at)
         if match is None:
-            self.unclosed.add(name)
-        return match.span() if match else (-1, -1)
+            self.unclosed.add(pattern)
+        return match.span() if match else None
 
     def skip_space(self, at: int) -> int:
         return skip(_SPACE, self.text, at)
@@ -202,13 +205,6 @@ class _Cleaner:
         begin = self.skip_space(at)
         end = match_bracket(self.text, begin) if self.text[begin : begin + 1] == "[" else -1
         return (begin + 1, end - 1) if end > 0 else None
-
-    def skip_brackets(self, at: int, count: int = 2) -> int:
-        for _ in range(count):
-            if (bracket := self.bracket(at)) is None:
-                break
-            at = bracket[1] + 1
-        return at
 
     def group(self, at: int) -> tuple[int, int] | None:
         """Offsets of the content of the braced group after `at`."""
@@ -221,12 +217,13 @@ class _Cleaner:
             return None
         return begin + 1, end - 1
 
-    def skip_groups(self, at: int, count: int) -> int:
-        for _ in range(count):
-            group = self.group(at)
-            if group is None:
-                break
-            at = group[1] + 1
+    def skip_arguments(self, at: int, brackets: int = 0, groups: int = 0) -> int:
+        """Offset after at most so many bracketed groups and then braced groups."""
+        for read, count in ((self.bracket, brackets), (self.group, groups)):
+            for _ in range(count):
+                if (span := read(at)) is None:
+                    break
+                at = span[1] + 1
         return at
 
     def run(self) -> None:
@@ -252,11 +249,11 @@ class _Cleaner:
 
     def display(self, closing: str, at: int, space: str) -> int:
         """A formula from `at` to the `closing` token; returns the offset after it, `at` where it never closes."""
-        close = self.find(closing, at)
-        if close < 0:
+        close = self.find(_literally(closing), at)
+        if close is None:
             return at
-        self.formula(_balanced(self.text[at:close]), space)
-        return close + len(closing)
+        self.formula(_balanced(self.text[at : close[0]]), space)
+        return close[1]
 
     def inline(self, begin: int, end: int) -> int:
         r"""A formula between dollars; with dollars inside `\text` it ends at the dollar outside all braces."""
@@ -290,8 +287,8 @@ class _Cleaner:
             return self.display("\\]", end, " ")
         if character == "\\":
             self.output.append(" ")
-            return self.skip_brackets(end + (self.text[end : end + 1] == "*"), 1)
-        if character in ACCENTS:
+            return self.skip_arguments(end + (self.text[end : end + 1] == "*"), brackets=1)
+        if character in _ACCENTS:
             return self.accent(character, end)
         if character in _SPACES:
             self.output.append(" ")
@@ -306,7 +303,7 @@ class _Cleaner:
         if letter is None:
             return end
         base = letter[1] or letter[2] or letter[4] or letter[5]
-        self.output.append(unicodedata.normalize("NFC", base + ACCENTS[mark]) + (letter[3] or ""))
+        self.output.append(unicodedata.normalize("NFC", base + _ACCENTS[mark]) + (letter[3] or ""))
         return letter.end()
 
     def word(self, name: str, begin: int, end: int) -> int:
@@ -316,20 +313,17 @@ class _Cleaner:
             return self.link(name, end)
         count = _DROPPED.get(name)
         if count is not None:
-            return self.swallow(self.skip_groups(self.skip_brackets(end) if count else end, count))
+            return self.swallow(self.skip_arguments(end, 2 if count else 0, count))
         if name in ("begin", "end"):
             named = _NAME.match(text, end)
             return self.environment(name, named[1].strip(), begin, named.end()) if named else end
-        if name in SYMBOLS:
-            self.output.append(SYMBOLS[name])
+        if name in _SYMBOLS:
+            self.output.append(_SYMBOLS[name])
             return self.skip_space(end) if text[end : end + 1] in (" ", "\t") else end
-        if name in ACCENTS:
+        if name in _ACCENTS:
             return self.accent(name, end)
         if name == "item":
             return self.item(end)
-        if name == "par":
-            self.output.append("\n\n")
-            return end
         if name in ("footnote", "footnotetext"):
             return self.wrap(end, " (", ")")
         if name in _HEADINGS:
@@ -346,18 +340,15 @@ class _Cleaner:
                 self.output.append(_literal(text[slice(*group)]))
             return group[1] + 1
         if name in _SKIPS_FIRST:
-            return self.skip_groups(self.skip_brackets(end), 2 if name in ("fcolorbox", "resizebox") else 1)
-        if name in ("PMlinkname", "PMlinkid", "PMlinktofile", "PMlinkexternal"):
-            return self.planetmath(name, end)
-        if name == "texorpdfstring":
-            first = self.group(end)
-            return self.splice(first, self.skip_groups(first[1] + 1, 1)) if first else end
+            return self.skip_arguments(end, 2, 2 if name in ("fcolorbox", "resizebox") else 1)
+        if name in _SKIPS_SECOND:
+            return self.skip_second(name, end)
         # unknown: the text of its braced arguments stays
-        return self.swallow(self.skip_brackets(end, 1) if text[end : end + 1] == "[" else end)
+        return self.swallow(self.skip_arguments(end, text[end : end + 1] == "["))
 
     def wrap(self, end: int, before: str, after: str) -> int:
         """Put texts before and after the argument of a command."""
-        at = self.skip_brackets(end, 1)
+        at = self.skip_arguments(end, brackets=1)
         if self.text[at : at + 1] != "{":
             return at
         self.output.append(before)
@@ -388,11 +379,10 @@ class _Cleaner:
         if name == "hyperref":  # the text of \hyperref[label]{text} stays
             label = self.bracket(end)
             if label is None:
-                return self.skip_groups(end, 3)
+                return self.skip_arguments(end, groups=3)
             self.refer("ref", self.text[slice(*label)])
             return label[1] + 1
-        at = self.skip_brackets(end, 2)
-        group = self.group(at)
+        group = self.group(self.skip_arguments(end, brackets=2))
         if group is None:
             return end
         self.refer(family, self.text[slice(*group)])
@@ -403,7 +393,7 @@ class _Cleaner:
         self.output.append(_GONE)
         return at
 
-    def planetmath(self, name: str, end: int) -> int:
+    def skip_second(self, name: str, end: int) -> int:
         first = self.group(end)
         second = self.group(first[1] + 1) if first else None
         if first is None or second is None:
@@ -424,15 +414,15 @@ class _Cleaner:
         return end
 
     def verbatim(self, end: int) -> int:
-        end = self.skip_brackets(end + (self.text[end : end + 1] == "*"), 1)
+        end = self.skip_arguments(end + (self.text[end : end + 1] == "*"), brackets=1)
         fence = self.text[end : end + 1]
         if fence == "{":
             fence = "}"
-        close = self.find(fence, end + 1) if fence.strip() else -1
-        if close < 0:
+        close = self.find(_literally(fence), end + 1) if fence.strip() else None
+        if close is None:
             return end
-        self.output.append(_literal(self.text[end + 1 : close]))
-        return close + 1
+        self.output.append(_literal(self.text[end + 1 : close[0]]))
+        return close[1]
 
     def environment(self, which: str, name: str, begin: int, end: int) -> int:
         text = self.text
@@ -442,50 +432,34 @@ class _Cleaner:
             self.output.append(" ")
             return end
         if name in MATH or name in VERBATIM or name in _DROPPED_ENVIRONMENTS:
-            close, after = self.find_end(name, end)
-            if close < 0:
+            close = self.find(end_of(name), end)
+            if close is None:
                 return end
             if name == "tikzcd":
-                self.formula(_balanced(text[begin:after]), " ")
+                self.formula(_balanced(text[begin : close[1]]), " ")
             elif name in MATH:
-                at = self.skip_groups(end, 1) if name in _WITH_ARGUMENT else end
-                self.formula(_balanced(text[at:close]), " ")
+                at = self.skip_arguments(end, groups=name in _WITH_ARGUMENT)
+                self.formula(_balanced(text[at : close[0]]), " ")
             elif name in VERBATIM:
-                self.output += ("\n\n", _literal(text[end:close]), "\n\n")
-            return after
+                self.output += ("\n\n", _literal(text[end : close[0]]), "\n\n")
+            return close[1]
         if name in _NUMBERED or name in _BULLETED:
             self.counters.append(0 if name in _NUMBERED else -1)
         self.output.append(" ")
-        return self.skip_groups(self.skip_brackets(end), _ARGUMENTS_OF_BEGIN.get(name, 0))
-
-
-def _close_up(text: str) -> str:
-    """Remove the marks of references, and the blanks that they leave before punctuation."""
-    first, *rest = text.split(_GONE)
-    pieces = [first]
-    for piece in rest:
-        if piece[:1] and piece[:1] in ".,;:)]?!":
-            pieces[-1] = pieces[-1].rstrip(" \t")
-        pieces.append(piece)
-    return "".join(pieces)
+        return self.skip_arguments(end, 2, _ARGUMENTS_OF_BEGIN.get(name, 0))
 
 
 def clean(text: str) -> Cleaned:
     """The text of a piece of LaTeX; paragraphs are separated by an empty line."""
-    if not text:
-        return Cleaned("", [])
     # Only the empty lines of the author separate paragraphs, not those that dropped commands leave.
     text = "\n\n".join(part.replace("\n", " ") for part in _BREAK.split(text.replace(_GONE, "")))
     cleaner = _Cleaner(text)
     cleaner.run()
     result = "".join(cleaner.output)
     if _GONE in result:
-        result = _LIST.sub("", result)
-        result = _close_up(_BRACKETED.sub(_GONE, result))
-    if "\n\n" in result:
-        paragraphs = (" ".join(part.split()) for part in result.split("\n\n"))
-        return Cleaned("\n\n".join(filter(None, paragraphs)), cleaner.references)
-    return Cleaned(" ".join(result.split()), cleaner.references)
+        result = _GONE_WITH_BLANKS.sub("", _BRACKETED.sub(_GONE, _LIST.sub("", result)))
+    paragraphs = (" ".join(part.split()) for part in result.split("\n\n"))
+    return Cleaned("\n\n".join(filter(None, paragraphs)), cleaner.references)
 
 
 def plain(text: str) -> str:

@@ -10,10 +10,9 @@ import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import NamedTuple
 
-from lemmata.latex.source import SHORT, match_brace, read_argument, read_optional, skip, skip_blanks
+from lemmata.latex.source import SHORT, read_argument, read_optional, skip, skip_blanks
 
 __all__ = ["Definitions", "Macro", "expand", "read_definitions", "read_environments", "structural"]
 
@@ -21,6 +20,7 @@ _DEPTH = 40  # macros inside macros
 _GROWTH = 200_000  # characters that a text may gain
 _EXPANSIONS = 20_000  # in one text
 _REACH = 20_000  # characters to search for the end of an argument of a call
+_BODY_REACH = 100_000  # the same for the body of a definition
 
 
 class Macro(NamedTuple):
@@ -73,7 +73,7 @@ class Definitions:
     entries: list[tuple[int, str, Macro | None, bool]] = field(default_factory=list)  # offset, name, macro, keep older
     spans: list[tuple[int, int]] = field(default_factory=list)  # of the definitions in the text
     problems: dict[str, str] = field(default_factory=dict)  # name: why it is not expanded
-    states: list[tuple[int, dict[str, Macro]]] = field(default_factory=list)
+    states: list[tuple[int, dict[str, Macro]]] = field(default_factory=lambda: [(0, {})])
 
     def settle(self, body: int) -> None:
         """Compute the states: one for the preamble, and one more after each change in the body."""
@@ -95,19 +95,18 @@ class Definitions:
 
     def at(self, offset: int) -> dict[str, Macro]:
         """The macros that are valid at an offset."""
-        if not self.states:
-            return {}
-        return self.states[max(0, bisect_right(self.states, offset, key=lambda state: state[0]) - 1)][1]
+        return self.states[bisect_right(self.states, offset, key=lambda state: state[0]) - 1][1]
 
 
 _ONE_TOKEN = re.compile(r"\s*(\\(?:[a-zA-Z@]+|.)|[^\s{}\\])", re.DOTALL)
 
 
-def _mandatory(text: str, start: int) -> tuple[str, int] | None:
-    """A braced argument, or the single token in its place."""
-    if argument := read_argument(text, start):
+def _argument(text: str, at: int, reach: int = _BODY_REACH) -> tuple[str, int] | None:
+    """A braced argument or the single token in its place, and the offset after it."""
+    at = skip_blanks(text, at)
+    if argument := read_argument(text, at, reach):
         return argument
-    token = _ONE_TOKEN.match(text, start)
+    token = _ONE_TOKEN.match(text, at)
     return (token[1], token.end()) if token else None
 
 
@@ -143,15 +142,16 @@ def read_definitions(text: str) -> Definitions:
         if control is None:
             continue
         name, command = control[1] or control[2], match["command"]
-        macro, end, problem = _read_macro(text, command, control.end())
-        if command == "DeclareMathOperator" and macro is not None:
-            macro = Macro(f"\\operatorname{match['star']}{{{macro.body}}}")
-        if end < 0:
+        definition = _read_macro(text, command, control.end())
+        if definition is None:
             failures += 1
             definitions.problems.setdefault(name, "its definition never ends")
             continue
-        scan = end
-        definitions.spans.append((begin, end))
+        macro, scan = definition
+        problem = "" if macro else "its arguments are of an unknown kind"
+        if command == "DeclareMathOperator" and macro is not None:
+            macro = Macro(f"\\operatorname{match['star']}{{{macro.body}}}")
+        definitions.spans.append((begin, scan))
         if name in PROTECTED or not name[0].isalpha():
             continue
         if macro is not None and _COMPUTES.search(macro.body):
@@ -164,49 +164,41 @@ def read_definitions(text: str) -> Definitions:
     return definitions
 
 
-_NEVER_ENDS = (None, -1, "")
+def _read_macro(text: str, command: str, end: int) -> tuple[Macro | None, int] | None:
+    """The macro whose name ends at `end`, and the offset after its definition; None where that never ends.
 
-
-def _read_macro(text: str, command: str, end: int) -> tuple[Macro | None, int, str]:
-    """The macro whose name ends at `end`, the offset after its definition (-1: it never ends), and its problem."""
+    The macro is None where its arguments are of an unknown kind.
+    """
     if command == "let":
         target = _LET.match(text, end)
-        return (Macro(target[1]), target.end(), "") if target else _NEVER_ENDS
+        return (Macro(target[1]), target.end()) if target else None
     if command == "DeclarePairedDelimiter":  # \name{...}, \name*{...} and \name[\big]{...}
-        left = _mandatory(text, end)
-        right = _mandatory(text, left[1]) if left else None
-        if left is None or right is None:
-            return _NEVER_ENDS
-        return Macro(f"{left[0]} #2 {right[0]}", 2, "", star=True), right[1], ""
+        left = _argument(text, end)
+        right = _argument(text, left[1]) if left else None
+        return (Macro(f"{left[0]} #2 {right[0]}", 2, "", star=True), right[1]) if left and right else None
     if command.endswith("DocumentCommand"):
         spec = read_argument(text, end)
         body = read_argument(text, spec[1]) if spec else None
-        if spec is None or body is None:
-            return _NEVER_ENDS
-        macro = _document_command(spec[0], _simplify(body[0]))
-        return macro, body[1], "" if macro else "its arguments are of an unknown kind"
+        return (_document_command(spec[0], _simplify(body[0])), body[1]) if spec and body else None
+    count = 0
+    default: str | None = None
+    template: tuple[str, ...] = ()
     if command.endswith("def"):
         signature = text[end : skip(_PARAMETERS, text, end)]
-        body = read_argument(text, end + len(signature))
-        if body is None:
-            return _NEVER_ENDS
         count = len(re.findall(r"#\d", signature))
         simple = re.sub(r"\s", "", signature) == "".join(f"#{n + 1}" for n in range(count))
         template = () if simple else tuple(re.split(r"#\d", signature))
-        return Macro(_simplify(body[0]), count, None, template), body[1], ""
-    arguments = _COUNT.match(text, end)
-    default = None
-    if arguments:
-        end = arguments.end()
-        if text.startswith("[", skip_blanks(text, end)):
-            optional = read_optional(text, end)
-            if optional is None:
-                return _NEVER_ENDS
-            default, end = optional
-    body = _mandatory(text, end)
-    if body is None:
-        return _NEVER_ENDS
-    return Macro(_simplify(body[0]), int(arguments[1]) if arguments else 0, default), body[1], ""
+        body = read_argument(text, end + len(signature))
+    else:
+        if arguments := _COUNT.match(text, end):
+            count, end = int(arguments[1]), arguments.end()
+            if text.startswith("[", skip_blanks(text, end)):
+                optional = read_optional(text, end)
+                if optional is None:
+                    return None
+                default, end = optional
+        body = _argument(text, end)
+    return (Macro(_simplify(body[0]), count, default, template), body[1]) if body else None
 
 
 _ENVIRONMENT = re.compile(r"\\(?:re)?newenvironment\*?(?![a-zA-Z])")
@@ -236,16 +228,6 @@ def read_environments(text: str) -> tuple[dict[str, str], list[tuple[int, int]]]
     return openings, spans
 
 
-def _argument(text: str, at: int) -> tuple[str, int] | None:
-    """An argument of a call: a braced group or a single token."""
-    at = skip_blanks(text, at)
-    if text[at : at + 1] == "{":
-        end = match_brace(text, at, at + _REACH)
-        return None if end < 0 else (text[at + 1 : end - 1], end)
-    token = _ONE_TOKEN.match(text, at)
-    return (token[1], token.end()) if token else None
-
-
 def _arguments(macro: Macro, text: str, at: int) -> tuple[list[str], int] | None:
     """The arguments of a call whose name ends at `at`, and the offset after them."""
     values: list[str] = []
@@ -268,7 +250,7 @@ def _arguments(macro: Macro, text: str, at: int) -> tuple[list[str], int] | None
             end = text.find(delimiter, at, at + _REACH)
             argument = (text[at:end], end + len(delimiter)) if end >= 0 else None
         else:
-            argument = _argument(text, at)
+            argument = _argument(text, at, _REACH)
         if argument is None:
             return None
         values.append(argument[0])
@@ -296,31 +278,18 @@ def _substitute(body: str, values: Sequence[str]) -> str:
     return _join(parts)
 
 
-@lru_cache(maxsize=64)
-def _calls(names: frozenset[str]) -> re.Pattern[str]:
-    return re.compile(r"\\(" + "|".join(map(re.escape, sorted(names))) + r")(?![a-zA-Z@])")
-
-
 class _Expansion:
-    def __init__(self, macros: Mapping[str, Macro], problems: dict[str, str], growth: int) -> None:
+    def __init__(self, macros: Mapping[str, Macro], problems: dict[str, str]) -> None:
         self.macros = macros
-        # Few names are searched as such, many among all control words: whichever is faster.
-        self.calls = _calls(frozenset(macros)) if len(macros) < 60 else WORD
         self.problems = problems
-        self.growth_left = growth
+        self.growth_left = _GROWTH
         self.expansions_left = _EXPANSIONS
         self.active: list[str] = []
-
-    def expand_argument(self, name: str, value: str) -> str:
-        """Expand an argument of `name` first where it calls active macros: that is no recursion."""
-        if "\\" in value and any(word == name or word in self.active for word in WORD.findall(value)):
-            return self.run(value)
-        return value
 
     def run(self, text: str) -> str:
         pieces: list[str] = []
         position = 0
-        for match in self.calls.finditer(text):
+        for match in WORD.finditer(text):
             begin, end = match.span()
             name = match[1]
             macro = self.macros.get(name)
@@ -340,7 +309,9 @@ class _Expansion:
                     self.expansions_left -= 100  # the search for them may have been long
                     continue
                 values, end = call
-                values = [self.expand_argument(name, value) for value in values]
+                # An argument that calls an active macro is expanded first: that is no recursion.
+                active = {name, *self.active}
+                values = [self.run(v) if not active.isdisjoint(WORD.findall(v)) else v for v in values]
                 body = _substitute(macro.body, values)
             else:
                 body = macro.body
@@ -371,7 +342,7 @@ def expand(text: str, macros: Mapping[str, Macro], problems: dict[str, str] | No
     """
     if not macros or "\\" not in text:
         return text
-    return _Expansion(macros, {} if problems is None else problems, _GROWTH).run(text)
+    return _Expansion(macros, {} if problems is None else problems).run(text)
 
 
 _CARRIES = re.compile(r"\\(?:begin|end)\s*\{([^{}]*)\}|\\(?:sub)*section(?![a-zA-Z])|\\label\s*\{")

@@ -2,7 +2,6 @@ r"""Find the main file of a LaTeX project, with a score for each candidate."""
 
 from __future__ import annotations
 
-import json
 import math
 import posixpath
 import re
@@ -71,6 +70,9 @@ def included_files(text: str) -> list[str]:
     return names
 
 
+_HINT_KEYS = ("filename", "usage")
+
+
 def read_hints(texts: Mapping[str, str]) -> dict[str, str]:
     """The usage of files (`toplevel`, `ignore` or `include`) from arXiv's `00README` in any of its formats."""
     hints: dict[str, str] = {}
@@ -78,25 +80,16 @@ def read_hints(texts: Mapping[str, str]) -> dict[str, str]:
         name = posixpath.basename(path).lower()
         if not name.startswith("00readme"):
             continue
-        usages: list[tuple[str, str]] = []
-        if name.endswith(".json"):
-            try:
-                sources = json.loads(text).get("sources", [])
-                usages = [(str(source["filename"]), str(source.get("usage", "toplevel"))) for source in sources]
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-                continue  # a damaged hint is no hint; the file is ranked without it
-        elif name.endswith((".yaml", ".yml")):
-            for entry in re.split(r"(?m)^\s*-\s+", text)[1:]:
-                file = re.search(r"filename\s*:\s*[\"']?([^\s\"'#]+)", entry)
-                usage = re.search(r"usage\s*:\s*[\"']?(\w+)", entry)
-                if file:
-                    usages.append((file[1], usage[1] if usage else "toplevel"))
+        if name.endswith((".json", ".yaml", ".yml")):
+            entries = re.split(r"(?m)^\s*-\s+|\{", text)[1:]
+            fields = [[re.search(rf"{key}\W*:\s*[\"']?([^\s\"'#]+)", entry) for key in _HINT_KEYS] for entry in entries]
+            usages = [(file[1], usage[1] if usage else "toplevel") for file, usage in fields if file]
         else:
-            for words in map(str.split, text.splitlines()):
-                if len(words) == 2 and words[1] in ("toplevelfile", "ignore", "include"):
-                    usages.append((words[0], words[1].removesuffix("file")))
-        for file_name, used_as in usages:
-            hints.setdefault(posixpath.normpath(posixpath.join(posixpath.dirname(path), file_name)), used_as)
+            lines = [line.split() for line in text.splitlines()]
+            usages = [(line[0], line[1].removesuffix("file")) for line in lines if len(line) == 2]
+        for file_name, usage in usages:
+            if usage in ("toplevel", "ignore", "include"):
+                hints.setdefault(posixpath.normpath(posixpath.join(posixpath.dirname(path), file_name)), usage)
     return hints
 
 

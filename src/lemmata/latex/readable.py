@@ -10,7 +10,7 @@ import re
 from lemmata.latex.sentences import formulas
 from lemmata.latex.source import match_brace
 
-__all__ = ["readable", "readable_formula"]
+__all__ = ["readable"]
 
 _NAMES = (
     "alpha α beta β gamma γ delta δ epsilon ϵ varepsilon ε zeta ζ eta η theta θ vartheta ϑ iota ι kappa κ lambda λ "
@@ -46,15 +46,10 @@ def readable(text: str) -> str:
     pieces: list[str] = []
     at = 0
     for begin, end in formulas(text):
-        pieces += (text[at:begin], readable_formula(text[begin + 1 : end - 1]))
+        pieces += (text[at:begin], " ".join(_convert(text[begin + 1 : end - 1], 0).split()))
         at = end
     pieces.append(text[at:])
     return "".join(pieces).replace("\\$", "$")
-
-
-def readable_formula(formula: str) -> str:
-    """A formula without its dollars, as Unicode characters."""
-    return " ".join(_convert(formula, 0).split())
 
 
 def _argument(text: str, at: int) -> tuple[str, int]:

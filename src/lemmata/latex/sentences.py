@@ -127,11 +127,5 @@ def cut(text: str, longest: int) -> str:
     """The beginning of a text, at most `longest` characters, up to the end of a sentence or of a word."""
     if len(text) <= longest:
         return text
-    end = 0
-    for start, stop in _pieces(text, longest):
-        if stop > longest and end:
-            break
-        end = stop
-        if start >= longest:
-            break
-    return text[:end]
+    spans = chunks(text, longest, 0)
+    return text[: spans[0][1]] if spans else ""

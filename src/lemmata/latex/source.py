@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import posixpath
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import chain, pairwise
 
 __all__ = [
     "SHORT",
     "VERBATIM",
     "Flat",
-    "SourceLimits",
     "decode",
+    "end_of",
     "flatten",
     "match_brace",
     "match_bracket",
@@ -48,18 +51,13 @@ def decode(data: bytes) -> str:
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         text = data.decode("utf-16", errors="replace")
     else:
-        try:
-            text = data.decode("utf-8-sig")
-        except UnicodeDecodeError:
-            inputenc = _INPUTENC.search(data)
-            encoding = _ENCODINGS.get(inputenc[1].decode(), "cp1252") if inputenc else "cp1252"
-            try:
+        inputenc = _INPUTENC.search(data)
+        named = _ENCODINGS.get(inputenc[1].decode(), "cp1252") if inputenc else "cp1252"
+        for encoding in ("utf-8-sig", named, "latin-1"):  # the last one accepts all bytes
+            with suppress(UnicodeDecodeError):
                 text = data.decode(encoding)
-            except UnicodeDecodeError:
-                text = data.decode("latin-1")
-    if "\r" in text:
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return text.replace("\x00", "\ufffd") if "\x00" in text else text
+                break
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "\ufffd")
 
 
 # ---------------------------------------------------------------- braces
@@ -123,6 +121,12 @@ def skip(pattern: re.Pattern[str], text: str, at: int) -> int:
     return match.end() if match else at
 
 
+@cache
+def end_of(environment: str) -> re.Pattern[str]:
+    r"""The `\end` of an environment."""
+    return re.compile(r"\\end\s*\{\s*" + re.escape(environment) + r"\s*\}")
+
+
 def skip_blanks(text: str, at: int) -> int:
     """Offset of the first character from `at` on that is not blank."""
     return skip(_BLANKS, text, at)
@@ -147,13 +151,27 @@ def read_argument(text: str, start: int, reach: int = _REACH) -> tuple[str, int]
 # ---------------------------------------------------------------- one text
 
 
-@dataclass(frozen=True, slots=True)
-class SourceLimits:
-    """Bounds for hostile sources."""
+# Bounds for hostile sources.
+_CHARACTERS = 64_000_000
+_FILES = 5_000
+_DEPTH = 40  # files inside files
 
-    characters: int = 64_000_000
-    files: int = 5_000
-    depth: int = 40
+
+@dataclass(slots=True)
+class _Joined:
+    """Pieces of files, with the offset of each in the joined text and its origin as in `Flat.sources`."""
+
+    pieces: list[str] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    sources: list[tuple[int, int]] = field(default_factory=list)
+    length: int = 0
+
+    def add(self, text: str, source: tuple[int, int]) -> None:
+        if text:
+            self.pieces.append(text)
+            self.starts.append(self.length)
+            self.sources.append(source)
+            self.length += len(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,18 +189,17 @@ class Flat:
 
     def place(self, offset: int) -> tuple[str, int]:
         """File and line (from 1) of the character at `offset`."""
-        if not self.starts:
+        if not self.text:
             return "", 0
-        segment = max(0, bisect_right(self.starts, offset) - 1)
-        end = self.starts[segment + 1] if segment + 1 < len(self.starts) else len(self.text)
-        number, source = self._origin(segment, min(offset, max(end - 1, self.starts[segment])))
+        number, source = self._origin(min(offset, len(self.text) - 1))
         number = max(number, ~number)
         if number not in self.lines:
             self.lines[number] = [newline.start() for newline in re.finditer("\n", self.texts[number])]
-        return self.files[number], bisect_right(self.lines[number], source - 1) + 1
+        return self.files[number], bisect_left(self.lines[number], source) + 1
 
-    def _origin(self, segment: int, offset: int) -> tuple[int, int]:
+    def _origin(self, offset: int) -> tuple[int, int]:
         """File and offset of a character, as in `sources`; the same for all characters of an edit."""
+        segment = bisect_right(self.starts, offset) - 1
         number, source = self.sources[segment]
         return (number, source) if number < 0 else (number, source + offset - self.starts[segment])
 
@@ -191,44 +208,26 @@ class Flat:
 
         Replaced text gets the place where its span began.
         """
-        pieces: list[str] = []
-        starts: list[int] = []
-        sources: list[tuple[int, int]] = []
+        joined = _Joined()
         ends, shifts = [0], [0]  # old offsets from which text is shifted, and by how much
-        position = length = 0
-
-        def keep(begin: int, end: int) -> None:
-            nonlocal length
-            if end <= begin:
-                return
-            segment = max(0, bisect_right(self.starts, begin) - 1)
-            while segment < len(self.starts) and self.starts[segment] < end:
-                low = max(self.starts[segment], begin)
-                starts.append(length + low - begin)
-                sources.append(self._origin(segment, low))
-                segment += 1
-            pieces.append(self.text[begin:end])
-            length += end - begin
-
-        for begin, end, replacement in edits:
-            keep(position, begin)
+        position = 0
+        for begin, end, replacement in chain(edits, [(len(self.text), len(self.text), "")]):
+            inner = self.starts[bisect_right(self.starts, position) : bisect_left(self.starts, begin)]
+            for low, high in pairwise((position, *inner, begin)):
+                if low < high:
+                    joined.add(self.text[low:high], self._origin(low))
             if replacement:
-                segment = max(0, bisect_right(self.starts, begin) - 1)
-                number, source = self._origin(segment, begin)
-                starts.append(length)
-                sources.append((min(number, ~number), source))
-                pieces.append(replacement)
-                length += len(replacement)
+                number, source = self._origin(begin)
+                joined.add(replacement, (min(number, ~number), source))
             position = end
             ends.append(end)
-            shifts.append(length - end)
-        keep(position, len(self.text))
+            shifts.append(joined.length - end)
 
         def moved(offset: int) -> int:
             return max(0, offset + shifts[bisect_right(ends, offset) - 1])
 
-        text = "".join(pieces)
-        return replace(self, text=text, body=moved(self.body), starts=starts, sources=sources), moved
+        text = "".join(joined.pieces)
+        return replace(self, text=text, body=moved(self.body), starts=joined.starts, sources=joined.sources), moved
 
 
 _DOCUMENT = re.compile(r"^[^%\n]*\\begin\s*\{document\}", re.MULTILINE)
@@ -284,14 +283,10 @@ def _match_conditionals(text: str) -> _Branches:
 class _Flattener:
     """The state while the files of a project are joined."""
 
-    def __init__(self, read: Callable[[str], str | None], main: str, limits: SourceLimits) -> None:
+    def __init__(self, read: Callable[[str], str | None], main: str) -> None:
         self.read = read
         self.folder = posixpath.dirname(main)
-        self.limits = limits
-        self.pieces: list[str] = []
-        self.length = 0
-        self.starts: list[int] = []
-        self.sources: list[tuple[int, int]] = []
+        self.joined = _Joined()
         self.files: list[str] = []
         self.texts: list[str] = []
         self.missing: list[tuple[str, int, str]] = []
@@ -306,11 +301,7 @@ class _Flattener:
         self.conditionals: tuple[str, _Branches] = "", {}  # of the file that was used last
 
     def emit(self, number: int, text: str, begin: int, end: int) -> None:
-        if end > begin:
-            self.starts.append(self.length)
-            self.sources.append((number, begin))
-            self.pieces.append(text[begin:end])
-            self.length += end - begin
+        self.joined.add(text[begin:end], (number, begin))
 
     def miss(self, number: int, text: str, offset: int, cause: str) -> None:
         if len(self.missing) < 1000:
@@ -350,7 +341,7 @@ class _Flattener:
     def walk(self, path: str, text: str, *, part: bool = False) -> None:
         """Append a file; of a `part` (a subfile with a preamble of its own) only its body."""
         self.visits += 1
-        if len(self.open) >= self.limits.depth or self.visits > self.limits.files:
+        if len(self.open) >= _DEPTH or self.visits > _FILES:
             self.missing.append((path, 0, "too many files inside files"))
             return
         if path not in self.files:
@@ -383,8 +374,8 @@ class _Flattener:
             word = token["word"]
             if word is None:
                 continue
-            if self.length > self.limits.characters:
-                self.miss(number, text, begin, f"cut at {self.limits.characters:,} characters")
+            if self.joined.length > _CHARACTERS:
+                self.miss(number, text, begin, f"cut at {_CHARACTERS:,} characters")
                 self.finished = True
                 break
             resume = -1  # where the text continues after a span that is dropped
@@ -392,7 +383,7 @@ class _Flattener:
                 named = _NAME.match(text, scan)
                 name = named[1].strip() if named else ""
                 if named and (name in VERBATIM or name in self.comments) and name not in unclosed:
-                    end = re.compile(r"\\end\s*\{" + re.escape(name) + r"\}").search(text, named.end())
+                    end = end_of(name).search(text, named.end())
                     if end is None:
                         unclosed.add(name)
                     elif name in VERBATIM:
@@ -402,17 +393,12 @@ class _Flattener:
                 elif named and name == "document" and self.body < 0:
                     self.emit(number, text, position, named.end())
                     position = scan = named.end()
-                    self.body = self.length
-            elif word == "end":
-                named = _NAME.match(text, scan)
-                if named and named[1].strip() == "document":
+                    self.body = self.joined.length
+            elif word in ("end", "endinput", "bye", "enddocument"):
+                if word != "end" or end_of("document").match(text, begin):
                     self.emit(number, text, position, begin)
-                    self.finished = not part
+                    self.finished = word != "endinput" and not (part and word == "end")
                     return
-            elif word in ("endinput", "bye", "enddocument"):
-                self.emit(number, text, position, begin)
-                self.finished = word != "endinput"
-                return
             elif word in ("usepackage", "RequirePackage", "documentclass", "LoadClass"):
                 if self.body < 0:
                     scan = self._package(number, text, position, scan, word)
@@ -466,10 +452,8 @@ class _Flattener:
 
     def _package(self, number: int, text: str, position: int, scan: int, word: str) -> int:
         """Read the packages and classes in the project, for the macros that they define."""
-        at = skip(_BLANK, text, scan)
-        if text[at : at + 1] == "[":
-            at = match_bracket(text, at)
-        argument = self.argument(text, at) if at >= 0 else None
+        _, at = read_optional(text, scan) or ("", scan)
+        argument = self.argument(text, at)
         if argument is None:
             return scan
         names, end = argument
@@ -519,7 +503,7 @@ class _Flattener:
         return other[1]
 
 
-def flatten(read: Callable[[str], str | None], main: str, limits: SourceLimits | None = None) -> Flat:
+def flatten(read: Callable[[str], str | None], main: str) -> Flat:
     r"""The text of `main` with everything that it includes, without comments, up to `\end{document}`.
 
     `read` gives the decoded text of a path inside the project, or None. Raises FileNotFoundError where the main
@@ -528,14 +512,8 @@ def flatten(read: Callable[[str], str | None], main: str, limits: SourceLimits |
     text = read(main)
     if text is None:
         raise FileNotFoundError(main)
-    walker = _Flattener(read, main, limits or SourceLimits())
+    walker = _Flattener(read, main)
     walker.walk(main, text)
-    return Flat(
-        "".join(walker.pieces),
-        max(walker.body, 0),
-        tuple(walker.files),
-        tuple(walker.missing),
-        walker.starts,
-        walker.sources,
-        walker.texts,
-    )
+    joined, files, missing = walker.joined, tuple(walker.files), tuple(walker.missing)
+    text = "".join(joined.pieces)
+    return Flat(text, max(walker.body, 0), files, missing, joined.starts, joined.sources, walker.texts)

@@ -7,14 +7,14 @@ or heading, with less confidence, and nothing else is lost.
 from __future__ import annotations
 
 import re
-import unicodedata
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lemmata.latex.clean import plain
-from lemmata.latex.source import SHORT, VERBATIM, read_argument, read_optional
+from lemmata.latex.source import SHORT, VERBATIM, end_of, read_argument, read_optional
+from lemmata.words import fold
 
 __all__ = ["Kind", "Section", "Statement", "Structure", "read_kinds", "read_structure"]
 
@@ -39,9 +39,9 @@ _USUAL = {
     "axiom": "axiom",
     "property": "property eigenschaft propriete",
     "convention": "convention",
+    "proof": "proof pf prf Proof beweis demo preuve demonstration proofsketch sketch",
 }
 _KIND_OF_NAME = {name: kind for kind, names in _USUAL.items() for name in names.split()}
-_PROOFS = frozenset("proof pf prf proof* Proof beweis demo preuve demonstration proofsketch sketch".split())
 _UNPROVED = frozenset(
     "definition remark remarks example notation question problem exercise convention situation assumption "
     "axiom conjecture".split()
@@ -59,15 +59,13 @@ class Kind:
 
 _USUAL_KINDS = {
     **{name + star: Kind(kind) for name, kind in _KIND_OF_NAME.items() for star in ("", "*")},
-    **{name: Kind("proof") for name in _PROOFS},
     **{name: Kind("", "restatable") for name in ("restatable", "restatable*")},
 }
 
 
 def kind_of(caption: str) -> str:
     """The kind that a caption names: `Théorème` and `Main Theorem` are theorem, `Situation` is situation."""
-    folded = unicodedata.normalize("NFKD", caption).encode("ascii", "ignore").decode().lower()
-    words = re.findall(r"[a-z]+", folded)
+    words = re.findall(r"[a-z]+", fold(caption))
     return next((_KIND_OF_NAME[word] for word in reversed(words) if word in _KIND_OF_NAME), "-".join(words)[:40])
 
 
@@ -89,8 +87,6 @@ def read_kinds(text: str, environments: Mapping[str, str]) -> dict[str, Kind]:
             continue
         names, caption, form, prefix = declared
         kind = kind_of(plain(caption))
-        if kind in ("proof", "beweis", "preuve"):
-            kind = "proof"
         for name in names:
             kinds[name] = Kind(kind or kind_of(name) or "statement", form, prefix)
     for _ in range(3):  # a wrapper may wrap a wrapper
@@ -137,45 +133,49 @@ class Section(NamedTuple):
 
     offset: int
     end: int  # after the heading
-    level: int
-    title: str  # LaTeX
     path: tuple[str, ...]  # titles from the outermost section to this one, LaTeX
 
 
 @dataclass(slots=True)
 class Statement:
-    """A statement of the paper; offsets are those of the flat text."""
+    """A statement of the paper; offsets are those of the flat text.
+
+    While the paper is read, also a proof or any other environment: the latter has no kind.
+    """
 
     kind: str
     environment: str
     begin: int  # of \begin
     content: int  # after \begin{...}[note]
-    close: int  # of \end
-    end: int  # after \end{...}
+    close: int = -1  # of \end
+    end: int = -1  # after \end{...}
     note: str = ""  # LaTeX
     label: str = ""
     section: tuple[str, ...] = ()
     proofs: list[tuple[int, int]] = field(default_factory=list)  # contents
     confidence: float = 1.0
+    outer: Statement | None = None  # the statement that contains it
+    barrier: int = -1  # offset of the first statement inside: where it ends if it is never closed
 
 
 @dataclass(slots=True)
 class Structure:
     """The parts of one paper."""
 
-    statements: list[Statement]
-    sections: list[Section]
-    labels: list[tuple[int, str]]  # offset and name
-    abstracts: list[tuple[int, int]]
-    apart: list[tuple[int, int]]  # spans that are not prose: statements, their proofs, bibliographies, ...
-    problems: list[tuple[int, str]]  # offset and cause
+    statements: list[Statement] = field(default_factory=list)
+    sections: list[Section] = field(default_factory=list)
+    labels: list[tuple[int, str]] = field(default_factory=list)  # offset and name
+    abstracts: list[tuple[int, int]] = field(default_factory=list)
+    # Spans that are not prose: statements, their proofs, bibliographies, ...
+    apart: list[tuple[int, int]] = field(default_factory=list)
+    problems: list[tuple[int, str]] = field(default_factory=list)  # offset and cause
 
 
 _EVENT = re.compile(
     r"\\(?=[\\bcdelpsv])(?:\\|(?P<which>begin|end)\s*\{(?P<name>[^{}\n]*)\}"
-    r"|(?P<section>part|chapter|(?:sub){0,2}section|paragraph)(?P<star>\*?)(?=\s*[\[{])"
+    r"|(?P<section>part|chapter|(?:sub){0,2}section|paragraph)\*?(?=\s*[\[{])"
     r"|label\s*\{(?P<label>[^{}]*)\}"
-    r"|(?P<plain>proclaim|demo)(?P<finish>)(?=\s*\{)|(?P<endplain>endproclaim|enddemo)(?![a-zA-Z])"
+    r"|(?P<plain>proclaim|demo)(?=\s*\{)|(?P<endplain>endproclaim|enddemo)(?![a-zA-Z])"
     r"|verb\*?(?P<fence>[^\sa-zA-Z*])[^\n]{0,2000}?(?P=fence))"
 )
 _LEVELS = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph")
@@ -187,45 +187,15 @@ _REFERRED = re.compile(r"\\(?:ref|[cC]ref|autoref|eqref|nameref|thmref)\*?\s*\{(
 _USES = re.compile(r"\b(?:from|using|assuming|by|via|modulo|given|with|aus|mit|depuis)\b")
 
 
-@dataclass(slots=True)
-class _Open:
-    """An environment that has begun."""
-
-    name: str
-    begin: int
-    content: int
-    kind: str = ""  # of a statement or proof
-    statement: Statement | None = None
-    barrier: int = -1  # offset of the first statement inside: where it ends if it is never closed
-    hint: str = ""  # the optional argument of a proof
-
-
-class _Proof(NamedTuple):
-    """A proof that is not attached to a statement yet."""
-
-    begin: int
-    content: int
-    close: int
-    end: int
-    hint: str  # its optional argument
-    heading: str  # of its section
-    outer: Statement | None  # the statement that contains it
-
-
 class _Reader:
     def __init__(self, text: str, start: int, kinds: Mapping[str, Kind]) -> None:
         self.text = text
         self.start = start
         self.kinds = kinds
-        self.stack: list[_Open] = []
-        self.sections: list[Section] = []
+        self.paper = Structure()
+        self.stack: list[Statement] = []  # environments that have begun
         self.path: list[tuple[int, str]] = []
-        self.statements: list[Statement] = []
-        self.proofs: list[_Proof] = []
-        self.labels: list[tuple[int, str]] = []
-        self.abstracts: list[tuple[int, int]] = []
-        self.apart: list[tuple[int, int]] = []
-        self.problems: list[tuple[int, str]] = []
+        self.proofs: list[Statement] = []
         self.failures_left = 200  # arguments that never close
         self.unclosed: set[str] = set()  # verbatim environments that never end
 
@@ -250,9 +220,9 @@ class _Reader:
         while self.stack:
             self.give_up(self.stack.pop(), len(self.text))
         self.attach_proofs()
-        self.statements.sort(key=lambda s: (s.begin, -s.end))
-        apart = sorted(self.apart)
-        return Structure(self.statements, self.sections, self.labels, self.abstracts, apart, self.problems)
+        self.paper.statements.sort(key=lambda s: (s.begin, -s.end))
+        self.paper.apart.sort()
+        return self.paper
 
     def argument(self, at: int) -> tuple[str, int] | None:
         """A short braced group after `at`; None for all groups once too many never closed."""
@@ -262,22 +232,19 @@ class _Reader:
 
     def begin(self, name: str, begin: int, at: int) -> int:
         if name in VERBATIM and name not in self.unclosed:
-            close = self.text.find("\\end{" + name + "}", at)
-            if close >= 0:
-                return close + len(name) + 6
+            if close := end_of(name).search(self.text, at):
+                return close.end()
             self.unclosed.add(name)
         kind = self.kinds.get(name)
         if kind is None:
             if len(self.stack) < _DEPTH:
-                self.stack.append(_Open(name, begin, at))
+                self.stack.append(Statement("", name, begin, at))
             return at
-        if kind.kind == "proof":
-            hint, content = _optional(self.text, at)
-            self.open(name, "proof", begin, content, hint)
-            return content
         label, statement_kind = "", kind.kind
         note, content = _optional(self.text, at)
-        if kind.form == "tcolorbox":
+        if kind.kind == "proof":
+            pass  # its note says what is proved
+        elif kind.form == "tcolorbox":
             title = self.argument(content)
             label_argument = self.argument(title[1]) if title else None
             note, content = title or ("", content)
@@ -297,61 +264,55 @@ class _Reader:
                 content = macro[1]
                 inner_kind = self.kinds.get(inner[0].strip())
                 statement_kind = inner_kind.kind if inner_kind else kind_of(inner[0]) or "theorem"
-        statement = self.open(name, statement_kind, begin, content, note)
-        if statement is not None and label:
-            statement.label = label
-            self.labels.append((begin, label))
+        self.open(name, statement_kind, begin, content, note, label)
+        if label:
+            self.paper.labels.append((begin, label))
         return content
 
-    def open(self, name: str, kind: str, begin: int, content: int, note: str) -> Statement | None:
+    def open(self, name: str, kind: str, begin: int, content: int, note: str, label: str = "") -> None:
         for outer in reversed(self.stack):
             if outer.barrier >= 0:
                 break  # so have all outer ones
             if outer.kind:
                 outer.barrier = begin
-        entry = _Open(name, begin, content, kind, hint=note)
-        if kind != "proof":
-            entry.statement = Statement(kind, name, begin, content, -1, -1, note, section=self.titles())
         if len(self.stack) < _DEPTH:
+            around = next((entry for entry in reversed(self.stack) if entry.kind not in ("", "proof")), None)
+            entry = Statement(kind, name, begin, content, note=note, label=label, section=self.titles(), outer=around)
             self.stack.append(entry)
         else:
-            self.problems.append((begin, f"\\begin{{{name}}} is too deep inside other environments"))
-        return entry.statement
+            self.paper.problems.append((begin, f"\\begin{{{name}}} is too deep inside other environments"))
 
     def titles(self) -> tuple[str, ...]:
         return tuple(title for _, title in self.path)
 
     def end(self, name: str, begin: int, at: int) -> None:
         kind = self.kinds.get(name)
-        depth = next((n for n in range(len(self.stack) - 1, -1, -1) if self.stack[n].name == name), -1)
+        depth = next((n for n in range(len(self.stack) - 1, -1, -1) if self.stack[n].environment == name), -1)
         if depth < 0:
             # \begin{theorem} ... \end{thm}: the author meant the open environment
             top = self.stack[-1] if self.stack else None
             if kind is not None and top is not None and top.kind and (top.kind == "proof") == (kind.kind == "proof"):
                 self.stack.pop()
                 self.close(top, begin, at, 0.8)
-                self.problems.append((begin, f"\\end{{{name}}} closes \\begin{{{top.name}}}"))
+                self.paper.problems.append((begin, f"\\end{{{name}}} closes \\begin{{{top.environment}}}"))
             return
         while len(self.stack) > depth + 1:
             self.give_up(self.stack.pop(), begin)
         self.close(self.stack.pop(), begin, at, 1.0)
 
-    def close(self, entry: _Open, close: int, end: int, confidence: float) -> None:
-        if entry.statement is not None:
-            entry.statement.close, entry.statement.end = close, end
-            entry.statement.confidence = confidence
-            self.statements.append(entry.statement)
-            self.apart.append((entry.begin, end))
-        elif entry.kind == "proof":
-            outer = next((e.statement for e in reversed(self.stack) if e.statement is not None), None)
-            heading = self.sections[-1].title if self.sections else ""
-            self.proofs.append(_Proof(entry.begin, entry.content, close, end, entry.hint, heading, outer))
-        elif entry.name == "abstract" or entry.name in _APART:
-            self.apart.append((entry.begin, end))
-            if entry.name == "abstract":
-                self.abstracts.append((entry.content, close))
+    def close(self, entry: Statement, close: int, end: int, confidence: float) -> None:
+        entry.close, entry.end, entry.confidence = close, end, confidence
+        if entry.kind == "proof":
+            self.proofs.append(entry)
+        elif entry.kind:
+            self.paper.statements.append(entry)
+            self.paper.apart.append((entry.begin, end))
+        elif entry.environment == "abstract" or entry.environment in _APART:
+            self.paper.apart.append((entry.begin, end))
+            if entry.environment == "abstract":
+                self.paper.abstracts.append((entry.content, close))
 
-    def give_up(self, entry: _Open, limit: int) -> None:
+    def give_up(self, entry: Statement, limit: int) -> None:
         """End an environment that was not closed before an outer one ended."""
         if not entry.kind:
             return
@@ -360,7 +321,7 @@ class _Reader:
         if paragraph > 0 and end - entry.content > 5000:  # its end is not known; keep it short
             end = paragraph
         end = max(end, entry.content)
-        self.problems.append((entry.begin, f"\\begin{{{entry.name}}} is never closed"))
+        self.paper.problems.append((entry.begin, f"\\begin{{{entry.environment}}} is never closed"))
         self.close(entry, end, end, 0.5)
 
     def section(self, command: str, begin: int, at: int) -> int:
@@ -376,44 +337,40 @@ class _Reader:
         while self.path and self.path[-1][0] >= level:
             self.path.pop()
         self.path.append((level, argument[0]))
-        self.sections.append(Section(begin, argument[1], level, argument[0], self.titles()))
+        self.paper.sections.append(Section(begin, argument[1], self.titles()))
         return argument[1]
 
     def label(self, name: str, offset: int) -> None:
         name = " ".join(name.split())
         if not name:
             return
-        self.labels.append((offset, name))
-        if self.stack:
-            inner = self.stack[-1].statement
-            if inner is not None and not inner.label:
-                inner.label = name
+        self.paper.labels.append((offset, name))
+        if self.stack and not self.stack[-1].label:
+            self.stack[-1].label = name
 
     def attach_proofs(self) -> None:
-        """Attach each proof to the statement that it names, else to the one before it."""
-        by_label = {s.label: s for s in self.statements if s.label}
-        by_note = {name: s for s in self.statements if s.note and (name := _folded(s.note))}
-        ordered = sorted(self.statements, key=lambda s: s.end)
-        ends = [s.end for s in ordered]
+        """Attach each proof to the statements that it names, else to the one before it."""
+        by_label = {s.label: s for s in self.paper.statements if s.label}
+        by_note = {name: s for s in self.paper.statements if s.note and (name := _folded(s.note))}
+        ordered = sorted(self.paper.statements, key=lambda s: s.end)
         previous: tuple[int, Statement] | None = None
         for proof in sorted(self.proofs, key=lambda p: p.begin):
-            owners = self.named(proof.hint, by_label, by_note)
-            owner = owners[0] if owners else None
-            if owner is None and previous and not self.text[previous[0] : proof.begin].strip():
-                owner = previous[1]  # a second proof
+            owners = self.named(proof.note, by_label, by_note)
+            if not owners and previous and not self.text[previous[0] : proof.begin].strip():
+                owners = [previous[1]]  # a second proof
             outer = proof.outer
-            if owner is None and outer and proof.begin < outer.end and outer.kind not in _UNPROVED:
-                owner = outer
-            if owner is None:
-                owner = self.before(proof.begin, ordered, ends)
-            if owner is None:
-                owners = self.named(proof.heading, by_label, by_note)
-                owner = owners[0] if owners else None
-            if owner is not None:
-                for proved in owners or [owner]:
-                    proved.proofs.append((proof.content, proof.close))
-                self.apart.append((proof.begin, proof.end))
-                previous = (proof.end, owner)
+            if not owners and outer and proof.begin < outer.end and outer.kind not in _UNPROVED:
+                owners = [outer]
+            number = bisect_right(ordered, proof.begin, key=lambda s: s.end)
+            if not owners and number and self.follows(proof, ordered[number - 1]):
+                owners = [ordered[number - 1]]
+            if not owners and proof.section:
+                owners = self.named(proof.section[-1], by_label, by_note)
+            for statement in owners:
+                statement.proofs.append((proof.content, proof.close))
+            if owners:
+                self.paper.apart.append((proof.begin, proof.end))
+                previous = proof.end, owners[0]
 
     @staticmethod
     def named(hint: str, by_label: Mapping[str, Statement], by_note: Mapping[str, Statement]) -> list[Statement]:
@@ -427,21 +384,12 @@ class _Reader:
         name = re.sub(r"^(?:sketch of )?(?:the )?proof (?:sketch )?of (?:the )?", "", _folded(hint))
         return [by_note[name]] if name in by_note else []
 
-    def before(self, begin: int, ordered: Sequence[Statement], ends: Sequence[int]) -> Statement | None:
-        number = bisect_right(ends, begin) - 1
-        if number < 0:
-            return None
-        last = ordered[number]
-        between = self.text[last.end : begin]
-        if not between.strip():
-            return last
-        if last.proofs or last.kind in _UNPROVED or last.section != self.section_at(begin):
-            return None
-        return last if len(between) < 3000 else None
-
-    def section_at(self, offset: int) -> tuple[str, ...]:
-        number = bisect_right(self.sections, offset, key=lambda s: s.offset) - 1
-        return self.sections[number].path if number >= 0 else ()
+    def follows(self, proof: Statement, last: Statement) -> bool:
+        """Whether a proof belongs to the last statement before it."""
+        between = self.text[last.end : proof.begin]
+        if last.proofs or last.kind in _UNPROVED or last.section != proof.section:
+            return not between.strip()
+        return len(between) < 3000 or not between.strip()
 
 
 def _folded(text: str) -> str:
