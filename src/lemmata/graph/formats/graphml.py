@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import BinaryIO
 from xml.parsers import expat
 
 from lemmata.errors import InputError
@@ -75,7 +74,15 @@ def read_graphml(path: Path, collector: Collector) -> None:
     are not read.
     """
     with open_binary(path) as stream:
-        _Parser(collector).read(stream)
+        parser = _Parser(collector)
+        try:
+            parser.expat.ParseFile(stream)
+        except expat.ExpatError as error:
+            collector.skip(error.lineno, f"not well-formed XML: {error}")
+        except (LookupError, ValueError) as error:
+            collector.skip(1, f"cannot be decoded: {error}")
+        except DAMAGE as error:
+            collector.skip(parser.expat.CurrentLineNumber, f"the file is damaged from here on: {error}")
 
 
 class _Parser:
@@ -98,16 +105,6 @@ class _Parser:
         self.data: dict[str, str] | None = None  # where the open data element belongs
         self.name = ""  # of the open data element
         self.text: list[str] = []
-
-    def read(self, stream: BinaryIO) -> None:
-        try:
-            self.expat.ParseFile(stream)
-        except expat.ExpatError as error:
-            self.collector.skip(error.lineno, f"not well-formed XML: {error}")
-        except (LookupError, ValueError) as error:
-            self.collector.skip(1, f"cannot be decoded: {error}")
-        except DAMAGE as error:
-            self.collector.skip(self.expat.CurrentLineNumber, f"the file is damaged from here on: {error}")
 
     def doctype(self, *_: object) -> None:
         self.refuse("a document type (<!DOCTYPE …>) is refused: its entities can fill the memory or read other files")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from lemmata.errors import InputError
@@ -18,7 +16,7 @@ from lemmata.graph.formats.shared import (
     csv_rows,
     free_id,
     node_rows,
-    text_file,
+    write_csv,
 )
 from lemmata.types import Edge
 
@@ -45,8 +43,8 @@ def write_ogb(folder: Path, records: GraphRecords) -> None:
     for kind, name in zip(kinds, _file_names([(kind,) for kind in kinds]), strict=True):
         header = ["ent idx", "ent name", *NODE_FIELDS[2:]]
         rows = ([n, row["id"], *(row[field] for field in NODE_FIELDS[2:])] for n, row in enumerate(members[kind]))
-        _write(folder / "mapping" / f"{name}_entidx2name.csv.gz", itertools.chain([header], rows))
-    _write(raw / "num-node-dict.csv.gz", [kinds, [len(members[kind]) for kind in kinds]])
+        write_csv(folder / "mapping" / f"{name}_entidx2name.csv.gz", itertools.chain([header], rows))
+    write_csv(raw / "num-node-dict.csv.gz", [kinds, [len(members[kind]) for kind in kinds]])
     grouped: dict[tuple[str, str, str], list[Edge]] = {}
     for edge in records.edges:
         triplet = (records.kinds[edge.source], edge.relation, records.kinds[edge.target])
@@ -54,16 +52,11 @@ def write_ogb(folder: Path, records: GraphRecords) -> None:
     triplets = sorted(grouped)
     for triplet, name in zip(triplets, _file_names(triplets), strict=True):
         edges, subfolder = grouped[triplet], raw / "relations" / name
-        _write(subfolder / "edge.csv.gz", ([numbers[edge.source], numbers[edge.target]] for edge in edges))
-        _write(subfolder / "num-edge-list.csv.gz", [[len(edges)]])
-        _write(subfolder / "edge_weight.csv.gz", ([repr(float(edge.weight))] for edge in edges))
-        _write(subfolder / "edge_evidence.csv.gz", ([edge.evidence, edge.maker] for edge in edges))
-    _write(raw / "triplet-type-list.csv.gz", triplets)  # last: without it the folder is no graph
-
-
-def _write(path: Path, rows: Iterable[Sequence[Any]]) -> None:
-    with text_file(path) as out:
-        csv.writer(out).writerows(rows)
+        write_csv(subfolder / "edge.csv.gz", ([numbers[edge.source], numbers[edge.target]] for edge in edges))
+        write_csv(subfolder / "num-edge-list.csv.gz", [[len(edges)]])
+        write_csv(subfolder / "edge_weight.csv.gz", ([repr(float(edge.weight))] for edge in edges))
+        write_csv(subfolder / "edge_evidence.csv.gz", ([edge.evidence, edge.maker] for edge in edges))
+    write_csv(raw / "triplet-type-list.csv.gz", triplets)  # last: without it the folder is no graph
 
 
 def _file_names(titles: Sequence[Sequence[str]]) -> list[str]:
