@@ -307,16 +307,16 @@ def test_constant_scores_rank_in_the_middle(nodes: int) -> None:
     assert ranks.hits_at_1 == 0
 
 
-def test_true_answers_do_not_compete_and_questions_without_competitors_are_left_out() -> None:
-    chain = [(0, 0, 1), (1, 0, 2), (2, 0, 3)]
+def test_further_known_edges_do_not_compete() -> None:
+    graph = typed_graph([(0, 0, 1), (1, 0, 2), (2, 0, 3)], ["a"] * 4)
     vectors = np.array([[1, 0], [2, 0], [3, 0], [0.5, 0]], np.float32)
     embedding = Embedding(vectors, np.zeros((2, 1, 0), np.float32), EmbedOptions(dimension=2, operator="identity"))
     held_out = np.array([[0, 0, 3]])
-    ranks = evaluate_embedding(embedding, typed_graph(chain, ["a"] * 4), held_out).all
+    ranks = evaluate_embedding(embedding, graph, held_out).all  # node 2 wins as target, node 1 as source
     assert ranks.questions == 2
-    assert ranks.mrr == pytest.approx(1 / 2)  # node 2 wins as target, node 1 as source
-    more = typed_graph([*chain, (0, 0, 2)], ["a"] * 4)
-    assert evaluate_embedding(embedding, more, held_out).all.questions == 1  # no competitor for the target
+    assert ranks.mrr == pytest.approx(1 / 2)
+    known = np.array([[0, 0, 2]])
+    assert evaluate_embedding(embedding, graph, held_out, known).all.questions == 1  # no competitor for the target
 
 
 # ---------------------------------------------------------------- training

@@ -583,10 +583,10 @@ class Questions(NamedTuple):
     excluded: list[Integers]  # positions in the pool that do not compete, by question
 
 
-def _questions(graph: Graph, held_out: Integers, edges: Integers) -> Iterator[Questions]:
-    """Both questions of each of the held-out `edges`; true answers, in the graph or held out, do not compete."""
+def _questions(graph: Graph, more: Integers, edges: Integers) -> Iterator[Questions]:
+    """Both questions of each of the `edges`; true answers, in the graph or in `more`, do not compete."""
     nodes = len(graph.nodes)
-    true = np.concatenate((edge_array(graph), held_out))
+    true = np.concatenate((edge_array(graph), more))
     pools = _pools(graph, true)
     for side, relation in itertools.product(range(2), np.unique(edges[:, 1]).tolist()):
         rows = np.flatnonzero(edges[:, 1] == relation)
@@ -601,20 +601,23 @@ def _questions(graph: Graph, held_out: Integers, edges: Integers) -> Iterator[Qu
         yield Questions(side, relation, rows, given, pool, answer, [positions[start:stop] for start, stop in bounds])
 
 
-def evaluate_embedding(embedding: Embedding, graph: Graph, held_out: Integers) -> Evaluation:
+def evaluate_embedding(
+    embedding: Embedding, graph: Graph, held_out: Integers, known: Integers | None = None
+) -> Evaluation:
     """Rank each end of the held-out edges (m, 3) among all nodes of the kinds that can stand there.
 
-    True answers in `graph` and `held_out` do not compete, nor does a node with itself where the relation has no
-    loops. Scores closer than the rounding of a product are ties, and a tie counts as its middle rank: identical
-    vectors give an AUC of 0.5. A question without competitors is left out.
+    True answers in `graph`, `held_out` and `known` (more edges, e.g. of another split) do not compete, nor does a node
+    with itself where the relation has no loops. Scores closer than the rounding of a product are ties, and a tie counts
+    as its middle rank: identical vectors give an AUC of 0.5. A question without competitors is left out.
     """
     torch = require("torch", "train")
-    _check_edges(held_out, graph)
+    not_in_graph = held_out if known is None else np.concatenate((held_out, known))
+    _check_edges(not_in_graph, graph)
     if len(embedding.vectors) != len(graph.nodes) or not np.isfinite(embedding.vectors).all():
         raise InputError(f"the embedding must have {len(graph.nodes)} finite vectors")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     vectors, parameters = (torch.from_numpy(a).to(device) for a in (embedding.vectors, embedding.parameters))
-    questions = _questions(graph, held_out, held_out)
+    questions = _questions(graph, not_in_graph, held_out)
     ranks, competitors = _rank(vectors, parameters, embedding.options, questions, len(held_out))
     relations = {
         graph.relations[number]: _summary(ranks[:, rows], competitors[:, rows])

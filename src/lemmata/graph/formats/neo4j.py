@@ -26,14 +26,7 @@ __all__ = ["read_neo4j", "table_files", "table_kind", "write_neo4j"]
 _FIELD = re.compile(r"(?P<name>.*?)(?::(?P<type>[A-Za-z_]+(?:\[\])?)(?:\((?P<space>[^)]*)\))?(?:\{.*\})?)?")
 _NODES = re.compile(r':ID(?:\([^)]*\))?(?:\{[^}]*\})?"?(?:[,;\t|]|$)')
 _EDGES = re.compile(r":(?:START|END)_ID\b")
-_TYPED = {
-    "ID": "id",
-    "LABEL": "kind",
-    "START_ID": "source",
-    "END_ID": "target",
-    "TYPE": "relation",
-    "IGNORE": "ignored",
-}
+_TYPED = {"ID": "id", "LABEL": "kind", "START_ID": "source", "END_ID": "target", "TYPE": "relation", "IGNORE": "unread"}
 
 
 def write_neo4j(folder: Path, records: GraphRecords) -> None:

@@ -183,19 +183,18 @@ def _read_edges(
     for name in ("edge_weight", "edge_evidence", "edge_reltype"):
         if (file := _find(folder / f"{name}.csv")) is not None:
             columns[name] = [cells for _, cells in csv_rows(collector, file)]
-    count = 0
-    for line, cells in csv_rows(collector, path):
+    edges = list(csv_rows(collector, path))
+    for number, (line, cells) in enumerate(edges):
         ends = [int(cell) if cell.strip().isdecimal() else -1 for cell in cells]
-        extra = {name: rows[count] for name, rows in columns.items() if count < len(rows)}
-        count += 1
+        extra = {name: rows[number] for name, rows in columns.items() if number < len(rows)}
         if len(ends) != 2 or not (0 <= ends[0] < len(sources) and 0 <= ends[1] < len(targets)):
             collector.skip(line, f"{','.join(cells)!r} are not the numbers of two nodes")
             continue
-        number = extra.get("edge_reltype", [""])[0].strip()
+        label = extra.get("edge_reltype", [""])[0].strip() if relations else ""
         evidence, maker = (*extra.get("edge_evidence", []), "", "")[:2]
         row = {
             "source": sources[ends[0]],
-            "relation": relations.get(int(number), number) if number.isdecimal() and relations else relation,
+            "relation": relations.get(int(label), label) if label.isdecimal() else relation,
             "target": targets[ends[1]],
             "weight": extra.get("edge_weight", [""])[0].strip(),
             "evidence": evidence,
@@ -203,7 +202,7 @@ def _read_edges(
         }
         collector.edge(line, row)
     for name, rows in columns.items():
-        if len(rows) != count:
-            collector.skip(0, f"{count} edges, but {name} has {len(rows)} rows")
-    if sizes and sizes[0] != count:
-        collector.skip(0, f"{count} edges, but num-edge-list says {sizes[0]}")
+        if len(rows) != len(edges):
+            collector.skip(0, f"{len(edges)} edges, but {name} has {len(rows)} rows")
+    if sizes and sizes[0] != len(edges):
+        collector.skip(0, f"{len(edges)} edges, but num-edge-list says {sizes[0]}")
