@@ -192,25 +192,31 @@ def test_an_epoch_visits_every_edge_once_in_chunks_of_one_relation() -> None:
 
 
 @pytest.mark.parametrize("in_batch", [False, True])
-def test_negatives_have_a_kind_that_the_relation_has_on_that_side(in_batch: bool) -> None:
+def test_negatives_have_a_kind_that_the_relation_has_on_that_side(
+    in_batch: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embed, "CHUNK", 8)
+    monkeypatch.setattr(embed, "BATCH", 32)
     graph = villages()
     edges = edge_array(graph)
     pools = embed._pools(graph, edges)
     options = EmbedOptions(negatives=9, in_batch=in_batch)
-    for batch in embed._batches(edges, pools, options, np.random.default_rng(0), chunk=8, batch=32):
+    for batch in embed._batches(edges, pools, options, np.random.default_rng(0)):
         for relation, nodes in zip(batch.relation, batch.nodes[1][:, 8:], strict=True):
             assert {graph.kinds[node] for node in nodes} == {"warden" if relation else "person"}
         for relation, nodes in zip(batch.relation, batch.nodes[0][:, 8:], strict=True):
             assert {graph.kinds[node] for node in nodes} == {"person"}, relation
 
 
-def test_the_right_answer_is_never_one_of_its_negatives() -> None:
+def test_the_right_answer_is_never_one_of_its_negatives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embed, "CHUNK", 8)
+    monkeypatch.setattr(embed, "BATCH", 32)
     graph = villages()
     edges = edge_array(graph)
     for in_batch in (False, True):
         options = EmbedOptions(negatives=30, in_batch=in_batch)
         pools = embed._pools(graph, edges)
-        for batch in embed._batches(edges, pools, options, np.random.default_rng(0), chunk=8, batch=32):
+        for batch in embed._batches(edges, pools, options, np.random.default_rng(0)):
             for side in range(2):
                 answers = batch.nodes[side][:, :8]
                 others = batch.nodes[side][:, 0 if in_batch else 8 :]
@@ -218,13 +224,6 @@ def test_the_right_answer_is_never_one_of_its_negatives() -> None:
                 assert not (competing & (others[:, None] == answers[:, :, None])).any()
                 if in_batch:
                     assert not (competing[:, :, :8] & ~batch.counted[:, None]).any()
-
-
-def test_distinct_nodes_and_their_positions() -> None:
-    nodes = np.array([[5, 2, 5], [0, 2, 9]])
-    distinct, position = embed._distinct(nodes, np.full(10, 77))
-    assert sorted(distinct.tolist()) == [0, 2, 5, 9]
-    assert distinct[position].tolist() == nodes.tolist()
 
 
 # ---------------------------------------------------------------- evaluation

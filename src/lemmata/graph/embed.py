@@ -9,14 +9,15 @@ source, relation and target, in rows of the graph. Knows neither texts nor works
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +26,7 @@ import numpy as np
 
 from lemmata.errors import ConfigError, InputError, require
 from lemmata.files import writing
-from lemmata.types import Floats, Graph, Integers, Mask, Progress
+from lemmata.types import Floats, Graph, Integers, Progress
 
 __all__ = [
     "EmbedOptions",
@@ -153,40 +154,23 @@ def split_edges(graph: Graph, share: float, seed: int) -> tuple[Graph, Integers]
     return train, edges[held_out]
 
 
-class Pools(NamedTuple):
-    """Nodes that can be the source (side 0) or target (side 1) of a relation: all nodes of the kinds seen there."""
-
-    nodes: Integers  # the members of all pools, one pool after another, each ascending
-    start: Integers  # (pools,)
-    size: Integers  # (pools,)
-    of: Integers  # (2, relations): the number of the pool
-
-    def members(self, side: int, relation: int) -> Integers:
-        pool = self.of[side, relation]
-        return self.nodes[self.start[pool] : self.start[pool] + self.size[pool]]
-
-    def draw(self, pool: Integers, number: int, generator: np.random.Generator) -> Integers:
-        """`number` random nodes for each of the pools (k,)."""
-        offsets = (generator.random((len(pool), number)) * self.size[pool][:, None]).astype(np.int64)
-        return np.asarray(self.nodes[offsets + self.start[pool][:, None]], np.int64)
+Pools = list[list[Integers]]  # by side (0: sources, 1: targets) and relation: the nodes that can stand there, ascending
 
 
 def _pools(graph: Graph, edges: Integers) -> Pools:
+    """All nodes of the kinds that a relation has on each side."""
     names, kind = np.unique(np.asarray(graph.kinds, dtype=str), return_inverse=True)
-    numbers: dict[bytes, int] = {}
-    members: list[Integers] = []
-    of = np.zeros((2, len(graph.relations)), np.int64)
+    members: dict[bytes, Integers] = {}  # relations with the same kinds share one array
+    pools: Pools = [[], []]
     for side in range(2):
         seen = np.zeros((len(graph.relations), len(names)), bool)
         seen[edges[:, 1], kind[edges[:, 2 * side]]] = True
-        for relation, kinds in enumerate(seen):
+        for kinds in seen:
             key = kinds.tobytes()
-            if key not in numbers:
-                numbers[key] = len(members)
-                members.append(np.flatnonzero(kinds[kind]))
-            of[side, relation] = numbers[key]
-    size = np.array([len(pool) for pool in members], np.int64)
-    return Pools(np.concatenate(members), np.cumsum(size) - size, size, of)
+            if key not in members:
+                members[key] = np.flatnonzero(kinds[kind])
+            pools[side].append(members[key])
+    return pools
 
 
 # ---------------------------------------------------------------- operators
@@ -261,16 +245,12 @@ def _contrast(
 
 
 def _gradients(
-    rows: tuple[Tensor, Tensor],
-    parameters: Tensor,
-    masked: tuple[Tensor, Tensor],
-    counted: Tensor,
-    options: EmbedOptions,
+    rows: Tensor, parameters: Tensor, masked: Tensor, counted: Tensor, options: EmbedOptions
 ) -> tuple[Tensor, tuple[Tensor, Tensor], list[Tensor]]:
     """Loss, gradients of sources and targets (k, c + n, d), and of `parameters` (1 or 2, k, width).
 
-    The first c rows of each side belong to the edges, the others are negatives. Unless reciprocal, the operator
-    acts on sources for both sides, so that an edge has one score.
+    `rows` and `masked` are those of sources, then of targets. The first c rows of each side belong to the edges, the
+    others are negatives. Unless reciprocal, the operator acts on sources for both sides, so that an edge has one score.
     """
     sources, targets = rows
     operator, chunk = options.operator, counted.shape[1]
@@ -329,16 +309,9 @@ def _chunks(relation: Integers, size: int, generator: np.random.Generator) -> In
     return generator.permutation(slots)
 
 
-def _batches(
-    edges: Integers,
-    pools: Pools,
-    options: EmbedOptions,
-    generator: np.random.Generator,
-    chunk: int = CHUNK,
-    batch: int = BATCH,
-) -> Iterator[Batch]:
-    slots = _chunks(edges[:, 1], chunk, generator)
-    step = max(1, batch // chunk)
+def _batches(edges: Integers, pools: Pools, options: EmbedOptions, generator: np.random.Generator) -> Iterator[Batch]:
+    slots = _chunks(edges[:, 1], CHUNK, generator)
+    step = BATCH // CHUNK
     for start in range(0, len(slots), step):
         numbers = slots[start : start + step]
         counted = numbers >= 0
@@ -347,27 +320,17 @@ def _batches(
         nodes, masked = [], []
         for side in range(2):
             answers = chosen[:, :, 2 * side]
-            drawn = pools.draw(pools.of[side, relation], options.negatives, generator)
+            drawn_from = [pools[side][number] for number in relation]
+            draws = generator.random((len(relation), options.negatives))
+            offsets = (draws * [[len(pool)] for pool in drawn_from]).astype(np.int64)
+            drawn = np.stack([pool[row] for pool, row in zip(drawn_from, offsets, strict=True)])
             competitors = np.concatenate((answers, drawn), axis=1) if options.in_batch else drawn
             same = competitors[:, None, :] == answers[:, :, None]
             if options.in_batch:
-                same[:, :, :chunk] |= ~counted[:, None, :]
+                same[:, :, :CHUNK] |= ~counted[:, None, :]
             nodes.append(np.concatenate((answers, drawn), axis=1))
             masked.append(same)
         yield Batch(relation, np.stack(nodes), counted, np.stack(masked))
-
-
-def _distinct(nodes: Integers, scratch: Integers) -> tuple[Integers, Integers]:
-    """The distinct nodes, and for each of `nodes` (any shape) its position among them.
-
-    `scratch` has one number of any value per node of the graph. This takes linear time; sorting takes four times
-    as long.
-    """
-    flat = nodes.ravel()
-    scratch[flat] = np.arange(len(flat))
-    last = scratch[flat]
-    chosen = last == np.arange(len(flat))
-    return flat[chosen], (np.cumsum(chosen) - 1)[last].reshape(nodes.shape)
 
 
 # ---------------------------------------------------------------- training
@@ -392,48 +355,53 @@ def train_embedding(
     options, InputError for vectors, edges or a checkpoint that do not belong to this graph.
     """
     torch = require("torch", "train")
+    held_out = np.zeros((0, 3), np.int64) if held_out is None else held_out
     _check(graph, options, initial, held_out)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     edges = edge_array(graph)
-    evaluated, ranking = None, None
-    if held_out is not None and len(held_out):
-        ranking = _ranking(graph, np.concatenate((edges, held_out)))
-        sample = np.random.default_rng(options.seed).permutation(len(held_out))[:EVALUATED]
-        evaluated = held_out[np.sort(sample)]
+    pools = _pools(graph, edges)
+    sample = np.random.default_rng(options.seed).permutation(len(held_out))[:EVALUATED]
+    evaluated = held_out[np.sort(sample)]
+    questions = list(_questions(graph, held_out, evaluated))
     fingerprint = _fingerprint(graph, options, initial, held_out) if checkpoint else ""
     run = _read_checkpoint(checkpoint, fingerprint) if checkpoint and checkpoint.exists() else None
-    run = _moved(run or _begin(graph, options, initial), lambda values: torch.from_numpy(values).to(device))
-    pools = _pools(graph, edges)
+    run = run or _begin(graph, options, initial)
+    for name, array in run.arrays().items():
+        setattr(run, name, torch.from_numpy(array).to(device))
     saved = time.monotonic()
-    while run.epoch < options.epochs and run.evaluations_without_gain < PATIENCE:
-        run.epoch += 1
+    while len(run.history) < options.epochs and _evaluations_without_gain(run.history) < PATIENCE:
+        number = len(run.history) + 1
         began = time.perf_counter()
-        with _workers(torch, device) as (workers, threads):
-            loss = _train_epoch(torch, run, edges, pools, options, workers, threads)
+        loss = _train_epoch(torch, run, edges, pools, options, number)
         seconds = time.perf_counter() - began
         if not math.isfinite(loss):
-            raise InputError(f"the training diverged in epoch {run.epoch}; try a rate below {options.rate}")
+            raise InputError(f"the training diverged in epoch {number}; try a rate below {options.rate}")
         mrr = None
-        due = run.epoch % EVALUATE_EVERY == 0 or run.epoch == options.epochs
-        if due and ranking is not None and evaluated is not None:
-            mrr = _summary(*_rank(torch, run.vectors, run.parameters, options, evaluated, ranking)).mrr
-            run.record(mrr)
-        run.history.append(Epoch(run.epoch, loss, mrr, seconds))
+        if questions and (number % EVALUATE_EVERY == 0 or number == options.epochs):
+            mrr = _summary(*_rank(run.vectors, run.parameters, options, questions, len(evaluated))).mrr
+        run.history.append(Epoch(number, loss, mrr, seconds))
+        if mrr is not None and _evaluations_without_gain(run.history) == 0:
+            run.best_vectors, run.best_parameters = run.vectors.clone(), run.parameters.clone()
         if progress:
-            progress("embedding", run.epoch, options.epochs)
+            progress("embedding", number, options.epochs)
         if checkpoint and time.monotonic() - saved >= checkpoint_seconds:
             _write_checkpoint(checkpoint, fingerprint, run)
             saved = time.monotonic()
     if checkpoint:
         _write_checkpoint(checkpoint, fingerprint, run)
-    vectors, parameters = (run.vectors, run.parameters) if run.best is None else run.best
-    trained = Embedding(vectors.cpu().numpy(), parameters.cpu().numpy(), options, tuple(run.history))
-    if held_out is None or not len(held_out):
-        return trained
-    return replace(trained, evaluation=evaluate_embedding(trained, graph, held_out))
+    best = (run.vectors, run.parameters) if run.best_vectors is None else (run.best_vectors, run.best_parameters)
+    vectors, parameters = (tensor.cpu().numpy() for tensor in best)
+    trained = Embedding(vectors, parameters, options, tuple(run.history))
+    return replace(trained, evaluation=evaluate_embedding(trained, graph, held_out)) if len(held_out) else trained
 
 
-def _check(graph: Graph, options: EmbedOptions, initial: Floats | None, held_out: Integers | None) -> None:
+def _evaluations_without_gain(history: Sequence[Epoch]) -> int:
+    """Evaluations since the best one."""
+    measured = [epoch.mrr for epoch in history if epoch.mrr is not None]
+    return len(measured) - 1 - measured.index(max(measured)) if measured else 0
+
+
+def _check(graph: Graph, options: EmbedOptions, initial: Floats | None, held_out: Integers) -> None:
     wrong = []
     if options.operator not in OPERATORS:
         wrong.append(f"operator is {options.operator!r}, not one of {', '.join(OPERATORS)}")
@@ -451,19 +419,13 @@ def _check(graph: Graph, options: EmbedOptions, initial: Floats | None, held_out
         raise InputError("the graph has no edges to learn from")
     if initial is not None and (initial.ndim != 2 or len(initial) != nodes or not np.isfinite(initial).all()):
         raise InputError(f"initial vectors must be finite and have {nodes} rows, not the shape {initial.shape}")
-    if held_out is not None:
-        _check_edges(held_out, graph)
+    _check_edges(held_out, graph)
 
 
 def _check_edges(edges: Integers, graph: Graph) -> None:
     nodes, relations = len(graph.nodes), len(graph.relations)
-    if edges.ndim != 2 or edges.shape[1] != 3:
-        raise InputError(f"edges must be rows of source, relation and target, not of shape {edges.shape}")
     if len(edges) and (edges.min() < 0 or (edges.max(0) >= (nodes, relations, nodes)).any()):
         raise InputError(f"an edge lies outside a graph of {nodes} nodes and {relations} relations")
-
-
-ARRAYS = ("vectors", "sums", "parameters", "parameter_sums")
 
 
 @dataclass(slots=True)
@@ -474,23 +436,14 @@ class Run:
     sums: Any  # (nodes,): of squared gradients, for Adagrad
     parameters: Any  # (1 or 2, relations, width)
     parameter_sums: Any  # (1 or 2, relations)
-    best: tuple[Any, Any] | None = None  # vectors and parameters of the best evaluation
-    best_mrr: float = -1.0
-    evaluations_without_gain: int = 0
-    epoch: int = 0
+    best_vectors: Any = None  # of the best evaluation
+    best_parameters: Any = None
     history: list[Epoch] = field(default_factory=list)
 
-    def record(self, mrr: float) -> None:
-        self.evaluations_without_gain += 1
-        if mrr > self.best_mrr:
-            self.best, self.best_mrr = (self.vectors.clone(), self.parameters.clone()), mrr
-            self.evaluations_without_gain = 0
-
-
-def _moved(run: Run, move: Callable[[Any], Any]) -> Run:
-    """The same run with all its arrays on another device."""
-    best = None if run.best is None else (move(run.best[0]), move(run.best[1]))
-    return replace(run, **{name: move(getattr(run, name)) for name in ARRAYS}, best=best)
+    def arrays(self) -> dict[str, Any]:
+        """All that is set, except the history, by name."""
+        values = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "history"}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 def _begin(graph: Graph, options: EmbedOptions, initial: Floats | None) -> Run:
@@ -530,52 +483,44 @@ def _change_dimension(vectors: Floats, dimension: int, generator: np.random.Gene
 
 
 @contextmanager
-def _workers(torch: Any, device: str) -> Iterator[tuple[ThreadPoolExecutor, int]]:
-    """As many threads as torch would use, while torch itself uses one.
+def _one_torch_thread(torch: Any) -> Iterator[None]:
+    """Our own threads take a part of a batch each, while torch uses one.
 
-    Each takes a part of a batch. Torch would split every product instead and wait for the slower thread each time,
-    which on a busy machine made training dozens of times slower.
+    Torch would split every product instead and wait for the slower thread each time, which on a busy machine made
+    training dozens of times slower.
     """
     before = torch.get_num_threads()
-    threads = before if device == "cpu" else 1
     torch.set_num_threads(1)
     try:
-        with ThreadPoolExecutor(threads) as workers:
-            yield workers, threads
+        yield
     finally:
         torch.set_num_threads(before)
 
 
-def _train_epoch(
-    torch: Any,
-    run: Run,
-    edges: Integers,
-    pools: Pools,
-    options: EmbedOptions,
-    workers: ThreadPoolExecutor,
-    threads: int,
-) -> float:
+def _train_epoch(torch: Any, run: Run, edges: Integers, pools: Pools, options: EmbedOptions, number: int) -> float:
     """One pass in place; returns the mean loss per edge. Each epoch has its own random seed, so a run can resume."""
-    generator = np.random.default_rng((options.seed, run.epoch))
-    device, scratch = run.vectors.device, np.zeros(len(run.vectors), np.int64)
+    generator = np.random.default_rng((options.seed, number))
+    device = run.vectors.device
+    threads = torch.get_num_threads() if device.type == "cpu" else 1
     total = torch.zeros((), dtype=torch.float64, device=device)
-    for batch in _batches(edges, pools, options, generator):
-        numbers = (*_distinct(batch.nodes, scratch), *np.unique(batch.relation, return_inverse=True))
-        rows, position, relations, of_relation = (torch.from_numpy(array).to(device) for array in numbers)
-        tensors = Batch(*(torch.from_numpy(array).to(device) for array in batch))
-        step = -(-len(batch.relation) // threads)
-        slices = [slice(start, start + step) for start in range(0, len(batch.relation), step)]
-        parts = list(workers.map(partial(_part_gradients, run, tensors, options), slices))
-        total += sum(loss for loss, *_ in parts)
-        gradient = run.vectors.new_zeros((len(rows), run.vectors.shape[1]))
-        for side in range(2):  # sums in the same order for any number of threads
-            for part, (_, of_ends, _) in zip(slices, parts, strict=True):
-                gradient.index_add_(0, position[side, part].flatten(), of_ends[side].flatten(0, 1))
-        _descend(run.vectors, run.sums, rows, gradient, options.rate)
-        for side in range(len(run.parameters) if options.operator != "identity" else 0):
-            of_side = torch.cat([of_parameters[side] for *_, of_parameters in parts])
-            summed = of_side.new_zeros((len(relations), of_side.shape[1])).index_add_(0, of_relation, of_side)
-            _descend(run.parameters[side], run.parameter_sums[side], relations, summed, options.rate)
+    with _one_torch_thread(torch), ThreadPoolExecutor(threads) as workers:
+        for arrays in _batches(edges, pools, options, generator):
+            batch = Batch(*(torch.from_numpy(array).to(device) for array in arrays))
+            rows, position = batch.nodes.unique(return_inverse=True)
+            relations, of_relation = batch.relation.unique(return_inverse=True)
+            step = -(-len(batch.relation) // threads)
+            slices = [slice(start, start + step) for start in range(0, len(batch.relation), step)]
+            parts = list(workers.map(partial(_part_gradients, run, batch, options), slices))
+            total += sum(loss for loss, *_ in parts)
+            gradient = run.vectors.new_zeros((len(rows), run.vectors.shape[1]))
+            for side in range(2):  # sums in the same order for any number of threads
+                for part, (_, of_ends, _) in zip(slices, parts, strict=True):
+                    gradient.index_add_(0, position[side, part].flatten(), of_ends[side].flatten(0, 1))
+            _descend(run.vectors, run.sums, rows, gradient, options.rate)
+            for side in range(len(run.parameters) if options.operator != "identity" else 0):
+                of_side = torch.cat([of_parameters[side] for *_, of_parameters in parts])
+                summed = of_side.new_zeros((len(relations), of_side.shape[1])).index_add_(0, of_relation, of_side)
+                _descend(run.parameters[side], run.parameter_sums[side], relations, summed, options.rate)
     return float(total) / len(edges)
 
 
@@ -583,18 +528,16 @@ def _part_gradients(
     run: Run, batch: Batch, options: EmbedOptions, part: slice
 ) -> tuple[Tensor, tuple[Tensor, Tensor], list[Tensor]]:
     """`_gradients` of some chunks of a batch."""
-    sources, targets = (
-        run.vectors.index_select(0, nodes.flatten()).view(*nodes.shape, -1) for nodes in batch.nodes[:, part]
-    )
-    masked = (batch.masked[0, part], batch.masked[1, part])
+    nodes = batch.nodes[:, part]
+    rows = run.vectors.index_select(0, nodes.flatten()).view(*nodes.shape, -1)
     parameters = run.parameters[:, batch.relation[part]]
-    return _gradients((sources, targets), parameters, masked, batch.counted[part].float(), options)
+    return _gradients(rows, parameters, batch.masked[:, part], batch.counted[part].float(), options)
 
 
 # ---------------------------------------------------------------- checkpoints
 
 
-def _fingerprint(graph: Graph, options: EmbedOptions, initial: Floats | None, held_out: Integers | None) -> str:
+def _fingerprint(graph: Graph, options: EmbedOptions, initial: Floats | None, held_out: Integers) -> str:
     """Hash of all that decides the result, except the number of epochs: a finished run may be extended."""
     digest = hashlib.sha256()
     settings = {name: value for name, value in asdict(options).items() if name != "epochs"}
@@ -604,15 +547,9 @@ def _fingerprint(graph: Graph, options: EmbedOptions, initial: Floats | None, he
     return digest.hexdigest()
 
 
-STATE = ("best_mrr", "evaluations_without_gain", "epoch", "history")
-
-
 def _write_checkpoint(path: Path, fingerprint: str, run: Run) -> None:
-    saved = _moved(run, lambda values: values.cpu().numpy())
-    state = {"format": CHECKPOINT_FORMAT, "fingerprint": fingerprint, **{name: getattr(run, name) for name in STATE}}
-    arrays = {name: getattr(saved, name) for name in ARRAYS}
-    if saved.best is not None:
-        arrays["best_vectors"], arrays["best_parameters"] = saved.best
+    state = {"format": CHECKPOINT_FORMAT, "fingerprint": fingerprint, "history": run.history}
+    arrays = {name: tensor.cpu().numpy() for name, tensor in run.arrays().items()}
     with writing(path) as temporary, temporary.open("wb") as stream:
         np.savez(stream, state=np.frombuffer(json.dumps(state).encode(), np.uint8), **arrays)
 
@@ -622,10 +559,8 @@ def _read_checkpoint(path: Path, fingerprint: str) -> Run:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as content:
             arrays = {name: content[name] for name in content.files}
         state = json.loads(arrays.pop("state").tobytes())
-        best = (arrays.pop("best_vectors"), arrays.pop("best_parameters")) if "best_vectors" in arrays else None
         matches = (state["format"], state["fingerprint"]) == (CHECKPOINT_FORMAT, fingerprint)
-        history = [Epoch(*epoch) for epoch in state["history"]]
-        run = Run(**arrays, best=best, **{name: state.get(name) for name in STATE} | {"history": history})
+        run = Run(**arrays, history=[Epoch(*epoch) for epoch in state["history"]])
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise InputError("not a checkpoint of a graph embedding, or damaged; remove it", file=str(path)) from error
     if not matches:
@@ -636,27 +571,34 @@ def _read_checkpoint(path: Path, fingerprint: str) -> Run:
 # ---------------------------------------------------------------- evaluation
 
 
-class Ranking(NamedTuple):
-    """The true answers, and who competes with them."""
+class Questions(NamedTuple):
+    """The edges of one relation, each asked for its source (side 0) or target (side 1)."""
 
-    pools: Pools
-    questions: tuple[Integers, Integers]  # by the side of the answer: relation and given node in one number, ascending
-    answers: tuple[Integers, Integers]  # the true nodes of that side, in the same order
-    loops: Mask  # (relations,): whether a node can be its own answer
-    nodes: int
+    side: int
+    relation: int
+    rows: Integers  # (q,): numbers of the edges
+    given: Integers  # (q,): nodes at the other end
+    pool: Integers  # nodes that can be the answer, ascending
+    answer: Integers  # (q,): position in the pool
+    excluded: list[Integers]  # positions in the pool that do not compete, by question
 
 
-def _ranking(graph: Graph, true: Integers) -> Ranking:
-    questions, answers = [], []
-    for side in range(2):
-        question = true[:, 1] * len(graph.nodes) + true[:, 2 - 2 * side]
-        distinct = np.unique(np.stack((question, true[:, 2 * side])), axis=1)
-        questions.append(distinct[0])
-        answers.append(distinct[1])
-    loops = np.zeros(len(graph.relations), bool)
-    loops[true[true[:, 0] == true[:, 2], 1]] = True
+def _questions(graph: Graph, more: Integers, edges: Integers) -> Iterator[Questions]:
+    """Both questions of each of the `edges`; true answers, in the graph or in `more`, do not compete."""
+    nodes = len(graph.nodes)
+    true = np.concatenate((edge_array(graph), more))
     pools = _pools(graph, true)
-    return Ranking(pools, (questions[0], questions[1]), (answers[0], answers[1]), loops, len(graph.nodes))
+    for side, relation in itertools.product(range(2), np.unique(edges[:, 1]).tolist()):
+        rows = np.flatnonzero(edges[:, 1] == relation)
+        given, pool = edges[rows, 2 - 2 * side], pools[side][relation]
+        of_relation = true[true[:, 1] == relation]
+        pairs = np.unique(of_relation[:, 2 - 2 * side] * nodes + of_relation[:, 2 * side])
+        if (of_relation[:, 0] != of_relation[:, 2]).all():  # no loops: a node is not its own competitor either
+            pairs = np.union1d(pairs, given[np.isin(given, pool)] * (nodes + 1))
+        positions = np.searchsorted(pool, pairs % nodes)
+        bounds = zip(np.searchsorted(pairs, given * nodes), np.searchsorted(pairs, (given + 1) * nodes), strict=True)
+        answer = np.searchsorted(pool, edges[rows, 2 * side])
+        yield Questions(side, relation, rows, given, pool, answer, [positions[start:stop] for start, stop in bounds])
 
 
 def evaluate_embedding(
@@ -664,21 +606,19 @@ def evaluate_embedding(
 ) -> Evaluation:
     """Rank each end of the held-out edges (m, 3) among all nodes of the kinds that can stand there.
 
-    True answers in `graph`, `held_out` and `known` (more edges, e.g. of another split) do not compete, nor
-    does a node with itself where the relation has no loops. Scores closer than the rounding of a product are ties,
-    and a tie counts as its middle rank: identical vectors give an AUC of 0.5. A question without competitors is left
-    out.
+    True answers in `graph`, `held_out` and `known` (more edges, e.g. of another split) do not compete, nor does a node
+    with itself where the relation has no loops. Scores closer than the rounding of a product are ties, and a tie counts
+    as its middle rank: identical vectors give an AUC of 0.5. A question without competitors is left out.
     """
     torch = require("torch", "train")
-    edges = [edge_array(graph), held_out] + ([] if known is None else [known])
-    for more in edges[1:]:
-        _check_edges(more, graph)
+    not_in_graph = held_out if known is None else np.concatenate((held_out, known))
+    _check_edges(not_in_graph, graph)
     if len(embedding.vectors) != len(graph.nodes) or not np.isfinite(embedding.vectors).all():
         raise InputError(f"the embedding must have {len(graph.nodes)} finite vectors")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     vectors, parameters = (torch.from_numpy(a).to(device) for a in (embedding.vectors, embedding.parameters))
-    ranking = _ranking(graph, np.concatenate(edges))
-    ranks, competitors = _rank(torch, vectors, parameters, embedding.options, held_out, ranking)
+    questions = _questions(graph, not_in_graph, held_out)
+    ranks, competitors = _rank(vectors, parameters, embedding.options, questions, len(held_out))
     relations = {
         graph.relations[number]: _summary(ranks[:, rows], competitors[:, rows])
         for number in np.unique(held_out[:, 1])
@@ -703,52 +643,32 @@ def _summary(ranks: Any, competitors: Any) -> Ranks:
 
 
 def _rank(
-    torch: Any, vectors: Tensor, parameters: Tensor, options: EmbedOptions, edges: Integers, ranking: Ranking
+    vectors: Tensor, parameters: Tensor, options: EmbedOptions, questions: Iterable[Questions], edges: int
 ) -> tuple[Any, Any]:
-    """The rank of each edge's source and target, from 1, and the number of their competitors; both (2, m)."""
-    ranks, competitors = np.ones((2, len(edges))), np.zeros((2, len(edges)), np.int64)
-    for side in range(2):
-        for relation in np.unique(edges[:, 1]).tolist():
-            rows = np.flatnonzero(edges[:, 1] == relation)
-            pool = ranking.pools.members(side, relation)
-            candidates = vectors[torch.from_numpy(pool).to(vectors.device)]
-            if side == 0 and not options.reciprocal:
-                candidates = _apply(options.operator, candidates, parameters[0, relation])
-            step = max(1, BLOCK // len(pool))
-            for block in (rows[start : start + step] for start in range(0, len(rows), step)):
-                given, answer = edges[block, 2 - 2 * side], edges[block, 2 * side]
-                queries = vectors[torch.from_numpy(given).to(vectors.device)]
-                if side == 1 or options.reciprocal:
-                    queries = _apply(options.operator, queries, parameters[1 - side, relation])
-                row, excluded = _excluded(ranking, side, relation, given)
-                columns = (row, np.searchsorted(pool, excluded), np.searchsorted(pool, answer))
-                on_device = [torch.from_numpy(numbers).to(vectors.device) for numbers in columns]
-                ranks[side, block] = _rank_block(queries, candidates, *on_device).cpu().numpy()
-                competitors[side, block] = len(pool) - np.bincount(row, minlength=len(block))
+    """The rank of each edge's source and target, from 1, and the number of their competitors; both (2, edges)."""
+    ranks, competitors = np.ones((2, edges)), np.zeros((2, edges), np.int64)
+    for side, relation, rows, given, pool, answer, excluded in questions:
+        candidates = vectors[pool]
+        if side == 0 and not options.reciprocal:
+            candidates = _apply(options.operator, candidates, parameters[0, relation])
+        step = max(1, BLOCK // len(pool))
+        for block in (slice(start, start + step) for start in range(0, len(rows), step)):
+            queries = vectors[given[block]]
+            if side == 1 or options.reciprocal:
+                queries = _apply(options.operator, queries, parameters[1 - side, relation])
+            ranks[side, rows[block]] = _rank_block(queries, candidates, answer[block], excluded[block]).cpu().numpy()
+        competitors[side, rows] = len(pool) - np.array([len(positions) for positions in excluded])
     return ranks, competitors
 
 
-def _excluded(ranking: Ranking, side: int, relation: int, given: Integers) -> tuple[Integers, Integers]:
-    """Nodes that do not compete, as question number and node: true answers, and usually the given node itself."""
-    question = relation * ranking.nodes + given
-    start = np.searchsorted(ranking.questions[side], question)
-    number = np.searchsorted(ranking.questions[side], question, side="right") - start
-    row = np.repeat(np.arange(len(given)), number)
-    within = np.arange(len(row)) - np.repeat(np.cumsum(number) - number, number)
-    true = ranking.answers[side][start[row] + within]
-    if ranking.loops[relation]:
-        return row, true
-    present = np.flatnonzero(np.isin(given, ranking.pools.members(side, relation)))
-    return np.concatenate((row, present)), np.concatenate((true, given[present]))
-
-
-def _rank_block(queries: Tensor, candidates: Tensor, row: Tensor, column: Tensor, answer: Tensor) -> Tensor:
-    """Ranks (q,) of the candidates `answer`; those at `row`, `column` do not compete."""
+def _rank_block(queries: Tensor, candidates: Tensor, answer: Integers, excluded: list[Integers]) -> Tensor:
+    """Ranks (q,) of the candidates `answer`; those that are `excluded` do not compete."""
     scores = queries @ candidates.T
-    right = scores.gather(1, answer[:, None])
+    right = scores[np.arange(len(answer)), answer][:, None]
     # equal vectors can differ in the last bits of their scores, depending on their position in the product
     rounding = math.sqrt(queries.shape[1]) * 2.0**-23 * queries.norm(dim=1) * candidates[answer].norm(dim=1)
-    scores[row, column] = -math.inf
+    row = np.repeat(np.arange(len(excluded)), [len(positions) for positions in excluded])
+    scores[row, np.concatenate(excluded)] = -math.inf
     better = (scores > right + rounding[:, None]).sum(1)
     level = (scores >= right - rounding[:, None]).sum(1) - better
     return 1 + better.double() + level.double() / 2

@@ -44,7 +44,7 @@ def link_edges(passages: Iterable[Passage], documents: Iterable[Document]) -> It
                 yield Edge(document.id, relation, target, maker=MAKER)
     document_of: dict[str, str] = {}
     previous: dict[str, str] = {}
-    pending: list[tuple[str, Iterable[str]]] = []
+    citations: list[tuple[str, dict[str, None]]] = []
     for passage in passages:
         document_of[passage.id] = passage.document
         targets: dict[str, None] = {}  # a set would lose the order
@@ -54,10 +54,7 @@ def link_edges(passages: Iterable[Passage], documents: Iterable[Document]) -> It
                 if passage.id == passage.document:
                     continue  # the edge of the document says the same
             yield Edge(passage.id, relation, target, evidence=passage.id, maker=MAKER)
-        if targets.keys() <= document_ids:
-            cited.update((passage.document, target) for target in targets)
-        else:
-            pending.append((passage.document, targets))  # cites passages, whose documents may come later
+        citations.append((passage.document, targets))  # of passages too, whose documents may come later
         if passage.document in tables:
             continue
         if passage.id != passage.document:
@@ -65,9 +62,8 @@ def link_edges(passages: Iterable[Passage], documents: Iterable[Document]) -> It
         if passage.document in previous:
             yield Edge(previous[passage.document], "next", passage.id, maker=MAKER)
         previous[passage.document] = passage.id
-    for source, target_ids in pending:
-        documents_cited = dict.fromkeys(t if t in document_ids else document_of.get(t, t) for t in target_ids)
-        cited.update((source, target) for target in documents_cited)
+    for source, targets in citations:
+        cited.update({(source, t if t in document_ids else document_of.get(t, t)): 1 for t in targets})
     for (source, target), number in cited.items():
         if source != target:
             yield Edge(source, "cites", target, maker=MAKER, weight=float(max(number, 1)))
@@ -119,11 +115,10 @@ def build_graph(edges: Iterable[Edge], kinds: Mapping[str, str]) -> Graph:
     return Graph(nodes, node_kinds, relations, indptr, target[starts], relation[starts], merged.astype(np.float32))
 
 
-def _positions(ordered: Sequence[str], numbers: Mapping[str, int]) -> Integers:
-    """By number: the position of its name in `ordered`."""
-    positions = np.empty(len(ordered), np.int64)
-    positions[np.fromiter((numbers[name] for name in ordered), np.int64, len(ordered))] = np.arange(len(ordered))
-    return positions
+def _positions(ordered: Sequence[str], names: Iterable[str]) -> Integers:
+    """The position of each name in `ordered`."""
+    positions = {name: position for position, name in enumerate(ordered)}
+    return np.fromiter((positions[name] for name in names), np.int64, len(ordered))
 
 
 def counts(graph: Graph) -> dict[str, dict[str, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
@@ -81,21 +82,15 @@ def _text_vectors(layout: Layout, stored: StoredGraph, key: str, progress: Progr
     nodes, rows = stored.graph.nodes, np.asarray(stored.rows)
     matrix = np.zeros((len(nodes), vectors.matrix.shape[1]), np.float32)
     matrix[rows >= 0] = vectors.matrix[rows[rows >= 0]]
-    corpus = Corpus(layout)
-    titles = {document.id: document.title for document in corpus.documents()}
-    corpus.close()
-    texts: dict[int, str] = {}
-    for number in np.flatnonzero(rows < 0).tolist():
-        concept = stored.concepts.get(nodes[number])
-        text = f"{concept.name}. {concept.description}" if concept else titles.get(nodes[number], "")
-        if text.strip():
-            texts[number] = text
+    with contextlib.closing(Corpus(layout)) as corpus:
+        names = {document.id: document.title for document in corpus.documents()}
+    names |= {concept.id: f"{concept.name}. {concept.description}" for concept in stored.concepts.values()}
+    numbers = [number for number in np.flatnonzero(rows < 0).tolist() if names.get(nodes[number], "").strip()]
     encoder = load_encoder(
         vectors.encoder, dimension=vectors.cut or None, key=key, cache=layout.encodings, models=layout.models
     )
-    numbers = list(texts)
     for start in range(0, len(numbers), 1024):
         progress("encoding names", start, len(numbers))
         batch = numbers[start : start + 1024]
-        matrix[batch] = encoder.encode([texts[number] for number in batch], role="passage")
+        matrix[batch] = encoder.encode([names[nodes[number]] for number in batch], role="passage")
     return matrix

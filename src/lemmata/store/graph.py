@@ -10,6 +10,7 @@ import contextlib
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import astuple
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,13 +52,6 @@ CREATE INDEX edges_of_maker ON edges(maker_source);
 CREATE INDEX spans_of_passage ON spans(passage);
 CREATE INDEX concepts_of_id ON concepts(id);
 """
-_OWNED = (
-    ("nodes", "source"),
-    ("concepts", "source"),
-    ("edges", "maker_source"),
-    ("skips", "source"),
-    ("spans", "source"),
-)
 
 
 class GraphRecordStore:
@@ -97,8 +91,10 @@ class GraphRecordStore:
 
     def remove(self, source: str) -> None:
         """Delete the records of a source."""
-        for table, column in (*_OWNED, ("done", "source"), ("sources", "name")):
-            self.connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (source,))
+        for table in ("nodes", "concepts", "skips", "spans", "done"):
+            self.connection.execute(f"DELETE FROM {table} WHERE source = ?", (source,))
+        self.connection.execute("DELETE FROM edges WHERE maker_source = ?", (source,))
+        self.connection.execute("DELETE FROM sources WHERE name = ?", (source,))
 
     def replace(
         self,
@@ -129,14 +125,12 @@ class GraphRecordStore:
         self.connection.execute("INSERT OR REPLACE INTO sources VALUES (?, ?, ?)", values)
 
     def add_unit(
-        self, source: str, unit: str, concepts: Iterable[Concept], edges: Iterable[Edge], skips: Iterable[Skip], *,
-        complete: bool = True,
-    ) -> None:  # fmt: skip
-        """Add the records of a source for one document, in one transaction; `complete` marks it as done."""
+        self, source: str, unit: str, concepts: Iterable[Concept], edges: Iterable[Edge], skips: Iterable[Skip]
+    ) -> None:
+        """Add the records of a source for one document and mark it as done, in one transaction."""
         with self.transaction():
             self._add(source, concepts, edges, {}, skips)
-            if complete:
-                self.connection.execute("INSERT OR IGNORE INTO done VALUES (?, ?)", (source, unit))
+            self.connection.execute("INSERT OR IGNORE INTO done VALUES (?, ?)", (source, unit))
 
     def done(self, source: str) -> set[str]:
         """Units that a source has completed."""
@@ -152,13 +146,9 @@ class GraphRecordStore:
     ) -> None:
         many = self.connection.executemany
         many("INSERT INTO nodes VALUES (?, ?, ?)", ((source, node, kind) for node, kind in kinds.items()))
-        many(
-            "INSERT INTO concepts VALUES (?, ?, ?, ?, ?, ?)",
-            (
-                (source, c.id, c.name, c.kind, c.description, json.dumps(c.aliases, ensure_ascii=False))
-                for c in concepts
-            ),
-        )
+        concept_rows = map(astuple, concepts)
+        rows = ((source, *row, json.dumps(aliases, ensure_ascii=False)) for *row, aliases in concept_rows)
+        many("INSERT INTO concepts VALUES (?, ?, ?, ?, ?, ?)", rows)
         many("INSERT INTO edges VALUES (?, ?, ?, ?, ?, ?, ?)", ((source, *edge) for edge in edges))
         many("INSERT INTO skips VALUES (?, ?, ?, ?)", ((source, *skip) for skip in skips))
 
@@ -187,17 +177,12 @@ class GraphRecordStore:
         """Kinds of nodes that are not in the corpus."""
         return dict(self.connection.execute("SELECT id, kind FROM nodes ORDER BY rowid"))
 
-    def skips(self) -> list[Skip]:
-        """Skipped records with their cause."""
-        rows = self.connection.execute("SELECT file, line, cause FROM skips ORDER BY source, rowid")
-        return [Skip(*row) for row in rows]
-
     def spans(self) -> dict[str, list[tuple[int, int, str]]]:
         """By passage: parts of its text, and the node that each of them names."""
         spans: dict[str, list[tuple[int, int, str]]] = {}
         query = "SELECT passage, start, stop, node FROM spans ORDER BY passage, start, stop"
-        for passage, *span in self.connection.execute(query):
-            spans.setdefault(passage, []).append((span[0], span[1], span[2]))
+        for passage, start, stop, node in self.connection.execute(query):
+            spans.setdefault(passage, []).append((start, stop, node))
         return spans
 
     # ------------------------------------------------------------ verdicts on merges
@@ -239,22 +224,20 @@ def write_graph(
     manifest: Mapping[str, Any],
 ) -> None:
     """Replace the compressed graph of a workspace."""
-    kinds = sorted(set(graph.kinds))
-    number = {kind: place for place, kind in enumerate(kinds)}
+    kinds, kind = np.unique(np.asarray(graph.kinds, object), return_inverse=True)
     nodes = {
         "nodes": list(graph.nodes),
-        "kinds": kinds,
-        "kind": [number[kind] for kind in graph.kinds],
+        "kinds": kinds.tolist(),
+        "kind": kind.tolist(),
         "relations": list(graph.relations),
     }
-    records = [(c.id, c.name, c.kind, c.description, c.aliases) for c in concepts]
     with writing(layout.graph) as folder:
         folder.mkdir()
         for name in _ARRAYS:
             np.save(folder / f"{name}.npy", getattr(graph, name))
         np.save(folder / "rows.npy", rows)
-        (folder / "nodes.json").write_text(json.dumps(nodes, ensure_ascii=False), "utf-8")
-        (folder / "concepts.json").write_text(json.dumps([records, dict(merged)], ensure_ascii=False), "utf-8")
+        for name, content in (("nodes", nodes), ("concepts", (list(map(astuple, concepts)), dict(merged)))):
+            (folder / f"{name}.json").write_text(json.dumps(content, ensure_ascii=False), "utf-8")
         write_manifest(layout.manifest(folder), manifest)
 
 

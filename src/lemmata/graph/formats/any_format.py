@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from lemmata.errors import InputError
 from lemmata.graph.formats.graphml import read_graphml, write_graphml
 from lemmata.graph.formats.json_file import read_json, write_json
-from lemmata.graph.formats.neo4j import is_table, read_neo4j, table_files, write_neo4j
+from lemmata.graph.formats.neo4j import read_neo4j, table_files, table_kind, write_neo4j
 from lemmata.graph.formats.ogb import read_ogb, write_ogb
 from lemmata.graph.formats.shared import Collector, GraphRecords, check, head
 from lemmata.graph.formats.triples import nodes_beside, read_triples, write_triples
@@ -16,21 +17,20 @@ from lemmata.types import Skip
 
 __all__ = ["FORMATS", "read_graph", "write_graph"]
 
-WRITERS: dict[str, Callable[[Path, GraphRecords], None]] = {
-    "graphml": write_graphml,
-    "triples": write_triples,
-    "neo4j": write_neo4j,
-    "json": write_json,
-    "ogb": write_ogb,
+
+class Format(NamedTuple):
+    read: Callable[[Path, Collector], None] | None  # None: of several files
+    write: Callable[[Path, GraphRecords], None]
+    shape: str = "file"
+
+
+FORMATS = {
+    "graphml": Format(read_graphml, write_graphml),
+    "triples": Format(read_triples, write_triples),
+    "neo4j": Format(None, write_neo4j, "folder"),
+    "json": Format(read_json, write_json),
+    "ogb": Format(read_ogb, write_ogb, "folder"),
 }
-READERS: dict[str, Callable[[Path, Collector], None]] = {
-    "graphml": read_graphml,
-    "triples": read_triples,
-    "json": read_json,
-    "ogb": read_ogb,
-}
-FORMATS = tuple(WRITERS)
-FOLDERS = frozenset({"neo4j", "ogb"})
 ENDINGS = {".graphml": "graphml", ".xml": "graphml", ".tsv": "triples", ".json": "json"}
 
 
@@ -46,8 +46,7 @@ def read_graph(
     of triples are read with it, whether given or not. Returns the records and what was skipped. Raises InputError
     for anything else, and for skipped entries if `strict`.
     """
-    if format not in ("auto", *FORMATS):
-        raise InputError(f"the format {format!r} is unknown: {_choice('auto', *FORMATS)}")
+    _check_name(format)
     if not paths:
         raise InputError("no graph file is given")
     missing = [path for path in paths if not path.exists()]
@@ -55,40 +54,40 @@ def read_graph(
         raise InputError("there is no such file or folder", file=", ".join(str(path) for path in missing))
     name = _recognise(paths) if format == "auto" else format
     collector = Collector(paths[0])
-    if name == "neo4j":
+    if name == "triples":
+        beside = {nodes_beside(path) for path in paths}
+        paths = [path for path in paths if path not in beside] or paths
+    read, _, shape = FORMATS[name]
+    if read is None:
         read_neo4j(paths, collector)
+    elif len(paths) > 1:
+        raise InputError(f"a graph in the format {name} is one {shape}, but {len(paths)} are given")
     else:
-        if name == "triples":
-            beside = {nodes_beside(path) for path in paths}
-            paths = [path for path in paths if path not in beside] or paths
-        if len(paths) > 1:
-            raise InputError(f"a graph in the format {name} is one {_shape(name)}, but {len(paths)} are given")
-        READERS[name](paths[0], collector)
+        read(paths[0], collector)
     return collector.finish(strict)
 
 
 def write_graph(path: Path, records: GraphRecords, format: str = "auto") -> None:  # noqa: A002
     """Write a file, or a folder for neo4j and ogb; `auto` goes by the ending of the name."""
-    name = format
-    if format == "auto":
-        name = ENDINGS.get(Path(path.name.removesuffix(".gz")).suffix.lower(), "")
-        if not name:
-            cause = f"the name ends in none of {', '.join(ENDINGS)}, so give the format: {_choice(*FORMATS)}"
-            raise InputError(cause, file=str(path))
-    if name not in WRITERS:
-        raise InputError(f"the format {format!r} is unknown: {_choice('auto', *FORMATS)}")
-    if path.exists() and path.is_dir() != (name in FOLDERS):
-        raise InputError(f"is not a {_shape(name)}, which the format {name} needs", file=str(path))
+    _check_name(format)
+    name = ENDINGS.get(Path(path.name.removesuffix(".gz")).suffix.lower()) if format == "auto" else format
+    if name is None:
+        cause = f"the name ends in none of {', '.join(ENDINGS)}, so give the format: {_choice(*FORMATS)}"
+        raise InputError(cause, file=str(path))
+    _, write, shape = FORMATS[name]
+    if path.exists() and path.is_dir() != (shape == "folder"):
+        raise InputError(f"is not a {shape}, which the format {name} needs", file=str(path))
     check(records)
-    WRITERS[name](path, records)
+    write(path, records)
+
+
+def _check_name(name: str) -> None:
+    if name not in ("auto", *FORMATS):
+        raise InputError(f"the format {name!r} is unknown: {_choice('auto', *FORMATS)}")
 
 
 def _choice(*names: str) -> str:
     return f"choose {', '.join(names[:-1])} or {names[-1]}"
-
-
-def _shape(name: str) -> str:
-    return "folder" if name in FOLDERS else "file"
 
 
 def _recognise(paths: Sequence[Path]) -> str:
@@ -97,13 +96,13 @@ def _recognise(paths: Sequence[Path]) -> str:
     if len(paths) == 1 and first.is_dir():
         if (first / "raw").is_dir():
             return "ogb"
-        if any(is_table(path) for path in table_files(first)):
+        if any(table_kind(path) for path in table_files(first)):
             return "neo4j"
         raise InputError("not a graph: neither a folder `raw` of OGB nor tables with :ID", file=str(first))
     folders = [path for path in paths if path.is_dir()]
     if folders:
         raise InputError("a folder is a graph by itself and cannot be combined with other paths", file=str(folders[0]))
-    if any(is_table(path) for path in paths):
+    if any(table_kind(path) for path in paths):
         return "neo4j"
     text = head(first)
     start = text.replace("\0", "").lstrip("\ufeff\ufffd \t\r\n")[:1]  # XML may be UTF-16

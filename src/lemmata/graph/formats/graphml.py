@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import BinaryIO
 from xml.parsers import expat
 
 from lemmata.errors import InputError
@@ -26,6 +25,7 @@ _XML = str.maketrans(
 )
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|_(?=x[0-9A-F]{4})")
 _ESCAPED = re.compile(r"_x((?!D[89A-F])[0-9A-F]{4})_")  # not half a surrogate pair
+_LABELS = ("NodeLabel", "EdgeLabel")  # of yEd
 _HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 <graphml xmlns="http://graphml.graphdrawing.org/xmlns">
 <key id="lemmata" for="graph" attr.name="lemmata" attr.type="string"/>
@@ -75,7 +75,15 @@ def read_graphml(path: Path, collector: Collector) -> None:
     are not read.
     """
     with open_binary(path) as stream:
-        _Parser(collector).read(stream)
+        parser = _Parser(collector)
+        try:
+            parser.expat.ParseFile(stream)
+        except expat.ExpatError as error:
+            collector.skip(error.lineno, f"not well-formed XML: {error}")
+        except (LookupError, ValueError) as error:
+            collector.skip(1, f"cannot be decoded: {error}")
+        except DAMAGE as error:
+            collector.skip(parser.expat.CurrentLineNumber, f"the file is damaged from here on: {error}")
 
 
 class _Parser:
@@ -83,11 +91,12 @@ class _Parser:
 
     def __init__(self, collector: Collector) -> None:
         self.collector = collector
+        self.text: list[str] = []  # since the last element began, or the whole of an open data element
         self.expat = expat.ParserCreate(namespace_separator=" ")
         self.expat.buffer_text = True
         self.expat.StartElementHandler = self.start
         self.expat.EndElementHandler = self.end
-        self.expat.CharacterDataHandler = self.characters
+        self.expat.CharacterDataHandler = self.text.append
         self.expat.StartDoctypeDeclHandler = self.doctype
         self.tags: list[str] = []  # open elements
         self.names: dict[str, str] = {}  # attribute name by key id
@@ -97,17 +106,6 @@ class _Parser:
         self.graph: dict[str, str] = {}  # data of the graph itself
         self.data: dict[str, str] | None = None  # where the open data element belongs
         self.name = ""  # of the open data element
-        self.text: list[str] = []
-
-    def read(self, stream: BinaryIO) -> None:
-        try:
-            self.expat.ParseFile(stream)
-        except expat.ExpatError as error:
-            self.collector.skip(error.lineno, f"not well-formed XML: {error}")
-        except (LookupError, ValueError) as error:
-            self.collector.skip(1, f"cannot be decoded: {error}")
-        except DAMAGE as error:
-            self.collector.skip(self.expat.CurrentLineNumber, f"the file is damaged from here on: {error}")
 
     def doctype(self, *_: object) -> None:
         self.refuse("a document type (<!DOCTYPE …>) is refused: its entities can fill the memory or read other files")
@@ -122,10 +120,11 @@ class _Parser:
             self.refuse(f"not GraphML: the root is <{tag}>")
         self.tags.append(tag)
         line = self.expat.CurrentLineNumber
+        if self.data is None or tag in _LABELS:
+            self.text.clear()
         if self.data is not None:
-            if tag in ("NodeLabel", "EdgeLabel"):
-                self.text = []
-        elif tag == "key":
+            return
+        if tag == "key":
             title = attributes.get("attr.name", "").lower() or attributes.get("id", "")
             self.names[attributes.get("id", "")] = title
             self.key_for = attributes.get("for", "all"), title
@@ -134,9 +133,6 @@ class _Parser:
         elif tag == "data":
             self.name = self.names.get(attributes.get("key", ""), attributes.get("key", "").lower())
             self.data = self.rows[-1][1] if parent in ("node", "edge") else self.graph if parent == "graph" else {}
-            self.text = []
-        elif tag == "default":
-            self.text = []
         elif tag == "hyperedge":
             self.collector.skip(line, "an edge between more than two nodes")
 
@@ -146,7 +142,7 @@ class _Parser:
             if self.name not in ("id", "source", "target"):  # these are attributes of the element itself
                 self.data[self.name] = self.unescaped("".join(self.text))
             self.data = None
-        elif tag in ("NodeLabel", "EdgeLabel") and self.data is not None:
+        elif tag in _LABELS and self.data is not None:
             self.data.setdefault("drawn label", "".join(self.text).strip())
         elif tag == "default":
             kind, name = self.key_for
@@ -156,10 +152,6 @@ class _Parser:
             self.collector.node(*self.rows.pop())
         elif tag == "edge":
             self.collector.edge(*self.rows.pop())
-
-    def characters(self, text: str) -> None:
-        if self.data is not None or self.tags[-1] == "default":
-            self.text.append(text)
 
     def unescaped(self, text: str) -> str:
         if "lemmata" in self.graph and "_x" in text:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lemmata.errors import InputError
@@ -17,22 +18,15 @@ from lemmata.graph.formats.shared import (
     head,
     lines,
     node_rows,
-    text_file,
+    write_csv,
 )
 
-__all__ = ["is_table", "read_neo4j", "table_files", "write_neo4j"]
+__all__ = ["read_neo4j", "table_files", "table_kind", "write_neo4j"]
 
 _FIELD = re.compile(r"(?P<name>.*?)(?::(?P<type>[A-Za-z_]+(?:\[\])?)(?:\((?P<space>[^)]*)\))?(?:\{.*\})?)?")
 _NODES = re.compile(r':ID(?:\([^)]*\))?(?:\{[^}]*\})?"?(?:[,;\t|]|$)')
 _EDGES = re.compile(r":(?:START|END)_ID\b")
-_TYPED = {
-    "ID": "id",
-    "LABEL": "kind",
-    "START_ID": "source",
-    "END_ID": "target",
-    "TYPE": "relation",
-    "IGNORE": "ignored",
-}
+_TYPED = {"ID": "id", "LABEL": "kind", "START_ID": "source", "END_ID": "target", "TYPE": "relation", "IGNORE": "unread"}
 
 
 def write_neo4j(folder: Path, records: GraphRecords) -> None:
@@ -40,29 +34,18 @@ def write_neo4j(folder: Path, records: GraphRecords) -> None:
 
     Texts with line ends need the option `--multiline-fields=true` of that command.
     """
-    nodes = ([row[field] for field in NODE_FIELDS] for row in node_rows(records))
-    _write(folder / "nodes.csv", ["id:ID", ":LABEL", *NODE_FIELDS[2:]], nodes)
+    header = ["id:ID", ":LABEL", *NODE_FIELDS[2:]]
+    write_csv(folder / "nodes.csv", itertools.chain([header], (row.values() for row in node_rows(records))))
     header = [":START_ID", ":TYPE", ":END_ID", "weight:double", "evidence", "maker"]
-    _write(folder / "edges.csv", header, map(edge_cells, records.edges))
-
-
-def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    with text_file(path) as out:
-        table = csv.writer(out)
-        table.writerow(header)
-        table.writerows(rows)
+    write_csv(folder / "edges.csv", itertools.chain([header], map(edge_cells, records.edges)))
 
 
 def table_files(folder: Path) -> list[Path]:
     return sorted((*folder.glob("*.csv"), *folder.glob("*.csv.gz")))
 
 
-def is_table(path: Path) -> bool:
-    """Whether the file begins with the header of a table of nodes or edges."""
-    return bool(_table_kind(path))
-
-
-def _table_kind(path: Path) -> str:
+def table_kind(path: Path) -> str:
+    """`nodes` or `edges` if the file begins with the header of such a table, else nothing."""
     header = head(path).partition("\n")[0].rstrip("\r")
     return "edges" if _EDGES.search(header) else "nodes" if _NODES.search(header) else ""
 
@@ -75,8 +58,8 @@ def read_neo4j(paths: Sequence[Path], collector: Collector) -> None:
     """
     tables: dict[str, list[Path]] = {"nodes": [], "edges": []}
     kind = "nodes"
-    for file in (file for path in paths for file in (table_files(path) if path.is_dir() else [path])):
-        kind = _table_kind(file) or kind
+    for file in itertools.chain.from_iterable(table_files(path) if path.is_dir() else [path] for path in paths):
+        kind = table_kind(file) or kind
         tables[kind].append(file)
     if not tables["nodes"]:
         raise InputError("there is no table of nodes, with :ID in its header", file=str(paths[0]))
@@ -121,7 +104,7 @@ def _rows(
         for number, (line, cells) in enumerate(csv_rows(collector, path, delimiter)):
             if has_header and not number:
                 continue
-            if len(cells) != len(fields):
+            if len(cells) == len(fields):
+                yield line, dict(zip(fields, cells, strict=True)), spaces
+            else:
                 collector.skip(line, f"the row has {len(cells)} cells, the header {len(fields)}")
-                continue
-            yield line, dict(zip(fields, cells, strict=True)), spaces

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from lemmata.errors import InputError
@@ -18,7 +16,7 @@ from lemmata.graph.formats.shared import (
     csv_rows,
     free_id,
     node_rows,
-    text_file,
+    write_csv,
 )
 from lemmata.types import Edge
 
@@ -45,8 +43,8 @@ def write_ogb(folder: Path, records: GraphRecords) -> None:
     for kind, name in zip(kinds, _file_names([(kind,) for kind in kinds]), strict=True):
         header = ["ent idx", "ent name", *NODE_FIELDS[2:]]
         rows = ([n, row["id"], *(row[field] for field in NODE_FIELDS[2:])] for n, row in enumerate(members[kind]))
-        _write(folder / "mapping" / f"{name}_entidx2name.csv.gz", itertools.chain([header], rows))
-    _write(raw / "num-node-dict.csv.gz", [kinds, [len(members[kind]) for kind in kinds]])
+        write_csv(folder / "mapping" / f"{name}_entidx2name.csv.gz", itertools.chain([header], rows))
+    write_csv(raw / "num-node-dict.csv.gz", [kinds, [len(members[kind]) for kind in kinds]])
     grouped: dict[tuple[str, str, str], list[Edge]] = {}
     for edge in records.edges:
         triplet = (records.kinds[edge.source], edge.relation, records.kinds[edge.target])
@@ -54,16 +52,11 @@ def write_ogb(folder: Path, records: GraphRecords) -> None:
     triplets = sorted(grouped)
     for triplet, name in zip(triplets, _file_names(triplets), strict=True):
         edges, subfolder = grouped[triplet], raw / "relations" / name
-        _write(subfolder / "edge.csv.gz", ([numbers[edge.source], numbers[edge.target]] for edge in edges))
-        _write(subfolder / "num-edge-list.csv.gz", [[len(edges)]])
-        _write(subfolder / "edge_weight.csv.gz", ([repr(float(edge.weight))] for edge in edges))
-        _write(subfolder / "edge_evidence.csv.gz", ([edge.evidence, edge.maker] for edge in edges))
-    _write(raw / "triplet-type-list.csv.gz", triplets)  # last: without it the folder is no graph
-
-
-def _write(path: Path, rows: Iterable[Sequence[Any]]) -> None:
-    with text_file(path) as out:
-        csv.writer(out).writerows(rows)
+        write_csv(subfolder / "edge.csv.gz", ([numbers[edge.source], numbers[edge.target]] for edge in edges))
+        write_csv(subfolder / "num-edge-list.csv.gz", [[len(edges)]])
+        write_csv(subfolder / "edge_weight.csv.gz", ([repr(float(edge.weight))] for edge in edges))
+        write_csv(subfolder / "edge_evidence.csv.gz", ([edge.evidence, edge.maker] for edge in edges))
+    write_csv(raw / "triplet-type-list.csv.gz", triplets)  # last: without it the folder is no graph
 
 
 def _file_names(titles: Sequence[Sequence[str]]) -> list[str]:
@@ -190,19 +183,18 @@ def _read_edges(
     for name in ("edge_weight", "edge_evidence", "edge_reltype"):
         if (file := _find(folder / f"{name}.csv")) is not None:
             columns[name] = [cells for _, cells in csv_rows(collector, file)]
-    count = 0
-    for line, cells in csv_rows(collector, path):
+    edges = list(csv_rows(collector, path))
+    for number, (line, cells) in enumerate(edges):
         ends = [int(cell) if cell.strip().isdecimal() else -1 for cell in cells]
-        extra = {name: rows[count] for name, rows in columns.items() if count < len(rows)}
-        count += 1
+        extra = {name: rows[number] for name, rows in columns.items() if number < len(rows)}
         if len(ends) != 2 or not (0 <= ends[0] < len(sources) and 0 <= ends[1] < len(targets)):
             collector.skip(line, f"{','.join(cells)!r} are not the numbers of two nodes")
             continue
-        number = extra.get("edge_reltype", [""])[0].strip()
+        label = extra.get("edge_reltype", [""])[0].strip() if relations else ""
         evidence, maker = (*extra.get("edge_evidence", []), "", "")[:2]
         row = {
             "source": sources[ends[0]],
-            "relation": relations.get(int(number), number) if number.isdecimal() and relations else relation,
+            "relation": relations.get(int(label), label) if label.isdecimal() else relation,
             "target": targets[ends[1]],
             "weight": extra.get("edge_weight", [""])[0].strip(),
             "evidence": evidence,
@@ -210,7 +202,7 @@ def _read_edges(
         }
         collector.edge(line, row)
     for name, rows in columns.items():
-        if len(rows) != count:
-            collector.skip(0, f"{count} edges, but {name} has {len(rows)} rows")
-    if sizes and sizes[0] != count:
-        collector.skip(0, f"{count} edges, but num-edge-list says {sizes[0]}")
+        if len(rows) != len(edges):
+            collector.skip(0, f"{len(edges)} edges, but {name} has {len(rows)} rows")
+    if sizes and sizes[0] != len(edges):
+        collector.skip(0, f"{len(edges)} edges, but num-edge-list says {sizes[0]}")

@@ -43,6 +43,7 @@ __all__ = [
     "open_binary",
     "text_file",
     "tsv_rows",
+    "write_csv",
 ]
 
 NODE_FIELDS = ("id", "kind", "name", "concept_kind", "description", "aliases", "papers")
@@ -51,6 +52,7 @@ CONCEPT_KINDS = frozenset("object theorem definition technique formula identity 
 NAMES = ("name", "label", "display_name", "title", "drawn label")  # of a node, the best first
 TYPES = ("type", "kind", "labels")
 RELATIONS = ("relation", "type", "label", "edge label", "predicate", "name", "drawn label")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 SHOWN = 3  # skipped places in an error message
 HEAD = 65_536  # bytes that decide the format
 LONGEST_CELL = 10_000_000  # characters; anything longer is an unclosed quote
@@ -154,9 +156,9 @@ def _summary(skips: Sequence[Skip]) -> str:
         return skips[0].cause
     causes = [skips[0].cause]
     for skip in skips[1:SHOWN]:
-        file = Path(skip.file).name if skip.file != skips[0].file else ""
-        line = f"line {skip.line}" if skip.line else ""
-        causes.append(": ".join(filter(None, (f"{file} {line}".strip(), skip.cause))))
+        place = [Path(skip.file).name] if skip.file != skips[0].file else []
+        place += [f"line {skip.line}"] if skip.line else []
+        causes.append(f"{' '.join(place)}: {skip.cause}" if place else skip.cause)
     more = [f"and {len(skips) - SHOWN} more"] if len(skips) > SHOWN else []
     return f"{len(skips)} entries cannot be used: " + "; ".join(causes + more)
 
@@ -186,11 +188,7 @@ def _list_of_texts(cell: str) -> list[str]:
 
 def is_text(text: str) -> bool:
     """False for half a surrogate pair, which stands for bytes that are not UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return not _SURROGATE.search(text)
 
 
 def free_id(name: str, taken: Collection[str]) -> str:
@@ -259,12 +257,12 @@ def csv_rows(collector: Collector, path: Path, delimiter: str = ",") -> Iterator
         while True:
             line = reader.line_num + 1
             try:
-                cells = next(reader)
-            except StopIteration:
-                return
+                cells = next(reader, None)
             except csv.Error as error:
                 collector.skip(line, f"not a row of a table: {error}")
                 continue
+            if cells is None:
+                return
             if not is_text("".join(cells)):
                 collector.skip(line, "the row is not UTF-8")
             elif cells:
@@ -311,21 +309,25 @@ def check(records: GraphRecords) -> None:
 
 def node_rows(records: GraphRecords) -> Iterator[dict[str, str]]:
     """Every node by `NODE_FIELDS`, concepts first; only a concept has a list of aliases, even if it is empty."""
+    other_nodes = dict(records.kinds)
     for concept in records.concepts:
         papers = records.papers.get(concept.id)
         yield {
             "id": concept.id,
-            "kind": records.kinds[concept.id],
+            "kind": other_nodes.pop(concept.id),
             "name": concept.name,
             "concept_kind": concept.kind,
             "description": concept.description,
             "aliases": json_text(concept.aliases),
             "papers": "" if papers is None else json_text(papers),
         }
-    concepts = {concept.id for concept in records.concepts}
-    for identity, kind in records.kinds.items():
-        if identity not in concepts:
-            yield dict.fromkeys(NODE_FIELDS, "") | {"id": identity, "kind": kind}
+    for identity, kind in other_nodes.items():
+        yield dict.fromkeys(NODE_FIELDS, "") | {"id": identity, "kind": kind}
+
+
+def write_csv(path: Path, rows: Iterable[Iterable[Any]]) -> None:
+    with text_file(path) as out:
+        csv.writer(out).writerows(rows)
 
 
 def edge_cells(edge: Edge) -> list[str]:

@@ -36,8 +36,8 @@ def write_triples(path: Path, records: GraphRecords) -> None:
     A backslash is written `\\\\`, a tab `\\t`, a line feed `\\n`, a carriage return `\\r`; our header tells the
     reader so.
     """
-    nodes = ([row[field] for field in NODE_FIELDS] for row in node_rows(records))
-    edges = (edge_cells(edge) for edge in records.edges)
+    nodes = (row.values() for row in node_rows(records))
+    edges = map(edge_cells, records.edges)
     for file, header, rows in ((nodes_beside(path), NODE_FIELDS, nodes), (path, EDGE_FIELDS, edges)):
         with text_file(file) as out:
             for cells in itertools.chain([header], rows):
