@@ -1,6 +1,6 @@
 """Relations between concepts, from the patterns of a sentence and from the parts of a name.
 
-Every relation names its rule. Concepts are numbers here. Precision comes before recall: a pattern matches only where
+Every relation names its rule. Precision comes before recall: a pattern matches only where
 the whole noun phrase on both sides is a concept.
 """
 
@@ -13,17 +13,18 @@ from typing import NamedTuple
 
 from lemmata.concepts.mentions import Mention
 from lemmata.concepts.words import RESULT_NOUNS, TECHNIQUE_NOUNS, key_of, normal
+from lemmata.types import Concept
 from lemmata.words import PREPOSITIONS
 
 __all__ = ["LOOSE_HEADS", "Relation", "name_relations", "sentence_relations"]
 
 
 class Relation(NamedTuple):
-    """Source and target are numbers of concepts."""
+    """Source and target are ids of concepts."""
 
-    source: int
+    source: str
     relation: str
-    target: int
+    target: str
     rule: str
 
 
@@ -59,10 +60,10 @@ _CONDITION = re.compile(r"\b(?:if|when|whenever|provided|unless|iff|precisely|ex
 _CLAUSE_END = re.compile(r"\s*(?:[.;:,)]|$)")
 
 
-def sentence_relations(sentence: str, mentions: Sequence[Mention], kinds: Sequence[str]) -> Iterator[Relation]:
+def sentence_relations(sentence: str, mentions: Sequence[Mention], kinds: Mapping[str, str]) -> Iterator[Relation]:
     """Relations that one masked sentence states between the concepts mentioned in it (spans within the sentence)."""
     for left, right in itertools.pairwise(mentions):
-        source, target = left.number, right.number
+        source, target = left.concept, right.concept
         first = _FIRST.fullmatch(sentence, 0, left.start)
         if source == target or not first:
             continue
@@ -113,19 +114,20 @@ LOOSE_HEADS = frozenset(
 )
 
 
-def name_relations(names: Sequence[str], numbers: Mapping[str, int], kinds: Sequence[str]) -> Iterator[Relation]:
-    """A longer name under the shorter one that it ends with, or that stands before its `of`; `numbers` by key.
+def name_relations(concepts: Sequence[Concept]) -> Iterator[Relation]:
+    """A longer name under the shorter one that it ends with, or that stands before its `of`.
 
     `Noetherian ring` is a `ring`, `ring of integers` too; a `generalized` one generalizes. Words that change the
     meaning of the noun (`partial`, `formal`, `quasi`) give nothing, nor do results (no lemma is an instance).
     """
-    for number, name in enumerate(names):
-        words = name.split()
-        shorter_key = key_of(" ".join(words[1:]))
-        if words[0].casefold() in {"generalized", "generalised"} and shorter_key in numbers:
-            yield Relation(number, "generalizes", numbers[shorter_key], "generalized")
+    by_key = {key_of(concept.name): concept for concept in concepts}
+    for concept in concepts:
+        words = concept.name.split()
+        shorter = by_key.get(key_of(" ".join(words[1:])))
+        if words[0].casefold() in {"generalized", "generalised"} and shorter:
+            yield Relation(concept.id, "generalizes", shorter.id, "generalized")
             continue
-        if kinds[number] != "object":
+        if concept.kind != "object":
             continue
         preposition = next((place for place, word in enumerate(words) if word in PREPOSITIONS), None)
         if preposition is None:
@@ -133,11 +135,11 @@ def name_relations(names: Sequence[str], numbers: Mapping[str, int], kinds: Sequ
         else:
             parts = [([], words[:preposition])] if words[preposition] in {"of", "with", "over"} else []
         for before, rest in parts:
-            target = numbers.get(key_of(" ".join(rest)))
-            if target is None or target == number or kinds[target] != "object":
+            target = by_key.get(key_of(" ".join(rest)), concept)
+            if target is concept or target.kind != "object":
                 continue
             loose = len(rest) == 1 and normal(rest[0]) in LOOSE_HEADS
             changed = not _PRIVATIVE.isdisjoint(key_of(" ".join(before)).split())
             if not loose and not changed and rest[-1].casefold() not in RESULT_NOUNS | TECHNIQUE_NOUNS:
-                yield Relation(number, "is_instance_of", target, "head noun")
+                yield Relation(concept.id, "is_instance_of", target.id, "head noun")
             break
