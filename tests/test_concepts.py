@@ -317,7 +317,7 @@ def test_mentions_are_in_order_and_do_not_overlap(words: list[str]) -> None:
 def related(sentence: str, *concepts: tuple[str, str]) -> set[tuple[str, str, str]]:
     masked = mask(sentence)
     matches = find_mentions(masked, name_trie((name, name) for name, _ in concepts))
-    return {relation[:3] for relation in sentence_relations(masked, matches, dict(concepts))}
+    return {relation[:3] for relation in sentence_relations(masked, 0, len(masked), matches, dict(concepts))}
 
 
 FIELD, DOMAIN = ("field", "object"), ("domain", "object")

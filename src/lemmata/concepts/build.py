@@ -73,6 +73,7 @@ _RULES = (
 _RANK = {rule: rank for rank, rule in enumerate(_RULES)}
 _DEFINING = frozenset(("emphasis", "by we mean", "is a", "called", "say that", "defined as"))
 _SUFFICIENT = frozenset(("planetmath", "emphasis", "stress", "note", "by we mean", "keywords"))  # one use is enough
+_ACRONYM = re.compile(r"^\s*([A-Z]{2,6})\s*$")
 _PLANETMATH_KINDS = {
     "Definition": "object", "Data Structure": "object", "Topic": "object", "Theorem": "theorem",
     "Corollary": "theorem", "Axiom": "theorem", "Conjecture": "conjecture", "Algorithm": "technique",
@@ -172,7 +173,7 @@ class _Collector:
             for document in documents:
                 self._read_metadata(document)
 
-    def add(self, candidate: Candidate, passage: str, people: Iterable[str] = ()) -> _Entry:
+    def add(self, candidate: Candidate, passage: str) -> _Entry:
         entry = self.entries.setdefault(key_of(candidate.name), _Entry())
         if not entry.rules or _RANK[candidate.rule] < _RANK[entry.rule]:
             entry.rule, entry.passage, entry.sentence = candidate.rule, passage, candidate.sentence
@@ -183,7 +184,6 @@ class _Collector:
         entry.names[candidate.name] += weight
         entry.kinds[result_kind(candidate.name) or candidate.kind] += weight
         entry.aliases.update(dict.fromkeys(candidate.aliases))
-        entry.people.update(people)
         if candidate.rule in _DEFINING and passage:
             entry.definers.setdefault(passage, candidate.rule)
         return entry
@@ -199,7 +199,7 @@ class _Collector:
         if kind is None:
             return
         name = clean_term(re.sub(r"^\s*[A-Z]?\.?[\d.]+\s+", "", mask(document.title)))
-        synonyms = [clean_term(mask(text)) or _acronym(text) for text in declared.get("synonyms", ())]
+        synonyms = (clean_term(mask(text)) or "".join(_ACRONYM.findall(text)) for text in declared.get("synonyms", ()))
         sentence = kind == "theorem" and not result_kind(name)  # or a description
         if _names_subject(name) and not sentence and (kind == "person" or len(name.split()) <= _LONGEST_TITLE):
             self.add(Candidate(name, kind, "planetmath", "", tuple(filter(None, synonyms))), "")
@@ -231,18 +231,17 @@ class _Collector:
         proof = mask_references(mask(passage.proof))
         for text in (masked, proof):
             for name, people in named_results(text):
-                self.add(Candidate(name, "theorem", "named"), passage.id, people)
+                self.add(Candidate(name, "theorem", "named"), passage.id).people.update(people)
             self.credited.update(credited_results(text))
         self._count_phrases(masked, proof)
 
     def _read_note(self, passage: Passage, german: bool) -> None:
-        name, trust = note_name(passage.title, passage.kind)
+        name, rule = note_name(passage.title, passage.kind)
         nouns = r"(?:e|en|el|ung|satz|keit)'s " if german else r"(?:ome|en|formel|satz)'s "
-        if trust == "people" and re.search(nouns, name):
+        if rule == "people" and re.search(nouns, name):
             return  # a German noun, not a person
         if not name or passage.kind in {"exercise", "example", "remark", "remarks", "situation"}:
             return
-        rule = {"sure": "note", "people": "people", "phrase": "note phrase"}[trust]
         kind = result_kind(name) or ("object" if rule == "note phrase" else "theorem")
         sentence = "" if kind == "object" else " ".join(passage.text.split())
         entry = self.add(Candidate(name, kind, rule, sentence), passage.id)
@@ -387,10 +386,6 @@ def _names_subject(name: str) -> bool:
     return bool(words) and TITLE_FRAME_WORDS.isdisjoint((words[0], words[-1])) and "and" not in words
 
 
-def _acronym(text: str) -> str:
-    return text.strip() if re.fullmatch(r"[A-Z]{2,6}", text.strip()) else ""
-
-
 # ---------------------------------------------------------------- second pass: edges
 
 
@@ -433,12 +428,11 @@ class _Builder:
         self.edges: list[Edge] = []  # from passages
         self.relations: dict[tuple[str, str, str], Edge] = {}
         self.first_mention: dict[str, str] = {}
-        self.proof_links: list[tuple[str, str, str]] = []  # named result, passage its proof refers to, evidence
         self.opening: dict[str, str] = {}  # first passage of each document
 
-    def relate(self, source: str, relation: str, target: str, rule: str, evidence: str) -> None:
-        if source != target:
-            self.relations.setdefault((source, relation, target), Edge(source, relation, target, evidence, rule))
+    def relate(self, edge: Edge) -> None:
+        if edge.source != edge.target:
+            self.relations.setdefault(edge[:3], edge)
 
     def read(self, passage: Passage) -> None:
         """One passage of the second pass, in order."""
@@ -459,13 +453,14 @@ class _Builder:
         for result in stated:
             for mention in in_text:
                 if self._is_specific(mention.concept):
-                    self.relate(result, "uses", mention.concept, "statement", passage.id)
+                    self.relate(Edge(result, "uses", mention.concept, passage.id, "statement"))
             for mention in in_proof:
                 if self.kinds[mention.concept] in {"theorem", "formula", "identity"}:
-                    self.relate(result, "uses", mention.concept, "proof", passage.id)
+                    self.relate(Edge(result, "uses", mention.concept, passage.id, "proof"))
             for link in passage.links:
                 if link.relation == "proof_uses" and link.target:
-                    self.proof_links.append((result, link.target, passage.id))
+                    for other in self.stated_in[link.target]:
+                        self.relate(Edge(result, "uses", other, passage.id, "proof"))
 
     def _is_specific(self, concept: str) -> bool:
         """Whether a mention means one thing; single adjectives and measures mean too many."""
@@ -475,17 +470,13 @@ class _Builder:
     def _read_sentences(self, passage: Passage, text: str, mentions: list[Mention]) -> None:
         defined = self.defined_in[passage.id]
         for start, end in sentence_spans(text):
-            inside = [
-                Mention(mention.start - start, mention.end - start, mention.concept)
-                for mention in mentions
-                if start <= mention.start and mention.end <= end
-            ]
-            for relation in sentence_relations(text[start:end], inside, self.kinds):
-                self.relate(*relation, passage.id)
+            inside = [mention for mention in mentions if start <= mention.start and mention.end <= end]
+            for relation in sentence_relations(text, start, end, inside, self.kinds):
+                self.relate(relation._replace(evidence=passage.id))
             synonyms = {
                 frozenset((left.concept, right.concept))
                 for left, right in itertools.pairwise(inside)
-                if _OTHER_NAME.fullmatch(text, start + left.end, start + right.start)
+                if _OTHER_NAME.fullmatch(text, left.end, right.start)
             }
             sentence = " ".join(passage.text[start:end].split())
             used = dict.fromkeys(mention.concept for mention in inside)
@@ -495,7 +486,7 @@ class _Builder:
                     for other in used:
                         synonym = frozenset((concept, other)) in synonyms
                         if other not in defined and self._is_specific(other) and not synonym:
-                            self.relate(concept, "uses", other, "defining sentence", passage.id)
+                            self.relate(Edge(concept, "uses", other, passage.id, "defining sentence"))
 
     def relate_declared(self, documents: Iterable[Document]) -> None:
         """PlanetMath's own `related`, between the subjects of two articles."""
@@ -510,19 +501,18 @@ class _Builder:
                 subjects[name] = (concept, self.opening.get(document.id, ""))
                 declared += [(name, str(other)) for other in fields.get("related", ())]
         for name, other in declared:
-            if other in subjects and (subjects[other][0], "related_to", subjects[name][0]) not in self.relations:
-                self.relate(subjects[name][0], "related_to", subjects[other][0], "planetmath", subjects[name][1])
+            source, evidence = subjects[name]
+            target, _ = subjects.get(other, (source, ""))
+            if (target, "related_to", source) not in self.relations:
+                self.relate(Edge(source, "related_to", target, evidence, "planetmath"))
 
     def finish(self) -> ConceptGraph:
         """The graph: first the edges from passages to concepts, then those between concepts."""
-        for result, passage, evidence in self.proof_links:
-            for other in self.stated_in[passage]:
-                self.relate(result, "uses", other, "proof", evidence)
         origins = {
             identity: (entry.rule, entry.passage or self.first_mention.get(identity, ""))
             for identity, entry in self.entries.items()
         }
         concepts = list(self.concepts.values())
         for relation in name_relations(concepts):
-            self.relate(*relation, origins[relation.source][1])
+            self.relate(relation._replace(evidence=origins[relation.source][1]))
         return ConceptGraph(concepts, self.edges + list(self.relations.values()), origins)

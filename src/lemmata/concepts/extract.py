@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -158,7 +158,6 @@ def extract(
     ask: Callable[[Iterable[str]], Iterator[Reply]],
     options: ExtractOptions = ExtractOptions(),  # noqa: B008 - frozen
     *,
-    done: Collection[str] = (),
     maker: str = "llm",
 ) -> Iterator[Extraction]:
     """One extraction per document, in order, as soon as its last answer is there.
@@ -171,10 +170,9 @@ def extract(
 
     def prompts() -> Iterator[str]:
         for document, passages in documents:
-            if document.id not in done:
-                texts = extraction_prompts(document, passages, options)
-                waiting.append((document, passages, len(texts)))
-                yield from texts
+            texts = extraction_prompts(document, passages, options)
+            waiting.append((document, passages, len(texts)))
+            yield from texts
 
     replies: list[Reply] = []
     for reply in ask(prompts()):

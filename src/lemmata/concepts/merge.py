@@ -6,7 +6,6 @@ unchanged: leaving out a decision undoes it. Knows neither texts nor files nor h
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 import re
@@ -54,7 +53,6 @@ _ARTICLES = re.compile(
 _POSSESSIVE = re.compile(r"(?<=[^\W\d_])['’ʼ](?:s\b|(?=[\s-]|$))", re.IGNORECASE)
 _FORMULA = re.compile(r"\$([^$]*)\$")
 _STARRED = re.compile(r"\^\s*\{?\s*(?:\*|∗|⋆|\\(?:ast|star)\b)\s*\}?|\\(?:ast|star)\b")
-_PLAIN = re.compile(r"[A-Za-z0-9 -]*")
 _SIGNS = {
     "*": "star", "∗": "star", "⋆": "star", "^": "sup", "+": "plus", "∞": "infty", "&": "and", "~": "", "|": "",
     "=": "equal", "<": "less", ">": "greater",
@@ -71,15 +69,10 @@ def normal_form(name: str) -> str:
     German article or preposition keeps its endings. A normal form is its own normal form.
     """
     text = _POSSESSIVE.sub("", _ARTICLES.sub(_without_article, name.strip()))
-    if _PLAIN.fullmatch(text):  # most names; the other branch gives the same, ten times slower
-        words = text.lower().replace("-", " ").split()
-    else:
-        text = _SUPERSCRIPT.sub(lambda match: "^" + unicodedata.normalize("NFKC", match[0]), text)
-        text = _FORMULA.sub(lambda match: match[0].replace("-", " minus ").replace("'", " prime "), text)
-        text = "".join(_sign_as_word(letter) for letter in _STARRED.sub(" star ", text))
-        words = slug(text).split("-")
-    if not words or words == [""]:
-        words = [slug(name)]
+    text = _SUPERSCRIPT.sub(lambda match: "^" + unicodedata.normalize("NFKC", match[0]), text)
+    text = _FORMULA.sub(lambda match: match[0].replace("-", " minus ").replace("'", " prime "), text)
+    text = "".join(_sign_as_word(letter) for letter in _STARRED.sub(" star ", text))
+    words = slug(text if text.strip() else name).split("-")
     while (next_words := _joined_singulars(words)) != words:
         words = next_words
     return "-".join(words)
@@ -269,39 +262,30 @@ class _Contexts:
             length = math.sqrt(math.fsum(weights[thing] ** 2 for thing in things))
             self.units[place] = {thing: weights[thing] / length for thing in things}
 
-    @functools.cached_property
-    def everywhere(self) -> dict[str, float]:
-        """Sum of the unit vectors of all places."""
-        return _sum(self.units.values())
-
-    @functools.cached_property
-    def square(self) -> float:
-        return math.fsum(weight**2 for weight in self.everywhere.values())
+        self.everywhere: dict[str, float] = defaultdict(float)  # sum of the unit vectors of all places
+        for unit in self.units.values():
+            for thing, weight in unit.items():
+                self.everywhere[thing] += weight
+        self.square = math.fsum(weight**2 for weight in self.everywhere.values())
 
     def chance(self, own: Iterable[str]) -> float:
         """How alike two places are on average, without the things `own`."""
         square = self.square - math.fsum(self.everywhere.get(thing, 0.0) ** 2 for thing in own)
         return square / max(len(self.units), 1) ** 2
 
-    def of_row(self, row: int) -> tuple[dict[str, float], int]:
-        """The sum of the unit vectors of a concept's places, without its own name, and their number."""
-        places = sorted(self.places_of.get(row, set()) & self.units.keys())[:_MOST_PLACES]
-        own = _own_things(self.forms[row])
-        total = _sum(self.units[place] for place in places)
-        return {thing: weight for thing, weight in total.items() if thing not in own}, len(places)
-
     def of_rows(self, rows: Iterable[int]) -> tuple[dict[str, float], int]:
-        """The same for several concepts together."""
-        sums, numbers = zip(*map(self.of_row, rows), strict=True)
-        return _sum(sums), sum(numbers)
-
-
-def _sum(vectors: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    total: dict[str, float] = defaultdict(float)
-    for vector in vectors:
-        for thing, weight in vector.items():
-            total[thing] += weight
-    return total
+        """The sum of the unit vectors of some concepts' places, each without the concept's own name; their number."""
+        total: dict[str, float] = defaultdict(float)
+        number = 0
+        for row in rows:
+            own = _own_things(self.forms[row])
+            places = sorted(self.places_of.get(row, set()) & self.units.keys())[:_MOST_PLACES]
+            number += len(places)
+            for place in places:
+                for thing, weight in self.units[place].items():
+                    if thing not in own:
+                        total[thing] += weight
+        return total, number
 
 
 class _Proposer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -30,8 +30,7 @@ def preview_extraction(layout: Layout, options: ExtractOptions, model: EndpointO
         done = records.done(SOURCE) if _can_resume(records, corpus, options, model) else set()
         requests = (
             _request(prompt)
-            for document, passages in _documents(corpus)
-            if document.id not in done
+            for document, passages in _documents(corpus, done)
             for prompt in extraction_prompts(document, passages, options)
         )
         with contextlib.closing(Chat(model, layout.answers, key)) as chat:
@@ -63,7 +62,7 @@ def extract_concepts(
             def ask(prompts: Iterable[str]) -> Iterator[Answer]:
                 return chat.run(map(_request, prompts), budget=budget)
 
-            for extraction in extract(_documents(corpus), ask, options, done=done, maker=model.model):
+            for extraction in extract(_documents(corpus, done), ask, options, maker=model.model):
                 if extraction.complete:
                     records.add_unit(
                         SOURCE, extraction.document, extraction.concepts, extraction.edges, extraction.skips
@@ -101,8 +100,9 @@ def _can_resume(records: GraphRecordStore, corpus: Corpus, options: ExtractOptio
     return bool(source["inputs"] == corpus.inputs and stored == _identity(options, model))
 
 
-def _documents(corpus: Corpus) -> Iterator[tuple[Document, list[Passage]]]:
-    """Documents with their passages, in the order of the rows."""
+def _documents(corpus: Corpus, done: Collection[str] = ()) -> Iterator[tuple[Document, list[Passage]]]:
+    """Documents with their passages, in the order of the rows, without those that are `done`."""
     documents = {document.id: document for document in corpus.documents()}
     for identity, passages in itertools.groupby(corpus, lambda passage: passage.document):
-        yield documents.get(identity, Document(identity)), list(passages)
+        if identity not in done:
+            yield documents.get(identity, Document(identity)), list(passages)
