@@ -211,7 +211,7 @@ def read_extraction(
     def skip(cause: str) -> None:
         skips.append(Skip(document.file or document.id, 0, f"{document.id}: {cause}"))
 
-    found = _Concepts(passages)
+    supported = _Concepts(passages)
     for item in value["concepts"]:
         name, description, *aliases = (
             " ".join(text.split()) for text in (item["name"], item["description"], *item["aliases"])
@@ -219,7 +219,7 @@ def read_extraction(
         others = tuple(alias for alias in dict.fromkeys(aliases) if key_of(alias) and alias != name)
         if not key_of(name):
             skip(f"a concept without a name: {str(item)[:80]}")
-        elif not found.add(Concept(f"concept:{slug(name)}", name, item["kind"], description, others)):
+        elif not supported.add(Concept(f"concept:{slug(name)}", name, item["kind"], description, others)):
             skip(f"the concept {name!r} does not occur in the text")
 
     edges: dict[tuple[str, str, str], Edge] = {}
@@ -227,19 +227,19 @@ def read_extraction(
         relation, quote = item["relation"], item["quote"]
         ends = [" ".join(item[end].split()) for end in ("source", "target")]
         statement = f"{ends[0]!r} {relation} {ends[1]!r}"
-        evidence = found.find_quote(quote)
+        evidence = supported.find_quote(quote)
         if not evidence:
             skip(f"{statement}: its quote stands in no passage: {quote[:80]!r}")
             continue
-        source, target = (found.id_of(name) for name in ends)
+        source, target = (supported.id_of(name) for name in ends)
         if not (source and target):
             skip(f"{statement}: {ends[bool(source)]!r} is no concept of the text")
         elif source == target:
             skip(f"{statement}: both ends are the same concept")
         else:
             edges.setdefault((source, relation, target), Edge(source, relation, target, evidence, maker))
-    mentions = [Edge(passage, "mentions", concept, passage, maker) for passage, concept in found.mentions]
-    return list(found.concepts.values()), list(edges.values()) + mentions, skips
+    mentions = [Edge(passage, "mentions", concept, passage, maker) for passage, concept in supported.mentions]
+    return list(supported.concepts.values()), list(edges.values()) + mentions, skips
 
 
 class _Concepts:

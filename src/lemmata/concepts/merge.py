@@ -305,7 +305,7 @@ class _Proposer:
     def homonyms(self, group: int, other: int) -> tuple[bool, float, str]:
         """Whether two groups are different things under one name, how alike their contexts are, and why."""
         (first, places), (second, other_places) = (
-            self.contexts.of_rows(self.groups.members[one]) for one in (group, other)
+            self.contexts.of_rows(self.groups.members[name]) for name in (group, other)
         )
         own = _own_things(self.forms[group]) | _own_things(self.forms[other])
         common = math.fsum(weight * second[thing] for thing, weight in first.items() if thing in second)
@@ -407,15 +407,14 @@ class _Proposer:
 
     def _propose_claimants(self, form: str, claimants: Mapping[int, str]) -> None:
         """Candidates for a name that several claim or have, or whose claim the contexts contradict."""
-        owners = self._owners(form, claimants)
-        first = owners[0] if owners else self.groups.of[min(claimants)]
-        proposed = {*owners, first}
+        owners = self._owners(form, claimants) or [self.groups.of[min(claimants)]]
+        proposed = set(owners)
         for row, reason in sorted(claimants.items()):
             group = self.groups.of[row]
             if group in proposed:
                 continue
             proposed.add(group)
-            for owner in (owners or [first])[:_MOST_SENSES]:
+            for owner in owners[:_MOST_SENSES]:
                 homonyms, _, why = self.homonyms(owner, group)
                 detail = f"{reason}, but {why}" if homonyms else f"{reason} of several"
                 self.add(owner, group, detail, 0.3 if homonyms else 0.6, "candidate")
