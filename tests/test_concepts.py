@@ -15,7 +15,7 @@ from lemmata.concepts.candidates import find_defined_terms, named_results, note_
 from lemmata.concepts.mentions import find_mentions, name_trie
 from lemmata.concepts.relations import name_relations, sentence_relations
 from lemmata.concepts.words import clean_term, key_of, mask, normal, sentence_spans
-from lemmata.types import Document, Edge, Link, Passage
+from lemmata.types import Concept, Document, Edge, Link, Passage
 
 NOETHERIAN = Passage(
     "rings#def",
@@ -281,8 +281,8 @@ def test_no_text_breaks_the_reading_of_terms(text: str) -> None:
 
 def mentioned(text: str, *names: str) -> list[str]:
     masked = mask(text)
-    matches = find_mentions(masked, name_trie((name, number) for number, name in enumerate(names)))
-    assert all(match.number < len(names) for match in matches)
+    matches = find_mentions(masked, name_trie((name, name) for name in names))
+    assert all(match.concept in names for match in matches)
     return [masked[match.start : match.end].strip() for match in matches]
 
 
@@ -306,9 +306,9 @@ def test_names_do_not_cross_formulas_or_full_stops_and_acronyms_need_capitals() 
 @given(st.lists(st.sampled_from("ring local module of the $x$ . -".split()), max_size=30))
 def test_mentions_are_in_order_and_do_not_overlap(words: list[str]) -> None:
     masked = mask(" ".join(words))
-    matches = find_mentions(masked, name_trie([("local ring", 0), ("ring", 1), ("module of the ring", 2)]))
+    matches = find_mentions(masked, name_trie((name, name) for name in ("local ring", "ring", "module of the ring")))
     assert all(first.end <= second.start for first, second in pairwise(matches))
-    assert [match for match in matches if match.number == 0] or "local ring" not in masked
+    assert [match for match in matches if match.concept == "local ring"] or "local ring" not in masked
 
 
 # ---------------------------------------------------------------- relations
@@ -316,11 +316,8 @@ def test_mentions_are_in_order_and_do_not_overlap(words: list[str]) -> None:
 
 def related(sentence: str, *concepts: tuple[str, str]) -> set[tuple[str, str, str]]:
     masked = mask(sentence)
-    matches = find_mentions(masked, name_trie((name, number) for number, (name, _) in enumerate(concepts)))
-    return {
-        (concepts[relation.source][0], relation.relation, concepts[relation.target][0])
-        for relation in sentence_relations(masked, matches, [kind for _, kind in concepts])
-    }
+    matches = find_mentions(masked, name_trie((name, name) for name, _ in concepts))
+    return {relation[:3] for relation in sentence_relations(masked, 0, len(masked), matches, dict(concepts))}
 
 
 FIELD, DOMAIN = ("field", "object"), ("domain", "object")
@@ -359,9 +356,8 @@ def test_equivalent_results_are_related() -> None:
 
 def test_a_longer_name_is_an_instance_of_its_head_unless_a_word_changes_the_meaning() -> None:
     names = ["ring", "Noetherian ring", "ring of integers", "partial function", "function", "cube-free", "free"]
-    numbers = {key_of(name): number for number, name in enumerate(names)}
-    relations = name_relations(names, numbers, ["object"] * len(names))
-    assert {(names[relation.source], names[relation.target]) for relation in relations} == {
+    relations = name_relations([Concept(name, name) for name in names])
+    assert {(relation.source, relation.target) for relation in relations} == {
         ("Noetherian ring", "ring"),
         ("ring of integers", "ring"),
     }

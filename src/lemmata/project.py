@@ -270,10 +270,10 @@ class Project:
         progress: Progress = _silent,
     ) -> dict[str, Any]:
         """Import a graph from files; without `strict`, unusable records are skipped and counted."""
-        from lemmata.stages.graph import ImportOptions, import_graph
+        from lemmata.stages.graph import import_graph
 
         files = tuple(Path(path) for path in paths)
-        return import_graph(self.layout, ImportOptions(files, format, name or files[0].stem, strict), progress)
+        return import_graph(self.layout, files, progress, format=format, name=name or files[0].stem, strict=strict)
 
     def export_graph(self, path: str | Path, *, format: str = "auto") -> dict[str, int]:  # noqa: A002
         """Write the graph to a file or folder."""

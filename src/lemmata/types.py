@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
+    "CONCEPT_KINDS",
     "Concept",
     "Document",
     "Edge",
@@ -143,6 +144,8 @@ class Reading:
 
 # ---------------------------------------------------------------- the knowledge graph
 
+CONCEPT_KINDS = ("object", "theorem", "definition", "technique", "formula", "identity", "conjecture", "person")
+
 
 @dataclass(frozen=True, slots=True)
 class Concept:
@@ -150,7 +153,7 @@ class Concept:
 
     id: str  # concept:slug
     name: str
-    kind: str = "object"  # object, theorem, definition, technique, formula, identity, conjecture, person
+    kind: str = "object"  # one of CONCEPT_KINDS, or as imported
     description: str = ""
     aliases: tuple[str, ...] = ()
 

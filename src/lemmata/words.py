@@ -281,18 +281,8 @@ _FOLDED = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h"}
     | dict.fromkeys("'’‘ʼ`´{}$", "")
 )
-_LETTERS = {  # commands of LaTeX that stand for letters
-    "ss": "ss",
-    "o": "o",
-    "l": "l",
-    "ae": "ae",
-    "oe": "oe",
-    "aa": "a",
-    "i": "i",
-    "j": "j",
-    "dh": "d",
-    "th": "th",
-}
+# commands of LaTeX that stand for letters
+_LETTERS = {letter: letter for letter in _words("ss o l ae oe i j th")} | {"aa": "a", "dh": "d"}
 _FORMAT = _words(
     """emph text textit textbf textrm textsf texttt textsc textnormal textup textsl underline mbox hbox ensuremath
     it bf rm sf tt sc em sl cal frak mathbb mathcal mathfrak mathrm mathbf mathit mathsf mathtt mathscr mathop

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -73,6 +73,7 @@ _RULES = (
 _RANK = {rule: rank for rank, rule in enumerate(_RULES)}
 _DEFINING = frozenset(("emphasis", "by we mean", "is a", "called", "say that", "defined as"))
 _SUFFICIENT = frozenset(("planetmath", "emphasis", "stress", "note", "by we mean", "keywords"))  # one use is enough
+_ACRONYM = re.compile(r"^\s*([A-Z]{2,6})\s*$")
 _PLANETMATH_KINDS = {
     "Definition": "object", "Data Structure": "object", "Topic": "object", "Theorem": "theorem",
     "Corollary": "theorem", "Axiom": "theorem", "Conjecture": "conjecture", "Algorithm": "technique",
@@ -111,7 +112,7 @@ def build_concepts(
     collector = _Collector(list(documents), options)
     for passage in _reported(passages, "candidates", progress):
         collector.read(passage)
-    builder = _Builder(*_concepts(collector.choose()))
+    builder = _Builder(collector.choose())
     for passage in _reported(passages, "mentions", progress):
         builder.read(passage)
     if options.metadata:
@@ -172,7 +173,7 @@ class _Collector:
             for document in documents:
                 self._read_metadata(document)
 
-    def add(self, candidate: Candidate, passage: str, people: Iterable[str] = ()) -> _Entry:
+    def add(self, candidate: Candidate, passage: str) -> _Entry:
         entry = self.entries.setdefault(key_of(candidate.name), _Entry())
         if not entry.rules or _RANK[candidate.rule] < _RANK[entry.rule]:
             entry.rule, entry.passage, entry.sentence = candidate.rule, passage, candidate.sentence
@@ -183,7 +184,6 @@ class _Collector:
         entry.names[candidate.name] += weight
         entry.kinds[result_kind(candidate.name) or candidate.kind] += weight
         entry.aliases.update(dict.fromkeys(candidate.aliases))
-        entry.people.update(people)
         if candidate.rule in _DEFINING and passage:
             entry.definers.setdefault(passage, candidate.rule)
         return entry
@@ -199,7 +199,7 @@ class _Collector:
         if kind is None:
             return
         name = clean_term(re.sub(r"^\s*[A-Z]?\.?[\d.]+\s+", "", mask(document.title)))
-        synonyms = [clean_term(mask(text)) or _acronym(text) for text in declared.get("synonyms", ())]
+        synonyms = (clean_term(mask(text)) or "".join(_ACRONYM.findall(text)) for text in declared.get("synonyms", ()))
         sentence = kind == "theorem" and not result_kind(name)  # or a description
         if _names_subject(name) and not sentence and (kind == "person" or len(name.split()) <= _LONGEST_TITLE):
             self.add(Candidate(name, kind, "planetmath", "", tuple(filter(None, synonyms))), "")
@@ -231,18 +231,17 @@ class _Collector:
         proof = mask_references(mask(passage.proof))
         for text in (masked, proof):
             for name, people in named_results(text):
-                self.add(Candidate(name, "theorem", "named"), passage.id, people)
+                self.add(Candidate(name, "theorem", "named"), passage.id).people.update(people)
             self.credited.update(credited_results(text))
         self._count_phrases(masked, proof)
 
     def _read_note(self, passage: Passage, german: bool) -> None:
-        name, trust = note_name(passage.title, passage.kind)
+        name, rule = note_name(passage.title, passage.kind)
         nouns = r"(?:e|en|el|ung|satz|keit)'s " if german else r"(?:ome|en|formel|satz)'s "
-        if trust == "people" and re.search(nouns, name):
+        if rule == "people" and re.search(nouns, name):
             return  # a German noun, not a person
         if not name or passage.kind in {"exercise", "example", "remark", "remarks", "situation"}:
             return
-        rule = {"sure": "note", "people": "people", "phrase": "note phrase"}[trust]
         kind = result_kind(name) or ("object" if rule == "note phrase" else "theorem")
         sentence = "" if kind == "object" else " ".join(passage.text.split())
         entry = self.add(Candidate(name, kind, rule, sentence), passage.id)
@@ -387,38 +386,6 @@ def _names_subject(name: str) -> bool:
     return bool(words) and TITLE_FRAME_WORDS.isdisjoint((words[0], words[-1])) and "and" not in words
 
 
-def _acronym(text: str) -> str:
-    return text.strip() if re.fullmatch(r"[A-Z]{2,6}", text.strip()) else ""
-
-
-def _concepts(chosen: Mapping[str, _Entry]) -> tuple[list[Concept], list[_Entry], dict[str, int]]:
-    """The concepts, the evidence for each, and the number of each key (names before aliases)."""
-    concepts: list[Concept] = []
-    entries: list[_Entry] = []
-    numbers: dict[str, int] = {}
-    used_ids: set[str] = set()
-    acronyms = {key_of(alias) for entry in chosen.values() for alias in entry.aliases if alias.isupper()}
-    for key, entry in chosen.items():
-        if key in acronyms and len(key) < 4:
-            continue
-        name = min(entry.names, key=lambda name: (-entry.names[name], len(name), name))
-        identity = f"concept:{slug(name)}"
-        while identity in used_ids:
-            identity += "-2"  # different keys, one slug: rare
-        used_ids.add(identity)
-        sentence = entry.sentence
-        if len(sentence) > _LONGEST_DESCRIPTION:
-            sentence = sentence[:_LONGEST_DESCRIPTION].rsplit(" ", 1)[0] + " …"
-        numbers[key] = len(concepts)
-        aliases = tuple(alias for alias in entry.aliases if key_of(alias) not in chosen)
-        concepts.append(Concept(identity, name, entry.kind, sentence, aliases))
-        entries.append(entry)
-    for number, concept in enumerate(concepts):
-        for alias in concept.aliases:
-            numbers.setdefault(key_of(alias), number)
-    return concepts, entries, numbers
-
-
 # ---------------------------------------------------------------- second pass: edges
 
 
@@ -428,32 +395,44 @@ _OTHER_NAME = re.compile(
 
 
 class _Builder:
-    """State of the second pass: mentions, and relations with their evidence; the first evidence stays."""
+    """State of the second pass: concepts, mentions, and relations with their evidence; the first evidence stays."""
 
-    def __init__(self, concepts: list[Concept], entries: list[_Entry], numbers: dict[str, int]) -> None:
-        self.concepts = concepts
-        self.entries = entries
-        self.numbers = numbers
-        self.kinds = [concept.kind for concept in concepts]
-        names = [(concept.name, number) for number, concept in enumerate(concepts)]
-        names += [(alias, number) for number, concept in enumerate(concepts) for alias in concept.aliases]
-        self.trie = name_trie(names)
-        self.defined_in: dict[str, list[int]] = {}  # by passage
-        self.stated_in: dict[str, list[int]] = {}
-        for number, entry in enumerate(entries):
+    def __init__(self, chosen: Mapping[str, _Entry]) -> None:
+        self.concepts: dict[str, Concept] = {}  # by id
+        self.entries: dict[str, _Entry] = {}
+        acronyms = {key_of(alias) for entry in chosen.values() for alias in entry.aliases if alias.isupper()}
+        for key, entry in chosen.items():
+            if key in acronyms and len(key) < 4:
+                continue
+            name = min(entry.names, key=lambda name: (-entry.names[name], len(name), name))
+            identity = f"concept:{slug(name)}"
+            while identity in self.concepts:
+                identity += "-2"  # different keys, one slug: rare
+            description = entry.sentence
+            if len(description) > _LONGEST_DESCRIPTION:
+                description = description[:_LONGEST_DESCRIPTION].rsplit(" ", 1)[0] + " …"
+            aliases = tuple(alias for alias in entry.aliases if key_of(alias) not in chosen)
+            self.concepts[identity] = Concept(identity, name, entry.kind, description, aliases)
+            self.entries[identity] = entry
+        self.kinds = {concept.id: concept.kind for concept in self.concepts.values()}
+        self.names = [(concept.name, concept.id) for concept in self.concepts.values()]
+        self.names += [(alias, concept.id) for concept in self.concepts.values() for alias in concept.aliases]
+        self.trie = name_trie(self.names)
+        self.defined_in: dict[str, list[str]] = defaultdict(list)  # passage: concepts
+        self.stated_in: dict[str, list[str]] = defaultdict(list)
+        for identity, entry in self.entries.items():
             for passage in entry.definers:
-                self.defined_in.setdefault(passage, []).append(number)
+                self.defined_in[passage].append(identity)
             for passage in entry.stated:
-                self.stated_in.setdefault(passage, []).append(number)
-        self.edges: list[Edge] = []
-        self.relations: dict[tuple[int, str, int], tuple[str, str]] = {}  # to evidence and rule
-        self.first_mention: dict[int, str] = {}
-        self.proof_links: list[tuple[int, str, str]] = []  # named result, passage its proof refers to, evidence
+                self.stated_in[passage].append(identity)
+        self.edges: list[Edge] = []  # from passages
+        self.relations: dict[tuple[str, str, str], Edge] = {}
+        self.first_mention: dict[str, str] = {}
         self.opening: dict[str, str] = {}  # first passage of each document
 
-    def relate(self, source: int, relation: str, target: int, evidence: str, rule: str) -> None:
-        if source != target:
-            self.relations.setdefault((source, relation, target), (evidence, rule))
+    def relate(self, edge: Edge) -> None:
+        if edge.source != edge.target:
+            self.relations.setdefault(edge[:3], edge)
 
     def read(self, passage: Passage) -> None:
         """One passage of the second pass, in order."""
@@ -462,93 +441,78 @@ class _Builder:
         in_title, in_text, in_proof = (
             find_mentions(masked, self.trie) for masked in (mask(passage.title), text, mask(passage.proof))
         )
-        mentioned = dict.fromkeys(mention.number for mention in (*in_title, *in_text, *in_proof))
-        stated = self.stated_in.get(passage.id, ())
-        for number in self.defined_in.get(passage.id, ()):
-            rule = self.entries[number].definers[passage.id]
-            self.edges.append(Edge(passage.id, "defines", self.concepts[number].id, passage.id, rule))
-        for number in stated:
-            mentioned[number] = None
-            if passage.proof:
-                self.edges.append(Edge(passage.id, "proves", self.concepts[number].id, passage.id, "note"))
-        for number in mentioned:
-            self.first_mention.setdefault(number, passage.id)
-            self.edges.append(Edge(passage.id, "mentions", self.concepts[number].id, passage.id, "mentions"))
+        defined, stated = self.defined_in[passage.id], self.stated_in[passage.id]
+        mentioned = dict.fromkeys([*(mention.concept for mention in (*in_title, *in_text, *in_proof)), *stated])
+        for concept in mentioned:
+            self.first_mention.setdefault(concept, passage.id)
+        makers = [("defines", concept, self.entries[concept].definers[passage.id]) for concept in defined]
+        makers += [("proves", concept, "note") for concept in stated if passage.proof]
+        makers += [("mentions", concept, "mentions") for concept in mentioned]
+        self.edges += [Edge(passage.id, relation, concept, passage.id, rule) for relation, concept, rule in makers]
         self._read_sentences(passage, text, in_text)
-        for number in stated:
+        for result in stated:
             for mention in in_text:
-                if self._is_specific(mention.number):
-                    self.relate(number, "uses", mention.number, passage.id, "statement")
+                if self._is_specific(mention.concept):
+                    self.relate(Edge(result, "uses", mention.concept, passage.id, "statement"))
             for mention in in_proof:
-                if self.kinds[mention.number] in {"theorem", "formula", "identity"}:
-                    self.relate(number, "uses", mention.number, passage.id, "proof")
+                if self.kinds[mention.concept] in {"theorem", "formula", "identity"}:
+                    self.relate(Edge(result, "uses", mention.concept, passage.id, "proof"))
             for link in passage.links:
                 if link.relation == "proof_uses" and link.target:
-                    self.proof_links.append((number, link.target, passage.id))
+                    for other in self.stated_in[link.target]:
+                        self.relate(Edge(result, "uses", other, passage.id, "proof"))
 
-    def _is_specific(self, number: int) -> bool:
+    def _is_specific(self, concept: str) -> bool:
         """Whether a mention means one thing; single adjectives and measures mean too many."""
-        name = self.concepts[number].name
-        return name not in LOOSE_HEADS and (self.kinds[number] != "definition" or " " in name or "-" in name)
+        name = self.concepts[concept].name
+        return name not in LOOSE_HEADS and (self.kinds[concept] != "definition" or " " in name or "-" in name)
 
     def _read_sentences(self, passage: Passage, text: str, mentions: list[Mention]) -> None:
-        defined = set(self.defined_in.get(passage.id, ()))
-        first = 0
+        defined = self.defined_in[passage.id]
         for start, end in sentence_spans(text):
-            while first < len(mentions) and mentions[first].start < start:
-                first += 1
-            last = first
-            while last < len(mentions) and mentions[last].end <= end:
-                last += 1
-            inside = [Mention(span[0] - start, span[1] - start, span.number) for span in mentions[first:last]]
-            first = last
-            if len(inside) < 2:
-                continue
-            for relation in sentence_relations(text[start:end], inside, self.kinds):
-                self.relate(relation.source, relation.relation, relation.target, passage.id, relation.rule)
-            numbers = dict.fromkeys(mention.number for mention in inside)
+            inside = [mention for mention in mentions if start <= mention.start and mention.end <= end]
+            for relation in sentence_relations(text, start, end, inside, self.kinds):
+                self.relate(relation._replace(evidence=passage.id))
             synonyms = {
-                frozenset((left.number, right.number))
+                frozenset((left.concept, right.concept))
                 for left, right in itertools.pairwise(inside)
-                if _OTHER_NAME.fullmatch(text, start + left.end, start + right.start)
+                if _OTHER_NAME.fullmatch(text, left.end, right.start)
             }
             sentence = " ".join(passage.text[start:end].split())
-            for number in sorted(defined & numbers.keys()):
-                if self.entries[number].passage == passage.id and self.entries[number].sentence == sentence:
-                    for other in numbers:
-                        synonym = frozenset((number, other)) in synonyms
+            used = dict.fromkeys(mention.concept for mention in inside)
+            for concept in defined:
+                entry = self.entries[concept]
+                if concept in used and entry.passage == passage.id and entry.sentence == sentence:
+                    for other in used:
+                        synonym = frozenset((concept, other)) in synonyms
                         if other not in defined and self._is_specific(other) and not synonym:
-                            self.relate(number, "uses", other, passage.id, "defining sentence")
+                            self.relate(Edge(concept, "uses", other, passage.id, "defining sentence"))
 
     def relate_declared(self, documents: Iterable[Document]) -> None:
         """PlanetMath's own `related`, between the subjects of two articles."""
-        subjects: dict[str, tuple[int, str]] = {}
+        id_of = {key_of(name): identity for name, identity in reversed(self.names)}  # of equal names the first wins
+        subjects: dict[str, tuple[str, str]] = {}
         declared: list[tuple[str, str]] = []
         for document in documents:
             fields: Mapping[str, Any] = document.metadata.get("planetmath", {})
             name = str(fields.get("name", ""))
-            number = self.numbers.get(key_of(clean_term(mask(document.title)))) if name else None
-            if number is not None:
-                subjects[name] = (number, self.opening.get(document.id, ""))
+            concept = id_of.get(key_of(clean_term(mask(document.title))))
+            if name and concept:
+                subjects[name] = (concept, self.opening.get(document.id, ""))
                 declared += [(name, str(other)) for other in fields.get("related", ())]
         for name, other in declared:
-            if other in subjects and (subjects[other][0], "related_to", subjects[name][0]) not in self.relations:
-                self.relate(subjects[name][0], "related_to", subjects[other][0], subjects[name][1], "planetmath")
+            source, evidence = subjects[name]
+            target, _ = subjects.get(other, (source, ""))
+            if (target, "related_to", source) not in self.relations:
+                self.relate(Edge(source, "related_to", target, evidence, "planetmath"))
 
     def finish(self) -> ConceptGraph:
         """The graph: first the edges from passages to concepts, then those between concepts."""
-        for number, passage, evidence in self.proof_links:
-            for other in self.stated_in.get(passage, ()):
-                self.relate(number, "uses", other, evidence, "proof")
-        origins = [
-            (entry.rule, entry.passage or self.first_mention.get(number, ""))
-            for number, entry in enumerate(self.entries)
-        ]
-        names = [concept.name for concept in self.concepts]
-        for relation in name_relations(names, {key_of(name): number for number, name in enumerate(names)}, self.kinds):
-            evidence = origins[relation.source][1]
-            self.relate(relation.source, relation.relation, relation.target, evidence, relation.rule)
-        ids = [concept.id for concept in self.concepts]
-        for (source, kind, target), (evidence, rule) in self.relations.items():
-            self.edges.append(Edge(ids[source], kind, ids[target], evidence, rule))
-        return ConceptGraph(self.concepts, self.edges, dict(zip(ids, origins, strict=True)))
+        origins = {
+            identity: (entry.rule, entry.passage or self.first_mention.get(identity, ""))
+            for identity, entry in self.entries.items()
+        }
+        concepts = list(self.concepts.values())
+        for relation in name_relations(concepts):
+            self.relate(relation._replace(evidence=origins[relation.source][1]))
+        return ConceptGraph(concepts, self.edges + list(self.relations.values()), origins)

@@ -181,11 +181,12 @@ def _term_name(term: str) -> str:
     return "" if _RELATIVE.match(name) else name
 
 
-def _emphasised_terms(passage: Passage, masked: str, spans: list[tuple[int, int]]) -> Iterator[Candidate]:
+def _emphasised_terms(passage: Passage, masked: str, spans: list[tuple[int, int]]) -> list[Candidate]:
     """Emphasised terms of a passage; outside definitions only where the words around them define."""
     source, emphases = _emphases(passage, masked)
     keys: list[str] = []
-    last: tuple[int, Candidate] | None = None
+    candidates: list[Candidate] = []
+    last_end = 0  # of the last candidate or its alias
     for term, start, end in emphases:
         before = " ".join(source[max(0, start - 160) : start].split())
         after = source[end : end + 160]
@@ -194,8 +195,9 @@ def _emphasised_terms(passage: Passage, masked: str, spans: list[tuple[int, int]
         name = _term_name(f"{term} {noun}")
         if not name:
             continue
-        if last and _OR_BETWEEN.fullmatch(source[last[0] : start]):
-            last = (end, last[1]._replace(aliases=(*last[1].aliases, name)))
+        if candidates and _OR_BETWEEN.fullmatch(source, last_end, start):
+            candidates[-1] = candidates[-1]._replace(aliases=(*candidates[-1].aliases, name))
+            last_end = end
             continue
         rule = "emphasis"
         if not passage.raw:
@@ -207,8 +209,6 @@ def _emphasised_terms(passage: Passage, masked: str, spans: list[tuple[int, int]
         is_object = article or not re.search(r"[\w$,]$", before)
         if not is_object and _starts_with_verb(name) and not re.search(r"\bcalled(?: the)?$", before):
             continue
-        if last:
-            yield last[1]
         if passage.raw:
             keys = keys or [f" {key_of(masked[first:stop])} " for first, stop in spans]
             key = f" {key_of(name)} "
@@ -216,9 +216,9 @@ def _emphasised_terms(passage: Passage, masked: str, spans: list[tuple[int, int]
         else:
             place = next((span for span in spans if span[0] <= start < span[1]), None)
         sentence = " ".join(passage.text[place[0] : place[1]].split()) if place and rule == "emphasis" else ""
-        last = (end, Candidate(name, _kind(name, "object" if is_object else "definition"), rule, sentence))
-    if last:
-        yield last[1]
+        candidates.append(Candidate(name, _kind(name, "object" if is_object else "definition"), rule, sentence))
+        last_end = end
+    return candidates
 
 
 def _emphases(passage: Passage, masked: str) -> tuple[str, list[tuple[str, int, int]]]:
@@ -272,11 +272,9 @@ def _prose_rule(name: str, before: str, after: str) -> str:
 def _following_noun(term: str, after: str) -> str:
     """The noun after an emphasised adjective: `symmetric function` after an emphasised `monomial`; "" for none."""
     match = _NOUN_AFTER.match(after)
-    words = match[1].split() if match else []
-    for number, word in enumerate(words):
-        if word in PHRASE_BREAKS or word in GENERIC_NOUNS or _NOT_NOUN.search(word):
-            words = words[:number]
-            break
+    unfit = PHRASE_BREAKS | GENERIC_NOUNS
+    candidates = match[1].split() if match else []
+    words = list(itertools.takewhile(lambda word: word not in unfit and not _NOT_NOUN.search(word), candidates))
     if not words or (len(words) == 3 and match and not re.match(r"\s*(?:[^\w\s]|$)", after[match.end() :])):
         return ""
     if normal(words[-1]) != words[-1] and property_or_object(term) == "object":
@@ -379,7 +377,7 @@ _COMMON = re.compile(
 
 
 def note_name(note: str, kind: str) -> tuple[str, str]:
-    """The name that a statement's note gives it, and its trust: `sure`, `people` or `phrase`; ("", "") for none.
+    """The name that a statement's note gives it, and the rule: `note`, `people` or `note phrase`; ("", "") for none.
 
     `Gordon, 1961` on a theorem gives `Gordon's theorem`; `Hook length formula` is a name itself. `people` count only
     where the corpus never writes the words in lower case.
@@ -402,10 +400,10 @@ def note_name(note: str, kind: str) -> tuple[str, str]:
     if result_kind(name):
         words = [word.casefold() for word in name.split()]
         unspecific = len(words) == 1 or (len(words) == 2 and words[0] in _UNSPECIFIC)
-        return ("", "") if unspecific else (name, "sure")
+        return ("", "") if unspecific else (name, "note")
     if kind in {"principle", "algorithm", "summation", "conjecture", "axiom"} and len(name.split()) == 1:
-        return f"{name} {kind}", "sure"
-    return name, "phrase"
+        return f"{name} {kind}", "note"
+    return name, "note phrase"
 
 
 def title_phrases(title: str) -> list[str]:

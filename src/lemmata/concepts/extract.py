@@ -7,22 +7,22 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from lemmata.concepts.merge import unite
+from lemmata.concepts.words import key_of
 from lemmata.errors import LemmataError
-from lemmata.types import Concept, Document, Edge, Passage, Skip
-from lemmata.words import fold, singular, slug
+from lemmata.types import CONCEPT_KINDS, Concept, Document, Edge, Passage, Skip
+from lemmata.words import fold, slug
 
 __all__ = [
-    "KINDS",
     "RELATIONS",
     "SCHEMA",
+    "SYSTEM",
     "ExtractOptions",
     "Extraction",
-    "Prompt",
     "Reply",
     "extract",
     "extraction_prompts",
@@ -30,7 +30,6 @@ __all__ = [
     "shown_passages",
 ]
 
-KINDS = ("object", "theorem", "definition", "technique", "formula", "identity", "conjecture", "person")
 RELATIONS = (
     "generalizes", "is_instance_of", "uses", "implies", "proves", "defines", "equivalent_to", "related_to",
 )  # fmt: skip
@@ -62,7 +61,7 @@ _NAME = {"type": "string", "minLength": 1, "maxLength": 200}
 SCHEMA: Mapping[str, Any] = _object_with(
     concepts=_list_of(
         name=_NAME,
-        kind={"type": "string", "enum": list(KINDS)},
+        kind={"type": "string", "enum": list(CONCEPT_KINDS)},
         description={"type": "string", "maxLength": 1000},
         aliases={"type": "array", "items": {"type": "string", "maxLength": 200}, "maxItems": 10},
     ),
@@ -74,7 +73,7 @@ SCHEMA: Mapping[str, Any] = _object_with(
     ),
 )
 
-_SYSTEM = r"""You build a knowledge graph of technical and mathematical writing. You read passages of one document and \
+SYSTEM = r"""You build a knowledge graph of technical and mathematical writing. You read passages of one document and \
 list the concepts they speak about and how these are related. You use only what the passages say, never what you \
 know from elsewhere. You answer with one JSON object and nothing around it. Inside JSON strings every backslash of \
 LaTeX is written twice: "$\\alpha$".""".replace("\\\n", "")
@@ -107,17 +106,8 @@ The relation reads from source to target and is one of
 that no words show."""
 
 
-class Prompt(NamedTuple):
-    """One request to a model, with the schema of its answer and the schema's name."""
-
-    system: str
-    user: str
-    schema: Mapping[str, Any] | None
-    schema_name: str
-
-
 class Reply(Protocol):
-    """An answer: a JSON value, or the sentence that says why there is none."""
+    """An answer: a JSON value that follows `SCHEMA`, or the sentence that says why there is none."""
 
     @property
     def value(self) -> Any: ...
@@ -143,7 +133,7 @@ def shown_passages(passages: Sequence[Passage], options: ExtractOptions) -> Sequ
     return filled[: options.first] + filled[len(filled) - options.last :]
 
 
-def extraction_prompts(document: Document, passages: Sequence[Passage], options: ExtractOptions) -> list[Prompt]:
+def extraction_prompts(document: Document, passages: Sequence[Passage], options: ExtractOptions) -> list[str]:
     """The prompts of one document; several where the passages it shows exceed `options.characters`."""
     size = options.characters
     pieces = []
@@ -160,16 +150,14 @@ def extraction_prompts(document: Document, passages: Sequence[Passage], options:
         batches[-1].append(piece)
         room -= len(piece)
     instruction = _INSTRUCTION.replace("{title}", document.title or document.id, 1)
-    users = (instruction.replace("{passages}", "\n\n".join(batch), 1) for batch in batches)
-    return [Prompt(_SYSTEM, user, SCHEMA, "extraction") for user in users]
+    return [instruction.replace("{passages}", "\n\n".join(batch), 1) for batch in batches]
 
 
 def extract(
     documents: Iterable[tuple[Document, Sequence[Passage]]],
-    ask: Callable[[Iterable[Prompt]], Iterator[Reply]],
+    ask: Callable[[Iterable[str]], Iterator[Reply]],
     options: ExtractOptions = ExtractOptions(),  # noqa: B008 - frozen
     *,
-    done: Collection[str] = (),
     maker: str = "llm",
 ) -> Iterator[Extraction]:
     """One extraction per document, in order, as soon as its last answer is there.
@@ -180,138 +168,87 @@ def extract(
     """
     waiting: deque[tuple[Document, Sequence[Passage], int]] = deque()  # with the number of prompts
 
-    def prompts() -> Iterator[Prompt]:
+    def prompts() -> Iterator[str]:
         for document, passages in documents:
-            if document.id in done:
-                continue
-            requests = extraction_prompts(document, passages, options)
-            waiting.append((document, passages, len(requests)))
-            yield from requests
+            texts = extraction_prompts(document, passages, options)
+            waiting.append((document, passages, len(texts)))
+            yield from texts
 
     replies: list[Reply] = []
     for reply in ask(prompts()):
-        while not waiting[0][2]:
-            yield _read_replies(*waiting.popleft()[:2], [], maker)
         replies.append(reply)
-        if len(replies) == waiting[0][2]:
-            yield _read_replies(*waiting.popleft()[:2], replies, maker)
-            replies = []
-    if replies or any(count for _, _, count in waiting):
-        raise LemmataError(f"the model's answers end before {waiting[0][0].id} is answered")
-    for document, passages, _ in waiting:
+        while waiting and waiting[0][2] <= len(replies):
+            document, passages, count = waiting.popleft()
+            yield _read_replies(document, passages, replies[:count], maker)
+            del replies[:count]
+    for document, passages, count in waiting:
+        if count:
+            raise LemmataError(f"the model's answers end before {document.id} is answered")
         yield _read_replies(document, passages, [], maker)
 
 
 def _read_replies(document: Document, passages: Sequence[Passage], replies: Sequence[Reply], maker: str) -> Extraction:
-    file = document.file or document.id
-    skips = [] if replies else [Skip(file, 0, f"{document.id} has no text to ask about")]
-    joined: dict[str, list[Any]] = {"concepts": [], "relations": []}
-    answered = 0
-    for reply in replies:
-        if reply.error:
-            skips.append(Skip(file, 0, f"{document.id} was not extracted: {reply.error}"))
-            continue
-        answered += 1
-        value = reply.value
-        if not isinstance(value, Mapping) or not all(isinstance(value.get(name), list) for name in joined):
-            skips.append(Skip(file, 0, f"{document.id}: the answer has no lists of concepts and relations"))
-            continue
-        for name, items in joined.items():
-            items += value[name]
-    concepts, edges, more_skips = read_extraction(joined, document, passages, maker=maker)
-    return Extraction(document.id, concepts, edges, skips + more_skips, answered == len(replies))
+    answers = [reply.value for reply in replies if not reply.error]
+    joined = {name: [item for answer in answers for item in answer[name]] for name in ("concepts", "relations")}
+    concepts, edges, skips = read_extraction(joined, document, passages, maker=maker)
+    causes = [f"was not extracted: {reply.error}" for reply in replies if reply.error]
+    if not replies:
+        causes = ["has no text to ask about"]
+    unread = [Skip(document.file or document.id, 0, f"{document.id} {cause}") for cause in causes]
+    return Extraction(document.id, concepts, edges, unread + skips, len(answers) == len(replies))
 
 
 def read_extraction(
-    value: Any, document: Document, passages: Sequence[Passage], *, maker: str = "llm"
+    value: Mapping[str, Any], document: Document, passages: Sequence[Passage], *, maker: str = "llm"
 ) -> tuple[list[Concept], list[Edge], list[Skip]]:
     """The concepts, relations and mentions of an answer that the text supports; everything else as skips.
 
-    A concept counts if one of its names stands in a passage, or all words of its name in one passage. A
-    relation counts if its quote stands in a passage, which becomes its evidence. Equal names are one concept.
+    `value` follows `SCHEMA`. A concept counts if one of its names stands in a passage, or all words of its name in
+    one passage. A relation counts if its quote stands in a passage, its evidence. Equal names are one concept.
     """
     skips: list[Skip] = []
 
     def skip(cause: str) -> None:
         skips.append(Skip(document.file or document.id, 0, f"{document.id}: {cause}"))
 
-    if not isinstance(value, Mapping):
-        skip("the answer is not an object with concepts and relations")
-        return [], [], skips
-    found = _Concepts(passages)
-    for item in _items(value, "concepts", skip):
-        name, kind = _text(item, "name"), _text(item, "kind")
-        if not _key(name):
+    supported = _Concepts(passages)
+    for item in value["concepts"]:
+        name, description, *aliases = (
+            " ".join(text.split()) for text in (item["name"], item["description"], *item["aliases"])
+        )
+        others = tuple(alias for alias in dict.fromkeys(aliases) if key_of(alias) and alias != name)
+        if not key_of(name):
             skip(f"a concept without a name: {str(item)[:80]}")
-        elif kind not in KINDS:
-            skip(f"{name!r} has the unknown kind {kind!r}")
-        else:
-            aliases = item.get("aliases")
-            others = [alias.strip() for alias in aliases if isinstance(alias, str)] if isinstance(aliases, list) else []
-            distinct = tuple(alias for alias in dict.fromkeys(others) if _key(alias) and alias != name)
-            if not found.add(Concept(f"concept:{slug(name)}", name, kind, _text(item, "description"), distinct)):
-                skip(f"the concept {name!r} does not occur in the text")
+        elif not supported.add(Concept(f"concept:{slug(name)}", name, item["kind"], description, others)):
+            skip(f"the concept {name!r} does not occur in the text")
 
     edges: dict[tuple[str, str, str], Edge] = {}
-    for item in _items(value, "relations", skip):
-        ends = (_text(item, "source"), _text(item, "target"))
-        relation, quote = _text(item, "relation"), _text(item, "quote")
+    for item in value["relations"]:
+        relation, quote = item["relation"], item["quote"]
+        ends = [" ".join(item[end].split()) for end in ("source", "target")]
         statement = f"{ends[0]!r} {relation} {ends[1]!r}"
-        evidence = _find_quote(quote, found.texts)
-        if relation not in RELATIONS:
-            skip(f"{statement}: an unknown relation")
-            continue
+        evidence = supported.find_quote(quote)
         if not evidence:
             skip(f"{statement}: its quote stands in no passage: {quote[:80]!r}")
             continue
-        source, target = (found.id_of(name) for name in ends)
+        source, target = (supported.id_of(name) for name in ends)
         if not (source and target):
             skip(f"{statement}: {ends[bool(source)]!r} is no concept of the text")
         elif source == target:
             skip(f"{statement}: both ends are the same concept")
         else:
             edges.setdefault((source, relation, target), Edge(source, relation, target, evidence, maker))
-    mentions = [Edge(passage, "mentions", concept, passage, maker) for passage, concept in found.mentions]
-    return list(found.concepts.values()), list(edges.values()) + mentions, skips
-
-
-def _items(value: Mapping[str, Any], name: str, skip: Callable[[str], None]) -> Iterator[Mapping[str, Any]]:
-    items = value.get(name)
-    if not isinstance(items, list):
-        skip(f"the answer has no list of {name}")
-        return
-    for item in items:
-        if isinstance(item, Mapping):
-            yield item
-        else:
-            skip(f"one of the {name} is not an object: {str(item)[:80]}")
-
-
-def _text(item: Mapping[str, Any], name: str) -> str:
-    text = item.get(name)
-    return " ".join(text.split()) if isinstance(text, str) else ""
-
-
-# ---------------------------------------------------------------- finding words in passages
-
-
-class _Text:
-    """A passage as words, so that case, accents, dollars, hyphens and line ends do not matter."""
-
-    def __init__(self, text: str) -> None:
-        words = _words(text)
-        singulars = [singular(word) for word in words]
-        self.line = f" {' '.join(words)} "
-        self.singulars = set(singulars)
-        self.singular_line = f" {' '.join(singulars)} "
-        self.triples = set(zip(words, words[1:], words[2:], strict=False))
+    mentions = [Edge(passage, "mentions", concept, passage, maker) for passage, concept in supported.mentions]
+    return list(supported.concepts.values()), list(edges.values()) + mentions, skips
 
 
 class _Concepts:
     """The concepts of one document, each with the passages that mention it."""
 
     def __init__(self, passages: Sequence[Passage]) -> None:
-        self.texts = {passage.id: _Text(f"{passage.title} {passage.text} {passage.proof}") for passage in passages}
+        texts = {passage.id: f"{passage.title} {passage.text} {passage.proof}" for passage in passages}
+        self.words = {passage: _words(text) for passage, text in texts.items()}
+        self.keys = {passage: f" {key_of(text)} " for passage, text in texts.items()}
         self.concepts: dict[str, Concept] = {}
         self.mentions: dict[tuple[str, str], None] = {}
         self._by_name: dict[str, str] = {}  # key of a concept's name: id
@@ -322,49 +259,45 @@ class _Concepts:
         passages = self._passages_with(concept)
         if not passages:
             return False
-        identity = self._by_name.setdefault(_key(concept.name), concept.id)  # `Bailey lemma` and `Bailey's lemma`
+        identity = self._by_name.setdefault(key_of(concept.name), concept.id)  # `Bailey lemma` and `Bailey's lemma`
         first = self.concepts.get(identity)
         self.concepts[identity] = concept if first is None else unite(first, concept)
         self.mentions.update(dict.fromkeys((passage, identity) for passage in passages))
         for alias in concept.aliases:
-            self._by_alias.setdefault(_key(alias), identity)
+            self._by_alias.setdefault(key_of(alias), identity)
         return True
 
     def id_of(self, name: str) -> str:
         """The id of a concept, created from its name where only the text has it; "" for none."""
-        key = _key(name)
+        key = key_of(name)
         if key and key not in self._by_name and key not in self._by_alias:
             self.add(Concept(f"concept:{slug(name)}", name))
         return self._by_name.get(key) or self._by_alias.get(key, "")
 
     def _passages_with(self, concept: Concept) -> list[str]:
         """Passages that contain a name, in singular or plural; else the first with all words of the name."""
-        lines = [f" {_key(name)} " for name in (concept.name, *concept.aliases)]
-        passages = [
-            passage for passage, text in self.texts.items() if any(line in text.singular_line for line in lines)
-        ]
-        if passages:
-            return passages
-        words = set(_key(concept.name).split())
-        return [passage for passage, text in self.texts.items() if words <= text.singulars][:1]
+        names = [f" {key_of(name)} " for name in (concept.name, *concept.aliases)]
+        passages = [passage for passage, text in self.keys.items() if any(name in text for name in names)]
+        words = set(names[0].split())
+        return passages or [passage for passage, text in self.keys.items() if words <= set(text.split())][:1]
+
+    def find_quote(self, quote: str) -> str:
+        """The passage that has the quote word for word, else the one that has most of it; "" for none."""
+        words = _words(quote)
+        line = f" {' '.join(words)} "
+        triples = _triples(words)
+        shares = {
+            passage: 2.0 if line in f" {' '.join(text)} " else len(triples & _triples(text)) / max(1, len(triples))
+            for passage, text in self.words.items()
+        }
+        best = max(shares, key=shares.__getitem__, default="")
+        return best if words and best and shares[best] >= _LEAST_QUOTED else ""
 
 
 def _words(text: str) -> list[str]:
+    """Words without case, accents, possessives, signs and line ends."""
     return re.findall(r"[^\W_]+", re.sub(r"'s\b", "", fold(text.replace("’", "'"))))
 
 
-def _key(name: str) -> str:
-    return " ".join(singular(word) for word in _words(name))
-
-
-def _find_quote(quote: str, texts: Mapping[str, _Text]) -> str:
-    """The passage that has the quote word for word, else the one that has most of it; "" for none."""
-    words = _words(quote)
-    line = f" {' '.join(words)} "
-    for passage, text in texts.items():
-        if words and line in text.line:
-            return passage
-    triples = set(zip(words, words[1:], words[2:], strict=False))
-    shares = {passage: len(triples & text.triples) / max(1, len(triples)) for passage, text in texts.items()}
-    best = max(shares, key=shares.__getitem__, default="")
-    return best if best and shares[best] >= _LEAST_QUOTED else ""
+def _triples(words: Sequence[str]) -> set[tuple[str, str, str]]:
+    return set(zip(words, words[1:], words[2:], strict=False))

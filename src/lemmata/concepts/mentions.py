@@ -13,23 +13,23 @@ _LEAF = ""  # no word is empty
 
 
 class Mention(NamedTuple):
-    """A span of the masked text, and the number of the concept that it names."""
+    """A span of the masked text, and the id of the concept that it names."""
 
     start: int
     end: int
-    number: int
+    concept: str
 
 
-def name_trie(names: Iterable[tuple[str, int]]) -> dict[str, Any]:
-    """Words to words to numbers; of equal names the first wins. Names in capitals match in capitals only."""
+def name_trie(names: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Words to words to ids; of equal names the first wins. Names in capitals match in capitals only."""
     root: dict[str, Any] = {}
-    for name, number in names:
+    for name, identity in names:
         node = root
         for word in TOKEN.findall(name):
             if word[0].isalnum():
                 node = node.setdefault(word if _is_acronym(word) else normal(word), {})
         if node is not root:
-            node.setdefault(_LEAF, number)
+            node.setdefault(_LEAF, identity)
     return root
 
 
@@ -61,20 +61,19 @@ def find_mentions(masked: str, trie: dict[str, Any]) -> list[Mention]:
     mentions: list[Mention] = []
     start = 0
     while start < len(words):
-        end, number = -1, -1
-        if words[start] and not (joined[start] and len(words[start - 1]) > 1):
-            node, here = trie, start
-            while here < len(words) and words[here]:
-                word = words[here]
-                step = node.get(word) if _is_acronym(word) else None
-                step = step if step is not None else node.get(normal(word))
-                if step is None:
-                    break
-                node = step
-                here += 1
-                if _LEAF in node and not joined[here]:
-                    end, number = here, node[_LEAF]
-        if end > 0:
-            mentions.append(Mention(spans[start][0], spans[end - 1][1], number))
-        start = max(end, start + 1)
+        end, concept = start + 1, ""
+        node, here = trie, start
+        if joined[start] and len(words[start - 1]) > 1:
+            node = {}
+        while here < len(words) and words[here]:
+            step = node.get(words[here]) if _is_acronym(words[here]) else None
+            node = step or node.get(normal(words[here]), {})
+            here += 1
+            if _LEAF in node and not joined[here]:
+                end, concept = here, node[_LEAF]
+            if not node:
+                break
+        if concept:
+            mentions.append(Mention(spans[start][0], spans[end - 1][1], concept))
+        start = end
     return mentions

@@ -6,7 +6,6 @@ unchanged: leaving out a decision undoes it. Knows neither texts nor files nor h
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 import re
@@ -14,7 +13,6 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -55,7 +53,6 @@ _ARTICLES = re.compile(
 _POSSESSIVE = re.compile(r"(?<=[^\W\d_])['’ʼ](?:s\b|(?=[\s-]|$))", re.IGNORECASE)
 _FORMULA = re.compile(r"\$([^$]*)\$")
 _STARRED = re.compile(r"\^\s*\{?\s*(?:\*|∗|⋆|\\(?:ast|star)\b)\s*\}?|\\(?:ast|star)\b")
-_PLAIN = re.compile(r"[A-Za-z0-9 -]*")
 _SIGNS = {
     "*": "star", "∗": "star", "⋆": "star", "^": "sup", "+": "plus", "∞": "infty", "&": "and", "~": "", "|": "",
     "=": "equal", "<": "less", ">": "greater",
@@ -72,15 +69,10 @@ def normal_form(name: str) -> str:
     German article or preposition keeps its endings. A normal form is its own normal form.
     """
     text = _POSSESSIVE.sub("", _ARTICLES.sub(_without_article, name.strip()))
-    if _PLAIN.fullmatch(text):  # most names; the other branch gives the same, ten times slower
-        words = text.lower().replace("-", " ").split()
-    else:
-        text = _SUPERSCRIPT.sub(lambda match: "^" + unicodedata.normalize("NFKC", match[0]), text)
-        text = _FORMULA.sub(lambda match: match[0].replace("-", " minus ").replace("'", " prime "), text)
-        text = "".join(_sign_as_word(letter) for letter in _STARRED.sub(" star ", text))
-        words = slug(text).split("-")
-    if not words or words == [""]:
-        words = [slug(name)]
+    text = _SUPERSCRIPT.sub(lambda match: "^" + unicodedata.normalize("NFKC", match[0]), text)
+    text = _FORMULA.sub(lambda match: match[0].replace("-", " minus ").replace("'", " prime "), text)
+    text = "".join(_sign_as_word(letter) for letter in _STARRED.sub(" star ", text))
+    words = slug(text if text.strip() else name).split("-")
     while (next_words := _joined_singulars(words)) != words:
         words = next_words
     return "-".join(words)
@@ -204,49 +196,96 @@ def _ranked(concepts: Sequence[Concept], edges: Iterable[Edge]) -> list[Concept]
 
 
 class _Groups:
-    """Rows united so far (union-find); a group is named by its first row, which is the one to keep."""
+    """Rows united so far; a group is named by its first row, which is the one to keep."""
 
     def __init__(self, size: int) -> None:
-        self.parent = list(range(size))
-        self.apart: dict[int, set[int]] = {}  # by group
-
-    def find(self, row: int) -> int:
-        while self.parent[row] != row:
-            self.parent[row] = row = self.parent[self.parent[row]]
-        return row
+        self.of = list(range(size))  # row: group
+        self.members = {row: [row] for row in range(size)}
+        self.apart: dict[int, set[int]] = defaultdict(set)  # by group
 
     def forbid(self, first: int, second: int) -> None:
-        first, second = self.find(first), self.find(second)
+        first, second = self.of[first], self.of[second]
         if first != second:
-            self.apart.setdefault(first, set()).add(second)
-            self.apart.setdefault(second, set()).add(first)
+            self.apart[first].add(second)
+            self.apart[second].add(first)
 
     def unite(self, first: int, second: int) -> bool:
         """Whether the two are one group now."""
-        kept, gone = sorted((self.find(first), self.find(second)))
-        if gone in self.apart.get(kept, ()):
+        kept, gone = sorted((self.of[first], self.of[second]))
+        if gone in self.apart[kept]:
             return False
         if kept != gone:
-            self.parent[gone] = kept
+            for row in self.members[gone]:
+                self.of[row] = kept
+            self.members[kept] += self.members.pop(gone)
             for other in self.apart.pop(gone, ()):
                 self.apart[other].discard(gone)
-                self.apart[other].add(kept)
-                self.apart.setdefault(kept, set()).add(other)
+                self.forbid(kept, other)
         return True
-
-
-class _Context(NamedTuple):
-    """What stands around a group of concepts."""
-
-    things: dict[str, float]  # sum of the unit vectors of its places
-    square: float  # of that sum's length
-    places: int
-    person: bool
 
 
 def _own_things(form: str) -> frozenset[str]:
     """A name and its words, which are no context of the name."""
     return frozenset((form, *form.split("-")))
+
+
+class _Contexts:
+    """The places of each concept as unit vectors of the things there: names, and words of names."""
+
+    def __init__(self, concepts: Sequence[Concept], forms: Sequence[str], edges: Iterable[Edge]) -> None:
+        self.forms = forms
+        self.places_of: dict[int, set[str]] = defaultdict(set)  # by row
+        things_at: dict[str, set[str]] = defaultdict(set)
+        row_of = {concept.id: row for row, concept in enumerate(concepts)}
+        for edge in edges:
+            source, target = row_of.get(edge.source), row_of.get(edge.target)
+            if edge.relation == "mentions" and target is not None and source is None:
+                things_at[edge.source].add(forms[target])
+                self.places_of[target].add(edge.source)
+            elif source is not None and target is not None:
+                for row, neighbour in ((source, target), (target, source)):
+                    place = f"next to {concepts[row].id}"
+                    things_at[place].update((forms[row], forms[neighbour]))
+                    self.places_of[row].add(place)
+        name_words = {word for form in forms for word in form.split("-")}  # excludes `which` and `every`
+        for row, concept in enumerate(concepts):
+            words = {singular(word) for word in _WORD.findall(concept.description.lower())} & name_words
+            if words:
+                place = f"about {concept.id}"
+                things_at[place] |= words | {forms[row]}
+                self.places_of[row].add(place)
+        things_at = {place: things for place, things in sorted(things_at.items()) if len(things) > 1}
+        spread = Counter(itertools.chain.from_iterable(things_at.values()))
+        weights = {thing: math.log1p(len(things_at) / number) for thing, number in spread.items()}
+        self.units: dict[str, dict[str, float]] = {}  # by place
+        for place, things in things_at.items():
+            length = math.sqrt(math.fsum(weights[thing] ** 2 for thing in things))
+            self.units[place] = {thing: weights[thing] / length for thing in things}
+
+        self.everywhere: dict[str, float] = defaultdict(float)  # sum of the unit vectors of all places
+        for unit in self.units.values():
+            for thing, weight in unit.items():
+                self.everywhere[thing] += weight
+        self.square = math.fsum(weight**2 for weight in self.everywhere.values())
+
+    def chance(self, own: Iterable[str]) -> float:
+        """How alike two places are on average, without the things `own`."""
+        square = self.square - math.fsum(self.everywhere.get(thing, 0.0) ** 2 for thing in own)
+        return square / max(len(self.units), 1) ** 2
+
+    def of_rows(self, rows: Iterable[int]) -> tuple[dict[str, float], int]:
+        """The sum of the unit vectors of some concepts' places, each without the concept's own name; their number."""
+        total: dict[str, float] = defaultdict(float)
+        number = 0
+        for row in rows:
+            own = _own_things(self.forms[row])
+            places = sorted(self.places_of.get(row, set()) & self.units.keys())[:_MOST_PLACES]
+            number += len(places)
+            for place in places:
+                for thing, weight in self.units[place].items():
+                    if thing not in own:
+                        total[thing] += weight
+        return total, number
 
 
 class _Proposer:
@@ -261,106 +300,25 @@ class _Proposer:
             self.rows[form].append(row)
         self.groups = _Groups(len(concepts))
         self.merges: list[Merge] = []
-        self.contexts: dict[int, _Context] = {}  # by group, once needed
-        self._read_places(edges)
-
-    # ------------------------------------------------------------ contexts
-
-    def _read_places(self, edges: Iterable[Edge]) -> None:
-        """The things at each place, and the places of each concept."""
-        row_of = {concept.id: row for row, concept in enumerate(self.concepts)}
-        places: dict[str, set[str]] = defaultdict(set)
-        places_of: dict[int, set[str]] = defaultdict(set)  # by row
-        for edge in edges:
-            source, target = row_of.get(edge.source), row_of.get(edge.target)
-            if edge.relation == "mentions" and target is not None and source is None:
-                places[edge.source].add(self.forms[target])
-                places_of[target].add(edge.source)
-            elif source is not None and target is not None:
-                for row, neighbour in ((source, target), (target, source)):
-                    place = f"next to {self.concepts[row].id}"
-                    places[place].update((self.forms[row], self.forms[neighbour]))
-                    places_of[row].add(place)
-        name_words = {word for form in self.forms for word in form.split("-")}  # excludes `which` and `every`
-        for row, concept in enumerate(self.concepts):
-            words = {singular(word) for word in _WORD.findall(concept.description.lower())} & name_words
-            if words:
-                place = f"about {concept.id}"
-                places[place].update(words, (self.forms[row],))
-                places_of[row].add(place)
-        self.places = {place: things for place, things in places.items() if len(things) > 1}
-        self.places_of = places_of
-        spread = Counter(itertools.chain.from_iterable(self.places.values()))
-        weights = {thing: math.log1p(len(self.places) / number) for thing, number in spread.items()}
-        self.weights = weights
-        self.lengths = {
-            place: math.sqrt(math.fsum([weights[thing] ** 2 for thing in things]))
-            for place, things in self.places.items()
-        }
-
-    @functools.cached_property
-    def everywhere(self) -> dict[str, float]:
-        """Sum of the unit vectors of all places."""
-        return self.sum_of_units(sorted(self.places))
-
-    @functools.cached_property
-    def square(self) -> float:
-        return math.fsum(weight**2 for weight in self.everywhere.values())
-
-    def chance(self, own: Iterable[str]) -> float:
-        """How alike two places are on average, without the things `own`."""
-        square = self.square - math.fsum(self.everywhere.get(thing, 0.0) ** 2 for thing in own)
-        return square / max(len(self.places), 1) ** 2
-
-    def sum_of_units(self, places: Iterable[str]) -> dict[str, float]:
-        total: dict[str, float] = defaultdict(float)
-        for place in places:
-            length = self.lengths[place]
-            for thing in self.places[place]:
-                total[thing] += self.weights[thing] / length
-        return total
-
-    def context(self, group: int) -> _Context:
-        if group not in self.contexts:
-            places = sorted(place for place in self.places_of.get(group, ()) if place in self.places)[:_MOST_PLACES]
-            things = self.sum_of_units(places)
-            for thing in _own_things(self.forms[group]):
-                things.pop(thing, None)
-            square = math.fsum([weight**2 for weight in things.values()])
-            self.contexts[group] = _Context(things, square, len(places), self.concepts[group].kind == "person")
-        return self.contexts[group]
+        self.contexts = _Contexts(concepts, self.forms, edges)
 
     def homonyms(self, group: int, other: int) -> tuple[bool, float, str]:
         """Whether two groups are different things under one name, how alike their contexts are, and why."""
-        first, second = self.context(group), self.context(other)
-        less, more = sorted((first.things, second.things), key=len)
+        (first, places), (second, other_places) = (
+            self.contexts.of_rows(self.groups.members[name]) for name in (group, other)
+        )
         own = _own_things(self.forms[group]) | _own_things(self.forms[other])
-        common = math.fsum([weight * more[thing] for thing, weight in less.items() if thing in more])
-        chance = self.chance(own) * first.places * second.places
+        common = math.fsum(weight * second[thing] for thing, weight in first.items() if thing in second)
+        chance = self.contexts.chance(own) * places * other_places
         alike = 0.0 if not common else common / chance if chance > 0 else math.inf
-        if first.person != second.person:
+        if (self.concepts[group].kind == "person") != (self.concepts[other].kind == "person"):
             return True, alike, "one is a person"
-        if min(len(things) - len(own & things.keys()) for things in (less, more)) < self.least_context:
+        if min(len(things.keys() - own) for things in (first, second)) < self.least_context:
             return False, alike, "too little context to tell them apart"
-        far = common < _SIMILAR_CONTEXTS * math.sqrt(first.square * second.square)
+        lengths = [math.sqrt(math.fsum(weight**2 for weight in things.values())) for things in (first, second)]
+        far = common < _SIMILAR_CONTEXTS * math.prod(lengths)
         reason = f"contexts {alike:.2f} times as alike as by chance, the line is {_ALIKE:g}"
         return far and alike < _ALIKE, alike, reason
-
-    def unite(self, first: int, second: int) -> bool:
-        kept, gone = sorted((self.groups.find(first), self.groups.find(second)))
-        if kept == gone:
-            return True
-        if not self.groups.unite(kept, gone):
-            return False
-        if kept in self.contexts or gone in self.contexts:
-            large, small = self.context(kept), self.context(gone)
-            common = math.fsum([weight * large.things.get(thing, 0.0) for thing, weight in small.things.items()])
-            for thing, weight in small.things.items():
-                large.things[thing] = large.things.get(thing, 0.0) + weight
-            square = large.square + 2 * common + small.square
-            self.contexts[kept] = large._replace(square=square, places=large.places + small.places)
-            del self.contexts[gone]
-        return True
 
     def add(self, first: int, second: int, reason: str, score: float, status: str) -> None:
         kept, gone = sorted((first, second))
@@ -388,7 +346,7 @@ class _Proposer:
             alikes = [(alike, -sense) for sense, homonyms, alike, _ in judged if not homonyms]
             if alikes:
                 sense = -max(alikes)[1]
-                self.unite(sense, row)
+                self.groups.unite(sense, row)
                 self.add(sense, row, "same normal form", 1.0, "accepted")
             else:
                 senses.append(row)
@@ -396,14 +354,10 @@ class _Proposer:
 
     def claimed_names(self) -> None:
         """Names that one concept claims as an alias and another has, until no claim can be settled any more."""
-        waiting = self._claims()
-        settled = True
-        while settled:
-            settled = False
-            for form, claimants in list(waiting.items()):
-                if self._settle(form, claimants):
-                    settled = True
-                    del waiting[form]
+        waiting, before = self._claims(), -1
+        while len(waiting) != before:
+            before = len(waiting)
+            waiting = {form: claimants for form, claimants in waiting.items() if not self._settle(form, claimants)}
         for form, claimants in waiting.items():
             self._propose_claimants(form, claimants)
 
@@ -435,33 +389,32 @@ class _Proposer:
         rows = self.rows.get(form, [])
         if set(claimants.values()) == {"acronym"}:
             rows = [row for row in rows if _is_acronym(self.concepts[row].name)]
-        return sorted({self.groups.find(row) for row in rows})
+        return sorted({self.groups.of[row] for row in rows})
 
     def _settle(self, form: str, claimants: Mapping[int, str]) -> bool:
         """Accept the claim where one group claims the name of one other; whether the claim is settled."""
         owners = self._owners(form, claimants)
-        groups = {self.groups.find(row) for row in claimants} - set(owners)
+        groups = {self.groups.of[row] for row in claimants} - set(owners)
         if len(owners) != 1 or len(groups) > 1:
             return False
         if groups:
             (owner,), (group,) = owners, groups
-            row = min(row for row in claimants if self.groups.find(row) == group)
-            if self.homonyms(group, owner)[0] or not self.unite(row, owner):
+            row = min(row for row in claimants if self.groups.of[row] == group)
+            if self.homonyms(group, owner)[0] or not self.groups.unite(row, owner):
                 return False
             self.add(row, owner, claimants[row], 0.9, "accepted")
         return True
 
     def _propose_claimants(self, form: str, claimants: Mapping[int, str]) -> None:
         """Candidates for a name that several claim or have, or whose claim the contexts contradict."""
-        owners = self._owners(form, claimants)
-        first = owners[0] if owners else self.groups.find(min(claimants))
-        proposed = {*owners, first}
+        owners = self._owners(form, claimants) or [self.groups.of[min(claimants)]]
+        proposed = set(owners)
         for row, reason in sorted(claimants.items()):
-            group = self.groups.find(row)
+            group = self.groups.of[row]
             if group in proposed:
                 continue
             proposed.add(group)
-            for owner in (owners or [first])[:_MOST_SENSES]:
+            for owner in owners[:_MOST_SENSES]:
                 homonyms, _, why = self.homonyms(owner, group)
                 detail = f"{reason}, but {why}" if homonyms else f"{reason} of several"
                 self.add(owner, group, detail, 0.3 if homonyms else 0.6, "candidate")
@@ -474,18 +427,18 @@ class _Proposer:
                 turned["-".join(reversed(form.split("-of-")))].add(form)
         for plain, forms in sorted(turned.items()):
             same = forms | ({plain} & self.rows.keys())
-            groups = sorted({self.groups.find(row) for form in same for row in self.rows[form]})
+            groups = sorted({self.groups.of[row] for form in same for row in self.rows[form]})
             for group in groups[1:]:
                 self.add(groups[0], group, "word order", 0.5, "candidate")
 
     def similar_names(self, vectors: Floats) -> None:
         """The nearest names of each group that is neither united with them nor apart from them; `vectors` by row."""
-        leaders = [row for row in range(len(self.concepts)) if self.groups.find(row) == row]
+        leaders = sorted(self.groups.members)
         matrix = np.ascontiguousarray(vectors[leaders], dtype=np.float32)
         proposed: set[tuple[int, int]] = set()
         for first, second, score in _nearest(matrix, _MOST_SIMILAR_NAMES, _SIMILAR_NAMES):
             pair = (leaders[min(first, second)], leaders[max(first, second)])
-            if pair not in proposed and pair[1] not in self.groups.apart.get(pair[0], ()):
+            if pair not in proposed and pair[1] not in self.groups.apart[pair[0]]:
                 proposed.add(pair)
                 self.add(*pair, "similar embedding", round(min(score, 1.0), 4), "candidate")
 
@@ -549,11 +502,9 @@ def apply(
                 accepted.append((-merge.score, pair))
     for _, pair in sorted(accepted):
         groups.unite(*pair)
-    members: dict[int, list[Concept]] = defaultdict(list)
-    for row, concept in enumerate(ranked):
-        members[groups.find(row)].append(concept)
-    kept_ids = {gone.id: group[0].id for group in members.values() for gone in group[1:]}
-    united = sorted((unite(*group) for group in members.values()), key=lambda concept: concept.id)
+    members = [[ranked[row] for row in sorted(group)] for group in groups.members.values()]
+    kept_ids = {gone.id: group[0].id for group in members for gone in group[1:]}
+    united = sorted((unite(*group) for group in members), key=lambda concept: concept.id)
     return united, _rewritten(edges, kept_ids), dict(sorted(kept_ids.items()))
 
 
@@ -566,18 +517,9 @@ def unite(kept: Concept, *others: Concept) -> Concept:
 
 
 def _rewritten(edges: Iterable[Edge], kept_ids: Mapping[str, str]) -> list[Edge]:
-    moved = []
+    weights: dict[tuple[str, str, str, str, str], list[float]] = defaultdict(list)
     for edge in edges:
-        if edge.source in kept_ids or edge.target in kept_ids:
-            source, target = kept_ids.get(edge.source, edge.source), kept_ids.get(edge.target, edge.target)
-            if source == target and edge.source != edge.target:
-                continue
-            edge = edge._replace(source=source, target=target)
-        moved.append(edge)
-    moved.sort()
-    united = []
-    for _, equal in itertools.groupby(moved, key=itemgetter(0, 1, 2, 3, 4)):
-        first, *duplicates = equal
-        weight = math.fsum((first.weight, *(edge.weight for edge in duplicates)))
-        united.append(first._replace(weight=weight) if duplicates else first)
-    return united
+        source, target = kept_ids.get(edge.source, edge.source), kept_ids.get(edge.target, edge.target)
+        if source != target or edge.source == edge.target:
+            weights[source, edge.relation, target, edge.evidence, edge.maker].append(edge.weight)
+    return [Edge(*key, math.fsum(equal)) for key, equal in sorted(weights.items())]

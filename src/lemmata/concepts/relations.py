@@ -1,7 +1,7 @@
 """Relations between concepts, from the patterns of a sentence and from the parts of a name.
 
-Every relation names its rule. Concepts are numbers here. Precision comes before recall: a pattern matches only where
-the whole noun phrase on both sides is a concept.
+Every relation names its rule as maker; `build` adds the evidence. Precision comes before recall: a pattern matches
+only where the whole noun phrase on both sides is a concept.
 """
 
 from __future__ import annotations
@@ -9,22 +9,13 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from lemmata.concepts.mentions import Mention
 from lemmata.concepts.words import RESULT_NOUNS, TECHNIQUE_NOUNS, key_of, normal
+from lemmata.types import Concept, Edge
 from lemmata.words import PREPOSITIONS
 
-__all__ = ["LOOSE_HEADS", "Relation", "name_relations", "sentence_relations"]
-
-
-class Relation(NamedTuple):
-    """Source and target are numbers of concepts."""
-
-    source: int
-    relation: str
-    target: int
-    rule: str
+__all__ = ["LOOSE_HEADS", "name_relations", "sentence_relations"]
 
 
 # ---------------------------------------------------------------- from sentences
@@ -59,35 +50,38 @@ _CONDITION = re.compile(r"\b(?:if|when|whenever|provided|unless|iff|precisely|ex
 _CLAUSE_END = re.compile(r"\s*(?:[.;:,)]|$)")
 
 
-def sentence_relations(sentence: str, mentions: Sequence[Mention], kinds: Sequence[str]) -> Iterator[Relation]:
-    """Relations that one masked sentence states between the concepts mentioned in it (spans within the sentence)."""
+def sentence_relations(
+    text: str, start: int, end: int, mentions: Sequence[Mention], kinds: Mapping[str, str]
+) -> Iterator[Edge]:
+    """Relations that the sentence `text[start:end]` states between the concepts mentioned in it; `text` is masked."""
     for left, right in itertools.pairwise(mentions):
-        source, target = left.number, right.number
-        first = _FIRST.fullmatch(sentence, 0, left.start)
+        source, target = left.concept, right.concept
+        first = _FIRST.fullmatch(text, start, left.start)
         if source == target or not first:
             continue
         word = (first["word"] or "").casefold()
-        between, after = sentence[left.end : right.start], sentence[right.end :]
+        between, after = text[left.end : right.start], text[right.end : end]
         conditional = bool(_CONDITION.search(after))
         both_objects = kinds[source] == kinds[target] == "object"
         if word in {"a", "an", "every", "any", "each"} and both_objects:
             if _IS_A.fullmatch(between) and _PHRASE_END.match(after) and not conditional:
-                yield Relation(source, "is_instance_of", target, "is a" if word in {"a", "an"} else "every is a")
+                rule = "is a" if word in {"a", "an"} else "every is a"
+                yield Edge(source, "is_instance_of", target, maker=rule)
                 continue
             if _CALLED.fullmatch(between) and conditional:
-                yield Relation(target, "is_instance_of", source, "is called a")
+                yield Edge(target, "is_instance_of", source, maker="is called a")
                 continue
         universal = word in {"every", "any", "each", "all"} and kinds[target] == "definition"
         if universal and _IS.fullmatch(between) and _CLAUSE_END.match(after) and not conditional:
-            yield Relation(source, "implies", target, "every is")
+            yield Edge(source, "implies", target, maker="every is")
             continue
         for relation, swapped, rule, pattern in _BETWEEN:
-            end = _CLAUSE_END if rule == "equivalent" else _PHRASE_END
-            if not pattern.fullmatch(between) or not end.match(after):
+            stop = _CLAUSE_END if rule == "equivalent" else _PHRASE_END
+            if not pattern.fullmatch(between) or not stop.match(after):
                 continue
             one_object = (kinds[source] == "object") != (kinds[target] == "object")
             if relation == "generalizes" or not (one_object or (relation == "implies" and conditional)):
-                yield Relation(*((target, relation, source) if swapped else (source, relation, target)), rule)
+                yield Edge(*((target, relation, source) if swapped else (source, relation, target)), maker=rule)
             break
 
 
@@ -113,19 +107,20 @@ LOOSE_HEADS = frozenset(
 )
 
 
-def name_relations(names: Sequence[str], numbers: Mapping[str, int], kinds: Sequence[str]) -> Iterator[Relation]:
-    """A longer name under the shorter one that it ends with, or that stands before its `of`; `numbers` by key.
+def name_relations(concepts: Sequence[Concept]) -> Iterator[Edge]:
+    """A longer name under the shorter one that it ends with, or that stands before its `of`.
 
     `Noetherian ring` is a `ring`, `ring of integers` too; a `generalized` one generalizes. Words that change the
     meaning of the noun (`partial`, `formal`, `quasi`) give nothing, nor do results (no lemma is an instance).
     """
-    for number, name in enumerate(names):
-        words = name.split()
-        shorter_key = key_of(" ".join(words[1:]))
-        if words[0].casefold() in {"generalized", "generalised"} and shorter_key in numbers:
-            yield Relation(number, "generalizes", numbers[shorter_key], "generalized")
+    by_key = {key_of(concept.name): concept for concept in concepts}
+    for concept in concepts:
+        words = concept.name.split()
+        shorter = by_key.get(key_of(" ".join(words[1:])))
+        if words[0].casefold() in {"generalized", "generalised"} and shorter:
+            yield Edge(concept.id, "generalizes", shorter.id, maker="generalized")
             continue
-        if kinds[number] != "object":
+        if concept.kind != "object":
             continue
         preposition = next((place for place, word in enumerate(words) if word in PREPOSITIONS), None)
         if preposition is None:
@@ -133,11 +128,11 @@ def name_relations(names: Sequence[str], numbers: Mapping[str, int], kinds: Sequ
         else:
             parts = [([], words[:preposition])] if words[preposition] in {"of", "with", "over"} else []
         for before, rest in parts:
-            target = numbers.get(key_of(" ".join(rest)))
-            if target is None or target == number or kinds[target] != "object":
+            target = by_key.get(key_of(" ".join(rest)), concept)
+            if target is concept or target.kind != "object":
                 continue
             loose = len(rest) == 1 and normal(rest[0]) in LOOSE_HEADS
             changed = not _PRIVATIVE.isdisjoint(key_of(" ".join(before)).split())
             if not loose and not changed and rest[-1].casefold() not in RESULT_NOUNS | TECHNIQUE_NOUNS:
-                yield Relation(number, "is_instance_of", target, "head noun")
+                yield Edge(concept.id, "is_instance_of", target.id, maker="head noun")
             break

@@ -91,13 +91,10 @@ def mask(text: str) -> str:
     def masked(formula: re.Match[str]) -> str:
         size = formula.end() - formula.start()
         after = text[formula.end() : formula.end() + 2]
-        if (after[:1] in {"-", "–"} and after[1:].isalpha()) or after == "th":
-            simple = _ONE_LETTER.fullmatch(formula[0])
-            if simple:
-                letter = _GREEK.get(simple[1], "") if simple[1] else simple[2]
-                if letter:
-                    return letter.rjust(size)
-        return "$" * size
+        joined = (after[:1] in {"-", "–"} and after[1:].isalpha()) or after == "th"
+        simple = _ONE_LETTER.fullmatch(formula[0]) if joined else None
+        letter = (simple[2] or _GREEK.get(simple[1])) if simple else None
+        return letter.rjust(size) if letter else "$" * size
 
     return _FORMULA.sub(masked, text)
 
@@ -209,9 +206,7 @@ def _is_name(word: str) -> bool:
 
 def result_kind(name: str) -> str:
     """`theorem`, `formula`, `identity`, `conjecture` or `technique` by the head noun of a name, or ""."""
-    words = [word.casefold() for word in _WORD.findall(name)]
-    head = words[: words.index("of")] if "of" in words else words
-    head = head[: head.index("for")] if "for" in head else head
+    head = _WORD.findall(re.split(r"\b(?:of|for)\b", name.casefold(), maxsplit=1)[0])
     return _KIND_OF_NOUN.get(head[-1], "") if head else ""
 
 

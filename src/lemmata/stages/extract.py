@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from lemmata.concepts.extract import ExtractOptions, Prompt, extract, extraction_prompts
+from lemmata.concepts.extract import SCHEMA, SYSTEM, ExtractOptions, extract, extraction_prompts
 from lemmata.errors import LemmataError
 from lemmata.llm.chat import Answer, Chat, Preview, Request
 from lemmata.llm.endpoint import EndpointOptions, Limits, Spent
@@ -29,9 +29,8 @@ def preview_extraction(layout: Layout, options: ExtractOptions, model: EndpointO
     with contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
         done = records.done(SOURCE) if _can_resume(records, corpus, options, model) else set()
         requests = (
-            Request(*prompt)
-            for document, passages in _documents(corpus)
-            if document.id not in done
+            _request(prompt)
+            for document, passages in _documents(corpus, done)
             for prompt in extraction_prompts(document, passages, options)
         )
         with contextlib.closing(Chat(model, layout.answers, key)) as chat:
@@ -60,10 +59,10 @@ def extract_concepts(
             unanswered: list[Skip] = []
             number = len(done)
 
-            def ask(prompts: Iterable[Prompt]) -> Iterator[Answer]:
-                return chat.run((Request(*prompt) for prompt in prompts), budget=budget)
+            def ask(prompts: Iterable[str]) -> Iterator[Answer]:
+                return chat.run(map(_request, prompts), budget=budget)
 
-            for extraction in extract(_documents(corpus), ask, options, done=done, maker=model.model):
+            for extraction in extract(_documents(corpus, done), ask, options, maker=model.model):
                 if extraction.complete:
                     records.add_unit(
                         SOURCE, extraction.document, extraction.concepts, extraction.edges, extraction.skips
@@ -85,6 +84,10 @@ def extract_concepts(
     return report
 
 
+def _request(prompt: str) -> Request:
+    return Request(SYSTEM, prompt, SCHEMA, "extraction")
+
+
 def _identity(options: ExtractOptions, model: EndpointOptions) -> dict[str, Any]:
     """What must be equal for a later run to resume an earlier one."""
     return {"model": model.model, **asdict(options)}
@@ -92,16 +95,14 @@ def _identity(options: ExtractOptions, model: EndpointOptions) -> dict[str, Any]
 
 def _can_resume(records: GraphRecordStore, corpus: Corpus, options: ExtractOptions, model: EndpointOptions) -> bool:
     """Whether the stored answers are of this corpus, this model and these options."""
-    source = records.sources().get(SOURCE)
-    if source is None or source["inputs"] != corpus.inputs:
-        return False
-    return {name: value for name, value in source["options"].items() if name != "spent_before"} == _identity(
-        options, model
-    )
+    source = records.sources().get(SOURCE, {"inputs": None, "options": {}})
+    stored = {name: value for name, value in source["options"].items() if name != "spent_before"}
+    return bool(source["inputs"] == corpus.inputs and stored == _identity(options, model))
 
 
-def _documents(corpus: Corpus) -> Iterator[tuple[Document, list[Passage]]]:
-    """Documents with their passages, in the order of the rows."""
+def _documents(corpus: Corpus, done: Collection[str] = ()) -> Iterator[tuple[Document, list[Passage]]]:
+    """Documents with their passages, in the order of the rows, without those that are `done`."""
     documents = {document.id: document for document in corpus.documents()}
     for identity, passages in itertools.groupby(corpus, lambda passage: passage.document):
-        yield documents.get(identity, Document(identity)), list(passages)
+        if identity not in done:
+            yield documents.get(identity, Document(identity)), list(passages)

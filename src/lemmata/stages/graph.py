@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,6 @@ from lemmata.types import Concept, Edge, Encoder, Graph, Progress
 
 __all__ = [
     "GraphOptions",
-    "ImportOptions",
     "build",
     "compress",
     "decide_merge",
@@ -51,16 +50,6 @@ class GraphOptions:
     """How the graph of a corpus is built."""
 
     concepts: ConceptOptions = field(default_factory=ConceptOptions)
-
-
-@dataclass(frozen=True, slots=True)
-class ImportOptions:
-    """A graph in files."""
-
-    paths: tuple[Path, ...]
-    format: str
-    name: str  # of the source; a second import under the same name replaces the first
-    strict: bool  # records that cannot be used are an error; else they are skipped and counted
 
 
 # ---------------------------------------------------------------- build
@@ -107,12 +96,10 @@ def compress(layout: Layout, corpus: Corpus, records: GraphRecordStore, progress
 
 def _distinct_concepts(records: GraphRecordStore) -> list[Concept]:
     """Concepts of all sources; those with the same id become one."""
-    concepts: dict[str, Concept] = {}
+    by_id: dict[str, list[Concept]] = {}
     for concept in records.concepts():
-        first = concepts.setdefault(concept.id, concept)
-        if first is not concept:
-            concepts[concept.id] = unite(first, concept)
-    return list(concepts.values())
+        by_id.setdefault(concept.id, []).append(concept)
+    return [unite(*concepts) for concepts in by_id.values()]
 
 
 def _node_kinds(corpus: Corpus, records: GraphRecordStore, concepts: Iterable[Concept]) -> dict[str, str]:
@@ -135,22 +122,33 @@ def _digest(graph: Graph) -> str:
 # ---------------------------------------------------------------- import and export
 
 
-def import_graph(layout: Layout, options: ImportOptions, progress: Progress) -> dict[str, Any]:
-    """Add the graph in some files as a source of its own."""
-    graph, skips = read_graph(options.paths, options.format, strict=options.strict)
+def import_graph(
+    layout: Layout,
+    paths: Sequence[Path],
+    progress: Progress,
+    *,
+    format: str,  # noqa: A002
+    name: str,
+    strict: bool,
+) -> dict[str, Any]:
+    """Add the graph in some files as a source of its own; a second import under the same name replaces the first.
+
+    Records that cannot be used are an error if `strict`; else they are skipped and counted.
+    """
+    graph, skips = read_graph(paths, format, strict=strict)
     mentions = [
-        Edge(document, "mentions", concept, maker=options.name)
+        Edge(document, "mentions", concept, maker=name)
         for concept, documents in graph.papers.items()
         for document in documents
     ]
     with layout.hold(), contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
         records.replace(
-            f"import:{options.name}",
+            f"import:{name}",
             concepts=graph.concepts,
             edges=itertools.chain(graph.edges, mentions),
             kinds=graph.kinds,
             skips=skips,
-            options={"paths": [str(path) for path in options.paths], "format": options.format},
+            options={"paths": [str(path) for path in paths], "format": format},
         )
         in_corpus = {*corpus.ids(), *(document.id for document in corpus.documents())}
         report = compress(layout, corpus, records, progress)
@@ -169,22 +167,16 @@ def import_graph(layout: Layout, options: ImportOptions, progress: Progress) -> 
 def export_graph(layout: Layout, path: Path, *, format: str) -> dict[str, int]:  # noqa: A002
     """Write the whole graph, with the evidence of its edges, to a file or folder."""
     stored = open_graph(layout)
+    distinct: dict[tuple[str, str, str], Edge] = {}  # the first evidence stays
     with contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
         links = link_edges(corpus, corpus.documents(links=True))
-        edges = list(_distinct_edges(itertools.chain(links, records.merged_edges(stored.merged))))
+        for edge in itertools.chain(links, records.merged_edges(stored.merged)):
+            if edge.source != edge.target:
+                distinct.setdefault(edge[:3], edge)
     kinds = dict(zip(stored.graph.nodes, stored.graph.kinds, strict=True))
+    edges = list(distinct.values())
     write_graph(path, GraphRecords(list(stored.concepts.values()), kinds, edges, {}), format)
     return {"concepts": len(stored.concepts), "nodes": len(kinds), "edges": len(edges)}
-
-
-def _distinct_edges(edges: Iterable[Edge]) -> Iterator[Edge]:
-    """Each edge once, with its first evidence; no loops."""
-    seen: set[tuple[str, str, str]] = set()
-    for edge in edges:
-        key = edge[:3]
-        if key not in seen and edge.source != edge.target:
-            seen.add(key)
-            yield edge
 
 
 # ---------------------------------------------------------------- concepts and their merges
@@ -213,10 +205,7 @@ def describe_concept(layout: Layout, identity: str) -> dict[str, Any]:
     mentions, definitions = concept_passages(stored)
     defining = [definitions[identity]] if identity in definitions else []
     return {
-        "id": identity,
-        "name": concept.name,
-        "kind": concept.kind,
-        "description": concept.description,
+        **asdict(concept),
         "aliases": list(concept.aliases),
         "edges": [edge._asdict() for edge in sorted(edges)],
         "passages": defining + [passage for passage in mentions.get(identity, []) if passage not in defining],

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, NamedTuple, TextIO, cast
 
 from lemmata.errors import InputError
 from lemmata.files import writing
-from lemmata.types import Concept, Edge, Skip
+from lemmata.types import CONCEPT_KINDS, Concept, Edge, Skip
 
 __all__ = [
     "DAMAGE",
@@ -48,7 +48,6 @@ __all__ = [
 
 NODE_FIELDS = ("id", "kind", "name", "concept_kind", "description", "aliases", "papers")
 EDGE_FIELDS = ("source", "relation", "target", "weight", "evidence", "maker")
-CONCEPT_KINDS = frozenset("object theorem definition technique formula identity conjecture person".split())
 NAMES = ("name", "label", "display_name", "title", "drawn label")  # of a node, the best first
 TYPES = ("type", "kind", "labels")
 RELATIONS = ("relation", "type", "label", "edge label", "predicate", "name", "drawn label")
