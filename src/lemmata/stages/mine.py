@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -19,14 +20,13 @@ from lemmata.llm.chat import Chat, Preview
 from lemmata.llm.endpoint import EndpointOptions, Limits, Spent
 from lemmata.mine.export import Contribution, Mixture, mix, text_columns, write_training
 from lemmata.mine.imported import ImportedQuery, ImportReport, imported_pairs
-from lemmata.mine.material import Material
 from lemmata.mine.negatives import NegativeOptions, NegativeReport, known_answers, mine_negatives
-from lemmata.mine.pairs import PairOptions, Survey, mine_pairs, survey
-from lemmata.mine.queries.filter import RoundTrip
+from lemmata.mine.pairs import PairOptions, mine_pairs
+from lemmata.mine.queries.filter import round_trip
 from lemmata.mine.queries.model import WrittenOptions, model_queries, query_requests
 from lemmata.mine.queries.rules import QueryOptions, rule_queries
 from lemmata.mine.triplets import (
-    PRESETS,
+    SCINCL,
     CitationTripletOptions,
     GraphTripletOptions,
     citation_triplets,
@@ -38,7 +38,7 @@ from lemmata.stages.training_sets import Gate, TrainingPart, open_training_part,
 from lemmata.store.layout import Layout
 from lemmata.store.split import LEFT_OUT, PARTS
 from lemmata.store.vectors import open_vectors
-from lemmata.types import Floats, Integers, Mask, Pair, Progress, Triplet, Vectors
+from lemmata.types import Integers, Mask, Pair, Progress, Triplet, Vectors
 
 __all__ = [
     "MineOptions",
@@ -53,7 +53,6 @@ __all__ = [
     "preview_queries",
 ]
 
-Queries = TypeVar("Queries")
 TRIPLETS = ("embedding", "scincl", "citations", "queries")
 
 
@@ -75,43 +74,8 @@ class MineOptions:
 def mine_pair_set(layout: Layout, name: str, options: MineOptions, gate: Gate, progress: Progress) -> dict[str, Any]:
     """Pairs from concepts, structure and citations."""
     with open_training_part(layout) as part:
-        pairs = all_pairs(part.material, options.pairs)
-        return write_set(layout, name, part, pairs, asdict(options.pairs), gate, progress)
-
-
-def all_pairs(material: Material, options: PairOptions) -> Iterator[Pair]:
-    """The pairs of all miners; where the split has answers, links lead to them as well."""
-    surveyed = _add_answers(survey(material), material) if material.answers.any() else None
-    return mine_pairs(material, options, surveyed=surveyed)
-
-
-def _add_answers(own: Survey, material: Material) -> Survey:
-    """A survey with the links to answers, and with what the miners need to know about the answers.
-
-    Titles, notes, sections, heads and the order stay those of the part: a pair whose positive is an answer still has
-    a row of the part as its anchor.
-    """
-    answers = survey(replace(material, rows=np.flatnonzero(material.answers), row_of=material.answer_of))
-    links: dict[str, tuple[list[int], list[int]]] = {
-        relation: (sources.tolist(), targets.tolist()) for relation, (sources, targets) in own.links.items()
-    }
-    for row, relation, target in material.answer_links():
-        answer = material.answer_of.get(target, -1 if target in own.heads else answers.heads.get(target, -1))
-        if answer >= 0:
-            sources, targets = links.setdefault(relation, ([], []))
-            sources.append(row)
-            targets.append(answer)
-    return own._replace(
-        place=np.where(material.answers, len(own.order) + answers.place, own.place),
-        names=np.where(material.answers, answers.names, own.names),
-        whole=np.where(material.answers, answers.whole, own.whole),
-        bare=np.where(material.answers, answers.bare, own.bare),
-        prose=np.where(material.answers, answers.prose, own.prose),
-        links={
-            relation: (np.array(links[relation][0], np.int64), np.array(links[relation][1], np.int64))
-            for relation in sorted(links)
-        },
-    )
+        pairs = mine_pairs(part.material, options.pairs)
+        return write_set(part, name, pairs, asdict(options.pairs), gate, progress)
 
 
 # ---------------------------------------------------------------- queries
@@ -131,13 +95,12 @@ def mine_query_set(
     with open_training_part(layout) as part:
         pairs = rule_queries(part.material, options.queries)
         used = asdict(options.queries)
-        return _write_queries(layout, name, part, pairs, used, gate, progress, found_within=found_within, key=key)
+        return _write_queries(part, name, pairs, used, gate, progress, found_within=found_within, key=key)
 
 
 def _write_queries(
-    layout: Layout,
-    name: str,
     part: TrainingPart,
+    name: str,
     pairs: Iterable[Pair],
     options: Mapping[str, Any],
     gate: Gate,
@@ -149,15 +112,18 @@ def _write_queries(
 ) -> dict[str, Any]:
     """Write query pairs as a set, after the round-trip filter where `found_within` is not 0."""
     if not found_within:
-        return write_set(layout, name, part, pairs, options, gate, progress, details=details)
-    with Retriever(layout, key=key) as retriever:
-        kept = RoundTrip(pairs, partial(search_both_ways, retriever, part.material.allowed), found_within)
+        return write_set(part, name, pairs, options, gate, progress, details=details)
+    asked: Counter[str] = Counter()
+    kept: Counter[str] = Counter()
 
-        def all_details() -> dict[str, Any]:
-            shares = {style: share._asdict() for style, share in kept.by_style.items()}
-            return {**details(), "round_trip": shares}
+    def with_shares() -> dict[str, Any]:
+        shares = {style: {"kept": kept[style], "asked": number} for style, number in sorted(asked.items())}
+        return {**details(), "round_trip": shares}
 
-        return write_set(layout, name, part, kept, options, gate, progress, details=all_details)
+    with Retriever(part.layout, key=key) as retriever:
+        search = partial(search_both_ways, retriever, part.material.allowed)
+        queries = round_trip(pairs, search, found_within, asked, kept)
+        return write_set(part, name, queries, options, gate, progress, details=with_shares)
 
 
 def search_both_ways(retriever: Retriever, allowed: Mask, texts: Sequence[str], k: int) -> Integers:
@@ -201,8 +167,7 @@ def mine_written_set(
             nonlocal unanswered
             send = partial(chat.run, budget=budget)
             for written in model_queries(part.material, send, options.written):
-                if not written.complete:
-                    unanswered += len(written.skips)
+                unanswered += written.unanswered
                 yield from written.pairs
                 if chat.down:
                     raise LemmataError(f"{chat.down}; the answers so far are stored: run the same command to resume")
@@ -213,7 +178,7 @@ def mine_written_set(
 
         used = {"model": endpoint.model, **asdict(options.written)}
         report = _write_queries(
-            layout, name, part, pairs(), used, gate, progress, found_within=found_within, key=key, details=details
+            part, name, pairs(), used, gate, progress, found_within=found_within, key=key, details=details
         )
         if not unanswered:
             start_file.unlink()
@@ -246,12 +211,12 @@ def mine_imported_set(
         pairs = imported_pairs(queries, part.material.row_of, part_of, file=file, complete=complete, report=imported)
 
         def details() -> dict[str, Any]:
-            counts = {"read": imported.read, "left_out": imported.left_out(), "first_unknown": imported.first_unknown}
-            return {"imported": counts}
+            left_out = dict(sorted(imported.left_out.items()))
+            return {"imported": {"read": imported.read, "left_out": left_out, "first_unknown": imported.first_unknown}}
 
         used = {"file": file, "complete": complete, "found_within": found_within}
         return _write_queries(
-            layout, name, part, pairs, used, gate, progress, found_within=found_within, key=key, details=details
+            part, name, pairs, used, gate, progress, found_within=found_within, key=key, details=details
         )
 
 
@@ -278,14 +243,14 @@ def mine_triplet_set(
             negatives = max(1, options.citations.hard + options.citations.easy)
             used: Mapping[str, Any] = asdict(options.citations)
         else:
-            chosen = PRESETS["scincl"] if kind == "scincl" else options.triplets
+            chosen = SCINCL if kind == "scincl" else options.triplets
             triplets = graph_triplets(part.material, _training_embedding(layout, part, progress), chosen)
             negatives, used = chosen.hard + chosen.easy, asdict(chosen)
             if kind == "queries":
-                records = part.records(layout, of or "queries")
+                records = part.records(of or "queries")
                 pairs = (record for record in records if isinstance(record, Pair))
                 triplets, negatives = query_triplets(pairs, triplets, part.material), 10
-        return write_set(layout, name, part, triplets, used, gate, progress, negatives=negatives)
+        return write_set(part, name, triplets, used, gate, progress, negatives=negatives)
 
 
 def _training_embedding(layout: Layout, part: TrainingPart, progress: Progress) -> Vectors:
@@ -301,48 +266,32 @@ def _training_embedding(layout: Layout, part: TrainingPart, progress: Progress) 
     return Vectors(trained.vectors, "graph embedding of the training part")
 
 
-class _MaskedIndex(Generic[Queries]):
-    """Restricts a search to a row mask."""
-
-    def __init__(self, search: Callable[[Queries, int, Mask], tuple[Integers, Floats]], rows: Mask) -> None:
-        self._search = search
-        self._rows = rows
-
-    def search(self, queries: Queries, k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]:
-        return self._search(queries, k, self._rows if allowed is None else self._rows & allowed)
-
-
 def mine_negative_set(
     layout: Layout, name: str, of: str, options: MineOptions, gate: Gate, progress: Progress, *, key: str = ""
 ) -> dict[str, Any]:
     """The pairs of the set `of`, each with hard negatives."""
     with open_training_part(layout) as part, Retriever(layout, key=key) as retriever:
-        material = part.material
         mined = NegativeReport()
-        pairs = [pair_of(record) for record in part.records(layout, of)]
+        pairs = [pair_of(record) for record in part.records(of)]
         triplets = mine_negatives(
             pairs,
-            replace(material, allowed=material.allowed | material.answers),  # an answer may be a positive,
+            part.material,
             vectors=retriever.vectors.matrix,
-            lexical=_MaskedIndex(retriever.lexical.search, material.allowed),  # but never a negative
-            nearest=_MaskedIndex(retriever.dense_index.search, material.allowed),
+            lexical=retriever.lexical,
+            nearest=retriever.dense_index,
             encode=partial(retriever.encoder.encode, role="query"),
-            answers=known_answers(pairs, material),
+            answers=known_answers(pairs, part.material),
             options=options.negatives,
             report=mined,
         )
 
         def details() -> dict[str, Any]:
-            return {
-                "left_out": mined.left_out,
-                "short": mined.short,
-                "kept": dict(mined.kept),
-                "dropped": dict(mined.dropped),
-            }
+            kept, dropped = dict(mined.kept), dict(mined.dropped)
+            return {"left_out": mined.left_out, "short": mined.short, "kept": kept, "dropped": dropped}
 
         used = {"of": of, **asdict(options.negatives)}
         number = options.negatives.number
-        return write_set(layout, name, part, triplets, used, gate, progress, negatives=number, details=details)
+        return write_set(part, name, triplets, used, gate, progress, negatives=number, details=details)
 
 
 # ---------------------------------------------------------------- mix and export
@@ -354,11 +303,10 @@ def mix_sets(
     """One training set from several; and what each contributed."""
     with open_training_part(layout) as part:
         names = list(mixture.weights) or [other for other in sets(layout) if other != name]
-        streams = {source: part.records(layout, source) for source in names}
+        streams = {source: part.records(source) for source in names}
         negatives = max((_negatives_in(layout, source) for source in names), default=0)
         with mix(streams, mixture, part.material) as mixed:
-            used = asdict(mixture)
-            report = write_set(layout, name, part, mixed.records, used, gate, progress, negatives=negatives)
+            report = write_set(part, name, mixed.records, asdict(mixture), gate, progress, negatives=negatives)
             return report, mixed.table
 
 
@@ -371,5 +319,4 @@ def export(layout: Layout, name: str, path: Path, file_format: str) -> int:
     """Write a set in a format that other trainers read; returns the number of records."""
     negatives = _negatives_in(layout, name)
     with open_training_part(layout) as part:
-        records = part.records(layout, name)
-        return write_training(records, part.material, path, file_format=file_format, negatives=negatives)
+        return write_training(part.records(name), part.material, path, file_format=file_format, negatives=negatives)
