@@ -18,7 +18,7 @@ from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError
 from lemmata.files import writing
 from lemmata.leakage import Audit, Example
 from lemmata.mine.audit import inspect_mined, refuse
-from lemmata.mine.export import read_training, write_training
+from lemmata.mine.export import Record, read_training, write_training
 from lemmata.mine.material import Material, material
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore, StoredGraph, open_graph_if_built
@@ -29,7 +29,6 @@ from lemmata.types import Edge, Negative, Pair, Progress, Triplet
 __all__ = [
     "AuditOptions",
     "Gate",
-    "Record",
     "TrainingPart",
     "audit",
     "open_training_part",
@@ -38,8 +37,6 @@ __all__ = [
     "sets",
     "write_set",
 ]
-
-Record = Pair | Triplet
 
 
 @dataclass(frozen=True, slots=True)
