@@ -34,7 +34,7 @@ from lemmata.mine.triplets import (
     query_triplets,
 )
 from lemmata.search import Retriever
-from lemmata.stages.training_sets import Gate, TrainingPart, open_training_part, pair_of, set_file, sets, write_set
+from lemmata.stages.training_sets import NewSet, TrainingPart, open_training_part, pair_of, set_file, sets, write_set
 from lemmata.store.layout import Layout
 from lemmata.store.split import LEFT_OUT, PARTS
 from lemmata.store.vectors import open_vectors
@@ -71,48 +71,32 @@ class MineOptions:
 # ---------------------------------------------------------------- pairs
 
 
-def mine_pair_set(layout: Layout, name: str, options: MineOptions, gate: Gate, progress: Progress) -> dict[str, Any]:
+def mine_pair_set(new: NewSet, options: PairOptions) -> dict[str, Any]:
     """Pairs from concepts, structure and citations."""
-    with open_training_part(layout) as part:
-        pairs = mine_pairs(part.material, options.pairs)
-        return write_set(part, name, pairs, asdict(options.pairs), gate, progress)
+    with open_training_part(new.layout) as part:
+        return write_set(new, part, mine_pairs(part.material, options), asdict(options))
 
 
 # ---------------------------------------------------------------- queries
 
 
-def mine_query_set(
-    layout: Layout,
-    name: str,
-    options: MineOptions,
-    gate: Gate,
-    progress: Progress,
-    *,
-    found_within: int = 0,
-    key: str = "",
-) -> dict[str, Any]:
+def mine_query_set(new: NewSet, options: QueryOptions, *, found_within: int = 0) -> dict[str, Any]:
     """Queries made by rules; with `found_within` only those that find their passage among so many hits."""
-    with open_training_part(layout) as part:
-        pairs = rule_queries(part.material, options.queries)
-        used = asdict(options.queries)
-        return _write_queries(part, name, pairs, used, gate, progress, found_within=found_within, key=key)
+    with open_training_part(new.layout) as part:
+        return _write_queries(new, part, rule_queries(part.material, options), asdict(options), found_within)
 
 
 def _write_queries(
+    new: NewSet,
     part: TrainingPart,
-    name: str,
     pairs: Iterable[Pair],
     options: Mapping[str, Any],
-    gate: Gate,
-    progress: Progress,
-    *,
     found_within: int,
-    key: str,
     details: Callable[[], Mapping[str, Any]] = dict,
 ) -> dict[str, Any]:
     """Write query pairs as a set, after the round-trip filter where `found_within` is not 0."""
     if not found_within:
-        return write_set(part, name, pairs, options, gate, progress, details=details)
+        return write_set(new, part, pairs, options, details=details)
     asked: Counter[str] = Counter()
     kept: Counter[str] = Counter()
 
@@ -120,10 +104,10 @@ def _write_queries(
         shares = {style: {"kept": kept[style], "asked": number} for style, number in sorted(asked.items())}
         return {**details(), "round_trip": shares}
 
-    with Retriever(part.layout, key=key) as retriever:
+    with Retriever(new.layout, key=new.key) as retriever:
         search = partial(search_both_ways, retriever, part.material.allowed)
         queries = round_trip(pairs, search, found_within, asked, kept)
-        return write_set(part, name, queries, options, gate, progress, details=with_shares)
+        return write_set(new, part, queries, options, details=with_shares)
 
 
 def search_both_ways(retriever: Retriever, allowed: Mask, texts: Sequence[str], k: int) -> Integers:
@@ -133,30 +117,22 @@ def search_both_ways(retriever: Retriever, allowed: Mask, texts: Sequence[str], 
     return np.stack((lexical, dense), axis=2).reshape(len(texts), -1)
 
 
-def preview_queries(layout: Layout, options: MineOptions, endpoint: EndpointOptions, key: str) -> Preview:
+def preview_queries(layout: Layout, options: WrittenOptions, endpoint: EndpointOptions, key: str) -> Preview:
     """Calls, tokens and cost of letting a model write queries; nothing is sent."""
     with open_training_part(layout) as part, contextlib.closing(Chat(endpoint, layout.answers, key)) as chat:
-        return chat.preview(query_requests(part.material, options.written))
+        return chat.preview(query_requests(part.material, options))
 
 
 def mine_written_set(
-    layout: Layout,
-    name: str,
-    options: MineOptions,
-    endpoint: EndpointOptions,
-    limits: Limits,
-    gate: Gate,
-    progress: Progress,
-    *,
-    found_within: int = 0,
-    key: str = "",
+    new: NewSet, options: WrittenOptions, endpoint: EndpointOptions, limits: Limits, *, found_within: int = 0
 ) -> dict[str, Any]:
     """Queries written by a language model, within limits that hold over all runs until every passage is answered.
 
     Answers of earlier runs are reused. Passages without an answer are counted, and asked again in the next run.
     """
-    with open_training_part(layout) as part, contextlib.closing(Chat(endpoint, layout.answers, key)) as chat:
-        start_file = layout.training(f".{name}.begun")
+    layout = new.layout
+    with open_training_part(layout) as part, contextlib.closing(Chat(endpoint, layout.answers, new.key)) as chat:
+        start_file = layout.training(f".{new.name}.begun")
         if not start_file.exists():
             write_atomically(start_file, json.dumps(chat.spent()).encode())
         spent_before = Spent(*json.loads(start_file.read_bytes()))
@@ -166,7 +142,7 @@ def mine_written_set(
         def pairs() -> Iterator[Pair]:
             nonlocal unanswered
             send = partial(chat.run, budget=budget)
-            for written in model_queries(part.material, send, options.written):
+            for written in model_queries(part.material, send, options):
                 unanswered += written.unanswered
                 yield from written.pairs
                 if chat.down:
@@ -176,29 +152,18 @@ def mine_written_set(
             spent = chat.spent().without(spent_before)
             return {"round_trip": {}, "unanswered": unanswered, "spent": spent._asdict()}
 
-        used = {"model": endpoint.model, **asdict(options.written)}
-        report = _write_queries(
-            part, name, pairs(), used, gate, progress, found_within=found_within, key=key, details=details
-        )
+        used = {"model": endpoint.model, **asdict(options)}
+        report = _write_queries(new, part, pairs(), used, found_within, details)
         if not unanswered:
             start_file.unlink()
         return report
 
 
 def mine_imported_set(
-    layout: Layout,
-    name: str,
-    queries: Iterable[ImportedQuery],
-    gate: Gate,
-    progress: Progress,
-    *,
-    file: str,
-    complete: bool = False,
-    found_within: int = 0,
-    key: str = "",
+    new: NewSet, queries: Iterable[ImportedQuery], *, file: str, complete: bool = False, found_within: int = 0
 ) -> dict[str, Any]:
     """Queries that somebody else wrote, those of training passages only; the report counts the others by reason."""
-    with open_training_part(layout) as part:
+    with open_training_part(new.layout) as part:
         row_of = {identity: row for row, identity in enumerate(part.corpus.ids())}
 
         def part_of(identity: str) -> str:
@@ -215,28 +180,17 @@ def mine_imported_set(
             return {"imported": {"read": imported.read, "left_out": left_out, "first_unknown": imported.first_unknown}}
 
         used = {"file": file, "complete": complete, "found_within": found_within}
-        return _write_queries(
-            part, name, pairs, used, gate, progress, found_within=found_within, key=key, details=details
-        )
+        return _write_queries(new, part, pairs, used, found_within, details)
 
 
 # ---------------------------------------------------------------- triplets and negatives
 
 
-def mine_triplet_set(
-    layout: Layout,
-    name: str,
-    options: MineOptions,
-    gate: Gate,
-    progress: Progress,
-    *,
-    kind: str = "embedding",
-    of: str = "",
-) -> dict[str, Any]:
+def mine_triplet_set(new: NewSet, options: MineOptions, *, kind: str = "embedding", of: str = "") -> dict[str, Any]:
     """Triplets from a graph embedding (`embedding`, `scincl`), from citations, or for the queries of the set `of`."""
     if kind not in TRIPLETS:
         raise ConfigError(f"triplets come from {', '.join(TRIPLETS)}, not {kind!r}")
-    with open_training_part(layout) as part:
+    with open_training_part(new.layout) as part:
         triplets: Iterable[Triplet]
         if kind == "citations":
             triplets = citation_triplets(part.material, options.citations)
@@ -244,20 +198,20 @@ def mine_triplet_set(
             used: Mapping[str, Any] = asdict(options.citations)
         else:
             chosen = SCINCL if kind == "scincl" else options.triplets
-            triplets = graph_triplets(part.material, _training_embedding(layout, part, progress), chosen)
+            triplets = graph_triplets(part.material, _training_embedding(part, new.progress), chosen)
             negatives, used = chosen.hard + chosen.easy, asdict(chosen)
             if kind == "queries":
                 records = part.records(of or "queries")
                 pairs = (record for record in records if isinstance(record, Pair))
                 triplets, negatives = query_triplets(pairs, triplets, part.material), 10
-        return write_set(part, name, triplets, used, gate, progress, negatives=negatives)
+        return write_set(new, part, triplets, used, negatives=negatives)
 
 
-def _training_embedding(layout: Layout, part: TrainingPart, progress: Progress) -> Vectors:
+def _training_embedding(part: TrainingPart, progress: Progress) -> Vectors:
     """A graph embedding of the training part alone: one of the whole graph has seen the edges of the test part."""
     if part.stored is None:
         raise WorkspaceError("there is no graph to embed: run 'lemmata graph build'")
-    vectors = open_vectors(layout)
+    vectors = open_vectors(part.layout)
     graph, node_rows = part.material.graph, part.material.node_rows
     initial = np.zeros((len(graph.nodes), vectors.matrix.shape[1]), np.float32)
     passages = np.flatnonzero(node_rows >= 0)
@@ -266,11 +220,9 @@ def _training_embedding(layout: Layout, part: TrainingPart, progress: Progress) 
     return Vectors(trained.vectors, "graph embedding of the training part")
 
 
-def mine_negative_set(
-    layout: Layout, name: str, of: str, options: MineOptions, gate: Gate, progress: Progress, *, key: str = ""
-) -> dict[str, Any]:
+def mine_negative_set(new: NewSet, of: str, options: NegativeOptions) -> dict[str, Any]:
     """The pairs of the set `of`, each with hard negatives."""
-    with open_training_part(layout) as part, Retriever(layout, key=key) as retriever:
+    with open_training_part(new.layout) as part, Retriever(new.layout, key=new.key) as retriever:
         mined = NegativeReport()
         pairs = [pair_of(record) for record in part.records(of)]
         triplets = mine_negatives(
@@ -281,7 +233,7 @@ def mine_negative_set(
             nearest=retriever.dense_index,
             encode=partial(retriever.encoder.encode, role="query"),
             answers=known_answers(pairs, part.material),
-            options=options.negatives,
+            options=options,
             report=mined,
         )
 
@@ -289,24 +241,21 @@ def mine_negative_set(
             kept, dropped = dict(mined.kept), dict(mined.dropped)
             return {"left_out": mined.left_out, "short": mined.short, "kept": kept, "dropped": dropped}
 
-        used = {"of": of, **asdict(options.negatives)}
-        number = options.negatives.number
-        return write_set(part, name, triplets, used, gate, progress, negatives=number, details=details)
+        used = {"of": of, **asdict(options)}
+        return write_set(new, part, triplets, used, negatives=options.number, details=details)
 
 
 # ---------------------------------------------------------------- mix and export
 
 
-def mix_sets(
-    layout: Layout, name: str, mixture: Mixture, gate: Gate, progress: Progress
-) -> tuple[dict[str, Any], Sequence[Contribution]]:
+def mix_sets(new: NewSet, mixture: Mixture) -> tuple[dict[str, Any], Sequence[Contribution]]:
     """One training set from several; and what each contributed."""
-    with open_training_part(layout) as part:
-        names = list(mixture.weights) or [other for other in sets(layout) if other != name]
+    with open_training_part(new.layout) as part:
+        names = list(mixture.weights) or [other for other in sets(new.layout) if other != new.name]
         streams = {source: part.records(source) for source in names}
-        negatives = max((_negatives_in(layout, source) for source in names), default=0)
+        negatives = max((_negatives_in(new.layout, source) for source in names), default=0)
         with mix(streams, mixture, part.material) as mixed:
-            report = write_set(part, name, mixed.records, asdict(mixture), gate, progress, negatives=negatives)
+            report = write_set(new, part, mixed.records, asdict(mixture), negatives=negatives)
             return report, mixed.table
 
 

@@ -29,6 +29,7 @@ from lemmata.types import Edge, Negative, Pair, Progress, Triplet
 __all__ = [
     "AuditOptions",
     "Gate",
+    "NewSet",
     "TrainingPart",
     "audit",
     "open_training_part",
@@ -55,6 +56,16 @@ class Gate(NamedTuple):
 
     options: AuditOptions = AuditOptions()
     test: Sequence[Example] = ()  # queries that a user keeps outside the workspace
+
+
+class NewSet(NamedTuple):
+    """A training set to be made, and what it has to pass."""
+
+    layout: Layout
+    name: str
+    gate: Gate
+    progress: Progress
+    key: str = ""  # of a remote encoder or language model
 
 
 class TrainingPart(NamedTuple):
@@ -138,12 +149,10 @@ def pair_of(record: Record) -> Pair:
 
 
 def write_set(
+    new: NewSet,
     part: TrainingPart,
-    name: str,
     records: Iterable[Record],
     options: Mapping[str, Any],
-    gate: Gate,
-    progress: Progress,
     *,
     negatives: int = 0,
     details: Callable[[], Mapping[str, Any]] = dict,
@@ -152,6 +161,7 @@ def write_set(
 
     `details` are added to the report; they are asked for after the last record.
     """
+    layout, name, gate, progress, _ = new
     if not re.fullmatch(r"[\w-]+(?:\.[\w-]+)*", name):
         raise ConfigError(f"a training set is named with letters, digits, - and _, not {name!r}")
     begin = time.perf_counter()
@@ -168,7 +178,6 @@ def write_set(
                 progress(f"mining {name}", number, None)
             yield record
 
-    layout = part.layout
     with writing(layout.training(name)) as folder:
         temporary = folder.name
         number = write_training(allowed_records(), part.material, layout.training_file(temporary), negatives=negatives)
