@@ -54,7 +54,8 @@ def inspect_mined(
     examples = list(test)
     result = Audit()
     ids = corpus.ids()
-    held_out, owner = _held_out(split, examples, ids)
+    row_of = {identity: row for row, identity in enumerate(ids)}
+    held_out, owner = _held_out(split, examples, row_of)
     test_anchors = {normalise(example.anchor): example.id for example in examples}
     test_names = {
         name_key(name): identity
@@ -122,7 +123,7 @@ def inspect_mined(
             result.add("near_anchor", examples[number].id, examples[number].anchor, record)
     if hops and graph is not None:
         result.looked_for.append(f"neighbour within {hops}")
-        for row in np.flatnonzero(_neighbours(graph, ids, held_out, hops) & used & ~held_out).tolist():
+        for row in np.flatnonzero(_neighbours(graph, row_of, held_out, hops) & used & ~held_out).tolist():
             result.add("neighbour", "test", ids[row], str(first_record[row]))
     result.answers = len(answers) - len(unlinked)
     return result
@@ -148,10 +149,9 @@ def _unlinked(answers: Sequence[tuple[int, Pair]], corpus: PassageSource) -> Ite
             yield number, pair
 
 
-def _held_out(split: Split, examples: Sequence[Example], ids: Sequence[str]) -> tuple[Mask, dict[int, str]]:
+def _held_out(split: Split, examples: Sequence[Example], row_of: Mapping[str, int]) -> tuple[Mask, dict[int, str]]:
     """Rows that are test data by the split or by an example, and the example that each belongs to."""
     held_out = split.rows("test")
-    row_of = {identity: row for row, identity in enumerate(ids)} if examples else {}
     owner: dict[int, str] = {}
     for example in examples:
         for identity in example.passages:
@@ -165,9 +165,8 @@ def _texts(corpus: PassageSource, rows: Integers) -> Iterator[str]:
     return (passage.content for _, passage in in_batches(corpus.passages, rows.tolist()))
 
 
-def _neighbours(graph: Graph, ids: Sequence[str], rows: Mask, hops: int) -> Mask:
+def _neighbours(graph: Graph, row_of: Mapping[str, int], rows: Mask, hops: int) -> Mask:
     """Rows within so many edges of some of `rows`, in either direction."""
-    row_of = {identity: row for row, identity in enumerate(ids)}
     node_rows = np.fromiter((row_of.get(node, -1) for node in graph.nodes), np.int64, len(graph.nodes))
     sources, targets = graph.sources(), np.asarray(graph.indices)
     reached = (node_rows >= 0) & rows[node_rows]
@@ -175,6 +174,6 @@ def _neighbours(graph: Graph, ids: Sequence[str], rows: Mask, hops: int) -> Mask
         before = reached.copy()
         reached[targets[before[sources]]] = True
         reached[sources[before[targets]]] = True
-    near = np.zeros(len(ids), bool)
+    near = np.zeros(len(rows), bool)
     near[node_rows[reached & (node_rows >= 0)]] = True
     return near
