@@ -34,6 +34,7 @@ def part(
     edges: Iterable[tuple[str, str, str]] = (),
     *,
     outside: Iterable[int] = (),
+    answers: bool = False,
     categories: dict[str, tuple[str, ...]] | None = None,
 ) -> Material:
     """Training material of all passages but those outside."""
@@ -47,7 +48,7 @@ def part(
     ]
     return material(
         Shelf([Passage(f"p{row}", document, "lemma", text) for row, (document, text) in enumerate(said)], documents),
-        Split(parts, parts > 0),
+        Split(parts, parts > 0, answers=answers),
         graph=build_graph(records, kinds),
         concepts={name: Concept(name, name.removeprefix("concept:")) for name in sorted(names)},
         edges=records,
@@ -229,6 +230,13 @@ def test_rows_of_another_part_are_refused_and_never_proposed(tmp_path: Path) -> 
     for pair in (Pair(0, 2, ""), Pair(4, 1, ""), Pair(0, 99, "")):
         with pytest.raises(LeakageError, match="another part"):
             mined([pair], training, vectors)
+
+
+def test_an_answer_may_be_a_positive_but_no_anchor_and_no_negative() -> None:
+    training, vectors = part(passages(6), outside=[1, 2], answers=True), turned(0, 20, 30, 40, 50, 60)
+    assert rows(mined([Pair(0, 1, "")], training, vectors, options=FREE)[0]) == [3, 4, 5]
+    with pytest.raises(LeakageError, match="another part"):
+        mined([Pair(2, 3, "")], training, vectors)
 
 
 def test_an_index_that_ignores_the_mask_cannot_propose_rows_of_another_part() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from lemmata.llm.answers import complaints
 from lemmata.llm.chat import Answer, Chat, Request
 from lemmata.llm.endpoint import Budget, EndpointOptions
 from lemmata.mine.material import Material, material
-from lemmata.mine.queries.filter import RoundTrip, Share
+from lemmata.mine.queries.filter import round_trip
 from lemmata.mine.queries.model import STYLES, WrittenOptions, model_queries, query_requests, query_schema
 from lemmata.mine.queries.rules import QueryOptions, passage_queries, rule_queries
 from lemmata.mine.queries.wording import Query, is_plural, with_article, word_overlap
@@ -331,28 +332,18 @@ def test_passages_share_a_prompt_and_every_style_becomes_a_pair() -> None:
     value = {"queries": [entry(2, question="Is a flat module torsion free?"), entry(1)]}
     assert complaints(value, query_schema(STYLES)) == []
     [written] = model_queries(material_, replying(value), WrittenOptions(passages=2))
-    assert written.complete
+    assert not written.unanswered
     assert [pair.relation for pair in written.pairs] == [*STYLES, *STYLES]
     assert written.pairs[4] == Pair("Is a flat module torsion free?", 1, "queries", "question", "model")
 
 
-def test_unusable_queries_become_skips() -> None:
+def test_unusable_queries_are_dropped() -> None:
     bad = entry(
         1, question="What does this lemma say?", keyword="rings", slogan=LIBRARY[0].text, paraphrase="for $x all"
     )
     answer = {"queries": [bad, "nonsense", entry(5)]}
     [written] = model_queries(shelved(LIBRARY[:2]), replying(answer), WrittenOptions())
-    assert written.pairs == []
-    causes = " / ".join(skip.cause for skip in written.skips)
-    assert len(written.skips) == 5
-    for cause in (
-        "refers to the passage",
-        "is no query",
-        "copies 100%",
-        "ends inside a formula",
-        "d#2: the answer has no entry",
-    ):
-        assert cause in causes
+    assert written == ([], 0)
 
 
 @given(
@@ -366,17 +357,16 @@ def test_unusable_queries_become_skips() -> None:
     )
 )
 @settings(max_examples=100, deadline=None)
-def test_any_answer_is_read_or_skipped(value: Any) -> None:
+def test_any_answer_can_be_read(value: Any) -> None:
     [written] = model_queries(shelved(LIBRARY[:1]), replying(value), WrittenOptions())
-    assert written.pairs or written.skips
+    assert not written.unanswered
 
 
-def test_a_failed_prompt_is_incomplete_and_the_others_continue() -> None:
+def test_the_passages_of_a_failed_prompt_are_unanswered_and_the_others_continue() -> None:
     ask = replying(Answer("", error="budget"), {"queries": [entry(1)]})
     first, second = model_queries(shelved(LIBRARY[:2]), ask, WrittenOptions(passages=1))
-    assert not first.complete
-    assert "d#1: no queries: budget" in first.skips[0].cause
-    assert second.complete
+    assert first == ([], 1)
+    assert not second.unanswered
     assert {pair.positive for pair in second.pairs} == {1}
 
 
@@ -409,7 +399,7 @@ def test_a_model_behind_a_server_is_asked_once_within_its_budget(server: Server,
     library, options = shelved(LIBRARY[:2]), WrittenOptions(passages=1)
     assert chat.preview(query_requests(library, options)).calls == 2
     first = list(model_queries(library, partial(chat.run, budget=Budget(calls=5)), options))
-    assert [written.complete for written in first] == [True, True]
+    assert [written.unanswered for written in first] == [0, 0]
     assert first[0].pairs[2].anchor == "Being catenary is universal for $\\mathbf{Z}$-algebras."
     calls = len(server.calls())
     assert calls == 3  # one was asked again
@@ -417,8 +407,7 @@ def test_a_model_behind_a_server_is_asked_once_within_its_budget(server: Server,
     assert len(server.calls()) == calls  # everything from the cache, with nothing left to spend
     new = shelved([*LIBRARY[:2], statement("Every prime ideal of a domain is something special here.", identity="d#9")])
     *_, last = model_queries(new, partial(chat.run, budget=Budget(calls=0)), options)
-    assert not last.complete
-    assert "budget" in last.skips[0].cause
+    assert last == ([], 1)
     chat.close()
 
 
@@ -441,9 +430,12 @@ def test_a_query_is_kept_if_it_finds_its_passage_again() -> None:
         Pair("lost", 4, "queries", "keyword", "named"),
         Pair(1, 2, "pairs", "refers_to"),
     ]
-    kept = RoundTrip(iter(pairs), searching({"good": [1, 3], "late": [1, 2, 3], "lost": [5]}, []), k=2)
-    assert list(kept) == [pairs[0], pairs[3]]
-    assert kept.by_style == {"keyword": Share(0, 1), "question": Share(1, 2)}
+    search = searching({"good": [1, 3], "late": [1, 2, 3], "lost": [5]}, [])
+    asked: Counter[str] = Counter()
+    kept: Counter[str] = Counter()
+    assert list(round_trip(iter(pairs), search, 2, asked, kept)) == [pairs[0], pairs[3]]
+    assert asked == {"keyword": 1, "question": 2}
+    assert kept == {"question": 1}
 
 
 def test_the_filter_streams_in_batches() -> None:
@@ -455,7 +447,8 @@ def test_the_filter_streams_in_batches() -> None:
             taken.append(number)
             yield Pair(f"q{number}", number, "queries")
 
-    kept = iter(RoundTrip(pairs(), searching({f"q{n}": [n] for n in range(600)}, sizes), k=10))
+    search = searching({f"q{n}": [n] for n in range(600)}, sizes)
+    kept = round_trip(pairs(), search, 10, Counter(), Counter())
     assert next(kept).positive == 0
     assert len(taken) == 256
     assert len(list(kept)) == 599
@@ -464,4 +457,4 @@ def test_the_filter_streams_in_batches() -> None:
 
 def test_a_search_for_no_hits_is_an_error() -> None:
     with pytest.raises(ConfigError, match="within 0 hits"):
-        RoundTrip([], searching({}, []), k=0)
+        list(round_trip([], searching({}, []), 0, Counter(), Counter()))

@@ -25,7 +25,6 @@ from lemmata.mine.queries.rules import rule_queries
 from lemmata.mine.splits import Outline, SplitOptions, split_corpus
 from lemmata.mine.triplets import CitationTripletOptions, citation_triplets
 from lemmata.project import Project
-from lemmata.stages.mine import all_pairs
 from lemmata.store.layout import Layout
 from lemmata.store.split import PARTS, Split, open_split, write_split
 from lemmata.types import Concept, Document, Edge, Graph, Link, Negative, Pair, Passage, Triplet
@@ -120,7 +119,7 @@ def named(shelf: Shelf, pairs: Iterable[Pair]) -> list[tuple[str, str, str]]:
 def test_links_of_training_lead_to_held_out_rows_and_their_links_lead_nowhere() -> None:
     shelf = Shelf(PASSAGES)
     seen = material(shelf, held_out(answers=True))
-    assert named(shelf, all_pairs(seen, PairOptions())) == [("refers_to", "a#1", "a#2"), ("cites", "a#1", "b#1")]
+    assert named(shelf, mine_pairs(seen, PairOptions())) == [("refers_to", "a#1", "a#2"), ("cites", "a#1", "b#1")]
 
 
 def test_every_answer_of_a_row_is_a_pair_of_its_own_in_the_order_of_the_ids() -> None:
@@ -131,11 +130,11 @@ def test_every_answer_of_a_row_is_a_pair_of_its_own_in_the_order_of_the_ids() ->
     for part, order in (([0, 2, 1, 2, 0], "ebc"), ([0, 0, -1, 0, 2], "bce")):
         shelf = Shelf(passages)
         split = Split(np.array(part, np.int8), np.zeros(5, bool), answers=True)
-        pairs = named(shelf, all_pairs(material(shelf, split), PairOptions()))
+        pairs = named(shelf, mine_pairs(material(shelf, split), PairOptions()))
         assert pairs == [("proof_uses", "a#a", f"a#{name}") for name in order]
         turned = Shelf(passages[::-1])
         split = replace(split, part=split.part[::-1])
-        assert pairs == named(turned, all_pairs(material(turned, split), PairOptions()))
+        assert pairs == named(turned, mine_pairs(material(turned, split), PairOptions()))
 
 
 @st.composite
@@ -183,7 +182,7 @@ def worlds(draw: st.DrawFn) -> tuple[Shelf, list[Edge], dict[str, Concept], Grap
 def mined(seen: Material) -> list[Pair | Triplet]:
     """What all miners make that need no vectors."""
     citing = CitationTripletOptions(relations="refers_to,proof_uses,cites")
-    return [*all_pairs(seen, EVERYTHING), *rule_queries(seen), *citation_triplets(seen, citing)]
+    return [*mine_pairs(seen, EVERYTHING), *rule_queries(seen), *citation_triplets(seen, citing)]
 
 
 @settings(max_examples=150, deadline=None)
@@ -194,7 +193,6 @@ def test_no_held_out_row_is_an_anchor_and_only_training_links_lead_to_one(
     shelf, edges, concepts, graph, split = world
     plain = material(shelf, split, graph=graph, concepts=concepts, edges=edges)
     before = mined(plain)
-    assert list(all_pairs(plain, EVERYTHING)) == list(mine_pairs(plain, EVERYTHING))
     allowing = replace(split, answers=True)
     records = mined(material(shelf, allowing, graph=graph, concepts=concepts, edges=edges))
     training = split.rows("train")

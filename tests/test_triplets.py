@@ -15,7 +15,7 @@ from lemmata.errors import ConfigError, InputError, LeakageError
 from lemmata.graph.links import build_graph
 from lemmata.mine.material import Material, material
 from lemmata.mine.triplets import (
-    PRESETS,
+    SCINCL,
     CitationTripletOptions,
     GraphTripletOptions,
     citation_triplets,
@@ -78,7 +78,7 @@ def test_bands_are_counted_from_the_nearest_neighbour() -> None:
 
 def test_each_positive_goes_with_one_negative_as_in_the_papers() -> None:
     part, vectors = on_a_line(60)
-    options = replace(PRESETS["process_industry"], shortest=0)
+    options = GraphTripletOptions(shortest=0)
     first = [triplet for triplet in graph_triplets(part, vectors, options) if triplet.pair.anchor == 0]
     assert [(t.pair.positive, len(t.negatives), t.negatives[0].proposer) for t in first] == [
         (1, 1, "graph"),
@@ -88,12 +88,11 @@ def test_each_positive_goes_with_one_negative_as_in_the_papers() -> None:
 
 
 def test_presets_are_those_of_the_papers() -> None:
-    def numbers(name: str) -> tuple[int, ...]:
-        o = PRESETS[name]
+    def numbers(o: GraphTripletOptions) -> tuple[int, ...]:
         return o.positives, o.positive_rank, o.easy, o.hard, o.hard_rank, o.shortest
 
-    assert numbers("process_industry") == (2, 2, 1, 1, 50, 100)
-    assert numbers("scincl") == (5, 25, 3, 2, 4000, 100)
+    assert numbers(GraphTripletOptions()) == (2, 2, 1, 1, 50, 100)
+    assert numbers(SCINCL) == (5, 25, 3, 2, 4000, 100)
 
 
 def test_short_passages_keep_their_vectors_but_are_not_sampled() -> None:

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,6 @@ __all__ = [
     "SIMILARITY",
     "Audit",
     "Example",
-    "Findings",
     "Offence",
     "Sketches",
     "audit",
@@ -66,13 +65,22 @@ class Offence(NamedTuple):
     train: str  # id of the training example
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Audit:
-    """What an audit looked for, and the offences it found."""
+    """What an audit looked for, and what it found: all offences are counted, the first thousand are kept."""
 
-    offences: tuple[Offence, ...] = ()
-    looked_for: tuple[str, ...] = ()
-    counts: Mapping[str, int] = field(default_factory=dict)
+    MOST: ClassVar = 1000
+    looked_for: list[str] = field(
+        default_factory=lambda: ["same anchor", "near anchor", "same passage", "near passage"]
+    )
+    offences: list[Offence] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    answers: int = 0  # records whose positive is outside training, as the split allows
+
+    def add(self, kind: str, test: str, what: str, train: str) -> None:
+        self.counts[kind] += 1
+        if len(self.offences) < self.MOST:
+            self.offences.append(Offence(kind, test, what[:200], train))
 
     @property
     def clean(self) -> bool:
@@ -81,25 +89,12 @@ class Audit:
     def sentence(self) -> str:
         """The result in one sentence."""
         if self.clean:
-            return "no leakage found (" + ", ".join(self.looked_for) + ")"
+            sentence = "no leakage found (" + ", ".join(self.looked_for) + ")"
+            answers = f"; held-out passages occur as answers ({self.answers} records), as the split allows"
+            return sentence + answers if self.answers else sentence
         counts = ", ".join(f"{number} {kind.replace('_', ' ')}" for kind, number in self.counts.items())
         first = self.offences[0]
         return f"test data is known from training: {counts}; for example {first.test!r} ({first.what!r})"
-
-
-class Findings:
-    """Collects offences: all are counted, the first thousand are kept."""
-
-    MOST = 1000
-
-    def __init__(self) -> None:
-        self.offences: list[Offence] = []
-        self.counts: Counter[str] = Counter()
-
-    def add(self, kind: str, test: str, what: str, train: str) -> None:
-        self.counts[kind] += 1
-        if len(self.offences) < self.MOST:
-            self.offences.append(Offence(kind, test, what[:200], train))
 
 
 # ---------------------------------------------------------------- texts as shingles and band keys
@@ -384,29 +379,30 @@ def audit(
     `text` gives the text of a passage by id. With `neighbours`, a test passage next to a training passage is
     an offence as well.
     """
-    findings = Findings()
+    result = Audit()
     anchors = {normalise(example.anchor): example.id for example in train}
+    fresh = []
     for example in test:
         if (same := anchors.get(normalise(example.anchor))) is not None:
-            findings.add("same_anchor", example.id, example.anchor, same)
-    fresh = [example for example in test if normalise(example.anchor) not in anchors]
+            result.add("same_anchor", example.id, example.anchor, same)
+        else:
+            fresh.append(example)
     for number, other in near_duplicates([e.anchor for e in train], [e.anchor for e in fresh]):
-        findings.add("near_anchor", fresh[number].id, fresh[number].anchor, train[other].id)
+        result.add("near_anchor", fresh[number].id, fresh[number].anchor, train[other].id)
 
     trained = {passage: example.id for example in train for passage in example.passages}
     tested = {passage: example.id for example in test for passage in example.passages}
     for passage in tested:
         if passage in trained:
-            findings.add("same_passage", tested[passage], passage, trained[passage])
+            result.add("same_passage", tested[passage], passage, trained[passage])
     train_ids = list(trained)
     test_ids = [passage for passage in tested if passage not in trained]
     for number, other in near_duplicates(map(text, train_ids), map(text, test_ids)):
-        findings.add("near_passage", tested[test_ids[number]], test_ids[number], trained[train_ids[other]])
-    looked_for = ["same anchor", "near anchor", "same passage", "near passage"]
+        result.add("near_passage", tested[test_ids[number]], test_ids[number], trained[train_ids[other]])
     if neighbours is not None:
-        looked_for.append("neighbour")
+        result.looked_for.append("neighbour")
         for passage in test_ids:
             neighbour = next((other for other in neighbours(passage) if other in trained), None)
             if neighbour is not None:
-                findings.add("neighbour", tested[passage], passage, trained[neighbour])
-    return Audit(tuple(findings.offences), tuple(looked_for), dict(findings.counts))
+                result.add("neighbour", tested[passage], passage, trained[neighbour])
+    return result

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lemmata.stages.info import Check
     from lemmata.stages.ingest import IngestReport
     from lemmata.stages.mine import MineOptions
-    from lemmata.stages.training_sets import Gate
+    from lemmata.stages.training_sets import Gate, NewSet
     from lemmata.train.finetune import FinetuneOptions
 
 __all__ = ["TABLES", "Project", "all_options", "doctor", "is_workspace"]
@@ -182,6 +182,11 @@ class Project:
             raise ConfigError(f"{self.layout.config}: [audit]: queries and qrels go together")
         queries = read_queries(self.layout.root / options.queries)
         return Gate(options, examples(queries, read_qrels(self.layout.root / options.qrels)))
+
+    def _new_set(self, name: str, progress: Progress) -> NewSet:
+        from lemmata.stages.training_sets import NewSet
+
+        return NewSet(self.layout, name, self._gate(), progress, _key())
 
     # ------------------------------------------------------------ ingest, index, search
 
@@ -348,23 +353,22 @@ class Project:
         """
         from lemmata.stages import mine
 
-        options, gate = self._mine_options(settings), self._gate()
-        target = (self.layout, name or what)
+        options, new = self._mine_options(settings), self._new_set(name or what, progress)
         if what == "pairs":
-            return mine.mine_pair_set(*target, options, gate, progress)
+            return mine.mine_pair_set(new, options.pairs)
         if what == "queries":
-            return mine.mine_query_set(*target, options, gate, progress, found_within=found_within, key=_key())
+            return mine.mine_query_set(new, options.queries, found_within=found_within)
         if what == "triplets":
-            return mine.mine_triplet_set(*target, options, gate, progress, kind=kind, of=of)
+            return mine.mine_triplet_set(new, options, kind=kind, of=of)
         if what == "negatives":
-            return mine.mine_negative_set(*target, of or "pairs", options, gate, progress, key=_key())
+            return mine.mine_negative_set(new, of or "pairs", options.negatives)
         raise LemmataError(f"cannot mine {what!r} (there are: pairs, queries, triplets, negatives)")
 
     def preview_queries(self, *, model: Settings | None = None) -> Preview:
         """Calls, tokens, cost and seconds that `write_queries` would need from here on."""
         from lemmata.stages.mine import preview_queries
 
-        return preview_queries(self.layout, self._mine_options(), self._endpoint_options(model), _key())
+        return preview_queries(self.layout, self._mine_options().written, self._endpoint_options(model), _key())
 
     def write_queries(
         self,
@@ -378,10 +382,8 @@ class Project:
         """Queries for the passages by a language model, never beyond the limits."""
         from lemmata.stages.mine import mine_written_set
 
-        options, endpoint, gate = self._mine_options(), self._endpoint_options(model), self._gate()
-        return mine_written_set(
-            self.layout, name, options, endpoint, limits, gate, progress, found_within=found_within, key=_key()
-        )
+        options, endpoint = self._mine_options().written, self._endpoint_options(model)
+        return mine_written_set(self._new_set(name, progress), options, endpoint, limits, found_within=found_within)
 
     def import_queries(
         self,
@@ -409,8 +411,8 @@ class Project:
             records = judged_queries(read_queries(Path(queries)), read_qrels(Path(qrels)), file=Path(qrels).name)
         else:
             raise LemmataError("queries come from one file of JSON lines, or from --queries with --qrels")
-        more: dict[str, Any] = {"file": file, "complete": complete, "found_within": found_within, "key": _key()}
-        return mine_imported_set(self.layout, name, records, self._gate(), progress, **more)
+        new = self._new_set(name, progress)
+        return mine_imported_set(new, records, file=file, complete=complete, found_within=found_within)
 
     def mix(self, mixture: str, *, name: str = "", progress: Progress = _silent) -> dict[str, Any]:
         """Mix several training sets into one, as [mixtures.NAME] says; returns what each contributed."""
@@ -418,7 +420,7 @@ class Project:
         from lemmata.stages.mine import mix_sets
 
         options = self.named_options(Mixture, "mixtures", mixture, required=True)
-        report, table = mix_sets(self.layout, name or mixture, options, self._gate(), progress)
+        report, table = mix_sets(self._new_set(name or mixture, progress), options)
         return {**report, "table": [row._asdict() for row in table]}
 
     def audit(self, names: Sequence[str] = (), *, test: Sequence[Example] = (), progress: Progress = _silent) -> Audit:

@@ -2,41 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from lemmata.errors import LeakageError
-from lemmata.leakage import SIMILARITY, Audit, Example, Findings, distinct, near_duplicate_of, normalise, select, sketch
-from lemmata.mine.material import BATCH, LONGEST_NAME, PassageSource
+from lemmata.leakage import SIMILARITY, Audit, Example, distinct, near_duplicate_of, normalise, select, sketch
+from lemmata.mine.material import LONGEST_NAME, PassageSource, in_batches
 from lemmata.mine.splits import name_key, query_keys
 from lemmata.store.split import LEFT_OUT, PARTS, Split
 from lemmata.types import Concept, Graph, Integers, Mask, Pair, Triplet
 
-__all__ = ["MinedAudit", "inspect_mined", "refuse"]
+__all__ = ["inspect_mined", "refuse"]
 
 LINKS = frozenset(("refers_to", "proof_uses", "related_to", "cites"))  # relations that may lead to held-out answers
 SHOWN = 3  # offences named in the error
-
-
-@dataclass(frozen=True, slots=True)
-class MinedAudit(Audit):
-    """An audit that also counts how often the split's `answers` are used."""
-
-    answers: int = 0  # records whose positive is outside training, as the split allows
-
-    def sentence(self) -> str:
-        sentence = Audit.sentence(self)
-        if not self.answers:
-            return sentence
-        return f"{sentence}; held-out passages occur as answers ({self.answers} records), as the split allows"
+UNUSED = np.iinfo(np.int64).max
 
 
 def refuse(audit: Audit) -> None:
     """Raise LeakageError with the first offences, if there are any."""
     if not audit.clean:
-        counts = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in audit.counts.items())
+        counts = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(audit.counts.items()))
         first = "; ".join(
             f"{offence.kind.replace('_', ' ')} {offence.what!r} of {offence.test!r} in record {offence.train}"
             for offence in audit.offences[:SHOWN]
@@ -54,7 +42,7 @@ def inspect_mined(
     hops: int = 0,
     graph: Graph | None = None,
     similarity: float = SIMILARITY,
-) -> MinedAudit:
+) -> Audit:
     """Everything by which mined records know held-out rows, test examples or test concepts.
 
     The records are read once; in an offence, `train` is the number of the record, from 0. Any row outside
@@ -64,9 +52,10 @@ def inspect_mined(
     positive of a training row that links to it, and is compared with nothing; anywhere else it is.
     """
     examples = list(test)
-    findings = Findings()
+    result = Audit()
     ids = corpus.ids()
-    held_out, owner = _held_out(split, examples, ids)
+    row_of = {identity: row for row, identity in enumerate(ids)}
+    held_out, owner = _held_out(split, examples, row_of)
     test_anchors = {normalise(example.anchor): example.id for example in examples}
     test_names = {
         name_key(name): identity
@@ -76,13 +65,12 @@ def inspect_mined(
     }
     same_anchor: set[str] = set()  # examples whose exact anchor was mined
     anchor_records: list[int] = []  # record of each mined anchor that is a text
-    first_record = np.full(len(ids), -1, np.int64)  # of the records that use a row
+    first_record = np.full(len(ids), UNUSED, np.int64)  # of the records that use a row
     answers: list[tuple[int, Pair]] = []  # candidates: by what a record says about itself
     training = split.rows("train")
 
     def use(row: int, number: int) -> None:
-        if first_record[row] < 0 or number < first_record[row]:
-            first_record[row] = number
+        first_record[row] = min(first_record[row], number)
 
     def mined_anchors() -> Iterator[str]:
         for number, record in enumerate(records):
@@ -97,12 +85,12 @@ def inspect_mined(
                 use(pair.anchor, number)
                 continue
             if (same := test_anchors.get(normalise(pair.anchor))) is not None:
-                findings.add("same_anchor", same, pair.anchor, str(number))
+                result.add("same_anchor", same, pair.anchor, str(number))
                 same_anchor.add(same)
             if test_names and len(pair.anchor) <= LONGEST_NAME:
                 named = next((test_names[key] for key in query_keys(pair.anchor) if key in test_names), None)
                 if named is not None:
-                    findings.add("same_anchor", named, pair.anchor, str(number))
+                    result.add("same_anchor", named, pair.anchor, str(number))
             anchor_records.append(number)
             yield pair.anchor
 
@@ -112,34 +100,33 @@ def inspect_mined(
         unlinked.extend(_unlinked(answers, corpus))
         for number, pair in unlinked:
             use(pair.positive, number)
-        yield from _texts(corpus, np.flatnonzero((first_record >= 0) & ~held_out))
+        yield from _texts(corpus, np.flatnonzero((first_record < UNUSED) & ~held_out))
 
     unlinked: list[tuple[int, Pair]] = []
     mined = sketch(mined_texts())
-    used = first_record >= 0
+    used = first_record < UNUSED
     for row in np.flatnonzero(used & (~training | held_out)).tolist():
         part = "no part" if split.part[row] == LEFT_OUT else PARTS[split.part[row]]
-        findings.add("same_passage", owner.get(row, part), ids[row], str(first_record[row]))
+        result.add("same_passage", owner.get(row, part), ids[row], str(first_record[row]))
 
     record_of = np.concatenate((np.array(anchor_records, np.int64), first_record[used & ~held_out]))
-    test_rows = np.flatnonzero(held_out).tolist()
-    tested = sketch([*(example.anchor for example in examples), *_texts(corpus, np.array(test_rows, np.int64))])
+    test_rows = np.flatnonzero(held_out)
+    tested = sketch(itertools.chain((example.anchor for example in examples), _texts(corpus, test_rows)))
     first, _ = distinct(mined)
     matches = near_duplicate_of(tested, select(mined, first), similarity=similarity)
     for number in np.flatnonzero(matches >= 0).tolist():
         record = str(record_of[first[matches[number]]])
         if number >= len(examples):
-            row = test_rows[number - len(examples)]
-            findings.add("near_passage", owner.get(row, "test"), ids[row], record)
+            row = int(test_rows[number - len(examples)])
+            result.add("near_passage", owner.get(row, "test"), ids[row], record)
         elif examples[number].id not in same_anchor:
-            findings.add("near_anchor", examples[number].id, examples[number].anchor, record)
-    looked_for = ["same anchor", "near anchor", "same passage", "near passage"]
+            result.add("near_anchor", examples[number].id, examples[number].anchor, record)
     if hops and graph is not None:
-        looked_for.append(f"neighbour within {hops}")
-        for row in np.flatnonzero(_neighbours(graph, ids, held_out, hops) & used & ~held_out).tolist():
-            findings.add("neighbour", "test", ids[row], str(first_record[row]))
-    counts = dict(sorted(findings.counts.items()))
-    return MinedAudit(tuple(findings.offences), tuple(looked_for), counts, len(answers) - len(unlinked))
+        result.looked_for.append(f"neighbour within {hops}")
+        for row in np.flatnonzero(_neighbours(graph, row_of, held_out, hops) & used & ~held_out).tolist():
+            result.add("neighbour", "test", ids[row], str(first_record[row]))
+    result.answers = len(answers) - len(unlinked)
+    return result
 
 
 def _may_answer(pair: Pair, training: Mask) -> bool:
@@ -154,20 +141,17 @@ def _may_answer(pair: Pair, training: Mask) -> bool:
 
 def _unlinked(answers: Sequence[tuple[int, Pair]], corpus: PassageSource) -> Iterator[tuple[int, Pair]]:
     """Records whose anchor has no such link: it may be a link of the held-out row, reversed."""
-    for start in range(0, len(answers), BATCH):
-        batch = answers[start : start + BATCH]
-        anchors = corpus.passages([pair.anchor for _, pair in batch if not isinstance(pair.anchor, str)])
-        positives = corpus.passages([pair.positive for _, pair in batch])
-        for (number, pair), anchor, positive in zip(batch, anchors, positives, strict=True):
-            targets = {link.target for link in anchor.links if link.relation == pair.relation}
-            if not targets & {positive.id, positive.document}:
-                yield number, pair
+    anchors = in_batches(corpus.passages, [int(pair.anchor) for _, pair in answers])
+    positives = in_batches(corpus.passages, [pair.positive for _, pair in answers])
+    for (number, pair), (_, anchor), (_, positive) in zip(answers, anchors, positives, strict=True):
+        targets = {link.target for link in anchor.links if link.relation == pair.relation}
+        if not targets & {positive.id, positive.document}:
+            yield number, pair
 
 
-def _held_out(split: Split, examples: Sequence[Example], ids: Sequence[str]) -> tuple[Mask, dict[int, str]]:
+def _held_out(split: Split, examples: Sequence[Example], row_of: Mapping[str, int]) -> tuple[Mask, dict[int, str]]:
     """Rows that are test data by the split or by an example, and the example that each belongs to."""
     held_out = split.rows("test")
-    row_of = {identity: row for row, identity in enumerate(ids)} if examples else {}
     owner: dict[int, str] = {}
     for example in examples:
         for identity in example.passages:
@@ -178,14 +162,11 @@ def _held_out(split: Split, examples: Sequence[Example], ids: Sequence[str]) -> 
 
 
 def _texts(corpus: PassageSource, rows: Integers) -> Iterator[str]:
-    for start in range(0, len(rows), BATCH):
-        for passage in corpus.passages(rows[start : start + BATCH].tolist()):
-            yield passage.content
+    return (passage.content for _, passage in in_batches(corpus.passages, rows.tolist()))
 
 
-def _neighbours(graph: Graph, ids: Sequence[str], rows: Mask, hops: int) -> Mask:
+def _neighbours(graph: Graph, row_of: Mapping[str, int], rows: Mask, hops: int) -> Mask:
     """Rows within so many edges of some of `rows`, in either direction."""
-    row_of = {identity: row for row, identity in enumerate(ids)}
     node_rows = np.fromiter((row_of.get(node, -1) for node in graph.nodes), np.int64, len(graph.nodes))
     sources, targets = graph.sources(), np.asarray(graph.indices)
     reached = (node_rows >= 0) & rows[node_rows]
@@ -193,6 +174,6 @@ def _neighbours(graph: Graph, ids: Sequence[str], rows: Mask, hops: int) -> Mask
         before = reached.copy()
         reached[targets[before[sources]]] = True
         reached[sources[before[targets]]] = True
-    near = np.zeros(len(ids), bool)
+    near = np.zeros(len(rows), bool)
     near[node_rows[reached & (node_rows >= 0)]] = True
     return near

@@ -31,6 +31,7 @@ __all__ = [
     "Contribution",
     "Mixed",
     "Mixture",
+    "Record",
     "mix",
     "read_batches",
     "read_training",
@@ -40,7 +41,6 @@ __all__ = [
 
 Record = Pair | Triplet
 Hashes = npt.NDArray[np.uint64]
-FORMATS = ("parquet", "tevatron", "flagembedding", "tsv")
 BATCH = 2000  # records, also per row group
 CACHE = 50_000  # passages kept in memory while a file is written
 
@@ -212,17 +212,15 @@ class _Texts:
         """The records in batches, the passages of each batch ready; of their negatives the first ones only."""
         iterator = iter(records)
         while batch := list(itertools.islice(iterator, BATCH)):
-            self._read(batch, negatives)
+            rows: set[int] = set()
+            for record in batch:
+                pair, others = _parts(record, negatives)
+                ends = [pair.positive] if isinstance(pair.anchor, str) else [pair.positive, pair.anchor]
+                rows.update(map(int, [*ends, *(negative.row for negative in others)]))
+            self._read(rows)
             yield batch
 
-    def _read(self, records: Sequence[Record], negatives: int) -> None:
-        rows: set[int] = set()
-        for record in records:
-            pair, others = _parts(record, negatives)
-            rows.add(int(pair.positive))
-            if not isinstance(pair.anchor, str):
-                rows.add(int(pair.anchor))
-            rows.update(int(negative.row) for negative in others)
+    def _read(self, rows: set[int]) -> None:
         if len(self.passages) + len(rows) > CACHE:
             self.passages = {row: self.passages[row] for row in rows if row in self.passages}
         missing = sorted(rows.difference(self.passages))
@@ -260,7 +258,7 @@ def write_training(
             return _write_parquet(records, material, temporary, negatives)
         count = 0
         texts = _Texts(material)
-        to_line = {"tevatron": _tevatron, "flagembedding": _flagembedding, "tsv": _tsv}[file_format]
+        to_line = LINES[file_format]
         with temporary.open("w", encoding="utf-8", errors="replace", newline="\n") as stream:
             for batch in texts.batches(records, negatives):
                 stream.writelines(to_line(*_parts(record, negatives), texts) for record in batch)
@@ -347,6 +345,10 @@ def _tsv(pair: Pair, others: Sequence[Negative], texts: _Texts) -> str:
     head = [" ".join(text.split()) for text in (texts.anchor(pair), texts.positive(pair))]
     tails = [" ".join(texts.text(negative.row).split()) for negative in others] or [""]
     return "".join("\t".join((*head, tail)) + "\n" for tail in tails)
+
+
+LINES = {"tevatron": _tevatron, "flagembedding": _flagembedding, "tsv": _tsv}
+FORMATS = ("parquet", *LINES)
 
 
 # ---------------------------------------------------------------- reading

@@ -37,25 +37,11 @@ class ImportedQuery(NamedTuple):
 
 @dataclass(slots=True)
 class ImportReport:
-    """Counts of the queries; each counts once, under the first reason to leave it out."""
+    """Counts of the queries; each that was left out counts once, under the first reason."""
 
     read: int = 0
-    taken: int = 0
-    unknown: int = 0  # of passages that the corpus does not have
-    first_unknown: str = ""
-    held_out: Counter[str] = field(default_factory=Counter)  # of passages outside training, by part
-    empty: int = 0
-    incomplete: int = 0
-
-    def left_out(self) -> dict[str, int]:
-        """The number of queries for each reason that occurred."""
-        causes = {
-            **{f"of {part}": number for part, number in sorted(self.held_out.items())},
-            "of no passage": self.unknown,
-            "empty": self.empty,
-            "cut": self.incomplete,
-        }
-        return {cause: number for cause, number in causes.items() if number}
+    left_out: Counter[str] = field(default_factory=Counter)  # by reason
+    first_unknown: str = ""  # the first passage that the corpus does not have
 
 
 # ---------------------------------------------------------------- reading
@@ -125,28 +111,19 @@ def imported_pairs(
         report.read += 1
         text = " ".join(query.text.split())
         row = row_of.get(query.passage)
-        if row is None and (part := part_of(query.passage)):
-            report.held_out[part] += 1
-        elif row is None:
-            report.first_unknown = report.first_unknown or query.passage
-            report.unknown += 1
+        if row is None:
+            part = part_of(query.passage)
+            report.left_out[f"of {part or 'no passage'}"] += 1
+            report.first_unknown = report.first_unknown or ("" if part else query.passage)
         elif not text:
-            report.empty += 1
+            report.left_out["empty"] += 1
         elif complete and not text.rstrip(CLOSING).endswith((".", "?", "!")):
-            report.incomplete += 1
+            report.left_out["cut"] += 1
         else:
-            report.taken += 1
             yield Pair(text, row, "written", query.style, query.place)
-    if not report.taken:
-        raise InputError(_why_none(report), file=file)
-
-
-def _why_none(report: ImportReport) -> str:
     if not report.read:
-        return "there are no queries in it"
-    if report.unknown == report.read:
-        return (
-            f"none of its {report.read:,} queries names a passage of the corpus; the first is {report.first_unknown!r}"
-        )
-    causes = ", ".join(f"{number:,} {cause}" for cause, number in report.left_out().items())
-    return f"none of its {report.read:,} queries can be used: {causes}"
+        raise InputError("there are no queries in it", file=file)
+    if report.left_out.total() == report.read:
+        causes = ", ".join(f"{number:,} {cause}" for cause, number in sorted(report.left_out.items()))
+        first = f"; the first unknown passage is {report.first_unknown!r}" if report.first_unknown else ""
+        raise InputError(f"none of its {report.read:,} queries can be used: {causes}{first}", file=file)

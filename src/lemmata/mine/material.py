@@ -19,7 +19,7 @@ from lemmata.mine.splits import name_key, query_keys
 from lemmata.store.split import Split
 from lemmata.types import Concept, Document, Edge, Graph, Integers, Link, Mask, Passage
 
-__all__ = ["BATCH", "LONGEST_NAME", "Material", "PassageSource", "material"]
+__all__ = ["LONGEST_NAME", "Material", "PassageSource", "in_batches", "material"]
 
 BATCH = 1000  # passages read at once
 LONGEST_NAME = 200  # characters; a longer text is not the name of a concept
@@ -35,6 +35,15 @@ class PassageSource(Protocol):
     def document_ids(self) -> list[str]: ...
 
 
+def in_batches(
+    passages: Callable[[Sequence[int]], list[Passage]], rows: Sequence[int]
+) -> Iterator[tuple[int, Passage]]:
+    """Rows with their passages, in the given order; `passages` is called for many rows at once."""
+    for start in range(0, len(rows), BATCH):
+        batch = rows[start : start + BATCH]
+        yield from zip(batch, passages(batch), strict=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Material:
     """One part of a corpus and its graph."""
@@ -48,7 +57,6 @@ class Material:
     graph: Graph  # all nodes, those of other parts without a name; only edges between nodes of this part
     node_rows: Integers  # (nodes,) row of a node that is an allowed passage, else -1
     concepts: Mapping[str, Concept]  # of this part
-    may_query: Callable[[str], bool]  # whether a query names no concept of another part
     answers: Mask  # (n rows,) rows outside this part that links may lead to; none unless the split allows answers
     answer_of: Mapping[str, int]  # id of such a passage: its row
 
@@ -60,11 +68,13 @@ class Material:
         """
         return self.source.passages(rows)
 
+    def read(self, rows: Sequence[int]) -> Iterator[tuple[int, Passage]]:
+        """Many rows with their passages, in the given order, read in batches."""
+        return in_batches(self.passages, rows)
+
     def all_passages(self) -> Iterator[tuple[int, Passage]]:
         """Row and passage of the whole part, in order, read in batches."""
-        for start in range(0, len(self.rows), BATCH):
-            batch = self.rows[start : start + BATCH].tolist()
-            yield from zip(batch, self.passages(batch), strict=True)
+        return self.read(self.rows.tolist())
 
     def texts(self, rows: Iterable[int]) -> list[str]:
         """What an encoder sees of passages: the title, if any, and the text."""
@@ -72,33 +82,26 @@ class Material:
 
     def answer_links(self) -> Iterator[tuple[int, str, str]]:
         """Links of the part's passages that lead to answers: row, relation, id of a passage or of its document."""
-        if self.answers.any():
-            for start in range(0, len(self.rows), BATCH):
-                yield from self.source.answer_links(self.rows[start : start + BATCH].tolist())
+        return self.source.answer_links(self.rows.tolist())
+
+    def may_query(self, text: str) -> bool:
+        """Whether a query names no concept of another part."""
+        return self.source.may_query(text)
 
 
+@dataclass(frozen=True, slots=True)
 class _Guard:
     """The only way from a Material to the corpus.
 
     Removes from records what the part may not name: passages, documents and concepts of other parts.
     """
 
-    def __init__(
-        self,
-        source: PassageSource,
-        allowed: Mask,
-        answers: Mask,
-        *,
-        answer_ids: Collection[str],
-        targets: Collection[str],
-        foreign_names: frozenset[str],
-    ) -> None:
-        self._source = source
-        self._allowed = allowed
-        self._answers = answers
-        self._answer_ids = answer_ids  # of answers and of their documents
-        self._targets = targets  # ids that a link may lead to
-        self._foreign_names = foreign_names  # keys
+    _source: PassageSource
+    _allowed: Mask
+    _answers: Mask
+    _answer_ids: Collection[str]  # of answers and of their documents
+    _targets: Collection[str]  # ids that a link may lead to
+    _foreign_names: frozenset[str]  # keys
 
     def passages(self, rows: Iterable[int]) -> list[Passage]:
         requested = [int(row) for row in rows]
@@ -111,7 +114,7 @@ class _Guard:
         ]
 
     def answer_links(self, rows: Sequence[int]) -> Iterator[tuple[int, str, str]]:
-        for row, passage in zip(rows, self._source.passages(rows), strict=True):
+        for row, passage in in_batches(self._source.passages, rows) if self._answer_ids else ():
             for link in passage.links if self._allowed[row] else ():
                 if link.target is not None and link.target in self._answer_ids:
                     yield row, link.relation, link.target
@@ -189,9 +192,9 @@ def material(
         source,
         allowed,
         answers,
-        answer_ids={*answer_of, *(document_ids[number] for number in np.unique(numbers[answers]).tolist())},
-        targets={*row_of, *documents},
-        foreign_names=frozenset(name_key(name) for concept in foreign for name in (concept.name, *concept.aliases)),
+        {*answer_of, *(document_ids[number] for number in np.unique(numbers[answers]).tolist())},
+        {*row_of, *documents},
+        frozenset(name_key(name) for concept in foreign for name in (concept.name, *concept.aliases)),
     )
     documents = {identity: guard.document(document) for identity, document in documents.items()}
 
@@ -227,7 +230,6 @@ def material(
         graph=replace(_restrict(graph, visible, stays), nodes=nodes),
         node_rows=node_rows,
         concepts=own_concepts,
-        may_query=guard.may_query,
         answers=answers,
         answer_of=answer_of,
     )

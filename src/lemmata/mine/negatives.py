@@ -129,7 +129,7 @@ def mine_negatives(
     propose; without `nearest` all rows are compared, without `lexical` only vectors propose. Negatives are
     taken alternately from both. Where the pairs of one anchor are not consecutive, `answers` holds its other
     positives (see `known_answers`). `report` is added to. A pair without any negative is left out. A row of
-    another part of the split raises LeakageError.
+    another part of the split raises LeakageError; where the split allows answers, they may be positives.
     """
     options = options or NegativeOptions()
     report = report if report is not None else NegativeReport()
@@ -167,10 +167,14 @@ def _blocks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
 
 
 def _check(block: Sequence[Pair], material: Material, encode: Encode | None) -> None:
-    rows = {pair.positive for pair in block} | {pair.anchor for pair in block if isinstance(pair.anchor, int)}
-    foreign = sorted(row for row in rows if not (0 <= row < len(material.allowed) and material.allowed[row]))
+    def inside(row: int, *masks: Mask) -> bool:
+        return any(0 <= row < len(mask) and mask[row] for mask in masks)
+
+    anchors = {pair.anchor for pair in block if isinstance(pair.anchor, int)}
+    foreign = {row for row in anchors if not inside(row, material.allowed)}
+    foreign |= {pair.positive for pair in block if not inside(pair.positive, material.allowed, material.answers)}
     if foreign:
-        raise LeakageError(f"rows {foreign[:5]} of the pairs belong to another part of the split")
+        raise LeakageError(f"rows {sorted(foreign)[:5]} of the pairs belong to another part of the split")
     if encode is None and any(isinstance(pair.anchor, str) for pair in block):
         raise InputError("some anchors are texts: negatives for them need an encoder")
 
@@ -370,11 +374,9 @@ def _categories(material: Material) -> npt.NDArray[np.uint64]:
     sizes = np.bincount(numbers[material.rows])
     _, first = np.unique(numbers[material.rows], return_index=True)
     names: dict[int, set[str]] = {}  # by number of a document
-    for start in range(0, len(first), _BLOCK):
-        rows = material.rows[first[start : start + _BLOCK]].tolist()
-        for row, passage in zip(rows, material.passages(rows), strict=True):
-            every = material.documents[passage.document].categories
-            names[numbers[row]] = {".".join(re.split(r"[.:]", name)[:CATEGORY_PARTS]) for name in every}
+    for row, passage in material.read(material.rows[first].tolist()):
+        every = material.documents[passage.document].categories
+        names[numbers[row]] = {".".join(re.split(r"[.:]", name)[:CATEGORY_PARTS]) for name in every}
     counts: Counter[str] = Counter()
     for number, categories in names.items():
         counts.update(dict.fromkeys(categories, int(sizes[number])))

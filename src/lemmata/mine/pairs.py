@@ -11,9 +11,9 @@ import itertools
 import re
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, TypeVar
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,6 @@ __all__ = [
 ]
 
 Hashes = npt.NDArray[np.uint64]
-Item = TypeVar("Item")
 Chosen = Mapping[int, str]  # row: why it was chosen, best first
 Mentions = Mapping[str, Mapping[int, bool]]  # concept: rows that mention it, and whether they define it
 
@@ -151,6 +150,36 @@ def survey(material: Material) -> Survey:
     return Survey(order, place, names, whole, bare, lengths, prose, titles, notes, sections, heads, resolved)
 
 
+def _add_answers(surveyed: Survey, material: Material) -> Survey:
+    """The survey with the links to answers, and with what the miners need to know about the answers.
+
+    Titles, notes, sections, heads and the order stay those of the part: a pair whose positive is an answer still has
+    a row of the part as its anchor.
+    """
+    if not material.answers.any():
+        return surveyed
+    answers = survey(replace(material, rows=np.flatnonzero(material.answers), row_of=material.answer_of))
+    heads = {**answers.heads, **dict.fromkeys(surveyed.heads, -1), **material.answer_of}
+    added: dict[str, list[tuple[int, int]]] = {}
+    for row, relation, target in material.answer_links():
+        if (answer := heads.get(target, -1)) >= 0:
+            added.setdefault(relation, []).append((row, answer))
+    links = dict(surveyed.links)
+    none = np.zeros(0, np.int64)
+    for relation, pairs in added.items():
+        ends = zip(links.get(relation, (none, none)), np.array(pairs, np.int64).T, strict=True)
+        anchors, targets = map(np.concatenate, ends)
+        links[relation] = (anchors, targets)
+    return surveyed._replace(
+        place=np.where(material.answers, len(surveyed.order) + answers.place, surveyed.place),
+        names=np.where(material.answers, answers.names, surveyed.names),
+        whole=np.where(material.answers, answers.whole, surveyed.whole),
+        bare=np.where(material.answers, answers.bare, surveyed.bare),
+        prose=np.where(material.answers, answers.prose, surveyed.prose),
+        links=links,
+    )
+
+
 def positive_text(pair: Pair, passage: Passage) -> str:
     """The text of a pair's positive in training: without its title where the anchor is that title.
 
@@ -196,17 +225,18 @@ def _plain(title: str) -> str:
 # ---------------------------------------------------------------- all sources
 
 
-def mine_pairs(
-    material: Material, options: PairOptions | None = None, *, surveyed: Survey | None = None
-) -> Iterator[Pair]:
-    """Pairs from all sources, each pair of texts once, from the first source that yields it."""
+def mine_pairs(material: Material, options: PairOptions | None = None) -> Iterator[Pair]:
+    """Pairs from all sources, each pair of texts once, from the first source that yields it.
+
+    Where the split allows answers, links lead to them as well.
+    """
     options = options or PairOptions()
     for source, weight in options.weights.items():
         if source not in WEIGHTS:
             raise ConfigError(f"weights: there are no pairs from {source!r}{suggest(source, list(WEIGHTS))}")
         if weight < 0:
             raise ConfigError(f"weights: {source} = {weight} is below 0, which switches it off")
-    surveyed = surveyed or survey(material)
+    surveyed = _add_answers(survey(material), material)
     seen: set[int] = set()
     sources = (_concept_pairs, _structure_pairs, _citation_pairs)
     for pair in itertools.chain.from_iterable(miner(material, surveyed, options) for miner in sources):
@@ -249,13 +279,12 @@ def _mentions(material: Material, surveyed: Survey) -> Mentions:
             mentions[concept][row] = mentions[concept].get(row, False) or bool(defines[edge])
             concepts_of.setdefault(row, []).append(concept)
     forms = {concept: _forms(material.concepts[concept]) for concept in mentions}
-    for batch in _batches(sorted(concepts_of)):
-        for row, passage in zip(batch, material.passages(batch), strict=True):
-            text, proof = (_stems(passage.content), _stems(passage.proof)) if passage.proof else ("", "")
-            for concept in dict.fromkeys(concepts_of[row]) if proof else ():
-                only_in_proof = not _named_in(text, forms[concept]) and _named_in(proof, forms[concept])
-                if only_in_proof and not mentions[concept][row]:
-                    del mentions[concept][row]
+    for row, passage in material.read(sorted(concepts_of)):
+        text, proof = (_stems(passage.content), _stems(passage.proof)) if passage.proof else ("", "")
+        for concept in dict.fromkeys(concepts_of[row]) if proof else ():
+            only_in_proof = not _named_in(text, forms[concept]) and _named_in(proof, forms[concept])
+            if only_in_proof and not mentions[concept][row]:
+                del mentions[concept][row]
     return mentions
 
 
@@ -296,27 +325,21 @@ def _named_in(stems: str, forms: Collection[str]) -> bool:
 def _direct_pairs(material: Material, chosen: Mapping[str, Chosen], options: PairOptions) -> Iterator[Pair]:
     """Name and description pairs."""
     name_weight, description_weight = options.weight("name"), options.weight("description")
-    for batch in _batches(chosen):
+    identities = iter(chosen)
+    while batch := list(itertools.islice(identities, _BATCH)):
         pieces = {identity: _word_pairs(material.concepts[identity].description) for identity in batch}
         described = [identity for identity in batch if description_weight and pieces[identity]]
         rows = sorted({row for identity in described for row in chosen[identity]})
         pieces_of = dict(zip(rows, map(_word_pairs, material.texts(rows)), strict=True))
         for identity in batch:
             concept = material.concepts[identity]
-            if name_weight and concept.name:
-                for row, reason in chosen[identity].items():
-                    yield Pair(concept.name, row, "concepts", "name", f"{identity} {reason}", name_weight)
-            for row, reason in chosen[identity].items() if identity in described else ():
+            reasons = {row: f"{identity} {reason}" for row, reason in chosen[identity].items()}
+            for row, reason in reasons.items() if name_weight and concept.name else ():
+                yield Pair(concept.name, row, "concepts", "name", reason, name_weight)
+            anchor = re.sub(r"^\(\w+\)\s*", "", concept.description)  # `(2) We say that …`
+            for row, reason in reasons.items() if identity in described else ():
                 if len(pieces[identity] & pieces_of[row]) < _CUT * len(pieces[identity]):
-                    anchor = re.sub(r"^\(\w+\)\s*", "", concept.description)  # `(2) We say that …`
-                    why = f"{identity} {reason}"
-                    yield Pair(anchor, row, "concepts", "description", why, description_weight)
-
-
-def _batches(items: Iterable[Item]) -> Iterator[list[Item]]:
-    remaining = iter(items)
-    while batch := list(itertools.islice(remaining, _BATCH)):
-        yield batch
+                    yield Pair(anchor, row, "concepts", "description", reason, description_weight)
 
 
 def _word_pairs(text: str) -> set[tuple[str, str]]:
@@ -426,24 +449,24 @@ def _heading(section: str) -> str:
 def _own_pairs(material: Material, surveyed: Survey, options: PairOptions) -> Iterator[Pair]:
     """Pairs of a passage with its own name, title and proof."""
     note_weight, title_weight, proof_weight = map(options.weight, ("note", "title", "proof"))
-    for rows in _batches(surveyed.order.tolist() if note_weight or title_weight or proof_weight else ()):
-        for row, passage in zip(rows, material.passages(rows), strict=True):
-            document = material.documents.get(passage.document)
-            document_title = document.title if document is not None else ""
-            statement = not surveyed.prose[row] and passage.kind not in _TITLED
-            if note_weight and statement and passage.title:
-                unique = surveyed.notes[_plain(passage.title), passage.kind] == 1
-                name, reason = _name(passage, document_title, unique)
-                if name:
-                    yield Pair(name, row, "structure", "note", reason, note_weight)
-            if title_weight and not statement:
-                title = passage.title
-                if not title and (passage.kind == "abstract" or surveyed.heads.get(passage.document) == row):
-                    title = _NUMBER.sub("", document_title)
-                if title and not generic_title(title):
-                    yield Pair(title, row, "structure", "title", "its title", title_weight)
-            if proof_weight and len(passage.proof) >= _SHORTEST_PROOF and not _OMITTED.match(passage.proof):
-                yield Pair(passage.proof, row, "structure", "proof", "its proof", proof_weight)
+    rows = surveyed.order.tolist() if note_weight or title_weight or proof_weight else []
+    for row, passage in material.read(rows):
+        document = material.documents.get(passage.document)
+        document_title = document.title if document is not None else ""
+        statement = not surveyed.prose[row] and passage.kind not in _TITLED
+        if note_weight and statement and passage.title:
+            unique = surveyed.notes[_plain(passage.title), passage.kind] == 1
+            name, reason = _name(passage, document_title, unique)
+            if name:
+                yield Pair(name, row, "structure", "note", reason, note_weight)
+        if title_weight and not statement:
+            title = passage.title
+            if not title and (passage.kind == "abstract" or surveyed.heads.get(passage.document) == row):
+                title = _NUMBER.sub("", document_title)
+            if title and not generic_title(title):
+                yield Pair(title, row, "structure", "title", "its title", title_weight)
+        if proof_weight and len(passage.proof) >= _SHORTEST_PROOF and not _OMITTED.match(passage.proof):
+            yield Pair(passage.proof, row, "structure", "proof", "its proof", proof_weight)
 
 
 def _name(passage: Passage, document_title: str, unique: bool) -> tuple[str, str]:

@@ -20,8 +20,9 @@ from lemmata.errors import ConfigError, InputError
 from lemmata.leakage import Sketches, distinct, near_duplicate_of, near_pairs, select, sketch
 from lemmata.mine.adjacency import components, edges_of
 from lemmata.store.corpus import Corpus
+from lemmata.store.graph import StoredGraph
 from lemmata.store.split import LEFT_OUT, PARTS, Parts, Split
-from lemmata.types import Concept, Graph, Integers, Mask
+from lemmata.types import Concept, Integers, Mask
 from lemmata.words import GERMAN_LINKING_WORDS, LINKING_WORDS, QUESTION_WORDS, fold, singular
 
 __all__ = ["Outline", "SplitOptions", "name_key", "outline", "query_keys", "split_concepts", "split_corpus"]
@@ -68,25 +69,20 @@ class Outline:
     definitions: Sequence[tuple[int, str]] = ()  # row and the concept that it defines
 
 
-def outline(
-    corpus: Corpus,
-    *,
-    graph: Graph | None = None,
-    concepts: Mapping[str, Concept] | None = None,
-    merged: Mapping[str, str] | None = None,
-) -> Outline:
+def outline(corpus: Corpus, stored: StoredGraph | None = None) -> Outline:
     """The outline of a corpus and its graph."""
     columns: list[Sequence[Any]] = list(zip(*corpus.places(), strict=True)) or [()] * 7
     ids, documents, kinds, dates, files, first, last = map(list, columns)
     row_of = {identity: row for row, identity in enumerate(ids)}
 
     def edges_to_concepts(relation: str) -> list[tuple[int, str]]:
-        if graph is None:
+        if stored is None:
             return []
+        graph = stored.graph
         edges = np.flatnonzero(edges_of(graph, (relation,)))
         ends = zip(graph.sources()[edges].tolist(), graph.indices[edges].tolist(), strict=True)
         named = ((graph.nodes[source], graph.nodes[target]) for source, target in ends)
-        return [(row_of[source], target) for source, target in named if source in row_of and target in (concepts or {})]
+        return [(row_of[source], target) for source, target in named if source in row_of and target in stored.concepts]
 
     return Outline(
         ids=ids,
@@ -96,8 +92,8 @@ def outline(
         files=files,
         lines=np.array([first, last], np.int64).reshape(2, -1).T,
         sketches=sketch(corpus.contents()),
-        concepts=concepts or {},
-        merged=merged or {},
+        concepts=stored.concepts if stored else {},
+        merged=stored.merged if stored else {},
         mentions=edges_to_concepts("mentions"),
         definitions=edges_to_concepts("defines"),
     )

@@ -8,7 +8,7 @@ papers, so there are as many negatives as positives.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -24,7 +24,7 @@ from lemmata.mine.pairs import Survey, linked_rows, survey
 from lemmata.types import Floats, Index, Integers, Negative, Pair, Triplet, Vectors
 
 __all__ = [
-    "PRESETS",
+    "SCINCL",
     "CitationTripletOptions",
     "GraphTripletOptions",
     "citation_triplets",
@@ -64,10 +64,7 @@ class GraphTripletOptions:
         return max(0, self.positives - self.hard)
 
 
-PRESETS: Mapping[str, GraphTripletOptions] = {
-    "process_industry": GraphTripletOptions(),
-    "scincl": GraphTripletOptions(positives=5, positive_rank=25, hard=2, hard_rank=4000),
-}
+SCINCL = GraphTripletOptions(positives=5, positive_rank=25, hard=2, hard_rank=4000)
 
 
 def graph_triplets(
@@ -103,11 +100,28 @@ def graph_triplets(
         for start in range(0, len(rows), _BLOCK):
             nearest, scores = index.search(matrix[start : start + _BLOCK], last + 1)
             for place, (near, score) in enumerate(zip(nearest, scores, strict=True), start):
-                others = near != place
-                excluded = linked.of(np.array([place]))
-                yield from _from_bands(
-                    place, near[others][:last], score[others][:last], rows, excluded, surveyed, options
-                )
+                others = np.flatnonzero(near != place)[:last]
+                near, score = near[others], score[others]
+                anchor, excluded = int(rows[place]), linked.of(np.array([place]))
+                positives = [
+                    Pair(
+                        anchor,
+                        int(rows[near[n]]),
+                        "graph_triplets",
+                        "neighbour",
+                        f"rank {n + 1}, cosine {score[n]:.2f}",
+                    )
+                    for n in range(options.positive_rank - options.positives, options.positive_rank)
+                ]
+                hard = [
+                    Negative(int(rows[near[n]]), "graph", f"rank {n + 1}", float(score[n]))
+                    for n in range(options.hard_rank - options.hard, options.hard_rank)
+                    if near[n] not in excluded
+                ]
+                taken = np.union1d(np.append(near, place), excluded)
+                drawn = _draw(_generator(options.seed, surveyed, anchor), len(rows), taken, options.easy)
+                easy = [Negative(int(rows[other]), "random", f"beyond rank {len(near)}") for other in drawn]
+                yield from _combined(positives, hard + easy)
 
 
 def _check_bands(options: GraphTripletOptions) -> None:
@@ -143,34 +157,6 @@ def _links_between(material: Material, surveyed: Survey, rows: Integers) -> Adja
     inside = (anchors >= 0) & (targets >= 0)
     anchors, targets = anchors[inside], targets[inside]
     return adjacency(np.concatenate((anchors, targets)), np.concatenate((targets, anchors)), len(rows))
-
-
-def _from_bands(
-    place: int,
-    near: Integers,
-    scores: Floats,
-    rows: Integers,
-    linked: Integers,
-    surveyed: Survey,
-    options: GraphTripletOptions,
-) -> Iterator[Triplet]:
-    """The triplets of one anchor; `place`, `near` and `linked` are places in `rows`."""
-    anchor = int(rows[place])
-    positives = []
-    for rank in range(options.positive_rank - options.positives + 1, options.positive_rank + 1):
-        reason = f"rank {rank}, cosine {scores[rank - 1]:.2f}"
-        positives.append(Pair(anchor, int(rows[near[rank - 1]]), "graph_triplets", "neighbour", reason))
-    hard = [
-        Negative(int(rows[near[rank - 1]]), "graph", f"rank {rank}", float(scores[rank - 1]))
-        for rank in range(options.hard_rank - options.hard + 1, options.hard_rank + 1)
-        if near[rank - 1] not in linked
-    ]
-    excluded = np.union1d(np.append(near, place), linked)
-    easy = [
-        Negative(int(rows[drawn]), "random", f"beyond rank {len(near)}")
-        for drawn in _draw(_generator(options.seed, surveyed, anchor), len(rows), excluded, options.easy)
-    ]
-    yield from _combined(positives, hard + easy)
 
 
 def _combined(pairs: Sequence[Pair], negatives: Sequence[Negative]) -> Iterator[Triplet]:
@@ -276,12 +262,12 @@ def query_triplets(queries: Iterable[Pair], neighbours: Iterable[Triplet], mater
         retrieved = dict(former.get(query.positive, {}))
         for row, negative in others.get(query.positive, {}).items():
             retrieved.setdefault(row, negative)
-        by_text: dict[int, Negative] = {}
         for row in (query.positive, *retrieved):
             if not material.allowed[row]:
                 raise LeakageError(f"row {row} belongs to another part of the split")
-            if row in retrieved:
-                by_text.setdefault(int(surveyed.whole[row]), retrieved[row])
+        by_text: dict[int, Negative] = {}
+        for row, negative in retrieved.items():
+            by_text.setdefault(int(surveyed.whole[row]), negative)
         by_text.pop(int(surveyed.whole[query.positive]), None)
         if by_text:
             reason = f"{query.source}: {query.reason}" if query.reason else query.source

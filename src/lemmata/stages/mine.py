@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -19,14 +20,13 @@ from lemmata.llm.chat import Chat, Preview
 from lemmata.llm.endpoint import EndpointOptions, Limits, Spent
 from lemmata.mine.export import Contribution, Mixture, mix, text_columns, write_training
 from lemmata.mine.imported import ImportedQuery, ImportReport, imported_pairs
-from lemmata.mine.material import Material
 from lemmata.mine.negatives import NegativeOptions, NegativeReport, known_answers, mine_negatives
-from lemmata.mine.pairs import PairOptions, Survey, mine_pairs, survey
-from lemmata.mine.queries.filter import RoundTrip
+from lemmata.mine.pairs import PairOptions, mine_pairs
+from lemmata.mine.queries.filter import round_trip
 from lemmata.mine.queries.model import WrittenOptions, model_queries, query_requests
 from lemmata.mine.queries.rules import QueryOptions, rule_queries
 from lemmata.mine.triplets import (
-    PRESETS,
+    SCINCL,
     CitationTripletOptions,
     GraphTripletOptions,
     citation_triplets,
@@ -34,11 +34,11 @@ from lemmata.mine.triplets import (
     query_triplets,
 )
 from lemmata.search import Retriever
-from lemmata.stages.training_sets import Gate, TrainingPart, open_training_part, pair_of, set_file, sets, write_set
+from lemmata.stages.training_sets import NewSet, TrainingPart, open_training_part, pair_of, set_file, sets, write_set
 from lemmata.store.layout import Layout
 from lemmata.store.split import LEFT_OUT, PARTS
 from lemmata.store.vectors import open_vectors
-from lemmata.types import Floats, Integers, Mask, Pair, Progress, Triplet, Vectors
+from lemmata.types import Integers, Mask, Pair, Progress, Triplet, Vectors
 
 __all__ = [
     "MineOptions",
@@ -53,7 +53,6 @@ __all__ = [
     "preview_queries",
 ]
 
-Queries = TypeVar("Queries")
 TRIPLETS = ("embedding", "scincl", "citations", "queries")
 
 
@@ -72,92 +71,43 @@ class MineOptions:
 # ---------------------------------------------------------------- pairs
 
 
-def mine_pair_set(layout: Layout, name: str, options: MineOptions, gate: Gate, progress: Progress) -> dict[str, Any]:
+def mine_pair_set(new: NewSet, options: PairOptions) -> dict[str, Any]:
     """Pairs from concepts, structure and citations."""
-    with open_training_part(layout) as part:
-        pairs = all_pairs(part.material, options.pairs)
-        return write_set(layout, name, part, pairs, asdict(options.pairs), gate, progress)
-
-
-def all_pairs(material: Material, options: PairOptions) -> Iterator[Pair]:
-    """The pairs of all miners; where the split has answers, links lead to them as well."""
-    surveyed = _add_answers(survey(material), material) if material.answers.any() else None
-    return mine_pairs(material, options, surveyed=surveyed)
-
-
-def _add_answers(own: Survey, material: Material) -> Survey:
-    """A survey with the links to answers, and with what the miners need to know about the answers.
-
-    Titles, notes, sections, heads and the order stay those of the part: a pair whose positive is an answer still has
-    a row of the part as its anchor.
-    """
-    answers = survey(replace(material, rows=np.flatnonzero(material.answers), row_of=material.answer_of))
-    links: dict[str, tuple[list[int], list[int]]] = {
-        relation: (sources.tolist(), targets.tolist()) for relation, (sources, targets) in own.links.items()
-    }
-    for row, relation, target in material.answer_links():
-        answer = material.answer_of.get(target, -1 if target in own.heads else answers.heads.get(target, -1))
-        if answer >= 0:
-            sources, targets = links.setdefault(relation, ([], []))
-            sources.append(row)
-            targets.append(answer)
-    return own._replace(
-        place=np.where(material.answers, len(own.order) + answers.place, own.place),
-        names=np.where(material.answers, answers.names, own.names),
-        whole=np.where(material.answers, answers.whole, own.whole),
-        bare=np.where(material.answers, answers.bare, own.bare),
-        prose=np.where(material.answers, answers.prose, own.prose),
-        links={
-            relation: (np.array(links[relation][0], np.int64), np.array(links[relation][1], np.int64))
-            for relation in sorted(links)
-        },
-    )
+    with open_training_part(new.layout) as part:
+        return write_set(new, part, mine_pairs(part.material, options), asdict(options))
 
 
 # ---------------------------------------------------------------- queries
 
 
-def mine_query_set(
-    layout: Layout,
-    name: str,
-    options: MineOptions,
-    gate: Gate,
-    progress: Progress,
-    *,
-    found_within: int = 0,
-    key: str = "",
-) -> dict[str, Any]:
+def mine_query_set(new: NewSet, options: QueryOptions, *, found_within: int = 0) -> dict[str, Any]:
     """Queries made by rules; with `found_within` only those that find their passage among so many hits."""
-    with open_training_part(layout) as part:
-        pairs = rule_queries(part.material, options.queries)
-        used = asdict(options.queries)
-        return _write_queries(layout, name, part, pairs, used, gate, progress, found_within=found_within, key=key)
+    with open_training_part(new.layout) as part:
+        return _write_queries(new, part, rule_queries(part.material, options), asdict(options), found_within)
 
 
 def _write_queries(
-    layout: Layout,
-    name: str,
+    new: NewSet,
     part: TrainingPart,
     pairs: Iterable[Pair],
     options: Mapping[str, Any],
-    gate: Gate,
-    progress: Progress,
-    *,
     found_within: int,
-    key: str,
     details: Callable[[], Mapping[str, Any]] = dict,
 ) -> dict[str, Any]:
     """Write query pairs as a set, after the round-trip filter where `found_within` is not 0."""
     if not found_within:
-        return write_set(layout, name, part, pairs, options, gate, progress, details=details)
-    with Retriever(layout, key=key) as retriever:
-        kept = RoundTrip(pairs, partial(search_both_ways, retriever, part.material.allowed), found_within)
+        return write_set(new, part, pairs, options, details=details)
+    asked: Counter[str] = Counter()
+    kept: Counter[str] = Counter()
 
-        def all_details() -> dict[str, Any]:
-            shares = {style: share._asdict() for style, share in kept.by_style.items()}
-            return {**details(), "round_trip": shares}
+    def with_shares() -> dict[str, Any]:
+        shares = {style: {"kept": kept[style], "asked": number} for style, number in sorted(asked.items())}
+        return {**details(), "round_trip": shares}
 
-        return write_set(layout, name, part, kept, options, gate, progress, details=all_details)
+    with Retriever(new.layout, key=new.key) as retriever:
+        search = partial(search_both_ways, retriever, part.material.allowed)
+        queries = round_trip(pairs, search, found_within, asked, kept)
+        return write_set(new, part, queries, options, details=with_shares)
 
 
 def search_both_ways(retriever: Retriever, allowed: Mask, texts: Sequence[str], k: int) -> Integers:
@@ -167,30 +117,22 @@ def search_both_ways(retriever: Retriever, allowed: Mask, texts: Sequence[str], 
     return np.stack((lexical, dense), axis=2).reshape(len(texts), -1)
 
 
-def preview_queries(layout: Layout, options: MineOptions, endpoint: EndpointOptions, key: str) -> Preview:
+def preview_queries(layout: Layout, options: WrittenOptions, endpoint: EndpointOptions, key: str) -> Preview:
     """Calls, tokens and cost of letting a model write queries; nothing is sent."""
     with open_training_part(layout) as part, contextlib.closing(Chat(endpoint, layout.answers, key)) as chat:
-        return chat.preview(query_requests(part.material, options.written))
+        return chat.preview(query_requests(part.material, options))
 
 
 def mine_written_set(
-    layout: Layout,
-    name: str,
-    options: MineOptions,
-    endpoint: EndpointOptions,
-    limits: Limits,
-    gate: Gate,
-    progress: Progress,
-    *,
-    found_within: int = 0,
-    key: str = "",
+    new: NewSet, options: WrittenOptions, endpoint: EndpointOptions, limits: Limits, *, found_within: int = 0
 ) -> dict[str, Any]:
     """Queries written by a language model, within limits that hold over all runs until every passage is answered.
 
     Answers of earlier runs are reused. Passages without an answer are counted, and asked again in the next run.
     """
-    with open_training_part(layout) as part, contextlib.closing(Chat(endpoint, layout.answers, key)) as chat:
-        start_file = layout.training(f".{name}.begun")
+    layout = new.layout
+    with open_training_part(layout) as part, contextlib.closing(Chat(endpoint, layout.answers, new.key)) as chat:
+        start_file = layout.training(f".{new.name}.begun")
         if not start_file.exists():
             write_atomically(start_file, json.dumps(chat.spent()).encode())
         spent_before = Spent(*json.loads(start_file.read_bytes()))
@@ -200,9 +142,8 @@ def mine_written_set(
         def pairs() -> Iterator[Pair]:
             nonlocal unanswered
             send = partial(chat.run, budget=budget)
-            for written in model_queries(part.material, send, options.written):
-                if not written.complete:
-                    unanswered += len(written.skips)
+            for written in model_queries(part.material, send, options):
+                unanswered += written.unanswered
                 yield from written.pairs
                 if chat.down:
                     raise LemmataError(f"{chat.down}; the answers so far are stored: run the same command to resume")
@@ -211,29 +152,18 @@ def mine_written_set(
             spent = chat.spent().without(spent_before)
             return {"round_trip": {}, "unanswered": unanswered, "spent": spent._asdict()}
 
-        used = {"model": endpoint.model, **asdict(options.written)}
-        report = _write_queries(
-            layout, name, part, pairs(), used, gate, progress, found_within=found_within, key=key, details=details
-        )
+        used = {"model": endpoint.model, **asdict(options)}
+        report = _write_queries(new, part, pairs(), used, found_within, details)
         if not unanswered:
             start_file.unlink()
         return report
 
 
 def mine_imported_set(
-    layout: Layout,
-    name: str,
-    queries: Iterable[ImportedQuery],
-    gate: Gate,
-    progress: Progress,
-    *,
-    file: str,
-    complete: bool = False,
-    found_within: int = 0,
-    key: str = "",
+    new: NewSet, queries: Iterable[ImportedQuery], *, file: str, complete: bool = False, found_within: int = 0
 ) -> dict[str, Any]:
     """Queries that somebody else wrote, those of training passages only; the report counts the others by reason."""
-    with open_training_part(layout) as part:
+    with open_training_part(new.layout) as part:
         row_of = {identity: row for row, identity in enumerate(part.corpus.ids())}
 
         def part_of(identity: str) -> str:
@@ -246,53 +176,42 @@ def mine_imported_set(
         pairs = imported_pairs(queries, part.material.row_of, part_of, file=file, complete=complete, report=imported)
 
         def details() -> dict[str, Any]:
-            counts = {"read": imported.read, "left_out": imported.left_out(), "first_unknown": imported.first_unknown}
-            return {"imported": counts}
+            left_out = dict(sorted(imported.left_out.items()))
+            return {"imported": {"read": imported.read, "left_out": left_out, "first_unknown": imported.first_unknown}}
 
         used = {"file": file, "complete": complete, "found_within": found_within}
-        return _write_queries(
-            layout, name, part, pairs, used, gate, progress, found_within=found_within, key=key, details=details
-        )
+        return _write_queries(new, part, pairs, used, found_within, details)
 
 
 # ---------------------------------------------------------------- triplets and negatives
 
 
-def mine_triplet_set(
-    layout: Layout,
-    name: str,
-    options: MineOptions,
-    gate: Gate,
-    progress: Progress,
-    *,
-    kind: str = "embedding",
-    of: str = "",
-) -> dict[str, Any]:
+def mine_triplet_set(new: NewSet, options: MineOptions, *, kind: str = "embedding", of: str = "") -> dict[str, Any]:
     """Triplets from a graph embedding (`embedding`, `scincl`), from citations, or for the queries of the set `of`."""
     if kind not in TRIPLETS:
         raise ConfigError(f"triplets come from {', '.join(TRIPLETS)}, not {kind!r}")
-    with open_training_part(layout) as part:
+    with open_training_part(new.layout) as part:
         triplets: Iterable[Triplet]
         if kind == "citations":
             triplets = citation_triplets(part.material, options.citations)
             negatives = max(1, options.citations.hard + options.citations.easy)
             used: Mapping[str, Any] = asdict(options.citations)
         else:
-            chosen = PRESETS["scincl"] if kind == "scincl" else options.triplets
-            triplets = graph_triplets(part.material, _training_embedding(layout, part, progress), chosen)
+            chosen = SCINCL if kind == "scincl" else options.triplets
+            triplets = graph_triplets(part.material, _training_embedding(part, new.progress), chosen)
             negatives, used = chosen.hard + chosen.easy, asdict(chosen)
             if kind == "queries":
-                records = part.records(layout, of or "queries")
+                records = part.records(of or "queries")
                 pairs = (record for record in records if isinstance(record, Pair))
                 triplets, negatives = query_triplets(pairs, triplets, part.material), 10
-        return write_set(layout, name, part, triplets, used, gate, progress, negatives=negatives)
+        return write_set(new, part, triplets, used, negatives=negatives)
 
 
-def _training_embedding(layout: Layout, part: TrainingPart, progress: Progress) -> Vectors:
+def _training_embedding(part: TrainingPart, progress: Progress) -> Vectors:
     """A graph embedding of the training part alone: one of the whole graph has seen the edges of the test part."""
     if part.stored is None:
         raise WorkspaceError("there is no graph to embed: run 'lemmata graph build'")
-    vectors = open_vectors(layout)
+    vectors = open_vectors(part.layout)
     graph, node_rows = part.material.graph, part.material.node_rows
     initial = np.zeros((len(graph.nodes), vectors.matrix.shape[1]), np.float32)
     passages = np.flatnonzero(node_rows >= 0)
@@ -301,64 +220,42 @@ def _training_embedding(layout: Layout, part: TrainingPart, progress: Progress) 
     return Vectors(trained.vectors, "graph embedding of the training part")
 
 
-class _MaskedIndex(Generic[Queries]):
-    """Restricts a search to a row mask."""
-
-    def __init__(self, search: Callable[[Queries, int, Mask], tuple[Integers, Floats]], rows: Mask) -> None:
-        self._search = search
-        self._rows = rows
-
-    def search(self, queries: Queries, k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]:
-        return self._search(queries, k, self._rows if allowed is None else self._rows & allowed)
-
-
-def mine_negative_set(
-    layout: Layout, name: str, of: str, options: MineOptions, gate: Gate, progress: Progress, *, key: str = ""
-) -> dict[str, Any]:
+def mine_negative_set(new: NewSet, of: str, options: NegativeOptions) -> dict[str, Any]:
     """The pairs of the set `of`, each with hard negatives."""
-    with open_training_part(layout) as part, Retriever(layout, key=key) as retriever:
-        material = part.material
+    with open_training_part(new.layout) as part, Retriever(new.layout, key=new.key) as retriever:
         mined = NegativeReport()
-        pairs = [pair_of(record) for record in part.records(layout, of)]
+        pairs = [pair_of(record) for record in part.records(of)]
         triplets = mine_negatives(
             pairs,
-            replace(material, allowed=material.allowed | material.answers),  # an answer may be a positive,
+            part.material,
             vectors=retriever.vectors.matrix,
-            lexical=_MaskedIndex(retriever.lexical.search, material.allowed),  # but never a negative
-            nearest=_MaskedIndex(retriever.dense_index.search, material.allowed),
+            lexical=retriever.lexical,
+            nearest=retriever.dense_index,
             encode=partial(retriever.encoder.encode, role="query"),
-            answers=known_answers(pairs, material),
-            options=options.negatives,
+            answers=known_answers(pairs, part.material),
+            options=options,
             report=mined,
         )
 
         def details() -> dict[str, Any]:
-            return {
-                "left_out": mined.left_out,
-                "short": mined.short,
-                "kept": dict(mined.kept),
-                "dropped": dict(mined.dropped),
-            }
+            kept, dropped = dict(mined.kept), dict(mined.dropped)
+            return {"left_out": mined.left_out, "short": mined.short, "kept": kept, "dropped": dropped}
 
-        used = {"of": of, **asdict(options.negatives)}
-        number = options.negatives.number
-        return write_set(layout, name, part, triplets, used, gate, progress, negatives=number, details=details)
+        used = {"of": of, **asdict(options)}
+        return write_set(new, part, triplets, used, negatives=options.number, details=details)
 
 
 # ---------------------------------------------------------------- mix and export
 
 
-def mix_sets(
-    layout: Layout, name: str, mixture: Mixture, gate: Gate, progress: Progress
-) -> tuple[dict[str, Any], Sequence[Contribution]]:
+def mix_sets(new: NewSet, mixture: Mixture) -> tuple[dict[str, Any], Sequence[Contribution]]:
     """One training set from several; and what each contributed."""
-    with open_training_part(layout) as part:
-        names = list(mixture.weights) or [other for other in sets(layout) if other != name]
-        streams = {source: part.records(layout, source) for source in names}
-        negatives = max((_negatives_in(layout, source) for source in names), default=0)
+    with open_training_part(new.layout) as part:
+        names = list(mixture.weights) or [other for other in sets(new.layout) if other != new.name]
+        streams = {source: part.records(source) for source in names}
+        negatives = max((_negatives_in(new.layout, source) for source in names), default=0)
         with mix(streams, mixture, part.material) as mixed:
-            used = asdict(mixture)
-            report = write_set(layout, name, part, mixed.records, used, gate, progress, negatives=negatives)
+            report = write_set(new, part, mixed.records, asdict(mixture), negatives=negatives)
             return report, mixed.table
 
 
@@ -371,5 +268,4 @@ def export(layout: Layout, name: str, path: Path, file_format: str) -> int:
     """Write a set in a format that other trainers read; returns the number of records."""
     negatives = _negatives_in(layout, name)
     with open_training_part(layout) as part:
-        records = part.records(layout, name)
-        return write_training(records, part.material, path, file_format=file_format, negatives=negatives)
+        return write_training(part.records(name), part.material, path, file_format=file_format, negatives=negatives)

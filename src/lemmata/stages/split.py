@@ -23,13 +23,7 @@ def split(layout: Layout, options: SplitOptions, progress: Progress) -> dict[str
     with layout.hold(), contextlib.closing(Corpus(layout)) as corpus:
         progress("comparing passages", 0, None)
         stored = open_graph_if_built(layout)
-        summary = outline(
-            corpus,
-            graph=stored.graph if stored else None,
-            concepts=stored.concepts if stored else None,
-            merged=stored.merged if stored else None,
-        )
-        parts = split_corpus(summary, options)
+        parts = split_corpus(outline(corpus, stored), options)
         graph = stored.inputs if stored else ""
         manifest = {"verb": "split", "inputs": corpus.inputs, "graph": graph, "options": asdict(options)}
         write_split(layout, parts, manifest)

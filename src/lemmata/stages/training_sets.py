@@ -18,7 +18,7 @@ from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError
 from lemmata.files import writing
 from lemmata.leakage import Audit, Example
 from lemmata.mine.audit import inspect_mined, refuse
-from lemmata.mine.export import read_training, write_training
+from lemmata.mine.export import Record, read_training, write_training
 from lemmata.mine.material import Material, material
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore, StoredGraph, open_graph_if_built
@@ -29,7 +29,7 @@ from lemmata.types import Edge, Negative, Pair, Progress, Triplet
 __all__ = [
     "AuditOptions",
     "Gate",
-    "Record",
+    "NewSet",
     "TrainingPart",
     "audit",
     "open_training_part",
@@ -38,8 +38,6 @@ __all__ = [
     "sets",
     "write_set",
 ]
-
-Record = Pair | Triplet
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +58,28 @@ class Gate(NamedTuple):
     test: Sequence[Example] = ()  # queries that a user keeps outside the workspace
 
 
+class NewSet(NamedTuple):
+    """A training set to be made, and what it has to pass."""
+
+    layout: Layout
+    name: str
+    gate: Gate
+    progress: Progress
+    key: str = ""  # of a remote encoder or language model
+
+
 class TrainingPart(NamedTuple):
     """An open workspace, and the material of its training part."""
 
+    layout: Layout
     corpus: Corpus
     split: Split
     stored: StoredGraph | None
     material: Material
 
-    def records(self, layout: Layout, name: str) -> Iterator[Record]:
+    def records(self, name: str) -> Iterator[Record]:
         """The records of a set that was mined from this part."""
-        return _read_set(layout, name, self.material.row_of, self.material.answer_of)
+        return _read_set(self.layout, name, self.material.row_of, self.material.answer_of)
 
 
 @contextlib.contextmanager
@@ -87,7 +96,7 @@ def open_training_part(layout: Layout) -> Iterator[TrainingPart]:
             concepts=stored.concepts if stored else None,
             edges=_edges_with_evidence(layout, stored) if stored else None,
         )
-        yield TrainingPart(corpus, split, stored, part)
+        yield TrainingPart(layout, corpus, split, stored, part)
 
 
 def _edges_with_evidence(layout: Layout, stored: StoredGraph) -> Iterator[Edge]:
@@ -140,13 +149,10 @@ def pair_of(record: Record) -> Pair:
 
 
 def write_set(
-    layout: Layout,
-    name: str,
+    new: NewSet,
     part: TrainingPart,
     records: Iterable[Record],
     options: Mapping[str, Any],
-    gate: Gate,
-    progress: Progress,
     *,
     negatives: int = 0,
     details: Callable[[], Mapping[str, Any]] = dict,
@@ -155,6 +161,7 @@ def write_set(
 
     `details` are added to the report; they are asked for after the last record.
     """
+    layout, name, gate, progress, _ = new
     if not re.fullmatch(r"[\w-]+(?:\.[\w-]+)*", name):
         raise ConfigError(f"a training set is named with letters, digits, - and _, not {name!r}")
     begin = time.perf_counter()
@@ -178,7 +185,7 @@ def write_set(
         if not number:
             raise LemmataError(f"the training part has nothing to mine for {name!r}: no such links, concepts or titles")
         progress("auditing", 0, None)
-        result, dropped = _drop_near_duplicates(layout, temporary, part, gate, negatives)
+        result, dropped = _drop_near_duplicates(part, temporary, gate, negatives)
         if dropped:
             counts["left out: nearly equal to held-out text"] = dropped
         report: dict[str, Any] = {
@@ -197,16 +204,16 @@ def audit(layout: Layout, names: Sequence[str], gate: Gate, progress: Progress) 
     """Look for held-out data in sets, by default in all; LeakageError where there is some."""
     with open_training_part(layout) as part:
         progress("auditing", 0, None)
-        result = _inspect(layout, names or list(sets(layout)), part, gate)
+        result = _inspect(part, names or list(sets(layout)), gate)
         refuse(result)
         return result
 
 
-def _inspect(layout: Layout, names: Sequence[str], part: TrainingPart, gate: Gate) -> Audit:
+def _inspect(part: TrainingPart, names: Sequence[str], gate: Gate) -> Audit:
     # all rows, not only those of training: the audit must find rows that should not be there
     row_of = {identity: row for row, identity in enumerate(part.corpus.ids())}
     return inspect_mined(
-        (record for name in names for record in _read_set(layout, name, row_of, {})),
+        (record for name in names for record in _read_set(part.layout, name, row_of, {})),
         part.split,
         part.corpus,
         test=gate.test,
@@ -217,9 +224,7 @@ def _inspect(layout: Layout, names: Sequence[str], part: TrainingPart, gate: Gat
     )
 
 
-def _drop_near_duplicates(
-    layout: Layout, name: str, part: TrainingPart, gate: Gate, negatives: int
-) -> tuple[Audit, int]:
+def _drop_near_duplicates(part: TrainingPart, name: str, gate: Gate, negatives: int) -> tuple[Audit, int]:
     """Audit a set: drop records that are near-duplicates of held-out text, refuse the set for anything worse.
 
     A sentence of one paper may also occur in a held-out paper, and then a description made of it is nearly that
@@ -227,17 +232,17 @@ def _drop_near_duplicates(
     """
     dropped = 0
     while True:
-        result = _inspect(layout, [name], part, gate)
+        result = _inspect(part, [name], gate)
         if result.clean or set(result.counts) - {"near_anchor", "near_passage"}:
             refuse(result)
             return result, dropped
         numbers = {int(offence.train) for offence in result.offences}
-        pairs = [pair_of(record) for record in part.records(layout, name)]
-        texts = {pairs[number].anchor for number in numbers if isinstance(pairs[number].anchor, str)}
+        anchors = [pair_of(record).anchor for record in part.records(name)]
+        texts = {anchors[number] for number in numbers if isinstance(anchors[number], str)}
         remaining = (
             record
-            for number, record in enumerate(part.records(layout, name))
+            for number, record in enumerate(part.records(name))
             if number not in numbers and pair_of(record).anchor not in texts
         )
-        written = write_training(remaining, part.material, layout.training_file(name), negatives=negatives)
-        dropped += len(pairs) - written
+        file = part.layout.training_file(name)
+        dropped += len(anchors) - write_training(remaining, part.material, file, negatives=negatives)

@@ -1,4 +1,4 @@
-"""Queries written by a language model, several passages per prompt; unusable texts become skips.
+"""Queries written by a language model, several passages per prompt; unusable texts are dropped.
 
 A callable sends the requests, so this file knows no endpoint. `lemmata.llm.chat.Chat.run` caches answers: a run that
 was cut short resumes from the last answer.
@@ -17,7 +17,7 @@ from lemmata.errors import LemmataError
 from lemmata.llm.chat import Answer, Request
 from lemmata.mine.material import Material
 from lemmata.mine.queries.wording import parse_styles, word_overlap
-from lemmata.types import Pair, Passage, Skip
+from lemmata.types import Pair, Passage
 
 __all__ = ["STYLES", "WrittenOptions", "WrittenQueries", "model_queries", "query_requests", "query_schema"]
 
@@ -47,8 +47,7 @@ class WrittenQueries(NamedTuple):
     """The result of one prompt."""
 
     pairs: list[Pair]
-    skips: list[Skip]
-    complete: bool  # answered; otherwise its passages are asked again in the next run
+    unanswered: int = 0  # passages of a prompt that failed; they are asked again in the next run
 
 
 _SYSTEM = r"""You write search queries for a library of technical and mathematical passages. Each query is what a \
@@ -61,18 +60,13 @@ and nothing around it. Inside JSON strings every backslash of LaTeX is written t
 
 def query_schema(styles: Sequence[str]) -> dict[str, Any]:
     """The JSON schema of an answer: for each passage its number and one text per style."""
+
+    def strict(properties: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+
     text = {"type": "string", "minLength": 1, "maxLength": 400}
-    entry = _strict_object({"passage": {"type": "integer"}, **dict.fromkeys(styles, text)})
-    return _strict_object({"queries": {"type": "array", "items": entry}})
-
-
-def _strict_object(properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": dict(properties),
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    entry = strict({"passage": {"type": "integer"}, **dict.fromkeys(styles, text)})
+    return strict({"queries": {"type": "array", "items": entry}})
 
 
 def _request(batch: Batch, options: WrittenOptions) -> Request:
@@ -118,41 +112,30 @@ def model_queries(
     for answer in send(requests()):
         batch = sent.popleft()
         if answer.error:
-            skips = [_skip(passage, f"no queries: {answer.error}") for _, passage in batch]
-            yield WrittenQueries([], skips, complete=False)
+            yield WrittenQueries([], unanswered=len(batch))
         else:
-            yield _read_answer(answer.value, batch, options)
+            yield WrittenQueries(_read_answer(answer.value, batch, options))
     if sent:
         raise LemmataError(f"the model's answers end before {sent[0][0][1].id} is answered")
 
 
-def _skip(passage: Passage, cause: str) -> Skip:
-    return Skip(passage.file or passage.document, passage.first_line, f"{passage.id}: {cause}")
-
-
-def _read_answer(value: Any, batch: Batch, options: WrittenOptions) -> WrittenQueries:
-    """The usable queries of an answer, by passage and style; everything else becomes a skip."""
+def _read_answer(value: Any, batch: Batch, options: WrittenOptions) -> list[Pair]:
+    """The usable queries of an answer, by passage and style."""
     pairs: list[Pair] = []
-    skips: list[Skip] = []
     entries = value.get("queries") if isinstance(value, Mapping) else None
     by_number: dict[int, Mapping[str, Any]] = {}
     for entry in entries if isinstance(entries, list) else []:
         if isinstance(entry, Mapping) and isinstance(entry.get("passage"), int):
             by_number.setdefault(entry["passage"], entry)
     for number, (row, passage) in enumerate(batch, 1):
-        if number not in by_number:
-            skips.append(_skip(passage, "the answer has no entry for it"))
-            continue
-        seen_texts: set[str] = set()
+        queries: dict[str, Pair] = {}
         for style in parse_styles(options.styles, STYLES):
-            text = by_number[number].get(style)
+            text = by_number.get(number, {}).get(style)
             text = " ".join(text.split()) if isinstance(text, str) else ""
-            if fault := _fault(text, passage, options.overlap):
-                skips.append(_skip(passage, f"its {style} {fault}"))
-            elif text.casefold() not in seen_texts:
-                seen_texts.add(text.casefold())
-                pairs.append(Pair(text, row, "queries", style, "model"))
-    return WrittenQueries(pairs, skips, complete=True)
+            if _usable(text, passage, options.overlap):
+                queries.setdefault(text.casefold(), Pair(text, row, "queries", style, "model"))
+        pairs += queries.values()
+    return pairs
 
 
 _REFERS_TO_PASSAGE = re.compile(
@@ -162,13 +145,11 @@ _REFERS_TO_PASSAGE = re.compile(
 )
 
 
-def _fault(text: str, passage: Passage, most_overlap: float) -> str:
-    """What is wrong with a query, as the end of a sentence; "" for nothing."""
-    if len(re.findall(r"[^\W\d_]{2,}", text)) < 2:
-        return f"is no query: {text[:60]!r}"
-    if _REFERS_TO_PASSAGE.search(text):
-        return f"refers to the passage: {text[:60]!r}"
-    if text.count("$") % 2:
-        return f"ends inside a formula: {text[:60]!r}"
-    overlap = word_overlap(text, passage.text)
-    return f"copies {overlap:.0%} of the passage" if overlap > most_overlap else ""
+def _usable(text: str, passage: Passage, most_overlap: float) -> bool:
+    """Whether a query has two words, does not point at the passage or copy it, and ends outside a formula."""
+    return (
+        len(re.findall(r"[^\W\d_]{2,}", text)) >= 2
+        and not _REFERS_TO_PASSAGE.search(text)
+        and text.count("$") % 2 == 0
+        and word_overlap(text, passage.text) <= most_overlap
+    )

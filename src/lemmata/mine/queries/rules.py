@@ -12,7 +12,7 @@ from typing import ClassVar
 from lemmata.mine.material import Material
 from lemmata.mine.queries.logs import log_queries
 from lemmata.mine.queries.statements import defined_terms, keywords, named_result, normal_words, title_query
-from lemmata.mine.queries.wording import Pick, Query, parse_styles, word_overlap
+from lemmata.mine.queries.wording import Query, parse_styles, word_overlap
 from lemmata.types import Document, Pair, Passage
 
 __all__ = ["QueryOptions", "passage_queries", "rule_queries"]
@@ -71,10 +71,16 @@ def passage_queries(
         digest = hashlib.blake2b(f"{options.seed}\0{passage.id}\0{rule}".encode(), digest_size=8).digest()
         return wordings[int.from_bytes(digest) % len(wordings)]
 
+    candidates: list[Query] = []
     if passage.kind == "log":
-        candidates = log_queries(passage, pick)
+        candidates += log_queries(passage, pick)
     else:
-        candidates = _statement_queries(passage, frequency, passages, document, pick)
+        candidates += named_result(passage, pick)
+        if document is not None and document.title and passage.id.endswith("@1"):
+            candidates += title_query(document.title, pick)
+        candidates += defined_terms(passage, pick)
+        if passage.kind not in _PROSE:
+            candidates += keywords(passage, frequency, passages)
     styles = parse_styles(options.styles, ("question", "keyword"))
     prose = re.sub(r"\$(?:[^$\\]|\\.)*\$", " ", passage.text)
     queries: dict[str, Query] = {}
@@ -100,14 +106,3 @@ def _tidy(text: str) -> str:
     """The text as people type it."""
     text = re.sub(r"[“”\"]", "", " ".join(text.split()))
     return text.replace("’", "'").replace("–", "-").strip(" ,;:.")
-
-
-def _statement_queries(
-    passage: Passage, frequency: Mapping[str, int], passages: int, document: Document | None, pick: Pick
-) -> Iterator[Query]:
-    yield from named_result(passage, pick)
-    if document is not None and document.title and passage.id.endswith("@1"):
-        yield from title_query(document.title, pick)
-    yield from defined_terms(passage, pick)
-    if passage.kind not in _PROSE:
-        yield from keywords(passage, frequency, passages)
