@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice, pairwise, tee
+from itertools import chain, islice, pairwise, tee, zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.plant.hierarchy import Shape, Tree, children, contains, many_closeness, shape_of
+from lemmata.plant.hierarchy import Tree, children, closeness, contains
 from lemmata.plant.memory import (
     Association,
     AssociationIndex,
@@ -90,7 +90,6 @@ class EntityLinker:
     known: Mapping[str, tuple[int, ...]]  # log: its deepest rows
     context: Mapping[str, tuple[int, ...]]  # log: known rows above those
     related: Mapping[str, tuple[int, ...]]  # log: known rows of related logs
-    shape: Shape
     words: AssociationIndex  # the classes are the locations and their kinds
     kind_columns: Integers  # (locations, most kinds): columns of `words`, padded with the column of new classes
     kind_counts: Integers  # (locations,)
@@ -197,7 +196,6 @@ def _memorise(
             name: tuple(dict.fromkeys(row for other in others for row in known.get(other, ())))
             for name, others in partners.items()
         },
-        shape=shape_of(names.tree),
         words=words,
         kind_columns=kind_columns,
         kind_counts=np.array([len(of_row) for of_row in kinds], np.int64),
@@ -287,12 +285,9 @@ def _candidates(linker: EntityLinker, logs: Iterable[tuple[Passage, Sequence[int
     """
     remaining = iter(logs)
     while block := [_draft(linker, log, context) for log, context in islice(remaining, BLOCK)]:
-        filled = [draft for draft in block if draft.rows]
-        ends = np.cumsum([len(draft.rows) for draft in filled])[:-1]
-        features = iter(np.split(_features(linker, filled), ends) if filled else ())
-        for draft in block:
-            of_draft = next(features) if draft.rows else np.zeros((0, len(FEATURES)))
-            yield draft._replace(features={}), of_draft  # the lists of the text features would double the memory
+        ends = np.cumsum([len(draft.rows) for draft in block])[:-1]
+        for draft, features in zip(block, np.split(_features(linker, block), ends), strict=True):
+            yield draft._replace(features={}), features  # the lists of the text features would double the memory
 
 
 def _draft(linker: EntityLinker, log: Passage, context: Sequence[int]) -> Draft:
@@ -387,62 +382,58 @@ def _number_word(linker: EntityLinker, word: str, kind: str, counted: bool, know
 
 
 def _features(linker: EntityLinker, drafts: Sequence[Draft]) -> Doubles:
-    """(all rows of all drafts, features); no draft is empty."""
-    shape = linker.shape
-    sizes = np.array([len(draft.rows) for draft in drafts])
-    starts = np.cumsum(sizes) - sizes
+    """(all rows of all drafts, features)."""
+    tree = linker.names.tree
+    log = np.repeat(np.arange(len(drafts)), [len(draft.rows) for draft in drafts])  # number of each row's draft
     rows = np.fromiter(chain.from_iterable(draft.rows for draft in drafts), np.int64)
     named = np.fromiter(chain.from_iterable(draft.named for draft in drafts), bool)
 
     def gap(column: npt.NDArray[Any]) -> Doubles:
         """The difference to the highest value of the log."""
-        return np.asarray(column - np.repeat(np.maximum.reduceat(column, starts), sizes), np.float64)
+        highest = np.full(len(drafts), -np.inf)
+        np.maximum.at(highest, log, column)
+        return np.asarray(column - highest[log], np.float64)
 
-    def is_one_of(chosen: Sequence[Sequence[int]]) -> Mask:
+    def is_one_of(chosen: Iterable[Sequence[int]]) -> Mask:
         """Whether each row is one of those chosen for its log."""
         pairs = zip(drafts, chosen, strict=True)
         return np.fromiter((row in of_log for draft, of_log in pairs for row in draft.rows), bool, len(rows))
 
     def compare(others: Iterable[Sequence[int]], *, itself: bool = True) -> tuple[Doubles, Mask]:
         """For each row the closeness to the nearest of the log's `others`, and whether one of them contains it."""
-        pairs = [(number, other) for number, of_log in enumerate(others) for other in of_log]
         near, inside = np.zeros(len(rows)), np.zeros(len(rows), bool)
-        if pairs:
-            log, other = np.array(pairs).T
-            count = sizes[log]
-            at = np.repeat(starts[log] - (np.cumsum(count) - count), count) + np.arange(count.sum())
-            other = np.repeat(other, count)
-            if not itself:
-                at, other = at[rows[at] != other], other[rows[at] != other]
-            np.maximum.at(near, at, many_closeness(shape, rows[at], other))
-            inside[at[(other <= rows[at]) & (rows[at] < shape.end[other])]] = True
+        for one_per_log in zip_longest(*others, fillvalue=-1):
+            other = np.array(one_per_log, np.int64)[log]
+            at = np.flatnonzero((other >= 0) & (itself | (other != rows)))
+            near[at] = np.maximum(near[at], closeness(tree, rows[at], other[at]))
+            inside[at] |= contains(tree, other[at], rows[at])
         return near, inside
 
-    options = np.array([option for draft in drafts for option in draft.options], np.float64)
-    strength, start, end = options.T
+    options = [option for draft in drafts for option in draft.options]
+    strength, start, end = np.array(options, np.float64).reshape(-1, 3).T
     values: dict[str, npt.NDArray[Any]] = {
         name: np.fromiter(chain.from_iterable(draft.features[name] for draft in drafts), np.float64)
         for name in drafts[0].features
     }
     values["exact_length"] = np.where((values["code"] > 0) | (values["title"] > 0), (end - start) / 10, 0.0)
-    values["early"] = np.where(strength > 0, 1 - start / np.repeat([draft.length for draft in drafts], sizes), 0.0)
+    values["early"] = np.where(strength > 0, 1 - start / np.array([draft.length for draft in drafts])[log], 0.0)
     values["words_gap"] = gap(values["words"])
     values["explained_gap"] = gap(values["explained"])
     values["beside_code"], below_code = compare((draft.unambiguous for draft in drafts), itself=False)
     values["below_code"] = below_code & named
-    values["context"] = np.repeat([float(bool(draft.context)) for draft in drafts], sizes)
+    values["context"] = np.array([bool(draft.context) for draft in drafts])[log]
     values["near_context"], inside = compare(draft.context for draft in drafts)
     values["in_context"] = inside
     values["named_in_context"] = inside & named
     values["related"], _ = compare(draft.related for draft in drafts)
-    values["same_as_related"] = is_one_of([draft.related for draft in drafts])
+    values["same_as_related"] = is_one_of(draft.related for draft in drafts)
     values["kind_words"] = np.concatenate([draft.kind_words for draft in drafts])
     values["kind_words_gap"] = gap(values["kind_words"])
     values["place_words"] = np.concatenate([draft.place_words for draft in drafts])
     values["place_words_gap"] = gap(values["place_words"])
-    itself = is_one_of([draft.known for draft in drafts])
+    itself = is_one_of(draft.known for draft in drafts)
     values["known"] = np.log1p(np.maximum(linker.place_counts[rows] - itself, 0))
-    values["depth"] = shape.depth[rows]
+    values["depth"] = tree.depth[rows]
     return np.column_stack([values[name] for name in FEATURES]).astype(np.float64)
 
 
