@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice, pairwise, tee, zip_longest
+from itertools import chain, islice, pairwise, zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,6 +107,7 @@ class EntityLinker:
 class Draft(NamedTuple):
     """The candidates of one log, and what the text itself says about each."""
 
+    log: Passage
     rows: list[int]
     options: list[Option]  # strength 0 and an empty span if nothing in the text names the row
     features: Mapping[str, list[float]]  # those that come from the text: a value per row
@@ -117,7 +118,6 @@ class Draft(NamedTuple):
     context: Sequence[int]
     related: Sequence[int]
     known: Sequence[int]
-    length: int  # of the text, at least 1
 
 
 # ---------------------------------------------------------------- learning
@@ -324,6 +324,7 @@ def _draft(linker: EntityLinker, log: Passage, context: Sequence[int]) -> Draft:
     scores = all_association_scores(linker.words, _words(tokens), counted=bool(known), members=members)
     array = np.array(rows, np.int64)
     return Draft(
+        log=log,
         rows=rows,
         options=[best.get(row, Option(0.0, 0, 0)) for row in rows],
         features=features,
@@ -334,7 +335,6 @@ def _draft(linker: EntityLinker, log: Passage, context: Sequence[int]) -> Draft:
         context=context,
         related=related,
         known=known,
-        length=max(len(log.text), 1),
     )
 
 
@@ -416,7 +416,9 @@ def _features(linker: EntityLinker, drafts: Sequence[Draft]) -> Doubles:
         for name in drafts[0].features
     }
     values["exact_length"] = np.where((values["code"] > 0) | (values["title"] > 0), (end - start) / 10, 0.0)
-    values["early"] = np.where(strength > 0, 1 - start / np.array([draft.length for draft in drafts])[log], 0.0)
+    values["early"] = np.where(
+        strength > 0, 1 - start / np.array([len(draft.log.text) or 1 for draft in drafts])[log], 0.0
+    )
     values["words_gap"] = gap(values["words"])
     values["explained_gap"] = gap(values["explained"])
     values["beside_code"], below_code = compare((draft.unambiguous for draft in drafts), itself=False)
@@ -455,20 +457,15 @@ def _explained(
     `P3 an K201` is explained twice by the third pump of K201, once by K201 or by any other third pump.
     """
     explained = [0.0] * len(rows)
-    for mention in mentions:
-        if mention.kind == "words":
-            for row, option in mention.options.items():
-                explained[position[row]] = max(explained[position[row]], option.strength)
-    for mention in mentions:
-        if mention.kind != "words":
-            strongest: dict[int, float] = {}
-            for row, option in mention.options.items():
-                at, end = position[row], tree.end[row]
-                while at < len(rows) and rows[at] < end:  # rows are in preorder
-                    strongest[at] = max(strongest.get(at, 0.0), option.strength)
-                    at += 1
-            for at, strength in strongest.items():
-                explained[at] += strength
+    for kind, _, options in sorted(mentions, key=lambda mention: mention.kind != "words"):
+        strongest: dict[int, float] = {}
+        for row, option in options.items():
+            at, end = position[row], row + 1 if kind == "words" else tree.end[row]
+            while at < len(rows) and rows[at] < end:  # rows are in preorder
+                strongest[at] = max(strongest.get(at, 0.0), option.strength)
+                at += 1
+        for at, strength in strongest.items():
+            explained[at] += strength
     return explained
 
 
@@ -479,14 +476,13 @@ def link_entities(linker: EntityLinker, logs: Iterable[Passage]) -> Iterator[Ent
     """The links that each log lacks, best first; never to a known location or to one above it."""
     tree = linker.names.tree
     with_known = ((log, (*linker.known.get(log.id, ()), *linker.context.get(log.id, ()))) for log in logs)
-    pairs, inputs = tee(with_known)
-    for (log, known), (draft, features) in zip(pairs, _candidates(linker, inputs), strict=True):
+    for draft, features in _candidates(linker, with_known):
         probabilities = linker.scorer.probabilities(features)
         for position in _best_per_line(draft.rows, probabilities, tree, linker.threshold):
             row, option = draft.rows[position], draft.options[position]
-            if not any(contains(tree, row, known_row) for known_row in known):
+            if not any(contains(tree, row, known_row) for known_row in draft.context):
                 weight = round(float(probabilities[position]), 4)
-                edge = Edge(log.id, "reports_about", tree.ids[row], log.id, MAKER, weight)
+                edge = Edge(draft.log.id, "reports_about", tree.ids[row], draft.log.id, MAKER, weight)
                 yield EntityLink(edge, option.start, option.end)
 
 

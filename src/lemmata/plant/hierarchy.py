@@ -133,7 +133,7 @@ def contains(tree: Tree, above: Any, row: Any) -> Any:
     return (above <= row) & (row < tree.end[above])
 
 
-def below(tree: Tree, row: int, rows: Sequence[int]) -> Sequence[int]:
+def below(tree: Tree, row: int, rows: Any) -> Any:
     """The sorted `rows` that are `row` or lie below it."""
     return rows[bisect_left(rows, row) : bisect_left(rows, tree.end[row])]
 

@@ -192,13 +192,9 @@ def nearest(index: Neighbours, words: Collection[str], leave_out: int, count: in
     scores = np.bincount(rows, weights, index.size)
     if leave_out >= 0:
         scores[leave_out] = 0.0
-    # sorting every log that shares a word would be slow, so only the best part is sorted
-    least = float(scores.max()) / 2
-    best = np.flatnonzero(scores > least)
-    while len(best) < count and least > 1e-3 * length:
-        least /= 2
-        best = np.flatnonzero(scores > least)
-    if len(best) < count:
-        best = np.flatnonzero(scores)
+    # sorting every log that shares a word would be slow, so only the best are sorted
+    candidates = np.flatnonzero(scores)
+    least = np.partition(scores[candidates], -count)[-count] if len(candidates) > count else 0.0
+    best = candidates[scores[candidates] >= least]
     order = best[np.lexsort((best, -scores[best]))][:count]
     return list(zip(order.tolist(), (scores[order] / length).tolist(), strict=True))

@@ -124,5 +124,5 @@ class ExpandedCorpus:
             for passage in self.corpus[first : min(first + 1000, stop)]:
                 text = passage.text
                 # an ingest after the prediction may have shortened the text
-                spans = [(*span[:2], span[2]) for span in self._spans.get(passage.id, ()) if span[1] <= len(text)]
+                spans = [span for span in self._spans.get(passage.id, ()) if span[1] <= len(text)]
                 yield titled(passage.title, expand(text, spans, self._titles))
