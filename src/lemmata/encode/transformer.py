@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.encode.onnx import CHARACTERS_PER_TOKEN, readable
-from lemmata.errors import ConfigError, InputError, require
+from lemmata.encode.onnx import CHARACTERS_PER_TOKEN, cut_to, normalised, readable
+from lemmata.errors import InputError, require
 from lemmata.types import Floats
 
 __all__ = ["TransformerEncoder", "cpu_has_bf16", "open_model"]
@@ -33,13 +33,8 @@ class TransformerEncoder:
             self._torch.set_num_threads(threads)
         self._device = device or ("cuda" if self._torch.cuda.is_available() else "cpu")
         self._model: Any = open_model(source, self._device)
-        full = int(self._model.get_embedding_dimension())
-        if dimension is not None and not 1 <= dimension <= full:
-            raise ConfigError(f"{source} has {full} dimensions and cannot be cut to {dimension}")
-        self.dimension = dimension or full
-        self.name = (folder.resolve().name if folder.exists() else str(source)) + (
-            f"@{self.dimension}" if self.dimension < full else ""
-        )
+        name = folder.resolve().name if folder.exists() else str(source)
+        self.name, self.dimension = cut_to(name, int(self._model.get_embedding_dimension()), dimension)
         self._longest = int(self._model.max_seq_length or 512) * CHARACTERS_PER_TOKEN
 
     def encode(self, texts: Sequence[str], role: str = "passage") -> Floats:
@@ -50,8 +45,7 @@ class TransformerEncoder:
         encode = self._model.encode_query if role == "query" else self._model.encode_document
         with self._autocast():
             vectors = encode([readable(texts[row], self._longest) for row in rows], show_progress_bar=False)
-        cut = np.asarray(vectors, np.float32)[:, : self.dimension]
-        matrix[rows] = cut / np.maximum(np.linalg.norm(cut, axis=1, keepdims=True), 1e-12)
+        matrix[rows] = normalised(np.asarray(vectors, np.float32)[:, : self.dimension])
         return matrix
 
     def _autocast(self) -> AbstractContextManager[Any]:
