@@ -90,11 +90,8 @@ class EntityLinker:
     known: Mapping[str, tuple[int, ...]]  # log: its deepest rows
     context: Mapping[str, tuple[int, ...]]  # log: known rows above those
     related: Mapping[str, tuple[int, ...]]  # log: known rows of related logs
-    words: AssociationIndex  # the classes are the locations and their kinds
-    kind_columns: Integers  # (locations, most kinds): columns of `words`, padded with the column of new classes
-    kind_counts: Integers  # (locations,)
-    place_columns: Integers  # (locations,): columns of `words`
-    place_counts: Integers  # (locations,): known logs
+    words: AssociationIndex  # the first classes are the locations, then come their kinds
+    kind_columns: Integers  # (locations, most kinds): columns of `words`, padded with -1
     number_words: Association
     number_cache: dict[tuple[str, str, bool, bool], float]  # of `_number_word`
     neighbours: Neighbours
@@ -183,11 +180,11 @@ def _memorise(
         name: list(dict.fromkeys([*rows, *(kind for row in rows for kind in kinds[row])]))
         for name, rows in known.items()
     }
-    words = index_associations(count_associations((_words(tokens[name]), classes[name]) for name in known))
-    new = len(words.columns)
-    kind_columns = np.full((len(kinds), max(map(len, kinds), default=1)), new, np.int64)
-    for row, of_row in enumerate(kinds):
-        kind_columns[row, : len(of_row)] = [words.columns.get(kind, new) for kind in of_row]
+    words = index_associations(
+        count_associations((_words(tokens[name]), classes[name]) for name in known),
+        [*range(len(kinds)), *dict.fromkeys(chain.from_iterable(kinds))],
+    )
+    columns = zip_longest(*([words.columns[kind] for kind in of_row] for of_row in kinds), fillvalue=-1)
     return EntityLinker(
         names=names,
         known=known,
@@ -197,10 +194,7 @@ def _memorise(
             for name, others in partners.items()
         },
         words=words,
-        kind_columns=kind_columns,
-        kind_counts=np.array([len(of_row) for of_row in kinds], np.int64),
-        place_columns=np.array([words.columns.get(row, new) for row in range(len(kinds))], np.int64),
-        place_counts=np.array([words.counts.classes[row] for row in range(len(kinds))], np.int64),
+        kind_columns=np.array(list(columns), np.int64).T,
         number_words=count_associations(
             (_number_words(tokens[name], names, rows), {names.kinds[row] for row in rows})
             for name, rows in known.items()
@@ -226,20 +220,15 @@ def _pretended_context(
         above = context[name]
         if not above:
             draw = rng.random()
-            steps = 0 if draw < NOTHING_KNOWN else 1 if draw < PARENT_KNOWN else 2 if draw < UNIT_KNOWN else 1
-            climbed = {_climb(tree, row, steps) for row in rows}
+            climbed = set(rows)
+            for _ in range(0 if draw < NOTHING_KNOWN else 2 if PARENT_KNOWN <= draw < UNIT_KNOWN else 1):
+                climbed = {int(tree.parent[row]) if tree.parent[row] >= 0 else row for row in climbed}
             if draw >= UNIT_KNOWN:
                 families = [children(tree, row) for row in climbed]
                 climbed = {family[rng.integers(len(family))] for family in families if family}
             above = tuple(sorted(climbed - set(rows)))
         pretended[name] = above
     return pretended
-
-
-def _climb(tree: Tree, row: int, steps: int) -> int:
-    for _ in range(steps):
-        row = tree.parent[row] if tree.parent[row] >= 0 else row
-    return row
 
 
 def _labels(draft: Draft, tree: Tree) -> npt.NDArray[np.int8]:
@@ -322,15 +311,15 @@ def _draft(linker: EntityLinker, log: Passage, context: Sequence[int]) -> Draft:
     features["votes"] = [votes.get(row, 0.0) / all_votes for row in rows]
     members: set[Hashable] = {*known, *(kind for row in known for kind in _kinds(names, row))}
     scores = all_association_scores(linker.words, _words(tokens), counted=bool(known), members=members)
-    array = np.array(rows, np.int64)
+    columns = linker.kind_columns[np.array(rows, np.int64)]
     return Draft(
         log=log,
         rows=rows,
         options=[best.get(row, Option(0.0, 0, 0)) for row in rows],
         features=features,
         named=named,
-        kind_words=scores[linker.kind_columns[array]].sum(axis=1) / linker.kind_counts[array],
-        place_words=scores[linker.place_columns[array]],
+        kind_words=scores[columns].sum(axis=1) / (columns >= 0).sum(axis=1),
+        place_words=scores[np.array(rows, np.int64)],
         unambiguous=sorted(unambiguous),
         context=context,
         related=related,
@@ -434,7 +423,7 @@ def _features(linker: EntityLinker, drafts: Sequence[Draft]) -> Doubles:
     values["place_words"] = np.concatenate([draft.place_words for draft in drafts])
     values["place_words_gap"] = gap(values["place_words"])
     itself = is_one_of(draft.known for draft in drafts)
-    values["known"] = np.log1p(np.maximum(linker.place_counts[rows] - itself, 0))
+    values["known"] = np.log1p(np.maximum(linker.words.sizes[rows] - itself, 0))
     values["depth"] = tree.depth[rows]
     return np.column_stack([values[name] for name in FEATURES]).astype(np.float64)
 

@@ -35,8 +35,8 @@ class Tree:
 def build_tree(locations: Iterable[Document]) -> Tree:
     """A tree, whatever the hierarchy is like.
 
-    Of locations with the same id the first counts, and of several parents the first. An unknown parent makes a
-    root, and the last member of a cycle becomes a root. A location without a description is only found by its code.
+    Of several parents the first counts. An unknown parent makes a root, and the last member of a cycle becomes a
+    root. A location without a description is only found by its code.
     """
     by_id, parents, flaws = _repaired(locations)
     children_of: dict[str, list[str]] = {}
@@ -71,21 +71,16 @@ def build_tree(locations: Iterable[Document]) -> Tree:
 
 def _repaired(locations: Iterable[Document]) -> tuple[dict[str, Document], dict[str, str], list[Skip]]:
     """Location by id, the parent's id by id ("" for a root), and the flaws."""
-    by_id: dict[str, Document] = {}
+    by_id = {location.id: location for location in locations}
+    parents: dict[str, str] = {}
     flaws: list[Skip] = []
 
     def report(location: Document, cause: str) -> None:
         flaws.append(Skip(location.file, 0, cause))
 
-    for location in locations:
-        if location.id in by_id:
-            report(location, f"the location {_code(location)!r} is defined twice; the first definition counts")
-            continue
-        by_id[location.id] = location
+    for location in by_id.values():
         if not location.title.strip():
             report(location, f"the location {_code(location)!r} has no description, only its code is known")
-    parents: dict[str, str] = {}
-    for location in by_id.values():
         targets = [link.target or f"location:{link.label}" for link in location.links if link.relation == "part_of"]
         present = [target for target in dict.fromkeys(targets) if target in by_id]
         parents[location.id] = present[0] if present else ""
