@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +21,15 @@ class TransformerEncoder:
     `source` is a folder or a hub name; with HF_HUB_OFFLINE set, only a model of the local cache.
     """
 
-    def __init__(
-        self, source: Path | str, *, dimension: int | None = None, threads: int | None = None, device: str = ""
-    ) -> None:
+    def __init__(self, source: Path | str, *, dimension: int | None = None, threads: int | None = None) -> None:
         folder = Path(source).expanduser()
         if folder.exists() and not (folder / "modules.json").is_file():
             raise InputError("is no sentence-transformers model: it has no modules.json", file=str(folder))
         self._torch = require("torch", "train")
         if threads:
             self._torch.set_num_threads(threads)
-        self._device = device or ("cuda" if self._torch.cuda.is_available() else "cpu")
+        self._device = "cuda" if self._torch.cuda.is_available() else "cpu"
+        self._has_bf16 = self._torch.cuda.is_bf16_supported() if self._device == "cuda" else cpu_has_bf16()
         self._model: Any = open_model(source, self._device)
         name = folder.resolve().name if folder.exists() else str(source)
         self.name, self.dimension = cut_to(name, int(self._model.get_embedding_dimension()), dimension)
@@ -43,17 +41,10 @@ class TransformerEncoder:
         if not rows:
             return matrix
         encode = self._model.encode_query if role == "query" else self._model.encode_document
-        with self._autocast():
+        with self._torch.autocast(self._device, self._torch.bfloat16, enabled=self._has_bf16):
             vectors = encode([readable(texts[row], self._longest) for row in rows], show_progress_bar=False)
         matrix[rows] = normalised(np.asarray(vectors, np.float32)[:, : self.dimension])
         return matrix
-
-    def _autocast(self) -> AbstractContextManager[Any]:
-        has_bf16 = self._torch.cuda.is_bf16_supported() if self._device == "cuda" else cpu_has_bf16()
-        if not has_bf16:
-            return nullcontext()
-        context: AbstractContextManager[Any] = self._torch.autocast(self._device, self._torch.bfloat16)
-        return context
 
 
 def open_model(source: Path | str, device: str, **options: Any) -> Any:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from math import log, sqrt
 
 import numpy as np
-import numpy.typing as npt
 
+from lemmata.plant.scorer import Doubles
 from lemmata.types import Integers
 
 __all__ = [
@@ -26,8 +26,6 @@ __all__ = [
     "index_neighbours",
     "nearest",
 ]
-
-Doubles = npt.NDArray[np.float64]
 
 LONGEST_POSTINGS = 5000  # logs that share a word; of a more frequent word only the latest are read
 SMOOTHING = 4.0  # pseudo-counts with the overall frequency of a word
