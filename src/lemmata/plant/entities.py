@@ -295,7 +295,9 @@ def _draft(linker: EntityLinker, log: Passage, context: Sequence[int]) -> Draft:
             highest[row] = max(highest.get(row, 0.0), cosine)
     all_votes = sum(votes.values()) or 1.0
 
-    best = _best_options(mentions)
+    options = [pair for mention in reversed(mentions) for pair in mention.options.items()]
+    # the strongest option for each row, which comes last; of equals the first in the text
+    best = dict(sorted(options, key=lambda pair: (pair[1].strength, -pair[1].start)))
     coded = {row for mention in mentions if mention.kind == "code" for row in mention.options}
     unambiguous = {next(iter(m.options)) for m in mentions if m.kind == "code" and len(m.options) == 1}
     proposed = set(best) | set(votes) | set(related)
@@ -428,16 +430,6 @@ def _features(linker: EntityLinker, drafts: Sequence[Draft]) -> Doubles:
     return np.column_stack([values[name] for name in FEATURES]).astype(np.float64)
 
 
-def _best_options(mentions: Iterable[Mention]) -> dict[int, Option]:
-    """The strongest option for each row; of equals the first in the text."""
-    best: dict[int, Option] = {}
-    for mention in mentions:
-        for row, option in mention.options.items():
-            if row not in best or (-option.strength, option.start) < (-best[row].strength, best[row].start):
-                best[row] = option
-    return best
-
-
 def _explained(
     tree: Tree, rows: Sequence[int], position: Mapping[int, int], mentions: Sequence[Mention]
 ) -> list[float]:
@@ -449,7 +441,7 @@ def _explained(
     for kind, _, options in sorted(mentions, key=lambda mention: mention.kind != "words"):
         strongest: dict[int, float] = {}
         for row, option in options.items():
-            at, end = position[row], row + 1 if kind == "words" else tree.end[row]
+            at, end = position[row], row + 1 if kind == "words" else int(tree.end[row])
             while at < len(rows) and rows[at] < end:  # rows are in preorder
                 strongest[at] = max(strongest.get(at, 0.0), option.strength)
                 at += 1
