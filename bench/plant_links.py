@@ -159,9 +159,10 @@ def by_rule(linker: EntityLinker, logs: Iterable[Passage], rule: str) -> Pairs:
             scores = {
                 row: (
                     option.strength,
-                    max((closeness(tree, row, other) for other in near if other != row), default=0.0),
+                    max(closeness(tree, np.full(len(others), row), np.array(others, np.int64)), default=0.0),
                 )
                 for row, option in options.items()
+                for others in [[other for other in near if other != row]]
             }
             best = max(scores.values(), default=(0.0, 0.0))
             winners = [row for row, score in scores.items() if score == best]

@@ -186,9 +186,9 @@ def test_an_address_without_a_service_is_an_error() -> None:
 
 
 def test_batches_keep_to_texts_and_characters(service: FaultyServer) -> None:
-    short, long = [f"text {number}" for number in range(12)], [letter * 30_000 for letter in "abcdefghi"]
-    remote(service, batch_texts=10).encode([*short, *long])
-    assert [len(batch) for batch in service.requests] == [10, 10, 1]
+    short, long = [f"text {number}" for number in range(66)], [letter * 30_000 for letter in "abcdefghi"]
+    remote(service).encode([*short, *long])
+    assert [len(batch) for batch in service.requests] == [64, 10, 1]
     assert {len(text) for text in service.requests[-1]} == {24_000}  # the longest text that is sent
 
 
@@ -205,19 +205,20 @@ def test_a_text_is_sent_once(service: FaultyServer, tmp_path: Path) -> None:
 
 
 def test_vectors_from_before_a_failure_are_cached(service: FaultyServer, tmp_path: Path) -> None:
-    encoder = remote(service, retries=0, cache=tmp_path / "cache.sqlite", batch_texts=1)
+    encoder = remote(service, retries=0, cache=tmp_path / "cache.sqlite")
+    texts = [f"text {number}" for number in range(65)]
     service.faults = ["", "500"]
     with pytest.raises(LemmataError):
-        encoder.encode(["a", "bb"])
-    encoder.encode(["a", "bb"])
-    assert service.requests == [["a"], ["bb"], ["bb"]]
+        encoder.encode(texts)
+    encoder.encode(texts)
+    assert service.requests == [texts[:64], texts[64:], texts[64:]]
 
 
 def test_an_estimate_sends_nothing(service: FaultyServer, tmp_path: Path) -> None:
-    encoder = remote(service, cache=tmp_path / "cache.sqlite", batch_texts=1)
+    encoder = remote(service, cache=tmp_path / "cache.sqlite")
     encoder.encode(["known"])
-    estimate = encoder.estimate(["known", "x" * 40, "y" * 4, ""])
-    assert estimate == (11, 2, 1)
+    assert encoder.estimate(["known", "x" * 40, "y" * 4, ""]) == (11, 1, 1)
+    assert encoder.estimate([f"{number:04}" for number in range(65)]) == (65, 2, 0)
     assert len(service.requests) == 1
 
 
@@ -227,11 +228,6 @@ def test_a_dimension_cuts_and_a_larger_one_is_an_error(service: FaultyServer) ->
     assert encoder.name == "tiny@2"
     with pytest.raises(LemmataError, match="3 dimensions, fewer than 4"):
         remote(service, dimension=4).encode(["a"])
-
-
-def test_prompts_go_before_the_text(service: FaultyServer) -> None:
-    remote(service, prompts={"query": "query: "}).encode(["a"], role="query")
-    assert service.requests == [["query: a"]]
 
 
 def test_a_workspace_estimates_the_calls_of_a_remote_encoder(service: FaultyServer, tmp_path: Path) -> None:

@@ -33,26 +33,12 @@ class HashingEncoder:
     def encode(self, texts: Sequence[str], role: str = "passage") -> Floats:  # noqa: ARG002 - no prompts here
         matrix = np.zeros((len(texts), self.dimension), np.float32)
         for row, text in zip(matrix, texts, strict=True):
-            features, weights = _features(text[:_CHARACTERS].lower())
-            if not features:
-                continue
-            hashes = np.array([crc32(feature.encode("utf-8", "replace"), self._salt) for feature in features])
+            words = _WORD.findall(text[:_CHARACTERS].lower())
+            trigrams = [f"<{word}>"[start : start + 3] for word in words for start in range(len(word))]
+            features = [feature.encode("utf-8", "replace") for feature in (*words, *trigrams)]
+            weights = np.repeat([1.0, 0.5], [len(words), len(trigrams)])
+            hashes = np.array([crc32(feature, self._salt) for feature in features], np.int64)
             signs = np.where(hashes >> 31, -1.0, 1.0)  # with signs, collisions cancel instead of adding up
             np.add.at(row, (hashes & 0x7FFFFFFF) % self.dimension, signs * weights)
-            norm = np.linalg.norm(row)
-            if norm > 0:
-                row /= norm
+            row /= np.linalg.norm(row) or 1.0
         return matrix
-
-
-def _features(text: str) -> tuple[list[str], list[float]]:
-    features: list[str] = []
-    weights: list[float] = []
-    for word in _WORD.findall(text):
-        features.append(word)
-        weights.append(1.0)
-        framed = f"<{word}>"
-        trigrams = [framed[start : start + 3] for start in range(len(framed) - 2)]
-        features += trigrams
-        weights += [0.5] * len(trigrams)
-    return features, weights

@@ -5,7 +5,6 @@ The folder holds `model.onnx`, `tokenizer.json` and `encoder.json` (see `export.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,9 @@ from tokenizers import Tokenizer
 from lemmata.encode.bert import read_json
 from lemmata.errors import ConfigError, InputError
 from lemmata.types import Floats, Integers
+from lemmata.workers import available_cores
 
-__all__ = ["CHARACTERS_PER_TOKEN", "OnnxEncoder", "check_folder", "open_tokenizer", "readable"]
+__all__ = ["CHARACTERS_PER_TOKEN", "OnnxEncoder", "check_folder", "cut_to", "normalised", "open_tokenizer", "readable"]
 
 _TOKENS = 1024  # of one batch, padding included; 4,096 was 3 % slower on two cores, 16,384 7 %
 _TEXTS = 4096  # tokenised at once: enough to sort by length, few enough for memory
@@ -32,21 +32,16 @@ class OnnxEncoder:
         check_folder(folder)
         settings = read_json(folder / "encoder.json")
         try:
-            self.name = str(settings["name"])
-            full = int(settings["dimension"])
+            name, full = str(settings["name"]), int(settings["dimension"])
             self._max_tokens = int(settings["max_tokens"])
             self._prompts = {role: str(prompt) for role, prompt in settings["prompts"].items()}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError("does not describe an encoder", file=str(folder / "encoder.json")) from error
-        if dimension is not None and not 1 <= dimension <= full:
-            raise ConfigError(f"{self.name} has {full} dimensions and cannot be cut to {dimension}")
-        self.dimension = dimension or full
-        if self.dimension < full:
-            self.name += f"@{self.dimension}"
+        self.name, self.dimension = cut_to(name, full, dimension)
         self._tokenizer = open_tokenizer(folder / "tokenizer.json")
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(self._max_tokens)
-        self._session = _open_session(folder / "model.onnx", threads or _cores())
+        self._session = _open_session(folder / "model.onnx", threads or available_cores())
 
     def encode(self, texts: Sequence[str], role: str = "passage") -> Floats:
         prompt = self._prompts.get(role, "")
@@ -64,8 +59,7 @@ class OnnxEncoder:
             ids, mask = _pad([tokens[position] for position in batch])
             vectors = self._session.run(["embedding"], {"input_ids": ids, "attention_mask": mask})[0]
             if self.dimension < vectors.shape[1]:
-                vectors = vectors[:, : self.dimension]
-                vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+                vectors = normalised(vectors[:, : self.dimension])
             matrix[[rows[position] for position in batch]] = vectors
 
 
@@ -74,6 +68,17 @@ def check_folder(folder: Path) -> None:
     missing = [name for name in ("encoder.json", "model.onnx", "tokenizer.json") if not (folder / name).is_file()]
     if missing:
         raise InputError(f"is no exported encoder: {', '.join(missing)} missing", file=str(folder))
+
+
+def cut_to(name: str, full: int, dimension: int | None) -> tuple[str, int]:
+    """The name and the dimension of an encoder whose vectors are cut; None cuts nothing."""
+    if dimension is not None and not 1 <= dimension <= full:
+        raise ConfigError(f"{name} has {full} dimensions and cannot be cut to {dimension}")
+    return (f"{name}@{dimension}", dimension) if dimension and dimension < full else (name, full)
+
+
+def normalised(vectors: Floats) -> Floats:
+    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12), np.float32)
 
 
 def readable(text: str, longest: int) -> str:
@@ -118,8 +123,3 @@ def _open_session(file: Path, threads: int) -> Any:
         return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's classes share no public parent
         raise InputError(f"onnxruntime cannot load it ({error})", file=str(file)) from error
-
-
-def _cores() -> int:
-    """Cores that this process may use, which in a container are fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -6,7 +6,7 @@ It either returns every vector or raises: a refused or broken answer never becom
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from lemmata.types import Floats
 __all__ = ["Estimate", "RemoteEncoder"]
 
 _CHARACTERS_PER_TOKEN = 4  # of English prose; an estimate needs no tokenizer
+_BATCH_TEXTS = 64
 _BATCH_CHARACTERS = 200_000
 _TEXT_CHARACTERS = 24_000  # services refuse longer texts instead of cutting them
 
@@ -36,19 +37,11 @@ class RemoteEncoder:
     """A model behind an address.
 
     `dimension` cuts longer vectors and normalises them again; None keeps what the service gives, which costs one
-    small call if nothing was encoded yet. `cache` is a SQLite file; None caches nothing. `prompts` are by role.
+    small call if nothing was encoded yet. `cache` is a SQLite file; None caches nothing.
     """
 
-    def __init__(
-        self,
-        service: Service,
-        *,
-        dimension: int | None = None,
-        cache: Path | None = None,
-        prompts: Mapping[str, str] | None = None,
-        batch_texts: int = 64,
-    ) -> None:
-        self._service, self._prompts, self._batch_texts = service, prompts or {}, batch_texts
+    def __init__(self, service: Service, *, dimension: int | None = None, cache: Path | None = None) -> None:
+        self._service = service
         self._cut_to = self._dimension = dimension
         self._cache = AnswerCache(cache) if cache else None
         self.name = f"{service.model}@{dimension}" if dimension else service.model
@@ -60,22 +53,17 @@ class RemoteEncoder:
         return self._dimension
 
     def estimate(self, texts: Sequence[str], role: str = "passage") -> Estimate:
-        prepared = self._prepare(texts, role)
-        vectors = self._cached(prepared, role)
-        missing = [text for text in dict.fromkeys(prepared) if text and text not in vectors]
-        tokens = sum(math.ceil(len(text) / _CHARACTERS_PER_TOKEN) for text in missing)
-        calls = sum(1 for _ in self._batches(missing))
-        cached = sum(text in vectors for text in prepared)
-        return Estimate(tokens, calls, cached)
+        prepared, vectors, batches = self._prepare(texts, role)
+        tokens = sum(math.ceil(len(text) / _CHARACTERS_PER_TOKEN) for batch in batches for text in batch)
+        return Estimate(tokens, len(batches), sum(text in vectors for text in prepared))
 
     def encode(self, texts: Sequence[str], role: str = "passage") -> Floats:
-        prepared = self._prepare(texts, role)
-        vectors = self._cached(prepared, role)
-        for batch in self._batches([text for text in dict.fromkeys(prepared) if text and text not in vectors]):
+        prepared, vectors, batches = self._prepare(texts, role)
+        for batch in batches:
             for text, vector in zip(batch, self._embed(batch), strict=True):
                 vectors[text] = vector
                 if self._cache:
-                    self._cache.write(self._key(text, role), vector.tobytes())
+                    self._cache.write(cache_key(self.name, role, text), vector.tobytes())
         dimensions = {len(vector) for vector in vectors.values()} | ({self._dimension} if self._dimension else set())
         if len(dimensions) > 1:
             raise LemmataError(f"{self._service.url} changed the dimension of {self._service.model}: {dimensions}")
@@ -86,32 +74,18 @@ class RemoteEncoder:
                 matrix[row] = vectors[text]
         return matrix
 
-    def _prepare(self, texts: Sequence[str], role: str) -> list[str]:
-        prompt = self._prompts.get(role, "")
-        readable = [text.strip()[:_TEXT_CHARACTERS].encode("utf-8", "replace").decode("utf-8") for text in texts]
-        return [prompt + text if text else "" for text in readable]
-
-    def _key(self, text: str, role: str) -> bytes:
-        return cache_key(self.name, role, text)
-
-    def _cached(self, texts: Sequence[str], role: str) -> dict[str, Floats]:
-        if self._cache is None:
-            return {}
-        stored = {text: self._cache.read(self._key(text, role)) for text in dict.fromkeys(texts)}
-        return {text: np.frombuffer(vector, np.float32) for text, vector in stored.items() if vector is not None}
-
-    def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
-        batch: list[str] = []
-        characters = 0
-        for text in texts:
-            full = len(batch) == self._batch_texts
-            if batch and (full or characters + len(text) > _BATCH_CHARACTERS):
-                yield batch
-                batch, characters = [], 0
-            batch.append(text)
-            characters += len(text)
-        if batch:
-            yield batch
+    def _prepare(self, texts: Sequence[str], role: str) -> tuple[list[str], dict[str, Floats], list[list[str]]]:
+        """The texts as they are sent, the cached vectors by text, and batches of the other texts."""
+        prepared = [text.strip()[:_TEXT_CHARACTERS].encode("utf-8", "replace").decode("utf-8") for text in texts]
+        vectors: dict[str, Floats] = {}
+        missing: list[str] = []
+        for text in dict.fromkeys(filter(None, prepared)):
+            stored = self._cache.read(cache_key(self.name, role, text)) if self._cache else None
+            if stored is None:
+                missing.append(text)
+            else:
+                vectors[text] = np.frombuffer(stored, np.float32)
+        return prepared, vectors, list(_batches(missing))
 
     def _embed(self, batch: list[str]) -> Floats:
         return self._service.call(partial(self._request, batch))
@@ -127,6 +101,19 @@ class RemoteEncoder:
             raise CallError("a vector of the answer is zero or not finite", retry=True)
         normalised: Floats = matrix / norms
         return normalised
+
+
+def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    characters = 0
+    for text in texts:
+        if batch and (len(batch) == _BATCH_TEXTS or characters + len(text) > _BATCH_CHARACTERS):
+            yield batch
+            batch, characters = [], 0
+        batch.append(text)
+        characters += len(text)
+    if batch:
+        yield batch
 
 
 def _read_vectors(answer: Any, count: int) -> Floats:

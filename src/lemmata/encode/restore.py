@@ -43,7 +43,12 @@ def restore(folder: Path, out: Path) -> Path:
     check_folder(folder)
     save = require("safetensors.numpy", "train").save_file
     tokenizer = open_tokenizer(folder / "tokenizer.json")
-    tensors, config = _read_graph(folder / "model.onnx")
+    graph = _Graph(folder / "model.onnx")
+    try:
+        tensors, config = _weights(graph)
+    except (KeyError, ValueError, IndexError, TypeError, StopIteration) as error:
+        cause = "is no BERT that lemmata exported, so it cannot be restored"
+        raise InputError(cause, file=str(folder / "model.onnx")) from error
     files = _configuration(folder / "encoder.json", config, tokenizer)
     with writing(out) as model:
         for name, content in files.items():
@@ -89,17 +94,11 @@ class _Graph:
         return self.constants.get(node.input[1]) if node.op_type in ("MatMul", "Attention") else None
 
 
-def _read_graph(file: Path) -> tuple[dict[str, Floats], dict[str, Any]]:
-    """The weights under the names that BERT gives them, and its configuration."""
-    graph = _Graph(file)
-    try:
-        return _weights(graph)
-    except (KeyError, ValueError, IndexError, TypeError, StopIteration) as error:
-        raise InputError("is no BERT that lemmata exported, so it cannot be restored", file=str(file)) from error
-
-
 def _weights(graph: _Graph) -> tuple[dict[str, Floats], dict[str, Any]]:
-    """In both precisions the operators have the same order, because each needs the output of the one before."""
+    """The weights under the names that BERT gives them, and its configuration.
+
+    In both precisions the operators have the same order, because each needs the output of the one before.
+    """
     constants = graph.constants
     attentions = graph.of_type("Attention") + graph.of_type("MultiHeadAttention")
     matrices = [matrix for node in graph.nodes if (matrix := graph.matrix(node)) is not None]
@@ -167,17 +166,12 @@ def _configuration(file: Path, config: Mapping[str, Any], tokenizer: Tokenizer) 
         raise InputError("does not describe an encoder", file=str(file)) from error
     ids = {name: tokenizer.token_to_id(name) for names in _SPECIAL.values() for name in names}
     special = {role: name for role, names in _SPECIAL.items() for name in reversed(names) if ids[name] is not None}
-    modules = ("Transformer", "Pooling", "Normalize")
+    modules = {"": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}  # class by folder
     return {
         "config.json": {**config, **({"pad_token_id": ids[special["pad_token"]]} if "pad_token" in special else {})},
         "modules.json": [
-            {
-                "idx": number,
-                "name": str(number),
-                "path": f"{number}_{kind}" if number else "",
-                "type": f"sentence_transformers.models.{kind}",
-            }
-            for number, kind in enumerate(modules)
+            {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
+            for number, (path, kind) in enumerate(modules.items())
         ],
         "1_Pooling/config.json": {"embedding_dimension": config["hidden_size"], "pooling_mode": pooling},
         "sentence_bert_config.json": {"max_seq_length": max_tokens, "do_lower_case": False},

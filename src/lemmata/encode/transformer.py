@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lemmata.encode.onnx import CHARACTERS_PER_TOKEN, readable
-from lemmata.errors import ConfigError, InputError, require
+from lemmata.encode.onnx import CHARACTERS_PER_TOKEN, cut_to, normalised, readable
+from lemmata.errors import InputError, require
 from lemmata.types import Floats
 
 __all__ = ["TransformerEncoder", "cpu_has_bf16", "open_model"]
@@ -22,24 +21,18 @@ class TransformerEncoder:
     `source` is a folder or a hub name; with HF_HUB_OFFLINE set, only a model of the local cache.
     """
 
-    def __init__(
-        self, source: Path | str, *, dimension: int | None = None, threads: int | None = None, device: str = ""
-    ) -> None:
+    def __init__(self, source: Path | str, *, dimension: int | None = None, threads: int | None = None) -> None:
         folder = Path(source).expanduser()
         if folder.exists() and not (folder / "modules.json").is_file():
             raise InputError("is no sentence-transformers model: it has no modules.json", file=str(folder))
         self._torch = require("torch", "train")
         if threads:
             self._torch.set_num_threads(threads)
-        self._device = device or ("cuda" if self._torch.cuda.is_available() else "cpu")
+        self._device = "cuda" if self._torch.cuda.is_available() else "cpu"
+        self._has_bf16 = self._torch.cuda.is_bf16_supported() if self._device == "cuda" else cpu_has_bf16()
         self._model: Any = open_model(source, self._device)
-        full = int(self._model.get_embedding_dimension())
-        if dimension is not None and not 1 <= dimension <= full:
-            raise ConfigError(f"{source} has {full} dimensions and cannot be cut to {dimension}")
-        self.dimension = dimension or full
-        self.name = (folder.resolve().name if folder.exists() else str(source)) + (
-            f"@{self.dimension}" if self.dimension < full else ""
-        )
+        name = folder.resolve().name if folder.exists() else str(source)
+        self.name, self.dimension = cut_to(name, int(self._model.get_embedding_dimension()), dimension)
         self._longest = int(self._model.max_seq_length or 512) * CHARACTERS_PER_TOKEN
 
     def encode(self, texts: Sequence[str], role: str = "passage") -> Floats:
@@ -48,18 +41,10 @@ class TransformerEncoder:
         if not rows:
             return matrix
         encode = self._model.encode_query if role == "query" else self._model.encode_document
-        with self._autocast():
+        with self._torch.autocast(self._device, self._torch.bfloat16, enabled=self._has_bf16):
             vectors = encode([readable(texts[row], self._longest) for row in rows], show_progress_bar=False)
-        cut = np.asarray(vectors, np.float32)[:, : self.dimension]
-        matrix[rows] = cut / np.maximum(np.linalg.norm(cut, axis=1, keepdims=True), 1e-12)
+        matrix[rows] = normalised(np.asarray(vectors, np.float32)[:, : self.dimension])
         return matrix
-
-    def _autocast(self) -> AbstractContextManager[Any]:
-        has_bf16 = self._torch.cuda.is_bf16_supported() if self._device == "cuda" else cpu_has_bf16()
-        if not has_bf16:
-            return nullcontext()
-        context: AbstractContextManager[Any] = self._torch.autocast(self._device, self._torch.bfloat16)
-        return context
 
 
 def open_model(source: Path | str, device: str, **options: Any) -> Any:

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -84,11 +85,12 @@ class _SyntaxFailure(Exception):  # noqa: N818 - of one candidate among several
         self.position = position
 
 
+@dataclass(slots=True)
 class _Container:
-    """An open object or list; `complete` is the number of tokens up to the end of its last complete item."""
+    """An open object or list."""
 
-    def __init__(self, bracket: str, start: int) -> None:
-        self.bracket, self.start, self.complete = bracket, start, start
+    bracket: str
+    complete: int = 0  # tokens up to the end of its last complete item; 0 before the first
 
 
 def _read_at(text: str, start: int) -> tuple[Parsed, int]:
@@ -125,7 +127,7 @@ def _tokens(text: str, start: int) -> tuple[list[str], int, list[_Container]]:
         if kind == "open":
             if len(containers) == _DEEPEST:
                 raise _SyntaxFailure(position, f"it is nested more than {_DEEPEST} deep")
-            containers.append(_Container(token, len(tokens)))
+            containers.append(_Container(token))
         elif closes:
             containers.pop()
         if not containers:
@@ -143,7 +145,7 @@ def _tokens(text: str, start: int) -> tuple[list[str], int, list[_Container]]:
 def _close(tokens: list[str], containers: list[_Container], end: int) -> list[str]:
     """Cut a value that breaks off to its complete items; of a list, an item that breaks off is dropped whole."""
     depth = next((d for d, container in enumerate(containers) if container.bracket == "["), len(containers) - 1)
-    while depth >= 0 and containers[depth].complete == containers[depth].start:
+    while depth >= 0 and not containers[depth].complete:
         depth -= 1
     if depth < 0:
         raise _SyntaxFailure(end, "it breaks off before its first complete item")

@@ -143,11 +143,11 @@ class Chat:
             seen.add(key)
             calls += 1
             characters += _characters(self._body(self._dialect, _opening(request), request))
-        rates = self._ledger.rates()
-        tokens_in = math.ceil(characters * rates.tokens_per_character)
-        tokens_out = math.ceil(calls * min(rates.tokens_out, self._options.answer_tokens))
-        cost, seconds = self._cost((tokens_in, tokens_out)), calls * rates.seconds / self._options.concurrency
-        return Preview(calls, cached, tokens_in, tokens_out, cost, seconds)
+        per_character, per_answer, seconds = self._ledger.rates()
+        tokens_in = math.ceil(characters * per_character)
+        tokens_out = math.ceil(calls * min(per_answer, self._options.answer_tokens))
+        cost = self._cost((tokens_in, tokens_out))
+        return Preview(calls, cached, tokens_in, tokens_out, cost, calls * seconds / self._options.concurrency)
 
     def run(self, requests: Iterable[Request], *, budget: Budget | None = None) -> Iterator[Answer]:
         """One answer per request, in order. Requests are read as they are needed.
@@ -381,13 +381,7 @@ def _judge(text: str, cut: bool, schema: Mapping[str, Any]) -> tuple[Any, bool, 
 # ---------------------------------------------------------------- the record of calls
 
 
-class _Rates(NamedTuple):
-    tokens_per_character: float
-    tokens_out: float  # of one call
-    seconds: float  # of one call
-
-
-_FIRST_GUESS = _Rates(0.35, 500.0, 5.0)  # formulas take more tokens than prose, which has 0.25 per character
+_FIRST_GUESS = (0.35, 500.0, 5.0)  # rates; formulas take more tokens than prose, which has 0.25 per character
 
 
 class _Ledger:
@@ -420,10 +414,11 @@ class _Ledger:
         [row] = self._execute("SELECT COUNT(*), TOTAL(tokens_in + tokens_out), TOTAL(cost) FROM calls")
         return Spent(int(row[0]), int(row[1]), float(row[2]))
 
-    def rates(self) -> _Rates:
-        [row] = self._execute(
+    def rates(self) -> tuple[float, float, float]:
+        """Tokens per character of a question, and tokens and seconds of an answer."""
+        [(calls, *rates)] = self._execute(
             "SELECT COUNT(*), TOTAL(tokens_in) / MAX(1, TOTAL(characters)), AVG(tokens_out), AVG(seconds)"
             " FROM calls WHERE model = ? AND outcome = ''",
             self._model,
         )
-        return _Rates(*row[1:]) if row[0] else _FIRST_GUESS
+        return (rates[0], rates[1], rates[2]) if calls else _FIRST_GUESS

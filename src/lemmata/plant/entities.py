@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice, pairwise, tee
+from itertools import chain, islice, pairwise, zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.plant.hierarchy import Shape, Tree, children, contains, many_closeness, shape_of
+from lemmata.plant.hierarchy import Tree, children, closeness, contains
 from lemmata.plant.memory import (
     Association,
     AssociationIndex,
@@ -90,12 +90,8 @@ class EntityLinker:
     known: Mapping[str, tuple[int, ...]]  # log: its deepest rows
     context: Mapping[str, tuple[int, ...]]  # log: known rows above those
     related: Mapping[str, tuple[int, ...]]  # log: known rows of related logs
-    shape: Shape
-    words: AssociationIndex  # the classes are the locations and their kinds
-    kind_columns: Integers  # (locations, most kinds): columns of `words`, padded with the column of new classes
-    kind_counts: Integers  # (locations,)
-    place_columns: Integers  # (locations,): columns of `words`
-    place_counts: Integers  # (locations,): known logs
+    words: AssociationIndex  # the first classes are the locations, then come their kinds
+    kind_columns: Integers  # (locations, most kinds): columns of `words`, padded with -1
     number_words: Association
     number_cache: dict[tuple[str, str, bool, bool], float]  # of `_number_word`
     neighbours: Neighbours
@@ -108,6 +104,7 @@ class EntityLinker:
 class Draft(NamedTuple):
     """The candidates of one log, and what the text itself says about each."""
 
+    log: Passage
     rows: list[int]
     options: list[Option]  # strength 0 and an empty span if nothing in the text names the row
     features: Mapping[str, list[float]]  # those that come from the text: a value per row
@@ -118,7 +115,6 @@ class Draft(NamedTuple):
     context: Sequence[int]
     related: Sequence[int]
     known: Sequence[int]
-    length: int  # of the text, at least 1
 
 
 # ---------------------------------------------------------------- learning
@@ -184,11 +180,11 @@ def _memorise(
         name: list(dict.fromkeys([*rows, *(kind for row in rows for kind in kinds[row])]))
         for name, rows in known.items()
     }
-    words = index_associations(count_associations((_words(tokens[name]), classes[name]) for name in known))
-    new = len(words.columns)
-    kind_columns = np.full((len(kinds), max(map(len, kinds), default=1)), new, np.int64)
-    for row, of_row in enumerate(kinds):
-        kind_columns[row, : len(of_row)] = [words.columns.get(kind, new) for kind in of_row]
+    words = index_associations(
+        count_associations((_words(tokens[name]), classes[name]) for name in known),
+        [*range(len(kinds)), *dict.fromkeys(chain.from_iterable(kinds))],
+    )
+    columns = zip_longest(*([words.columns[kind] for kind in of_row] for of_row in kinds), fillvalue=-1)
     return EntityLinker(
         names=names,
         known=known,
@@ -197,12 +193,8 @@ def _memorise(
             name: tuple(dict.fromkeys(row for other in others for row in known.get(other, ())))
             for name, others in partners.items()
         },
-        shape=shape_of(names.tree),
         words=words,
-        kind_columns=kind_columns,
-        kind_counts=np.array([len(of_row) for of_row in kinds], np.int64),
-        place_columns=np.array([words.columns.get(row, new) for row in range(len(kinds))], np.int64),
-        place_counts=np.array([words.counts.classes[row] for row in range(len(kinds))], np.int64),
+        kind_columns=np.array(list(columns), np.int64).T,
         number_words=count_associations(
             (_number_words(tokens[name], names, rows), {names.kinds[row] for row in rows})
             for name, rows in known.items()
@@ -228,20 +220,15 @@ def _pretended_context(
         above = context[name]
         if not above:
             draw = rng.random()
-            steps = 0 if draw < NOTHING_KNOWN else 1 if draw < PARENT_KNOWN else 2 if draw < UNIT_KNOWN else 1
-            climbed = {_climb(tree, row, steps) for row in rows}
+            climbed = set(rows)
+            for _ in range(0 if draw < NOTHING_KNOWN else 2 if PARENT_KNOWN <= draw < UNIT_KNOWN else 1):
+                climbed = {int(tree.parent[row]) if tree.parent[row] >= 0 else row for row in climbed}
             if draw >= UNIT_KNOWN:
                 families = [children(tree, row) for row in climbed]
                 climbed = {family[rng.integers(len(family))] for family in families if family}
             above = tuple(sorted(climbed - set(rows)))
         pretended[name] = above
     return pretended
-
-
-def _climb(tree: Tree, row: int, steps: int) -> int:
-    for _ in range(steps):
-        row = tree.parent[row] if tree.parent[row] >= 0 else row
-    return row
 
 
 def _labels(draft: Draft, tree: Tree) -> npt.NDArray[np.int8]:
@@ -287,12 +274,9 @@ def _candidates(linker: EntityLinker, logs: Iterable[tuple[Passage, Sequence[int
     """
     remaining = iter(logs)
     while block := [_draft(linker, log, context) for log, context in islice(remaining, BLOCK)]:
-        filled = [draft for draft in block if draft.rows]
-        ends = np.cumsum([len(draft.rows) for draft in filled])[:-1]
-        features = iter(np.split(_features(linker, filled), ends) if filled else ())
-        for draft in block:
-            of_draft = next(features) if draft.rows else np.zeros((0, len(FEATURES)))
-            yield draft._replace(features={}), of_draft  # the lists of the text features would double the memory
+        ends = np.cumsum([len(draft.rows) for draft in block])[:-1]
+        for draft, features in zip(block, np.split(_features(linker, block), ends), strict=True):
+            yield draft._replace(features={}), features  # the lists of the text features would double the memory
 
 
 def _draft(linker: EntityLinker, log: Passage, context: Sequence[int]) -> Draft:
@@ -311,7 +295,9 @@ def _draft(linker: EntityLinker, log: Passage, context: Sequence[int]) -> Draft:
             highest[row] = max(highest.get(row, 0.0), cosine)
     all_votes = sum(votes.values()) or 1.0
 
-    best = _best_options(mentions)
+    options = [pair for mention in reversed(mentions) for pair in mention.options.items()]
+    # the strongest option for each row, which comes last; of equals the first in the text
+    best = dict(sorted(options, key=lambda pair: (pair[1].strength, -pair[1].start)))
     coded = {row for mention in mentions if mention.kind == "code" for row in mention.options}
     unambiguous = {next(iter(m.options)) for m in mentions if m.kind == "code" and len(m.options) == 1}
     proposed = set(best) | set(votes) | set(related)
@@ -327,19 +313,19 @@ def _draft(linker: EntityLinker, log: Passage, context: Sequence[int]) -> Draft:
     features["votes"] = [votes.get(row, 0.0) / all_votes for row in rows]
     members: set[Hashable] = {*known, *(kind for row in known for kind in _kinds(names, row))}
     scores = all_association_scores(linker.words, _words(tokens), counted=bool(known), members=members)
-    array = np.array(rows, np.int64)
+    columns = linker.kind_columns[np.array(rows, np.int64)]
     return Draft(
+        log=log,
         rows=rows,
         options=[best.get(row, Option(0.0, 0, 0)) for row in rows],
         features=features,
         named=named,
-        kind_words=scores[linker.kind_columns[array]].sum(axis=1) / linker.kind_counts[array],
-        place_words=scores[linker.place_columns[array]],
+        kind_words=scores[columns].sum(axis=1) / (columns >= 0).sum(axis=1),
+        place_words=scores[np.array(rows, np.int64)],
         unambiguous=sorted(unambiguous),
         context=context,
         related=related,
         known=known,
-        length=max(len(log.text), 1),
     )
 
 
@@ -387,73 +373,61 @@ def _number_word(linker: EntityLinker, word: str, kind: str, counted: bool, know
 
 
 def _features(linker: EntityLinker, drafts: Sequence[Draft]) -> Doubles:
-    """(all rows of all drafts, features); no draft is empty."""
-    shape = linker.shape
-    sizes = np.array([len(draft.rows) for draft in drafts])
-    starts = np.cumsum(sizes) - sizes
+    """(all rows of all drafts, features)."""
+    tree = linker.names.tree
+    log = np.repeat(np.arange(len(drafts)), [len(draft.rows) for draft in drafts])  # number of each row's draft
     rows = np.fromiter(chain.from_iterable(draft.rows for draft in drafts), np.int64)
     named = np.fromiter(chain.from_iterable(draft.named for draft in drafts), bool)
 
     def gap(column: npt.NDArray[Any]) -> Doubles:
         """The difference to the highest value of the log."""
-        return np.asarray(column - np.repeat(np.maximum.reduceat(column, starts), sizes), np.float64)
+        highest = np.full(len(drafts), -np.inf)
+        np.maximum.at(highest, log, column)
+        return np.asarray(column - highest[log], np.float64)
 
-    def is_one_of(chosen: Sequence[Sequence[int]]) -> Mask:
+    def is_one_of(chosen: Iterable[Sequence[int]]) -> Mask:
         """Whether each row is one of those chosen for its log."""
         pairs = zip(drafts, chosen, strict=True)
         return np.fromiter((row in of_log for draft, of_log in pairs for row in draft.rows), bool, len(rows))
 
     def compare(others: Iterable[Sequence[int]], *, itself: bool = True) -> tuple[Doubles, Mask]:
         """For each row the closeness to the nearest of the log's `others`, and whether one of them contains it."""
-        pairs = [(number, other) for number, of_log in enumerate(others) for other in of_log]
         near, inside = np.zeros(len(rows)), np.zeros(len(rows), bool)
-        if pairs:
-            log, other = np.array(pairs).T
-            count = sizes[log]
-            at = np.repeat(starts[log] - (np.cumsum(count) - count), count) + np.arange(count.sum())
-            other = np.repeat(other, count)
-            if not itself:
-                at, other = at[rows[at] != other], other[rows[at] != other]
-            np.maximum.at(near, at, many_closeness(shape, rows[at], other))
-            inside[at[(other <= rows[at]) & (rows[at] < shape.end[other])]] = True
+        for one_per_log in zip_longest(*others, fillvalue=-1):
+            other = np.array(one_per_log, np.int64)[log]
+            at = np.flatnonzero((other >= 0) & (itself | (other != rows)))
+            near[at] = np.maximum(near[at], closeness(tree, rows[at], other[at]))
+            inside[at] |= contains(tree, other[at], rows[at])
         return near, inside
 
-    options = np.array([option for draft in drafts for option in draft.options], np.float64)
-    strength, start, end = options.T
+    options = [option for draft in drafts for option in draft.options]
+    strength, start, end = np.array(options, np.float64).reshape(-1, 3).T
     values: dict[str, npt.NDArray[Any]] = {
         name: np.fromiter(chain.from_iterable(draft.features[name] for draft in drafts), np.float64)
         for name in drafts[0].features
     }
     values["exact_length"] = np.where((values["code"] > 0) | (values["title"] > 0), (end - start) / 10, 0.0)
-    values["early"] = np.where(strength > 0, 1 - start / np.repeat([draft.length for draft in drafts], sizes), 0.0)
+    values["early"] = np.where(
+        strength > 0, 1 - start / np.array([len(draft.log.text) or 1 for draft in drafts])[log], 0.0
+    )
     values["words_gap"] = gap(values["words"])
     values["explained_gap"] = gap(values["explained"])
     values["beside_code"], below_code = compare((draft.unambiguous for draft in drafts), itself=False)
     values["below_code"] = below_code & named
-    values["context"] = np.repeat([float(bool(draft.context)) for draft in drafts], sizes)
+    values["context"] = np.array([bool(draft.context) for draft in drafts])[log]
     values["near_context"], inside = compare(draft.context for draft in drafts)
     values["in_context"] = inside
     values["named_in_context"] = inside & named
     values["related"], _ = compare(draft.related for draft in drafts)
-    values["same_as_related"] = is_one_of([draft.related for draft in drafts])
+    values["same_as_related"] = is_one_of(draft.related for draft in drafts)
     values["kind_words"] = np.concatenate([draft.kind_words for draft in drafts])
     values["kind_words_gap"] = gap(values["kind_words"])
     values["place_words"] = np.concatenate([draft.place_words for draft in drafts])
     values["place_words_gap"] = gap(values["place_words"])
-    itself = is_one_of([draft.known for draft in drafts])
-    values["known"] = np.log1p(np.maximum(linker.place_counts[rows] - itself, 0))
-    values["depth"] = shape.depth[rows]
+    itself = is_one_of(draft.known for draft in drafts)
+    values["known"] = np.log1p(np.maximum(linker.words.sizes[rows] - itself, 0))
+    values["depth"] = tree.depth[rows]
     return np.column_stack([values[name] for name in FEATURES]).astype(np.float64)
-
-
-def _best_options(mentions: Iterable[Mention]) -> dict[int, Option]:
-    """The strongest option for each row; of equals the first in the text."""
-    best: dict[int, Option] = {}
-    for mention in mentions:
-        for row, option in mention.options.items():
-            if row not in best or (-option.strength, option.start) < (-best[row].strength, best[row].start):
-                best[row] = option
-    return best
 
 
 def _explained(
@@ -464,20 +438,15 @@ def _explained(
     `P3 an K201` is explained twice by the third pump of K201, once by K201 or by any other third pump.
     """
     explained = [0.0] * len(rows)
-    for mention in mentions:
-        if mention.kind == "words":
-            for row, option in mention.options.items():
-                explained[position[row]] = max(explained[position[row]], option.strength)
-    for mention in mentions:
-        if mention.kind != "words":
-            strongest: dict[int, float] = {}
-            for row, option in mention.options.items():
-                at, end = position[row], tree.end[row]
-                while at < len(rows) and rows[at] < end:  # rows are in preorder
-                    strongest[at] = max(strongest.get(at, 0.0), option.strength)
-                    at += 1
-            for at, strength in strongest.items():
-                explained[at] += strength
+    for kind, _, options in sorted(mentions, key=lambda mention: mention.kind != "words"):
+        strongest: dict[int, float] = {}
+        for row, option in options.items():
+            at, end = position[row], row + 1 if kind == "words" else int(tree.end[row])
+            while at < len(rows) and rows[at] < end:  # rows are in preorder
+                strongest[at] = max(strongest.get(at, 0.0), option.strength)
+                at += 1
+        for at, strength in strongest.items():
+            explained[at] += strength
     return explained
 
 
@@ -488,14 +457,13 @@ def link_entities(linker: EntityLinker, logs: Iterable[Passage]) -> Iterator[Ent
     """The links that each log lacks, best first; never to a known location or to one above it."""
     tree = linker.names.tree
     with_known = ((log, (*linker.known.get(log.id, ()), *linker.context.get(log.id, ()))) for log in logs)
-    pairs, inputs = tee(with_known)
-    for (log, known), (draft, features) in zip(pairs, _candidates(linker, inputs), strict=True):
+    for draft, features in _candidates(linker, with_known):
         probabilities = linker.scorer.probabilities(features)
         for position in _best_per_line(draft.rows, probabilities, tree, linker.threshold):
             row, option = draft.rows[position], draft.options[position]
-            if not any(contains(tree, row, known_row) for known_row in known):
+            if not any(contains(tree, row, known_row) for known_row in draft.context):
                 weight = round(float(probabilities[position]), 4)
-                edge = Edge(log.id, "reports_about", tree.ids[row], log.id, MAKER, weight)
+                edge = Edge(draft.log.id, "reports_about", tree.ids[row], draft.log.id, MAKER, weight)
                 yield EntityLink(edge, option.start, option.end)
 
 

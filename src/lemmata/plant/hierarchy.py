@@ -8,25 +8,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lemmata.types import Document, Integers, Skip
 
-__all__ = [
-    "Shape",
-    "Tree",
-    "below",
-    "build_tree",
-    "children",
-    "closeness",
-    "contains",
-    "cycles",
-    "many_closeness",
-    "shape_of",
-]
+__all__ = ["Tree", "below", "build_tree", "children", "closeness", "contains", "cycles"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +25,9 @@ class Tree:
     ids: Sequence[str]
     codes: Sequence[str]  # as the plant knows them: the id without `location:`
     titles: Sequence[str]
-    parent: Sequence[int]
-    depth: Sequence[int]
-    end: Sequence[int]  # first row after the subtree
+    parent: Integers  # (rows,)
+    depth: Integers  # (rows,)
+    end: Integers  # (rows,): first row after the subtree
     rows: dict[str, int]  # by id
     flaws: Sequence[Skip]  # of the hierarchy, one sentence each
 
@@ -46,8 +35,8 @@ class Tree:
 def build_tree(locations: Iterable[Document]) -> Tree:
     """A tree, whatever the hierarchy is like.
 
-    Of locations with the same id the first counts, and of several parents the first. An unknown parent makes a
-    root, and the last member of a cycle becomes a root. A location without a description is only found by its code.
+    Of several parents the first counts. An unknown parent makes a root, and the last member of a cycle becomes a
+    root. A location without a description is only found by its code.
     """
     by_id, parents, flaws = _repaired(locations)
     children_of: dict[str, list[str]] = {}
@@ -72,9 +61,9 @@ def build_tree(locations: Iterable[Document]) -> Tree:
         ids=ids,
         codes=[_code(by_id[name]) for name in ids],
         titles=[by_id[name].title for name in ids],
-        parent=parent_rows,
-        depth=depth,
-        end=end,
+        parent=np.array(parent_rows, np.int64),
+        depth=np.array(depth, np.int64),
+        end=np.array(end, np.int64),
         rows={name: row for row, name in enumerate(ids)},
         flaws=flaws,
     )
@@ -82,21 +71,16 @@ def build_tree(locations: Iterable[Document]) -> Tree:
 
 def _repaired(locations: Iterable[Document]) -> tuple[dict[str, Document], dict[str, str], list[Skip]]:
     """Location by id, the parent's id by id ("" for a root), and the flaws."""
-    by_id: dict[str, Document] = {}
+    by_id = {location.id: location for location in locations}
+    parents: dict[str, str] = {}
     flaws: list[Skip] = []
 
     def report(location: Document, cause: str) -> None:
         flaws.append(Skip(location.file, 0, cause))
 
-    for location in locations:
-        if location.id in by_id:
-            report(location, f"the location {_code(location)!r} is defined twice; the first definition counts")
-            continue
-        by_id[location.id] = location
+    for location in by_id.values():
         if not location.title.strip():
             report(location, f"the location {_code(location)!r} has no description, only its code is known")
-    parents: dict[str, str] = {}
-    for location in by_id.values():
         targets = [link.target or f"location:{link.label}" for link in location.links if link.relation == "part_of"]
         present = [target for target in dict.fromkeys(targets) if target in by_id]
         parents[location.id] = present[0] if present else ""
@@ -139,54 +123,28 @@ def _code(location: Document) -> str:
 # ---------------------------------------------------------------- relations between rows
 
 
-def contains(tree: Tree, above: int, row: int) -> bool:
-    """Whether `row` is `above` or lies below it."""
-    return above <= row < tree.end[above]
+def contains(tree: Tree, above: Any, row: Any) -> Any:
+    """Whether `row` is `above` or lies below it; for two rows or two arrays of rows."""
+    return (above <= row) & (row < tree.end[above])
 
 
-def below(tree: Tree, row: int, rows: Sequence[int]) -> Sequence[int]:
+def below(tree: Tree, row: int, rows: Any) -> Any:
     """The sorted `rows` that are `row` or lie below it."""
     return rows[bisect_left(rows, row) : bisect_left(rows, tree.end[row])]
 
 
 def children(tree: Tree, row: int) -> list[int]:
-    result = []
-    child = row + 1
-    while child < tree.end[row]:
-        result.append(child)
-        child = tree.end[child]
-    return result
+    inside = np.arange(row + 1, tree.end[row])
+    return [int(child) for child in inside[tree.parent[inside] == row]]
 
 
-def closeness(tree: Tree, first: int, second: int) -> float:
-    """The shared part of the two paths from the root: 0 for different roots, 1 for the same row."""
-    common = first
-    while common >= 0 and not contains(tree, common, second):
-        common = tree.parent[common]
-    return (tree.depth[common] + 1) / (max(tree.depth[first], tree.depth[second]) + 1) if common >= 0 else 0.0
-
-
-class Shape(NamedTuple):
-    """A tree as arrays, (rows,) each."""
-
-    parent: Integers
-    depth: Integers
-    end: Integers
-
-
-def shape_of(tree: Tree) -> Shape:
-    return Shape(*(np.array(column, np.int64) for column in (tree.parent, tree.depth, tree.end)))
-
-
-def many_closeness(shape: Shape, first: Integers, second: Integers) -> npt.NDArray[np.float64]:
-    """`closeness` of each pair."""
+def closeness(tree: Tree, first: Integers, second: Integers) -> npt.NDArray[np.float64]:
+    """The shared part of the paths from the root, of each pair: 0 for different roots, 1 for the same row."""
     common = first.copy()
     climbing = np.arange(len(first))
     while len(climbing):
-        reached = common[climbing]
-        apart = (reached > second[climbing]) | (second[climbing] >= shape.end[reached])
-        climbing = climbing[apart]
-        common[climbing] = shape.parent[reached[apart]]
+        climbing = climbing[~contains(tree, common[climbing], second[climbing])]
+        common[climbing] = tree.parent[common[climbing]]
         climbing = climbing[common[climbing] >= 0]
-    shared = np.where(common >= 0, shape.depth[common] + 1, 0)
-    return np.asarray(shared / (np.maximum(shape.depth[first], shape.depth[second]) + 1), np.float64)
+    shared = np.where(common >= 0, tree.depth[common] + 1, 0)
+    return np.asarray(shared / (np.maximum(tree.depth[first], tree.depth[second]) + 1), np.float64)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from math import log, sqrt
 
 import numpy as np
-import numpy.typing as npt
 
+from lemmata.plant.scorer import Doubles
 from lemmata.types import Integers
 
 __all__ = [
@@ -26,8 +26,6 @@ __all__ = [
     "index_neighbours",
     "nearest",
 ]
-
-Doubles = npt.NDArray[np.float64]
 
 LONGEST_POSTINGS = 5000  # logs that share a word; of a more frequent word only the latest are read
 SMOOTHING = 4.0  # pseudo-counts with the overall frequency of a word
@@ -96,7 +94,8 @@ class AssociationIndex:
     """Counts by word, so that one text is compared with all classes at once."""
 
     counts: Association
-    columns: Mapping[Hashable, int]  # of each class; one more, the last, stands for every new class
+    columns: Mapping[Hashable, int]  # of each class
+    sizes: Doubles  # (classes,): counted logs
     floor: Doubles  # (classes,): score of a word that never occurred with the class
     words: Mapping[Hashable, int]
     starts: Sequence[int]  # (words + 1,)
@@ -104,8 +103,9 @@ class AssociationIndex:
     gains: tuple[Doubles, Doubles]  # (pairs,): score of the word above the floor; the same for a counted text
 
 
-def index_associations(counts: Association) -> AssociationIndex:
-    columns = {name: column for column, name in enumerate(counts.classes)}
+def index_associations(counts: Association, classes: Iterable[Hashable]) -> AssociationIndex:
+    """`classes` are all that were counted, and others that may be asked for; their order is that of the columns."""
+    columns = {name: column for column, name in enumerate(classes)}
     words = {word: number for number, word in enumerate(counts.words)}
     size = sum(map(len, counts.together.values()))
     triples = (
@@ -121,10 +121,11 @@ def index_associations(counts: Association) -> AssociationIndex:
         share = np.maximum(word_counts - counted, 1) / max(counts.total - counted, 1)
         return np.asarray(np.log1p(count / (SMOOTHING * share[word])), np.float64)
 
-    sizes = np.fromiter(counts.classes.values(), np.float64, len(columns))
+    sizes = np.array([counts.classes[name] for name in columns], np.float64)
     return AssociationIndex(
         counts=counts,
         columns=columns,
+        sizes=sizes,
         floor=np.log(SMOOTHING / (sizes + SMOOTHING)),
         words=words,
         starts=np.searchsorted(word, np.arange(len(words) + 1)).tolist(),
@@ -136,7 +137,7 @@ def index_associations(counts: Association) -> AssociationIndex:
 def all_association_scores(
     index: AssociationIndex, words: Collection[str], *, counted: bool, members: Collection[Hashable]
 ) -> Doubles:
-    """`association_scores` of every class: (classes + 1,), with 0 for the new class at the end."""
+    """`association_scores` of every class: (classes + 1,), with a 0 at the end for whoever has no class."""
     counts = index.counts
     scores = np.zeros(len(index.columns) + 1)
     familiar = sorted(word for word in words if counts.words.get(word, 0) > counted)  # as sums depend on the order
@@ -147,8 +148,7 @@ def all_association_scores(
     classes = np.concatenate([index.classes[span] for span in spans])
     gained = np.bincount(classes, np.concatenate([gains[span] for span in spans]), len(index.columns))
     scores[:-1] = (gained + len(familiar) * index.floor) / sqrt(len(words))
-    indexed = [name for name in members if name in index.columns]
-    for name, score in association_scores(counts, words, indexed, counted=counted, members=members).items():
+    for name, score in association_scores(counts, words, members, counted=counted, members=members).items():
         scores[index.columns[name]] = score
     return scores
 
@@ -171,13 +171,10 @@ def index_neighbours(texts: Sequence[Collection[str]]) -> Neighbours:
         length = sqrt(sum(rarity[word] ** 2 for word in sorted(words))) or 1.0
         for word in words:
             postings[word].append((row, rarity[word] ** 2 / length))
-    packed = {
-        word: (
-            np.fromiter((row for row, _ in pairs[-LONGEST_POSTINGS:]), np.int64),
-            np.fromiter((weight for _, weight in pairs[-LONGEST_POSTINGS:]), np.float64),
-        )
-        for word, pairs in postings.items()
-    }
+    packed = {}
+    for word, pairs in postings.items():
+        rows, weights = zip(*pairs[-LONGEST_POSTINGS:], strict=True)
+        packed[word] = np.array(rows, np.int64), np.array(weights, np.float64)
     return Neighbours(rarity, packed, len(texts))
 
 
@@ -192,13 +189,9 @@ def nearest(index: Neighbours, words: Collection[str], leave_out: int, count: in
     scores = np.bincount(rows, weights, index.size)
     if leave_out >= 0:
         scores[leave_out] = 0.0
-    # sorting every log that shares a word would be slow, so only the best part is sorted
-    least = float(scores.max()) / 2
-    best = np.flatnonzero(scores > least)
-    while len(best) < count and least > 1e-3 * length:
-        least /= 2
-        best = np.flatnonzero(scores > least)
-    if len(best) < count:
-        best = np.flatnonzero(scores)
+    # sorting every log that shares a word would be slow, so only the best are sorted
+    candidates = np.flatnonzero(scores)
+    least = np.partition(scores[candidates], -count)[-count] if len(candidates) > count else 0.0
+    best = candidates[scores[candidates] >= least]
     order = best[np.lexsort((best, -scores[best]))][:count]
     return list(zip(order.tolist(), (scores[order] / length).tolist(), strict=True))

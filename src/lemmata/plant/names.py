@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import groupby
 from math import log
 from typing import NamedTuple
 
@@ -35,6 +36,9 @@ TOKEN = re.compile(r"[^\W\d_]+|\d+")
 SEPARATOR = re.compile(r"[\s\-–_/.:]{0,2}")
 TITLE_CODE = re.compile(r"\b[A-Z]{1,4}[-_ ]?\d{1,6}(?:[-_ ]?[A-Z](?![^\W_]))?(?![^\W_])")
 _UMLAUTS = UMLAUTS | str.maketrans({"æ": "ae", "ø": "oe"})
+
+
+Rows = Sequence[int] | Integers
 
 
 class Token(NamedTuple):
@@ -234,14 +238,14 @@ def find_mentions(names: Names, text: str, tokens: Sequence[Token], anchors: Seq
     return mentions
 
 
-def _limited(tree: Tree, rows: Sequence[int], near: Iterable[int], most: int) -> Sequence[int]:
+def _limited(tree: Tree, rows: Rows, near: Iterable[int], most: int) -> Rows:
     """All rows if they are few; else those below an anchor, or below its parent."""
     if len(rows) <= most:
         return rows
     limited: set[int] = set()
     for anchor in near:
         inside = below(tree, anchor, rows)
-        if not inside and tree.parent[anchor] >= 0:
+        if not len(inside) and tree.parent[anchor] >= 0:
             inside = below(tree, tree.parent[anchor], rows)
         if len(inside) <= most:
             limited.update(inside)
@@ -341,7 +345,9 @@ def _worded(names: Names, tokens: Sequence[Token], near: Sequence[int]) -> Itera
                 best[word] = (similarity, position)
     if not best:
         return
-    rows_of_words = [_rows_of_word(names, word, near) for word in best]
+    rows_of_words = [
+        np.asarray(_limited(names.tree, names.word_rows[word], near, MOST_ROWS_OF_A_WORD), np.int64) for word in best
+    ]
     rows = np.concatenate(rows_of_words)
     word_number = np.repeat(np.arange(len(best)), [len(of_word) for of_word in rows_of_words])
     weights = np.array([names.rarity[word] * similarity for word, (similarity, _) in best.items()])[word_number]
@@ -349,13 +355,11 @@ def _worded(names: Names, tokens: Sequence[Token], near: Sequence[int]) -> Itera
     enough = np.flatnonzero(total >= names.least_weights)
     shares = np.minimum(total[enough] / names.title_weights[enough], 1.0)
     order = np.lexsort((enough, -shares))[:MOST_OPTIONS]
-    covered: dict[int, dict[int, float]] = {row: {} for row in enough[order].tolist()}  # row: token: weight
-    is_option = np.zeros(len(total), bool)
-    is_option[enough[order]] = True
-    chosen = np.flatnonzero(is_option[rows])
+    covered: dict[int, Counter[int]] = {row: Counter() for row in enough[order].tolist()}  # row: token: weight
+    chosen = np.flatnonzero(np.isin(rows, enough[order]))
     token_of = np.array([position for _, position in best.values()])[word_number[chosen]]
     for row, position, weight in zip(rows[chosen].tolist(), token_of.tolist(), weights[chosen].tolist(), strict=True):
-        covered[row][position] = covered[row].get(position, 0.0) + weight
+        covered[row][position] += weight
     options = {}
     for (row, token_weights), share in zip(covered.items(), shares[order].tolist(), strict=True):
         first, last = _heaviest_run(token_weights)
@@ -364,21 +368,9 @@ def _worded(names: Names, tokens: Sequence[Token], near: Sequence[int]) -> Itera
         yield Mention("words", "", options)
 
 
-def _rows_of_word(names: Names, word: str, near: Sequence[int]) -> Integers:
-    rows = names.word_rows[word]
-    if len(rows) <= MOST_ROWS_OF_A_WORD:
-        return rows
-    return np.array(_limited(names.tree, rows.tolist(), near, MOST_ROWS_OF_A_WORD), np.int64)
-
-
 def _heaviest_run(weights: Mapping[int, float]) -> tuple[int, int]:
     """First and last of the adjacent tokens that weigh most; words far apart are not one mention."""
-    runs: list[tuple[float, int, int]] = []
-    for position in sorted(weights):
-        weight, first, last = runs[-1] if runs else (0.0, position, -2)
-        if position == last + 1:
-            runs[-1] = (weight + weights[position], first, position)
-        else:
-            runs.append((weights[position], position, position))
-    _, first, last = max(runs, key=lambda run: (run[0], -run[1]))
-    return first, last
+    adjacent = groupby(enumerate(sorted(weights)), lambda pair: pair[1] - pair[0])
+    runs = [[position for _, position in run] for _, run in adjacent]
+    heaviest = max(runs, key=lambda run: sum(weights[position] for position in run))
+    return heaviest[0], heaviest[-1]

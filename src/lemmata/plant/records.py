@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log as logarithm
 from math import sqrt
@@ -16,7 +16,7 @@ from math import sqrt
 import numpy as np
 
 from lemmata.plant.hierarchy import Tree, closeness, contains
-from lemmata.plant.memory import Association, association_scores, count_associations
+from lemmata.plant.memory import association_scores, count_associations
 from lemmata.plant.names import tokenise
 from lemmata.plant.scorer import Doubles, Scorer, choose_threshold, cross_fit, fit
 from lemmata.types import Edge, Mask, Passage
@@ -24,10 +24,7 @@ from lemmata.types import Edge, Mask, Passage
 __all__ = ["FEATURES", "RecordLinker", "learn_records", "link_records"]
 
 MAKER = "predict:record"
-LATEST_AT_PLACE = 10  # logs of the same location that are compared, however old
-LATEST_IN_UNIT = 10
-LATEST_WITH_WORD = 4
-LATEST = 8
+LATEST = {"all": 8, "place": 10, "unit": 10, "word": 4}  # logs of one block that are compared
 RAREST_WORDS = 6  # of a log
 MOST_TRAINING_LOGS = 10_000
 CUES = frozenset(
@@ -58,30 +55,26 @@ FEATURES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
-    """Logs in order of time, with what their pairs are compared by; all sequences are in that order."""
+class RecordLinker:
+    """Logs in order of time, with what their pairs are compared by, and the scorer.
+
+    A log is its position in that order, and all sequences are in it.
+    """
 
     ids: Sequence[str]
     hours: Sequence[float]
     places: Sequence[tuple[int, ...]]  # rows of the tree
     words: Sequence[frozenset[str]]
     lengths: Sequence[float]  # of the idf vectors
-    named: Sequence[tuple[int, ...]]  # logs whose id is in the text
+    named: Sequence[tuple[int, ...]]  # earlier logs whose id is in the text
     rarity: Mapping[str, float]  # idf
     frequency: Mapping[str, int]  # logs with the word
     tree: Tree
     window: float  # hours
-
-
-@dataclass(frozen=True, slots=True)
-class RecordLinker:
-    """The logs, what known links taught, and the scorer. A log is its position in time."""
-
-    records: Records
     known: Mapping[int, tuple[int, ...]]  # later log: earlier logs
     followed: Counter[int]  # how often an earlier log is followed up
-    follows_words: Association
-    followed_words: Association
+    follows_scores: Sequence[float]  # how typical the words of a log are of logs that follow up
+    followed_scores: Sequence[float]  # the same for logs that are followed up
     scorer: Scorer
     threshold: float
 
@@ -101,29 +94,17 @@ def learn_records(
     A log without one counts as following nothing, which is not always true and keeps probabilities low. Logs without
     a date are left out.
     """
-    records, position = _prepare(logs, tree, places, window_days * 24)
-    known = _known_links(logs, position)
-    followed = Counter(earlier for targets in known.values() for earlier in targets)
-    linker = RecordLinker(
-        records=records,
-        known=known,
-        followed=followed,
-        follows_words=count_associations((words, ("yes",) * (n in known)) for n, words in enumerate(records.words)),
-        followed_words=count_associations((words, ("yes",) * (n in followed)) for n, words in enumerate(records.words)),
-        scorer=fit(np.zeros((0, len(FEATURES))), np.zeros(0, bool)),
-        threshold=1.0,
-    )
-    share = min(1.0, MOST_TRAINING_LOGS / max(len(records.ids), 1))
-    sampled = rng.random(len(records.ids)) < share
+    linker = _prepare(logs, tree, places, window_days * 24)
+    sampled = rng.random(len(linker.ids)) < MOST_TRAINING_LOGS / max(len(linker.ids), 1)
     groups = [
-        (features, np.asarray([candidate in known.get(later, ()) for candidate in candidates], np.int8))
+        (features, np.asarray([candidate in linker.known.get(later, ()) for candidate in candidates], np.int8))
         for later, candidates, features in _compared(linker, sampled)
     ]
     scorer, probabilities = cross_fit(groups, len(FEATURES), rng)
     threshold = choose_threshold(
         [float(group.max()) for group in probabilities],
         [bool(labels[group.argmax()]) for group, (_, labels) in zip(probabilities, groups, strict=True)],
-        sum(len(earlier) for later, earlier in known.items() if sampled[later]),
+        sum(len(earlier) for later, earlier in linker.known.items() if sampled[later]),
         complete=False,
     )
     return replace(linker, scorer=scorer, threshold=threshold)
@@ -131,23 +112,20 @@ def learn_records(
 
 def link_records(linker: RecordLinker) -> Iterator[Edge]:
     """For each log without a known follow-up link its most likely earlier log, if likely enough; in order of time."""
-    records = linker.records
-    unlinked = np.asarray([later not in linker.known for later in range(len(records.ids))], bool)
+    unlinked = np.asarray([later not in linker.known for later in range(len(linker.ids))], bool)
     for later, candidates, features in _compared(linker, unlinked):
         probabilities = linker.scorer.probabilities(features)
         best = int(probabilities.argmax())
         if probabilities[best] >= linker.threshold:
-            source, target = records.ids[later], records.ids[candidates[best]]
+            source, target = linker.ids[later], linker.ids[candidates[best]]
             yield Edge(source, "related_to", target, source, MAKER, round(float(probabilities[best]), 4))
 
 
 # ---------------------------------------------------------------- preparation
 
 
-def _prepare(
-    logs: Sequence[Passage], tree: Tree, places: Mapping[str, Sequence[str]], window: float
-) -> tuple[Records, dict[str, int]]:
-    """The logs in order of time, and the position of each id in that order."""
+def _prepare(logs: Sequence[Passage], tree: Tree, places: Mapping[str, Sequence[str]], window: float) -> RecordLinker:
+    """Sort and index the logs; the scorer is still untrained."""
     dated = sorted((hours, row) for row, log in enumerate(logs) if (hours := _hours(log.date)) is not None)
     position = {logs[row].id: number for number, (_, row) in enumerate(dated)}
     ids = {"".join(token.word for token in tokenise(name)): number for name, number in position.items()}
@@ -162,7 +140,9 @@ def _prepare(
     frequency = Counter(word for of_log in words for word in of_log)
     rarity = {word: logarithm(1 + len(words) / count) for word, count in frequency.items()}
     rows = [{tree.rows[place] for place in places.get(logs[row].id, ()) if place in tree.rows} for _, row in dated]
-    records = Records(
+    known = _known_links(logs, position)
+    followed = Counter(earlier for targets in known.values() for earlier in targets)
+    return RecordLinker(
         ids=list(position),
         hours=[hours for hours, _ in dated],
         places=[tuple(sorted(of_log)) for of_log in rows],
@@ -173,8 +153,13 @@ def _prepare(
         frequency=frequency,
         tree=tree,
         window=window,
+        known=known,
+        followed=followed,
+        follows_scores=_word_scores(words, known),
+        followed_scores=_word_scores(words, followed),
+        scorer=fit(np.zeros((0, len(FEATURES))), np.zeros(0, bool)),
+        threshold=1.0,
     )
-    return records, position
 
 
 def _hours(date: str | None) -> float | None:
@@ -201,103 +186,90 @@ def _known_links(logs: Sequence[Passage], position: Mapping[str, int]) -> dict[i
     return {later: tuple(sorted(earlier)) for later, earlier in known.items()}
 
 
+def _word_scores(words: Sequence[frozenset[str]], members: Container[int]) -> list[float]:
+    """How typical the words of each log are of the logs in `members`; the log itself is left out of the counts."""
+    classes = [("yes",) * (number in members) for number in range(len(words))]
+    logs = list(zip(words, classes, strict=True))
+    counts = count_associations(logs)
+    return [
+        association_scores(counts, of_log, ("yes",), counted=True, members=of_class)["yes"] for of_log, of_class in logs
+    ]
+
+
 # ---------------------------------------------------------------- candidates and features
 
 
 def _compared(linker: RecordLinker, asked: Mask) -> Iterator[tuple[int, list[int], Doubles]]:
     """Each log in `asked` with its earlier candidates and their features; logs without candidates are left out."""
-    records, tree = linker.records, linker.records.tree
-    at_place: dict[int, deque[int]] = defaultdict(lambda: deque(maxlen=LATEST_AT_PLACE))
-    in_unit: dict[int, deque[int]] = defaultdict(lambda: deque(maxlen=LATEST_IN_UNIT))
-    with_word: dict[str, deque[int]] = defaultdict(lambda: deque(maxlen=LATEST_WITH_WORD))
-    latest: deque[int] = deque(maxlen=LATEST)
-    followed: dict[int, float] = {}  # a log is a candidate many times, always with the same score
-    too_frequent = max(50, len(records.ids) // 100)
-    for later, hours in enumerate(records.hours):
-        places = records.places[later]
+    blocks: dict[tuple[str, int | str], deque[int]] = {}
+
+    def block(kind: str, key: int | str) -> deque[int]:
+        return blocks.setdefault((kind, key), deque(maxlen=LATEST[kind]))
+
+    too_frequent = max(50, len(linker.ids) // 100)
+    for later, hours in enumerate(linker.hours):
         rare = sorted(
-            (word for word in records.words[later] if 2 <= records.frequency[word] <= too_frequent),
-            key=lambda word: (records.frequency[word], word),
+            (word for word in linker.words[later] if 2 <= linker.frequency[word] <= too_frequent),
+            key=lambda word: (linker.frequency[word], word),
         )[:RAREST_WORDS]
-        units = {row for place in places for row in (place, tree.parent[place]) if row >= 0}
-        recent: set[int] = set(latest)
-        for row in units:
-            recent.update(in_unit[row])
-        for word in rare:
-            recent.update(with_word[word])
-        candidates = {earlier for earlier in recent if hours - records.hours[earlier] <= records.window}
-        candidates.update(earlier for place in places for earlier in at_place[place])
-        candidates.update(records.named[later])
+        places = linker.places[later]
+        units = {row for place in places for row in (place, int(linker.tree.parent[place])) if row >= 0}
+        at_places = [block("place", place) for place in places]
+        others = [block("all", ""), *(block("unit", row) for row in units), *(block("word", word) for word in rare)]
+        recent = {earlier for of_block in others for earlier in of_block}
+        candidates = {earlier for earlier in recent if hours - linker.hours[earlier] <= linker.window}
+        candidates.update(linker.named[later], *at_places)  # however old
         if candidates and asked[later]:
-            ordered = sorted(candidates)
-            for earlier in ordered:
-                if earlier not in followed:
-                    is_followed = linker.followed[earlier] > 0
-                    followed[earlier] = _word_score(linker.followed_words, records.words[earlier], is_followed)
-            yield later, ordered, _features(linker, later, ordered, at_place, followed)
-        latest.append(later)
-        for place in places:
-            at_place[place].append(later)
-        for row in units:
-            in_unit[row].append(later)
-        for word in rare:
-            with_word[word].append(later)
+            yield later, sorted(candidates), _features(linker, later, sorted(candidates), at_places)
+        for of_block in (*at_places, *others):
+            of_block.append(later)
 
 
 def _features(
-    linker: RecordLinker,
-    later: int,
-    candidates: Sequence[int],
-    at_place: Mapping[int, Sequence[int]],
-    followed: Mapping[int, float],
+    linker: RecordLinker, later: int, candidates: Sequence[int], at_places: Iterable[Sequence[int]]
 ) -> Doubles:
-    records, tree = linker.records, linker.records.tree
-    places, words, hours = records.places[later], records.words[later], records.hours[later]
-    known = linker.known.get(later, ())
-    cue = float(not words.isdisjoint(CUES))
-    follows = _word_score(linker.follows_words, words, bool(known))
+    """(candidates, features); `at_places` are the latest logs of each location of the later log."""
+    places, words, known = linker.places[later], linker.words[later], linker.known.get(later, ())
     steps_back = {
         earlier: number
-        for place in places
-        for number, earlier in enumerate(reversed(at_place[place]))  # the last location wins, logs mostly have one
+        for at_place in at_places
+        for number, earlier in enumerate(reversed(at_place))  # the last location wins, logs mostly have one
     }
+    pairs = [
+        (position, place, other)
+        for position, earlier in enumerate(candidates)
+        for place in places
+        for other in linker.places[earlier]
+    ]
+    at, first, second = np.array(pairs, np.int64).reshape(-1, 3).T
+    near, above = np.zeros(len(candidates)), np.zeros(len(candidates), bool)
+    np.maximum.at(near, at, closeness(linker.tree, first, second))
+    np.logical_or.at(above, at, contains(linker.tree, first, second) | contains(linker.tree, second, first))
     features = np.zeros((len(candidates), len(FEATURES)))
     for position, earlier in enumerate(candidates):
-        other_places = records.places[earlier]
-        gap = hours - records.hours[earlier]
-        same = not set(places).isdisjoint(other_places)
-        near, above = float(same), 0.0
-        if not same:
-            for place in places:
-                for other in other_places:
-                    near = max(near, closeness(tree, place, other))
-                    above = max(above, float(contains(tree, place, other) or contains(tree, other, place)))
-        shared = words & records.words[earlier]
-        weights = sorted(records.rarity[word] for word in shared)
+        gap = linker.hours[later] - linker.hours[earlier]
+        same = near[position] == 1.0
+        shared = words & linker.words[earlier]
+        weights = sorted(linker.rarity[word] for word in shared)
         steps = steps_back.get(earlier)
         features[position] = (
             logarithm(1 + gap),
-            float(gap <= records.window),
-            float(same),
-            above,
-            near,
-            float(not places),
-            float(not other_places),
+            gap <= linker.window,
+            same,
+            above[position] and not same,
+            near[position],
+            not places,
+            not linker.places[earlier],
             same * 24 / (24 + gap),
             0.0 if steps is None else 1 / (1 + steps),
-            float(steps == 0),
-            sum(weight**2 for weight in weights) / (records.lengths[later] * records.lengths[earlier]),
+            steps == 0,
+            sum(weight**2 for weight in weights) / (linker.lengths[later] * linker.lengths[earlier]),
             max(weights, default=0.0),
-            float(sum(word.isdigit() for word in shared)),
-            cue,
-            follows,
-            followed[earlier],
-            float(earlier in records.named[later]),
-            float(linker.followed[earlier] - (earlier in known) > 0),
+            sum(word.isdigit() for word in shared),
+            not words.isdisjoint(CUES),
+            linker.follows_scores[later],
+            linker.followed_scores[earlier],
+            earlier in linker.named[later],
+            linker.followed[earlier] - (earlier in known) > 0,
         )
     return features
-
-
-def _word_score(counts: Association, words: frozenset[str], member: bool) -> float:
-    """How typical the words of a counted log, itself left out, are of the logs of the class."""
-    return association_scores(counts, words, ("yes",), counted=True, members=("yes",) * member)["yes"]

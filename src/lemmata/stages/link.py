@@ -14,14 +14,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.errors import InputError, LemmataError
-from lemmata.plant.expand import Span, expand
+from lemmata.plant.expand import expand
 from lemmata.plant.predict import predict_links
 from lemmata.plant.scorer import measure
 from lemmata.stages.graph import compress
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore
 from lemmata.store.layout import Layout
-from lemmata.types import Edge, Passage, Progress, titled
+from lemmata.types import Edge, Progress, titled
 
 __all__ = ["ExpandedCorpus", "LinkOptions", "link", "read_withheld"]
 
@@ -122,9 +122,7 @@ class ExpandedCorpus:
         stop = len(self) if stop is None else stop
         for first in range(start, stop, 1000):
             for passage in self.corpus[first : min(first + 1000, stop)]:
-                yield self._content(passage)
-
-    def _content(self, passage: Passage) -> str:
-        spans = [Span(*span) for span in self._spans.get(passage.id, ()) if span[1] <= len(passage.text)]
-        text = expand(passage.text, spans, lambda location: self._titles.get(location, ""))
-        return titled(passage.title, text)
+                text = passage.text
+                # an ingest after the prediction may have shortened the text
+                spans = [span for span in self._spans.get(passage.id, ()) if span[1] <= len(text)]
+                yield titled(passage.title, expand(text, spans, self._titles))
