@@ -249,7 +249,7 @@ def test_a_run_stopped_after_the_fine_tuning_resumes(base: Path, tmp_path: Path)
 
 def test_a_pretrained_model_can_be_the_base_of_the_run(base: Path, tmp_path: Path) -> None:
     quick = QUICK.format(base=base).replace("epochs = 4", "epochs = 0.5")
-    table = f'base = "{base}"\nrate = 1e-9\nwindow = 16\noverlap = 0\nbatch = 16\njudge = "judge"\n'
+    table = f'base = "{base}"\nrate = 1e-9\nbatch = 16\njudge = "judge"\n'
     second = quick.replace(f'base = "{base}"', 'base = "adapted"')
     more = f"[pretrain.adapted]\n{table}\n[finetune.judge]{quick}\n[finetune.tuned]{second}\n"
     text = f'[split]\nmethod = "stratified"\n\n{more}\n[run]\nsources = ["../notes.jsonl"]\nmine = ["pairs"]\n'

@@ -282,7 +282,9 @@ def test_a_folder_in_the_format_of_beir_is_asked_by_the_judgments_that_are_named
 ) -> None:
     folder = beir(tmp_path / "zoo")
     base = bare_base(tmp_path / "base", [*words, "zebra."], longest=4000)
-    job = prepared(built, base, tmp_path, sets={"questions": 1.0}, guard={f"{folder}#train": "P@1", f"{folder}": "P@1"})
+    job = prepared(
+        built, base, tmp_path, sets={"questions": 1.0}, guard={f"{folder}#train": "P@1", f"{folder}#test": "P@1"}
+    )
     train, test = job.validations
     assert said(job, train.passages) == said(job, test.passages) == ["zebra. striped.", "yak yak"]
     assert (said(job, train.queries), said(job, test.queries)) == (["yak"], ["zebra yak"])
@@ -295,7 +297,7 @@ def test_a_folder_without_passages_asks_for_those_of_the_workspace(other: Projec
     folder = beir(tmp_path / "zoo")
     (folder / "corpus.jsonl").unlink()
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq2\tr7\t1\n", encoding="utf-8")
-    job = prepared(other, base, tmp_path, validation={str(folder): "P@1"})
+    job = prepared(other, base, tmp_path, validation={f"{folder}#test": "P@1"})
     (task,) = job.validations
     assert said(job, task.passages) == plain(texts_of(other).values())
     assert said(job, task.passages[task.judged.rows]) == plain([texts_of(other)["r7"]])
@@ -337,12 +339,13 @@ def test_impossible_tasks_are_refused(built: Project, base: Path, tmp_path: Path
     refused(ConfigError, "names .*nowhere, which is no workspace", elsewhere)
     folder = beir(tmp_path / "zoo")
     refused(InputError, r"dev\.tsv: there is no such file", f"{folder}#dev")
+    refused(ConfigError, "would choose the model by test judgments: write .*zoo#train", str(folder))
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq2\tgnu\t1\n", encoding="utf-8")
-    refused(InputError, "'gnu'", str(folder))
+    refused(InputError, "'gnu'", f"{folder}#test")
     (folder / "corpus.jsonl").write_text("{", encoding="utf-8")
-    refused(InputError, r"corpus\.jsonl:1: ", str(folder))
+    refused(InputError, r"corpus\.jsonl:1: ", f"{folder}#test")
     (folder / "queries.jsonl").unlink()
-    refused(InputError, r"queries\.jsonl: there is no such file", str(folder))
+    refused(InputError, r"queries\.jsonl: there is no such file", f"{folder}#test")
     refused(LemmataError, "protocol is passage or seed, not 'seeds'", "concepts#seeds")
 
 

@@ -1,7 +1,7 @@
 """A workspace folder and its verbs, one line each; the work is done in `lemmata.stages`.
 
-A verb takes its options from `lemmata.toml`, overridden by `settings`, and returns a report. Each verb can be stopped
-at any time: the same call resumes, and ends with the same result.
+Most verbs take their options from `lemmata.toml`, overridden by `settings`, and return a report. Each verb can be
+stopped at any time: the same call resumes, and ends with the same result.
 """
 
 from __future__ import annotations
@@ -312,7 +312,7 @@ class Project:
         return describe_concept(self.layout, identity)
 
     def merges(self, *, similar: bool = False) -> list[Merge]:
-        """Merges of concepts and their status; with `similar` also candidates by the encoder."""
+        """Merges of concepts and their status; with `similar` also candidates by the packaged encoder."""
         from lemmata.encode.load import DEFAULT, load_encoder
         from lemmata.stages.graph import merges
 
@@ -348,8 +348,8 @@ class Project:
     ) -> dict[str, Any]:
         """Mine `pairs`, `queries`, `triplets` or `negatives` into the training set `name`.
 
-        `of` is the set that negatives are added to; `kind` says where triplets come from; `found_within` keeps only
-        queries that find their passage among so many hits.
+        `of` is the set that negatives are added to (`pairs`), or whose queries get triplets (`queries`); `kind` says
+        where triplets come from; `found_within` keeps only queries that find their passage among so many hits.
         """
         from lemmata.stages import mine
 

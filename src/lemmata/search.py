@@ -31,7 +31,7 @@ LONGEST_QUERY = 20_000  # characters; the rest is ignored
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Restricts a search; empty means all. A category includes its subcategories: math includes math.CO."""
+    """Restricts a search; an empty field allows all. A category includes its subcategories: math includes math.CO."""
 
     kinds: tuple[str, ...] = ()
     documents: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class Fusion:
 
 
 def _scaled(rows: Integers, scores: Floats, fusion: Fusion) -> Floats:
-    """Scores of a ranking on a common scale; 0 for empty places."""
+    """Scores of a ranking on a common scale; 0 for padding."""
     is_hit = rows >= 0
     if fusion.method == "rank":
         ranks = np.arange(1, rows.shape[1] + 1, dtype=np.float32)
@@ -146,7 +146,7 @@ class Retriever:
     # ------------------------------------------------------------ parts, each opened at its first use
 
     def _fresh(self, manifest: dict[str, Any] | None, what: str) -> dict[str, Any]:
-        """The manifest of an artefact, checked to belong to the current corpus."""
+        """The manifest of an artefact, checked against the current corpus."""
         if manifest is None:
             raise WorkspaceError(f"there is no {what} yet: run 'lemmata index'")
         if manifest.get("corpus") != self.corpus.inputs:
@@ -270,7 +270,7 @@ class Retriever:
 
 
 def choose_fusion(
-    value: Callable[[Integers], float], dense: tuple[Integers, Floats], lexical: tuple[Integers, Floats], k: int
+    objective: Callable[[Integers], float], dense: tuple[Integers, Floats], lexical: tuple[Integers, Floats], k: int
 ) -> tuple[Fusion, list[tuple[Fusion, float]]]:
     """The fusion with the highest value on validation rankings, and all tried ones with their values."""
     depth = dense[0].shape[1]
@@ -278,6 +278,6 @@ def choose_fusion(
     for method in ("score", "rank"):
         for weight in np.linspace(0, 1, 11):
             fusion = Fusion(method, round(float(weight), 2), depth)
-            tried.append((fusion, value(fuse(dense, lexical, k, fusion)[0])))
+            tried.append((fusion, objective(fuse(dense, lexical, k, fusion)[0])))
     best = max(tried, key=lambda pair: (pair[1], pair[0].method == "score", -abs(pair[0].weight - 0.5)))
     return best[0], tried

@@ -1,7 +1,7 @@
-"""The records that all modules share, and the one-method protocols between them.
+"""The records that all modules share, and the small protocols between them.
 
 Users see ids, which are strings; inside, a passage is its row in the corpus. A higher score is better, everywhere;
-what is smaller for closer things is called distance or length.
+where smaller is closer, the name is distance or length.
 """
 
 from __future__ import annotations
@@ -19,15 +19,19 @@ __all__ = [
     "Document",
     "Edge",
     "Encoder",
+    "Floats",
     "Graph",
     "Hit",
     "Index",
+    "Integers",
     "Label",
     "Link",
+    "Mask",
     "Metric",
     "Negative",
     "Pair",
     "Passage",
+    "Progress",
     "Reading",
     "Reference",
     "Skip",
@@ -52,7 +56,7 @@ def titled(title: str, text: str) -> str:
 
 
 class Link(NamedTuple):
-    """One reference as its author wrote it; `target` is resolved once the whole corpus is read."""
+    """One link as written in the source; `target` is resolved once the whole corpus is read."""
 
     relation: str  # refers_to, proof_uses, cites, reports_about, related_to, part_of
     label: str  # as in the source: a label, a citation key, an id
@@ -103,7 +107,7 @@ class Document:
 class Label(NamedTuple):
     """A name by which other passages refer to a passage or document."""
 
-    document: str  # that defines the name
+    document: str  # in which the name is defined
     name: str
     target: str  # id of the passage or document
 

@@ -83,11 +83,11 @@ def search(
     from lemmata.search import Filter
 
     only = Filter(tuple(kind or ()), tuple(document or ()), tuple(category or ()), since, until)
-    with Project(workspace).retriever() as index:
-        hits = index.search(text, k, retriever=retriever, only=only, diversity=diversity)
-        if retriever == "auto" and not index.has_vectors:
+    with Project(workspace).retriever() as opened:
+        hits = opened.search(text, k, retriever=retriever, only=only, diversity=diversity)
+        if retriever == "auto" and not opened.has_vectors:
             typer.echo("searched by words only: there are no vectors yet, run 'lemmata index'", err=True)
-        _print_hits(index.corpus, hits, text, as_json)
+        _print_hits(opened.corpus, hits, text, as_json)
 
 
 def similar(
@@ -107,10 +107,10 @@ def similar(
     from lemmata.search import Filter
 
     only = Filter(tuple(kind or ()), tuple(document or ()), tuple(category or ()), since, until)
-    with Project(workspace).retriever() as index:
-        row = row_of(index.corpus, identity)
-        hits = index.similar(identity, k, only=only, diversity=diversity)
-        _print_hits(index.corpus, hits, index.corpus[row].text, as_json)
+    with Project(workspace).retriever() as opened:
+        row = row_of(opened.corpus, identity)
+        hits = opened.similar(identity, k, only=only, diversity=diversity)
+        _print_hits(opened.corpus, hits, opened.corpus[row].text, as_json)
 
 
 def _print_hits(corpus: Corpus, hits: list[Hit], query: str, as_json: bool) -> None:

@@ -391,6 +391,7 @@ def _read(base: Path, path: Path, unit: Unit, options: IngestOptions) -> Iterato
         elif unit.reader == "logs":
             yield from read_logs(rows, document=unit.document, file=unit.path, columns=options.columns)
         else:
+            assert unit.reader == "passages", unit.reader
             yield from read_passages(rows, file=unit.path)
         if skips:
             yield Reading(skips=skips)

@@ -36,7 +36,7 @@ __all__ = ["IndexOptions", "content_hashes", "estimate", "index", "index_ann", "
 Hashes = npt.NDArray[np.uint64]
 
 SHARD = 512  # passages encoded between two checkpoints: less than a minute on a small machine
-_MAX_DELETED = 0.2  # share of deleted passages above which the lexical index is rebuilt
+_MAX_DELETED = 0.2  # deleted passages, as a share of the corpus, above which the lexical index is rebuilt
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def estimate(layout: Layout, options: IndexOptions, *, key: str = "") -> Estimat
     assert isinstance(encoder, RemoteEncoder)
     parts = []
     with contextlib.closing(Corpus(layout)) as corpus:
-        contents = corpus.contents()
+        contents = (ExpandedCorpus(layout, corpus) if options.expand else corpus).contents()
         while batch := list(islice(contents, 1000)):
             parts.append(encoder.estimate(batch))
     return Estimate(
@@ -218,8 +218,8 @@ def index_vectors(
 ) -> int:
     """Encode the corpus, shard by shard; returns how many passages were encoded.
 
-    Vectors of unchanged passages are copied when the same encoder made them. `cut` is the length to which the encoder
-    truncates its vectors; `expansion` identifies what was added to the texts of the corpus.
+    Vectors of unchanged passages are copied when the same encoder made them. `spec` is the encoder as the user named
+    it, `cut` the length to which it truncates its vectors, `expansion` a hash of what was added to the texts.
     """
     manifest = read_manifest(layout.manifest(layout.vectors))
     # the name is compared too: the model that `spec` names may have been trained again
@@ -255,7 +255,7 @@ def index_vectors(
 def index_ann(layout: Layout, corpus: Corpus, progress: Progress, *, more_than: int = EXACT_UP_TO) -> str:
     """Build the HNSW graph where the corpus is large enough to need one; returns which index there is.
 
-    Without faiss, large corpora are searched exactly: slower, never wrong.
+    Without faiss, large corpora are searched exactly: slower, but exact.
     """
     if len(corpus) <= more_than or importlib.util.find_spec("faiss") is None:
         shutil.rmtree(layout.ann, ignore_errors=True)

@@ -133,7 +133,9 @@ def _pose(layout: Layout, name: str, part: str) -> _Posed:
         return _on_corpus(workspace, corpus_task(workspace, task_name, options))
     file = layout.root / Path(path).expanduser()
     if file.is_dir():
-        return _from_folder(layout, file, detail or "test")
+        if not detail and part == "validation":
+            raise ConfigError(f"{name!r} would choose the model by test judgments: write {name}#train or {name}#dev")
+        return _from_folder(layout, file, detail or part)
     if file.is_file():
         workspace = _existing_workspace(layout, f"{detail}/")[0] if detail else layout
         return _on_corpus(workspace, table_task(workspace, file.stem, *read_table(file), file=file))

@@ -179,6 +179,8 @@ class Objective:
     ) -> None:
         import torch
 
+        if options.loss == "triplet" and (guide or teacher):
+            raise ConfigError("loss = 'triplet' has no candidates to compare: use it without guide and teacher")
         self.model, self.job, self.options = model, job, options
         self.precision = precision_for(model.device)
         self.reads = int(model.max_seq_length or 512)
