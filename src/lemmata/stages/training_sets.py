@@ -47,7 +47,7 @@ class AuditOptions:
     SMALLEST: ClassVar = {"hops": 0}
     queries: str = ""  # a file of test queries; with their judgments they may not occur in training either
     qrels: str = ""  # their judgments
-    hops: int = 0  # in the graph around held-out passages; 0: neighbours are allowed
+    hops: int = 0  # also refuse neighbours of test passages within so many links; 0: allow them
     similarity: float = 0.7  # of word shingles, from which two texts are near-duplicates
 
 
