@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from lemmata.concepts.build import ConceptGraph, ConceptOptions, build_concepts
-from lemmata.concepts.words import key_of, mask
+from lemmata.concepts.terms import key_of, mask
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout
 

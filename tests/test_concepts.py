@@ -14,7 +14,7 @@ from lemmata.concepts.build import ConceptGraph, ConceptOptions, build_concepts
 from lemmata.concepts.candidates import find_defined_terms, named_results, note_name, title_phrases
 from lemmata.concepts.mentions import find_mentions, name_trie
 from lemmata.concepts.relations import name_relations, sentence_relations
-from lemmata.concepts.words import clean_term, key_of, mask, normal, sentence_spans
+from lemmata.concepts.terms import clean_term, key_of, mask, normal, sentence_spans
 from lemmata.types import Concept, Document, Edge, Link, Passage
 
 NOETHERIAN = Passage(

@@ -22,7 +22,7 @@ from lemmata.mine.export import read_training
 from lemmata.mine.imported import ImportedQuery, ImportReport, imported_pairs, judged_queries, read_imported
 from lemmata.project import Project
 from lemmata.search import Retriever
-from lemmata.stages.mine import search_both_ways
+from lemmata.stages.mine import interleaved_search
 from lemmata.store.split import LEFT_OUT, Split, write_split
 from lemmata.types import Pair
 
@@ -174,7 +174,7 @@ def test_the_filter_alternates_lexical_and_dense_hits(built: Project) -> None:
     corpus.close()
     retriever = Retriever(built.layout)
     # the corpus has none of these words, so that only vectors can find anything
-    rows = search_both_ways(retriever, allowed, ["zzqq strainerly"], 2)
+    rows = interleaved_search(retriever, allowed, ["zzqq strainerly"], 2)
     retriever.close()
     assert rows.shape == (1, 4)
     assert rows[0, 0] == -1

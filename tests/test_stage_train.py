@@ -420,7 +420,7 @@ def test_a_judge_that_cannot_judge_is_an_error_before_anything_is_trained(copied
         PRETRAIN.format(base=base, rate=1e-3, epochs=1)
         + f'[pretrain.other]\nbase = "{base}"\njudge = "blind"\n[finetune.blind]\n[pretrain.lost]\njudge = "nobody"\n',
     )
-    with pytest.raises(ConfigError, match="the fine-tuning that judges it names no task"):
+    with pytest.raises(ConfigError, match="the fine-tuning that is its judge names no validation task"):
         project.pretrain("other")
     with pytest.raises(ConfigError, match=r"no table \[finetune\.nobody\] \(there are: tuned, blind\)"):
         project.pretrain("lost")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lemmata.stages.info import Check
     from lemmata.stages.ingest import IngestReport
     from lemmata.stages.mine import MineOptions
-    from lemmata.stages.training_sets import Gate, NewSet
+    from lemmata.stages.training_sets import AuditPolicy, NewSet
     from lemmata.train.finetune import FinetuneOptions
 
 __all__ = ["TABLES", "Project", "all_options", "doctor", "is_workspace"]
@@ -169,24 +169,24 @@ class Project:
 
         return self.options(MineOptions, "mine", settings)
 
-    def _gate(self) -> Gate:
+    def _audit_policy(self) -> AuditPolicy:
         """The audit that every mined set has to pass, with the test queries that [audit] names."""
         from lemmata.ingest.beir import read_qrels, read_queries
         from lemmata.leakage import examples
-        from lemmata.stages.training_sets import AuditOptions, Gate
+        from lemmata.stages.training_sets import AuditOptions, AuditPolicy
 
         options = self.options(AuditOptions, "audit")
         if not options.queries and not options.qrels:
-            return Gate(options)
+            return AuditPolicy(options)
         if not (options.queries and options.qrels):
             raise ConfigError(f"{self.layout.config}: [audit]: queries and qrels go together")
         queries = read_queries(self.layout.root / options.queries)
-        return Gate(options, examples(queries, read_qrels(self.layout.root / options.qrels)))
+        return AuditPolicy(options, examples(queries, read_qrels(self.layout.root / options.qrels)))
 
     def _new_set(self, name: str, progress: Progress) -> NewSet:
         from lemmata.stages.training_sets import NewSet
 
-        return NewSet(self.layout, name, self._gate(), progress, _key())
+        return NewSet(self.layout, name, self._audit_policy(), progress, _key())
 
     # ------------------------------------------------------------ ingest, index, search
 
@@ -427,8 +427,8 @@ class Project:
         """Look for held-out data and for `test` queries in mined sets; LeakageError where there are any."""
         from lemmata.stages.training_sets import audit
 
-        gate = self._gate()
-        return audit(self.layout, names, gate._replace(test=[*gate.test, *test]), progress)
+        policy = self._audit_policy()
+        return audit(self.layout, names, policy._replace(test=[*policy.test, *test]), progress)
 
     def training_sets(self) -> dict[str, dict[str, Any]]:
         """Every mined set with its manifest."""

@@ -27,7 +27,7 @@ from lemmata.concepts.candidates import (
 )
 from lemmata.concepts.mentions import Mention, find_mentions, name_trie
 from lemmata.concepts.relations import LOOSE_HEADS, name_relations, sentence_relations
-from lemmata.concepts.words import (
+from lemmata.concepts.terms import (
     INNER_WORDS,
     RESULT_NOUNS,
     clean_term,
@@ -65,13 +65,27 @@ class ConceptGraph(NamedTuple):
 _LONGEST_DESCRIPTION = 600  # characters; enough for a sentence, and an encoder reads no more
 _LONGEST_TITLE = 5  # words of a title that is a name, not a sentence
 
-# The rules, the most trusted first: it gives a concept its name, kind and description.
+# Most trusted first; the best rule gives a concept its description and origin. Name and kind are voted on, in `add`.
 _RULES = (
-    "planetmath", "emphasis", "by we mean", "note", "is a", "called", "say that", "keywords", "defined as", "named",
-    "people", "stress", "title", "note phrase", "section", "phrase",
-)  # fmt: skip
+    "planetmath",  # title, synonyms and `defines` of a PlanetMath article
+    "emphasis",  # an emphasised term in a definition, or where the words around it define it
+    "by we mean",  # `by a flag we mean`
+    "note",  # the note of a statement that names a result: `Hook length formula`
+    "is a",  # the subject of `A flag is a`, in definitions and where a document begins
+    "called",  # `is called a flag`, `we call it a flag`, and in German
+    "say that",  # `we say that it is flat if`
+    "keywords",  # keywords that the author gave a document
+    "defined as",  # `the degree is defined as`
+    "named",  # a result in running text that is named after people: `Zorn's lemma`
+    "people",  # the note of a statement that only names people: `Gordon, 1961` gives `Gordon's theorem`
+    "stress",  # an emphasised term that the words around it introduce but do not define
+    "title",  # a phrase in a document's title that its first passage repeats, or that names a result
+    "note phrase",  # any other note of a statement
+    "section",  # a phrase in a section's title that several passages use
+    "phrase",  # a frequent phrase made of words that defined terms use
+)
 _RANK = {rule: rank for rank, rule in enumerate(_RULES)}
-_DEFINING = frozenset(("emphasis", "by we mean", "is a", "called", "say that", "defined as"))
+_DEFINING = frozenset(("emphasis", "by we mean", "is a", "called", "say that", "defined as"))  # give `defines` edges
 _SUFFICIENT = frozenset(("planetmath", "emphasis", "stress", "note", "by we mean", "keywords"))  # one use is enough
 _ACRONYM = re.compile(r"^\s*([A-Z]{2,6})\s*$")
 _PLANETMATH_KINDS = {
@@ -158,16 +172,16 @@ class _Collector:
         self.documents = {document.id: document for document in documents}
         self.options = options
         self.entries: dict[str, _Entry] = {}
-        self.passages_with: Counter[str] = Counter()  # a phrase, by key
-        self.uses: Counter[str] = Counter()  # of a phrase, by key
-        self.word_uses: Counter[str] = Counter()  # of a word in phrases, by normal form
-        self.written: dict[str, str] = {}  # a phrase as it was first seen
-        self.capital: Counter[str] = Counter()  # words inside a sentence, by how they are written there
-        self.small: Counter[str] = Counter()
-        self.sections: dict[str, str] = {}  # title: the passage where it was first seen
-        self.credited: set[str] = set()  # results that the text credits to people, by key
-        self.opened: set[str] = set()  # documents
-        self.texts: set[int] = set()  # hashes
+        self.passages_with: Counter[str] = Counter()  # phrase key: number of passages
+        self.uses: Counter[str] = Counter()  # phrase key: number of uses
+        self.word_uses: Counter[str] = Counter()  # normal form of a word: number of uses in phrases
+        self.written: dict[str, str] = {}  # phrase key: the phrase as written at its first or 20th use
+        self.capital: Counter[str] = Counter()  # word in lower case: uses with a capital inside a sentence
+        self.small: Counter[str] = Counter()  # word in lower case: uses without one
+        self.sections: dict[str, str] = {}  # section title: the first passage below it
+        self.credited: set[str] = set()  # keys of results that the text credits to people
+        self.opened: set[str] = set()  # documents of which a passage was read
+        self.texts: set[int] = set()  # hashes of the masked texts read so far
         self.passages = 0
         if options.metadata:
             for document in documents:
@@ -200,8 +214,8 @@ class _Collector:
             return
         name = clean_term(re.sub(r"^\s*[A-Z]?\.?[\d.]+\s+", "", mask(document.title)))
         synonyms = (clean_term(mask(text)) or "".join(_ACRONYM.findall(text)) for text in declared.get("synonyms", ()))
-        sentence = kind == "theorem" and not result_kind(name)  # or a description
-        if _names_subject(name) and not sentence and (kind == "person" or len(name.split()) <= _LONGEST_TITLE):
+        is_sentence = kind == "theorem" and not result_kind(name)  # or a description, not a name
+        if _names_subject(name) and not is_sentence and (kind == "person" or len(name.split()) <= _LONGEST_TITLE):
             self.add(Candidate(name, kind, "planetmath", "", tuple(filter(None, synonyms))), "")
         for text in declared.get("defines", ()):
             term = clean_term(mask(text))
@@ -224,7 +238,7 @@ class _Collector:
         if opening and self.options.titles and passage.document in self.documents:
             self._read_title(self.documents[passage.document].title, passage, masked)
         if german:
-            return  # its capitals mean something else
+            return  # German capitalises all nouns, so capitals say nothing about names
         if passage.kind == "chunk" and hash(masked) in self.texts:
             return  # boilerplate counts once
         self.texts.add(hash(masked))
@@ -321,7 +335,10 @@ class _Collector:
         return definitions >= 2 or (definitions == 1 and self.passages_with[key] >= 3 and not key.endswith("ed"))
 
     def _frequent_phrases(self, chosen: Mapping[str, _Entry]) -> Iterator[str]:
-        """Keys of frequent phrases that stick together and whose words have the same places in definitions."""
+        """Keys of frequent, cohesive phrases whose head and modifiers also occur as such in defined terms.
+
+        A modifier may also be a proper name.
+        """
         heads: set[str] = set()
         modifiers: set[str] = set()
         for key, entry in chosen.items():
@@ -501,8 +518,10 @@ class _Builder:
                 subjects[name] = (concept, self.opening.get(document.id, ""))
                 declared += [(name, str(other)) for other in fields.get("related", ())]
         for name, other in declared:
+            if other not in subjects:
+                continue
             source, evidence = subjects[name]
-            target, _ = subjects.get(other, (source, ""))
+            target, _ = subjects[other]
             if (target, "related_to", source) not in self.relations:
                 self.relate(Edge(source, "related_to", target, evidence, "planetmath"))
 

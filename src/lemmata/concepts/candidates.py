@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from lemmata.concepts.words import (
+from lemmata.concepts.terms import (
     RESULT_NOUNS,
     TECHNIQUE_NOUNS,
     clean_term,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from lemmata.concepts.merge import unite
-from lemmata.concepts.words import key_of
+from lemmata.concepts.terms import key_of
 from lemmata.errors import LemmataError
 from lemmata.types import CONCEPT_KINDS, Concept, Document, Edge, Passage, Skip
 from lemmata.words import fold, slug

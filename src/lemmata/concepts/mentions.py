@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from lemmata.concepts.words import TOKEN, normal
+from lemmata.concepts.terms import TOKEN, normal
 
 __all__ = ["Mention", "find_mentions", "name_trie"]
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from lemmata.concepts.mentions import Mention
-from lemmata.concepts.words import RESULT_NOUNS, TECHNIQUE_NOUNS, key_of, normal
+from lemmata.concepts.terms import RESULT_NOUNS, TECHNIQUE_NOUNS, key_of, normal
 from lemmata.types import Concept, Edge
 from lemmata.words import PREPOSITIONS
 

@@ -97,21 +97,21 @@ def _write_queries(
     """Write query pairs as a set, after the round-trip filter where `found_within` is not 0."""
     if not found_within:
         return write_set(new, part, pairs, options, details=details)
-    asked: Counter[str] = Counter()
+    tried: Counter[str] = Counter()
     kept: Counter[str] = Counter()
 
     def with_shares() -> dict[str, Any]:
-        shares = {style: {"kept": kept[style], "asked": number} for style, number in sorted(asked.items())}
+        shares = {style: {"kept": kept[style], "asked": number} for style, number in sorted(tried.items())}
         return {**details(), "round_trip": shares}
 
     with Retriever(new.layout, key=new.key) as retriever:
-        search = partial(search_both_ways, retriever, part.material.allowed)
-        queries = round_trip(pairs, search, found_within, asked, kept)
+        search = partial(interleaved_search, retriever, part.material.allowed)
+        queries = round_trip(pairs, search, found_within, tried, kept)
         return write_set(new, part, queries, options, details=with_shares)
 
 
-def search_both_ways(retriever: Retriever, allowed: Mask, texts: Sequence[str], k: int) -> Integers:
-    """Rows (n, 2k) by the lexical and the dense index alternately, so that the first k hold the best of both."""
+def interleaved_search(retriever: Retriever, allowed: Mask, texts: Sequence[str], k: int) -> Integers:
+    """Lexical and dense results interleaved, (n, 2k), so that the first k rows hold the best of both."""
     lexical, _ = retriever.lexical.search(texts, k, allowed)
     dense, _ = retriever.dense_index.search(retriever.encoder.encode(list(texts), role="query"), k, allowed)
     return np.stack((lexical, dense), axis=2).reshape(len(texts), -1)
@@ -126,9 +126,11 @@ def preview_queries(layout: Layout, options: WrittenOptions, endpoint: EndpointO
 def mine_written_set(
     new: NewSet, options: WrittenOptions, endpoint: EndpointOptions, limits: Limits, *, found_within: int = 0
 ) -> dict[str, Any]:
-    """Queries written by a language model, within limits that hold over all runs until every passage is answered.
+    """Queries written by a language model.
 
-    Answers of earlier runs are reused. Passages without an answer are counted, and asked again in the next run.
+    The limits count all runs of this set together until every passage has a reply, and other calls of the workspace in
+    between; `seconds` counts this run alone. Replies of earlier runs are reused. Passages without a reply are counted,
+    and asked again in the next run.
     """
     layout = new.layout
     with open_training_part(layout) as part, contextlib.closing(Chat(endpoint, layout.answers, new.key)) as chat:

@@ -116,12 +116,15 @@ def pretrain_model(
 ) -> dict[str, Any]:
     """Masked language modelling on the training part; writes `models/NAME`, a base for fine-tuning.
 
-    With a `judge`, base and pretrained model are both fine-tuned with its options, and the pretrained one is only kept
-    if it is not worse on validation. The manifest has the measures in either case.
+    The `judge` is a fine-tuning that decides whether to keep it: base and pretrained model are both fine-tuned with its
+    options, and the pretrained one is only kept if it is not worse on validation. The manifest has the measures in
+    either case.
     """
     _check_name(name, options.base)
     if judge is not None and not judge.validation:
-        raise ConfigError("pretraining is judged on validation, and the fine-tuning that judges it names no task")
+        raise ConfigError(
+            "pretraining is judged on validation, but the fine-tuning that is its judge names no validation task"
+        )
     work = layout.model_work(name)
     with _lock(layout):
         inputs = {
@@ -135,7 +138,7 @@ def pretrain_model(
             return finished
         _begin(work, inputs)
         base = base_folder(layout, options.base, work)
-        if judge is not None:  # its errors should come before hours of pretraining
+        if judge is not None:  # errors in the judge's options should come before hours of pretraining
             _prepared(layout, base, judge, work / "gate-base" / "job", progress)
         texts = TrainingTexts(layout, options.sections)
         report = pretrain(base, texts, work / "out", options, work=work / "work", progress=progress)
@@ -151,7 +154,7 @@ def pretrain_model(
 
 
 def _judged(layout: Layout, work: Path, base: Path, judge: FinetuneOptions, progress: Progress) -> dict[str, Any]:
-    """Fine-tune base and pretrained model with the same options, and compare them on validation."""
+    """Fine-tune base and pretrained model with the options of the judge, and compare them on validation."""
     table: dict[str, dict[str, Any]] = {}
     for name, start in (("base", base), ("pretrained", work / "out")):
         folder = work / f"gate-{name}"

@@ -28,7 +28,7 @@ from lemmata.types import Edge, Negative, Pair, Progress, Triplet
 
 __all__ = [
     "AuditOptions",
-    "Gate",
+    "AuditPolicy",
     "NewSet",
     "TrainingPart",
     "audit",
@@ -51,19 +51,19 @@ class AuditOptions:
     similarity: float = 0.7  # of word shingles, from which two texts are near-duplicates
 
 
-class Gate(NamedTuple):
-    """What every set has to pass."""
+class AuditPolicy(NamedTuple):
+    """The leakage audit that every set has to pass."""
 
     options: AuditOptions = AuditOptions()
     test: Sequence[Example] = ()  # queries that a user keeps outside the workspace
 
 
 class NewSet(NamedTuple):
-    """A training set to be made, and what it has to pass."""
+    """A training set to be made, and the audit that it has to pass."""
 
     layout: Layout
     name: str
-    gate: Gate
+    policy: AuditPolicy
     progress: Progress
     key: str = ""  # of a remote encoder or language model
 
@@ -161,7 +161,7 @@ def write_set(
 
     `details` are added to the report; they are asked for after the last record.
     """
-    layout, name, gate, progress, _ = new
+    layout, name, policy, progress, _ = new
     if not re.fullmatch(r"[\w-]+(?:\.[\w-]+)*", name):
         raise ConfigError(f"a training set is named with letters, digits, - and _, not {name!r}")
     begin = time.perf_counter()
@@ -185,7 +185,7 @@ def write_set(
         if not number:
             raise LemmataError(f"the training part has nothing to mine for {name!r}: no such links, concepts or titles")
         progress("auditing", 0, None)
-        result, dropped = _drop_near_duplicates(part, temporary, gate, negatives)
+        result, dropped = _drop_near_duplicates(part, temporary, policy, negatives)
         if dropped:
             counts["left out: nearly equal to held-out text"] = dropped
         report: dict[str, Any] = {
@@ -200,31 +200,31 @@ def write_set(
     return {**report, "seconds": {"mining": mined, "all": time.perf_counter() - begin}}
 
 
-def audit(layout: Layout, names: Sequence[str], gate: Gate, progress: Progress) -> Audit:
+def audit(layout: Layout, names: Sequence[str], policy: AuditPolicy, progress: Progress) -> Audit:
     """Look for held-out data in sets, by default in all; LeakageError where there is some."""
     with open_training_part(layout) as part:
         progress("auditing", 0, None)
-        result = _inspect(part, names or list(sets(layout)), gate)
+        result = _inspect(part, names or list(sets(layout)), policy)
         refuse(result)
         return result
 
 
-def _inspect(part: TrainingPart, names: Sequence[str], gate: Gate) -> Audit:
+def _inspect(part: TrainingPart, names: Sequence[str], policy: AuditPolicy) -> Audit:
     # all rows, not only those of training: the audit must find rows that should not be there
     row_of = {identity: row for row, identity in enumerate(part.corpus.ids())}
     return inspect_mined(
         (record for name in names for record in _read_set(part.layout, name, row_of, {})),
         part.split,
         part.corpus,
-        test=gate.test,
+        test=policy.test,
         concepts=part.stored.concepts if part.stored else None,
-        hops=gate.options.hops,
+        hops=policy.options.hops,
         graph=part.stored.graph if part.stored else None,
-        similarity=gate.options.similarity,
+        similarity=policy.options.similarity,
     )
 
 
-def _drop_near_duplicates(part: TrainingPart, name: str, gate: Gate, negatives: int) -> tuple[Audit, int]:
+def _drop_near_duplicates(part: TrainingPart, name: str, policy: AuditPolicy, negatives: int) -> tuple[Audit, int]:
     """Audit a set: drop records that are near-duplicates of held-out text, refuse the set for anything worse.
 
     A sentence of one paper may also occur in a held-out paper, and then a description made of it is nearly that
@@ -232,7 +232,7 @@ def _drop_near_duplicates(part: TrainingPart, name: str, gate: Gate, negatives: 
     """
     dropped = 0
     while True:
-        result = _inspect(part, [name], gate)
+        result = _inspect(part, [name], policy)
         if result.clean or set(result.counts) - {"near_anchor", "near_passage"}:
             refuse(result)
             return result, dropped

@@ -31,7 +31,7 @@ from lemmata.train.encoders import (
 )
 from lemmata.train.job import Job, translated
 from lemmata.train.loop import (
-    DECAY,
+    WEIGHT_DECAY,
     Group,
     Training,
     is_first_process,
@@ -129,7 +129,9 @@ def finetune(
 
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     groups = [
-        Group([weight for weight in trained if (weight.ndim > 1) == is_matrix], rate, DECAY if is_matrix else 0.0)
+        Group(
+            [weight for weight in trained if (weight.ndim > 1) == is_matrix], rate, WEIGHT_DECAY if is_matrix else 0.0
+        )
         for is_matrix in (True, False)
     ]
     training = Training(

@@ -1,7 +1,7 @@
 """A plain training loop: AdamW, gradient clipping, evaluation, and checkpoints from which a killed run resumes exactly.
 
-The loop knows no task: the caller says what the batches of a step are, their loss, and what is measured. Started by
-torchrun, every process runs it on its own batches, and all apply the mean of their gradients.
+The loop knows no task: the caller supplies the batches of each step, the loss and the evaluation. Under torchrun, every
+process trains on its own batches, and the gradients are averaged over all processes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from lemmata.train.encoders import state_of
 from lemmata.types import Progress
 
 __all__ = [
-    "DECAY",
     "WEIGHTS",
+    "WEIGHT_DECAY",
     "Group",
     "Outcome",
     "Training",
@@ -40,10 +40,10 @@ __all__ = [
 ]
 
 WEIGHTS = "weights.safetensors"  # of a checkpoint
-DECAY = 0.01  # of matrices; biases and norms do not decay
-LONGEST_GRADIENT = 1.0  # longer ones are scaled down to it
-CHECKPOINTS = 10  # of a run, at least
-MOST_UNSAVED = 500  # steps
+WEIGHT_DECAY = 0.01  # of matrices; biases and norms have none
+MAX_GRADIENT_NORM = 1.0  # gradients with a larger norm are scaled down to it
+MIN_CHECKPOINTS = 10  # per run; rounding can leave a short run with fewer
+MAX_STEPS_BETWEEN_CHECKPOINTS = 500
 
 
 class Group(NamedTuple):
@@ -56,30 +56,31 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """What is trained, and how."""
+    """What to train, and how."""
 
     model: Any
     groups: Sequence[Group]
-    batches: Callable[[int], Sequence[Any]]  # of a step, for this process: one update follows their mean loss
+    # of a step, for this process; one optimizer step uses the mean of their losses
+    batches: Callable[[int], Sequence[Any]]
     loss: Callable[[Any], Any]  # of a batch, whose tensors are on the model's device
     steps: int
-    evaluate: Callable[[int], Mapping[str, float]]  # called after these many steps
+    evaluate: Callable[[int], Mapping[str, float]]  # called with the number of finished steps
     evaluate_at: Collection[int]  # 0: before the first step
-    best_by: str = ""  # the measure whose best step is kept; empty: the last step is
+    best_by: str = ""  # the measure whose best step is kept; empty: the last step is kept
     seed: int = 0
     name: str = "training"  # on the progress bar
 
 
 class Outcome(NamedTuple):
-    """What a run did; the model holds the weights that were kept."""
+    """The result of a run; the model holds the weights that were kept."""
 
     history: list[dict[str, Any]]  # records with a step and either loss and learning_rate, or eval_MEASURE values
-    best_step: int  # 0 where nothing was chosen
+    best_step: int  # 0: none was chosen
     resumed_from: int
     seconds: float  # of this call
 
     def measured(self, step: int) -> dict[str, float]:
-        """What was evaluated after a step; empty where nothing was."""
+        """The measures after a step; empty if it was not evaluated."""
         return {
             name.removeprefix("eval_"): value
             for record in self.history
@@ -91,18 +92,18 @@ class Outcome(NamedTuple):
 
 @dataclass(slots=True)
 class _State:
-    """Where a run is; with weights, optimizer and random states, all that a checkpoint holds."""
+    """Progress of a run; a checkpoint holds it together with the weights, the optimizer and the random states."""
 
     step: int = 0
     history: list[dict[str, Any]] = field(default_factory=list)
     best_step: int = 0
     best_value: float = -math.inf
     loss: float = 0.0  # sum since the last record
-    losses: int = 0
+    loss_count: int = 0  # losses in that sum
 
 
 def train(training: Training, work: Path, progress: Progress) -> Outcome:
-    """Train to the last step, or from the last checkpoint in `work` on."""
+    """Train to the last step; resumes from the last checkpoint in `work`."""
     torch = require("torch", "train")
     begin = time.perf_counter()
     model = training.model
@@ -115,7 +116,10 @@ def train(training: Training, work: Path, progress: Progress) -> Outcome:
     checkpoint = last_checkpoint(work)
     random_states = []
     if checkpoint is not None:
-        state = _State(**json.loads((checkpoint / "state.json").read_text(encoding="utf-8")))
+        fields = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
+        if "losses" in fields:  # the earlier name, in checkpoints of an interrupted run
+            fields["loss_count"] = fields.pop("losses")
+        state = _State(**fields)
         _load_weights(model, checkpoint)
         saved = torch.load(checkpoint / "optimizer.pt", map_location="cpu", weights_only=True)
         optimizer.load_state_dict(saved["optimizer"])
@@ -123,25 +127,26 @@ def train(training: Training, work: Path, progress: Progress) -> Outcome:
     resumed_from = state.step
     if not state.step:
         _evaluate(training, state)
-    batches = iter(_loader(training, state.step, device))  # draws from the random state, so before it is restored
+    # creating the loader consumes random numbers, so it comes before the random state is restored
+    batches = iter(_loader(training, state.step, device))
     if checkpoint is not None:
         _set_random_state(device, random_states[rank()])
     log_every = max(1, min(20, training.steps // 40))
-    save_every = min(MOST_UNSAVED, math.ceil(training.steps / CHECKPOINTS))
+    save_every = min(MAX_STEPS_BETWEEN_CHECKPOINTS, math.ceil(training.steps / MIN_CHECKPOINTS))
     loss = torch.tensor(state.loss, device=device)
     message = _message(training, state.history)
     while state.step < training.steps:
         model.train()
         loss += _update(training, optimizer, next(batches), state.step)
-        state.losses += 1
+        state.loss_count += 1
         state.step += 1
         if state.step % log_every == 0:
-            mean = float(loss) / state.losses
+            mean = float(loss) / state.loss_count
             rate = optimizer.param_groups[0]["lr"]
             state.history.append({"step": state.step, "loss": mean, "learning_rate": rate})
             message = _message(training, state.history)
             loss.zero_()
-            state.losses = 0
+            state.loss_count = 0
         if is_first_process():
             progress(message, state.step, training.steps)
         _evaluate(training, state)
@@ -161,7 +166,7 @@ def _message(training: Training, history: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _update(training: Training, optimizer: Any, batches: Sequence[Any], step: int) -> Any:
-    """Compute gradients and change the weights; returns the loss, the mean over batches and processes."""
+    """One optimizer step; returns the loss, averaged over batches and processes."""
     torch = require("torch", "train")
     model = training.model
     total = torch.zeros((), device=model.device)
@@ -171,7 +176,7 @@ def _update(training: Training, optimizer: Any, batches: Sequence[Any], step: in
         total += loss.detach()
     if processes() > 1:
         average([total, *(weight.grad for weight in model.parameters() if weight.grad is not None)])
-    torch.nn.utils.clip_grad_norm_(model.parameters(), LONGEST_GRADIENT)
+    torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_GRADIENT_NORM)
     for options, group in zip(optimizer.param_groups, training.groups, strict=True):
         options["lr"] = group.rate(step)
     optimizer.step()
@@ -189,7 +194,7 @@ def _evaluate(training: Training, state: _State) -> None:
 
 
 def _loader(training: Training, first: int, device: Any) -> Any:
-    """The batches of all steps from `first` on; on a GPU, other processes prepare them ahead."""
+    """The batches of all steps from `first` on; with a GPU, worker processes prefetch them."""
     torch = require("torch", "train")
 
     class Steps(torch.utils.data.Dataset):  # type: ignore[misc, name-defined]
@@ -208,7 +213,7 @@ def _loader(training: Training, first: int, device: Any) -> Any:
 
 
 def _moved(value: Any, device: Any) -> Any:
-    """The tensors of nested dicts and lists, on a device."""
+    """Nested dicts and lists with their tensors moved to a device."""
     if isinstance(value, Mapping):
         return {name: _moved(part, device) for name, part in value.items()}
     if isinstance(value, list | tuple):
@@ -224,7 +229,7 @@ def warm_up_and_decay(step: int, steps: int, warm_up: int) -> float:
 
 
 def precision_for(device: Any) -> str:
-    """`bf16` on a GPU that computes in it, else `fp32`."""
+    """`bf16` on a GPU that supports it, else `fp32`."""
     torch = require("torch", "train")
     fits = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     return "bf16" if fits else "fp32"
@@ -234,7 +239,7 @@ def precision_for(device: Any) -> str:
 
 
 def last_checkpoint(work: Path) -> Path | None:
-    """The newest checkpoint; each appears under its name only when it is complete."""
+    """The newest checkpoint, None if there is none; a checkpoint gets its name only when it is complete."""
     return max(work.glob("checkpoint-*"), key=_step_of, default=None)
 
 
@@ -243,7 +248,7 @@ def _step_of(checkpoint: Path) -> int:
 
 
 def _save(work: Path, model: Any, optimizer: Any, state: _State) -> None:
-    """Write a checkpoint, and remove all others but the best."""
+    """Write a checkpoint, then remove all others except the best."""
     torch = require("torch", "train")
     safetensors = require("safetensors.torch", "train")
     random_states = [_random_state(model.device)] * processes()
@@ -281,7 +286,7 @@ def _set_random_state(device: Any, states: Sequence[Any]) -> None:
 
 
 def processes() -> int:
-    """How many torchrun started."""
+    """Number of processes that torchrun started; 1 without torchrun."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
@@ -291,7 +296,7 @@ def rank() -> int:
 
 
 def is_first_process() -> bool:
-    """Of those that torchrun started, the one that writes files."""
+    """Whether this is process 0, which writes the files."""
     return rank() == 0
 
 
@@ -304,13 +309,13 @@ def _join_processes(device: Any) -> None:
 
 
 def barrier() -> None:
-    """Wait until all processes are here."""
+    """Wait until all processes have called this."""
     if processes() > 1:
         require("torch", "train").distributed.barrier()
 
 
 def once(is_done: Callable[[], bool], make: Callable[[], object]) -> None:
-    """Let the first process make what is not done yet; the others wait, and torchrun ends them if it fails."""
+    """Process 0 runs `make` unless it is done; the others wait. If `make` fails, torchrun ends them."""
     if is_first_process() and not is_done():
         make()
     while not is_done():

@@ -26,7 +26,7 @@ from lemmata.errors import ConfigError, InputError, require
 from lemmata.files import writing
 from lemmata.train.encoders import fastest_device, load_model, quiet
 from lemmata.train.loop import (
-    DECAY,
+    WEIGHT_DECAY,
     Group,
     Training,
     barrier,
@@ -289,7 +289,7 @@ def _groups(model: Any, rate: float, steps: int, head_steps: int, *, new_head: b
     for (in_encoder, is_matrix), parameters in parts.items():
         full = HEAD_RATE if new_head and not in_encoder else rate
         schedule = partial(rate_at, full=full, idle=head_steps if in_encoder else 0)
-        groups.append(Group(parameters, schedule, DECAY if is_matrix else 0.0))
+        groups.append(Group(parameters, schedule, WEIGHT_DECAY if is_matrix else 0.0))
     return groups
 
 

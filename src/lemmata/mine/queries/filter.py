@@ -16,7 +16,7 @@ _BATCH = 256  # pairs per search
 
 
 def round_trip(
-    pairs: Iterable[Pair], search: Search, k: int, asked: Counter[str], kept: Counter[str]
+    pairs: Iterable[Pair], search: Search, k: int, tried: Counter[str], kept: Counter[str]
 ) -> Iterator[Pair]:
     """The pairs whose query finds its own passage among the first k hits, streamed; counts queries by style.
 
@@ -31,7 +31,7 @@ def round_trip(
         hits = iter(search(texts, k)[:, :k] if texts else ())
         for pair in batch:
             if isinstance(pair.anchor, str):
-                asked[pair.relation] += 1
+                tried[pair.relation] += 1
                 if pair.positive not in next(hits):
                     continue
                 kept[pair.relation] += 1

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from lemmata.concepts.candidates import content_runs, find_defined_terms, note_name
-from lemmata.concepts.words import key_of, mask, normal, result_kind
+from lemmata.concepts.terms import key_of, mask, normal, result_kind
 from lemmata.latex.readable import readable
 from lemmata.mine.queries.wording import Pick, Query, definite, is_plural, lower_first, what_is, with_article
 from lemmata.types import Passage

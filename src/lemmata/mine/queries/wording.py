@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from lemmata.concepts.words import property_or_object, result_kind
+from lemmata.concepts.terms import property_or_object, result_kind
 from lemmata.config import suggest
 from lemmata.errors import ConfigError
 from lemmata.words import singular
