@@ -117,8 +117,6 @@ def train(training: Training, work: Path, progress: Progress) -> Outcome:
     random_states = []
     if checkpoint is not None:
         fields = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
-        if "losses" in fields:  # the earlier name, in checkpoints of an interrupted run
-            fields["loss_count"] = fields.pop("losses")
         state = _State(**fields)
         _load_weights(model, checkpoint)
         saved = torch.load(checkpoint / "optimizer.pt", map_location="cpu", weights_only=True)
