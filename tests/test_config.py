@@ -78,7 +78,7 @@ def test_settings_override_table_by_table() -> None:
 
 
 def test_every_setting_has_a_description_and_they_are_few() -> None:
-    options = all_options()
+    options = [option for option, _ in all_options()]
     assert [option for option in options if not option.description] == []
     assert len({(option.table, option.key) for option in options}) == len(options) <= 130
     assert sum(option.table == "finetune.*" for option in options) <= 17
@@ -95,7 +95,14 @@ def test_the_command_lists_defaults_and_values(tmp_path: Path) -> None:
         "value": "hashing",
         "default": "lemmata-mini",
     }
+    project.layout.config.write_text(
+        '[index]\nencoder = "hashing"\n[finetune.a]\nepochs = 2.0\n[finetune.b]\nbatch = 8\n'
+    )
     shown = lemmata("config", "-w", tmp_path / "w")
+    assert "[finetune.a]" in shown
+    assert "[finetune.b]" in shown
+    assert "\n[finetune.NAME]" not in shown
+    assert "epochs = 2.0" in shown
     assert '(default "lemmata-mini")' in shown
     tomllib.loads(shown)  # what is printed is TOML
     assert "there is no table [indx]" in lemmata("config", "indx", "-w", tmp_path / "w", code=1)

@@ -49,7 +49,7 @@ def test_what_was_mined_from_training_passes() -> None:
     example = Example("q", "when does a seal have to be replaced", ("p3",))
     result = audit_mined(records, SPLIT, SHELF, test=[example])
     assert result.clean
-    assert result.sentence() == "no leakage found (same anchor, near anchor, same passage, near passage)"
+    assert result.sentence() == "no leakage found (checked: same anchor, near anchor, same passage, near passage)"
 
 
 @pytest.mark.parametrize(

@@ -224,8 +224,8 @@ def test_the_command_reports_what_it_left_out(built: Project, tmp_path: Path) ->
     assert done.returncode == 0, done.stderr
     shown = " ".join(done.stdout.split())
     assert "new: 1 records" in shown
-    assert "1 skipped: of test" in shown
-    assert "1 skipped: of no passage, the first for [x]" in shown
+    assert "1 skipped: the passage is in the test part" in shown
+    assert "1 skipped: the passage is not in the corpus, the first for [x]" in shown
     file.write_text("{", encoding="utf-8")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1

@@ -242,7 +242,7 @@ def test_answers_that_a_training_link_leads_to_are_counted_and_reported() -> Non
     result = inspect_mined(records, ALLOWING, SHELF)
     assert result.clean
     assert result.sentence() == (
-        "no leakage found (same anchor, near anchor, same passage, near passage);"
+        "no leakage found (checked: same anchor, near anchor, same passage, near passage);"
         " held-out passages occur as answers (2 records), as the split allows"
     )
     assert "answers" not in inspect_mined(records[2:], ALLOWING, SHELF).sentence()

@@ -89,7 +89,7 @@ class Audit:
     def sentence(self) -> str:
         """The result in one sentence."""
         if self.clean:
-            sentence = "no leakage found (" + ", ".join(self.looked_for) + ")"
+            sentence = "no leakage found (checked: " + ", ".join(self.looked_for) + ")"
             answers = f"; held-out passages occur as answers ({self.answers} records), as the split allows"
             return sentence + answers if self.answers else sentence
         counts = ", ".join(f"{number} {kind.replace('_', ' ')}" for kind, number in self.counts.items())

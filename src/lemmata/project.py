@@ -80,9 +80,23 @@ def is_workspace(folder: str | Path) -> bool:
     return Layout(Path(folder)).config.is_file()
 
 
-def all_options() -> list[Option]:
-    """Every key that `lemmata.toml` may have; a table NAME.* stands for any number of tables."""
-    return [option for table, path in TABLES.items() for option in options_of(load_options(path), table)]
+def all_options(config: Settings | None = None) -> list[tuple[Option, Any]]:
+    """Every key that `lemmata.toml` may have, with its value in `config`.
+
+    A table NAME.* is listed once for each table of that kind in `config`, or as it is where there is none.
+    """
+    config = config or {}
+    listed = []
+    for table, path in TABLES.items():
+        group, _, repeated = table.partition(".")
+        names = [f"{group}.{name}" for name in config.get(group, {})] if repeated else []
+        for name in names or [table]:
+            for option in options_of(load_options(path), name):
+                values: Any = config
+                for part in option.table.split("."):
+                    values = values.get(part, {})
+                listed.append((option, values.get(option.key, option.default)))
+    return listed
 
 
 def doctor(folder: str | Path = ".") -> list[Check]:

@@ -22,7 +22,7 @@ __all__ = ["demo", "example"]
 
 
 def demo(
-    folder: Annotated[Path, typer.Argument(help="Folder of the demo workspace.", metavar="[DIR]")] = Path("demo"),
+    folder: Annotated[Path, typer.Argument(help="Folder of the demo workspace.", metavar="DIR")] = Path("demo"),
     training: Annotated[bool, typer.Option(help="Also fine-tune: the longest part.")] = True,
 ) -> None:
     """Run the whole chain on the bundled example, offline."""

@@ -115,7 +115,7 @@ def _task(
     from lemmata.stages.evaluate import table_task
 
     if sum((bool(queries or qrels), beir is not None, bool(name))) != 1:
-        raise LemmataError("evaluate needs one of --queries with --qrels, --beir, or --task")
+        raise LemmataError("evaluate needs exactly one of --queries with --qrels, --beir, or --task")
     if name:
         return project.task(name, part=part, share=share, limit=limit, seed=seed, protocol=protocol)
     if beir is not None:

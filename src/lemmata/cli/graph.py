@@ -236,6 +236,8 @@ def merges(
         print_json([merge._asdict() for merge in shown])
         return
     console = open_console()
+    if not shown:
+        console.print("no merges")
     for merge in shown:
         console.print(f"[green]{merge.status:9}[/] {merge.gone} → {merge.kept}  [dim]{merge.reason}[/]")
     if len(shown) < len(proposals):

@@ -71,5 +71,9 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output is gone: no error
         sys.exit(0)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        fail(f"{error.filename2 or error.filename}: {error.strerror}")
     except KeyboardInterrupt:
         fail("stopped; finished work is kept, the same command resumes", 130)

@@ -117,7 +117,7 @@ def queries(
 
 
 def import_(
-    path: Annotated[Path | None, typer.Argument(help="JSON lines with id and text.", metavar="[FILE]")] = None,
+    path: Annotated[Path | None, typer.Argument(help="JSON lines with id and text.", metavar="FILE")] = None,
     workspace: Workspace = HERE,
     name: Name = "imported",
     queries: Annotated[Path | None, typer.Option(help="JSON lines with _id and text.", metavar="FILE")] = None,
@@ -238,7 +238,7 @@ def export(
 
 
 def audit(
-    names: Annotated[list[str] | None, typer.Argument(help="Training sets; default: all.", metavar="[SETS...]")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Training sets; default: all.", metavar="SETS")] = None,
     workspace: Workspace = HERE,
     as_json: AsJson = False,
 ) -> None:
@@ -251,6 +251,15 @@ def audit(
         print_json({"clean": result.clean, "looked_for": list(result.looked_for), "sentence": result.sentence()})
     else:
         open_console().print(result.sentence())
+
+
+_CAUSES = {
+    "of no passage": "the passage is not in the corpus",
+    "of validation": "the passage is in the validation part",
+    "of test": "the passage is in the test part",
+    "of left_out": "the passage is in no part",
+    "cut": "no punctuation at the end",
+}
 
 
 def _print_report(report: dict[str, Any], as_json: bool) -> None:
@@ -266,11 +275,11 @@ def _print_report(report: dict[str, Any], as_json: bool) -> None:
     for source, number in sorted(report["by_source"].items(), key=lambda item: -item[1]):
         console.print(f"  {number:>9,}  {source}")
     for style, share in report.get("round_trip", {}).items():
-        console.print(f"  {style}: {share['kept']:,} of {share['asked']:,} find their passage")
+        console.print(f"  {share['kept']:,} of {share['asked']:,} queries find their passage {style and f'({style})'}")
     imported = report.get("imported", {"left_out": {}})
     for cause, number in imported["left_out"].items():
         example = f", the first for {imported['first_unknown']}" if cause == "of no passage" else ""
-        console.print(f"  {number:>9,}  skipped: {cause}{example}", markup=False)
+        console.print(f"  {number:>9,}  skipped: {_CAUSES.get(cause, cause)}{example}", markup=False)
     if report.get("unanswered"):
         console.print(f"  {report['unanswered']:,} passages have no answer yet; the same command continues")
     for rule, number in sorted(report.get("dropped", {}).items(), key=lambda item: -item[1]):

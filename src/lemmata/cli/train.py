@@ -22,7 +22,7 @@ UP_TO_DATE = "[dim]up to date: made before from the same data and options[/]"
 
 
 def pretrain(
-    name: Annotated[str, typer.Argument(help="Table [pretrain.NAME], and name of the model.", metavar="[NAME]")] = (
+    name: Annotated[str, typer.Argument(help="Table [pretrain.NAME], and name of the model.", metavar="NAME")] = (
         "pretrained"
     ),
     workspace: Workspace = HERE,
@@ -58,7 +58,7 @@ def pretrain(
 
 def finetune(
     name: Annotated[
-        str, typer.Argument(help="Table [finetune.NAME], and name of the model.", metavar="[NAME]")
+        str, typer.Argument(help="Table [finetune.NAME], and name of the model.", metavar="NAME")
     ] = "tuned",
     workspace: Workspace = HERE,
     base: Base = "",

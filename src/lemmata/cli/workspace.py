@@ -21,7 +21,7 @@ __all__ = ["config", "doctor", "info", "ingest", "init", "show"]
 
 
 def init(
-    workspace: Annotated[Path, typer.Argument(help="Folder of the new workspace.", metavar="[DIR]")] = HERE,
+    workspace: Annotated[Path, typer.Argument(help="Folder of the new workspace.", metavar="DIR")] = HERE,
 ) -> None:
     """Create a workspace."""
     from lemmata.project import Project
@@ -209,7 +209,7 @@ def _show_concept(project: Project, identity: str, as_json: bool) -> None:
 
 
 def config(
-    table: Annotated[str, typer.Argument(help="Only this table, for example mine.", metavar="[TABLE]")] = "",
+    table: Annotated[str, typer.Argument(help="Only this table, for example mine.", metavar="TABLE")] = "",
     workspace: Workspace = HERE,
     as_json: AsJson = False,
 ) -> None:
@@ -217,28 +217,20 @@ def config(
     from lemmata.errors import LemmataError
     from lemmata.project import Project, all_options, is_workspace
 
-    options = [option for option in all_options() if not table or f"{option.table}.".startswith(f"{table}.")]
-    if not options:
-        raise LemmataError(f"there is no table [{table}]: 'lemmata config' lists all")
     tables = Project(workspace).config if is_workspace(workspace) else {}
-    current = ""
-    listed = []
-    for option in options:
-        values: Any = tables
-        for part in option.table.split("."):
-            values = values.get(part, {})
-        listed.append({**option._asdict(), "value": values.get(option.key, option.default)})
+    listed = [pair for pair in all_options(tables) if not table or f"{pair[0].table}.".startswith(f"{table}.")]
+    if not listed:
+        raise LemmataError(f"there is no table [{table}]: 'lemmata config' lists all")
     if as_json:
-        print_json(listed)
+        print_json([{**option._asdict(), "value": value} for option, value in listed])
         return
-    for setting in listed:
-        if setting["table"] != current:
-            current = setting["table"]
+    current = ""
+    for option, value in listed:
+        if option.table != current:
+            current = option.table
             print(f"\n[{current.replace('*', 'NAME')}]")  # noqa: T201
-        changed = f"(default {_toml(setting['default'])}) " if setting["value"] != setting["default"] else ""
-        line = f"{setting['key']} = {_toml(setting['value'])}"
-        comment = changed + setting["description"]
-        print(f"{line:32}  # {comment}" if comment else line)  # noqa: T201
+        changed = f"(default {_toml(option.default)}) " if value != option.default else ""
+        print(f"{f'{option.key} = {_toml(value)}':32}  # {changed}{option.description}")  # noqa: T201
 
 
 def _toml(value: Any) -> str:

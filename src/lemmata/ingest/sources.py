@@ -67,7 +67,7 @@ class IngestOptions:
     reader: str = "auto"  # auto, papers, logs, hierarchy, passages, text or pdf
     papers: PaperOptions = field(default_factory=PaperOptions)
     columns: Columns = field(default_factory=Columns)
-    seconds: float = 120  # for one unit
+    seconds: float = 120  # time limit for one paper or file
 
 
 @dataclass(frozen=True, slots=True)

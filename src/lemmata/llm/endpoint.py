@@ -25,7 +25,7 @@ class EndpointOptions:
     answer_tokens: int = 2048  # at most, of one answer; this is what bounds the cost of a call
     price_in: float = 0.0  # per million tokens, in any currency
     price_out: float = 0.0  # of a million output tokens
-    json_mode: str = "auto"  # auto: the simplest that the server does not refuse
+    json_mode: str = "auto"  # json_schema, json_object or text; auto: the first that the server accepts
 
 
 class Spent(NamedTuple):

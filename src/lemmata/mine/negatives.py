@@ -60,7 +60,7 @@ class NegativeOptions:
     depth: int = 300  # candidates from words, and as many from vectors
     ratio: float = 0.95  # a negative has at most this share of the positive's cosine
     margin: float = 0.0  # and is at least this much below it
-    other_document: bool = True  # than those of the positive and the anchor
+    other_document: bool = True  # negatives come from other documents than the positive and the anchor
     hops: int = 2  # in the graph: neighbours of the positive and the anchor are no negatives; 0: they may be
 
 

@@ -74,7 +74,7 @@ class PairOptions:
     )  # per source; those not named keep theirs; 0: off
     passages_per_concept: int = 20  # at most
     passages_per_edge: int = 5  # in each direction
-    most_per_target: int = 50  # anchors of one target: what everything refers to says little about what refers to it
+    most_per_target: int = 50  # anchors per passage: a passage that everything refers to says little about them
     seed: int = 0  # random seed
 
     def weight(self, source: str) -> float:

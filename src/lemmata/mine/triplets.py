@@ -52,10 +52,10 @@ class GraphTripletOptions:
     SMALLEST: ClassVar = {
         "positives": 1, "positive_rank": 1, "hard": 0, "hard_rank": 1, "shortest": 0, "seed": 0,
     }  # fmt: skip
-    positives: int = 2  # c+
-    positive_rank: int = 2  # k+
-    hard: int = 1  # c- hard; the other negatives are easy ones
-    hard_rank: int = 50  # k- hard
+    positives: int = 2  # per anchor (c+ of the paper)
+    positive_rank: int = 2  # nearest neighbours from which positives are taken (k+)
+    hard: int = 1  # hard negatives per anchor; the others are random
+    hard_rank: int = 50  # rank of the neighbours from which hard negatives are taken (k- hard)
     shortest: int = 100  # characters; shorter passages shape the embedding, but are not sampled
     seed: int = 0  # random seed
 
