@@ -101,6 +101,8 @@ def test_the_public_api_has_every_name_of_all() -> None:
     assert sorted(lemmata.__all__) == lemmata.__all__
     for name in lemmata.__all__:
         assert getattr(lemmata, name).__name__ == name
+    assert dir(lemmata) == sorted([*lemmata.__all__, "__version__"])
+    assert lemmata.__version__
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = lemmata.no_such_name
 

@@ -111,3 +111,14 @@ def test_a_search_without_vectors_prints_a_note(tmp_path: Path) -> None:
         process = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
         assert len(json.loads(process.stdout)) == 1
         assert ("searched by words only" in process.stderr) is has_note
+
+
+def test_the_version_is_printed() -> None:
+    assert lemmata("--version").startswith("lemmata 0.")
+
+
+def test_an_output_path_that_cannot_be_written_is_one_sentence(workspace: Path, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    lemmata("index", "--no-dense", "-w", workspace)
+    command = ("evaluate", "--beir", EXAMPLE, "--retriever", "lexical", "-w", workspace, "--html", tmp_path / "folder")
+    assert "folder: Is a directory" in lemmata(*command, code=1)

@@ -89,7 +89,16 @@ def test_filters_drop_other_passages(indexed: Project, name: str) -> None:
     assert ids(Filter(categories=("math",))) <= {"1", "2", "4", "5"}
     assert ids(Filter(categories=("math.CO",))) <= {"4", "5"}
     assert ids(Filter(since="2003", until="2005-06")) <= {"2", "5"}
-    assert ids(Filter(kinds=("none",))) == set()
+    assert ids(Filter(kinds=("log",), categories=("math",))) == set()
+    with pytest.raises(LemmataError, match=r"no kind 'theorm' in the corpus; did you mean 'theorem'\?"):
+        ids(Filter(kinds=("theorm",)))
+    with pytest.raises(LemmataError, match=r"no document 'x9' in the corpus \(there are: 1, 2, 3, 4, 5\)"):
+        ids(Filter(documents=("x9",)))
+    with pytest.raises(LemmataError, match=r"no category 'math.XX' in the corpus; did you mean 'math"):
+        ids(Filter(categories=("math.XX",)))
+    for date in ("yesterday", "2001-13", "20"):
+        with pytest.raises(LemmataError, match=f"'{date}' is no date: write YYYY"):
+            ids(Filter(since=date))
     retriever.close()
 
 

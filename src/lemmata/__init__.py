@@ -42,7 +42,13 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is asked for, when it is asked for: `import lemmata` itself loads nothing."""
+    """Load a name at its first use: `import lemmata` itself loads nothing."""
+    if name == "__version__":
+        return import_module("importlib.metadata").version("lemmata")
     if name in _HOME_OF:
         return getattr(import_module(f"lemmata.{_HOME_OF[name]}"), name)
     raise AttributeError(f"module 'lemmata' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -23,6 +23,7 @@ from lemmata.errors import ConfigError
 __all__ = ["Option", "build", "load_options", "merged", "options_of", "read_toml", "suggest"]
 
 Options = TypeVar("Options")
+_MOST_SHOWN = 20  # known words that an error lists
 
 
 class Option(NamedTuple):
@@ -71,9 +72,10 @@ def _has_keys(values: Mapping[str, Any]) -> bool:
 
 
 def suggest(word: str, known: Sequence[str]) -> str:
-    """The end of a sentence about an unknown word: the closest known one, or all of them."""
+    """The end of a sentence about an unknown word: the closest known one, or the first of them."""
     close = difflib.get_close_matches(word, known, 1)
-    return f"; did you mean {close[0]!r}?" if close else f" (there are: {', '.join(known)})"
+    more = ", …" if len(known) > _MOST_SHOWN else ""
+    return f"; did you mean {close[0]!r}?" if close else f" (there are: {', '.join(known[:_MOST_SHOWN])}{more})"
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

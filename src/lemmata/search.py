@@ -5,6 +5,8 @@ Every part is opened at its first use: a lexical search loads no encoder.
 
 from __future__ import annotations
 
+import datetime
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -13,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from lemmata.config import suggest
 from lemmata.encode.load import load_encoder
 from lemmata.errors import InputError, LemmataError, WorkspaceError
 from lemmata.index.ann import AnnIndex
@@ -109,6 +112,14 @@ def diversify(relevance: Floats, vectors: Floats, k: int, weight: float) -> Inte
         free[position] = False
         nearest = np.maximum(nearest, vectors @ vectors[position])
     return np.array(chosen, dtype=np.int64)
+
+
+def _check_date(date: str) -> None:
+    """Refuse what is no ISO date, month or year."""
+    try:
+        datetime.date.fromisoformat(f"{date}-01-01"[:10] if len(date) in (4, 7) else date)
+    except ValueError:
+        raise LemmataError(f"{date!r} is no date: write YYYY, YYYY-MM or YYYY-MM-DD") from None
 
 
 # ---------------------------------------------------------------- on a workspace
@@ -253,7 +264,27 @@ class Retriever:
         return self._hits(rows[0], scores[0], k, diversity)
 
     def _allowed(self, only: Filter | None) -> Mask | None:
-        return None if only is None or only == Filter() else self.corpus.select(**asdict(only))
+        if only is None or only == Filter():
+            return None
+        for date in filter(None, (only.since, only.until)):
+            _check_date(date)
+        mask = self.corpus.select(**asdict(only))
+        if not mask.any():
+            self._check_names(only)
+        return mask
+
+    def _check_names(self, only: Filter) -> None:
+        """Refuse names of a filter that the corpus does not have, with the closest that it has."""
+        categories = {category for document in self.corpus.documents() for category in document.categories}
+        parents = {re.split(r"[.:]", category)[0] for category in categories}
+        for what, names, known in (
+            ("kind", only.kinds, [*self.corpus.counts()["passages"]]),
+            ("document", only.documents, self.corpus.document_ids()),
+            ("category", only.categories, sorted(categories | parents)),
+        ):
+            for name in names:
+                if name not in known:
+                    raise LemmataError(f"there is no {what} {name!r} in the corpus{suggest(name, known)}")
 
     def _hits(self, rows: Integers, scores: Floats, k: int, diversity: float) -> list[Hit]:
         rows, scores = rows[rows >= 0], scores[rows >= 0]

@@ -75,9 +75,12 @@ def evaluate(
             if as_json:
                 print_json(result)
             else:
-                best = result["fusion"]
+                best, measure = result["fusion"], result["measure"]
+                scores = {(row["method"], row["weight"]): row[measure] for row in result["tried"]}
                 open_console().print(
-                    f"search now fuses by {best['method']}, weight {best['weight']} for the dense ranking"
+                    f"search now fuses by {best['method']}, weight {best['weight']} for the dense ranking: {measure}"
+                    f" {scores[best['method'], best['weight']]:.3f}, with equal weights {scores['score', 0.5]:.3f},"
+                    f" dense alone {scores['score', 1.0]:.3f}, lexical alone {scores['score', 0.0]:.3f}"
                 )
             return
         report = project.evaluate(
@@ -92,6 +95,7 @@ def evaluate(
         )
     if html is not None:
         write_atomically(html, as_html(report).encode())
+        typer.echo(f"report: {html}", err=True)
     if as_json:
         print_json(report_as_json(report))
     else:

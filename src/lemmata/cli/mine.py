@@ -220,6 +220,8 @@ def sets(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
     console = open_console()
     for name, manifest in manifests.items():
         console.print(f"[bold]{name}[/]  {manifest['report']['records']:,} records")
+    if not manifests:
+        console.print("no training sets yet: lemmata mine pairs")
 
 
 def export(

@@ -108,6 +108,8 @@ def info(
         if as_json:
             print_json([skip._asdict() for skip in notes])
             return
+        if not notes:
+            print("nothing was skipped")  # noqa: T201
         for skip in notes:
             place = f"{skip.file}:{skip.line}" if skip.line else skip.file
             print(f"{place}: {skip.cause}")  # noqa: T201
