@@ -90,6 +90,14 @@ def test_imports_go_down_only(path: Path) -> None:
             assert FLOORS[other] < FLOORS[noun(path)], f"{path} imports {name}"
 
 
+def test_only_the_store_and_search_know_the_layout_below_the_stages() -> None:
+    below = [
+        path for path in modules() if FLOORS[noun(path)] < FLOORS["stages"] and noun(path) not in ("store", "search")
+    ]
+    knowing = [path for path in below if re.search(r"\bLayout\b", path.read_text(encoding="utf-8"))]
+    assert not knowing
+
+
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_every_module_opens_with_a_sentence(path: Path) -> None:
     docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
