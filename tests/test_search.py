@@ -287,6 +287,20 @@ def test_marginal_relevance_equals_a_worked_example() -> None:
     assert diversify(relevance[:0], vectors[:0], 3, 0.5).tolist() == []
 
 
+def test_another_encoder_is_announced_and_drops_the_fusion_that_was_tuned(indexed: Project) -> None:
+    from lemmata.store.layout import write_manifest
+
+    write_manifest(indexed.layout.fusion, {"fusion": {"method": "rank", "weight": 0.1, "depth": 200}})
+    assert "replaced_encoder" not in indexed.index(settings={"encoder": "hashing"})
+    with indexed.retriever() as retriever:
+        assert retriever.fusion == Fusion("rank", 0.1)
+    report = indexed.index(settings={"encoder": "hashing", "dimension": 64})
+    assert report["replaced_encoder"].startswith("hashing")
+    assert report["dropped_fusion"]
+    with indexed.retriever() as retriever:
+        assert retriever.fusion == Fusion()
+
+
 def test_tuning_prefers_the_better_ranking() -> None:
     good, bad = ranking(7, 1, 2), ranking(3, 4, 5)
     best, tried = choose_fusion(lambda rows: float(rows[0, 0] == 7), good, bad, 5)

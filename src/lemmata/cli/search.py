@@ -53,7 +53,12 @@ def index(
     parts = [f"{report['tokenised']:,} tokenised"]
     if "encoded" in report:
         parts.append(f"{report['encoded']:,} encoded with {report['encoder']}")
-    open_console().print(f"{report['passages']:,} passages: {', '.join(parts)}, in {report['seconds']:.1f} s")
+    console = open_console()
+    console.print(f"{report['passages']:,} passages: {', '.join(parts)}, in {report['seconds']:.1f} s")
+    if "replaced_encoder" in report:
+        console.print(f"the vectors of {report['replaced_encoder']} are replaced")
+    if "dropped_fusion" in report:
+        console.print("the fusion was chosen for them and is dropped: run 'lemmata evaluate --tune' again")
 
 
 Count = Annotated[int, typer.Option("-k", help="Number of results.", min=1, max=10_000)]

@@ -83,6 +83,9 @@ def index(
         if dense:
             encoder = _encoder(layout, options, key)
             report["encoder"] = encoder.name
+            before = read_manifest(layout.manifest(layout.vectors)) or {}
+            if before.get("made_by", encoder.name) != encoder.name:
+                report["replaced_encoder"] = before["made_by"]
             texts: Contents = corpus
             expansion = ""
             if options.expand:
@@ -100,6 +103,9 @@ def index(
                 expansion=expansion,
             )
             report["neighbours"] = index_ann(layout, corpus, progress)  # exact or ann
+            if "replaced_encoder" in report and layout.fusion.exists():
+                layout.fusion.unlink()  # it was chosen for the vectors of the other encoder
+                report["dropped_fusion"] = True
     report["seconds"] = time.perf_counter() - begin
     return report
 
