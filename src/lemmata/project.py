@@ -446,7 +446,7 @@ class Project:
 
     def training_sets(self) -> dict[str, dict[str, Any]]:
         """Every mined set with its manifest."""
-        return read_manifests(self.layout.training("any").parent)
+        return read_manifests(self.layout.training_sets)
 
     def export_training(self, name: str, path: str | Path, *, file_format: str = "parquet") -> int:
         """Write a mined set as `parquet`, `tevatron`, `flagembedding` or `tsv`."""

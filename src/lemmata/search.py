@@ -115,9 +115,9 @@ def diversify(relevance: Floats, vectors: Floats, k: int, weight: float) -> Inte
 
 
 def _check_date(date: str) -> None:
-    """Refuse what is no ISO date, month or year."""
+    """Refuse what is no year, month, date or time in ISO form."""
     try:
-        datetime.date.fromisoformat(f"{date}-01-01"[:10] if len(date) in (4, 7) else date)
+        datetime.datetime.fromisoformat(f"{date}-01-01"[:10] if len(date) in (4, 7) else date)
     except ValueError:
         raise LemmataError(f"{date!r} is no date: write YYYY, YYYY-MM or YYYY-MM-DD") from None
 
@@ -275,16 +275,21 @@ class Retriever:
 
     def _check_names(self, only: Filter) -> None:
         """Refuse names of a filter that the corpus does not have, with the closest that it has."""
-        categories = {category for document in self.corpus.documents() for category in document.categories}
-        parents = {re.split(r"[.:]", category)[0] for category in categories}
-        for what, names, known in (
-            ("kind", only.kinds, [*self.corpus.counts()["passages"]]),
-            ("document", only.documents, self.corpus.document_ids()),
-            ("category", only.categories, sorted(categories | parents)),
+        for what, names, list_known in (
+            ("kind", only.kinds, lambda: [*self.corpus.counts()["passages"]]),
+            ("document", only.documents, self.corpus.document_ids),
+            ("category", only.categories, self._categories),
         ):
+            known = list_known() if names else []
             for name in names:
                 if name not in known:
                     raise LemmataError(f"there is no {what} {name!r} in the corpus{suggest(name, known)}")
+
+    def _categories(self) -> list[str]:
+        """All categories with those above them: math.CO and math, as `Corpus.select` understands them."""
+        categories = {category for document in self.corpus.documents() for category in document.categories}
+        ends = {(category, match.start()) for category in categories for match in re.finditer(r"[.:]", category)}
+        return sorted(categories | {category[:end] for category, end in ends})
 
     def _hits(self, rows: Integers, scores: Floats, k: int, diversity: float) -> list[Hit]:
         rows, scores = rows[rows >= 0], scores[rows >= 0]

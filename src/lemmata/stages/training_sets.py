@@ -109,7 +109,7 @@ def _edges_with_evidence(layout: Layout, stored: StoredGraph) -> Iterator[Edge]:
 
 def sets(layout: Layout) -> dict[str, dict[str, Any]]:
     """The manifest of every mined set, by name."""
-    return read_manifests(layout.training("any").parent)
+    return read_manifests(layout.training_sets)
 
 
 def set_file(layout: Layout, name: str) -> Path:

@@ -84,8 +84,12 @@ class Layout:
     def embedding(self) -> Path:
         return self.root / "graph" / "embedding"
 
+    @property
+    def training_sets(self) -> Path:
+        return self.root / "training"
+
     def training(self, name: str) -> Path:
-        return self.root / "training" / name
+        return self.training_sets / name
 
     def training_file(self, name: str) -> Path:
         return self.training(name) / "data.parquet"
@@ -96,9 +100,6 @@ class Layout:
 
     def model(self, name: str) -> Path:
         return self.models / name
-
-    def model_exported(self, name: str) -> Path:
-        return self.model(name) / "onnx"
 
     def model_work(self, name: str) -> Path:
         return self.models / f".{name}"
