@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -26,7 +29,7 @@ def lemmata(*arguments: str | Path, code: int = 0) -> str:
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("workspace")
-    lemmata("init", folder)
+    lemmata("init", "-w", folder)
     report = json.loads(lemmata("ingest", EXAMPLE, "-w", folder, "--json"))
     assert len(report["added"]) == 44
     assert report["failed"] == {}
@@ -83,7 +86,22 @@ def test_skips_are_listed_with_file_and_line(tmp_path: Path) -> None:
     )
     lemmata("init", tmp_path / "w")
     lemmata("ingest", tmp_path / "p.tex", "-w", tmp_path / "w")
-    assert lemmata("info", "--skips", "-w", tmp_path / "w") == "p.tex:4: included file 'gone' does not exist\n"
+    shown = lemmata("info", "--skips", "-w", tmp_path / "w")
+    assert shown == "1 × included file 'gone' does not exist\n    p.tex:4\n"
+
+
+def test_notes_of_one_kind_are_shown_once_with_their_number_and_some_places(tmp_path: Path) -> None:
+    inputs = "".join(f"\\input{{gone{number}}}\n" for number in range(9))
+    (tmp_path / "p.tex").write_text(
+        f"\\documentclass{{article}}\n\\begin{{document}}\nText.\n{inputs}\\end{{document}}\n"
+    )
+    lemmata("init", tmp_path / "w")
+    lemmata("ingest", tmp_path / "p.tex", "-w", tmp_path / "w")
+    lines = lemmata("info", "--skips", "-w", tmp_path / "w").splitlines()
+    assert lines[0] == "9 × included file … does not exist"
+    assert lines[1] == "    p.tex:4: included file 'gone0' does not exist"
+    assert lines[-1] == "    and 6 more (--json lists all)"
+    assert len(json.loads(lemmata("info", "--skips", "--json", "-w", tmp_path / "w"))) == 9
 
 
 def test_the_demo_runs_and_runs_again(tmp_path: Path) -> None:
@@ -122,3 +140,122 @@ def test_an_output_path_that_cannot_be_written_is_one_sentence(workspace: Path, 
     lemmata("index", "--no-dense", "-w", workspace)
     command = ("evaluate", "--beir", EXAMPLE, "--retriever", "lexical", "-w", workspace, "--html", tmp_path / "folder")
     assert "folder: Is a directory" in lemmata(*command, code=1)
+
+
+# ---------------------------------------------------------------- lists and everything about one id
+
+
+def test_documents_passages_and_bibliography_are_listed(workspace: Path) -> None:
+    documents = json.loads(lemmata("list", "-w", workspace, "--json"))
+    info = json.loads(lemmata("info", "-w", workspace, "--json"))
+    assert len(documents) == info["documents"] == 44
+    assert sum(document["passages"] for document in documents) == info["passages_in_all"]
+    theorems = json.loads(lemmata("list", "passages", "--kind", "theorem", "-w", workspace, "--json"))
+    assert len(theorems) == info["passages"]["theorem"]
+    entries = json.loads(lemmata("list", "bibliography", "-w", workspace, "--json"))
+    assert len(entries) == info["bibliography"]["entries"]
+    assert {entry["target"] for entry in entries} > {None, "heine"}
+    of_one = lemmata("list", "passages", "--document", "bailey/main", "-k", "2", "-w", workspace)
+    assert "bailey/main#abstract-1" in of_one
+    assert of_one.splitlines()[-1].startswith("and ")
+
+
+def test_what_cannot_be_listed_is_refused_with_what_can(workspace: Path) -> None:
+    assert "there are: documents, passages, concepts" in lemmata("list", "theorems", "-w", workspace, code=1)
+    assert "did you mean heine" in lemmata("list", "passages", "--document", "heines", "-w", workspace, code=1)
+    assert "graph build" in lemmata("list", "concepts", "-w", workspace, code=1)
+
+
+def test_a_document_is_shown_with_its_passages_and_its_bibliography(workspace: Path) -> None:
+    content = json.loads(lemmata("show", "bailey/main", "-w", workspace, "--json"))
+    assert content["type"] == "document"
+    assert "bailey/main#lem:bailey" in [passage["id"] for passage in content["passages"]]
+    assert {"key", "title", "target"} <= content["bibliography"][0].keys()
+    text = lemmata("show", "bailey/main", "-w", workspace)
+    assert "Bailey pairs and Bailey chains" in text
+    assert "lemma bailey/main#lem:bailey  Bailey's lemma" in text
+
+
+def test_locations_are_listed_and_shown_and_logs_have_their_date_and_location(tmp_path: Path) -> None:
+    (tmp_path / "hierarchy.csv").write_text("id,parent,description\nP,,plant\nP-1,P,feed pump\n")
+    (tmp_path / "logs.csv").write_text("id,date,location,text,shift\nL1,2024-05-02,P-1,Seal leaks.,night\n")
+    lemmata("init", tmp_path / "w")
+    lemmata("ingest", tmp_path / "hierarchy.csv", tmp_path / "logs.csv", "-w", tmp_path / "w")
+    locations = json.loads(lemmata("list", "locations", "-w", tmp_path / "w", "--json"))
+    assert [(place["id"], place["parent"], place["logs"]) for place in locations] == [
+        ("location:P", None, 0),
+        ("location:P-1", "location:P", 1),
+    ]
+    shown = lemmata("show", "location:P-1", "-w", tmp_path / "w")
+    assert "feed pump" in shown
+    assert "reports_about from L1" in shown
+    log = lemmata("show", "L1", "-w", tmp_path / "w")
+    assert "2024-05-02" in log
+    assert "shift night" in log
+    assert "reports_about location:P-1" in log
+
+
+def test_a_passage_is_shown_with_its_concepts(tmp_path: Path) -> None:
+    lemmata("init", tmp_path / "w")
+    lemmata("ingest", EXAMPLE, "-w", tmp_path / "w")
+    lemmata("graph", "build", "-w", tmp_path / "w")
+    content = json.loads(lemmata("show", "hook-length#thm:hook-formula", "-w", tmp_path / "w", "--json"))
+    assert {"id": "concept:partition", "name": "partition", "relation": "mentions"} in content["concepts"]
+    assert "Concepts: " in lemmata("show", "hook-length#thm:hook-formula", "-w", tmp_path / "w")
+    assert json.loads(lemmata("list", "concepts", "-k", "1", "-w", tmp_path / "w", "--json"))[0]["passages"] > 50
+
+
+# ---------------------------------------------------------------- output
+
+
+def test_square_brackets_are_printed_as_they_are(tmp_path: Path) -> None:
+    """A name, an id, a title and a text that would be markup for the library that prints them."""
+    (tmp_path / "[red].md").write_text("# [bold] heading [/]\n\nThe matrix [blue] and the end tag [/italic].\n")
+    lemmata("init", tmp_path / "w[dim]")
+    lemmata("ingest", tmp_path / "[red].md", "-w", tmp_path / "w[dim]")
+    assert "[red]" in lemmata("list", "-w", tmp_path / "w[dim]")
+    shown = lemmata("show", "[red]@1", "-w", tmp_path / "w[dim]")
+    assert "[red].md" in shown
+    assert "The matrix [blue] and the end tag [/italic]." in shown
+    lemmata("index", "--no-dense", "-w", tmp_path / "w[dim]")
+    assert "[/italic]" in lemmata("search", "matrix", "-w", tmp_path / "w[dim]")
+
+
+def test_advice_to_install_an_extra_names_the_extra(workspace: Path, tmp_path: Path) -> None:
+    (tmp_path / "paper.pdf").write_bytes(b"%PDF-1.4")
+    hidden = "import sys; sys.modules['pypdfium2'] = None; from lemmata.cli.main import main; main()"
+    command = [sys.executable, "-c", hidden, "ingest", str(tmp_path / "paper.pdf"), "-w", str(workspace)]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "pip install 'lemmata[pdf]'" in process.stdout + process.stderr
+
+
+def test_lines_are_not_wrapped_in_a_pipe(workspace: Path) -> None:
+    command = [sys.executable, "-m", "lemmata", "show", "hook-length#thm:hook-formula", "-w", str(workspace)]
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    text = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+    assert max(map(len, text.splitlines())) > 100
+
+
+def test_ctrl_c_ends_with_one_sentence(tmp_path: Path) -> None:
+    lemmata("init", tmp_path)
+    (tmp_path / "note.md").write_text("# Parts\n\nOdd parts and distinct parts are equally many.\n", encoding="utf-8")
+    lemmata("ingest", tmp_path / "note.md", "-w", tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # an encoder that never answers
+        encoder = f"http://127.0.0.1:{silent.getsockname()[1]}/v1#model"
+        command = [sys.executable, "-m", "lemmata", "index", "--encoder", encoder, "-w", str(tmp_path)]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            connection, _ = silent.accept()
+            with connection:
+                process.send_signal(signal.SIGINT)
+                _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert error.endswith("lemmata: stopped; finished work is kept, the same command resumes\n")
+    assert "Traceback" not in error
+
+
+def test_run_without_its_table_trains_nothing(tmp_path: Path) -> None:
+    lemmata("init", tmp_path)
+    (tmp_path / "note.md").write_text("# Parts\n\nOdd parts and distinct parts are equally many.\n", encoding="utf-8")
+    lemmata("ingest", tmp_path / "note.md", "-w", tmp_path)
+    assert "has no table [run]" in lemmata("run", "-w", tmp_path, code=1)
+    assert not (tmp_path / "run").exists()

@@ -55,7 +55,7 @@ def content(project: Project) -> list[object]:
     """Everything in a corpus, in order, without the numbers that depend on the order of ingests."""
     corpus = project.corpus
     result: list[object] = [*corpus, *corpus.documents(), *corpus.skips()]
-    result += [corpus.bibliography(document.id) for document in corpus.documents()]
+    result += corpus.bibliography_records()
     corpus.close()
     return result
 

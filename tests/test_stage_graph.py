@@ -108,7 +108,7 @@ def test_a_missing_graph_is_reported_with_the_command_that_builds_it(project: Pr
 
 def test_a_concept_is_shown_with_its_passages_and_a_misspelt_one_with_a_suggestion(project: Project) -> None:
     project.build_graph()
-    concept = project.concept("concept:bailey-pair")
+    concept = project.show("concept:bailey-pair")
     assert concept["name"] == "Bailey pair"
     assert concept["passages"][0].endswith("#def-pair")
     done = lemmata(project, "show", "concept:bailey-pair")

@@ -6,8 +6,9 @@ stopped at any time: the same call resumes, and ends with the same result.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,7 +17,7 @@ from lemmata.errors import ConfigError, LemmataError, WorkspaceError
 from lemmata.files import write_atomically
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, read_manifests
-from lemmata.types import Progress
+from lemmata.types import Progress, Skip
 
 if TYPE_CHECKING:
     from lemmata.concepts.merge import Merge
@@ -139,6 +140,23 @@ class Project:
         from lemmata.stages.info import info
 
         return info(self.layout)
+
+    def listing(self, what: str, *, document: str = "", kind: str = "") -> Iterator[dict[str, Any]]:
+        """Records of the `documents`, `passages`, `concepts`, `bibliography`, `locations` or `sources`."""
+        from lemmata.stages.content import list_content
+
+        return list_content(self.layout, what, document=document, kind=kind)
+
+    def show(self, identity: str) -> dict[str, Any]:
+        """Everything about a passage, document, location or concept."""
+        from lemmata.stages.content import describe
+
+        return describe(self.layout, identity)
+
+    def skips(self) -> Sequence[Skip]:
+        """Skipped input with its cause."""
+        with contextlib.closing(self.corpus) as corpus:
+            return corpus.skips()
 
     # ------------------------------------------------------------ options
 
@@ -318,12 +336,6 @@ class Project:
         from lemmata.stages.embed import EmbedStageOptions, embed
 
         return embed(self.layout, self.options(EmbedStageOptions, "embed", settings), _key(), progress)
-
-    def concept(self, identity: str) -> dict[str, Any]:
-        """Names, relations and passages of a concept; a merged concept is shown as the one that replaced it."""
-        from lemmata.stages.graph import describe_concept
-
-        return describe_concept(self.layout, identity)
 
     def merges(self, *, similar: bool = False) -> list[Merge]:
         """Merges of concepts and their status; with `similar` also candidates by the packaged encoder."""

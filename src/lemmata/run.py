@@ -82,6 +82,11 @@ def run(
 
     `announce` receives the name of each stage and whether it is up to date.
     """
+    if "run" not in project.config:  # nobody trains a model by accident
+        raise ConfigError(
+            f"{project.layout.config} has no table [run]: add one to say what a run does"
+            " (even an empty one; 'lemmata config run' lists its keys with their defaults)"
+        )
     options = project.options(RunOptions, "run")
     _check(project, options)
     layout, config = project.layout, project.config

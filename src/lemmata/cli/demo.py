@@ -10,12 +10,13 @@ from typing import Annotated
 
 import typer
 
+from lemmata.cli.content import show
 from lemmata.cli.evaluate import evaluate
 from lemmata.cli.graph import build as build_graph
-from lemmata.cli.output import open_console, showing_progress
+from lemmata.cli.output import open_console, showing_progress, styled
 from lemmata.cli.search import index, search
 from lemmata.cli.train import run
-from lemmata.cli.workspace import info, print_passage, show
+from lemmata.cli.workspace import info
 from lemmata.errors import LemmataError
 
 __all__ = ["demo", "example"]
@@ -33,7 +34,7 @@ def demo(
     question = "in how many ways can one fill a Young diagram so that rows and columns increase"
 
     def step(text: str, command: str) -> None:
-        console.print(f"\n[bold]{text}[/]\n[dim]$ lemmata {command}[/]")
+        console.print(styled("\n", (text, "bold"), "\n", (f"$ lemmata {command}", "dim")))
 
     step("Create a workspace and read the example: LaTeX notes on q-series.", f"ingest examples/qseries -w {folder}")
     project = Project.init(folder)
@@ -48,8 +49,8 @@ def demo(
     corpus = project.corpus
     chosen = max(corpus, key=lambda p: (bool(p.title and p.proof), len(p.links) + len(corpus.referring(p.id))))
     step("One statement with its proof and its links.", f"show '{chosen.id}' -w {folder}")
-    print_passage(console, corpus, chosen)
     corpus.close()
+    show(chosen.id, folder)
     step("The graph: concepts, relations and where they are mentioned; by rules, without a language model.",
          f"graph build -w {folder}")  # fmt: skip
     build_graph(folder)

@@ -26,6 +26,7 @@ from lemmata.cli.output import (
     open_console,
     print_json,
     showing_progress,
+    styled,
 )
 from lemmata.errors import LemmataError
 
@@ -88,7 +89,7 @@ def extract(
             f" {spent['tokens']:,} tokens so far, cost {spent['cost']:.2f}"
         )
         for cause in report["unanswered"][:5]:
-            console.print(cause, style="yellow", markup=False)
+            console.print(cause, style="yellow")
     _print_report(report, as_json)
 
 
@@ -160,7 +161,7 @@ def link(
                 f" recall {measured['recall']:.3f}"
             )
         for cause in report["hierarchy"][:5]:
-            console.print(f"hierarchy: {cause}", style="yellow", markup=False)
+            console.print(f"hierarchy: {cause}", style="yellow")
     _print_report(report, as_json)
 
 
@@ -239,7 +240,7 @@ def merges(
     if not shown:
         console.print("no merges")
     for merge in shown:
-        console.print(f"[green]{merge.status:9}[/] {merge.gone} → {merge.kept}  [dim]{merge.reason}[/]")
+        console.print(styled((f"{merge.status:9}", "green"), f" {merge.gone} → {merge.kept}  ", (merge.reason, "dim")))
     if len(shown) < len(proposals):
         console.print(f"and {len(proposals) - len(shown):,} more: -k 0 shows all")
 

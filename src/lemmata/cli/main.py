@@ -8,11 +8,13 @@ from typing import Annotated
 
 import typer
 
-from lemmata.cli import demo, evaluate, graph, mine, search, train, workspace
+from lemmata.cli import content, demo, evaluate, graph, mine, search, train, workspace
 from lemmata.cli.output import fail
 from lemmata.errors import LemmataError
 
 __all__ = ["app", "main"]
+
+INTERRUPTED = 130  # the exit code of a program that Ctrl-C stopped; typer exits with it, without a word
 
 app = typer.Typer(
     name="lemmata",
@@ -47,7 +49,8 @@ for command in (
     workspace.init,
     workspace.ingest,
     workspace.info,
-    workspace.show,
+    content.list_,
+    content.show,
     workspace.config,
     workspace.doctor,
     mine.split,
@@ -59,7 +62,7 @@ for command in (
     evaluate.export_encoder,
     train.run,
 ):
-    app.command()(command)
+    app.command(command.__name__.rstrip("_").replace("_", "-"))(command)
 
 
 def _group(name: str, help_text: str, commands: Sequence[Callable[..., None]]) -> None:
@@ -95,5 +98,7 @@ def main() -> None:
         if error.filename is None:
             raise
         fail(f"{error.filename2 or error.filename}: {error.strerror}")
-    except KeyboardInterrupt:
-        fail("stopped; finished work is kept, the same command resumes", 130)
+    except (KeyboardInterrupt, SystemExit) as stop:
+        if isinstance(stop, SystemExit) and stop.code != INTERRUPTED:
+            raise
+        fail("stopped; finished work is kept, the same command resumes", INTERRUPTED)

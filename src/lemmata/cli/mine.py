@@ -26,6 +26,7 @@ from lemmata.cli.output import (
     open_console,
     print_json,
     showing_progress,
+    styled,
 )
 
 __all__ = ["audit", "export", "import_", "mix", "negatives", "pairs", "queries", "sets", "split", "triplets"]
@@ -62,9 +63,9 @@ def split(
     console = open_console()
     for part, counts in report["counts"].items():
         summary = ", ".join(f"{number:,} {name}" for name, number in counts.items())
-        console.print(f"[bold]{part:10}[/] {summary}")
+        console.print(styled((f"{part:10}", "bold"), f" {summary}"))
     for note in report["notes"]:
-        console.print(f"[dim]{note}[/]")
+        console.print(note, style="dim")
 
 
 def pairs(workspace: Workspace = HERE, name: Name = "pairs", seed: Seed = 0, as_json: AsJson = False) -> None:
@@ -219,7 +220,7 @@ def sets(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
         return
     console = open_console()
     for name, manifest in manifests.items():
-        console.print(f"[bold]{name}[/]  {manifest['report']['records']:,} records")
+        console.print(styled((name, "bold"), f"  {manifest['report']['records']:,} records"))
     if not manifests:
         console.print("no training sets yet: lemmata mine pairs")
 
@@ -271,8 +272,11 @@ def _print_report(report: dict[str, Any], as_json: bool) -> None:
     console = open_console()
     seconds = report["seconds"]
     console.print(
-        f"[bold]{report['name']}[/]: {report['records']:,} records in {seconds['mining']:.1f} s;"
-        f" audited in {seconds['all'] - seconds['mining']:.1f} s: {report['audit']}"
+        styled(
+            (report["name"], "bold"),
+            f": {report['records']:,} records in {seconds['mining']:.1f} s;"
+            f" audited in {seconds['all'] - seconds['mining']:.1f} s: {report['audit']}",
+        )
     )
     for source, number in sorted(report["by_source"].items(), key=lambda item: -item[1]):
         console.print(f"  {number:>9,}  {source}")
@@ -281,7 +285,7 @@ def _print_report(report: dict[str, Any], as_json: bool) -> None:
     imported = report.get("imported", {"left_out": {}})
     for cause, number in imported["left_out"].items():
         example = f", the first for {imported['first_unknown']}" if cause == "of no passage" else ""
-        console.print(f"  {number:>9,}  skipped: {_CAUSES.get(cause, cause)}{example}", markup=False)
+        console.print(f"  {number:>9,}  skipped: {_CAUSES.get(cause, cause)}{example}")
     if report.get("unanswered"):
         console.print(f"  {report['unanswered']:,} passages have no answer yet; the same command continues")
     for rule, number in sorted(report.get("dropped", {}).items(), key=lambda item: -item[1]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from lemmata.errors import LemmataError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
     from lemmata.llm.chat import Preview
     from lemmata.store.corpus import Corpus
@@ -42,6 +44,7 @@ __all__ = [
     "print_json",
     "row_of",
     "showing_progress",
+    "styled",
 ]
 
 
@@ -49,6 +52,7 @@ Workspace = Annotated[Path, typer.Option("-w", "--workspace", help="The workspac
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Seed = Annotated[int, typer.Option(help="Random seed.")]
 HERE = Path()
+_UNWRAPPED = 100_000  # columns
 
 Url = Annotated[str, typer.Option(help="URL of an OpenAI-compatible server.", metavar="URL")]
 Model = Annotated[str, typer.Option(help="Name of the model on that server.", metavar="NAME")]
@@ -73,9 +77,21 @@ def print_json(value: Any) -> None:
 
 
 def open_console() -> Console:
+    """Standard output. It takes no markup: a `[pdf]` in an id, a file name or LaTeX is printed as it is.
+
+    Lines wrap on a terminal only; in a pipe or a file they stay whole.
+    """
     from rich.console import Console
 
-    return Console(highlight=False)
+    wrapped = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console(highlight=False, markup=False, width=None if wrapped else _UNWRAPPED)
+
+
+def styled(*parts: str | tuple[str, str]) -> Text:
+    """A line of texts and of (text, style) pairs."""
+    from rich.text import Text
+
+    return Text.assemble(*parts)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lemmata.cli.output import HERE, AsJson, Workspace, open_console, print_json, showing_progress
+from lemmata.cli.output import HERE, AsJson, Workspace, open_console, print_json, showing_progress, styled
 from lemmata.errors import LemmataError
 
 __all__ = ["finetune", "models", "prepare", "pretrain", "run"]
@@ -18,7 +18,7 @@ Epochs = Annotated[float, typer.Option(help="Number of epochs; 0: as configured.
 Rate = Annotated[float, typer.Option(help="Learning rate; 0: as configured.", min=0)]
 Batch = Annotated[int, typer.Option(help="Batch size; 0: as configured.", min=0)]
 
-UP_TO_DATE = "[dim]up to date: made before from the same data and options[/]"
+UP_TO_DATE = "up to date: made before from the same data and options"
 
 
 def pretrain(
@@ -44,7 +44,7 @@ def pretrain(
         return
     console = open_console()
     if report.get("done_before"):
-        console.print(UP_TO_DATE)
+        console.print(UP_TO_DATE, style="dim")
     perplexity = report["perplexity"].items()
     summary = ", ".join(f"{name} {value:,.1f}" for name, value in perplexity if value is not None)
     windows = f"{report['windows']['trained']:,} windows of {report['window']:,} tokens"
@@ -53,7 +53,7 @@ def pretrain(
     )
     for name_of_start, row in report.get("gate", {}).items():
         console.print(f"after fine-tuning the {name_of_start}: {row['domain']:.4f} on validation")
-    console.print(f"kept as models/{name}" if report["kept"] else "[bold]not kept[/]: the base is better on validation")
+    console.print(f"kept as models/{name}" if report["kept"] else "not kept: the base is better on validation")
 
 
 def finetune(
@@ -111,7 +111,7 @@ def _print_training(report: dict[str, Any]) -> None:
 
     console = open_console()
     if report.get("done_before"):
-        console.print(UP_TO_DATE)
+        console.print(UP_TO_DATE, style="dim")
     table = Table(box=None, header_style="bold")
     for column in ("validation", "before", "after"):
         table.add_column(column, justify="left" if column == "validation" else "right")
@@ -124,7 +124,7 @@ def _print_training(report: dict[str, Any]) -> None:
         f" {report['records_per_second']:,.0f} records/s, {report['seconds']:.0f} s"
     )
     if "not_exported" in report:
-        console.print(f"not exported, so searching needs torch: {report['not_exported']}", markup=False)
+        console.print(f"not exported, so searching needs torch: {report['not_exported']}")
 
 
 def prepare(
@@ -145,7 +145,7 @@ def prepare(
     console.print(f"{report['texts']:,} texts, {report['tokens']:,} tokens")
     for kind in ("sets", "validations"):
         for name_of_part, number in report[kind].items():
-            console.print(f"[dim]{kind}[/] {name_of_part}: {number:,}")
+            console.print(styled((kind, "dim"), f" {name_of_part}: {number:,}"))
     console.print(f"train it with: lemmata train finetune --job {folder} --out MODEL --base BASE")
 
 
@@ -159,8 +159,8 @@ def models(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
         return
     console = open_console()
     for name, manifest in manifests.items():
-        kept = "" if manifest["report"].get("kept", True) else " [dim](not kept: worse than its base)[/]"
-        console.print(f"[bold]{name}[/] {manifest['verb']} of {manifest['options']['base']}{kept}")
+        kept = "" if manifest["report"].get("kept", True) else " (not kept: worse than its base)"
+        console.print(styled((name, "bold"), f" {manifest['verb']} of {manifest['options']['base']}", (kept, "dim")))
     if not manifests:
         console.print("no models yet: lemmata train finetune")
 
@@ -176,7 +176,7 @@ def run(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
 
     def announce(stage: str, done: bool) -> None:
         if not as_json:
-            console.print(f"[dim]{stage}{': up to date' if done else ' …'}[/]")
+            console.print(f"{stage}{': up to date' if done else ' …'}", style="dim")
 
     with showing_progress() as progress:
         reports = execute(Project(workspace), announce=announce, progress=progress)

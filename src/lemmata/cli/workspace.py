@@ -1,33 +1,38 @@
-"""Commands on a workspace and its content: init, ingest, info, show, config, doctor."""
+"""Commands on a workspace: init, ingest, info, config, doctor."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lemmata.cli.output import HERE, AsJson, Workspace, open_console, print_json, row_of, showing_progress
+from lemmata.cli.output import HERE, AsJson, Workspace, open_console, print_json, showing_progress, styled
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from lemmata.types import Skip
 
-    from lemmata.project import Project
-    from lemmata.store.corpus import Corpus
-    from lemmata.types import Passage
+_SHOWN_PLACES = 3  # of each kind of note
+_VALUE = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d,.]*")  # what differs between notes of one kind
 
-
-__all__ = ["config", "doctor", "info", "ingest", "init", "show"]
+__all__ = ["config", "doctor", "info", "ingest", "init"]
 
 
 def init(
-    workspace: Annotated[Path, typer.Argument(help="Folder of the new workspace.", metavar="DIR")] = HERE,
+    folder: Annotated[Path | None, typer.Argument(help="The same as -w.", metavar="DIR")] = None,
+    workspace: Workspace = HERE,
+    as_json: AsJson = False,
 ) -> None:
     """Create a workspace."""
     from lemmata.project import Project
 
-    project = Project.init(workspace)
-    open_console().print(f"workspace [bold]{project.layout.root}[/], settings in {project.layout.config}")
+    layout = Project.init(workspace if folder is None else folder).layout
+    if as_json:
+        print_json({"workspace": str(layout.root), "config": str(layout.config)})
+    else:
+        open_console().print(styled("workspace ", (str(layout.root), "bold"), f", settings in {layout.config}"))
 
 
 def ingest(
@@ -102,17 +107,11 @@ def info(
 
     project = Project(workspace)
     if skips:
-        corpus = project.corpus
-        notes = corpus.skips()
-        corpus.close()
+        notes = project.skips()
         if as_json:
             print_json([skip._asdict() for skip in notes])
-            return
-        if not notes:
-            print("nothing was skipped")  # noqa: T201
-        for skip in notes:
-            place = f"{skip.file}:{skip.line}" if skip.line else skip.file
-            print(f"{place}: {skip.cause}")  # noqa: T201
+        else:
+            _print_skips(notes)
         return
     content = project.info()
     if as_json:
@@ -141,73 +140,22 @@ def info(
     open_console().print(table)
 
 
-def show(
-    identity: Annotated[str, typer.Argument(help="Id of a passage or concept.", metavar="ID")],
-    workspace: Workspace = HERE,
-    as_json: AsJson = False,
-) -> None:
-    """Show a passage or a concept with its links."""
-    from lemmata.project import Project
-
-    project = Project(workspace)
-    if identity.startswith("concept:"):
-        _show_concept(project, identity, as_json)
-        return
-    corpus = project.corpus
-    passage = corpus[row_of(corpus, identity)]
-    if as_json:
-        from dataclasses import asdict
-
-        content = asdict(passage)
-        content["links"] = [link._asdict() for link in passage.links]
-        content["referred_by"] = [{"source": s, "relation": r} for s, r in corpus.referring(identity)]
-        print_json(content)
-    else:
-        print_passage(open_console(), corpus, passage)
-    corpus.close()
-
-
-def print_passage(console: Console, corpus: Corpus, passage: Passage) -> None:
-    from rich.markup import escape
-
-    title = f" ({escape(passage.title)})" if passage.title else ""
-    console.print(f"[bold cyan]{escape(passage.id)}[/]  {passage.kind}{title}")
-    document = corpus.document(passage.document)
-    lines = f":{passage.first_line}-{passage.last_line}" if passage.first_line else ""
-    where = " / ".join(filter(None, (document.title, passage.section)))
-    console.print(f"[dim]{escape(where)}  {escape(passage.file)}{lines}[/]\n")
-    console.print(escape(passage.text))
-    if passage.proof:
-        console.print(f"\n[bold]Proof.[/] {escape(passage.proof)}")
-    links = [(link.relation, link.target or f"{link.label} (not in the corpus)") for link in passage.links]
-    links += [(f"{relation} from", source) for source, relation in corpus.referring(passage.id)]
-    if links:
-        console.print()
-    for relation, target in links:
-        console.print(f"  [green]{relation}[/] {escape(target)}")
-
-
-def _show_concept(project: Project, identity: str, as_json: bool) -> None:
-    """Print the names of a concept, its relations with their evidence, and its passages."""
-    from rich.markup import escape
-
-    concept = project.concept(identity)
-    if as_json:
-        print_json(concept)
-        return
+def _print_skips(notes: Sequence[Skip]) -> None:
+    """Print the notes by cause, the most frequent first, each with some of its places."""
+    groups: dict[str, list[Skip]] = {}
+    for note in notes:
+        groups.setdefault(_VALUE.sub("…", note.cause), []).append(note)
     console = open_console()
-    console.print(f"[bold cyan]{escape(concept['name'])}[/]  {concept['kind']}  [dim]{escape(identity)}[/]")
-    if concept["aliases"]:
-        console.print(f"also: {escape(', '.join(concept['aliases']))}")
-    if concept["description"]:
-        console.print(f"\n{escape(concept['description'])}\n")
-    for edge in concept["edges"]:
-        outgoing = edge["source"] == identity
-        relation = f"{edge['relation']} {edge['target']}" if outgoing else f"{edge['source']} {edge['relation']} it"
-        console.print(f"  [green]{escape(relation)}[/]  [dim]{escape(edge['evidence'])} ({edge['maker']})[/]")
-    passages = concept["passages"]
-    shown = ", ".join(passages[:8]) + (", …" if len(passages) > 8 else "")
-    console.print(f"\n{len(passages):,} passages mention it: {escape(shown)}")
+    if not notes:
+        console.print("nothing was skipped")
+    for group in sorted(groups.values(), key=len, reverse=True):
+        cause = group[0].cause if len(group) == 1 else _VALUE.sub("…", group[0].cause)
+        console.print(styled((f"{len(group):,} × ", "bold"), cause))
+        for note in group[:_SHOWN_PLACES]:
+            place = f"{note.file}:{note.line}" if note.line else note.file
+            console.print(f"    {place}" + (f": {note.cause}" if note.cause != cause else ""))
+        if len(group) > _SHOWN_PLACES:
+            console.print(f"    and {len(group) - _SHOWN_PLACES:,} more (--json lists all)", style="dim")
 
 
 def config(

@@ -456,14 +456,45 @@ class Corpus(Sequence[Passage]):
             )
         )
 
-    def bibliography(self, document: str) -> list[tuple[Reference, str | None]]:
-        """The bibliography of a document, each entry with its document in this corpus, if any."""
-        rows = self._connection.execute(
-            "SELECT key, title, authors, year, arxiv, doi, text, target FROM bibliography"
-            " WHERE unit IN (SELECT unit FROM documents WHERE id = ?1) AND document = ?1 ORDER BY number",
+    # ------------------------------------------------------------ for lists that people read
+
+    def _records(self, query: str, values: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+        rows = self._connection.execute(query, values)
+        names = [column[0] for column in rows.description]
+        return (dict(zip(names, row, strict=True)) for row in rows)
+
+    def document_records(self, *, kind: str = "") -> Iterator[dict[str, Any]]:
+        """The documents with the number of their passages, without locations."""
+        return self._records(
+            "SELECT d.id, d.kind, d.title, d.date, d.file, COUNT(p.number) AS passages"
+            " FROM documents d LEFT JOIN passages p ON p.document = d.id"
+            " WHERE d.kind != 'location' AND ?1 IN ('', d.kind) GROUP BY d.id ORDER BY d.id",
+            (kind,),
+        )
+
+    def passage_records(self, *, document: str = "", kind: str = "") -> Iterator[dict[str, Any]]:
+        """The passages without their texts, in the order of the rows."""
+        conditions = {"p.document": document, "p.kind": kind}
+        where = " AND ".join(f"{column} = ?" for column, value in conditions.items() if value)
+        return self._records(
+            "SELECT p.id, p.kind, p.title, p.document, p.section, COALESCE(p.date, d.date) AS date, p.file,"
+            " p.first_line AS line FROM rows JOIN passages p ON p.number = passage"
+            f" LEFT JOIN documents d ON d.id = p.document{' WHERE ' + where if where else ''} ORDER BY row",
+            [value for value in conditions.values() if value],
+        )
+
+    def bibliography_records(self, *, document: str = "") -> Iterator[dict[str, Any]]:
+        """The entries of all bibliographies, or of one document's; `target` is the entry's document in the corpus."""
+        return self._records(
+            "SELECT document, key, title, authors, year, arxiv, doi, text, target FROM bibliography"
+            " WHERE ?1 IN ('', document) ORDER BY document, number",
             (document,),
         )
-        return [(Reference(*fields), target) for *fields, target in rows]
+
+    def link_targets(self, relation: str) -> Iterator[str]:
+        """The target of each resolved link of a relation."""
+        query = "SELECT target FROM links WHERE relation = ? AND target IS NOT NULL"
+        return (target for (target,) in self._connection.execute(query, (relation,)))
 
     def skips(self) -> list[Skip]:
         """Skipped input with its cause."""

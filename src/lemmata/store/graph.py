@@ -166,6 +166,11 @@ class GraphRecordStore:
         query = f"SELECT source, relation, target, evidence, maker, weight FROM edges {where}ORDER BY rowid"
         return (Edge(*row) for row in self.connection.execute(query, values))
 
+    def edges_of(self, node: str) -> Iterator[Edge]:
+        """All edges that leave or reach a node."""
+        query = "SELECT source, relation, target, evidence, maker, weight FROM edges WHERE source = ?1 OR target = ?1"
+        return (Edge(*row) for row in self.connection.execute(query, (node,)))
+
     def merged_edges(self, merged: Mapping[str, str]) -> Iterator[Edge]:
         """All edges, with merged concepts replaced."""
         for edge in self.edges():
