@@ -221,6 +221,16 @@ def test_square_brackets_are_printed_as_they_are(tmp_path: Path) -> None:
     assert "[/italic]" in lemmata("search", "matrix", "-w", tmp_path / "w[dim]")
 
 
+def test_control_characters_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# Title \x1b]0;owned\x07\n\nText with \x1b[31mred\x9b letters.\n", encoding="utf-8")
+    lemmata("init", tmp_path / "w")
+    lemmata("ingest", tmp_path / "a.md", "-w", tmp_path / "w")
+    for command in (["show", "a@1"], ["list", "passages"]):
+        shown = lemmata(*command, "-w", tmp_path / "w")
+        assert not {"\x1b", "\x07", "\x9b"}.intersection(shown)
+    assert "\x1b" not in lemmata("show", "\x1b[31m", "-w", tmp_path / "w", code=1)
+
+
 def test_advice_to_install_an_extra_names_the_extra(workspace: Path, tmp_path: Path) -> None:
     (tmp_path / "paper.pdf").write_bytes(b"%PDF-1.4")
     hidden = "import sys; sys.modules['pypdfium2'] = None; from lemmata.cli.main import main; main()"

@@ -286,6 +286,8 @@ def test_a_verdict_changes_the_graph_and_can_be_withdrawn(project: Project, tmp_
         project.decide_merge(kept, kept, "accept")
     with pytest.raises(LemmataError, match="accept or reject, not 'yes'"):
         project.decide_merge(kept, gone, "yes")
+    with pytest.raises(LemmataError, match="there is no verdict on"):  # the one there was is withdrawn
+        project.decide_merge(kept, gone, None)
 
 
 def test_the_last_verdict_on_a_pair_counts(project: Project, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lemmata.cli.output import HERE, AsJson, Seed, Workspace, open_console, print_json, showing_progress
+from lemmata.cli.output import HERE, AsJson, Seed, Workspace, given, open_console, print_json, showing_progress
 from lemmata.errors import LemmataError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def evaluate(
     trec: Annotated[
         Path | None, typer.Option(help="Also write the rankings as TREC runs, one file per retriever.", metavar="FILE")
     ] = None,
-    seed: Seed = 0,
+    seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure retrievers on queries with known answers."""
@@ -67,8 +67,8 @@ def evaluate(
 
     project = Project(workspace)
     settings = {key: value for key, value in {"measures": measures, "level": level}.items() if value}
-    options = project.evaluate_options({**settings, "seed": seed})
-    chosen = _task(project, queries, qrels, beir, task, part, share, limit, seed, protocol)
+    options = project.evaluate_options({**settings, **given(seed=seed)})
+    chosen = _task(project, queries, qrels, beir, task, part, share, limit, options.seed, protocol)
     with showing_progress() as progress:
         if tune:
             result = project.tune(chosen, measure=options.measures.split(",")[0], progress=progress)

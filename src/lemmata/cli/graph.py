@@ -23,6 +23,7 @@ from lemmata.cli.output import (
     Workspace,
     confirm_limits,
     endpoint,
+    given,
     open_console,
     print_json,
     showing_progress,
@@ -142,13 +143,13 @@ def link(
     days: Annotated[
         float, typer.Option(help="Days within which a log follows up another; 0: as configured.", min=0)
     ] = 0.0,
-    seed: Seed = 0,
+    seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
     """Predict links of logs to locations and to earlier logs."""
     from lemmata.project import Project
 
-    settings: dict[str, Any] = {"seed": seed} | ({"window_days": days} if days else {})
+    settings = given(seed=seed, window_days=days or None)
     with showing_progress() as progress:
         report = Project(workspace).link_graph(withheld=withheld, settings=settings, progress=progress)
     if not as_json:
@@ -173,14 +174,15 @@ def embed(
     dimension: Annotated[int, typer.Option(help="Dimension of the vectors; 0: as configured.", min=0)] = 0,
     operator: Annotated[str, typer.Option(help="identity, translation, diagonal or complex.", metavar="NAME")] = "",
     epochs: Annotated[int, typer.Option(help="Maximum number of epochs; 0: as configured.", min=0)] = 0,
-    seed: Seed = 0,
+    seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn a vector for every node of the graph."""
     from lemmata.project import Project
 
-    given = {"start": start, "dimension": dimension, "operator": operator, "epochs": epochs, "seed": seed}
-    settings = {key: value for key, value in given.items() if value}
+    settings = given(
+        start=start or None, dimension=dimension or None, operator=operator or None, epochs=epochs or None, seed=seed
+    )
     with showing_progress() as progress:
         report = Project(workspace).embed_graph(settings=settings, progress=progress)
     if as_json:
@@ -202,7 +204,7 @@ def embed(
 def merges(
     workspace: Workspace = HERE,
     status: Annotated[
-        str, typer.Option(help="Only this status: accepted, candidate, apart or rejected.", metavar="STATUS")
+        str, typer.Option(help="Only this status: accepted, apart, candidate or rejected.", metavar="STATUS")
     ] = "",
     similar: Annotated[
         bool, typer.Option("--similar", help="Also propose names that the encoder finds similar.")
@@ -218,6 +220,7 @@ def merges(
     as_json: AsJson = False,
 ) -> None:
     """Review merged concepts: list, accept, reject or undo."""
+    from lemmata.concepts.merge import STATUSES
     from lemmata.project import Project
 
     project = Project(workspace)
@@ -231,6 +234,8 @@ def merges(
             report = project.decide_merge(kept, gone, verdict, progress=progress)
         _print_report(report, as_json)
         return
+    if status not in ("", *STATUSES):
+        raise LemmataError(f"there is no status {status!r} (there are: {', '.join(STATUSES)})")
     proposals = [merge for merge in project.merges(similar=similar) if status in ("", merge.status)]
     shown = proposals[:k] if k else proposals
     if as_json:

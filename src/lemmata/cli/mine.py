@@ -23,6 +23,7 @@ from lemmata.cli.output import (
     Workspace,
     confirm_limits,
     endpoint,
+    given,
     open_console,
     print_json,
     showing_progress,
@@ -47,14 +48,13 @@ def split(
     answers: Annotated[
         bool, typer.Option("--answers", help="Held-out passages may be positives in training, never queries.")
     ] = False,
-    seed: Annotated[int | None, typer.Option(help="Random seed.", show_default="0")] = None,
+    seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
     """Split the corpus into train, validation and test."""
     from lemmata.project import Project
 
-    flags = {"method": method or None, "validation": validation, "test": test, "answers": answers or None, "seed": seed}
-    settings = {name: value for name, value in flags.items() if value is not None}  # the rest is as configured
+    settings = given(method=method or None, validation=validation, test=test, answers=answers or None, seed=seed)
     with showing_progress() as progress:
         report = Project(workspace).split(settings=settings, progress=progress)
     if as_json:
@@ -68,11 +68,11 @@ def split(
         console.print(note, style="dim")
 
 
-def pairs(workspace: Workspace = HERE, name: Name = "pairs", seed: Seed = 0, as_json: AsJson = False) -> None:
+def pairs(workspace: Workspace = HERE, name: Name = "pairs", seed: Seed = None, as_json: AsJson = False) -> None:
     """Mine pairs from concepts, structure and citations."""
     from lemmata.project import Project
 
-    settings = {"pairs": {"seed": seed} if seed else {}}
+    settings = {"pairs": given(seed=seed)}
     with showing_progress() as progress:
         report = Project(workspace).mine("pairs", name=name, settings=settings, progress=progress)
     _print_report(report, as_json)
@@ -93,7 +93,7 @@ def queries(
     unlimited: Unlimited = False,
     price: Price = (0.0, 0.0),
     concurrency: Concurrency = 0,
-    seed: Seed = 0,
+    seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
     """Write queries by rules, or by a --model."""
@@ -111,7 +111,7 @@ def queries(
                 limits, name=name or "written", model=endpoint_settings, found_within=found_within, progress=progress
             )
     else:
-        settings = {"queries": {"seed": seed}} if seed else {}
+        settings = {"queries": given(seed=seed)}
         with showing_progress() as progress:
             report = project.mine("queries", name=name, found_within=found_within, settings=settings, progress=progress)
     _print_report(report, as_json)
@@ -156,13 +156,13 @@ def triplets(
         str,
         typer.Option(help="With --from citations: comma-separated relations.", metavar="NAMES"),
     ] = "",
-    seed: Seed = 0,
+    seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
     """Mine triplets from embeddings, citations or queries."""
     from lemmata.project import Project
 
-    seeds: dict[str, Any] = {"seed": seed} if seed else {}
+    seeds = given(seed=seed)
     settings = {"triplets": seeds, "citations": seeds | ({"relations": relations} if relations else {})}
     with showing_progress() as progress:
         report = Project(workspace).mine("triplets", name=name, kind=kind, of=of, settings=settings, progress=progress)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -40,6 +41,7 @@ __all__ = [
     "confirm_limits",
     "endpoint",
     "fail",
+    "given",
     "open_console",
     "print_json",
     "row_of",
@@ -50,9 +52,10 @@ __all__ = [
 
 Workspace = Annotated[Path, typer.Option("-w", "--workspace", help="The workspace folder.", metavar="DIR")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-Seed = Annotated[int, typer.Option(help="Random seed.")]
+Seed = Annotated[int | None, typer.Option(help="Random seed; default: as configured.")]
 HERE = Path()
 _UNWRAPPED = 100_000  # columns
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 Url = Annotated[str, typer.Option(help="URL of an OpenAI-compatible server.", metavar="URL")]
 Model = Annotated[str, typer.Option(help="Name of the model on that server.", metavar="NAME")]
@@ -67,8 +70,13 @@ Price = Annotated[
 Concurrency = Annotated[int, typer.Option(help="Number of concurrent calls.", min=0)]
 
 
+def _printable(text: str) -> str:
+    """Text without control characters: a file name or a document must not drive the terminal."""
+    return _CONTROL.sub("\ufffd", text)
+
+
 def fail(message: str, code: int = 1) -> NoReturn:
-    print(f"lemmata: {message}", file=sys.stderr)  # noqa: T201
+    print(f"lemmata: {_printable(message)}", file=sys.stderr)  # noqa: T201
     sys.exit(code)
 
 
@@ -82,9 +90,15 @@ def open_console() -> Console:
     Lines wrap on a terminal only; in a pipe or a file they stay whole.
     """
     from rich.console import Console
+    from rich.segment import Segment
+
+    class SafeConsole(Console):
+        def render(self, *args: Any, **kwargs: Any) -> Iterator[Segment]:
+            for segment in super().render(*args, **kwargs):
+                yield segment if segment.control else segment._replace(text=_printable(segment.text))
 
     wrapped = sys.stdout.isatty() or "COLUMNS" in os.environ
-    return Console(highlight=False, markup=False, width=None if wrapped else _UNWRAPPED)
+    return SafeConsole(highlight=False, markup=False, width=None if wrapped else _UNWRAPPED)
 
 
 def styled(*parts: str | tuple[str, str]) -> Text:
@@ -150,6 +164,11 @@ def endpoint(url: str, model: str, price: tuple[float, float], concurrency: int)
     """The settings of a language model that were given on the command line."""
     settings = {"url": url, "model": model, "concurrency": concurrency, "price_in": price[0], "price_out": price[1]}
     return {key: value for key, value in settings.items() if value}
+
+
+def given(**settings: Any) -> dict[str, Any]:
+    """The settings that were given on the command line; the others stay as configured."""
+    return {key: value for key, value in settings.items() if value is not None}
 
 
 def confirm_limits(preview: Preview, limited: bool, as_json: bool) -> bool:

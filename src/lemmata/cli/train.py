@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lemmata.cli.output import HERE, AsJson, Workspace, open_console, print_json, showing_progress, styled
+from lemmata.cli.output import HERE, AsJson, Workspace, given, open_console, print_json, showing_progress, styled
 from lemmata.errors import LemmataError
 
 __all__ = ["finetune", "models", "prepare", "pretrain", "run"]
@@ -34,7 +34,7 @@ def pretrain(
     """Pretrain an encoder on the text of the corpus."""
     from lemmata.project import Project
 
-    settings = _given(base=base, epochs=epochs, rate=rate)
+    settings = given(base=base or None, epochs=epochs or None, rate=rate or None)
     with showing_progress() as progress:
         report = Project(workspace).pretrain(name, settings=settings, progress=progress)
     if not _is_first_process():
@@ -75,7 +75,7 @@ def finetune(
 
     Resumes from the last checkpoint.
     """
-    settings = _given(base=base, epochs=epochs, rate=rate, batch=batch)
+    settings = given(base=base or None, epochs=epochs or None, rate=rate or None, batch=batch or None)
     if (job is None) != (out is None):
         raise LemmataError("--job and --out go together: the job, and the folder of the model")
     with showing_progress() as progress:
@@ -191,8 +191,3 @@ def run(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
 def _is_first_process() -> bool:
     """Of the processes that torchrun started, only the first prints."""
     return os.environ.get("RANK", "0") == "0"
-
-
-def _given(**settings: Any) -> dict[str, Any]:
-    """The settings that were given on the command line."""
-    return {key: value for key, value in settings.items() if value}

@@ -21,7 +21,15 @@ from lemmata.errors import InputError
 from lemmata.types import Concept, Edge, Floats
 from lemmata.words import ARTICLES, GERMAN_LINKING_WORDS, LINKING_WORDS, PREFIXES, singular, slug
 
-__all__ = ["Merge", "apply", "decide", "find_acronyms", "normal_form", "propose", "unite"]
+__all__ = ["STATUSES", "Merge", "apply", "decide", "find_acronyms", "normal_form", "propose", "unite"]
+
+
+STATUSES = (
+    "accepted",
+    "apart",  # homonyms
+    "candidate",  # waits for a verdict
+    "rejected",  # by a verdict
+)
 
 
 class Merge(NamedTuple):
@@ -31,7 +39,7 @@ class Merge(NamedTuple):
     gone: str
     reason: str  # begins with: same normal form, alias, acronym, word order, similar embedding, verdict
     score: float = 1.0  # 0 to 1; of an apart pair the similarity of their contexts
-    status: str = "candidate"  # accepted; candidate: waits for a verdict; rejected: by a verdict; apart: homonyms
+    status: str = "candidate"  # one of STATUSES
 
 
 # Contexts less alike than this are of homonyms; 1 is how alike two places are by chance.
@@ -182,8 +190,7 @@ def propose(
             raise InputError(f"{len(vectors)} vectors for {len(concepts)} concepts")
         row_of = {concept.id: row for row, concept in enumerate(concepts)}
         proposer.similar_names(np.asarray(vectors)[[row_of[concept.id] for concept in proposer.concepts]])
-    order = {"accepted": 0, "apart": 1, "candidate": 2}
-    return sorted(proposer.merges, key=lambda merge: (order[merge.status], -merge.score, merge))
+    return sorted(proposer.merges, key=lambda merge: (STATUSES.index(merge.status), -merge.score, merge))
 
 
 def _ranked(concepts: Sequence[Concept], edges: Iterable[Edge]) -> list[Concept]:

@@ -237,6 +237,8 @@ def decide_merge(layout: Layout, kept: str, gone: str, verdict: str | None, prog
         for identity in (kept, gone):
             if identity not in ids:
                 raise LemmataError(f"there is no concept {identity!r}")
+        if verdict is None and not {(kept, gone), (gone, kept)} & records.verdicts().keys():
+            raise LemmataError(f"there is no verdict on {kept} and {gone}")
         records.decide(gone, kept, None)
         records.decide(kept, gone, verdict)
         return compress(layout, corpus, records, progress)
