@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.latex.expand import expand, read_definitions, read_environments, structural
+from lemmata.latex.expand import Opening, expand, read_definitions, read_environments, structural
 
 
 def expanded(preamble: str, text: str) -> str:
@@ -138,7 +138,7 @@ def test_quadratic_arguments_stay_within_time() -> None:
 def test_environments_give_their_opening() -> None:
     text = r"\newenvironment{a}[1][x]{\begin{theorem}[#1]}{\end{theorem}} \renewenvironment*{b}{B}{E} rest"
     opening, spans = read_environments(text)
-    assert opening == {"a": r"\begin{theorem}[#1]", "b": "B"}
+    assert opening == {"a": Opening(r"\begin{theorem}[#1]", (("o", "x"),)), "b": Opening("B")}
     assert [text[b:e][-1] for b, e in spans] == ["}", "}"]
 
 

@@ -88,6 +88,137 @@ def test_tcolorbox_theorems_have_title_and_label_as_arguments() -> None:
     assert (second.note, second.label, body(text, second)) == ("", "", "More.")
 
 
+BOX = r"\newtcbtheorem[number within=section]{Theorem}{Theorem}{colback=red!5, fonttitle=\bfseries}{th}"
+
+
+@pytest.mark.parametrize(
+    ("definition", "call"),
+    [
+        (r"\newenvironment{definition}[2]{\begin{Theorem}[label={#2}]{#1}{}}{\end{Theorem}}", "{Open sets}{open}"),
+        (r"\newenvironment{definition}[2]{\begin{Theorem}[label=#2]{#1}{}}{\end{Theorem}}", "{Open sets}{open}"),
+        (r"\newenvironment{definition}[2]{\begin{Theorem}{#1}{}\label{#2}}{\end{Theorem}}", "{Open sets}{open}"),
+        (r"\newenvironment{definition}[2][]{\begin{theorem}[#1]\label{#2}}{\end{theorem}}", "[Open sets]{open}"),
+        (r"\newenvironment{definition}[2]{\begin{theorem}[#2]\label{#1}}{\end{theorem}}", "{open}{Open sets}"),
+        (r"\newenvironment{definition}{\begin{theorem}}{\end{theorem}}", r"[Open sets]\label{open}"),
+        ((r"\newenvironment{definition}[2]{\begin{box}{#1}{#2}}{\end{box}}"
+          r"\newenvironment{box}[2]{\medskip\begin{Theorem}[label={#2}]{#1}{}}{\end{Theorem}}"), "{Open sets}{open}"),
+        (r"\NewDocumentEnvironment{definition}{m m}{\begin{Theorem}[label={#2}]{#1}{}}{\end{Theorem}}",
+         "{Open sets}{open}"),
+        (r"\NewDocumentEnvironment{definition}{O{} +m m}{\begin{Theorem}[#1, label={#3}]{#2}{}}{\end{Theorem}}",
+         "{Open sets}{open}"),
+        ((r"\NewDocumentEnvironment{definition}{o m}{\IfNoValueTF{#1}{\begin{theorem}}{\begin{theorem}[#1]}"
+          r"\label{#2}}{\end{theorem}}"), "[Open sets]{open}"),
+        ((r"\NewDocumentEnvironment{definition}{s o m}{\IfValueTF{#2}{\begin{theorem}[#2]}{\begin{theorem}}"
+          r"\label{#3}}{\end{theorem}}"), "*[Open sets]{open}"),
+        (r"\newenvironment{definition}[2]{\refstepcounter{n}\label{#2}\textbf{Definition \then{} (#1).} }{}",
+         "{Open sets}{open}"),
+        (r"\newtcolorbox[auto counter]{definition}[2][]{title={Definition~\thetcbcounter: #2}, #1}",
+         "[label=open]{Open sets}"),
+        (r"\newtcolorbox{definition}[2]{colback=red, title=Definition: #1, label=#2}", "{Open sets}{open}"),
+        (r"\NewTColorBox{definition}{m m}{title={#1}, label={#2}}", "{Open sets}{open}"),
+        (r"\newtcbtheorem{definition}{Definition}{label separator={}}{o}", "{Open sets}{pen}"),
+        (r"\tcbmaketheorem{definition}{Definition}{colback=red}{counter}{}", "{Open sets}{open}"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("gap", ["", "\n"])
+def test_a_wrapper_passes_title_and_label_to_the_theorem_that_it_opens(definition: str, call: str, gap: str) -> None:
+    text = rf"{BOX}{definition}\begin{{document}}\begin{{definition}}{call}{gap} Body.\end{{definition}}"
+    (statement,) = statements(text)
+    assert (statement.kind, statement.note, statement.label) == ("definition", "Open sets", "open")
+    assert body(text, statement).removeprefix(r"\label{open}").strip() == "Body."
+    assert "open" in [name for _, name in structure(text).labels]
+
+
+def test_a_starred_tcolorbox_theorem_has_a_title_only() -> None:
+    text = BOX + r"\begin{document}\begin{Theorem*}{Gauss}{\bf Body.}\end{Theorem*}"
+    (statement,) = statements(text)
+    assert (statement.note, statement.label, body(text, statement)) == ("Gauss", "", r"{\bf Body.}")
+
+
+def test_a_tcolorbox_theorem_may_have_its_label_among_its_options() -> None:
+    text = BOX + r"\begin{document}\begin{Theorem}[label={own}]{Gauss}{} Body.\end{Theorem}"
+    (statement,) = statements(text)
+    assert (statement.note, statement.label, body(text, statement)) == ("Gauss", "own", "Body.")
+
+
+def test_a_wrapper_of_proofs_says_what_is_proved() -> None:
+    text = (
+        r"\newenvironment{proofof}[1]{\begin{proof}[Proof of #1]}{\end{proof}}\begin{theorem}\label{t}x\end{theorem}"
+        r"\begin{lemma}y\end{lemma}\begin{proofof}{Theorem \ref{t}}A\end{proofof}"
+    )
+    theorem, lemma = statements(text)
+    assert (proofs(text, theorem), proofs(text, lemma)) == (["A"], [])
+
+
+def test_a_title_that_is_only_a_number_is_no_title() -> None:
+    text = (
+        r"\newenvironment{problem}[2][Problem]{\begin{trivlist}\item[{\bfseries #1}{\bfseries #2.}]}{\end{trivlist}}"
+        r"\begin{document}\begin{problem}{1.2} Body.\end{problem}"
+    )
+    (statement,) = statements(text)
+    assert (statement.note, body(text, statement)) == ("", "Body.")
+
+
+def test_wrappers_that_open_each_other_end() -> None:
+    text = (
+        r"\newenvironment{lemma}[1]{\begin{thm}{#1}}{}\newenvironment{thm}[1]{\begin{lemma}{#1#1}}{}"
+        r"\begin{document}\begin{lemma}{x}Body.\end{lemma}"
+    )
+    (statement,) = statements(text)
+    assert body(text, statement) == "Body."
+
+
+# ---------------------------------------------------------------- missing definitions
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("Theorem", "theorem"), ("Thm", "theorem"), ("mylemma", "lemma"), ("Def", "definition"), ("defbox", "definition"),
+     ("prop", "proposition"), ("remarks", "remark"), ("Satz", "theorem"), ("Definizione", "definition")],
+)  # fmt: skip
+def test_an_environment_with_the_name_of_a_kind_needs_no_definition(name: str, kind: str) -> None:
+    (statement,) = statements(rf"\begin{{{name}}}[Note]\label{{l}} Body.\end{{{name}}}")
+    assert (statement.kind, statement.note, statement.label) == (kind, "Note", "l")
+
+
+def test_an_unknown_environment_that_is_labelled_again_and_again_is_a_statement() -> None:
+    text = r"\begin{situ}\label{a} A.\end{situ} \begin{situ}\label{b} B.\end{situ} \begin{situ} C.\end{situ}"
+    assert [(s.kind, s.label) for s in statements(text)] == [("situ", "a"), ("situ", "b"), ("situ", "")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"\begin{situ}\label{a} A.\end{situ} words",
+        r"\begin{dmath}\label{a} A\end{dmath}\begin{dmath}\label{b} B\end{dmath}",
+        r"\begin{figure}\label{a} A\end{figure}\begin{figure}\label{b} B\end{figure}",
+        r"\newenvironment{q}{\begin{equation}}{\end{equation}}\begin{q}\label{a} A\end{q}\begin{q}\label{b} B\end{q}",
+        r"\begin{panel}[width=3cm]A\end{panel}" * 4,
+        r"\begin{panel}{3cm}{4cm}A\end{panel}" * 4,
+        r"\begin{panel}{\textwidth}A\end{panel}" * 4,
+    ],
+)
+def test_layout_is_no_statement(text: str) -> None:
+    assert statements(text) == []
+
+
+def test_arguments_of_an_environment_without_definition_are_recognised_by_all_its_uses() -> None:
+    text = (
+        r"\begin{definition}{Open set}{open} A.\end{definition}\begin{definition}{Closed set}{closed} B."
+        r"\end{definition} See \ref{def:open}. \begin{remark}{Two words} C.\end{remark}\begin{remark}{} D.\end{remark}"
+        r"\begin{lemma}{\bf E.}\end{lemma}\begin{fact}{key}{On keys} F.\end{fact}"
+    )
+    found = [(s.kind, s.note, s.label, body(text, s)) for s in statements(text)]
+    assert found == [
+        ("definition", "Open set", "def:open", "A."),
+        ("definition", "Closed set", "def:closed", "B."),
+        ("remark", "Two words", "", "C."),
+        ("remark", "", "", "D."),
+        ("lemma", "", "", r"{\bf E.}"),
+        ("fact", "On keys", "key", "F."),
+    ]
+
+
 def test_a_restatable_theorem_has_the_kind_of_its_argument() -> None:
     text = r"\begin{document}\begin{restatable}[Euler]{lemma}{again}\label{l} Body.\end{restatable}"
     (statement,) = statements(text)
@@ -115,6 +246,16 @@ def test_captions_become_kinds() -> None:
     assert kind_of("Лемма") == ""
 
 
+@pytest.mark.parametrize(
+    ("caption", "kind"),
+    [("Proof", "proof"), ("Proof Sketch", "proof"), ("Sketch of the proof", "proof"), ("Demonstration", "proof"),
+     ("Démonstration", "proof"), ("Proof of the Main Theorem", "proof"), ("Theorem and Proof", "theorem"),
+     ("Proof System", "proof-system"), ("Demonstration Experiment", "demonstration-experiment")],
+)  # fmt: skip
+def test_only_captions_that_say_nothing_but_proof_are_proofs(caption: str, kind: str) -> None:
+    assert kind_of(caption) == kind
+
+
 # ---------------------------------------------------------------- structure
 
 
@@ -128,6 +269,24 @@ def test_sections_labels_and_abstract() -> None:
     assert [section.path for section in result.sections] == [("One",), ("One", "Two"), ("Three",)]
     assert [statement.section for statement in result.statements] == [("One", "Two"), ("Three",)]
     assert [name for _, name in result.labels] == ["sec"]
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [r"\section{\label{s}Title}", r"\section{Title\label{s}}", r"\section[short]{\label{s} Title}",
+     r"\section[short\label{s}]{Title}", r"\subsection*{Title \label{s}}", r"\paragraph{\label{s}Title.}"],
+)  # fmt: skip
+def test_a_label_inside_a_heading_is_kept(heading: str) -> None:
+    text = heading + r" Words. \begin{lemma}\label{l}a\end{lemma}"
+    result = structure(text)
+    ((offset, name), _) = result.labels
+    assert name == "s"
+    assert result.sections[0].offset <= offset < result.sections[0].end
+
+
+def test_a_label_inside_a_note_is_that_of_the_statement() -> None:
+    (statement,) = statements(r"\begin{lemma}[Gauss\label{l}] a\end{lemma}")
+    assert statement.label == "l"
 
 
 def test_a_label_inside_a_list_or_formula_is_not_that_of_the_statement() -> None:
@@ -199,6 +358,52 @@ def test_a_note_without_words_names_no_proof() -> None:
     lemma, fact = statements(text)
     assert proofs(text, lemma) == ["A"]
     assert proofs(text, fact) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        r"We now prove \ref{t}.",
+        r"We are now ready to prove Theorem~\ref{t}, our main result.",
+        r"Using Lemma \ref{l} we give the proof of \Cref{t}.",
+        r"Proof of Theorem \ref{t}.",
+        r"\noindent\textbf{Proof of Theorem \ref{t}}",
+        r"Lemma \ref{l} is enough. We prove Theorem \ref{t} by Lemma \ref{l}:",
+        "We turn to the proof\nof Theorem \\ref{t}.\n\n",
+        r"Nun beweisen wir Satz \ref{t}.",
+        r"We now prove \eqref{eq}.",
+        r"\paragraph{Proof of Theorem \ref{t}.}",
+    ],
+)
+def test_a_proof_belongs_to_the_statement_that_the_words_before_it_promise(words: str) -> None:
+    text = (
+        r"\begin{theorem}\label{t}a \begin{equation}\label{eq}x\end{equation}\end{theorem}"
+        rf"\begin{{lemma}}\label{{l}}b\end{{lemma}}\begin{{proof}}B\end{{proof}} Text. {words} \begin{{proof}}A\end{{proof}}"
+    )
+    theorem, lemma = statements(text)
+    assert (proofs(text, theorem), proofs(text, lemma)) == (["A"], ["B"])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        r"It follows from Theorem \ref{t}.",
+        r"The proof is that of Theorem \ref{t}.",
+        r"The proof of Theorem \ref{t} is similar.",
+        r"We do not prove Theorem \ref{t} here.",
+        r"We have proved Theorem \ref{t} above. Now the lemma.",
+        r"We prove it with Theorem \ref{t}.",
+        r"To prove that Theorem \ref{t} applies, look.",
+        r"Before we prove Theorem \ref{t}, the lemma.",
+    ],
+)
+def test_words_that_promise_no_proof_leave_it_to_the_statement_before(words: str) -> None:
+    text = (
+        r"\begin{theorem}\label{t}a\end{theorem}\begin{proof}A\end{proof}"
+        rf"\begin{{lemma}}\label{{l}}b\end{{lemma}} {words} \begin{{proof}}B\end{{proof}}"
+    )
+    theorem, lemma = statements(text)
+    assert (proofs(text, theorem), proofs(text, lemma)) == (["A"], ["B"])
 
 
 def test_a_proof_inside_a_statement_belongs_to_it() -> None:

@@ -14,7 +14,16 @@ from typing import NamedTuple
 
 from lemmata.latex.source import SHORT, read_argument, read_optional, skip, skip_blanks
 
-__all__ = ["Definitions", "Macro", "expand", "read_definitions", "read_environments", "structural"]
+__all__ = [
+    "NO_VALUE",
+    "Definitions",
+    "Macro",
+    "Opening",
+    "expand",
+    "read_definitions",
+    "read_environments",
+    "structural",
+]
 
 _DEPTH = 40  # macros inside macros
 _GROWTH = 200_000  # characters that a text may gain
@@ -201,27 +210,67 @@ def _read_macro(text: str, command: str, end: int) -> tuple[Macro | None, int] |
     return (Macro(_simplify(body[0]), count, default, template), body[1]) if body else None
 
 
-_ENVIRONMENT = re.compile(r"\\(?:re)?newenvironment\*?(?![a-zA-Z])")
+class Opening(NamedTuple):
+    r"""What an environment puts at its beginning, with the arguments of its `\begin`."""
+
+    text: str
+    arguments: tuple[tuple[str, str], ...] = ()  # type as in xparse (m, o, s or g), default
 
 
-def read_environments(text: str) -> tuple[dict[str, str], list[tuple[int, int]]]:
-    r"""The text that each `\newenvironment` puts at its beginning, by name, and the spans of the definitions."""
-    openings: dict[str, str] = {}
+NO_VALUE = "-NoValue-"  # an optional argument without default that is not given
+_ENVIRONMENT = re.compile(
+    r"\\(?:(?P<plain>(?:(?:re)?new|provide)environment\*?)|(?P<xparse>(?:New|Renew|Provide|Declare)DocumentEnvironment)"
+    r"|(?P<box>(?:re)?newtcolorbox|newtcbox)|(?P<xparsebox>(?:New|Renew|Provide|Declare)TColorBox))(?![a-zA-Z])"
+)
+_XPARSE_ARGUMENT = re.compile(r"[+!]*([a-zA-Z])(?:\{([^{}]*)\})?")
+
+
+def _xparse_arguments(spec: str) -> tuple[tuple[str, str], ...]:
+    """The arguments of a specification; none where it has other than simple ones."""
+    arguments = []
+    for kind, default in _XPARSE_ARGUMENT.findall(spec.replace(" ", "")):
+        if kind in "oOgG":
+            arguments.append((kind.lower(), default if kind.isupper() else NO_VALUE))
+        elif kind in "ms":
+            arguments.append((kind, ""))
+        elif kind != "b":  # the body is not an argument of \begin
+            return ()
+    return tuple(arguments[:9])
+
+
+def read_environments(text: str) -> tuple[dict[str, Opening], list[tuple[int, int]]]:
+    r"""The openings of the environments that a text defines, by name, and the spans of the definitions.
+
+    A coloured box opens a `tcolorbox` with its options.
+    """
+    openings: dict[str, Opening] = {}
     spans: list[tuple[int, int]] = []
     failures = 0
     for match in _ENVIRONMENT.finditer(text):
         if failures == 50 or len(spans) == 2000:
             break
-        name = read_argument(text, match.end(), SHORT)
+        is_box = match.lastgroup in ("box", "xparsebox")
+        _, end = read_optional(text, match.end()) or ("", match.end()) if is_box else ("", match.end())
+        name = read_argument(text, end, SHORT)
         if name is None:
             continue
         end = name[1]
-        for _ in range(2):
-            _, end = read_optional(text, end) or ("", end)
+        arguments: tuple[tuple[str, str], ...] = ()
+        if match.lastgroup in ("xparse", "xparsebox"):
+            spec = read_argument(text, end, SHORT)
+            arguments, end = (_xparse_arguments(spec[0]), spec[1]) if spec else ((), end)
+        else:
+            count = _COUNT.match(text, end)
+            default = read_optional(text, count.end()) if count else None
+            if count:
+                end = default[1] if default else count.end()
+                arguments = (("m", ""),) * int(count[1])
+                arguments = (("o", default[0]), *arguments[1:]) if default else arguments
         opening = read_argument(text, end)
-        closing = read_argument(text, opening[1]) if opening else None
+        closing = read_argument(text, opening[1]) if opening and not is_box else opening
         if opening is not None and closing is not None:
-            openings[name[0].strip()] = opening[0]
+            content = f"\\begin{{tcolorbox}}[{opening[0]}]" if is_box else opening[0]
+            openings[name[0].strip()] = Opening(content, arguments)
             spans.append((match.start(), closing[1]))
         else:
             failures += 1

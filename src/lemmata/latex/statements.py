@@ -8,44 +8,65 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lemmata.latex.clean import plain
-from lemmata.latex.source import SHORT, VERBATIM, end_of, read_argument, read_optional
+from lemmata.latex.clean import MATH, plain
+from lemmata.latex.expand import NO_VALUE, Opening
+from lemmata.latex.source import SHORT, VERBATIM, end_of, read_argument, read_optional, skip_blanks
 from lemmata.words import fold
 
 __all__ = ["Kind", "Section", "Statement", "Structure", "read_kinds", "read_structure"]
 
 _USUAL = {
-    "theorem": "theorem thm theo thrm teo theoreme satz maintheorem mainthm",
-    "lemma": "lemma lem lemm lma lemme hilfssatz sublemma",
-    "proposition": "proposition prop propn propo",
-    "corollary": "corollary cor coro corol cory corollaire korollar folgerung",
-    "definition": "definition defn defi dfn defin defs erklarung",
-    "remark": "remark rem rmk rk bemerkung remarque",
-    "example": "example exam examp exmp ex eg beispiel exemple",
-    "conjecture": "conjecture conj vermutung",
+    "theorem": "theorem thm theo thrm teo theoreme satz maintheorem mainthm teorema stelling",
+    "lemma": "lemma lem lemm lma lemme hilfssatz sublemma lema",
+    "proposition": "proposition prop propn propo proposicion proposizione",
+    "corollary": "corollary cor coro corol cory corollaire korollar folgerung corolario corollario",
+    "definition": "definition defn defi dfn defin defs def erklarung definicion definizione",
+    "remark": "remark rem rmk rk bemerkung remarque osservazione",
+    "example": "example exam examp exmp ex eg beispiel exemple ejemplo esempio",
+    "conjecture": "conjecture conj vermutung conjetura congettura",
     "claim": "claim clm behauptung affirmation",
     "fact": "fact tatsache fait",
-    "observation": "observation obs beobachtung",
+    "observation": "observation obs beobachtung observacion",
     "question": "question ques frage",
     "problem": "problem prob",
-    "exercise": "exercise exer aufgabe ubung exercice",
+    "exercise": "exercise exer aufgabe ubung exercice ejercicio esercizio",
     "notation": "notation bezeichnung",
     "assumption": "assumption assump hypothesis voraussetzung annahme hypothese",
     "construction": "construction konstruktion",
     "axiom": "axiom",
     "property": "property eigenschaft propriete",
     "convention": "convention",
-    "proof": "proof pf prf Proof beweis demo preuve demonstration proofsketch sketch",
+    "proof": "proof pf prf Proof beweis demo preuve demonstration proofsketch sketch demostracion dimostrazione",
 }
 _KIND_OF_NAME = {name: kind for kind, names in _USUAL.items() for name in names.split()}
+_AMBIGUOUS = frozenset(("ex", "eg", "rem"))  # abbreviations that also name commands or other kinds
 _UNPROVED = frozenset(
     "definition remark remarks example notation question problem exercise convention situation assumption "
     "axiom conjecture".split()
 )
+# Environments that hold no statement, however they are used.
+_LAYOUT = MATH | VERBATIM | frozenset(
+    """
+    abstract acknowledgement acknowledgements acknowledgment acknowledgments aligned alignedat alertblock algorithm
+    algorithmic algorithm2e appendices appendix array axis bibdiv biblist block bmatrix Bmatrix boxedminipage cases
+    CCSXML center code column columns comment compactenum compactitem dcases description diagram displayquote document
+    drcases enumerate exampleblock figure figwindow filecontents flushleft flushright footnotesize forest frame framed
+    frontmatter gathered inparaenum itemize keyword keywords landscape large leftbar letter lgathered list listing
+    longtable lrbox mainmatter matrix mdframed minipage multicols multlined numcases otherlanguage picture pmatrix
+    prooftree pspicture quotation quote rcases references rgathered scope shaded sidewaysfigure sidewaystable
+    singlespace small smallmatrix spacing split subappendices subarray subequations subfigure subfloat subtable tabbing
+    table tablenotes tabular tabularx tabulary tcolorbox thebibliography threeparttable tikzcd tikzpicture titlepage
+    trivlist verse vmatrix Vmatrix widetext wrapfigure wraptable xy
+    """.split()
+)  # fmt: skip
+
+
+_PLAIN = Opening("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,76 +74,227 @@ class Kind:
     """How an environment of this paper is read."""
 
     kind: str  # theorem, lemma, ...; proof for proofs
-    form: str = "plain"  # plain, tcolorbox (title and label are arguments), restatable
-    prefix: str = ""  # of the labels of a tcolorbox
+    form: str = "plain"  # or restatable, or wrapper
+    roles: tuple[str, ...] = ()  # of the braced arguments: title and label of a tcolorbox
+    prefix: str = ""  # of the label that is such an argument, with its separator
+    opening: Opening = _PLAIN  # of a wrapper
 
 
+_TITLE_AND_LABEL = ("title", "label")
 _USUAL_KINDS = {
     **{name + star: Kind(kind) for name, kind in _KIND_OF_NAME.items() for star in ("", "*")},
     **{name: Kind("", "restatable") for name in ("restatable", "restatable*")},
 }
+_AROUND_PROOF = frozenset(
+    "of the a an and for idea outline main result des der du de la le l d del della dello di skizze idee".split()
+)
 
 
 def kind_of(caption: str) -> str:
-    """The kind that a caption names: `Théorème` and `Main Theorem` are theorem, `Situation` is situation."""
+    """The kind that a caption names: `Théorème` and `Main Theorem` are theorem, `Situation` is situation.
+
+    `Proof Sketch` and `Proof of the Theorem` are proof, but not `Theorem and Proof` or `Proof System`.
+    """
     words = re.findall(r"[a-z]+", fold(caption))
-    return next((_KIND_OF_NAME[word] for word in reversed(words) if word in _KIND_OF_NAME), "-".join(words)[:40])
+    kinds = [_KIND_OF_NAME[word] for word in words if word in _KIND_OF_NAME]
+    if kinds and kinds[0] == "proof" and all(word in _KIND_OF_NAME or word in _AROUND_PROOF for word in words):
+        return "proof"
+    return next((kind for kind in reversed(kinds) if kind != "proof"), "-".join(words)[:40])
+
+
+def _kind_of_environment(name: str) -> str:
+    """The kind that the name of an environment abbreviates (`Thm`, `mylemma`, `defbox`); empty where it has none."""
+    joined = fold(re.sub(r"[^a-zA-Z]", "", name))
+    forms = (joined, re.sub(r"^(?:my|the|main|s(?=theorem))", "", joined), re.sub(r"(?:env|box|s|x)$", "", joined))
+    return next((_KIND_OF_NAME[form] for form in forms if form in _KIND_OF_NAME), "")
 
 
 _DECLARATION = re.compile(
     r"\\(newtheorem|spnewtheorem|declaretheorem|newmdtheoremenv|newtcbtheorem|newtheoremenv|NewTcbTheorem"
+    r"|tcbmaketheorem|renewtcbtheorem"
     r"|newshadetheorem|newframedtheorem|newmintheorem|newproof|newdefinition|newremark|mdtheorem)(\*?)(?![a-zA-Z])"
 )
+_BEGIN = re.compile(r"\\begin\s*\{([^{}\n]{1,80})\}")
+_LONGEST_OPENING = 4_000
 
 
-def read_kinds(text: str, environments: Mapping[str, str]) -> dict[str, Kind]:
+def read_kinds(text: str, environments: Mapping[str, Opening]) -> dict[str, Kind]:
     r"""The statement environments of a paper: those it declares, those it wraps in `\newenvironment`
-    (`environments`: name to opening text), and the usual names."""
+    (`environments`: their openings by name), the usual names, and those that are used like a statement though
+    their definition is missing."""
     kinds = dict(_USUAL_KINDS)
+    declared: set[str] = set()
     failures = 0
     for declaration in _DECLARATION.finditer(text):
-        declared = _read_declaration(text, declaration[1], declaration.end()) if failures < 200 else None
-        if declared is None:
-            failures += 1
-            continue
-        names, caption, form, prefix = declared
-        kind = kind_of(plain(caption))
-        for name in names:
-            kinds[name] = Kind(kind or kind_of(name) or "statement", form, prefix)
+        kinds_by_name = _read_declaration(text, declaration[1], declaration.end()) if failures < 200 else {}
+        failures += not kinds_by_name
+        kinds.update(kinds_by_name)
+        declared.update(kinds_by_name)
+    openings = {name: opening for name, opening in environments.items() if len(opening.text) <= _LONGEST_OPENING}
     for _ in range(3):  # a wrapper may wrap a wrapper
-        for name, opening in environments.items():
-            word = re.search(r"\\([a-zA-Z]+)", opening)
-            inner = [*re.findall(r"\\begin\s*\{([^{}]*)\}", opening), *([word[1]] if word else [])]
-            wrapped = next((kinds[i] for i in inner if i in kinds and i not in ("ex", "eg", "rem")), None)
-            if wrapped is not None and name != "document":
-                kinds.setdefault(name, wrapped)
+        for name, opening in openings.items():
+            kind = None if name in ("document", "tcolorbox") else _kind_of_wrapper(name, opening.text, kinds)
+            if kind:
+                kinds[name] = Kind(kind, "wrapper", opening=opening)
+    kinds.update(_kinds_in_use(text, kinds, declared | environments.keys()))
     return kinds
+
+
+def _kind_of_wrapper(name: str, opening: str, kinds: Mapping[str, Kind]) -> str:
+    """The kind of an environment that opens another one, or prints its heading itself; empty where it is none."""
+    word = re.search(r"\\([a-zA-Z]+)", opening)
+    begun = [inner for inner in _BEGIN.findall(opening) if inner != name]
+    inner_names = [*begun, *([word[1]] if word and word[1] != name else [])]
+    wrapped = next((kinds[inner].kind for inner in inner_names if inner in kinds and inner not in _AMBIGUOUS), "")
+    own = _kind_of_environment(name)
+    if wrapped:
+        return own if own == fold(name) or (own and wrapped == "theorem") else wrapped
+    if name in kinds:
+        return kinds[name].kind
+    heading = re.search(r"title\s*=|\\(?:refstepcounter|textbf|bfseries|bf|textsc|scshape)(?![a-zA-Z])", opening)
+    if heading is None or not _LAYOUT.isdisjoint(set(begun) - {"tcolorbox", "mdframed", "framed", "trivlist"}):
+        return ""
+    words = re.findall(r"[a-z]+", fold(plain(re.sub(r"[\[\]=#]", " ", opening))))
+    return own or next((_KIND_OF_NAME[word] for word in words if _KIND_OF_NAME.get(word) == word), "")
 
 
 def _optional(text: str, at: int) -> tuple[str, int]:
     return read_optional(text, at) or ("", at)
 
 
-def _read_declaration(text: str, command: str, at: int) -> tuple[list[str], str, str, str] | None:
-    """Names, caption, form and label prefix from a declaration."""
+def _read_declaration(text: str, command: str, at: int) -> dict[str, Kind]:
+    """The environments that one declaration makes; none where it cannot be read."""
     options, at = _optional(text, at)
     name = read_argument(text, at, SHORT)
     if name is None or len(name[0]) > 200:
-        return None
+        return {}
     names = [part.strip() for part in name[0].split(",") if part.strip()]
     after, at = _optional(text, name[1])
+    roles: tuple[str, ...] = ()
+    prefix = ""
     if command == "declaretheorem":
         title = re.search(r"(?:^|,)\s*(?:name|title|heading)\s*=\s*(\{[^{}]*\}|[^,]*)", options + "," + after)
-        return names, title[1] if title else "", "plain", ""  # without a title, each name is its own caption
-    if command in ("newproof", "newdefinition", "newremark"):  # elsarticle
-        caption = read_argument(text, name[1], SHORT)
-        return names, caption[0] if caption else names[0], "plain", ""
-    caption = read_argument(text, at, SHORT)
-    if caption is None or command not in ("newtcbtheorem", "NewTcbTheorem"):
-        return (names, caption[0], "plain", "") if caption else None
-    style = read_argument(text, caption[1], SHORT)
-    prefix = read_argument(text, style[1], SHORT) if style else None
-    return (names, caption[0], "tcolorbox", prefix[0].strip() if prefix else "") if style else None
+        caption = title[1] if title else ""  # without a title, each name is its own caption
+    elif command in ("newproof", "newdefinition", "newremark"):  # elsarticle
+        argument = read_argument(text, name[1], SHORT)
+        caption = argument[0] if argument else names[0] if names else ""
+    else:
+        argument = read_argument(text, at, SHORT)
+        if argument is None:
+            return {}
+        caption = argument[0]
+        if command.lower().endswith("tcbtheorem") or command == "tcbmaketheorem":
+            style = read_argument(text, argument[1])
+            counter = style if command != "tcbmaketheorem" else read_argument(text, style[1], SHORT) if style else None
+            last = read_argument(text, counter[1], SHORT) if counter else None
+            if style is None:
+                return {}
+            separator = re.search(r"label separator\s*=\s*(\{[^{}]*\}|[^,]*)", f"{options},{style[0]}")
+            prefix = last[0].strip() if last else ""
+            prefix += (separator[1].strip().strip("{}") if separator else ":") if prefix else ""
+            roles = _TITLE_AND_LABEL
+    kind = kind_of(plain(caption))
+    kinds = {}
+    for environment in names:
+        own = kind or kind_of(environment) or "statement"
+        kinds[environment] = Kind(own, roles=roles, prefix=prefix)
+        if roles:
+            kinds[environment + "*"] = Kind(own, roles=roles[:1])
+    return kinds
+
+
+# ---------------------------------------------------------------- kinds whose definition is missing
+
+
+class _Use(NamedTuple):
+    r"""How one `\begin` of an environment goes on."""
+
+    note: str
+    groups: tuple[str, ...]  # at most two
+    labelled: bool
+
+
+_MOST_USES = 200  # of one environment that are looked at
+_LABEL_NEXT = re.compile(r"\s*\\label\s*\{")
+_LABEL_LIKE = re.compile(r"[^\s{}\\$,]*")
+_STYLING = re.compile(r"\s*\\(?:it|bf|em|rm|sl|sc|tt|sf|\w+(?:shape|series|family)|small|large)(?![a-zA-Z])")
+_CAPITALISED = re.compile(r"\W{0,5}[^\W\d_a-z][^\W\d_]{2}")
+
+
+def _uses(text: str, ignored: Collection[str]) -> dict[str, list[_Use]]:
+    """The uses of each environment that is not ignored."""
+    uses: dict[str, list[_Use]] = {}
+    failures = 0
+    for match in _BEGIN.finditer(text):
+        name = match[1].strip()
+        if name.rstrip("*") in _LAYOUT or name in ignored or len(uses.get(name, ())) == _MOST_USES or failures > 200:
+            continue
+        note, at = _optional(text, match.end())
+        groups: list[str] = []
+        while len(groups) < 2 and text[at : at + 1] == "{":  # no blank before an argument: a group may follow one
+            group = read_argument(text, at, SHORT)
+            if group is None:
+                failures += 1
+                break
+            groups.append(group[0])
+            at = group[1]
+        if not any("#" in part for part in (note, *groups)):  # else it stands in a definition
+            labelled = _LABEL_NEXT.match(text, at) is not None or re.search(r"(?:^|,)\s*label\s*=", note) is not None
+            uses.setdefault(name, []).append(_Use(note, tuple(groups), labelled))
+    return uses
+
+
+def _kinds_in_use(text: str, kinds: Mapping[str, Kind], defined: Collection[str]) -> dict[str, Kind]:
+    """The environments without a definition that are named or used like statements."""
+    chosen: dict[str, Kind] = {}
+    referred: set[str] | None = None
+    for name, uses in _uses(text, defined).items():
+        usual = kinds[name].kind if name in kinds else _kind_of_environment(name)
+        roles = _roles(uses)
+        if name in kinds and (not roles or kinds[name].form != "plain" or usual == "proof"):
+            continue
+        if referred is None:
+            references = (braced or bracketed for braced, bracketed in _REFERRED.findall(text))
+            referred = {key.strip() for keys in references for key in keys.split(",")}
+        if roles == ("title",) and all(use.groups[0].strip() in referred for use in uses):
+            roles = ("label",)
+        prefix = _prefix(uses, roles, referred)
+        parts = [dict(zip(roles, use.groups, strict=False)) for use in uses]
+        labelled = sum(
+            u.labelled or prefix + p.get("label", "").strip() in referred for u, p in zip(uses, parts, strict=True)
+        )
+        titles = (use.note or part.get("title", "") for use, part in zip(uses, parts, strict=True))
+        titled = sum("=" not in title and _CAPITALISED.match(title) is not None for title in titles)
+        # A label at its beginning, or a title of words: no other environment has them.
+        if usual or (labelled >= 2 and 2 * labelled >= len(uses)) or (titled >= 3 and 3 * titled >= 2 * len(uses)):
+            chosen[name] = Kind(usual or kind_of(name) or "statement", roles=roles, prefix=prefix)
+    return chosen
+
+
+def _roles(uses: Sequence[_Use]) -> tuple[str, ...]:
+    """What the braced arguments of an environment are, judged by all its uses."""
+    count = min(len(use.groups) for use in uses)
+    if not count or any(_STYLING.match(use.groups[0]) for use in uses):
+        return ()
+    if count == 1:
+        return ("title",) if len(uses) > 1 and all(len(use.groups[0]) < 200 for use in uses) else ()
+    first_fits, second_fits = (all(_LABEL_LIKE.fullmatch(use.groups[n].strip()) for use in uses) for n in (0, 1))
+    if second_fits and any(use.groups[1] for use in uses):
+        return _TITLE_AND_LABEL
+    return ("label", "title") if first_fits else ("title",) if len(uses) > 1 else ()
+
+
+def _prefix(uses: Iterable[_Use], roles: tuple[str, ...], referred: Collection[str]) -> str:
+    """The prefix under which most of the labels are referred to; empty where they are referred to as they are."""
+    if roles != _TITLE_AND_LABEL:
+        return ""
+    labels = {use.groups[1].strip() for use in uses} - {""}
+    prefixes = Counter("" for label in labels if label in referred)
+    for key in referred:
+        prefix, separator, label = key.partition(":")
+        if separator and label in labels:
+            prefixes[prefix + separator] += 1
+    return max(prefixes, key=lambda prefix: (prefixes[prefix], prefix)) if prefixes else ""
 
 
 # ---------------------------------------------------------------- structure
@@ -184,6 +356,65 @@ _APART = frozenset("thebibliography bibdiv filecontents filecontents* titlepage"
 _KEY = re.compile(r"(?:^|,)\s*(name|title|label)\s*=\s*(\{[^{}]*\}|[^,]*)")
 _REFERRED = re.compile(r"\\(?:ref|[cC]ref|autoref|eqref|nameref|thmref)\*?\s*\{([^{}]*)\}|\\hyperref\s*\[([^\]]*)\]")
 
+
+class _Head(NamedTuple):
+    r"""The beginning of a statement up to its text."""
+
+    kind: str
+    note: str
+    labels: list[str]
+    end: int  # offset of the text
+
+
+_LONGEST_OPENED = 8_000  # characters of an opening with its arguments inserted
+_ARGUMENT = re.compile(r"#([1-9])")
+_LABEL = re.compile(r"\\label\s*\{([^{}]*)\}")
+_CONDITION = re.compile(
+    r"\\(?:(?P<test>If(?:No)?Value|IfBoolean|IfBlank)(?P<branches>TF|T|F)|(?P<blank>ifblank|ifstrempty|notblank))"
+    r"(?![a-zA-Z])"
+)
+
+
+def _labels_in(text: str) -> list[str]:
+    return [" ".join(label.split()) for label in _LABEL.findall(text) if label.strip()] if "\\label" in text else []
+
+
+def _choose(text: str) -> str:
+    r"""The opening of an environment with the branches for its arguments chosen (`\IfNoValueTF`, `\ifblank`)."""
+    for _ in range(10):
+        condition = _CONDITION.search(text)
+        if condition is None:
+            break
+        test, branches = condition["test"] or condition["blank"], condition["branches"] or "TF"
+        tested = read_argument(text, condition.end(), SHORT)
+        end = tested[1] if tested else condition.end()
+        chosen: dict[str, str] = {}
+        for branch in branches:
+            argument = read_argument(text, end, SHORT)
+            chosen[branch], end = argument or ("", end)
+        value = tested[0].strip() if tested else ""
+        holds = {
+            "IfNoValue": value == NO_VALUE,
+            "IfValue": value != NO_VALUE,
+            "IfBoolean": value == "*",
+            "notblank": bool(value),
+        }.get(test, not value)
+        text = text[: condition.start()] + chosen.get("T" if holds else "F", "") + text[end:]
+    return text
+
+
+_REACH = 400  # characters before a proof that may say what is proved
+_PROMISE = re.compile(
+    r"\b(?:pro(?:ve|ving|ofs?)|establish|beweis(?:en)?|prouv(?:er|ons)|d[ée]montr(?:er|ons)|preuve|d[ée]monstration)\b"
+    r"(?!\s+(?:that|is|was|uses?|follows)\b)",
+    re.I,
+)
+_NO_PROMISE = re.compile(
+    r"\b(?:not|cannot|before|recall\w*|without|instead|similar\w*|omit\w*|analogous\w*|same|identical|standard|appears?"
+    r"|found|later|postpone\w*|defer\w*|appendix|skip|needed?|nicht|bevor|ähnlich)\b",
+    re.I,
+)
+_SENTENCE_END = re.compile(r"(?<!Thm)(?<!Prop)(?<!Lem)(?<!Cor)(?<!Def)[.!?][\s}]+(?=[^\s])|\n[ \t]*\n(?=.*\S)", re.S)
 _USES = re.compile(r"\b(?:from|using|assuming|by|via|modulo|given|with|aus|mit|depuis)\b")
 
 
@@ -224,10 +455,12 @@ class _Reader:
         self.paper.apart.sort()
         return self.paper
 
-    def argument(self, at: int) -> tuple[str, int] | None:
+    def argument(self, at: int, text: str | None = None) -> tuple[str, int] | None:
         """A short braced group after `at`; None for all groups once too many never closed."""
-        argument = read_argument(self.text, at, SHORT) if self.failures_left else None
-        self.failures_left -= argument is None and self.failures_left > 0
+        text = self.text if text is None else text
+        argument = read_argument(text, at, SHORT) if self.failures_left else None
+        if argument is None and text.startswith("{", skip_blanks(text, at)):
+            self.failures_left -= self.failures_left > 0
         return argument
 
     def begin(self, name: str, begin: int, at: int) -> int:
@@ -240,34 +473,89 @@ class _Reader:
             if len(self.stack) < _DEPTH:
                 self.stack.append(Statement("", name, begin, at))
             return at
-        label, statement_kind = "", kind.kind
-        note, content = _optional(self.text, at)
-        if kind.kind == "proof":
-            pass  # its note says what is proved
-        elif kind.form == "tcolorbox":
-            title = self.argument(content)
-            label_argument = self.argument(title[1]) if title else None
-            note, content = title or ("", content)
-            if label_argument is not None:
-                label, content = label_argument[0].strip(), label_argument[1]
-                label = f"{kind.prefix}:{label}" if kind.prefix and label else label
-        else:
-            keys: dict[str, str] = dict(_KEY.findall(note)) if "=" in note else {}
-            if keys:
-                note = keys.get("name", keys.get("title", "")).strip().strip("{}")
-                label = keys.get("label", "").strip().strip("{}")
-            if kind.form == "restatable":
-                inner = self.argument(content)
-                macro = self.argument(inner[1]) if inner else None
-                if inner is None or macro is None:
-                    return at
-                content = macro[1]
-                inner_kind = self.kinds.get(inner[0].strip())
-                statement_kind = inner_kind.kind if inner_kind else kind_of(inner[0]) or "theorem"
-        self.open(name, statement_kind, begin, content, note, label)
-        if label:
+        head = self.head(self.text, at, kind)
+        if head is None:
+            return at
+        for label in head.labels:
             self.paper.labels.append((begin, label))
-        return content
+        self.open(name, head.kind, begin, head.end, head.note, head.labels[0] if head.labels else "")
+        return head.end
+
+    def head(self, text: str, at: int, kind: Kind, depth: int = 4) -> _Head | None:
+        r"""What follows the `\begin` of a statement, whose arguments start at `at`; None where they are missing."""
+        if kind.form == "wrapper":
+            return self.wrapped(text, at, kind, depth)
+        note, end = _optional(text, at)
+        if kind.kind == "proof":
+            return _Head(kind.kind, note, _labels_in(note), end)  # its note says what is proved
+        keys: dict[str, str] = dict(_KEY.findall(note)) if "=" in note else {}
+        labels = _labels_in(note)
+        if keys:
+            note = keys.get("name", keys.get("title", "")).strip().strip("{}")
+            labels += [keys.get("label", "").strip().strip("{}")]
+        statement_kind = kind.kind
+        if kind.form == "restatable":
+            inner = self.argument(end, text)
+            macro = self.argument(inner[1], text) if inner else None
+            if inner is None or macro is None:
+                return None
+            end = macro[1]
+            inner_kind = self.kinds.get(inner[0].strip())
+            statement_kind = inner_kind.kind if inner_kind else kind_of(inner[0]) or "theorem"
+        for role in kind.roles:
+            argument = self.argument(end, text)
+            if argument is None:
+                break
+            value, end = argument[0].strip(), argument[1]
+            if role == "title":
+                note = value
+                labels += _labels_in(value)
+            elif value:
+                labels.append(kind.prefix + value)
+        return _Head(statement_kind, note, [" ".join(label.split()) for label in labels if label.strip()], end)
+
+    def wrapped(self, text: str, at: int, kind: Kind, depth: int) -> _Head:
+        """The head of an environment that opens another one, or prints its heading itself, with its arguments."""
+        values, at = self.values(text, at, kind.opening.arguments)
+        opened = _ARGUMENT.sub(lambda m: values[int(m[1]) - 1] if int(m[1]) <= len(values) else "", kind.opening.text)
+        opened = _choose(opened)[:_LONGEST_OPENED]
+        rest, note, labels = opened, "", []
+        for begin in reversed(list(_BEGIN.finditer(opened))):
+            inner_kind = self.kinds.get(begin[1].strip())
+            if not inner_kind or inner_kind is kind or not depth:
+                continue
+            # The inner environment may read its arguments from the text, as TeX does.
+            inner = self.head(opened + text[at : at + _LONGEST_OPENED], begin.end(), inner_kind, depth - 1)
+            if inner is not None:
+                rest, note, labels = opened[inner.end :], inner.note, inner.labels
+                at += max(0, inner.end - len(opened))
+                break
+        else:
+            box = re.search(r"\\begin\{tcolorbox\}", opened)
+            options = _optional(opened, box.end())[0] if box else ""
+            labels = [value.strip("{} ") for key, value in _KEY.findall(options) if key == "label"]
+        labels = [label for label in (*labels, *_labels_in(rest)) if label]
+        if note == NO_VALUE or not note.strip("{} "):
+            shown = _LABEL.sub("", rest)
+            unsaid = {NO_VALUE, *labels, *(default for _, default in kind.opening.arguments)}
+            printed = [value for value in values if value in shown and value not in unsaid and "=" not in value]
+            note = ", ".join(value for value in printed if re.search(r"[^\W\d_]", value))  # else it is a number
+        return _Head(kind.kind, note, labels, at)
+
+    def values(self, text: str, at: int, arguments: Iterable[tuple[str, str]]) -> tuple[list[str], int]:
+        r"""The arguments of a `\begin`, up to the first that is missing, and the offset after them."""
+        values: list[str] = []
+        for letter, default in arguments:
+            if letter == "s":
+                values.append("*" * text.startswith("*", at))
+                at += len(values[-1])
+                continue
+            argument = read_optional(text, at) if letter == "o" else self.argument(at, text)
+            if argument is None and letter == "m":
+                break
+            value, at = argument or (default, at)
+            values.append(value)
+        return values, at
 
     def open(self, name: str, kind: str, begin: int, content: int, note: str, label: str = "") -> None:
         for outer in reversed(self.stack):
@@ -325,10 +613,11 @@ class _Reader:
         self.close(entry, end, end, 0.5)
 
     def section(self, command: str, begin: int, at: int) -> int:
-        _, at = _optional(self.text, at)
+        short, at = _optional(self.text, at)
         argument = self.argument(at)
         if argument is None:
             return at
+        self.paper.labels += ((begin, label) for label in _labels_in(short + argument[0]))
         while any(entry.kind for entry in self.stack):  # no statement continues after a heading
             if command == "paragraph":
                 return argument[1]
@@ -349,13 +638,18 @@ class _Reader:
             self.stack[-1].label = name
 
     def attach_proofs(self) -> None:
-        """Attach each proof to the statements that it names, else to the one before it."""
-        by_label = {s.label: s for s in self.paper.statements if s.label}
+        """Attach each proof to the statements that it or the words before it name, else to the one before it."""
+        by_label = self.statements_by_label()
         by_note = {name: s for s in self.paper.statements if s.note and (name := _folded(s.note))}
         ordered = sorted(self.paper.statements, key=lambda s: s.end)
+        borders = [0, *sorted(s.end for s in (*ordered, *self.proofs)), *(s.end for s in self.paper.sections)]
+        borders.sort()
         previous: tuple[int, Statement] | None = None
         for proof in sorted(self.proofs, key=lambda p: p.begin):
             owners = self.named(proof.note, by_label, by_note)
+            if not owners:
+                border = borders[bisect_right(borders, proof.begin) - 1]
+                owners = _promised(self.text[max(border, proof.begin - _REACH) : proof.begin], by_label)
             if not owners and previous and not self.text[previous[0] : proof.begin].strip():
                 owners = [previous[1]]  # a second proof
             outer = proof.outer
@@ -372,15 +666,29 @@ class _Reader:
                 self.paper.apart.append((proof.begin, proof.end))
                 previous = proof.end, owners[0]
 
+    def statements_by_label(self) -> dict[str, Statement]:
+        """The innermost statement around each label: also its equations and items name it."""
+        by_label: dict[str, Statement] = {}
+        statements = sorted(self.paper.statements, key=lambda s: (s.begin, -s.end))
+        around: list[Statement] = []
+        number = 0
+        for offset, label in sorted(self.paper.labels):
+            while number < len(statements) and statements[number].begin <= offset:
+                around.append(statements[number])
+                number += 1
+            while around and around[-1].end <= offset:
+                around.pop()
+            if around:
+                by_label.setdefault(label, around[-1])
+        return by_label
+
     @staticmethod
     def named(hint: str, by_label: Mapping[str, Statement], by_note: Mapping[str, Statement]) -> list[Statement]:
         """The statements that a proof names as proved, not those that it uses."""
         if not hint:
             return []
-        references = (braced or bracketed for braced, bracketed in _REFERRED.findall(_USES.split(hint)[0]))
-        labels = {label.strip() for keys in references for label in keys.split(",")} & by_label.keys()
-        if labels:
-            return sorted((by_label[label] for label in labels), key=lambda s: s.begin)
+        if statements := _referred(hint, by_label):
+            return statements
         name = re.sub(r"^(?:sketch of )?(?:the )?proof (?:sketch )?of (?:the )?", "", _folded(hint))
         return [by_note[name]] if name in by_note else []
 
@@ -390,6 +698,24 @@ class _Reader:
         if last.proofs or last.kind in _UNPROVED or last.section != proof.section:
             return not between.strip()
         return len(between) < 3000 or not between.strip()
+
+
+def _promised(before: str, by_label: Mapping[str, Statement]) -> list[Statement]:
+    """The statements that the last sentence before a proof says are proved next."""
+    if "ref" not in before:
+        return []
+    sentence = _SENTENCE_END.split(before.strip())[-1]
+    promise = _PROMISE.search(sentence)
+    if promise is None or _NO_PROMISE.search(sentence):
+        return []
+    return _referred(sentence[promise.end() :], by_label)
+
+
+def _referred(hint: str, by_label: Mapping[str, Statement]) -> list[Statement]:
+    """The statements that a hint refers to before it says what is used."""
+    references = (braced or bracketed for braced, bracketed in _REFERRED.findall(_USES.split(hint)[0]))
+    labels = {label.strip() for keys in references for label in keys.split(",")} & by_label.keys()
+    return sorted({id(by_label[label]): by_label[label] for label in labels}.values(), key=lambda s: s.begin)
 
 
 def _folded(text: str) -> str:
