@@ -211,13 +211,81 @@ def test_external_documents_become_prefixes() -> None:
     assert body("words", r"\externaldocument[A-]{algebra}").prefixes == {"doc": {"A-": "algebra"}}
 
 
-def test_cited_references_come_with_the_paper() -> None:
+def test_all_references_of_an_inline_bibliography_come_with_the_paper() -> None:
     reading = body(
         r"See \cite{b}. "
         r"\begin{thebibliography}{9}\bibitem{a} A. \bibitem{b} B. Author, Title, 1999.\end{thebibliography}"
     )
-    assert [reference.key for reference in reading.references["doc"]] == ["b"]
+    assert [reference.key for reference in reading.references["doc"]] == ["a", "b"]
     assert not any("Author" in p.text for p in reading.passages)
+
+
+BIB = "@book{a, title={On Apples}}\n@book{b, title={On Bees}}\n@book{c, title={On Cats}}\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "keys"),
+    [
+        (r"See \cite{b}. \bibliography{refs}", ["b"]),
+        (r"See \cite{b}. \nocite{c}\bibliography{refs}", ["b", "c"]),
+        (r"See \cite{b}. \nocite{*}\bibliography{refs}", ["a", "b", "c"]),
+        (r"See \cite{b}. \nocite{a, c}\bibliography{refs}\bibliography{gone}", ["a", "b", "c"]),
+    ],
+)
+def test_a_bib_file_gives_the_cited_entries_or_all_with_nocite(source: str, keys: list[str]) -> None:
+    reading = read(rf"\begin{{document}}{source}\end{{document}}", {"refs.bib": BIB})
+    assert sorted(reference.key for reference in reading.references["doc"]) == keys
+    assert not any(link.label == "*" for passage in reading.passages for link in passage.links)
+
+
+def test_a_bbl_gives_all_its_entries_and_the_bib_only_fills_them() -> None:
+    bbl = r"\begin{thebibliography}{9}\bibitem{c} C. Crow, 1999.\bibitem{b} B.\end{thebibliography}"
+    reading = read(
+        r"\begin{document}See \cite{b}. \bibliography{refs}\end{document}", {"refs.bib": BIB, "main.bbl": bbl}
+    )
+    assert {r.key: r.title for r in reading.references["doc"]} == {"b": "On Bees", "c": ""}
+
+
+CHAPTER = r"\documentclass{book}\input{preamble}\begin{document}See \cite{%s}.\end{document}"
+
+
+def test_chapters_without_a_bibliography_use_the_bib_beside_them() -> None:
+    files = {
+        "preamble.tex": "", "one.tex": CHAPTER % "a", "two.tex": CHAPTER % "c", "refs.bib": BIB,
+        "book.tex": r"\documentclass{book}\input{preamble}\begin{document}All. \bibliography{refs}\end{document}",
+    }  # fmt: skip
+    readings = read_package(files, single_paper=False)
+    keys = {r.documents[0].id: [entry.key for entry in r.references.get(r.documents[0].id, ())] for r in readings}
+    assert keys == {"pack/book": [], "pack/one": ["a"], "pack/two": ["c"]}
+
+
+# ---------------------------------------------------------------- self-links
+
+
+def test_a_statement_never_refers_to_itself() -> None:
+    reading = body(
+        r"""
+\begin{theorem}\label{t}\label{also}
+  \begin{equation}\label{eq} x \end{equation} See \ref{t} and \ref{l}.
+\end{theorem}
+\begin{proof} By \ref{t}, \eqref{eq}, \cref{also,l} and \eqref{inside}.
+  \begin{equation}\label{inside} y \end{equation} \end{proof}
+\begin{lemma}\label{l} x by \eqref{inside} \end{lemma}
+
+Words on \eqref{prose}. \begin{equation}\label{prose} z \end{equation}
+"""
+    )
+    links = {p.id: [(link.relation, link.label) for link in p.links] for p in reading.passages}
+    assert links == {
+        "doc#t": [("refers_to", "l"), ("proof_uses", "l")],
+        "doc#l": [("refers_to", "inside")],
+        "doc@1": [],
+    }
+
+
+def test_an_article_is_not_related_to_itself() -> None:
+    reading = read(r"\pmcanonicalname{Ring}\pmtitle{ring}\pmrelated{Ring}\pmrelated{Field}\begin{document}A ring.")
+    assert [link.label for link in reading.documents[0].links] == ["name:Field"]
 
 
 def test_a_missing_main_file_is_an_error_and_an_empty_one_a_skip() -> None:
@@ -247,6 +315,34 @@ def test_title_authors_date_keywords_and_categories_are_read() -> None:
     assert paper.date == "2021-03-03"
     assert paper.metadata["keywords"] == ["partitions", "$q$-series", "tableaux"]
     assert paper.categories == ("msc:05A17", "msc:11P84")
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        r"On Rings\footnote{Supported by {\it a} grant.}",
+        r"On\thanks{To {E.} Noether} Rings",
+        r"On Rings\protect\footnote{X}",
+        r"On Rings\footnotemark[1]\footnotetext[1]{Y}",
+        r"On Rings\tnoteref{t1}",
+        r"On Rings \titlenote{Z}",
+        r"\label{title} On Rings\footnote[2]{W}",
+        r"On Rings\support",
+    ],
+)
+def test_notes_are_no_part_of_the_title(title: str) -> None:
+    source = (
+        rf"\newcommand{{\support}}{{\footnote{{A grant.}}}}\title{{{title}}}\begin{{document}}Words.\end{{document}}"
+    )
+    assert read_document(source).title == "On Rings"
+
+
+def test_notes_are_no_part_of_headings_and_names() -> None:
+    reading = body(r"\section{Rings\footnote{A {nested} note.}\label{s}} Words here.")
+    assert reading.passages[0].section == "Rings"
+    assert {label.name: label.target for label in reading.labels} == {"s": "doc@1"}
+    paper = read_document(r"\author{A. Bee\footnote{At {X}, Y}}\begin{document}Words.\end{document}")
+    assert paper.authors == ("A. Bee",)
 
 
 def test_an_abstract_is_a_passage_of_its_own() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import json
@@ -69,10 +70,7 @@ def test_a_folder_of_papers_becomes_a_corpus_with_links(project: Project, source
     assert changes(report) == (["a.tex", "b.tex"], [], [], 0)
     corpus = project.corpus
     assert corpus.ids() == ["a#thm:a", "a@1", "b#thm:b", "b@1"]
-    assert [(link.relation, link.target) for link in corpus[0].links] == [
-        ("cites", "b"),
-        ("proof_uses", "a#thm:a"),
-    ]
+    assert [(link.relation, link.target) for link in corpus[0].links] == [("cites", "b")]
     corpus.close()
 
 
@@ -104,6 +102,32 @@ def test_changed_settings_cause_a_new_reading(project: Project, sources: Path) -
     report = project.ingest([sources], settings={"chunks": "none"})
     assert changes(report) == ([], ["a.tex", "b.tex"], [], 0)
     assert report.passages == 2
+
+
+def test_a_preamble_gives_definitions_to_every_paper_and_renews_them_when_it_changes(
+    project: Project, tmp_path: Path
+) -> None:
+    paper = r"\documentclass{article}\begin{document}\begin{Def}{Open}{o} In $\R$.\end{Def} Words.\end{document}"
+    papers = tmp_path / "papers"
+    papers.mkdir()
+    (papers / "a.tex").write_text(paper)
+    (papers / "notes.txt").write_text("Some notes.")
+    preamble = project.layout.root / "shared.tex"
+    with pytest.raises(ConfigError, match=r"\[ingest\] preamble = 'shared.tex': there is no file"):
+        project.ingest([papers], settings={"preamble": "shared.tex"})
+    (project.layout.root / "more.tex").write_text(r"\newcommand{\R}{\mathbf{R}}")
+    box = r"\title{Not of the paper}\newtcbtheorem{Def}{Definition}{colback=red}{%s}\input{more} %% \newcommand{\R}{x}"
+    preamble.write_text(box % "df")
+    project.ingest([papers], settings={"preamble": "shared.tex"})
+    with contextlib.closing(project.corpus) as corpus:
+        (definition,) = [passage for passage in corpus if passage.kind == "definition"]
+        titles = {document.id: document.title for document in corpus.documents()}
+    assert (definition.id, definition.title, definition.text) == ("a#df:o", "Open", r"In $\mathbf{R}$.")
+    assert titles["a"] == ""
+    assert project.ingest([papers], settings={"preamble": "shared.tex"}).unchanged == 2
+    preamble.write_text(box % "new")
+    report = project.ingest([papers], settings={"preamble": "shared.tex"})
+    assert (report.updated, report.unchanged) == (["a.tex"], 1)
 
 
 def test_a_corpus_can_have_several_sources(project: Project, sources: Path, tmp_path: Path) -> None:

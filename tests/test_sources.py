@@ -3,11 +3,14 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import sys
 import tarfile
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from tests.test_pdf import one_page
 
 from lemmata.errors import InputError
 from lemmata.ingest.sources import IngestOptions, Unit, find_units, read_unit, read_whole_unit
@@ -27,13 +30,14 @@ def write(folder: Path, files: dict[str, str | bytes]) -> Path:
     return folder
 
 
-def tar(files: dict[str, str]) -> bytes:
+def tar(files: Mapping[str, str | bytes]) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         for name, text in files.items():
+            data = text if isinstance(text, bytes) else text.encode()
             member = tarfile.TarInfo(name)
-            member.size = len(text.encode())
-            archive.addfile(member, io.BytesIO(text.encode()))
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
     return buffer.getvalue()
 
 
@@ -49,6 +53,66 @@ def test_chapters_that_share_a_preamble_are_documents(tmp_path: Path) -> None:
     chapter = "\\input{preamble}\n\\begin{document}\nText.\n\\end{document}\n"
     write(tmp_path, {"preamble.tex": "\\documentclass{book}", "one.tex": chapter, "two.tex": chapter})
     assert units_of(tmp_path) == [("paper", "one.tex", "one"), ("paper", "two.tex", "two")]
+
+
+def test_chapters_in_a_folder_use_the_bib_beside_them_or_above(tmp_path: Path) -> None:
+    chapter = r"\documentclass{book}\begin{document}See \cite{a}.\end{document}"
+    write(tmp_path, {"one.tex": chapter, "part/two.tex": chapter, "refs.bib": "@book{a, title={On Apples}}"})
+    for unit in find_units(tmp_path, IngestOptions()).units:
+        (reading,) = read_unit(tmp_path, unit, IngestOptions())
+        assert [entry.title for entry in reading.references[unit.document]] == ["On Apples"]
+        assert reading.files["refs.bib"]
+    alone = find_units(tmp_path / "one.tex", IngestOptions())
+    (reading,) = read_unit(alone.base, alone.units[0], IngestOptions())
+    assert [entry.key for entry in reading.references["one"]] == ["a"]
+
+
+WRAPPER = r"\documentclass{article}\title{On Rings}\begin{document}\maketitle\includepdf[pages=-]{%s}\end{document}"
+
+
+@pytest.mark.parametrize("name", ["body", "body.pdf"])
+def test_a_paper_that_is_a_pdf_in_a_wrapper_is_read_from_a_folder_and_an_archive(tmp_path: Path, name: str) -> None:
+    text = "Every finite ring without zero divisors is a field, as Wedderburn has shown."
+    files: dict[str, str | bytes] = {
+        "main.tex": WRAPPER % name,
+        "body.pdf": one_page(text),
+        "figure.pdf": one_page("x"),
+    }
+    folder = write(tmp_path / "folder", files)
+    write(tmp_path, {"2001.00001.tar.gz": tar(files)})
+    for path, document in ((folder, "main"), (tmp_path / "2001.00001.tar.gz", "2001.00001")):
+        source = find_units(path, IngestOptions())
+        (unit,) = source.units
+        (reading,) = read_unit(source.base, unit, IngestOptions())
+        assert [(p.id, p.text, p.file) for p in reading.passages] == [(f"{document}@1", text, "body.pdf")]
+        assert reading.passages[0].metadata["page"] == 1
+        assert (reading.documents[0].title, reading.skips) == ("On Rings", [])
+    assert find_units(folder, IngestOptions()).units[0].path == "main.tex"
+
+
+def test_a_missing_pdf_and_a_pdf_beside_real_text_are_noted(tmp_path: Path) -> None:
+    words = "There is enough text here. " * 60
+    write(
+        tmp_path,
+        {"a.tex": WRAPPER % "gone", "b.tex": WRAPPER.replace(r"\maketitle", words) % "b", "b.pdf": one_page("x")},
+    )
+    causes = {}
+    for unit in find_units(tmp_path, IngestOptions()).units:
+        (reading,) = read_unit(tmp_path, unit, IngestOptions())
+        causes[unit.path] = [skip.cause for skip in reading.skips]
+    assert causes["a.tex"][0] == "the text is in gone.pdf, which does not exist or is too large"
+    assert causes["b.tex"] == ["the included b.pdf is not read, as the paper has text of its own"]
+
+
+def test_a_wrapped_pdf_names_the_extra_that_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pypdfium2", None)  # as if it were not installed
+    write(tmp_path, {"a.tex": WRAPPER % "a", "a.pdf": one_page("words")})
+    (unit,) = find_units(tmp_path, IngestOptions()).units
+    (reading,) = read_unit(tmp_path, unit, IngestOptions())
+    assert [(skip.file, skip.cause) for skip in reading.skips] == [
+        ("a.tex", "the text is in a.pdf: this needs pypdfium2: pip install 'lemmata[pdf]'"),
+        ("a.tex", "it contains no text"),
+    ]
 
 
 def test_old_copies_and_orphans_are_skipped_with_a_reason(tmp_path: Path) -> None:

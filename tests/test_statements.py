@@ -378,7 +378,8 @@ def test_a_note_without_words_names_no_proof() -> None:
 def test_a_proof_belongs_to_the_statement_that_the_words_before_it_promise(words: str) -> None:
     text = (
         r"\begin{theorem}\label{t}a \begin{equation}\label{eq}x\end{equation}\end{theorem}"
-        rf"\begin{{lemma}}\label{{l}}b\end{{lemma}}\begin{{proof}}B\end{{proof}} Text. {words} \begin{{proof}}A\end{{proof}}"
+        r"\begin{lemma}\label{l}b\end{lemma}\begin{proof}B\end{proof} Text. "
+        rf"{words} \begin{{proof}}A\end{{proof}}"
     )
     theorem, lemma = statements(text)
     assert (proofs(text, theorem), proofs(text, lemma)) == (["A"], ["B"])

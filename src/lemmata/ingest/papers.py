@@ -15,12 +15,14 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
+from lemmata.errors import InputError, MissingExtra
+from lemmata.ingest.text import read_pdf
 from lemmata.latex.bibliography import read_bib, read_bibliography
 from lemmata.latex.clean import clean, plain
 from lemmata.latex.expand import Definitions, expand, read_definitions, read_environments, structural
 from lemmata.latex.mains import confidence, rank_mains
 from lemmata.latex.sentences import chunks, cut
-from lemmata.latex.source import Flat, decode, flatten, read_argument
+from lemmata.latex.source import Flat, decode, flatten, read_argument, read_optional
 from lemmata.latex.statements import Statement, Structure, read_kinds, read_structure
 from lemmata.types import Document, Label, Link, Passage, Reading, Reference, Skip
 
@@ -28,12 +30,15 @@ __all__ = [
     "Main",
     "PaperOptions",
     "arxiv_id_of_file",
+    "bibliographies_beside",
+    "bibliographies_by_folder",
     "find_date",
     "is_source_file",
     "read_package_papers",
     "read_paper",
 ]
 
+_MOST_BIBLIOGRAPHIES = 20  # of one folder
 _MOST_FAILURES = 50  # unclosed arguments; each costs a scan to the end of the text
 
 
@@ -50,6 +55,7 @@ class PaperOptions:
     chunk_overlap: int = 200  # characters that two neighbouring chunks share
     longest_statement: int = 12_000  # characters of clean text
     long_statements: str = "cut"  # or "drop", or "keep"
+    preamble: str = ""  # path of a LaTeX file with definitions that every paper uses
 
 
 class Main(NamedTuple):
@@ -125,10 +131,30 @@ def _arguments(text: str, command: str) -> list[str]:
     return arguments
 
 
+_NOTE = re.compile(
+    r"(?:\\protect\s*)?\\(?:(footnotemark)|footnote(?:text)?|thanks|(?:sub)?titlenote|authornote|tnoteref|tnotetext|fnref"
+    r"|fntext|corref|cortext|inst|orcid\w*|label)(?![a-zA-Z])"
+)
+
+
+def _without_notes(text: str) -> str:
+    """The LaTeX of a title, heading or name without its footnotes, thanks and labels."""
+    pieces = []
+    at = failures = 0
+    while failures < _MOST_FAILURES and (note := _NOTE.search(text, at)):
+        pieces.append(text[at : note.start()])
+        _, at = read_optional(text, note.end()) or ("", note.end())
+        if not note[1]:
+            argument = read_argument(text, at, 20_000)
+            failures += argument is None
+            at = argument[1] if argument else at
+    return "".join((*pieces, text[at:]))
+
+
 def _authors(arguments: Sequence[str]) -> tuple[str, ...]:
     names: list[str] = []
     for argument in arguments:
-        argument = re.sub(r"\\(?:thanks|footnote|inst|textsuperscript|orcid\w*)\s*\{[^{}]*\}|\$[^$]*\$", "", argument)
+        argument = re.sub(r"\\textsuperscript\s*\{[^{}]*\}|\$[^$]*\$", "", _without_notes(argument))
         for part in re.split(r"\\and\b|\\And\b|\\AND\b|\\\\|;", argument):
             for name in re.split(r"\s*,\s+(?:and\s+)?|\s+and\s+", plain(part).strip(" ,")):
                 if 2 < len(name) < 80 and name not in names and not re.search(r"[\d@]", name):
@@ -152,14 +178,16 @@ def _planetmath(head: str) -> tuple[dict[str, Any], list[str]]:
     return metadata, names
 
 
-def _read_document(flat: Flat, document: str, main: Main, macros: Definitions) -> tuple[Document, list[Label]]:
-    """The record of the paper, from the text before its first section, and its names as labels."""
+def _read_document(
+    flat: Flat, start: int, document: str, main: Main, macros: Definitions
+) -> tuple[Document, list[Label]]:
+    """The record of the paper, from the text between `start` and its first section, and its names as labels."""
     first_section = re.search(r"\\(?:chapter|section)\*?\s*[\[{]", flat.text[flat.body :])
-    head = flat.text[: flat.body + (first_section.start() if first_section else 30_000)]
+    head = flat.text[start : flat.body + (first_section.start() if first_section else 30_000)]
     macros_in_force = macros.at(flat.body)
 
     def clean_arguments(command: str) -> list[str]:
-        return [plain(expand(argument, macros_in_force)) for argument in _arguments(head, command)]
+        return [plain(_without_notes(expand(argument, macros_in_force))) for argument in _arguments(head, command)]
 
     planetmath, names = _planetmath(head)
     titles = [title for title in clean_arguments("pmtitle" if planetmath else "title") if title]
@@ -185,7 +213,7 @@ def _read_document(flat: Flat, document: str, main: Main, macros: Definitions) -
         categories=tuple(f"msc:{code}" for code in dict.fromkeys(msc)),
         file=main.path,
         metadata=metadata,
-        links=tuple(Link("related_to", "name:" + name) for name in planetmath.get("related", ()) if name),
+        links=tuple(Link("related_to", "name:" + n) for n in planetmath.get("related", ()) if n and n not in names),
     )
     return record, [Label(document, "name:" + name, document) for name in names]
 
@@ -198,33 +226,69 @@ def _read_bib_cached(text: str) -> dict[str, Reference]:
     return {reference.key: reference for reference in read_bib(text)}
 
 
-def _bibliographies(text: str, main: str, read: Callable[[str], str | None]) -> Iterator[dict[str, Reference]]:
-    """The entries by key: of each `.bib` file, of the text itself, of the `.bbl` file."""
+_NOCITE = re.compile(r"\\nocite\s*\{([^{}]*)\}")
+
+
+class _Bibliography(NamedTuple):
+    entries: Mapping[str, Reference]  # by key
+    whole: bool  # whether the paper prints all entries, or only the cited ones
+
+
+def _bibliographies(
+    text: str, main: str, read: Callable[[str], str | None], beside: Sequence[str]
+) -> Iterator[_Bibliography]:
+    """Each `.bib` file that the paper names, its own list, its `.bbl` file; without these, the files `beside` it."""
     names = [name for argument in _arguments(text, "bibliography") for name in argument.split(",")]
-    for name in map(str.strip, names + _arguments(text, "addbibresource")):
-        path = posixpath.normpath(posixpath.join(posixpath.dirname(main), name))
-        content = read(path if name.endswith(".bib") else path + ".bib") if name else None
-        if content:
-            yield _read_bib_cached(content)
+    folder = posixpath.dirname(main)
+    names = [name.strip() for name in (*names, *_arguments(text, "addbibresource")) if name.strip()]
+    names = [name if name.endswith(".bib") else name + ".bib" for name in names]
+    paths = [posixpath.normpath(posixpath.join(folder, name)) for name in names]
     inline = re.search(r"\\bibitem|\\bib\s*\{", text)
-    for content in (text[inline.start() :] if inline else "", read(posixpath.splitext(main)[0] + ".bbl")):
-        if content:
-            yield {reference.key: reference for reference in read_bibliography(content)}
+    printed = [text[inline.start() :] if inline else "", read(posixpath.splitext(main)[0] + ".bbl")]
+    contents = [content for path in paths if (content := read(path))]
+    if not contents and not any(printed):
+        contents = [content for path in beside if (content := read(path))]
+    for content in contents:
+        yield _Bibliography(_read_bib_cached(content), whole=False)
+    for content in filter(None, printed):
+        yield _Bibliography({reference.key: reference for reference in read_bibliography(content)}, whole=True)
 
 
-def _references(text: str, main: str, read: Callable[[str], str | None], cited: Iterable[str]) -> list[Reference]:
-    """The cited entries; where several bibliographies have an entry, later ones only fill its gaps."""
+def _references(
+    text: str, main: str, read: Callable[[str], str | None], cited: Iterable[str], beside: Sequence[str] = ()
+) -> list[Reference]:
+    r"""The entries that the paper prints: its own list, and of `.bib` files those that it cites (all after
+    `\nocite{*}`). Where several bibliographies have an entry, later ones only fill its gaps."""
     entries: dict[str, Reference] = {}
-    cited_keys = list(dict.fromkeys(cited))
-    for bibliography in _bibliographies(text, main, read):
-        for key in cited_keys:
-            if key not in bibliography:
+    uncited = [key.strip() for keys in _NOCITE.findall(text) for key in keys.split(",")]
+    cited_keys = list(dict.fromkeys((*cited, *uncited)))
+    for bibliography in _bibliographies(text, main, read, beside):
+        whole = bibliography.whole or "*" in uncited
+        for key in bibliography.entries if whole else cited_keys:
+            if key not in bibliography.entries:
                 continue
-            new = bibliography[key]
+            new = bibliography.entries[key]
             old = entries.setdefault(key, new)
             names = ("title", "authors", "year", "arxiv", "doi")
             entries[key] = replace(old, **{name: getattr(old, name) or getattr(new, name) for name in names})
     return list(entries.values())
+
+
+def bibliographies_by_folder(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The `.bib` files of each folder that has some, sorted."""
+    folders: dict[str, list[str]] = {}
+    for name in sorted(names):
+        if name.lower().endswith(".bib"):
+            folders.setdefault(posixpath.dirname(name), []).append(name)
+    return {folder: tuple(files[:_MOST_BIBLIOGRAPHIES]) for folder, files in folders.items()}
+
+
+def bibliographies_beside(path: str, by_folder: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """The `.bib` files in the folder of a file, else in the nearest folder above it."""
+    folder = posixpath.dirname(path)
+    while folder and folder not in by_folder:
+        folder = posixpath.dirname(folder)
+    return by_folder.get(folder, ())
 
 
 # ---------------------------------------------------------------- passages
@@ -255,6 +319,8 @@ class _Paper:
         result = clean(source)
         links = []
         for family, key in result.references:
+            if family == "cite" and key == "*":
+                continue  # \\nocite{*} cites no entry
             if family == "cite":
                 self.cited.append(key)
                 links.append(Link("cites", key))
@@ -266,7 +332,7 @@ class _Paper:
         """The headings that lead to a section, cleaned."""
         path = tuple(path)
         if path not in self.headings:
-            titles = (plain(expand(title, self.macros.at(offset))) for title in path)
+            titles = (plain(_without_notes(expand(title, self.macros.at(offset)))) for title in path)
             self.headings[path] = " / ".join(filter(None, titles))
         return self.headings[path]
 
@@ -538,46 +604,120 @@ def _prefixes(text: str, document: str) -> dict[str, str]:
     }
 
 
+def _without_self_links(passages: Iterable[Passage], labels: Iterable[Label]) -> list[Passage]:
+    """The passages without links to labels inside themselves or their own proofs."""
+    targets = {label.name: label.target for label in labels}
+    return [
+        replace(passage, links=tuple(link for link in passage.links if targets.get(link.label) != passage.id))
+        if any(targets.get(link.label) == passage.id for link in passage.links)
+        else passage
+        for passage in passages
+    ]
+
+
+# ---------------------------------------------------------------- papers that are a PDF in a wrapper
+
+_INCLUDED_PDF = re.compile(r"\\includepdf(?:merge)?(?![a-zA-Z])\s*(?:\[[^\]]{0,2000}\])?\s*\{([^{}]*)\}")
+_WRAPPER_TEXT = 1000  # characters besides the abstract; a paper with more has text of its own
+
+
+def _included_pdfs(
+    paper: _Paper, main: str, read: Callable[[str], bytes | None], own: Sequence[Passage]
+) -> list[Reading]:
+    """The PDF files that a paper without much text of its own includes; the others are skips."""
+    calls: dict[str, int] = {}  # path: offset
+    for call in _INCLUDED_PDF.finditer(paper.flat.text, paper.flat.body):
+        for name in call[1].split(",")[: 1 if "merge" not in call[0][:20] else None]:
+            path = posixpath.normpath(posixpath.join(posixpath.dirname(main), name.strip()))
+            calls.setdefault(path if path.lower().endswith(".pdf") else path + ".pdf", call.start())
+    readings: list[Reading] = []
+    is_wrapper = sum(len(passage.text) for passage in own if passage.kind != "abstract") < _WRAPPER_TEXT
+    options = paper.options
+    for path, offset in calls.items():
+        if not is_wrapper:
+            paper.skip(offset, f"the included {path} is not read, as the paper has text of its own")
+            continue
+        data = read(path)
+        if data is None:
+            paper.skip(offset, f"the text is in {path}, which does not exist or is too large")
+            continue
+        try:
+            reading = read_pdf(data, paper.document, path, size=options.chunk_size, overlap=options.chunk_overlap)
+        except (InputError, MissingExtra) as error:
+            cause = error.cause if isinstance(error, InputError) else error
+            paper.skip(offset, f"the text is in {path}: {cause}")
+        else:
+            paper.skips += reading.skips
+            readings.append(reading)
+    return readings
+
+
 # ---------------------------------------------------------------- one paper
 
 
 def read_paper(
-    read: Callable[[str], bytes | None], main: Main, document: str, options: PaperOptions | None = None
+    read: Callable[[str], bytes | None],
+    main: Main,
+    document: str,
+    options: PaperOptions | None = None,
+    *,
+    preamble: str = "",
+    beside: Sequence[str] = (),
 ) -> Reading:
     """Read one paper; `read` returns the bytes of a path inside its project, or None.
 
-    Raises FileNotFoundError when the main file is missing.
+    `preamble` holds definitions that come before those of the paper; `beside` are `.bib` files for a paper that
+    names no bibliography. Raises FileNotFoundError when the main file is missing.
     """
     files: dict[str, str] = {}
     texts: dict[str, str | None] = {}
 
+    def read_bytes(path: str) -> bytes | None:
+        data = read(path)
+        files[path] = "" if data is None else hashlib.sha256(data).hexdigest()
+        return data
+
     def read_text(path: str) -> str | None:
         if path not in texts:
-            data = read(path)
-            files[path] = "" if data is None else hashlib.sha256(data).hexdigest()
+            data = read_bytes(path)
             texts[path] = None if data is None else decode(data)
         return texts[path]
 
     flat = flatten(read_text, main.path)
     skips = [Skip(*missing) for missing in flat.missing]
+    start = 0
+    if preamble and flat.text:
+        flat, _ = flat.edit([(0, 0, preamble + "\n")])
+        start = len(preamble) + 1
     flat, macros, kinds = _prepare(flat)
     structure = read_structure(flat.text, flat.body, kinds)
     paper = _Paper(document, flat, macros, structure, options or PaperOptions(), skips)
-    record, names = _read_document(flat, document, main, macros)
+    structure.apart += (call.span() for call in _INCLUDED_PDF.finditer(flat.text, flat.body))
+    structure.apart.sort()
+    record, names = _read_document(flat, start, document, main, macros)
     passages = [*_abstracts(paper), *_statements(paper), *_chunks(paper)]
+    chunk_count = sum(passage.kind == "chunk" for passage in passages)
+    for pdf in _included_pdfs(paper, main.path, read_bytes, passages):
+        own = pdf.documents[0]
+        record = replace(record, title=record.title or own.title, authors=record.authors or own.authors)
+        passages += (
+            replace(passage, id=f"{document}@{number}") for number, passage in enumerate(pdf.passages, chunk_count + 1)
+        )
+        chunk_count += len(pdf.passages)
     for offset, problem in structure.problems:
         paper.skip(offset, problem)
     unexpanded = {name: why for name, why in macros.problems.items() if flat.text.find(f"\\{name}", flat.body) >= 0}
     if unexpanded:
         record = replace(record, metadata={**record.metadata, "unexpanded": unexpanded})
-    references = _references(flat.text, main.path, read_text, paper.cited)
+    references = _references(flat.text, main.path, read_text, paper.cited, beside)
     prefixes = _prefixes(flat.text, document)
     if not passages:
         skips.append(Skip(main.path, 0, "it contains no text"))
+    labels = [*names, *_labels(paper)]
     return Reading(
         documents=[record],
-        passages=passages,
-        labels=[*names, *_labels(paper)],
+        passages=_without_self_links(passages, labels),
+        labels=labels,
         references={document: references} if references else {},
         prefixes={document: prefixes} if prefixes else {},
         skips=skips,
@@ -636,14 +776,31 @@ _COLLECTION = 10  # more main files than this make a collection of papers, not a
 
 
 def read_package_papers(
-    files: Mapping[str, bytes], document: str, options: PaperOptions | None = None, *, single_paper: bool = True
+    files: Mapping[str, bytes],
+    document: str,
+    options: PaperOptions | None = None,
+    *,
+    single_paper: bool = True,
+    preamble: str = "",
+    load: Callable[[str], bytes | None] = lambda _: None,
 ) -> Iterator[Reading]:
     """The papers in an archive: one, with the best main file, or each of a collection.
 
     Many main files, or main files that include the same preamble (the chapters of a book), make a
     collection, unless the package is known to be a single paper, as those from arXiv are. The documents of
-    a collection are named after their paths, below `document` unless that is empty.
+    a collection are named after their paths, below `document` unless that is empty. `load` returns a file of the
+    archive that is not among `files`: the PDF that a paper includes.
     """
+
+    def read(path: str) -> bytes | None:
+        return load(path) if path not in files and path.lower().endswith(".pdf") else files.get(path)
+
+    bibliographies = bibliographies_by_folder(files)
+
+    def paper(main: Main, identity: str) -> Reading:
+        beside = bibliographies_beside(main.path, bibliographies)
+        return read_paper(read, main, identity, options, preamble=preamble, beside=beside)
+
     texts = {name: decode(data) for name, data in files.items()}
     ranked = rank_mains(texts)
     if not ranked:
@@ -658,10 +815,10 @@ def read_package_papers(
     if not single_paper and not declared and (len(mains) > _COLLECTION or _share_preamble(mains, texts)):
         for path in sorted(mains):
             name = posixpath.splitext(path)[0]
-            yield read_paper(files.get, Main(path), f"{document}/{name}" if document else name, options)
+            yield paper(Main(path), f"{document}/{name}" if document else name)
         return
     main = Main(ranked[0].path, confidence(ranked), tuple(candidate.path for candidate in ranked[1:4]))
-    yield read_paper(files.get, main, document or posixpath.splitext(main.path)[0], options)
+    yield paper(main, document or posixpath.splitext(main.path)[0])
 
 
 def _share_preamble(mains: Iterable[str], texts: Mapping[str, str]) -> bool:

@@ -12,19 +12,28 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 from lemmata.archives import open_decompressed, read_package, sniff
-from lemmata.errors import InputError, LemmataError
+from lemmata.errors import ConfigError, InputError, LemmataError
 from lemmata.files import sha256_of
 from lemmata.ingest.beir import read_passages
 from lemmata.ingest.logs import Columns, csv_rows, jsonl_rows, parquet_rows, read_hierarchy, read_logs
-from lemmata.ingest.papers import Main, PaperOptions, arxiv_id_of_file, is_source_file, read_package_papers, read_paper
+from lemmata.ingest.papers import (
+    Main,
+    PaperOptions,
+    arxiv_id_of_file,
+    bibliographies_beside,
+    bibliographies_by_folder,
+    is_source_file,
+    read_package_papers,
+    read_paper,
+)
 from lemmata.ingest.text import read_pdf, read_text
 from lemmata.latex.mains import has_class, included_files, is_main, stale_copy_of
-from lemmata.latex.source import decode
+from lemmata.latex.source import decode, flatten
 from lemmata.types import Passage, Reading, Skip
 from lemmata.workers import time_limit
 
@@ -38,6 +47,7 @@ __all__ = [
     "is_unchanged",
     "read_unit",
     "read_whole_unit",
+    "with_preamble",
 ]
 
 READERS = ("auto", "papers", "logs", "hierarchy", "passages", "text", "pdf")
@@ -79,6 +89,7 @@ class Unit:
     document: str  # id, or the prefix of the ids inside; empty for an archive that is itself the source
     metadata: Mapping[str, Any] = field(default_factory=dict)  # of the document, from a side file
     confidence: float = 1.0
+    bibliographies: tuple[str, ...] = ()  # .bib files beside a paper, for one that names none
 
 
 class Source(NamedTuple):
@@ -202,7 +213,11 @@ def find_units(path: Path, options: IngestOptions) -> Source:
             others.append(Unit(_rows_reader(path / name, options), name, _stem(name)))
         elif reader:
             others.append(_file_unit(reader, name, side))
-    units = list(_papers(sources, side, skips))
+    bibliographies = bibliographies_by_folder(names)
+    units = [
+        replace(unit, bibliographies=bibliographies_beside(unit.path, bibliographies))
+        for unit in _papers(sources, side, skips)
+    ]
     paper_folders = {posixpath.dirname(unit.path) for unit in units}
     # a PDF beside a paper is one of its figures
     units += (unit for unit in others if unit.reader != "pdf" or not _is_inside(unit.path, paper_folders))
@@ -244,6 +259,9 @@ def _single(path: Path, options: IngestOptions, skips: list[Skip]) -> Unit:
     elif reader == "rows":
         reader = _rows_reader(path, options)
     unit = _file_unit(reader, path.name, side)
+    if reader == "paper":
+        files = [file.name for file in path.parent.glob("*.bib")]
+        return replace(unit, bibliographies=bibliographies_by_folder(files).get("", ()))
     # the archive itself is the root, so the documents in it need no prefix
     return replace(unit, document=arxiv_id_of_file(path.name)) if reader == "package" else unit
 
@@ -326,10 +344,42 @@ def _hash_file(path: Path) -> str:
         return ""
 
 
+def with_preamble(options: IngestOptions, folder: Path) -> IngestOptions:
+    """The options with the path of the preamble, which may be relative to `folder`, made absolute."""
+    _preamble.cache_clear()
+    if not options.papers.preamble:
+        return options
+    path = folder / options.papers.preamble
+    if not path.is_file():
+        raise ConfigError(f"[ingest] preamble = {options.papers.preamble!r}: there is no file {path}")
+    return replace(options, papers=replace(options.papers, preamble=str(path)))
+
+
+@lru_cache(maxsize=1)
+def _preamble(path: str) -> str:
+    """The definitions in a preamble and in the files that it includes, without comments."""
+    if not path:
+        return ""
+
+    def read(name: str) -> str | None:
+        data = _read_file(Path(path).parent, name)
+        return None if data is None else decode(data)
+
+    try:
+        flat = flatten(read, Path(path).name)
+    except FileNotFoundError as error:
+        raise InputError("the preamble cannot be read, or it is too large", file=path) from error
+    return re.sub(r"\\begin\s*\{document\}$", "", flat.text[: flat.body]) if flat.body else flat.text
+
+
 def fingerprint(unit: Unit, options: IngestOptions) -> str:
     """A hash of what determines the reading of a unit besides the content of its files."""
-    settings = options.papers if unit.reader in ("paper", "package", "text", "pdf") else options.columns
-    parts = [_READING, unit.reader, unit.document, sorted(unit.metadata.items()), unit.confidence, asdict(settings)]
+    settings = asdict(options.papers if unit.reader in ("paper", "package", "text", "pdf") else options.columns)
+    if "preamble" in settings:  # its content counts, not its place
+        is_paper = unit.reader in ("paper", "package")
+        settings["preamble"] = hashlib.sha256(_preamble(options.papers.preamble).encode()).hexdigest() * is_paper
+    parts = [_READING, unit.reader, unit.document, sorted(unit.metadata.items()), unit.confidence]
+    parts += [unit.bibliographies, settings]
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
@@ -361,8 +411,10 @@ def _read(base: Path, path: Path, unit: Unit, options: IngestOptions) -> Iterato
     papers = options.papers
     if unit.reader == "paper":
         main = Main(unit.path, unit.confidence)
+        read_bytes = partial(_read_file, base)
+        preamble = _preamble(papers.preamble)
         try:
-            yield read_paper(partial(_read_file, base), main, unit.document, papers)
+            yield read_paper(read_bytes, main, unit.document, papers, preamble=preamble, beside=unit.bibliographies)
         except FileNotFoundError as error:
             raise InputError("the file no longer exists, or it is too large", file=unit.path) from error
         return
@@ -370,7 +422,18 @@ def _read(base: Path, path: Path, unit: Unit, options: IngestOptions) -> Iterato
         package = read_package(path, is_source_file)
         arxiv = arxiv_id_of_file(unit.path)
         skips = list(package.skips)
-        for reading in read_package_papers(package.files, unit.document or arxiv, papers, single_paper=bool(arxiv)):
+
+        def load(name: str) -> bytes | None:
+            return read_package(path, name.__eq__).files.get(name)
+
+        for reading in read_package_papers(
+            package.files,
+            unit.document or arxiv,
+            papers,
+            single_paper=bool(arxiv),
+            preamble=_preamble(papers.preamble),
+            load=load,
+        ):
             skips += reading.skips
             placed = [Skip(f"{unit.path}/{skip.file}" if skip.file else unit.path, *skip[1:]) for skip in skips]
             yield replace(reading, skips=placed, files={})

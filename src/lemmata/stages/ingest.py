@@ -22,6 +22,7 @@ from lemmata.ingest.sources import (
     is_unchanged,
     read_unit,
     read_whole_unit,
+    with_preamble,
 )
 from lemmata.store.corpus import Corpus, CorpusWriter
 from lemmata.store.layout import Layout, read_manifest, write_manifest
@@ -59,13 +60,14 @@ def ingest(
 ) -> IngestReport:
     """Read sources; `again` also reads unchanged ones. The same call resumes a stopped run."""
     begin = time.perf_counter()
-    sources = _find_all(paths, options, progress)
+    located = with_preamble(options, layout.root)
+    sources = _find_all(paths, located, progress)
     report = IngestReport()
     with CorpusWriter(layout) as writer:
         manifest = layout.manifest(layout.corpus)
         for path, source in sources.items():
             root = os.path.relpath(path, layout.root)
-            _ingest_source(layout, writer, root, source, options, report, workers, again, progress)
+            _ingest_source(layout, writer, root, source, located, report, workers, again, progress)
         if report.added or report.updated or report.removed or read_manifest(manifest) is None:
             progress("resolving links", 0, None)
             with writer.transaction():
