@@ -170,6 +170,51 @@ def test_title_authors_and_year_are_found_in_many_styles(body: str, title: str, 
     assert (reference.title, reference.authors, reference.year) == (title, authors, year)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        r"R. Feynman {\it et al.}, Nucl. Phys. {\bf B167}, 3 (1980).",
+        r"D. J. Gross, {\it et al}, Nucl. Phys. {\bf B167} (1980) 3.",
+        r"E. Witten, Nature \textbf{412}, 33 (2001).",
+        r"M. Green \emph{et al.}, JHEP 0208:013, 2002.",
+        r"CMS Collaboration, \textit{Phys.\ Lett.} \textbf{B 716} (2012) 30.",
+        r"K. Wilson, 167, 1331 (1974).",
+        r"L. D. Landau, private communication.",
+        r"N. Seiberg, unpublished.",
+        r"A. B. Author, in preparation.",
+        r"C. D. Author, Ph.D. thesis, MIT, 1999.",
+        r"Y. Nambu, Prog.Theor.Phys. 5, 614 (1950)",
+        r"G. 't Hooft, Nucl.Phys. B33 (1971) 173.",
+        r"A. Bee, 2nd edition, Springer, 1990.",
+        r"\newblock A. Bee. \newblock 167. \newblock Springer.",
+        r"A. Bee. \newblock {\em Phys. Rev.}, 167:1--3, 1990.",
+        r"A. Bee. \newblock Phys. Rev. 167, 3 (1990).",
+        r"A. Bee et al. \newblock et al. \newblock Springer.",
+        r"R. Hofstadter, G\"odel, Escher, Bach, Basic Books 1979.",
+        r"Robert L. Griess, Jr. Twelve Sporadic Groups. Springer-Verlag, 1998.",
+        r"U. G. Mitchell, M. Strain, Osiris, Vol. 1, Jan. 1936, pp. 476-496.",
+    ],
+)
+def test_journals_names_publishers_and_remarks_are_no_titles(body: str) -> None:
+    assert item(body).title == ""
+
+
+@pytest.mark.parametrize(
+    ("body", "title"),
+    [
+        (r"Barr, M. and Wells, C., Toposes, Triples and Theories, Springer-Verlag.", "Toposes, Triples and Theories"),
+        (r"J. H. Conway. Sphere Packings, Lattices, and Groups. Springer.", "Sphere Packings, Lattices, and Groups"),
+        (r"J. Munkres, {\em Topology} (2nd edition), Prentice Hall, 1999.", "Topology"),
+        (r"S. Lang, Algebra, Springer, Berlin and New York, 2002.", "Algebra"),
+        (r"A. R. Rajwade, Squares, Cambridge University Press (1993).", "Squares"),
+        (r"Heini Halberstam. \newblock Sequences. \newblock Springer-Verlag, 1983.", "Sequences"),
+        (r"A. Bee, Matrix power, Journal of Pure and Applied Mathematics, 2002.", "Matrix power"),
+    ],
+)
+def test_short_titles_and_titles_with_commas_are_kept(body: str, title: str) -> None:
+    assert item(body).title == title
+
+
 def test_the_year_of_a_natbib_label_is_preferred_to_numbers_in_the_text() -> None:
     body = "A. Bee.\n\\newblock The 1984 problem.\n\\newblock Lecture Notes 1999."
     assert item(body, r"[{Bee et~al.(2020)Bee, Cee}]").year == 2020

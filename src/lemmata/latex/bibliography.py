@@ -217,6 +217,7 @@ _TITLE_MACRO = re.compile(r"\\(?:APACref[abe]title|showarticletitle|BibTitle|bib
 # Private characters mark the structure while the text is cleaned.
 _OPEN, _CLOSE, _BLOCK = "\ue000", "\ue001", "\ue002"
 _EMPHASIS = re.compile(r"\\(?:emph|textit|textsl)\s*+(\{)|(\{)\s*+\\(?:it|em|sl)(?:shape)?(?![A-Za-z])\s*+")
+_ET_AL = re.compile(r"\s*et\.?[\s~]*al(?:ii|\.)?[\s.,:]*", re.I)
 _MARKS = str.maketrans("", "", _OPEN + _CLOSE + _BLOCK)
 
 
@@ -278,6 +279,7 @@ def _parts_of(body: str, label: str) -> tuple[str, str, int | None]:
         fields[match[1]].append(plain(content))
     marked = _mark(body, pairs)
     title, authors = _guess(marked)
+    title = _checked_title(title.rstrip(" .,;:"), marked)
     if macro := _TITLE_MACRO.search(body):
         title = plain(body[macro.end() + 1 : pairs.get(macro.end(), macro.end())]) or title
     title = next(iter(fields["title"] + fields["booktitle"]), "") or title
@@ -294,7 +296,9 @@ def _mark(body: str, pairs: Mapping[int, int]) -> str:
     for match in _EMPHASIS.finditer(body):
         close = pairs.get(match.start(match.lastindex or 0), -1)
         if match.start() >= position and close >= 0:
-            pieces += (body[position : match.start()], _OPEN, body[match.end() : close], _CLOSE)
+            inside = body[match.end() : close]
+            marks = ("", "") if _ET_AL.fullmatch(inside) else (_OPEN, _CLOSE)
+            pieces += (body[position : match.start()], marks[0], inside, marks[1])
             position = close + 1
     pieces.append(body[position:])
     return plain(re.sub(r"\\newblock(?![A-Za-z])", _BLOCK, "".join(pieces)))
@@ -318,7 +322,7 @@ _ABBREVIATED = re.compile(
     r"Lecture|Notes|arXiv|Amer|Soc|Zeitschrift|Archiv|Comptes|Mathematica|Monthly|Magazine)\b",
     re.I,
 )
-_ABBREVIATED_JOURNAL = re.compile(r"[^\W\d_]{1,9}\.\s(?:[\w.&]{1,15}\s){0,8}\d{1,4}\b")
+_ABBREVIATED_JOURNAL = re.compile(r"[^\W\d_]{1,9}\.\s(?:[\w.&]{1,15}\s){0,8}[A-Z]?\d{1,4}\b")
 _NUMBER_AFTER = re.compile(r"[\s,]*+(?:\(\d{1,3}\)|vol\.?|volume|no\.|\d{1,3}\b)", re.I)
 _INITIAL = re.compile(r"[^\W\d_]{1,2}\.")
 _PARTICLE = re.compile(
@@ -423,6 +427,56 @@ def _is_name(words: Sequence[str]) -> bool:
     return len(words) <= 6 and all(
         _PARTICLE.fullmatch(word) or (word[0].isupper() and not any(map(str.isdigit, word))) for word in words
     )
+
+
+_NO_TITLE = re.compile(
+    r"(?:ibid\w*|op\. cit|et al|titles?|(?:private|personal) communication|unpublished.*|preprint.*|manuscript.*"
+    r"|(?:to appear|in preparation|in press|submitted|accepted|forthcoming|work in progress)\b.*"
+    r"|(?:ph\.?\s?d\.?|master['’]?s?|doctoral|diploma|bachelor['’]?s?)\s(?:thes[ie]s|dissertation)|thesis|dissertation"
+    r"|(?:\d{1,2}(?:st|nd|rd|th)|first|second|third|fourth|fifth|revised|new)\.?\s(?:rev\w*\s)?ed(?:ition|n)?"
+    r"|(?:vol(?:ume)?|no|pp?|pages?|chapter|section|theorem|lemma)\b\.?\s?[\divxlc–-]+"
+    r"|[^\W\d_]+\.?\s[A-Z]?\d[\d:./()–-]*|\w+,\w+|\[.*)",
+    re.I,
+)
+_PUBLISHER = re.compile(
+    r"\b(?:Verlag|Press|Publish\w*|Springer|Birkh\w+|Wiley|Elsevier|North-Holland|Dover|Academi\w+|Kluwer|Prentice|Addison"
+    r"|McGraw|Chelsea|Hermann|Masson|Dunod|Gauthier|Teubner|Vieweg|Gruyter|Freeman|Benjamin|Dekker|Interscience|Univ\w*"
+    r"|AMS|SIAM|MAA|CRC|MIT|Oxford|Cambridge|Princeton|Chapman|Hall|Longman|Nauka|Mir|GTM|Lecture|Graduate|New York"
+    r"|London|Berlin|Paris|Basel|Boston|Tokyo|Amsterdam|Heidelberg|Moscow|Warsaw|Leipzig)\b",
+    re.I,
+)
+_PERSON = re.compile(r"(?:[A-Z][a-z]?\.[\s-]?){1,4}['’]?\w{0,3}\s?[A-Z][\w’'-]+(?:\s[A-Z][\w’'-]+)?")
+_AFTER_TITLE = re.compile(r"[\s,;:]*(?:\(|\[|\d|(?:\w+\s)?ed(?:ition|\.|s?\b)|https?:|online|$)|\s*[.]", re.I)
+_MORE_OF_LIST = re.compile(r"(?:,\s[^\W\d_][^,.:;\d()]{2,40}){0,3},?\s(?:and|und|et)\s[^,.:;\d()]{3,40}(?=[,.])")
+
+
+def _checked_title(title: str, marked: str) -> str:
+    """A guessed title, completed where a comma cut a list; empty where it is a journal, a name, a publisher or a
+    remark: no title is better than a wrong one."""
+    entry = marked.translate(_MARKS)
+    at = entry.find(title)
+    rest = entry[at + len(title) :] if at >= 0 else ""
+    words = title.replace(".", ". ").split()
+    if (
+        not re.search(r"[^\W\d_]{4}|[^\W\d_]{3}\s[^\W\d_]{3}|[\u0370-\uffff]{2}", title)
+        or _NO_TITLE.fullmatch(title)
+        or _PERSON.fullmatch(title)
+    ):
+        return ""
+    if _ABBREVIATED_JOURNAL.match(title + rest[:60]) or all(
+        w.endswith(".") or _ABBREVIATED.fullmatch(w) for w in words
+    ):
+        return ""
+    if len(words) <= 4 and re.search(r"(?:Verlag|Press|Springer\S*|Publish\w+|Wiley\S*)$", title):
+        return ""
+    more = _MORE_OF_LIST.match(rest) if len(words) < 3 and rest.startswith(",") else None
+    if more and not _PUBLISHER.search(more[0]) and not _ABBREVIATED.search(more[0]):
+        return title + more[0]
+    if len(words) == 1 and not _AFTER_TITLE.match(rest) and not _PUBLISHER.search(rest.partition(",")[2][:40]):
+        return ""  # it may be the first word of a longer title, or a journal
+    if len(words) == 1 and _NUMBER_AFTER.match(rest):
+        return ""  # a journal
+    return title
 
 
 def _without_marks(text: str) -> str:
