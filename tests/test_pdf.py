@@ -111,6 +111,66 @@ def test_two_columns_are_read_one_after_the_other_below_a_title_of_full_width() 
     assert body == " ".join(LEFT + RIGHT).replace("con- tinued", "continued")
 
 
+PROSE = [
+    "The first of several lines in this", "column is followed by other lines", "that are about as long as it was,",
+    "so that a reader takes them for a", "column of prose and not for a cell", "of a table, which would be shorter",
+    "than that and would hold numbers,", "as tables do. This one ends here.",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [(40, 548), (40, 305), (58, 316), (287, 548), (66, 318)],
+    ids=["outer margins", "left of each column", "close to each column", "right of each column", "very close"],
+)
+@pytest.mark.parametrize("inline", [True, False])
+def test_line_numbers_in_the_margins_of_two_columns_are_dropped(
+    left: float, right: float, step: int, inline: bool
+) -> None:
+    def number(canvas: Canvas, row: int) -> None:
+        if (row + 1) % step == 0:
+            canvas.setFont("Helvetica", 6)
+            canvas.drawRightString(left, 700 - 12 * row, str(row + 1))
+            canvas.drawRightString(right + 6, 700 - 12 * row, str(100 + row + 1))
+            canvas.setFont("Times-Roman", 10)
+
+    lines = PROSE * 2
+
+    def draw(canvas: Canvas) -> None:
+        column(canvas, 72, 740, ["A line over the whole width of this page, which stands above both of its columns."])
+        for row, line in enumerate(lines):
+            if inline:
+                number(canvas, row)
+            canvas.drawString(72, 700 - 12 * row, line)
+            canvas.drawString(330, 700 - 12 * row, line)
+        for row in range(len(lines) * (not inline)):
+            number(canvas, row)
+
+    (text,) = text_of(pdf(draw))
+    assert text.split("\n\n", 1)[1].replace("\n\n", " ") == " ".join(lines * 2)
+
+
+def test_numbers_that_belong_to_the_text_are_kept() -> None:
+    def table(canvas: Canvas) -> None:
+        column(
+            canvas, 72, 740, ["The table lists the names of all the people who took part in the trial of last year:"]
+        )
+        for row in range(8):
+            canvas.drawString(72, 700 - 12 * row, str(row + 1))
+            canvas.drawString(110, 700 - 12 * row, "name")
+            canvas.drawString(200, 700 - 12 * row, "place")
+
+    def years(canvas: Canvas) -> None:
+        for row, (year, line) in enumerate(zip((1801, 1815, 1822, 1848, 1871, 1899, 1914, 1920), PROSE, strict=True)):
+            canvas.drawString(40, 700 - 12 * row, str(year))
+            canvas.drawString(72, 700 - 12 * row, line)
+
+    for draw, numbers in ((table, "12345678"), (years, ("1801", "1920"))):
+        (text,) = text_of(pdf(draw))
+        assert all(number in text for number in numbers)
+
+
 def test_running_heads_and_page_numbers_are_dropped() -> None:
     def page(number: int) -> Callable[[Canvas], None]:
         def draw(canvas: Canvas) -> None:

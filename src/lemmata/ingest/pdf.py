@@ -64,7 +64,7 @@ def read_pages(data: bytes, *, file: str, limit: int = 2000) -> tuple[list[Page]
                 continue
             if not complete:
                 skips.append(Skip(file, number, f"only the first {_MOST_CHARACTERS} characters are read"))
-            pages[number] = _in_reading_order(segments)
+            pages[number] = _in_reading_order(_drop_line_numbers(segments))
         if count > limit:
             skips.append(Skip(file, limit + 1, f"only the first {limit} of {count} pages are read"))
     pages = _drop_running_heads(pages, heights)
@@ -132,7 +132,10 @@ def _segments(raw: Any, textpage: Any) -> tuple[list[_Line], bool]:
             continue
         # pdfium writes the hyphen at the end of a line as U+0002
         character = "-" if code == 2 else chr(code) if 32 < code < 0x110000 else ""
-        if segment is not None and _continues(segment, left, bottom, top):
+        # A number apart from the text may be that of a line.
+        apart = segment is not None and left - segment.right > 0.4 * segment.height
+        numbered = apart and (character.isdigit() or (len(characters) < 6 and "".join(characters).isdigit()))
+        if segment is not None and not numbered and _continues(segment, left, bottom, top):
             if pending_space or left - segment.right > 0.25 * segment.height:
                 characters.append(" ")
             segment.right = max(segment.right, right)
@@ -166,6 +169,44 @@ def _clean(text: str) -> str:
     text = _LIGATURE.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
     text = _LOOSE_ACCENT.sub(lambda match: match[2].replace("ı", "i") + _ACCENTS[match[1]], text)
     return unicodedata.normalize("NFC", " ".join(text.split()))
+
+
+_FEWEST_NUMBERS = 5  # in one margin of a page
+
+
+def _drop_line_numbers(segments: list[_Line]) -> list[_Line]:
+    """Drop the numbers of the lines in the margins: those in one place that count up evenly beside lines of prose."""
+    is_number = [segment.text.isdecimal() and len(segment.text) <= 4 for segment in segments]
+    numbers = [segment for segment, number in zip(segments, is_number, strict=True) if number]
+    others = [segment for segment, number in zip(segments, is_number, strict=True) if not number]
+    dropped: set[int] = set()
+    for edge in ("right", "left"):  # the numbers are aligned at one of their edges
+        bands: list[list[_Line]] = []
+        place = -1e6
+        for number in sorted(numbers, key=lambda number: float(getattr(number, edge))):
+            if getattr(number, edge) - place > 1.5:  # points
+                bands.append([])
+            bands[-1].append(number)
+            place = getattr(number, edge)
+        for band in bands:
+            if len(band) >= _FEWEST_NUMBERS and others and _count_lines(band, others):
+                dropped |= {id(number) for number in band}
+    return [segment for segment in segments if id(segment) not in dropped]
+
+
+def _count_lines(numbers: list[_Line], others: Sequence[_Line]) -> bool:
+    """Whether numbers in one place of the page count its lines."""
+    downwards = sorted(numbers, key=lambda number: -number.bottom)
+    steps = Counter(int(below.text) - int(above.text) for above, below in pairwise(downwards))
+    step, count = steps.most_common(1)[0]
+    if step not in (1, 2, 5, 10) or count < 0.8 * (len(numbers) - 1):
+        return False
+    left, right = min(number.left for number in numbers), max(number.right for number in numbers)
+    outside = [line.right - line.left for line in others if line.left >= right or line.right <= left]
+    if len(outside) < 0.8 * len(others):
+        return False  # they stand in the text
+    width = max(line.right for line in others) - min(line.left for line in others)
+    return median(outside) > 0.25 * width  # else they are a column of a table
 
 
 def _in_reading_order(segments: list[_Line]) -> list[_Line]:
