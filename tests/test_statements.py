@@ -444,6 +444,18 @@ def test_an_unclosed_statement_ends_at_the_next_with_less_confidence() -> None:
     assert any("never closed" in problem for _, problem in structure(text).problems)
 
 
+@pytest.mark.parametrize("after", [r"\section{S} More.", r"\subsection{S} More. \begin{lemma}b\end{lemma}"])
+def test_an_unclosed_statement_ends_at_a_heading(after: str) -> None:
+    text = rf"\begin{{theorem}} a. {after}"
+    assert body(text, statements(text)[0]) == "a."
+
+
+def test_an_unclosed_statement_before_a_long_rest_ends_with_its_paragraph() -> None:
+    text = r"\begin{theorem} a. " + "\n\n" + "Words go on and on.\n\n" * 500
+    (theorem,) = statements(text)
+    assert (body(text, theorem), theorem.confidence) == ("a.", 0.5)
+
+
 def test_a_wrong_end_closes_the_open_statement() -> None:
     text = r"\begin{theorem}a\end{thm} b \begin{lemma}c\end{lemma}"
     theorem, lemma = statements(text)
