@@ -315,6 +315,16 @@ def test_an_adjacent_proof_and_a_second_one_belong_to_the_statement() -> None:
     assert proofs(text, lemma) == ["3"]
 
 
+@pytest.mark.parametrize("words", ["Here is another proof.", r"\textbf{Alternative proof}"])
+def test_another_proof_after_some_words_belongs_to_the_same_statement(words: str) -> None:
+    text = (
+        r"\begin{theorem}a\end{theorem}\begin{proof}1\end{proof} Words between. "
+        rf"{words} \begin{{proof}}2\end{{proof}} Words. \begin{{proof}}3\end{{proof}}"
+    )
+    (theorem,) = statements(text)
+    assert proofs(text, theorem) == ["1", "2"]
+
+
 @pytest.mark.parametrize(
     "reference", [r"\ref{t}", r"\cref{t}", r"Theorem~\ref{t}", r"\autoref{t}", r"{\hyperref[t]{it}}", r"\Cref{u,t}"]
 )

@@ -415,6 +415,7 @@ _NO_PROMISE = re.compile(
     re.I,
 )
 _SENTENCE_END = re.compile(r"(?<!Thm)(?<!Prop)(?<!Lem)(?<!Cor)(?<!Def)[.!?][\s}]+(?=[^\s])|\n[ \t]*\n(?=.*\S)", re.S)
+_ANOTHER = re.compile(r"\b(?:another|alternat\w+|second|different|shorter|direct)\s+proof\b", re.I)
 _USES = re.compile(r"\b(?:from|using|assuming|by|via|modulo|given|with|aus|mit|depuis)\b")
 
 
@@ -647,10 +648,10 @@ class _Reader:
         previous: tuple[int, Statement] | None = None
         for proof in sorted(self.proofs, key=lambda p: p.begin):
             owners = self.named(proof.note, by_label, by_note)
-            if not owners:
-                border = borders[bisect_right(borders, proof.begin) - 1]
-                owners = _promised(self.text[max(border, proof.begin - _REACH) : proof.begin], by_label)
-            if not owners and previous and not self.text[previous[0] : proof.begin].strip():
+            border = borders[bisect_right(borders, proof.begin) - 1]
+            before = self.text[max(border, proof.begin - _REACH) : proof.begin]
+            owners = owners or _promised(before, by_label)
+            if not owners and previous and previous[0] == border and (not before.strip() or _ANOTHER.search(before)):
                 owners = [previous[1]]  # a second proof
             outer = proof.outer
             if not owners and outer and proof.begin < outer.end and outer.kind not in _UNPROVED:
