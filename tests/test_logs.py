@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import io
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -29,11 +28,6 @@ def passages(readings: list[Reading]) -> list[Passage]:
 
 def skips(readings: list[Reading]) -> list[Skip]:
     return [skip for reading in readings for skip in reading.skips]
-
-
-def date_of(written: object) -> str | None:
-    rows: list[tuple[int, Mapping[str, Any]]] = [(2, {"id": "1", "text": "leak", "date": written})]
-    return passages(list(read_logs(rows, document="d", file="f", columns=Columns())))[0].date
 
 
 def hierarchy(text: str) -> Reading:
@@ -155,50 +149,6 @@ def test_json_rows_may_omit_columns_and_hold_lists_and_numbers() -> None:
     assert reading.passages[1].links == (Link("related_to", "1"),)
     assert reading.passages[1].metadata == {"cost": 0}
     assert [skip.line for skip in reading.skips] == [3]
-
-
-@pytest.mark.parametrize(
-    ("written", "iso"),
-    [
-        ("2012-12-31", "2012-12-31"),
-        ("20121231", "2012-12-31"),
-        ("2012-12-31 14:05", "2012-12-31T14:05:00"),
-        ("2012-12-31T14:05:09Z", "2012-12-31T14:05:09+00:00"),
-        ("2012/1/5 7:05", "2012-01-05T07:05:00"),
-        ("31.12.2012", "2012-12-31"),
-        ("1.2.12", "2012-02-01"),
-        ("1.2.99", "1999-02-01"),
-        ("31.12.2012 14:05", "2012-12-31T14:05:00"),
-        ("31.12.2012, 14.05 Uhr", "2012-12-31T14:05:00"),
-        ("Mo, 31.12.2012", "2012-12-31"),
-        ("31. Dezember 2012", "2012-12-31"),
-        ("3. März 2012 06:00", "2012-03-03T06:00:00"),
-        ("31-Dec-2012", "2012-12-31"),
-        ("Dec 31, 2012 2:05 PM", "2012-12-31T14:05:00"),
-        ("12/31/2012", "2012-12-31"),
-        ("12/31/2012 12:10 AM", "2012-12-31T00:10:00"),
-        ("31/12/2012", "2012-12-31"),
-        ("05/05/2012", "2012-05-05"),
-        ("03/04/2012", None),
-        ("03-04-2012", None),
-        ("30.02.2012", None),
-        ("31.12.2012 25:00", None),
-        ("12 Foo 2012", None),
-        ("gestern", None),
-        ("41274.5", None),
-        ("", None),
-        (None, None),
-    ],
-)
-def test_dates_are_read_where_they_are_unambiguous(written: object, iso: str | None) -> None:
-    assert date_of(written) == iso
-
-
-@settings(deadline=None)
-@given(st.text(max_size=30) | st.from_regex(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([ T]\d{1,2}:\d\d)?", fullmatch=True))
-def test_any_date_is_iso_or_none(written: str) -> None:
-    date = date_of(written)
-    assert date is None or date[4] == "-"
 
 
 # ---------------------------------------------------------------- locations

@@ -11,7 +11,6 @@ from lemmata.ingest.papers import (
     Main,
     PaperOptions,
     arxiv_id_of_file,
-    find_date,
     is_source_file,
     read_package_papers,
     read_paper,
@@ -276,18 +275,6 @@ def test_arxiv_ids_are_read_from_names(name: str, expected: str) -> None:
 def test_an_arxiv_id_gives_the_month_where_the_paper_does_not() -> None:
     paper = read_document("\\begin{document}Words.\\end{document}", "2004.14974")
     assert (paper.date, paper.metadata["arxiv"]) == ("2020-04", "2004.14974")
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("2021-03-04", "2021-03-04"), ("2021/3", "2021-03"), ("4 March 2021", "2021-03-04"), ("March 4th, 2021",
-        "2021-03-04"),
-        ("Mar 2021", "2021-03"), ("Spring 2021", "2021"), (r"\today", None), ("", None), ("2021-13-45", "2021"),
-    ],
-)  # fmt: skip
-def test_dates_become_iso(text: str, expected: str | None) -> None:
-    assert find_date(text) == expected
 
 
 def test_figures_and_junk_are_no_source_files() -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from lemmata.errors import InputError, require
+from lemmata.ingest.dates import read_date
 from lemmata.plant.hierarchy import cycles
 from lemmata.types import Document, Label, Link, Passage, Reading, Skip
 
@@ -88,7 +89,7 @@ def read_logs(
 
 
 def _log(identity: str, row: Mapping[str, Any], document: str, file: str, line: int, columns: Columns) -> Passage:
-    date = _iso_date(_text(row, columns.date))
+    date = read_date(_text(row, columns.date))
     used = {columns.id, columns.text, columns.title, columns.location, columns.related}
     if date is not None:
         used.add(columns.date)
@@ -317,72 +318,3 @@ def _labels(row: Mapping[str, Any], column: str) -> list[str]:
     cell = row.get(column) if column else None
     cells = cell if isinstance(cell, list | tuple) else re.split(r"[;|,]", _as_text(cell))
     return list(dict.fromkeys(filter(None, map(_as_text, cells))))
-
-
-# ---------------------------------------------------------------- dates
-
-_WEEKDAY = re.compile(r"(?:mo|di|mi|do|fr|sa|so|tu|we|th|su)[a-z]*[.,]*\s+", re.I)
-_TIME = re.compile(
-    r"(?P<hour>\d{1,2})[:.](?P<minute>\d\d)(?:[:.](?P<second>\d\d)(?:[.,]\d+)?)?\s*(?P<half>am|pm|uhr|h)?", re.I
-)
-_DATES = tuple(
-    re.compile(pattern + r"(?:[\sT,]+(?P<time>\d.*))?", re.I)
-    for pattern in (
-        r"(?P<year>\d{4})[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})",
-        r"(?P<day>\d{1,2})\.\s?(?P<month>\d{1,2})\.\s?(?P<year>\d{4}|\d\d)",
-        r"(?P<day>\d{1,2})[.\s-]+(?P<month_name>[^\W\d]{3,9})[.,\s-]+(?P<year>\d{4})",
-        r"(?P<month_name>[^\W\d]{3,9})[.\s]+(?P<day>\d{1,2}),?\s+(?P<year>\d{4})",
-        r"(?P<first>\d{1,2})(?P<slash>[-/])(?P<second>\d{1,2})(?P=slash)(?P<year>\d{4}|\d\d)",
-    )
-)
-_MONTHS = {
-    name: number
-    for names in ("jan feb mar apr may jun jul aug sep oct nov dec", "jän feb mär apr mai jun jul aug sep okt nov dez")
-    for number, name in enumerate(names.split(), 1)
-} | {"mrz": 3}
-
-
-def _iso_date(text: str) -> str | None:
-    """ISO, German, with the name of a month, or with slashes where day and month cannot be confused."""
-    if weekday := _WEEKDAY.match(text):
-        text = text[weekday.end() :]
-    try:
-        parsed = datetime.datetime.fromisoformat(text)
-        return parsed.date().isoformat() if len(text) <= len("2012-12-31") else parsed.isoformat()
-    except ValueError:
-        pass
-    for pattern in _DATES:
-        if match := pattern.fullmatch(text):
-            try:
-                return _date_of_match(match.groupdict())
-            except (ValueError, KeyError):
-                return None
-    return None
-
-
-def _date_of_match(parts: Mapping[str, Any]) -> str:
-    """ISO from the named groups of a pattern; raises ValueError or KeyError where there is no such date."""
-    year = int(parts["year"])
-    if len(parts["year"]) == 2:
-        year += 1900 if year >= 69 else 2000  # as POSIX reads two digits
-    if "first" in parts:
-        first, second = int(parts["first"]), int(parts["second"])
-        if first <= 12 and second <= 12 and first != second:
-            raise ValueError("day and month could be swapped")
-        day, month = (first, second) if first > 12 else (second, first)
-    else:
-        day = int(parts["day"])
-        month = _MONTHS[parts["month_name"][:3].lower()] if "month_name" in parts else int(parts["month"])
-    date = datetime.date(year, month, day)
-    if not parts["time"]:
-        return date.isoformat()
-    match = _TIME.fullmatch(parts["time"].strip())
-    if match is None:
-        raise ValueError("no time of day")
-    hour, half = int(match["hour"]), (match["half"] or "").lower()
-    if half in ("am", "pm"):
-        if not 1 <= hour <= 12:
-            raise ValueError("no hour of half a day")
-        hour = hour % 12 + (12 if half == "pm" else 0)
-    time = datetime.time(hour, int(match["minute"]), int(match["second"] or 0))
-    return datetime.datetime.combine(date, time).isoformat()

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
+from lemmata.ingest.dates import find_date
 from lemmata.latex.bibliography import read_bib, read_bibliography
 from lemmata.latex.clean import clean, plain
 from lemmata.latex.expand import Definitions, expand, read_definitions, read_environments, structural
@@ -28,7 +29,6 @@ __all__ = [
     "Main",
     "PaperOptions",
     "arxiv_id_of_file",
-    "find_date",
     "is_source_file",
     "read_package_papers",
     "read_paper",
@@ -88,25 +88,6 @@ def arxiv_id_of_file(file: str) -> str:
 
 
 # ---------------------------------------------------------------- metadata
-
-_MONTHS = "january february march april may june july august september october november december".split()
-
-
-def find_date(text: str) -> str | None:
-    """The first date in a short text as ISO date, month or year."""
-    if match := re.search(r"\b(\d{4})[-/](\d{1,2})(?:[-/](\d{1,2}))?\b", text):
-        month, day = int(match[2]), int(match[3] or 0)
-        if 1 <= month <= 12 and day <= 31:
-            return f"{match[1]}-{month:02d}" + (f"-{day:02d}" if day else "")
-    year = re.search(r"\b(1[89]\d\d|20\d\d)\b", text)
-    if year is None:
-        return None
-    for month, name in enumerate(_MONTHS, 1):
-        if re.search(rf"\b{name[:3]}(?:{name[3:]})?\b", text.lower()):
-            match = re.search(r"\b(\d{1,2})(?:st|nd|rd|th)?\b(?!\d)", text)
-            day = int(match[1]) if match else 0
-            return f"{year[1]}-{month:02d}" + (f"-{day:02d}" if 1 <= day <= 31 else "")
-    return year[1]
 
 
 def _arguments(text: str, command: str) -> list[str]:
