@@ -58,12 +58,8 @@ def test_a_row_becomes_a_passage_with_links_date_and_the_other_columns() -> None
             first_line=2,
             last_line=2,
             date="2012-12-31T14:05:00",
-            metadata={"author": "ab"},
-            links=(
-                Link("reports_about", "K1-P1"),
-                Link("related_to", "L1"),
-                Link("related_to", "L0"),
-            ),
+            metadata={"author": "ab", "location": "K1-P1"},
+            links=(Link("reports_about", "K1-P1"), Link("related_to", "L1; L0")),
         )
     ]
     assert reading.labels == [Label("shifts", "L2", "L2")]
@@ -105,8 +101,8 @@ def test_columns_can_have_any_name_and_a_title() -> None:
     columns = Columns(id="Nr", text="Kurztext", title="Kopf", date="", location="Platz", related="")
     [log] = passages(read("Nr;Kopf;Kurztext;Platz;date\n7;Pumpe;leckt;T1,T2;gestern\n", columns))
     assert (log.id, log.title, log.text, log.date) == ("7", "Pumpe", "leckt", None)
-    assert [link.label for link in log.links] == ["T1", "T2"]
-    assert log.metadata == {"date": "gestern"}
+    assert [link.label for link in log.links] == ["T1,T2"]
+    assert log.metadata == {"date": "gestern", "Platz": "T1,T2"}
 
 
 def test_empty_texts_repeated_ids_and_ragged_rows_are_skips() -> None:
@@ -134,9 +130,17 @@ def test_a_log_with_an_unclear_date_is_kept_and_the_skip_shows_the_value() -> No
     assert "'03/04/2012'" in skips(readings)[0].cause
 
 
-def test_an_id_repeated_in_a_cell_makes_one_link() -> None:
-    [log] = passages(read("id,location,text\n1,A|A; B,leak\n"))
-    assert log.links == (Link("reports_about", "A"), Link("reports_about", "B"))
+def test_a_title_without_a_text_is_a_log() -> None:
+    readings = read("id,title,text\n1,Pump leaks,\n2,,\n3,Fan,hums\n", Columns(title="title"))
+    assert [(log.id, log.content) for log in passages(readings)] == [("1", "Pump leaks"), ("3", "Fan. hums")]
+    assert [skip.line for skip in skips(readings)] == [3]
+
+
+def test_every_other_column_is_metadata_under_its_own_name() -> None:
+    table = "id;text;Ort;date;Prio 1;Kosten (EUR)\n1;leckt;K1, links;2012-01-01;hoch;12.50\n"
+    [log] = passages(read(table, Columns(location="Ort")))
+    assert log.metadata == {"Ort": "K1, links", "Prio 1": "hoch", "Kosten (EUR)": "12.50"}
+    assert (log.date, log.locations) == ("2012-01-01", ("K1, links",))
 
 
 def test_json_rows_may_omit_columns_and_hold_lists_and_numbers() -> None:

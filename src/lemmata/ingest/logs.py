@@ -56,6 +56,7 @@ def read_logs(
 ) -> Iterator[Reading]:
     """The logs of one table, at most `batch` rows per reading; the first reading holds the table's document.
 
+    The columns other than id, text, title, date and related are metadata under their own names, also the location.
     A log without an id is called `document:n` after its row, counted from 1. A row that cannot be used
     is a skip. So is an unreadable date, but its log stays and keeps the value in its metadata.
     Raises InputError where the rows have no text column.
@@ -71,7 +72,7 @@ def read_logs(
             identity = _text(row, columns.id) or f"{document}:{number}"
             if isinstance(row, _RaggedRow):
                 skips.append(Skip(file, line, row.cause))
-            elif not _text(row, columns.text):
+            elif not _text(row, columns.text) and not _text(row, columns.title):
                 skips.append(Skip(file, line, f"log {identity!r} has no text in the column {columns.text!r}"))
             elif identity in seen_ids:
                 skips.append(Skip(file, line, f"the id {identity!r} occurs twice"))
@@ -90,16 +91,19 @@ def read_logs(
 
 def _log(identity: str, row: Mapping[str, Any], document: str, file: str, line: int, columns: Columns) -> Passage:
     date = read_date(_text(row, columns.date))
-    used = {columns.id, columns.text, columns.title, columns.location, columns.related}
+    used = {columns.id, columns.text, columns.title, columns.related}
     if date is not None:
         used.add(columns.date)
     others = {key: _json_value(value) for key, value in row.items() if key not in used}
+    title, text = _text(row, columns.title), _text(row, columns.text)
+    if not text:
+        text, title = title, ""  # a title alone is content
     return Passage(
         id=identity,
         document=document,
         kind="log",
-        text=_text(row, columns.text),
-        title=_text(row, columns.title),
+        text=text,
+        title=title,
         file=file,
         first_line=line,
         last_line=line,
@@ -314,7 +318,10 @@ def _json_value(value: Any) -> Any:
 
 
 def _labels(row: Mapping[str, Any], column: str) -> list[str]:
-    """The ids in a cell: a list, or a text separated by `;`, `|` or `,`."""
+    """The names in a cell: those of a list, or the whole text.
+
+    A text may hold several ids, or one name with a comma in it; that is known when links are resolved.
+    """
     cell = row.get(column) if column else None
-    cells = cell if isinstance(cell, list | tuple) else re.split(r"[;|,]", _as_text(cell))
+    cells = cell if isinstance(cell, list | tuple) else [cell]
     return list(dict.fromkeys(filter(None, map(_as_text, cells))))
