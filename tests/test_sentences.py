@@ -77,6 +77,7 @@ def test_tiny_sections_are_joined_with_a_neighbour_of_the_same_parent() -> None:
     assert join_tiny_sections([(("A",), 500), (("B",), 30), (("C",), 500)], 100) == [range(2), range(2, 3)]
     assert join_tiny_sections([((), 30), (("A",), 500)], 100) == [range(2)]
     assert join_tiny_sections([(("A", "x"), 500), (("B",), 30), (("B", "y"), 500)], 100) == [range(1), range(1, 3)]
+    assert join_tiny_sections([(("A", "x"), 500), (("B",), 30)], 100) == [range(2)]
     assert join_tiny_sections([(("A", "x"), 30), (("B", "y"), 30)], 100) == [range(1), range(1, 2)]
     assert join_tiny_sections([(("A",), 500), (("B",), 500)], 100) == [range(1), range(1, 2)]
 

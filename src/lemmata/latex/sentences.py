@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from lemmata.latex.source import match_dollar
 
-__all__ = ["chunks", "cut", "formulas", "join_tiny_sections", "sentences"]
+__all__ = ["chunks", "cut", "formulas", "gather", "join_tiny_sections", "pieces", "sentences"]
 
 Span = tuple[int, int]  # first offset, offset after the last
 
@@ -80,9 +80,9 @@ def _trim(text: str, start: int, end: int) -> Span:
     return start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())
 
 
-def _pieces(text: str, longest: int) -> list[Span]:
+def pieces(text: str, longest: int) -> list[Span]:
     """Sentences; those longer than `longest` are cut at blanks outside formulas, into parts of similar length."""
-    pieces: list[Span] = []
+    spans: list[Span] = []
     for start, end in sentences(text):
         begin = last = start
         limit = longest
@@ -93,11 +93,11 @@ def _pieces(text: str, longest: int) -> list[Span]:
             blanks = [blank.start() for blank in _outside(_BLANKS.finditer(text, start, end), inside)]
             for at in (*blanks, end):
                 if at - begin > limit and last > begin:
-                    pieces.append((begin, last))
+                    spans.append((begin, last))
                     begin = _trim(text, last, at)[0]
                 last = at
-        pieces.append((begin, end))
-    return pieces
+        spans.append((begin, end))
+    return spans
 
 
 def chunks(text: str, size: int = 1500, overlap: int = 200) -> list[Span]:
@@ -106,7 +106,11 @@ def chunks(text: str, size: int = 1500, overlap: int = 200) -> list[Span]:
     A formula is never cut: a formula longer than `size` makes a longer chunk. A sentence longer than `size` is
     cut between words.
     """
-    pieces = _pieces(text, size)
+    return gather(pieces(text, size), size, overlap)
+
+
+def gather(pieces: Sequence[Span], size: int, overlap: int) -> list[Span]:
+    """Spans of consecutive pieces, at most `size` characters unless a piece is longer; neighbours share some pieces."""
     spans: list[Span] = []
     first = 0
     for number, (_, end) in enumerate(pieces):
@@ -147,15 +151,16 @@ def _balanced(spans: list[Span], pieces: Sequence[Span], size: int) -> list[Span
 def join_tiny_sections(sections: Sequence[tuple[Sequence[str], int]], tiny: int) -> list[range]:
     """Runs of consecutive sections (headings that lead to it, length of its text) that are split into chunks as one.
 
-    A section of fewer than `tiny` characters is joined with the one before or else the one after it, if the two have
-    the same parent or one is the other's parent.
+    A section of fewer than `tiny` characters is joined with the section below it, else with the one before or after
+    it, unless a heading above both stands between them.
     """
     runs: list[range] = []
     length = 0  # of the last run
     for number, (path, added) in enumerate(sections):
-        above = tuple(sections[number - 1][0]) if number else ()
-        related = above[:-1] == tuple(path[:-1]) or above == tuple(path[: len(above)])
-        if runs and related and (length < tiny or added < tiny):
+        before, after = (tuple(sections[n][0]) if 0 <= n < len(sections) else () for n in (number - 1, number + 1))
+        has_below = len(after) > len(path) and after[: len(path)] == tuple(path)
+        related = before[: len(path) - 1] == tuple(path[:-1])
+        if runs and related and (length < tiny or (added < tiny and not has_below)):
             runs[-1] = range(runs[-1].start, number + 1)
             length += added
         else:
