@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lemmata.errors import InputError
-from lemmata.ingest.beir import read_passages, read_qrels, read_queries
+from lemmata.ingest.beir import read_passages, read_qrels, read_queries, read_table
 from lemmata.types import Link, Passage, Reading
 
 
@@ -128,6 +128,17 @@ def test_queries_and_judgments_are_read_from_beir_and_trec(tmp_path: Path) -> No
     trec.write_text("q 0 d 2\nq 0 e 0\n")
     assert read_qrels(beir) == {"q": {"d 1": 2, "e": 0}}
     assert read_qrels(trec) == {"q": {"d": 2, "e": 0}}
+
+
+def test_a_table_of_queries_without_a_heading_line_is_an_error_with_the_cure(tmp_path: Path) -> None:
+    path = tmp_path / "asked.tsv"
+    path.write_text("prime ideals\talgebra#lemma-1\nparts\td@2\n")
+    with pytest.raises(
+        InputError, match=r"asked\.tsv:1: .*'algebra#lemma-1', no names: write 'query', a tab, 'id' above it"
+    ):
+        read_table(path)
+    path.write_text("question\tanswer\nprime ideals\talgebra#lemma-1\n")
+    assert read_table(path) == ({"2": "prime ideals"}, {"2": {"algebra#lemma-1": 1}})
 
 
 @pytest.mark.parametrize("line", ["not json", json.dumps({"_id": "q"}), "[1]"])

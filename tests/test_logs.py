@@ -97,6 +97,24 @@ def test_a_missing_text_column_is_an_error_with_the_file_and_the_columns() -> No
     assert str(caught.value) == "shifts.csv: no column 'text'; the columns are 'id', 'Kurztext'"
 
 
+@pytest.mark.parametrize(
+    "table",
+    [
+        "17,2012-01-01,leak\n18,2012-01-02,fixed\n",
+        "17\tleak\n18\tfixed\n",
+        "2012-01-01;leak\n2012-01-02;fixed\n",
+        "17,2012-01-01,leak\n",
+    ],
+)
+def test_a_table_without_a_heading_line_is_an_error_with_the_cure(table: str) -> None:
+    with pytest.raises(InputError, match=r"shifts\.csv: its first line holds values \('.*'leak'\).*above it"):
+        read(table)
+
+
+def test_numbered_columns_are_fine_where_the_needed_ones_are_named() -> None:
+    assert [log.metadata for log in passages(read("id,text,2012,2013\n1,leak,5,6\n"))] == [{"2012": "5", "2013": "6"}]
+
+
 def test_columns_can_have_any_name_and_a_title() -> None:
     columns = Columns(id="Nr", text="Kurztext", title="Kopf", date="", location="Platz", related="")
     [log] = passages(read("Nr;Kopf;Kurztext;Platz;date\n7;Pumpe;leckt;T1,T2;gestern\n", columns))

@@ -172,9 +172,14 @@ def read_table(path: Path) -> tuple[dict[str, str], dict[str, dict[str, int]]]:
     queries: dict[str, str] = {}
     qrels: dict[str, dict[str, int]] = {}
     for number, line in _lines(path):
+        query, _, passage = line.partition("\t")
+        if number == 1 and re.search(r"[\d#@/]", passage):
+            cause = (
+                f"the first line names no columns but the id {passage.strip()!r}: write 'query', a tab, 'id' above it"
+            )
+            raise InputError(cause, file=str(path), line=number)
         if number == 1:
             continue
-        query, _, passage = line.partition("\t")
         if not passage.strip():
             raise InputError("a line needs a query and an id, separated by a tab", file=str(path), line=number)
         queries[str(number)] = query

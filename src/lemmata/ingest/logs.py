@@ -183,11 +183,14 @@ def csv_rows(stream: BinaryIO) -> Iterator[tuple[int, dict[str, str]]]:
     delimiter = max(",;\t|", key=re.sub(r'"[^"]*"?', "", first).count)
     reader = csv.reader(itertools.chain([first], lines), delimiter=delimiter)
     header: list[str] = []
+    rows = 0
     while True:
         line = blank + reader.line_num + 1
         try:
             cells = next(reader)
         except StopIteration:
+            if rows == 0 and any(map(_is_value, header)):
+                raise InputError(_NO_HEADING.format(", ".join(map(repr, header[:3])))) from None
             return
         except csv.Error as error:
             raise InputError(f"not a table: {error} (is a quote left open?)", line=line) from error
@@ -198,8 +201,18 @@ def csv_rows(stream: BinaryIO) -> Iterator[tuple[int, dict[str, str]]]:
             continue
         while len(cells) > len(header) and not cells[-1].strip():
             cells.pop()  # some exports end each row with a delimiter
+        rows += 1
         row = dict(itertools.zip_longest(header, cells[: len(header)], fillvalue=""))
         yield line, row if len(cells) == len(header) else _RaggedRow(row, len(cells))
+
+
+_NO_HEADING = "its first line holds values ({}), not the names of columns: write them above it, as in id,date,text"
+
+
+def _is_value(name: str) -> bool:
+    """Whether the name of a column looks like a value: a date, a number or a sentence."""
+    number = re.fullmatch(r"[+-]?\d[\d.,]*", name)
+    return bool(number) or read_date(name) is not None or len(name) > 80 or name.endswith((".", "!"))
 
 
 def _header(cells: Sequence[str]) -> list[str]:
@@ -277,6 +290,8 @@ def _with_columns(
         head = list(itertools.islice(rest, _ROWS_TO_FIND_COLUMNS))
         columns = list(dict.fromkeys(column for _, row in head for column in row))
         missing = [column for column in needed if column not in columns]
+        if head and missing and any(map(_is_value, columns)):
+            raise InputError(_NO_HEADING.format(", ".join(map(repr, columns[:3]))))
         if head and missing:
             hint = "; a hierarchy has the columns id, parent and description" if "parent" in columns else ""
             names = ", ".join(map(repr, missing)), ", ".join(map(repr, columns))
