@@ -174,9 +174,7 @@ def read_table(path: Path) -> tuple[dict[str, str], dict[str, dict[str, int]]]:
     for number, line in _lines(path):
         query, _, passage = line.partition("\t")
         if number == 1 and re.search(r"[\d#@/]", passage):
-            cause = (
-                f"the first line names no columns but the id {passage.strip()!r}: write 'query', a tab, 'id' above it"
-            )
+            cause = f"the first line holds the id {passage.strip()!r}, no names: write 'query', a tab, 'id' above it"
             raise InputError(cause, file=str(path), line=number)
         if number == 1:
             continue
