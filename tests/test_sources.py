@@ -134,7 +134,7 @@ def test_json_lines_are_logs_when_they_have_a_location(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("reader", ["logs", "papers", "text", "hierarchy"])
 def test_what_a_named_reader_does_not_take_is_a_skip(tmp_path: Path, reader: str) -> None:
-    files = {
+    files: dict[str, str | bytes] = {
         "logs.csv": "id,text\n1,leak\n",
         "hierarchy.csv": "id,parent,description\nA,,plant\n",
         "more.jsonl": '{"id": 2, "text": "leak"}\n',

@@ -65,7 +65,7 @@ def test_a_range_of_dates_includes_the_whole_of_its_last_month_and_year(tmp_path
     corpus = Corpus(Layout(tmp_path))
 
     def rows(**bounds: str) -> list[int]:
-        return np.flatnonzero(corpus.select(**bounds)).tolist()  # type: ignore[arg-type]
+        return np.flatnonzero(corpus.select(**bounds)).tolist()
 
     assert rows(until="2024-05") == [0, 1, 2, 4, 5]
     assert rows(until="2024-05-31") == [0, 1, 2, 4, 5]

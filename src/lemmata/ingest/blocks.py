@@ -96,7 +96,7 @@ def markdown_blocks(text: str, start: int = 0) -> Iterator[Block]:
         if fence and (close := _closing(lines, at, fence[1], unclosed)):
             kind, after = "code", close + 1
         elif line.indent >= 4 and after_blank and kind != "list":
-            kind, after = "code", _while(lines, at, lambda line: line.is_blank or line.indent >= 4)
+            kind, after = "code", _end_of_indented(lines, at, 3)
         elif heading := _HEADING.match(line.text):
             kind = "heading"
             title = re.sub(r"(?:^| )#++$", "", line.text[heading.end() :].strip())
@@ -184,7 +184,7 @@ def rest_blocks(text: str, start: int = 0) -> Iterator[Block]:
             literal = False
         elif _CODE_DIRECTIVE.match(line.text) or (literal and line.indent):
             outer = line.indent if _CODE_DIRECTIVE.match(line.text) else line.indent - 1
-            after = _while(lines, at + 1, lambda line, outer=outer: line.is_blank or line.indent > outer)
+            after = _end_of_indented(lines, at + 1, outer)
             yield Block("code", *_span(lines, at, after))
             literal = False
         elif _GRID.match(line.text):
@@ -200,6 +200,11 @@ def rest_blocks(text: str, start: int = 0) -> Iterator[Block]:
             yield Block("prose", *_span(lines, at, after))
             literal = lines[after - 1].text.rstrip().endswith("::")
         at = after
+
+
+def _end_of_indented(lines: Sequence[_Line], at: int, outer: int) -> int:
+    """The line after those that are blank or indented by more than `outer`."""
+    return _while(lines, at, lambda line: line.is_blank or line.indent > outer)
 
 
 def _rest_heading(lines: Sequence[_Line], at: int) -> tuple[str, str, int] | None:

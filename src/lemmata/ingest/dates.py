@@ -122,7 +122,7 @@ def _month_of_match(parts: Mapping[str, Any]) -> str:
     if year not in _YEARS:
         raise ValueError("no year")
     if parts.get("month") is None and "month_name" not in parts:
-        return parts["year"]
+        return f"{year:04d}"
     return datetime.date(year, _month(parts), 1).isoformat()[:7]
 
 
