@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lemmata.errors import InputError
-from lemmata.ingest.beir import read_passages, read_qrels, read_queries
-from lemmata.types import Link, Reading
+from lemmata.ingest.beir import read_passages, read_qrels, read_queries, read_table
+from lemmata.types import Link, Passage, Reading
 
 
 def read(*rows: dict[str, Any], batch: int = 2000) -> list[Reading]:
@@ -47,6 +47,53 @@ def test_rows_without_id_or_text_are_skips() -> None:
     assert len(reading.passages) == 1
 
 
+def test_a_title_alone_is_content() -> None:
+    (reading,) = read(
+        {"_id": "1", "title": "A title alone.", "text": ""},
+        {"_id": "2", "title": "Whole numbers"},
+        {"_id": "3", "title": " ", "text": " "},
+        {"_id": "4", "title": "T", "text": "X."},
+    )
+    assert [(p.id, p.content) for p in reading.passages] == [
+        ("1", "A title alone."),
+        ("2", "Whole numbers"),
+        ("4", "T. X."),
+    ]
+    assert [document.title for document in reading.documents] == ["A title alone.", "Whole numbers", "T"]
+    assert [(skip.line, skip.cause) for skip in reading.skips] == [(3, "'3' has neither text nor title")]
+    assert Passage("a", "a", "log", "", title="Pump leaks").content == "Pump leaks"
+
+
+def test_fields_of_a_wrong_type_are_notes_and_the_passage_stays() -> None:
+    (reading,) = read(
+        {"id": "a", "text": "x", "title": ["T"], "links": 5, "authors": {"A": 1}, "metadata": "m"},
+        {"id": "b", "text": {"body": "x"}},
+        {"id": ["c"], "text": "x"},
+        {"id": "d", "text": "y", "links": {"cites": "e"}, "authors": "A. One; B. Two"},
+        {"id": "e", "text": 12},
+    )
+    assert [(p.id, p.text, p.title) for p in reading.passages] == [("a", "x", ""), ("d", "y", ""), ("e", "12", "")]
+    assert reading.passages[1].links == (Link("cites", "e"),)
+    assert reading.documents[1].authors == ("A. One", "B. Two")
+    assert [(skip.line, skip.cause) for skip in reading.skips] == [
+        (1, "'a' is kept without 'title', 'links', 'authors', 'metadata' (wrong type)"),
+        (2, "'b' has neither text nor title (wrong type: 'text')"),
+        (3, "its id is neither text nor number"),
+    ]
+
+
+def test_an_unreadable_date_is_a_note_and_the_passage_keeps_the_value() -> None:
+    (reading,) = read(
+        {"id": "a", "text": "x", "date": "some day"},
+        {"id": "b", "text": "x", "created": "Mon, 2 Apr 2007 19:18:42 GMT"},
+        {"id": "c", "text": "x", "date": "2007-04"},
+        {"id": "d", "text": "x", "date": 2007},
+    )
+    assert [p.date for p in reading.passages] == [None, "2007-04-02T19:18:42+00:00", "2007-04", "2007"]
+    assert reading.passages[0].metadata == {"date": "some day"}
+    assert [skip.cause for skip in reading.skips] == ["'a' is kept without its unclear date 'some day'"]
+
+
 def test_long_files_come_in_batches() -> None:
     rows = [{"id": str(n), "text": "x"} for n in range(5)]
     assert [len(reading.passages) for reading in read(*rows, batch=2)] == [2, 2, 1]
@@ -56,8 +103,14 @@ def test_long_files_come_in_batches() -> None:
 @given(
     st.lists(
         st.dictionaries(
-            st.sampled_from(["id", "_id", "text", "title", "links", "categories"]),
-            st.none() | st.integers() | st.text() | st.lists(st.integers() | st.text()),
+            st.sampled_from(["id", "_id", "text", "title", "links", "categories", "authors", "date", "metadata"]),
+            st.none()
+            | st.booleans()
+            | st.integers()
+            | st.floats()
+            | st.text()
+            | st.lists(st.integers() | st.text() | st.dictionaries(st.text(), st.text()))
+            | st.dictionaries(st.text(), st.text() | st.lists(st.text())),
         )
     )
 )
@@ -75,6 +128,15 @@ def test_queries_and_judgments_are_read_from_beir_and_trec(tmp_path: Path) -> No
     trec.write_text("q 0 d 2\nq 0 e 0\n")
     assert read_qrels(beir) == {"q": {"d 1": 2, "e": 0}}
     assert read_qrels(trec) == {"q": {"d": 2, "e": 0}}
+
+
+def test_a_table_of_queries_without_a_heading_line_is_an_error_with_the_cure(tmp_path: Path) -> None:
+    path = tmp_path / "asked.tsv"
+    path.write_text("prime ideals\talgebra#lemma-1\nparts\td@2\n")
+    with pytest.raises(InputError, match=r"asked\.tsv:1: .*'algebra#lemma-1', no names: write 'query'"):
+        read_table(path)
+    path.write_text("question\tanswer\nprime ideals\talgebra#lemma-1\n")
+    assert read_table(path) == ({"2": "prime ideals"}, {"2": {"algebra#lemma-1": 1}})
 
 
 @pytest.mark.parametrize("line", ["not json", json.dumps({"_id": "q"}), "[1]"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import io
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -29,11 +28,6 @@ def passages(readings: list[Reading]) -> list[Passage]:
 
 def skips(readings: list[Reading]) -> list[Skip]:
     return [skip for reading in readings for skip in reading.skips]
-
-
-def date_of(written: object) -> str | None:
-    rows: list[tuple[int, Mapping[str, Any]]] = [(2, {"id": "1", "text": "leak", "date": written})]
-    return passages(list(read_logs(rows, document="d", file="f", columns=Columns())))[0].date
 
 
 def hierarchy(text: str) -> Reading:
@@ -64,12 +58,8 @@ def test_a_row_becomes_a_passage_with_links_date_and_the_other_columns() -> None
             first_line=2,
             last_line=2,
             date="2012-12-31T14:05:00",
-            metadata={"author": "ab"},
-            links=(
-                Link("reports_about", "K1-P1"),
-                Link("related_to", "L1"),
-                Link("related_to", "L0"),
-            ),
+            metadata={"author": "ab", "location": "K1-P1"},
+            links=(Link("reports_about", "K1-P1"), Link("related_to", "L1; L0")),
         )
     ]
     assert reading.labels == [Label("shifts", "L2", "L2")]
@@ -107,12 +97,30 @@ def test_a_missing_text_column_is_an_error_with_the_file_and_the_columns() -> No
     assert str(caught.value) == "shifts.csv: no column 'text'; the columns are 'id', 'Kurztext'"
 
 
+@pytest.mark.parametrize(
+    "table",
+    [
+        "17,2012-01-01,leak\n18,2012-01-02,fixed\n",
+        "17\tleak\n18\tfixed\n",
+        "2012-01-01;leak\n2012-01-02;fixed\n",
+        "17,2012-01-01,leak\n",
+    ],
+)
+def test_a_table_without_a_heading_line_is_an_error_with_the_cure(table: str) -> None:
+    with pytest.raises(InputError, match=r"shifts\.csv: its first line holds values \('.*'leak'\).*above it"):
+        read(table)
+
+
+def test_numbered_columns_are_fine_where_the_needed_ones_are_named() -> None:
+    assert [log.metadata for log in passages(read("id,text,2012,2013\n1,leak,5,6\n"))] == [{"2012": "5", "2013": "6"}]
+
+
 def test_columns_can_have_any_name_and_a_title() -> None:
     columns = Columns(id="Nr", text="Kurztext", title="Kopf", date="", location="Platz", related="")
     [log] = passages(read("Nr;Kopf;Kurztext;Platz;date\n7;Pumpe;leckt;T1,T2;gestern\n", columns))
     assert (log.id, log.title, log.text, log.date) == ("7", "Pumpe", "leckt", None)
-    assert [link.label for link in log.links] == ["T1", "T2"]
-    assert log.metadata == {"date": "gestern"}
+    assert [link.label for link in log.links] == ["T1,T2"]
+    assert log.metadata == {"date": "gestern", "Platz": "T1,T2"}
 
 
 def test_empty_texts_repeated_ids_and_ragged_rows_are_skips() -> None:
@@ -140,9 +148,17 @@ def test_a_log_with_an_unclear_date_is_kept_and_the_skip_shows_the_value() -> No
     assert "'03/04/2012'" in skips(readings)[0].cause
 
 
-def test_an_id_repeated_in_a_cell_makes_one_link() -> None:
-    [log] = passages(read("id,location,text\n1,A|A; B,leak\n"))
-    assert log.links == (Link("reports_about", "A"), Link("reports_about", "B"))
+def test_a_title_without_a_text_is_a_log() -> None:
+    readings = read("id,title,text\n1,Pump leaks,\n2,,\n3,Fan,hums\n", Columns(title="title"))
+    assert [(log.id, log.content) for log in passages(readings)] == [("1", "Pump leaks"), ("3", "Fan. hums")]
+    assert [skip.line for skip in skips(readings)] == [3]
+
+
+def test_every_other_column_is_metadata_under_its_own_name() -> None:
+    table = "id;text;Ort;date;Prio 1;Kosten (EUR)\n1;leckt;K1, links;2012-01-01;hoch;12.50\n"
+    [log] = passages(read(table, Columns(location="Ort")))
+    assert log.metadata == {"Ort": "K1, links", "Prio 1": "hoch", "Kosten (EUR)": "12.50"}
+    assert (log.date, log.locations) == ("2012-01-01", ("K1, links",))
 
 
 def test_json_rows_may_omit_columns_and_hold_lists_and_numbers() -> None:
@@ -155,50 +171,6 @@ def test_json_rows_may_omit_columns_and_hold_lists_and_numbers() -> None:
     assert reading.passages[1].links == (Link("related_to", "1"),)
     assert reading.passages[1].metadata == {"cost": 0}
     assert [skip.line for skip in reading.skips] == [3]
-
-
-@pytest.mark.parametrize(
-    ("written", "iso"),
-    [
-        ("2012-12-31", "2012-12-31"),
-        ("20121231", "2012-12-31"),
-        ("2012-12-31 14:05", "2012-12-31T14:05:00"),
-        ("2012-12-31T14:05:09Z", "2012-12-31T14:05:09+00:00"),
-        ("2012/1/5 7:05", "2012-01-05T07:05:00"),
-        ("31.12.2012", "2012-12-31"),
-        ("1.2.12", "2012-02-01"),
-        ("1.2.99", "1999-02-01"),
-        ("31.12.2012 14:05", "2012-12-31T14:05:00"),
-        ("31.12.2012, 14.05 Uhr", "2012-12-31T14:05:00"),
-        ("Mo, 31.12.2012", "2012-12-31"),
-        ("31. Dezember 2012", "2012-12-31"),
-        ("3. März 2012 06:00", "2012-03-03T06:00:00"),
-        ("31-Dec-2012", "2012-12-31"),
-        ("Dec 31, 2012 2:05 PM", "2012-12-31T14:05:00"),
-        ("12/31/2012", "2012-12-31"),
-        ("12/31/2012 12:10 AM", "2012-12-31T00:10:00"),
-        ("31/12/2012", "2012-12-31"),
-        ("05/05/2012", "2012-05-05"),
-        ("03/04/2012", None),
-        ("03-04-2012", None),
-        ("30.02.2012", None),
-        ("31.12.2012 25:00", None),
-        ("12 Foo 2012", None),
-        ("gestern", None),
-        ("41274.5", None),
-        ("", None),
-        (None, None),
-    ],
-)
-def test_dates_are_read_where_they_are_unambiguous(written: object, iso: str | None) -> None:
-    assert date_of(written) == iso
-
-
-@settings(deadline=None)
-@given(st.text(max_size=30) | st.from_regex(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([ T]\d{1,2}:\d\d)?", fullmatch=True))
-def test_any_date_is_iso_or_none(written: str) -> None:
-    date = date_of(written)
-    assert date is None or date[4] == "-"
 
 
 # ---------------------------------------------------------------- locations

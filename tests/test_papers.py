@@ -11,7 +11,6 @@ from lemmata.ingest.papers import (
     Main,
     PaperOptions,
     arxiv_id_of_file,
-    find_date,
     is_source_file,
     read_package_papers,
     read_paper,
@@ -112,6 +111,53 @@ def test_each_chunk_lists_only_its_own_terms_and_at_most_twenty() -> None:
         terms = chunk.metadata["terms"]
         assert 0 < len(terms) <= 20
         assert all(term in chunk.text for term in terms)
+
+
+def test_tiny_sections_are_read_with_their_neighbours_and_nothing_is_lost() -> None:
+    sections = "".join(
+        f"\\section{{Part {n}}}\\label{{s{n}}}\nLet $C$ and $D$ be categories. \\[ x_{n} \\label{{e{n}}} \\]\n"
+        f"\\begin{{lemma}}Fact {n}.\\end{{lemma}}\n"
+        for n in range(30)
+    )
+    reading = body(sections)
+    chunks = [p for p in reading.passages if p.kind == "chunk"]
+    assert len(chunks) < 5
+    assert all(len(p.text) >= 200 for p in chunks)
+    text = "\n\n".join(p.text for p in chunks)
+    assert all(f"$x_{n}$" in text and f"Part {n}" in text for n in range(1, 30))
+    targets = {label.name: label.target for label in reading.labels}
+    for n in range(30):
+        chunk = next(p for p in chunks if p.id == targets[f"e{n}"])
+        assert f"$x_{n}$" in chunk.text
+    assert [chunk.first_line for chunk in chunks] == sorted(chunk.first_line for chunk in chunks)
+    assert all(chunk.first_line < chunk.last_line for chunk in chunks)
+
+
+def test_no_chunk_crosses_the_heading_of_a_section_that_is_not_tiny() -> None:
+    words = "A sentence of some length on the subject of this section, which is not repeated elsewhere. "
+    reading = body(f"\\section{{One}}{words * 3}\\section{{Two}}{words * 3}\\subsection{{Three}}{words * 3}")
+    assert [p.section for p in reading.passages] == ["One", "Two", "Two / Three"]
+    reading = body(f"\\section{{One}}Only this. \\section{{Two}}{words * 3}")
+    (chunk,) = reading.passages
+    assert chunk.section == "Two"
+    assert chunk.text.startswith("Only this.\n\nTwo\n\nA sentence")
+
+
+def test_prose_that_only_connects_statements_is_left_out_and_counted_once() -> None:
+    lemma = "\n\\begin{lemma}inside\\end{lemma}\n"
+    reading = body(
+        f"We now prove the following.{lemma}Here is another useful result.{lemma}"
+        f"We need the snake lemma.{lemma}By the next lemma, see \\ref{{x}}.{lemma}We state the \\emph{{main result}}."
+    )
+    text = " ".join(p.text for p in reading.passages if p.kind == "chunk")
+    assert "snake lemma" in text
+    assert "By the next lemma" in text
+    assert "main result" in text
+    assert "We now prove" not in text
+    assert "useful" not in text
+    cause = "2 short texts between statements left out, as 'We now prove the following.' says nothing by itself"
+    assert [skip.cause for skip in reading.skips] == [cause]
+    assert [p.text for p in body("We now prove the following.").passages] == ["We now prove the following."]
 
 
 def test_chunks_can_cover_all_text_or_be_turned_off() -> None:
@@ -372,18 +418,6 @@ def test_arxiv_ids_are_read_from_names(name: str, expected: str) -> None:
 def test_an_arxiv_id_gives_the_month_where_the_paper_does_not() -> None:
     paper = read_document("\\begin{document}Words.\\end{document}", "2004.14974")
     assert (paper.date, paper.metadata["arxiv"]) == ("2020-04", "2004.14974")
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("2021-03-04", "2021-03-04"), ("2021/3", "2021-03"), ("4 March 2021", "2021-03-04"), ("March 4th, 2021",
-        "2021-03-04"),
-        ("Mar 2021", "2021-03"), ("Spring 2021", "2021"), (r"\today", None), ("", None), ("2021-13-45", "2021"),
-    ],
-)  # fmt: skip
-def test_dates_become_iso(text: str, expected: str | None) -> None:
-    assert find_date(text) == expected
 
 
 def test_figures_and_junk_are_no_source_files() -> None:

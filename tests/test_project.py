@@ -279,6 +279,54 @@ def test_logs_and_their_locations_are_linked(project: Project, tmp_path: Path) -
     assert project.info()["nodes"] == {"passage": 2, "document": 1, "location": 2}
 
 
+def test_a_location_with_a_comma_is_one_place_whenever_the_hierarchy_comes(project: Project, tmp_path: Path) -> None:
+    folder = tmp_path / "plant"
+    folder.mkdir()
+    (folder / "logs.csv").write_text(
+        "id,text,location,related\n"
+        '1,leaks,"Pump, main",\n2,hums,"Pump, Valve; Fan","1, 3"\n3,fine,Nowhere,\n4,gone,Nowhere,"9"\n'
+    )
+
+    def targets(identity: str) -> set[tuple[str, str | None]]:
+        corpus = project.corpus
+        passage = corpus[corpus.row(identity)]
+        corpus.close()
+        return {(link.relation, link.target) for link in passage.links}
+
+    def notes() -> list[str]:
+        corpus = project.corpus
+        skips = corpus.skips()
+        corpus.close()
+        return [f"{skip.file}:{skip.line}: {skip.cause}" for skip in skips]
+
+    project.ingest([folder])
+    related = "logs.csv:5: 1 log names a related log that is not in the corpus: '9'"
+    assert targets("1") == {("reports_about", None)}
+    assert targets("2") == {("reports_about", None), ("related_to", "1"), ("related_to", "3")}
+    assert notes() == [related]
+    hierarchy = folder / "hierarchy.csv"
+    hierarchy.write_text("id,parent,description\nPump,,a\nmain,,b\nFan,,d\n")
+    project.ingest([folder])
+    assert targets("1") == {("reports_about", "location:Pump"), ("reports_about", "location:main")}
+    assert targets("2") >= {("reports_about", "location:Pump"), ("reports_about", None), ("related_to", "3")}
+    unknown = "logs.csv:3: 3 logs name a location that is not in the hierarchy: 'Valve', 'Nowhere'"
+    assert notes() == [unknown, related]
+    hierarchy.write_text('id,parent,description\nPump,,a\nmain,,b\n"Pump, main",,c\nFan,,d\nValve,,e\nNowhere,,f\n')
+    project.ingest([folder])
+    assert targets("1") == {("reports_about", "location:Pump, main")}
+    assert {target for relation, target in targets("2") if relation == "reports_about"} == {
+        "location:Pump",
+        "location:Valve",
+        "location:Fan",
+    }
+    assert notes() == [related]
+    corpus = project.corpus
+    assert corpus[corpus.row("1")].locations == ("Pump, main",)
+    assert set(corpus[corpus.row("2")].locations) == {"Pump", "Valve", "Fan"}
+    assert corpus[corpus.row("2")].metadata["location"] == "Pump, Valve; Fan"
+    corpus.close()
+
+
 def test_only_the_corpus_file_of_a_beir_folder_is_read(project: Project, tmp_path: Path) -> None:
     folder = tmp_path / "beir"
     (folder / "qrels").mkdir(parents=True)

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from lemmata.ingest.resolve import match_bibliography, resolve_links
 from lemmata.types import Document, Label, Reference
 
@@ -46,6 +49,49 @@ def test_names_and_ids_are_resolved_in_the_whole_corpus() -> None:
     assert resolve("name:Group", labels) == "far/b"
     assert resolve("P-1", labels, relation="reports_about") == "location:P-1"
     assert resolve("17", labels, relation="related_to") == "17"
+
+
+def cell(label: str, *known: str, relation: str = "reports_about") -> list[tuple[str, str | None]]:
+    """The targets that a cell resolves to, the first with the label of the whole cell."""
+    labels = [Label("", name, f"location:{name}") for name in known]
+    [resolved] = resolve_links([(1, "logs", relation, label)], labels, [], lambda *_: None)
+    return [(label, resolved.target), *resolved.others]
+
+
+def test_a_name_with_a_comma_is_looked_up_whole_before_it_is_split() -> None:
+    assert cell("Pump, main", "Pump, main", "Pump", "main") == [("Pump, main", "location:Pump, main")]
+    assert cell("Pump, main", "Pump", "main") == [("Pump, main", "location:Pump"), ("main", "location:main")]
+    assert cell("Pump, main", "Pump") == [("Pump, main", "location:Pump"), ("main", None)]
+    assert cell("Pump, main", "main") == [("Pump, main", "location:main"), ("Pump", None)]
+    assert cell("Pump, main", "Valve") == [("Pump, main", None)]
+
+
+def test_a_list_may_hold_names_with_separators() -> None:
+    assert cell("Pump, main; Valve | Fan", "Pump, main", "Pump", "Valve", "Fan") == [
+        ("Pump, main; Valve | Fan", "location:Pump, main"),
+        ("Valve", "location:Valve"),
+        ("Fan", "location:Fan"),
+    ]
+    assert cell("Fan, Pump, main", "Pump, main", "Pump", "Fan")[1:] == [("Pump, main", "location:Pump, main")]
+    assert cell("A|A; B;", "A", "B") == [("A|A; B;", "location:A"), ("B", "location:B")]
+    assert cell("L1; L2", "L1", "L2", relation="related_to")[1:] == [("L2", "location:L2")]
+
+
+def test_a_location_that_is_called_like_a_log_of_the_table_is_a_location() -> None:
+    labels = [Label("logs", "17", "17"), Label("", "17", "location:17")]
+    assert resolve("17", labels, document="logs", relation="reports_about") == "location:17"
+    assert resolve("17", labels, document="logs", relation="related_to") == "17"
+
+
+@given(st.lists(st.sampled_from(["A", "B", "A, B", "C; D"]), max_size=4, unique=True), st.text("ABCD,;| ", max_size=30))
+def test_a_cell_resolves_to_known_names_only_and_each_once(known: list[str], label: str) -> None:
+    targets = [target for _, target in cell(label, *known) if target is not None]
+    assert len(set(targets)) == len(targets)
+    assert all(name in known and name in label for name in (target.removeprefix("location:") for target in targets))
+
+
+def test_a_hostile_cell_is_split_in_linear_time() -> None:
+    assert len(cell("x," * 50_000 + "A", "A")) == 2
 
 
 def test_a_citation_resolves_to_the_document_of_its_entry() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.latex.sentences import chunks, cut, formulas, sentences
+from lemmata.latex.sentences import chunks, cut, formulas, join_tiny_sections, sentences
 
 
 def split(text: str) -> list[str]:
@@ -53,6 +53,33 @@ def test_chunks_are_short_overlap_and_cover_everything() -> None:
         assert 0 < left_end - right <= 200
     starts = {start for start, _ in sentences(text)}
     assert all(start in starts for start, _ in result)
+
+
+def test_the_last_chunk_is_not_small_where_the_one_before_has_sentences_to_spare() -> None:
+    text = " ".join(f"Sentence number {n:02d} has forty letters or so." for n in range(34)) + " The end."
+    spans = chunks(text, 1500, 0)
+    assert [end - start for start, end in spans] == [1275, 228]
+    assert " ".join(text[start:end] for start, end in spans) == text
+    for overlap in (0, 100):
+        for start, end in chunks(text, 1500, overlap):
+            assert 200 <= end - start <= 1500
+
+
+def test_a_long_sentence_is_cut_into_parts_of_similar_length() -> None:
+    text = "word " * 305 + "end."
+    lengths = [end - start for start, end in chunks(text, 1500, 0)]
+    assert len(lengths) == 2
+    assert min(lengths) > 700
+
+
+def test_tiny_sections_are_joined_with_a_neighbour_of_the_same_parent() -> None:
+    assert join_tiny_sections([], 100) == []
+    assert join_tiny_sections([(("A",), 500), (("B",), 30), (("C",), 500)], 100) == [range(2), range(2, 3)]
+    assert join_tiny_sections([((), 30), (("A",), 500)], 100) == [range(2)]
+    assert join_tiny_sections([(("A", "x"), 500), (("B",), 30), (("B", "y"), 500)], 100) == [range(1), range(1, 3)]
+    assert join_tiny_sections([(("A", "x"), 500), (("B",), 30)], 100) == [range(2)]
+    assert join_tiny_sections([(("A", "x"), 30), (("B", "y"), 30)], 100) == [range(1), range(1, 2)]
+    assert join_tiny_sections([(("A",), 500), (("B",), 500)], 100) == [range(1), range(1, 2)]
 
 
 def test_a_long_sentence_is_cut_between_words_and_never_in_a_formula() -> None:

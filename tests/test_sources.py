@@ -196,6 +196,28 @@ def test_json_lines_are_logs_when_they_have_a_location(tmp_path: Path) -> None:
     assert units_of(tmp_path) == [("logs", "l.jsonl", "l"), ("passages", "p.jsonl", "p")]
 
 
+@pytest.mark.parametrize("reader", ["logs", "papers", "text", "hierarchy"])
+def test_what_a_named_reader_does_not_take_is_a_skip(tmp_path: Path, reader: str) -> None:
+    files: dict[str, str | bytes] = {
+        "logs.csv": "id,text\n1,leak\n",
+        "hierarchy.csv": "id,parent,description\nA,,plant\n",
+        "more.jsonl": '{"id": 2, "text": "leak"}\n',
+        "notes.md": "Words.",
+        "paper.tex": "\\documentclass{article}\\begin{document}Words.\\end{document}",
+    }
+    write(tmp_path, files)
+    source = find_units(tmp_path, IngestOptions(reader=reader))
+    taken = {
+        "logs": {"logs.csv", "hierarchy.csv", "more.jsonl"},
+        "papers": {"paper.tex"},
+        "text": {"notes.md"},
+        "hierarchy": {"hierarchy.csv", "logs.csv"},
+    }[reader]
+    assert {unit.path for unit in source.units} == taken
+    assert {skip.file for skip in source.skips} == files.keys() - taken
+    assert {skip.cause for skip in source.skips} == {f"it is nothing for the reader {reader}"}
+
+
 def test_a_hierarchy_is_recognised_by_its_columns(tmp_path: Path) -> None:
     hierarchy, logs = "id;parent;description\nA;;plant\n", "id,text,parent,description\n1,leak,A,x\n"
     write(tmp_path, {"places.csv": hierarchy, "orders.csv": logs, "hierarchy.csv": "id,parent,description\n"})

@@ -117,6 +117,84 @@ def test_unknown_measures_and_passages_are_named(project: Project) -> None:
         project.evaluate(task_from("t", {"q": "?"}, {"q": {"zz": 1, "yy": 1}}), retrievers=["lexical"])
 
 
+def test_missing_passages_are_refused_with_their_number_and_the_flag(project: Project) -> None:
+    qrels = {"q1": {"a1": 2, "gone": 1}, "q2": {"lost": 1}, "q3": {"c1": 1}}
+    with pytest.raises(InputError) as caught:
+        project.evaluate(task_from("qrels.tsv", QUERIES, qrels), retrievers=["lexical"])
+    assert str(caught.value) == (
+        "qrels.tsv: 2 judged passages are not in the corpus: 'gone', 'lost' (1 query has no other);"
+        " --allow-missing goes on and counts them as not found"
+    )
+    many = {"q1": {f"x{n}": 1 for n in range(9)}}
+    with pytest.raises(InputError, match=r"9 judged passages .*'x4' and 4 more \(1 query has no other\)"):
+        project.evaluate(task_from("t", QUERIES, many), retrievers=["lexical"])
+
+
+@pytest.mark.parametrize("level", ["passage", "document"])
+def test_allowed_missing_passages_count_as_relevant_and_not_found(project: Project, level: str) -> None:
+    qrels = {"q1": {"a1": 1, "gone": 1}, "q2": {"lost": 1}, "q3": {"c1": 1}}
+    options = EvaluateOptions(measures="R@5,Success@5", level=level)
+    train = [Example("t", "an unrelated question on valves", ("b2", "also gone"))]
+    report = project.evaluate(
+        task_from("t", QUERIES, qrels), retrievers=["lexical"], options=options, allow_missing=True, train=train
+    )
+    assert report.retrievers["lexical"]["R@5"].tolist() == [0.5, 0.0, 1.0]
+    assert report.retrievers["lexical"]["Success@5"].tolist() == [1.0, 0.0, 1.0]
+    assert report.recall["lexical"][:, -1].tolist() == [0.5, 0.0, 1.0]
+    written = as_json(report)
+    assert written["missing"] == {"passages": 2, "judgments": 2, "queries": 1}
+    note = "2 judged passages are not in the corpus: 'gone', 'lost' (1 query has no other)"
+    assert f"{note}; they count as relevant and not found" in written["notes"]
+    complete = project.evaluate(task_from("t", QUERIES, QRELS), retrievers=["lexical"])
+    assert as_json(complete)["missing"] == {"passages": 0, "judgments": 0, "queries": 0}
+
+
+def test_a_missing_passage_still_leaks(project: Project) -> None:
+    task = task_from("t", QUERIES, {"q1": {"a1": 1, "gone": 1}})
+    train = [Example("t", "an unrelated question on valves", ("gone",))]
+    with pytest.raises(LemmataError, match="--allow-leakage"):
+        project.evaluate(task, retrievers=["lexical"], allow_missing=True, train=train)
+
+
+def test_a_beir_folder_with_titles_only_is_evaluated_by_the_command(tmp_path: Path) -> None:
+    folder = tmp_path / "zoo"
+    (folder / "qrels").mkdir(parents=True)
+    rows = [
+        {"_id": "z", "title": "Zebras have stripes", "text": ""},
+        {"_id": "l", "title": "Lions", "text": "They roar."},
+        {"_id": "e", "title": "", "text": ""},
+    ]
+    (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    queries = {"1": "striped zebras", "2": "who roars", "3": "empty"}
+    (folder / "queries.jsonl").write_text("\n".join(json.dumps({"_id": q, "text": t}) for q, t in queries.items()))
+    judged = folder / "qrels" / "test.tsv"
+    judged.write_text("query-id\tcorpus-id\tscore\n1\tz\t1\n2\tl\t1\n")
+    lemmata("init", tmp_path / "w")
+    lemmata("ingest", folder, "-w", tmp_path / "w")
+    lemmata("index", "--encoder", "hashing", "-w", tmp_path / "w")
+    command: list[str | Path] = ["evaluate", "--beir", folder, "--retriever", "lexical", "-w", tmp_path / "w"]
+    report = json.loads(lemmata(*command, "--json"))
+    assert report["retrievers"]["lexical"]["measures"]["Success@1"] == 1.0
+    judged.write_text(judged.read_text() + "3\te\t1\n")
+    message = " ".join(lemmata(*command, code=1).split())
+    assert "1 judged passage is not in the corpus: 'e' (1 query has no other); --allow-missing goes on" in message
+    report = json.loads(lemmata(*command, "--allow-missing", "--json"))
+    assert report["missing"] == {"passages": 1, "judgments": 1, "queries": 1}
+    assert report["retrievers"]["lexical"]["measures"]["Success@1"] == pytest.approx(2 / 3)
+    assert "not in the corpus" in lemmata(*command, "--allow-missing")
+    (tmp_path / "asked.tsv").write_text("query\tid\nstriped\tz\nempty\te\n", encoding="utf-8")
+    table: list[str | Path] = ["evaluate", "--queries", tmp_path / "asked.tsv", "--retriever", "lexical"]
+    assert "--allow-missing" in lemmata(*table, "-w", tmp_path / "w", code=1)
+    assert json.loads(lemmata(*table, "-w", tmp_path / "w", "--allow-missing", "--json"))["missing"]["queries"] == 1
+
+
+def test_tuning_refuses_missing_passages_unless_allowed(project: Project) -> None:
+    task = task_from("t", QUERIES, {"q1": {"a1": 1, "gone": 1}})
+    with pytest.raises(InputError, match="--allow-missing"):
+        project.tune(task)
+    assert project.tune(task, allow_missing=True)["queries"] == 1
+
+
 def test_the_command_reads_files_and_writes_json_and_html(project: Project, tmp_path: Path) -> None:
     folder = project.layout.root.parent
     files: list[str | Path] = [

@@ -331,7 +331,7 @@ def test_impossible_tasks_are_refused(built: Project, base: Path, tmp_path: Path
     refused(InputError, r"asked\.tsv:3: a line needs a query and an id, separated by a tab", line)
     refused(
         InputError,
-        r"asked\.tsv: names 'r7', which is no passage of .*notes",
+        r"asked\.tsv: 1 judged passage is not in the corpus: 'r7' .*notes",
         table(tmp_path / "asked.tsv", "zebra\tr7"),
     )
     refused(InputError, "no query has a judgment", table(tmp_path / "asked.tsv"))

@@ -4,6 +4,7 @@ import json
 import sqlite3
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lemmata.errors import WorkspaceError
@@ -55,6 +56,41 @@ def test_rows_are_ordered_by_document_and_position_whatever_the_order_of_units(t
         assert corpus[-1].id == "b#1"
         assert [p.id for p in corpus[1:]] == ["b#2", "b#1"]
         corpus.close()
+
+
+def test_a_range_of_dates_includes_the_whole_of_its_last_month_and_year(tmp_path: Path) -> None:
+    dates = ["2024-04-30", "2024-05-01", "2024-05-31T23:59:00", "2024-06-01", "2024-05", None]
+    passages = [passage(f"d#{n}", date=date) for n, date in enumerate(dates)]
+    fill(Layout(tmp_path), ("u", Reading([Document("d", date="2023-12-31")], passages)))
+    corpus = Corpus(Layout(tmp_path))
+
+    def rows(**bounds: str) -> list[int]:
+        return np.flatnonzero(corpus.select(**bounds)).tolist()
+
+    assert rows(until="2024-05") == [0, 1, 2, 4, 5]
+    assert rows(until="2024-05-31") == [0, 1, 2, 4, 5]
+    assert rows(since="2024-05", until="2024-05") == [1, 2, 4]
+    assert rows(until="2023") == [5]
+    assert rows(since="2024-06") == [3]
+    corpus.close()
+
+
+def test_a_category_includes_what_is_below_it_and_no_other_that_begins_like_it(tmp_path: Path) -> None:
+    categories = ["math", "math.CO", "math:05", "mathematics", "math-ph", "Math.CO", "cs.LG", "mathXCO"]
+    readings = [
+        (name, Reading([Document(name, categories=(name,))], [passage(f"{name}#1", name)])) for name in categories
+    ]
+    fill(Layout(tmp_path), *readings)
+    corpus = Corpus(Layout(tmp_path))
+
+    def documents(*names: str) -> set[str]:
+        mask = corpus.select(categories=names)
+        return {document for (_, document), chosen in zip(corpus.documents_of(), mask, strict=True) if chosen}
+
+    assert documents("math") == {"math", "math.CO", "math:05"}
+    assert documents("math.CO", "cs") == {"math.CO", "cs.LG"}
+    assert documents("mat") == documents("math_CO") == documents("%") == set()
+    corpus.close()
 
 
 def test_unknown_rows_and_ids_are_errors(tmp_path: Path) -> None:

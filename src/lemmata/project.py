@@ -518,24 +518,29 @@ class Project:
         options: EvaluateOptions | None = None,
         train: Sequence[Example] = (),
         allow_leakage: bool = False,
+        allow_missing: bool = False,
         command: str = "",
         trec: str | Path | None = None,
         progress: Progress = _silent,
     ) -> Report:
         """Run retrievers on a task: measures per query with intervals, comparisons and notes.
 
-        `train` are the examples that anything here was trained on; leaking tasks are refused unless `allow_leakage`.
+        `train` are the examples that anything here was trained on; leaking tasks are refused unless `allow_leakage`,
+        judgments of passages that are not in the corpus unless `allow_missing`.
         `trec` names a file for the rankings, as TREC runs.
         """
         from lemmata.stages.evaluate import evaluate
 
         options = options or self.evaluate_options()
         more: dict[str, Any] = {"train": train, "allow_leakage": allow_leakage, "command": command, "key": _key()}
+        more["allow_missing"] = allow_missing
         file = Path(trec) if trec is not None else None
         return evaluate(self.layout, task, options, progress, retrievers=retrievers, trec=file, **more)
 
-    def tune(self, task: Task, *, measure: str = "MRR@10", progress: Progress = _silent) -> dict[str, Any]:
+    def tune(
+        self, task: Task, *, measure: str = "MRR@10", allow_missing: bool = False, progress: Progress = _silent
+    ) -> dict[str, Any]:
         """Choose how dense and lexical rankings are fused, on a validation task."""
         from lemmata.stages.evaluate import tune
 
-        return tune(self.layout, task, measure, progress, key=_key())
+        return tune(self.layout, task, measure, progress, key=_key(), allow_missing=allow_missing)

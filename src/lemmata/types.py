@@ -52,7 +52,7 @@ Progress = Callable[[str, int, int | None], None]  # what is being done, how man
 
 def titled(title: str, text: str) -> str:
     """A text with its title in front; the one definition of what an index or a model reads of a passage."""
-    return f"{title}. {text}" if title else text
+    return f"{title}. {text}" if title and text else title or text
 
 
 class Link(NamedTuple):
@@ -87,6 +87,16 @@ class Passage:
     def content(self) -> str:
         """The text that is indexed, encoded and trained on."""
         return titled(self.title, self.text)
+
+    @property
+    def locations(self) -> tuple[str, ...]:
+        """The functional locations that a log reports about: as the hierarchy calls them, else as written."""
+        names = (
+            link.target.removeprefix("location:") if link.target else link.label
+            for link in self.links
+            if link.relation == "reports_about"
+        )
+        return tuple(dict.fromkeys(names))
 
 
 @dataclass(frozen=True, slots=True)

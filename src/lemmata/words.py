@@ -12,6 +12,7 @@ from functools import lru_cache
 
 __all__ = [
     "ARTICLES",
+    "CONNECTING_WORDS",
     "GENERIC_ADJECTIVES",
     "GENERIC_NOUNS",
     "GENERIC_TITLE_WORDS",
@@ -168,6 +169,29 @@ QUESTION_WORDS = _words(
     """about called characterisation concept condition defined definition describe does exist explain give hold how
     imply is mean meaning means proof prove proved say said says show state stated statement there was what when where
     which who whose why"""
+)
+
+# Sentences of these alone only lead to the next statement: `We now prove the following useful lemma.`
+CONNECTING_WORDS = (
+    STOP_WORDS
+    | LINKING_WORDS
+    | _words(
+        """
+    about above after all also another any as before begin below both briefly brief collect collected come complete
+    conclude continue deduce describe discuss do easy end few final finally first following follows further get give
+    given gives go here how immediate important in interesting intermediate introduce just last later let lets
+    let's list look main many more most move need needed new next note now obligatory obtain obvious occasionally of
+    often once one only other our out own preliminary prepare present previous proceed prove proved proves proving ready
+    recall record remains review same second section see several shall short show simple so some special start state
+    still study sub summarise summarize technical then third three to together turn two us use used useful
+    usual various version very want what
+    chapter claim claims consequence consequences corollaries corollary definition definitions example examples
+    exercise exercises fact facts lemma lemmas lemmata notation notations notion notions observation observations
+    paragraph proof proofs proposition propositions remark remarks result results statement statements subsection
+    terminology theorem theorems variant variants
+    beweis beweisen definition folgende folgenden folgendes lemma nun satz wir zeigen zunächst
+    """
+    )
 )
 
 # Say nothing about the equipment in a shift log. `no` and `nicht` are not here: they change what is reported.

@@ -49,6 +49,13 @@ def evaluate(
     allow_leakage: Annotated[
         bool, typer.Option("--allow-leakage", help="Evaluate even if test data leaked into training.")
     ] = False,
+    allow_missing: Annotated[
+        bool,
+        typer.Option(
+            "--allow-missing",
+            help="Go on when judgments name passages that are not in the corpus; they count as not found.",
+        ),
+    ] = False,
     tune: Annotated[
         bool, typer.Option("--tune", help="Choose the fusion on these queries, as validation data.")
     ] = False,
@@ -71,7 +78,8 @@ def evaluate(
     chosen = _task(project, queries, qrels, beir, task, part, share, limit, options.seed, protocol)
     with showing_progress() as progress:
         if tune:
-            result = project.tune(chosen, measure=options.measures.split(",")[0], progress=progress)
+            measure = options.measures.split(",")[0]
+            result = project.tune(chosen, measure=measure, allow_missing=allow_missing, progress=progress)
             if as_json:
                 print_json(result)
             else:
@@ -89,6 +97,7 @@ def evaluate(
             options=options,
             train=_examples(train_queries, train_qrels),
             allow_leakage=allow_leakage,
+            allow_missing=allow_missing,
             trec=trec,
             command=" ".join(["lemmata", *sys.argv[1:]]),
             progress=progress,
@@ -125,7 +134,8 @@ def _task(
     if beir is not None:
         return task_from(str(beir), *read_judged(beir))
     if queries is not None and qrels is None and queries.suffix == ".tsv":
-        return table_task(project.layout, str(queries), *read_table(queries), file=queries)
+        # missing passages are for evaluate to count
+        return table_task(project.layout, str(queries), *read_table(queries), file=queries, allow_missing=True)
     if queries is None or qrels is None:
         raise LemmataError("--queries and --qrels go together, unless the queries are a .tsv table with ids")
     return task_from(str(queries), read_queries(queries), read_qrels(qrels))

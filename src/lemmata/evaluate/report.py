@@ -6,7 +6,7 @@ Intervals use a fixed random seed, so the three forms agree and a report depends
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,6 +41,7 @@ class Report:
     recall: Mapping[str, Floats64]  # retriever: (n, depth), at each cut-off from 1; may be empty
     notes: Sequence[str]  # shown above the numbers
     command: str
+    missing: Mapping[str, int] = field(default_factory=dict)  # judged passages, judgments, queries not in the corpus
 
 
 def _mean(values: Floats64) -> float | None:
@@ -71,6 +72,7 @@ def as_json(report: Report) -> dict[str, Any]:
             for retriever, measures in report.retrievers.items()
         },
         "comparisons": [comparison._asdict() for comparison in report.comparisons],
+        "missing": dict(report.missing),
         "notes": list(report.notes),
     }
 

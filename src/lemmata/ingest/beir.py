@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from lemmata.archives import open_decompressed
 from lemmata.errors import InputError
+from lemmata.ingest.dates import read_date
 from lemmata.types import Document, Label, Link, Passage, Reading, Skip
 
 __all__ = ["read_judged", "read_passages", "read_qrels", "read_queries", "read_table"]
@@ -19,53 +21,96 @@ _PASSAGE_KEYS = frozenset(
 )
 
 
-def _links(value: Any) -> tuple[Link, ...]:
-    """`["id", …]`, `[{"target": "id", "relation": "cites"}, …]` or `{"cites": ["id", …]}`."""
-    pairs: list[tuple[str, Any]] = []
+_TEXT_KEYS = ("title", "text", "abstract", "kind", "document", "date", "created", "section", "proof")
+
+
+def _links(value: Any) -> tuple[Link, ...] | None:
+    """`["id", …]`, `[{"target": "id", "relation": "cites"}, …]` or `{"cites": ["id", …]}`; None for anything else."""
+    pairs: list[tuple[Any, Any]] = []
     if isinstance(value, Mapping):
-        pairs = [(relation, target) for relation, targets in value.items() for target in targets]
+        for relation, targets in value.items():
+            pairs += [(relation, target) for target in (targets if isinstance(targets, list) else [targets])]
     elif isinstance(value, list):
         items = (item if isinstance(item, Mapping) else {"target": item} for item in value)
-        pairs = [(str(item.get("relation", "refers_to")), item.get("target", "")) for item in items]
-    return tuple(Link(relation, str(target)) for relation, target in pairs if str(target))
+        pairs = [(item.get("relation", "refers_to"), item.get("target", "")) for item in items]
+    elif value is not None:
+        return None
+    texts = [(_as_text(relation), _as_text(target)) for relation, target in pairs]
+    if any(relation is None or target is None for relation, target in texts):
+        return None
+    return tuple(Link(relation, target) for relation, target in texts if relation and target)
+
+
+def _as_text(value: Any) -> str | None:
+    """A text or number as text, nothing as ""; None for other types."""
+    if value is None:
+        return ""
+    return str(value).strip() if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+
+
+def _names(value: Any, separator: str) -> tuple[str, ...] | None:
+    """A list, or a text of names; None for other types."""
+    if isinstance(value, list):
+        return tuple(filter(None, (_as_text(name) or "" for name in value)))
+    text = _as_text(value)
+    return None if text is None else tuple(name.strip() for name in re.split(separator, text) if name.strip())
 
 
 def read_passages(rows: Iterable[tuple[int, Mapping[str, Any]]], *, file: str, batch: int = 2000) -> Iterator[Reading]:
     """One passage per row, in a document of its own unless the row names its document.
 
-    A row has an id (`id` or `_id`) and a text (`text` or `abstract`), and may have `title`, `kind`, `document`,
-    `date` or `created`, `section`, `categories`, `authors`, `links`, `proof` and `metadata`; other keys become
-    metadata.
+    A row has an id (`id` or `_id`) and a text (`text` or `abstract`) or at least a title, and may have `title`, `kind`,
+    `document`, `date` or `created`, `section`, `categories`, `authors`, `links`, `proof` and `metadata`; other keys
+    become metadata. A title without a text is the passage's text. A row without an id or any text is a skip; so is
+    a field of a wrong type or an unreadable date, but its passage stays.
     """
     documents: list[Document] = []
     passages: list[Passage] = []
     skips: list[Skip] = []
     seen_documents: set[str] = set()
     for line, row in rows:
-        identity = str(row.get("_id", row.get("id", "")) or "")
-        text = str(row.get("text", row.get("abstract", "")) or "").strip()
-        if not identity or not text:
-            skips.append(Skip(file, line, "a row without an id" if not identity else f"{identity!r} has no text"))
+        identity = _as_text(row.get("_id") if row.get("_id") not in (None, "") else row.get("id"))
+        if not identity:
+            cause = "a row without an id" if identity == "" else "its id is neither text nor number"
+            skips.append(Skip(file, line, cause))
             continue
-        date = str(row.get("date") or row.get("created") or "") or None
-        title = str(row.get("title") or "")
-        document = str(row.get("document") or identity)
-        default_kind = "abstract" if "abstract" in row and "text" not in row else "passage"
-        metadata = dict(row["metadata"]) if isinstance(row.get("metadata"), Mapping) else {}
+        texts = {key: _as_text(row.get(key)) for key in _TEXT_KEYS}
+        lists: dict[str, Any] = {
+            "links": _links(row.get("links")),
+            "authors": _names(row.get("authors"), r";|\sand\s"),
+            "categories": _names(row.get("categories"), r"\s"),
+            "metadata": row.get("metadata") if isinstance(row.get("metadata"), Mapping | None) else None,
+        }
+        values = texts | lists
+        wrong = ", ".join(repr(key) for key in values if values[key] is None and row.get(key) is not None)
+        title, text = texts["title"] or "", texts["text"] or texts["abstract"] or ""
+        if not text:
+            text, title = title, ""  # a title alone is content
+        if not text:
+            cause = f"{identity!r} has neither text nor title" + (f" (wrong type: {wrong})" if wrong else "")
+            skips.append(Skip(file, line, cause))
+            continue
+        if wrong:
+            skips.append(Skip(file, line, f"{identity!r} is kept without {wrong} (wrong type)"))
+        metadata = dict(lists["metadata"] or {})
         metadata |= {k: value for k, value in row.items() if k not in _PASSAGE_KEYS and value not in (None, "", [])}
+        written_date = texts["date"] or texts["created"] or ""
+        date = read_date(written_date)
+        if written_date and date is None:
+            metadata["date"] = written_date
+            skips.append(Skip(file, line, f"{identity!r} is kept without its unclear date {written_date!r}"))
+        document = texts["document"] or identity
+        default_kind = "abstract" if "abstract" in row and "text" not in row else "passage"
         if document not in seen_documents:
             seen_documents.add(document)
-            authors, categories = row.get("authors"), row.get("categories")
-            if isinstance(categories, str):
-                categories = categories.split()
             documents.append(
                 Document(
                     document,
-                    title,
+                    texts["title"] or "",
                     "text",
-                    authors=tuple(map(str, authors)) if isinstance(authors, list) else (),
+                    authors=lists["authors"] or (),
                     date=date,
-                    categories=tuple(map(str, categories)) if isinstance(categories, list) else (),
+                    categories=lists["categories"] or (),
                     file=file,
                 )
             )
@@ -73,17 +118,17 @@ def read_passages(rows: Iterable[tuple[int, Mapping[str, Any]]], *, file: str, b
             Passage(
                 id=identity,
                 document=document,
-                kind=str(row.get("kind") or default_kind),
+                kind=texts["kind"] or default_kind,
                 text=text,
                 title=title,
-                section=str(row.get("section") or ""),
-                proof=str(row.get("proof") or ""),
+                section=texts["section"] or "",
+                proof=texts["proof"] or "",
                 file=file,
                 first_line=line,
                 last_line=line,
                 date=date,
                 metadata=metadata,
-                links=_links(row.get("links")),
+                links=lists["links"] or (),
             )
         )
         if len(passages) >= batch:
@@ -127,9 +172,12 @@ def read_table(path: Path) -> tuple[dict[str, str], dict[str, dict[str, int]]]:
     queries: dict[str, str] = {}
     qrels: dict[str, dict[str, int]] = {}
     for number, line in _lines(path):
+        query, _, passage = line.partition("\t")
+        if number == 1 and re.search(r"[\d#@/]", passage):
+            cause = f"the first line holds the id {passage.strip()!r}, no names: write 'query', a tab, 'id' above it"
+            raise InputError(cause, file=str(path), line=number)
         if number == 1:
             continue
-        query, _, passage = line.partition("\t")
         if not passage.strip():
             raise InputError("a line needs a query and an id, separated by a tab", file=str(path), line=number)
         queries[str(number)] = query

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from lemmata.errors import InputError, require
+from lemmata.ingest.dates import read_date
 from lemmata.plant.hierarchy import cycles
 from lemmata.types import Document, Label, Link, Passage, Reading, Skip
 
@@ -55,6 +56,7 @@ def read_logs(
 ) -> Iterator[Reading]:
     """The logs of one table, at most `batch` rows per reading; the first reading holds the table's document.
 
+    The columns other than id, text, title, date and related are metadata under their own names, also the location.
     A log without an id is called `document:n` after its row, counted from 1. A row that cannot be used
     is a skip. So is an unreadable date, but its log stays and keeps the value in its metadata.
     Raises InputError where the rows have no text column.
@@ -70,7 +72,7 @@ def read_logs(
             identity = _text(row, columns.id) or f"{document}:{number}"
             if isinstance(row, _RaggedRow):
                 skips.append(Skip(file, line, row.cause))
-            elif not _text(row, columns.text):
+            elif not _text(row, columns.text) and not _text(row, columns.title):
                 skips.append(Skip(file, line, f"log {identity!r} has no text in the column {columns.text!r}"))
             elif identity in seen_ids:
                 skips.append(Skip(file, line, f"the id {identity!r} occurs twice"))
@@ -88,17 +90,20 @@ def read_logs(
 
 
 def _log(identity: str, row: Mapping[str, Any], document: str, file: str, line: int, columns: Columns) -> Passage:
-    date = _iso_date(_text(row, columns.date))
-    used = {columns.id, columns.text, columns.title, columns.location, columns.related}
+    date = read_date(_text(row, columns.date))
+    used = {columns.id, columns.text, columns.title, columns.related}
     if date is not None:
         used.add(columns.date)
     others = {key: _json_value(value) for key, value in row.items() if key not in used}
+    title, text = _text(row, columns.title), _text(row, columns.text)
+    if not text:
+        text, title = title, ""  # a title alone is content
     return Passage(
         id=identity,
         document=document,
         kind="log",
-        text=_text(row, columns.text),
-        title=_text(row, columns.title),
+        text=text,
+        title=title,
         file=file,
         first_line=line,
         last_line=line,
@@ -178,11 +183,14 @@ def csv_rows(stream: BinaryIO) -> Iterator[tuple[int, dict[str, str]]]:
     delimiter = max(",;\t|", key=re.sub(r'"[^"]*"?', "", first).count)
     reader = csv.reader(itertools.chain([first], lines), delimiter=delimiter)
     header: list[str] = []
+    rows = 0
     while True:
         line = blank + reader.line_num + 1
         try:
             cells = next(reader)
         except StopIteration:
+            if rows == 0 and any(map(_is_value, header)):
+                raise InputError(_NO_HEADING.format(", ".join(map(repr, header[:3])))) from None
             return
         except csv.Error as error:
             raise InputError(f"not a table: {error} (is a quote left open?)", line=line) from error
@@ -193,8 +201,18 @@ def csv_rows(stream: BinaryIO) -> Iterator[tuple[int, dict[str, str]]]:
             continue
         while len(cells) > len(header) and not cells[-1].strip():
             cells.pop()  # some exports end each row with a delimiter
+        rows += 1
         row = dict(itertools.zip_longest(header, cells[: len(header)], fillvalue=""))
         yield line, row if len(cells) == len(header) else _RaggedRow(row, len(cells))
+
+
+_NO_HEADING = "its first line holds values ({}), not the names of columns: write them above it, as in id,date,text"
+
+
+def _is_value(name: str) -> bool:
+    """Whether the name of a column looks like a value: a date, a number or a sentence."""
+    number = re.fullmatch(r"[+-]?\d[\d.,]*", name)
+    return bool(number) or read_date(name) is not None or len(name) > 80 or name.endswith((".", "!"))
 
 
 def _header(cells: Sequence[str]) -> list[str]:
@@ -272,6 +290,8 @@ def _with_columns(
         head = list(itertools.islice(rest, _ROWS_TO_FIND_COLUMNS))
         columns = list(dict.fromkeys(column for _, row in head for column in row))
         missing = [column for column in needed if column not in columns]
+        if head and missing and any(map(_is_value, columns)):
+            raise InputError(_NO_HEADING.format(", ".join(map(repr, columns[:3]))))
         if head and missing:
             hint = "; a hierarchy has the columns id, parent and description" if "parent" in columns else ""
             names = ", ".join(map(repr, missing)), ", ".join(map(repr, columns))
@@ -313,76 +333,10 @@ def _json_value(value: Any) -> Any:
 
 
 def _labels(row: Mapping[str, Any], column: str) -> list[str]:
-    """The ids in a cell: a list, or a text separated by `;`, `|` or `,`."""
+    """The names in a cell: those of a list, or the whole text.
+
+    A text may hold several ids, or one name with a comma in it; that is known when links are resolved.
+    """
     cell = row.get(column) if column else None
-    cells = cell if isinstance(cell, list | tuple) else re.split(r"[;|,]", _as_text(cell))
+    cells = cell if isinstance(cell, list | tuple) else [cell]
     return list(dict.fromkeys(filter(None, map(_as_text, cells))))
-
-
-# ---------------------------------------------------------------- dates
-
-_WEEKDAY = re.compile(r"(?:mo|di|mi|do|fr|sa|so|tu|we|th|su)[a-z]*[.,]*\s+", re.I)
-_TIME = re.compile(
-    r"(?P<hour>\d{1,2})[:.](?P<minute>\d\d)(?:[:.](?P<second>\d\d)(?:[.,]\d+)?)?\s*(?P<half>am|pm|uhr|h)?", re.I
-)
-_DATES = tuple(
-    re.compile(pattern + r"(?:[\sT,]+(?P<time>\d.*))?", re.I)
-    for pattern in (
-        r"(?P<year>\d{4})[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})",
-        r"(?P<day>\d{1,2})\.\s?(?P<month>\d{1,2})\.\s?(?P<year>\d{4}|\d\d)",
-        r"(?P<day>\d{1,2})[.\s-]+(?P<month_name>[^\W\d]{3,9})[.,\s-]+(?P<year>\d{4})",
-        r"(?P<month_name>[^\W\d]{3,9})[.\s]+(?P<day>\d{1,2}),?\s+(?P<year>\d{4})",
-        r"(?P<first>\d{1,2})(?P<slash>[-/])(?P<second>\d{1,2})(?P=slash)(?P<year>\d{4}|\d\d)",
-    )
-)
-_MONTHS = {
-    name: number
-    for names in ("jan feb mar apr may jun jul aug sep oct nov dec", "jän feb mär apr mai jun jul aug sep okt nov dez")
-    for number, name in enumerate(names.split(), 1)
-} | {"mrz": 3}
-
-
-def _iso_date(text: str) -> str | None:
-    """ISO, German, with the name of a month, or with slashes where day and month cannot be confused."""
-    if weekday := _WEEKDAY.match(text):
-        text = text[weekday.end() :]
-    try:
-        parsed = datetime.datetime.fromisoformat(text)
-        return parsed.date().isoformat() if len(text) <= len("2012-12-31") else parsed.isoformat()
-    except ValueError:
-        pass
-    for pattern in _DATES:
-        if match := pattern.fullmatch(text):
-            try:
-                return _date_of_match(match.groupdict())
-            except (ValueError, KeyError):
-                return None
-    return None
-
-
-def _date_of_match(parts: Mapping[str, Any]) -> str:
-    """ISO from the named groups of a pattern; raises ValueError or KeyError where there is no such date."""
-    year = int(parts["year"])
-    if len(parts["year"]) == 2:
-        year += 1900 if year >= 69 else 2000  # as POSIX reads two digits
-    if "first" in parts:
-        first, second = int(parts["first"]), int(parts["second"])
-        if first <= 12 and second <= 12 and first != second:
-            raise ValueError("day and month could be swapped")
-        day, month = (first, second) if first > 12 else (second, first)
-    else:
-        day = int(parts["day"])
-        month = _MONTHS[parts["month_name"][:3].lower()] if "month_name" in parts else int(parts["month"])
-    date = datetime.date(year, month, day)
-    if not parts["time"]:
-        return date.isoformat()
-    match = _TIME.fullmatch(parts["time"].strip())
-    if match is None:
-        raise ValueError("no time of day")
-    hour, half = int(match["hour"]), (match["half"] or "").lower()
-    if half in ("am", "pm"):
-        if not 1 <= hour <= 12:
-            raise ValueError("no hour of half a day")
-        hour = hour % 12 + (12 if half == "pm" else 0)
-    time = datetime.time(hour, int(match["minute"]), int(match["second"] or 0))
-    return datetime.datetime.combine(date, time).isoformat()

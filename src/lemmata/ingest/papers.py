@@ -6,6 +6,7 @@ A broken statement costs that statement; a broken paper costs that paper. Everyt
 from __future__ import annotations
 
 import hashlib
+import itertools
 import posixpath
 import re
 from bisect import bisect_left, bisect_right
@@ -16,15 +17,17 @@ from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 from lemmata.errors import InputError, MissingExtra
+from lemmata.ingest.dates import find_date
 from lemmata.ingest.text import read_pdf
 from lemmata.latex.bibliography import read_bib, read_bibliography
 from lemmata.latex.clean import clean, plain
 from lemmata.latex.expand import Definitions, expand, read_definitions, read_environments, structural
 from lemmata.latex.mains import confidence, rank_mains
-from lemmata.latex.sentences import chunks, cut
+from lemmata.latex.sentences import chunks, cut, join_tiny_sections
 from lemmata.latex.source import Flat, decode, flatten, read_argument, read_optional
 from lemmata.latex.statements import Statement, Structure, read_kinds, read_structure
 from lemmata.types import Document, Label, Link, Passage, Reading, Reference, Skip
+from lemmata.words import CONNECTING_WORDS
 
 __all__ = [
     "Main",
@@ -32,7 +35,6 @@ __all__ = [
     "arxiv_id_of_file",
     "bibliographies_beside",
     "bibliographies_by_folder",
-    "find_date",
     "is_source_file",
     "read_package_papers",
     "read_paper",
@@ -94,25 +96,6 @@ def arxiv_id_of_file(file: str) -> str:
 
 
 # ---------------------------------------------------------------- metadata
-
-_MONTHS = "january february march april may june july august september october november december".split()
-
-
-def find_date(text: str) -> str | None:
-    """The first date in a short text as ISO date, month or year."""
-    if match := re.search(r"\b(\d{4})[-/](\d{1,2})(?:[-/](\d{1,2}))?\b", text):
-        month, day = int(match[2]), int(match[3] or 0)
-        if 1 <= month <= 12 and day <= 31:
-            return f"{match[1]}-{month:02d}" + (f"-{day:02d}" if day else "")
-    year = re.search(r"\b(1[89]\d\d|20\d\d)\b", text)
-    if year is None:
-        return None
-    for month, name in enumerate(_MONTHS, 1):
-        if re.search(rf"\b{name[:3]}(?:{name[3:]})?\b", text.lower()):
-            match = re.search(r"\b(\d{1,2})(?:st|nd|rd|th)?\b(?!\d)", text)
-            day = int(match[1]) if match else 0
-            return f"{year[1]}-{month:02d}" + (f"-{day:02d}" if 1 <= day <= 31 else "")
-    return year[1]
 
 
 def _arguments(text: str, command: str) -> list[str]:
@@ -446,27 +429,39 @@ _PARAGRAPH_BREAK = re.compile(r"\n[ \t]*\n\s*")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 
 
+_TINY = 100  # characters of prose in a section; in real papers shorter ones are remarks between statements
+_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+
+
 class _Paragraph(NamedTuple):
-    offset: int  # in the clean text of its section
     begin: int  # in the source
     end: int
     text: str
     links: list[Link]
-    terms: list[tuple[int, str]]  # emphasised terms with their offsets in the clean text of the section
+    terms: list[tuple[int, str]]  # emphasised terms with their offsets in the clean text
 
 
-def _prose(paper: _Paper) -> Iterator[tuple[str, list[tuple[int, int]]]]:
-    """Each section with the spans of its text outside statements, proofs and bibliography."""
+class _Section(NamedTuple):
+    path: tuple[str, ...]  # the headings that lead to it, as in the source
+    title: str  # these headings, cleaned
+    paragraphs: list[_Paragraph]
+
+    def length(self) -> int:
+        return sum(len(paragraph.text) for paragraph in self.paragraphs)
+
+
+def _prose(paper: _Paper) -> Iterator[tuple[tuple[str, ...], str, list[tuple[int, int]]]]:
+    """Each section, its path and heading, with the spans of its text outside statements, proofs and bibliography."""
     structure, text = paper.structure, paper.flat.text
     apart = structure.apart
     if paper.options.chunks == "all":
         statements = {(s.begin, s.end) for s in structure.statements}
         proofs = {span for s in structure.statements for span in s.proofs}
         apart = [a for a in apart if a not in statements and not any(a[0] <= p[0] and p[1] <= a[1] for p in proofs)]
-    borders = [(paper.flat.body, paper.flat.body, "")]
-    borders += [(s.offset, s.end, paper.section(s.path, s.offset)) for s in structure.sections]
+    borders: list[tuple[int, int, tuple[str, ...]]] = [(paper.flat.body, paper.flat.body, ())]
+    borders += [(s.offset, s.end, tuple(s.path)) for s in structure.sections]
     number = 0
-    for index, (_, at, title) in enumerate(borders):
+    for index, (offset, at, path) in enumerate(borders):
         end = borders[index + 1][0] if index + 1 < len(borders) else len(text)
         spans = []
         while number < len(apart) and apart[number][0] < end:
@@ -477,52 +472,107 @@ def _prose(paper: _Paper) -> Iterator[tuple[str, list[tuple[int, int]]]]:
             number += 1
         if at < end:
             spans.append((at, end))
-        yield title, spans
+        yield path, paper.section(path, offset) if path else "", spans
 
 
-def _paragraphs(paper: _Paper, spans: Iterable[tuple[int, int]]) -> list[_Paragraph]:
-    """The paragraphs of a section that hold words or formulas."""
+def _paragraphs(paper: _Paper, begin: int, end: int) -> list[_Paragraph]:
+    """The paragraphs of a span that hold words or formulas."""
     paragraphs = []
-    offset = 0
-    for begin, end in spans:
-        breaks = [match.span() for match in _PARAGRAPH_BREAK.finditer(paper.flat.text, begin, end)]
-        starts = [begin, *(high for _, high in breaks)]
-        ends = [*(low for low, _ in breaks), end]
-        for start, stop in zip(starts, ends, strict=True):
-            if start >= stop:
-                continue
-            source = paper.expand(start, stop)
-            text, links = paper.clean(source, "refers_to")
-            if _LETTERS.search(text) is None and "$" not in text:
-                continue
-            text = " ".join(text.split())
-            terms = [(offset + place, term) for place, term in _locate(_emphasised_terms(source), text)]
-            paragraphs.append(_Paragraph(offset, start, stop, text, links, terms))
-            offset += len(text) + 2
+    breaks = [match.span() for match in _PARAGRAPH_BREAK.finditer(paper.flat.text, begin, end)]
+    starts = [begin, *(high for _, high in breaks)]
+    ends = [*(low for low, _ in breaks), end]
+    for start, stop in zip(starts, ends, strict=True):
+        if start >= stop:
+            continue
+        source = paper.expand(start, stop)
+        text, links = paper.clean(source, "refers_to")
+        if _LETTERS.search(text) is None and "$" not in text:
+            continue
+        text = " ".join(text.split())
+        terms = list(_locate(_emphasised_terms(source), text))
+        paragraphs.append(_Paragraph(start, stop, text, links, terms))
     return paragraphs
+
+
+def _only_connects(paragraph: _Paragraph) -> bool:
+    """Whether a paragraph says nothing but that a statement follows ("We now prove the next lemma.")."""
+    if paragraph.links or paragraph.terms or len(paragraph.text) >= 2 * _TINY or "$" in paragraph.text:
+        return False
+    return all(word.lower() in CONNECTING_WORDS for word in _WORD.findall(paragraph.text))
+
+
+def _sections(paper: _Paper) -> list[_Section]:
+    """The sections with prose; what only connects statements is left out, with one skip for all of it."""
+    sections = []
+    left_out: list[_Paragraph] = []
+    for path, title, spans in _prose(paper):
+        paragraphs: list[_Paragraph] = []
+        for span in spans:
+            between = _paragraphs(paper, *span)
+            if paper.structure.statements and all(map(_only_connects, between)):
+                left_out += between
+            else:
+                paragraphs += between
+        if paragraphs:
+            sections.append(_Section(path, title, paragraphs))
+    if left_out:
+        number = "a short text" if len(left_out) == 1 else f"{len(left_out):,} short texts"
+        cause = f"{number} between statements left out, as {left_out[0].text!r} says nothing by itself"
+        paper.skip(left_out[0].begin, cause)
+    return sections
 
 
 def _chunks(paper: _Paper) -> list[Passage]:
     passages: list[Passage] = []
     if paper.options.chunks == "none":
         return passages
-    for title, spans in _prose(paper):
-        paragraphs = _paragraphs(paper, spans)
-        offsets = [paragraph.offset for paragraph in paragraphs]
-        section_text = "\n\n".join(paragraph.text for paragraph in paragraphs)
-        for start, stop in chunks(section_text, paper.options.chunk_size, paper.options.chunk_overlap):
-            text = section_text[start:stop]
-            if _LETTERS.search(text) is None:
-                continue
-            first = max(0, bisect_right(offsets, start) - 1)
-            last = max(first, bisect_left(offsets, stop) - 1)
-            covered = paragraphs[first : last + 1]
-            links = [link for paragraph in covered for link in paragraph.links]
-            terms = [term for paragraph in covered for place, term in paragraph.terms if start <= place < stop]
-            identity = f"{paper.document}@{len(passages) + 1}"
-            metadata = {"terms": terms[:_MOST_TERMS]} if terms else {}
-            span = (covered[0].begin, covered[-1].end)
-            passages.append(paper.passage(identity, "chunk", span, text, links, section=title, metadata=metadata))
+    sections = _sections(paper)
+    for run in join_tiny_sections([(section.path, section.length()) for section in sections], _TINY):
+        passages += _chunks_of(paper, [sections[number] for number in run], len(passages))
+    return passages
+
+
+def _chunks_of(paper: _Paper, sections: Sequence[_Section], number: int) -> list[Passage]:
+    """The chunks of sections that are read as one; the headings after the first stand in the text."""
+    paragraphs: list[_Paragraph] = []
+    titles: list[str] = []  # of the section of each paragraph
+    for section in sections:
+        if paragraphs and (heading := section.title.rpartition(" / ")[2]):
+            begin = section.paragraphs[0].begin
+            paragraphs.append(_Paragraph(begin, begin, heading, [], []))
+            titles.append(section.title)
+        paragraphs += section.paragraphs
+        titles += [section.title] * len(section.paragraphs)
+    offsets = [0, *itertools.accumulate(len(paragraph.text) + 2 for paragraph in paragraphs)]
+    text = "\n\n".join(paragraph.text for paragraph in paragraphs)
+    passages: list[Passage] = []
+    for start, stop in chunks(text, paper.options.chunk_size, paper.options.chunk_overlap):
+        if _LETTERS.search(text, start, stop) is None:
+            continue
+        first = max(0, bisect_right(offsets, start) - 1)
+        last = max(first, bisect_left(offsets, stop) - 1)
+        covered = range(first, min(last + 1, len(paragraphs)))
+        links = [link for place in covered for link in paragraphs[place].links]
+        terms = [
+            term for place in covered for at, term in paragraphs[place].terms if start <= offsets[place] + at < stop
+        ]
+        lengths: Counter[str] = Counter()
+        for place in covered:
+            lengths[titles[place]] += min(stop, offsets[place + 1]) - max(start, offsets[place])
+        identity = f"{paper.document}@{number + len(passages) + 1}"
+        passage = paper.passage(
+            identity,
+            "chunk",
+            (paragraphs[covered[0]].begin, paragraphs[covered[-1]].end),
+            text[start:stop],
+            links,
+            section=lengths.most_common(1)[0][0],
+            metadata={"terms": terms[:_MOST_TERMS]} if terms else {},
+        )
+        if paper.options.chunks == "rest":  # else a paragraph lies inside its statement, which labels refer to
+            paper.spans.pop()
+            paper.spans += ((paragraphs[place].begin, paragraphs[place].end, identity) for place in covered)
+        passages.append(passage)
     return passages
 
 

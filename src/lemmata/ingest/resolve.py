@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import NamedTuple
 
 from lemmata.latex.bibliography import normalise_title
 from lemmata.types import Document, Label, Reference
 
-__all__ = ["match_bibliography", "resolve_links"]
+__all__ = ["Resolved", "match_bibliography", "resolve_links"]
+
+_CELLS = frozenset(("reports_about", "related_to"))  # relations whose label is a cell, which may hold several ids
+_PIECE = re.compile(r"[^;|,\n]+")
+_MOST_JOINED = 8  # pieces of a cell that may be one name together, as "Pump, main" is
 
 _LOCAL = frozenset(("refers_to", "proof_uses"))  # relations whose labels belong to one document or its folder
 
@@ -41,17 +48,45 @@ def match_bibliography(
         yield number, citing, entry.key, target if target != citing else None
 
 
+class Resolved(NamedTuple):
+    """A link with its target; `others` are label and target of the further ids in the same cell."""
+
+    target: str | None
+    number: int
+    others: tuple[tuple[str, str | None], ...] = ()
+
+
+def _split_cell(cell: str, look_up: Callable[[str], str | None]) -> list[tuple[str, str | None]]:
+    """The ids in a cell with their targets; of adjacent pieces the longest known name counts.
+
+    The ids are separated by `;`, `|`, `,` or line ends, which a name may hold itself. Empty where no id is known.
+    """
+    spans = [match.span() for match in _PIECE.finditer(cell) if match[0].strip()]
+    ids: dict[str, tuple[str, str | None]] = {}  # by target, so that each counts once
+    at = 0
+    while at < len(spans):
+        for end in range(min(len(spans), at + _MOST_JOINED), at, -1):
+            label = cell[spans[at][0] : spans[end - 1][1]].strip()
+            target = look_up(label)
+            if target is not None:
+                break
+        ids.setdefault(target or label, (label, target))
+        at = end
+    return list(ids.values()) if any(target for _, target in ids.values()) else []
+
+
 def resolve_links(
     links: Iterable[tuple[int, str, str, str]],
     labels: Iterable[Label],
     prefixes: Iterable[tuple[str, str, str]],
     cited: Callable[[str, str], str | None],
-) -> Iterator[tuple[str | None, int]]:
+) -> Iterator[Resolved]:
     """Target and number of each link (number, document, relation, label).
 
     A label is looked up in its own document, then in documents imported under a prefix, then in the folder
     (references inside papers) or in the whole corpus (names and ids). In the last two it must be unique.
-    `cited` returns the target of a citation key of a document.
+    `cited` returns the target of a citation key of a document. The cell of a table is looked up whole, and where it
+    is unknown as a list of ids.
     """
     in_document: dict[tuple[str, str], str] = {}
     in_folder: dict[tuple[str, str], str | None] = {}  # None where the label is ambiguous
@@ -72,13 +107,22 @@ def resolve_links(
                 return resolved
         return None
 
-    for number, document, relation, label in links:
-        if relation == "cites":
-            yield cited(document, label) or in_document.get(("", label)), number
-            continue
+    def look_up(document: str, relation: str, label: str) -> str | None:
+        if relation == "reports_about" and (location := in_document.get(("", label))):
+            return location  # a log of the same table may be called like a location
         resolved = in_document.get((document, label)) or through_prefix(document, label)
         if resolved is None and relation in _LOCAL and not label.startswith("name:"):
-            resolved = in_folder.get((posixpath.dirname(document), label)) or in_document.get(("", label))
-        elif resolved is None:
-            resolved = in_document.get(("", label)) or in_corpus.get(label)
-        yield resolved, number
+            return in_folder.get((posixpath.dirname(document), label)) or in_document.get(("", label))
+        return resolved or in_document.get(("", label)) or in_corpus.get(label)
+
+    for number, document, relation, label in links:
+        if relation == "cites":
+            yield Resolved(cited(document, label) or in_document.get(("", label)), number)
+            continue
+        resolved = look_up(document, relation, label)
+        if resolved is None and relation in _CELLS and not label.startswith("name:"):
+            ids = _split_cell(label, partial(look_up, document, relation))
+            first = next((place for place, (_, target) in enumerate(ids) if target is not None), 0)
+            yield Resolved(ids[first][1] if ids else None, number, (*ids[:first], *ids[first + 1 :]))
+        else:
+            yield Resolved(resolved, number)

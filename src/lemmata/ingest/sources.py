@@ -60,7 +60,7 @@ _SIDE_FILE = re.compile(r"metadata\.(?:jsonl|csv)(?:\.\w+)?")
 _ABOUT = re.compile(r"(?:readme|license|licence|copying|changelog|contributing|authors|notice)(?:\.|$)", re.I)
 # test data beside a corpus must never get into it
 _TEST_DATA = re.compile(r"(?:^|/)(?:qrels(?:/.*|[^/]*\.tsv)|queries[^/]*\.jsonl|withheld[^/]*\.tsv)(?:\.\w+)?$", re.I)
-_READING = 2  # raised when the readers change, so that everything is read again
+_READING = 3  # raised when the readers change, so that everything is read again
 _LARGEST_FILE = 64 * 2**20
 _TOO_LARGE = f"larger than {_LARGEST_FILE >> 20} MiB"
 
@@ -221,7 +221,7 @@ def find_units(path: Path, options: IngestOptions) -> Source:
     paper_folders = {posixpath.dirname(unit.path) for unit in units}
     # a PDF beside a paper is one of its figures
     units += (unit for unit in others if unit.reader != "pdf" or not _is_inside(unit.path, paper_folders))
-    units = _select(units, options.reader)
+    units = _select(units, options.reader, skips)
     if not units and not skips:
         raise InputError("nothing in it can be read (LaTeX, archives, tables, text or PDF)", file=str(path))
     return Source(path, _distinct(units), skips)
@@ -231,16 +231,24 @@ def _is_inside(path: str, folders: Iterable[str]) -> bool:
     return any(folder == "" or path.startswith(folder + "/") for folder in folders)
 
 
-def _select(units: list[Unit], reader: str) -> list[Unit]:
-    """The units of a folder that a reader named by the user takes."""
+_ACCEPTED = {
+    "papers": ("paper", "package"),
+    "logs": ("logs", "hierarchy", "passages"),
+    "hierarchy": ("hierarchy", "logs"),
+}
+
+
+def _select(units: list[Unit], reader: str, skips: list[Skip]) -> list[Unit]:
+    """The units of a folder that a reader named by the user takes; the others are skips."""
     if reader == "auto":
         return units
+    accepted = _ACCEPTED.get(reader, (reader,))
+    taken = [unit for unit in units if unit.reader in accepted]
+    refused = (unit for unit in units if unit.reader not in accepted)
+    skips += (Skip(unit.path, 0, f"it is nothing for the reader {reader}") for unit in refused)
     if reader == "logs":
-        return [unit if unit.reader == "hierarchy" else replace(unit, reader="logs") for unit in units]
-    if reader == "hierarchy":
-        return [replace(unit, reader=reader) for unit in units if unit.reader in ("hierarchy", "logs")]
-    accepted = ("paper", "package") if reader == "papers" else (reader,)
-    return [unit for unit in units if unit.reader in accepted]
+        return [unit if unit.reader == "hierarchy" else replace(unit, reader=reader) for unit in taken]
+    return [replace(unit, reader=reader) for unit in taken] if reader == "hierarchy" else taken
 
 
 def _file_unit(reader: str, name: str, side: _SideMetadata) -> Unit:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import posixpath
 import re
-from bisect import bisect_right
-from itertools import pairwise
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from lemmata.latex.sentences import chunks
+from lemmata.ingest.blocks import Block, markdown_blocks, plain_blocks, rest_blocks
+from lemmata.ingest.dates import read_date
+from lemmata.latex.sentences import chunks, gather, join_tiny_sections, pieces
 from lemmata.latex.source import decode
 from lemmata.types import Document, Label, Link, Passage, Reading, Skip
 
 __all__ = ["read_pdf", "read_text"]
 
-_HEADING = re.compile(r"^(#{1,6})[ \t]+(.*?)[ \t]*#*$|^([^\n]+)\n(=+|-{3,})[ \t]*$", re.MULTILINE)
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*\n", re.DOTALL)
-_LINK = re.compile(r"!?\[([^\]]*)\]\(\s*<?([^)\s>]+)>?[^)]*\)")
-_FENCE = re.compile(r"^(```|~~~).*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"!?\[([^\[\]]*+)\]\(\s*<?([^)\s>\[]{1,2000}+)>?[^)\[]{0,500}+\)")
+_TINY = 60  # characters of a section; a shorter one is read with its neighbour
 _DISPLAY = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
 
 
@@ -30,20 +32,50 @@ def _front_matter(text: str) -> tuple[dict[str, str], int]:
 
 
 def _strip_markup(text: str) -> str:
-    text = _LINK.sub(r"\1", text)
+    text = _LINK.sub(r"\1", _LINK.sub(r"\1", text))  # twice: a link around an image
     text = _DISPLAY.sub(lambda m: f"${m[1].strip()}$", text)
     text = re.sub(r"(?m)^[ \t]*(?:>[ \t]?)+", "", text)
-    return re.sub(r"(\*\*|__)(?=\S)(.+?)(?<=\S)\1", r"\2", text)
+    return re.sub(r"(\*\*|__)(?=\S)(.{1,500}?)(?<=\S)\1", r"\2", text)
 
 
-def _headings(text: str, start: int) -> list[tuple[int, int, int, str]]:
-    """Begin, end, level and text of each heading outside fenced code."""
-    fences = [match.span() for match in _FENCE.finditer(text)]
+def _blocks(text: str, start: int, file: str) -> Iterator[Block]:
+    suffixes = file.lower().split(".")[1:]
+    if "rst" in suffixes:
+        return rest_blocks(text, start)
+    return plain_blocks(text, start) if {"txt", "text"} & set(suffixes) else markdown_blocks(text, start)
+
+
+def _pieces(block: Block, text: str, size: int) -> list[tuple[int, int]]:
+    """The parts of a block that a chunk holds whole: code, the lines of a list or table, sentences."""
+    source = text[block.begin : block.end]
+    if block.kind == "heading" or (block.kind == "code" and len(source) <= size):
+        return [(block.begin, block.end)]
+    parts = [(0, len(source))] if block.kind == "prose" else [m.span() for m in re.finditer(r"[^\n]*\S[^\n]*", source)]
     return [
-        (*match.span(), len(match[1]) if match[1] else 1 + match[4].startswith("-"), match[2] or match[3])
-        for match in _HEADING.finditer(text, start)
-        if not any(begin <= match.start() < end for begin, end in fences)
+        (block.begin + low + begin, block.begin + low + end)
+        for low, high in parts
+        for begin, end in (
+            [(0, high - low)] if block.kind != "prose" and high - low <= size else pieces(source[low:high], size)
+        )
     ]
+
+
+def _clean(block: Block, source: str, markdown: bool) -> str:
+    """The text of a block or of a part of it: code as written, lists and tables line by line, prose in one line."""
+    if block.kind == "heading":
+        return _strip_markup(block.title)
+    if block.kind == "code":
+        lines = source.splitlines()
+        fenced = [line for line in lines if not re.match(r" {0,3}(?:`{3,}|~{3,})", line)]
+        return "\n".join(line.rstrip() for line in fenced).strip("\n")
+    clean = _strip_markup(source) if markdown else source
+    if block.kind == "table":
+        rows = (re.sub(r"[ \t]*\|[ \t]*", " | ", line.strip().strip("|").strip()) for line in clean.splitlines())
+        return "\n".join(row for row in rows if re.search(r"\w", row))
+    if block.kind == "list":
+        wrapped = re.sub(r"\n[ \t]*(?![-*+][ \t]|\d{1,9}[.)][ \t]|\n)(?=\S)", " ", clean)
+        return "\n".join(line.rstrip() for line in wrapped.splitlines() if line.strip())
+    return " ".join(clean.split())
 
 
 def _links(markdown: str, document: str) -> tuple[Link, ...]:
@@ -54,47 +86,80 @@ def _links(markdown: str, document: str) -> tuple[Link, ...]:
     return tuple(dict.fromkeys(Link("refers_to", posixpath.splitext(target)[0]) for target in targets))
 
 
+class _Section(NamedTuple):
+    path: tuple[str, ...]  # the headings that lead to it, without markup
+    blocks: list[Block]  # after its heading, which is the first where it has one
+
+
+def _sections(blocks: Iterable[Block]) -> list[_Section]:
+    """The sections that have text."""
+    sections = [_Section((), [])]
+    levels: list[int] = []
+    for block in blocks:
+        if block.kind == "heading":
+            while levels and levels[-1] >= block.level:
+                levels.pop()
+            path = (*sections[-1].path[: len(levels)], _strip_markup(block.title).strip())
+            levels.append(block.level)
+            sections.append(_Section(path, []))
+        sections[-1].blocks.append(block)
+    return sections
+
+
 def read_text(data: bytes, document: str, file: str, *, size: int = 1500, overlap: int = 200) -> Reading:
-    """A Markdown or text file: sections by its headings, chunks inside them."""
+    """A Markdown, reStructuredText or text file: sections by its headings, chunks inside them.
+
+    A section of a few words is read with its neighbour, its heading in the text.
+    """
     text = decode(data)
     front, start = _front_matter(text)
-    markdown = posixpath.splitext(file)[1].lower() not in (".txt", ".text")
-    headings = _headings(text, start) if markdown else []
-    title = front.get("title") or next((h[3] for h in headings), "") or posixpath.basename(document)
+    sections = _sections(_blocks(text, start, file))
+    headings = [section.path[-1] for section in sections if section.path]
+    title = front.get("title") or next(iter(headings), "") or posixpath.basename(document)
     line_ends = [match.start() for match in re.finditer("\n", text)]
     passages: list[Passage] = []
-    path: list[tuple[int, str]] = []  # level and text of the headings above
-    borders = [(start, start, 0, ""), *headings, (len(text), len(text), 0, "")]
-    for (_, begin, level, heading), (end, *_) in pairwise(borders):
-        while path and path[-1][0] >= level:
-            path.pop()
-        if heading:
-            path.append((level, _strip_markup(heading).strip()))
-        for low, high in chunks(text[begin:end], size, overlap):
-            raw = text[begin + low : begin + high]
-            clean = _strip_markup(raw) if markdown else raw
-            clean = "\n\n".join(" ".join(part.split()) for part in re.split(r"\n\s*\n", clean))
+    filled = [s for s in sections if any(block.kind != "heading" for block in s.blocks)]
+    lengths = [sum(block.end - block.begin for block in s.blocks if block.kind != "heading") for s in filled]
+    for run in join_tiny_sections([(s.path, length) for s, length in zip(filled, lengths, strict=True)], _TINY):
+        blocks = [block for number in run for block in filled[number].blocks]
+        if blocks[0].kind == "heading":
+            blocks = blocks[1:]  # the heading of the first is its section
+        begins, ends = [block.begin for block in blocks], [block.end for block in blocks]
+        longest = max(run, key=lengths.__getitem__)
+        for low, high in gather([piece for block in blocks for piece in _pieces(block, text, size)], size, overlap):
+            covered = blocks[bisect_right(ends, low) : bisect_left(begins, high)]
+            parts = [(block, text[max(low, block.begin) : min(high, block.end)]) for block in covered]
+            clean = "\n\n".join(filter(None, (_clean(block, part, _is_markdown(file)) for block, part in parts)))
             if not re.search(r"\w", clean):
                 continue
+            raw = text[low:high]
+            prose = "\n".join(part for block, part in parts if block.kind != "code")
             passages.append(
                 Passage(
                     id=f"{document}@{len(passages) + 1}",
                     document=document,
                     kind="chunk",
                     text=clean,
-                    section=" / ".join(name for _, name in path),
+                    section=" / ".join(filled[longest].path),
                     raw=raw if raw != clean else "",
                     file=file,
-                    first_line=bisect_right(line_ends, begin + low - 1) + 1,
-                    last_line=bisect_right(line_ends, begin + high - 2) + 1,
-                    links=_links(raw, document),
+                    first_line=bisect_right(line_ends, low - 1) + 1,
+                    last_line=bisect_right(line_ends, high - 2) + 1,
+                    links=_links(prose, document),
                 )
             )
-    metadata = {key: value for key, value in front.items() if key not in ("title", "date")}
-    title = _strip_markup(title).strip()
-    record = Document(document, title, "text", date=front.get("date"), file=file, metadata=metadata)
     skips = [] if passages else [Skip(file, 0, "it contains no text")]
+    metadata = {key: value for key, value in front.items() if key not in ("title", "date")}
+    date = read_date(front.get("date", ""))
+    if front.get("date") and date is None:
+        metadata["date"] = front["date"]
+        skips.append(Skip(file, 1, f"it is kept without its unclear date {front['date']!r}"))
+    record = Document(document, _strip_markup(title).strip(), "text", date=date, file=file, metadata=metadata)
     return Reading([record], passages, [Label(document, document, document)], skips=skips)
+
+
+def _is_markdown(file: str) -> bool:
+    return not {"txt", "text", "rst"} & set(file.lower().split(".")[1:])
 
 
 def read_pdf(data: bytes, document: str, file: str, *, size: int = 1500, overlap: int = 200) -> Reading:

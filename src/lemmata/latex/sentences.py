@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from lemmata.latex.source import match_dollar
 
-__all__ = ["chunks", "cut", "formulas", "sentences"]
+__all__ = ["chunks", "cut", "formulas", "gather", "join_tiny_sections", "pieces", "sentences"]
 
 Span = tuple[int, int]  # first offset, offset after the last
 
@@ -80,21 +80,24 @@ def _trim(text: str, start: int, end: int) -> Span:
     return start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())
 
 
-def _pieces(text: str, longest: int) -> list[Span]:
-    """Sentences; those longer than `longest` are cut at blanks outside formulas."""
-    pieces: list[Span] = []
+def pieces(text: str, longest: int) -> list[Span]:
+    """Sentences; those longer than `longest` are cut at blanks outside formulas, into parts of similar length."""
+    spans: list[Span] = []
     for start, end in sentences(text):
         begin = last = start
+        limit = longest
         if end - start > longest:
+            parts = -(-(end - start) // longest)
+            limit = min(longest, -(-(end - start) // parts) + 40)  # 40: the longest word that is likely
             inside = [(start + low, start + high) for low, high in formulas(text[start:end])]
             blanks = [blank.start() for blank in _outside(_BLANKS.finditer(text, start, end), inside)]
             for at in (*blanks, end):
-                if at - begin > longest and last > begin:
-                    pieces.append((begin, last))
+                if at - begin > limit and last > begin:
+                    spans.append((begin, last))
                     begin = _trim(text, last, at)[0]
                 last = at
-        pieces.append((begin, end))
-    return pieces
+        spans.append((begin, end))
+    return spans
 
 
 def chunks(text: str, size: int = 1500, overlap: int = 200) -> list[Span]:
@@ -103,7 +106,11 @@ def chunks(text: str, size: int = 1500, overlap: int = 200) -> list[Span]:
     A formula is never cut: a formula longer than `size` makes a longer chunk. A sentence longer than `size` is
     cut between words.
     """
-    pieces = _pieces(text, size)
+    return gather(pieces(text, size), size, overlap)
+
+
+def gather(pieces: Sequence[Span], size: int, overlap: int) -> list[Span]:
+    """Spans of consecutive pieces, at most `size` characters unless a piece is longer; neighbours share some pieces."""
     spans: list[Span] = []
     first = 0
     for number, (_, end) in enumerate(pieces):
@@ -120,7 +127,46 @@ def chunks(text: str, size: int = 1500, overlap: int = 200) -> list[Span]:
         first = shared
     if pieces:
         spans.append((pieces[first][0], pieces[-1][1]))
+    return _balanced(spans, pieces, size)
+
+
+_SMALL = 200  # characters: a shorter chunk at the end takes sentences from the one before
+
+
+def _balanced(spans: list[Span], pieces: Sequence[Span], size: int) -> list[Span]:
+    """The chunks, the last one not small where the one before has whole sentences to spare."""
+    smallest = min(_SMALL, size // 4)
+    if len(spans) < 2 or spans[-1][1] - spans[-1][0] >= smallest:
+        return spans
+    (start, _), (last, end) = spans[-2:]
+    for number in range(len(pieces) - 1, 0, -1):
+        at, kept = pieces[number][0], pieces[number - 1][1] - start
+        if kept < smallest or end - at > size:
+            break
+        if at < last and end - at >= smallest:
+            return [*spans[:-2], (start, pieces[number - 1][1]), (at, end)]
     return spans
+
+
+def join_tiny_sections(sections: Sequence[tuple[Sequence[str], int]], tiny: int) -> list[range]:
+    """Runs of consecutive sections (headings that lead to it, length of its text) that are split into chunks as one.
+
+    A section of fewer than `tiny` characters is joined with the section below it, else with the one before or after
+    it, unless a heading above both stands between them.
+    """
+    runs: list[range] = []
+    length = 0  # of the last run
+    for number, (path, added) in enumerate(sections):
+        before, after = (tuple(sections[n][0]) if 0 <= n < len(sections) else () for n in (number - 1, number + 1))
+        has_below = len(after) > len(path) and after[: len(path)] == tuple(path)
+        related = before[: len(path) - 1] == tuple(path[:-1])
+        if runs and related and (length < tiny or (added < tiny and not has_below)):
+            runs[-1] = range(runs[-1].start, number + 1)
+            length += added
+        else:
+            runs.append(range(number, number + 1))
+            length = added
+    return runs
 
 
 def cut(text: str, longest: int) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,7 @@ __all__ = ["TASKS", "EvaluateOptions", "TaskOptions", "corpus_task", "evaluate",
 
 TASKS = ("references", "documents", "concepts", "descriptions")
 _BATCH = 128  # queries searched at once
+_MOST_SHOWN = 5  # missing passages in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +84,27 @@ def corpus_task(layout: Layout, name: str, options: TaskOptions) -> Task:
 
 
 def table_task(
-    layout: Layout, name: str, queries: Mapping[str, str], qrels: Mapping[str, Mapping[str, int]], *, file: Path
+    layout: Layout,
+    name: str,
+    queries: Mapping[str, str],
+    qrels: Mapping[str, Mapping[str, int]],
+    *,
+    file: Path,
+    allow_missing: bool = False,
 ) -> Task:
-    """A task from a table of queries; where all answers are statements, only statements are candidates."""
+    """A task from a table of queries; where all answers are statements, only statements are candidates.
+
+    `allow_missing` keeps answers that are not in the corpus, which `evaluate` counts.
+    """
     task = task_from(name, queries, qrels)
     with contextlib.closing(Corpus(layout)) as corpus:
         is_prose = np.array([passage.kind in ("chunk", "abstract") for passage in corpus], bool)
         row_of = {identity: row for row, identity in enumerate(corpus.ids())}
     answers = [identity for grades in qrels.values() for identity in grades]
-    unknown = [identity for identity in answers if identity not in row_of]
-    if unknown:
-        raise InputError(f"names {unknown[0]!r}, which is no passage of {layout.root}", file=str(file))
-    prose_answers = any(is_prose[row_of[identity]] for identity in answers)
+    missing = _find_missing(qrels, row_of)
+    if missing and not allow_missing:
+        raise InputError(f"{missing.sentence()}; the corpus is that of {layout.root}", file=str(file))
+    prose_answers = any(is_prose[row_of[identity]] for identity in answers if identity in row_of)
     return replace(task, candidates=None if prose_answers else ~is_prose)
 
 
@@ -145,6 +155,56 @@ def _concept_task(
     )
 
 
+# ---------------------------------------------------------------- judgments of passages that are not there
+
+
+class _Missing(NamedTuple):
+    """Judged passages that are not in the corpus; true where there are any."""
+
+    passages: Sequence[str]  # ids, in order
+    judgments: int
+    queries: int  # all of whose judged passages are missing
+
+    def __bool__(self) -> bool:
+        return bool(self.passages)
+
+    def sentence(self) -> str:
+        number = len(self.passages)
+        shown = ", ".join(map(repr, self.passages[:_MOST_SHOWN]))
+        more = f" and {number - _MOST_SHOWN:,} more" if number > _MOST_SHOWN else ""
+        subject = "1 judged passage is" if number == 1 else f"{number:,} judged passages are"
+        queries = "1 query has" if self.queries == 1 else f"{self.queries:,} queries have"
+        return f"{subject} not in the corpus: {shown}{more} ({queries} no other)"
+
+
+def _find_missing(qrels: Mapping[str, Mapping[str, int]], known: Container[str]) -> _Missing:
+    passages: dict[str, None] = {}
+    judgments = queries = 0
+    for grades in qrels.values():
+        unknown = [identity for identity in grades if identity not in known]
+        passages |= dict.fromkeys(unknown)
+        judgments += len(unknown)
+        queries += bool(unknown) and len(unknown) == len(grades)
+    return _Missing(list(passages), judgments, queries)
+
+
+def _rows_of_judged(corpus: Corpus, task: Task, *, allow_missing: bool) -> tuple[_Missing, Callable[[str], int]]:
+    """The missing passages, and the row of each judged one; a missing passage gets a row behind the corpus.
+
+    Such a row is in no ranking but counts among the relevant ones. InputError unless they are allowed.
+    """
+    judged_ids = dict.fromkeys(identity for grades in task.qrels.values() for identity in grades)
+    rows = {}
+    for identity in judged_ids:
+        with contextlib.suppress(KeyError):
+            rows[identity] = corpus.row(identity)
+    missing = _find_missing(task.qrels, rows)
+    if missing and not allow_missing:
+        raise InputError(f"{missing.sentence()}; --allow-missing goes on and counts them as not found", file=task.name)
+    rows |= {identity: len(corpus) + number for number, identity in enumerate(missing.passages)}
+    return missing, rows.__getitem__
+
+
 # ---------------------------------------------------------------- measuring
 
 
@@ -157,6 +217,7 @@ def evaluate(
     retrievers: Sequence[str],
     train: Sequence[Example] = (),
     allow_leakage: bool = False,
+    allow_missing: bool = False,
     command: str = "",
     trec: Path | None = None,
     key: str = "",
@@ -165,13 +226,18 @@ def evaluate(
 
     `train` are the examples that anything here was trained or tuned on. A task that leaks from them is refused unless
     `allow_leakage`, which the report then states. Queries whose documents occur in training are reported apart, as
-    *seen* and *unseen*. `trec` names a file for the rankings; with several retrievers each gets its own.
+    *seen* and *unseen*. Judgments of passages that are not in the corpus are refused unless `allow_missing`; they then
+    count as relevant passages that no retriever finds. `trec` names a file for the rankings; with several retrievers
+    each gets its own.
     """
     measures = [parse_measure(name) for name in options.measures.split(",")]
     notes = list(task.notes)
     with contextlib.closing(Retriever(layout, key=key)) as retriever:
         corpus = retriever.corpus
-        judgments = judged(task.qrels, corpus.row)
+        missing, row_of = _rows_of_judged(corpus, task, allow_missing=allow_missing)
+        judgments = judged(task.qrels, row_of)
+        if missing:
+            notes.append(f"{missing.sentence()}; they count as relevant and not found")
         members = {
             name: np.array([query in queries for query in task.qrels], bool) for name, queries in task.groups.items()
         }
@@ -181,6 +247,8 @@ def evaluate(
             groups = _seen_and_unseen(corpus, task, train)
         documents = corpus.document_numbers() if options.level == "document" else None
         if documents is not None:
+            # each missing passage is a document of its own
+            documents = np.append(documents, documents.max(initial=-1) + 1 + np.arange(len(missing.passages)))
             notes.append("document level: a document counts by its best passage")
         depth = max(100, *(m.cutoff for m in measures)) * (10 if documents is not None else 1)
         # a query without relevant passages misses nothing
@@ -207,15 +275,22 @@ def evaluate(
         recall=recall,
         notes=notes,
         command=command,
+        missing={"passages": len(missing.passages), "judgments": missing.judgments, "queries": missing.queries},
     )
 
 
 def _audit(corpus: Corpus, task: Task, train: Sequence[Example], allow_leakage: bool) -> list[str]:
     def text(identity: str) -> str:
-        return corpus[corpus.row(identity)].text
+        try:
+            return corpus[corpus.row(identity)].text
+        except KeyError:  # of a missing passage only its id is known; empty texts would be near-duplicates
+            return identity
 
     def neighbours(identity: str) -> list[str]:
-        passage = corpus[corpus.row(identity)]
+        try:
+            passage = corpus[corpus.row(identity)]
+        except KeyError:
+            return []
         targets = [link.target for link in passage.links if link.target]
         return targets + [source for source, _ in corpus.referring(identity)]
 
@@ -230,9 +305,12 @@ def _seen_and_unseen(corpus: Corpus, task: Task, train: Sequence[Example]) -> di
     """Queries by whether a document of their answers occurs in training."""
 
     def document(identity: str) -> str:
-        return corpus[corpus.row(identity)].document
+        try:
+            return corpus[corpus.row(identity)].document
+        except KeyError:  # of a passage that is missing nobody saw another
+            return ""
 
-    trained = {document(passage) for example in train for passage in example.passages}
+    trained = {document(passage) for example in train for passage in example.passages} - {""}
     seen = np.array([any(document(passage) in trained for passage in task.qrels[query]) for query in task.qrels], bool)
     return {"seen": seen, "unseen": ~seen}
 
@@ -270,11 +348,17 @@ def _by_id(corpus: Corpus, task: Task, rows: Integers, scores: Floats) -> dict[s
 # ---------------------------------------------------------------- tuning
 
 
-def tune(layout: Layout, task: Task, measure_name: str, progress: Progress, *, key: str = "") -> dict[str, Any]:
-    """Choose how dense and lexical rankings are fused, on a validation task; search uses it from then on."""
+def tune(
+    layout: Layout, task: Task, measure_name: str, progress: Progress, *, key: str = "", allow_missing: bool = False
+) -> dict[str, Any]:
+    """Choose how dense and lexical rankings are fused, on a validation task; search uses it from then on.
+
+    Judgments of passages that are not in the corpus are refused unless `allow_missing`.
+    """
     chosen_measure = parse_measure(measure_name)
     with contextlib.closing(Retriever(layout, key=key)) as retriever:
-        judgments = judged(task.qrels, retriever.corpus.row)
+        _, row_of = _rows_of_judged(retriever.corpus, task, allow_missing=allow_missing)
+        judgments = judged(task.qrels, row_of)
         dense, lexical = (_rank(retriever, task, name, Fusion().depth, progress) for name in ("dense", "lexical"))
 
     def value(ranked: Integers) -> float:

@@ -182,8 +182,17 @@ def _resolve(writer: CorpusWriter) -> None:
             cited[document, key] = target
     writer.set_targets("bibliography", matches)
     links = list(writer.links())
-    targets = resolve_links(links, writer.labels(), writer.prefixes(), lambda d, key: cited.get((d, key)))
-    writer.set_targets("links", targets)
+    others: list[tuple[int, str, str | None]] = []  # of cells that hold several ids
+
+    def targets() -> Iterator[tuple[str | None, int]]:
+        resolved = resolve_links(links, writer.labels(), writer.prefixes(), lambda d, key: cited.get((d, key)))
+        for link in resolved:
+            others.extend((link.number, label, target) for label, target in link.others)
+            yield link.target, link.number
+
+    writer.set_targets("links", targets())
+    writer.set_other_links(others)
+    writer.note_unknown_names()
 
 
 def _versions() -> dict[str, str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -52,6 +53,7 @@ CREATE INDEX links_of_target ON links(target);
 """
 _OWNED = ("documents", "passages", "links", "labels", "bibliography", "prefixes", "skips")
 _SCHEMA += "".join(f"CREATE INDEX {table}_of_unit ON {table}(unit);\n" for table in _OWNED)
+_NO_UNIT = 0  # of notes on the corpus as a whole; units are numbered from 1
 _PASSAGE = (
     "id, document, kind, text, title, section, raw, proof, file, first_line, last_line, date, confidence, metadata"
 )
@@ -218,8 +220,8 @@ class CorpusWriter:
         yield from self.connection.execute("SELECT document, prefix, other FROM prefixes")
 
     def links(self) -> Iterator[tuple[int, str, str, str]]:
-        """Number, document, relation and label of every link."""
-        yield from self.connection.execute("SELECT number, document, relation, label FROM links")
+        """Number, document, relation and label of every link as it was read."""
+        yield from self.connection.execute("SELECT number, document, relation, label FROM links WHERE number >= 0")
 
     def bibliography(self) -> Iterator[tuple[int, str, Reference]]:
         """Number, document and entry of every bibliography."""
@@ -238,6 +240,40 @@ class CorpusWriter:
             f"UPDATE {table} SET target = ?1 WHERE number = ?2 AND target IS NOT ?1",
             targets,
         )
+
+    def set_other_links(self, others: Sequence[tuple[int, str, str | None]]) -> None:
+        """Replace the links to the further ids in a cell: number of the cell's link, label and target.
+
+        They have negative numbers, as they are made anew whenever links are resolved.
+        """
+        self.connection.execute("DELETE FROM links WHERE number < 0")
+        self.connection.executemany(
+            "INSERT INTO links(number, unit, document, source, relation, label, target)"
+            " SELECT ?1, unit, document, source, relation, ?3, ?4 FROM links WHERE number = ?2",
+            ((place - len(others), *other) for place, other in enumerate(others)),
+        )
+
+    def note_unknown_names(self) -> None:
+        """Replace the notes on locations that the hierarchy does not know and on related logs that are not there."""
+        self.connection.execute("DELETE FROM skips WHERE unit = ?", (_NO_UNIT,))
+        known = self.connection.execute("SELECT 1 FROM documents WHERE kind = 'location' LIMIT 1").fetchone()
+        causes = {"related_to": "a related log that is not in the corpus"}
+        if known:  # without a hierarchy no location is expected to be known
+            causes["reports_about"] = "a location that is not in the hierarchy"
+        for relation, cause in causes.items():
+            rows = self.connection.execute(
+                "SELECT p.file, l.label, COUNT(*), MIN(p.first_line) FROM links l JOIN passages p ON p.id = l.source"
+                " WHERE l.relation = ? AND l.target IS NULL AND p.kind = 'log' GROUP BY p.unit, p.file, l.label"
+                " ORDER BY p.unit, p.file, MIN(p.first_line), l.label",
+                (relation,),
+            )
+            for file, group in itertools.groupby(rows, key=lambda row: row[0]):
+                names = list(group)
+                shown = ", ".join(repr(name) for _, name, _, _ in names[:5])
+                more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
+                logs = sum(row[2] for row in names)
+                note = f"{'1 log names' if logs == 1 else f'{logs:,} logs name'} {cause}: {shown}{more}"
+                self.connection.execute("INSERT INTO skips VALUES (?, ?, ?, ?)", (_NO_UNIT, file, names[0][3], note))
 
     def number_rows(self) -> None:
         """Number the rows: by document, then by position in it, whatever the order of ingestion."""
@@ -367,9 +403,10 @@ class Corpus(Sequence[Passage]):
                 conditions.append(f"{column} IN ({','.join('?' * len(allowed))})")
                 values += allowed
         if categories:
-            condition = "EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value = ? OR value LIKE ? OR value LIKE ?)"
-            conditions.append("(" + " OR ".join([condition] * len(categories)) + ")")
-            values += [form for name in categories for form in (name, f"{name}.%", f"{name}:%")]
+            start = "substr(value, 1, length(?1) + 1) IN (?1 || '.', ?1 || ':')"  # no LIKE: a name may hold its marks
+            condition = f"EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value = ?1 OR {start})"
+            conditions.append("(" + " OR ".join([condition.replace("?1", "?")] * len(categories)) + ")")
+            values += [name for name in categories for _ in range(condition.count("?1"))]
         for bound, sign in ((since, ">="), (until, "<=")):
             if bound:
                 date = "COALESCE(p.date, d.date)"
