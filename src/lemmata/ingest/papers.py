@@ -16,13 +16,14 @@ from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 from lemmata.latex.bibliography import read_bib, read_bibliography
-from lemmata.latex.clean import clean, plain
+from lemmata.latex.clean import Cleaned, Target, clean, join, plain
 from lemmata.latex.expand import Definitions, expand, read_definitions, read_environments, structural
 from lemmata.latex.mains import confidence, rank_mains
 from lemmata.latex.sentences import chunks, cut
 from lemmata.latex.source import Flat, decode, flatten, read_argument
 from lemmata.latex.statements import Statement, Structure, read_kinds, read_structure
-from lemmata.types import Document, Label, Link, Passage, Reading, Reference, Skip
+from lemmata.latex.targets import read_targets
+from lemmata.types import INSERTED, Document, Label, Link, Passage, Reading, Reference, Skip
 
 __all__ = [
     "Main",
@@ -243,6 +244,7 @@ class _Paper:
     cited: list[str] = field(default_factory=list)
     spans: list[tuple[int, int, str]] = field(default_factory=list)  # begin, end, id of each passage
     headings: dict[tuple[str, ...], str] = field(default_factory=dict)  # section path: clean text
+    targets: Mapping[str, Target] = field(default_factory=dict)  # of the labels
 
     def skip(self, offset: int, cause: str) -> None:
         self.skips.append(Skip(*self.flat.place(offset), cause))
@@ -250,9 +252,9 @@ class _Paper:
     def expand(self, begin: int, end: int) -> str:
         return expand(self.flat.text[begin:end], self.macros.at(begin), self.macros.problems)
 
-    def clean(self, source: str, relation: str) -> tuple[str, list[Link]]:
+    def clean(self, source: str, relation: str, separator: str = "\n\n") -> tuple[Cleaned, list[Link]]:
         """Clean text and links of an expanded source; `relation` is that of its `\\ref` commands."""
-        result = clean(source)
+        result = clean(source, self.targets.get, separator)
         links = []
         for family, key in result.references:
             if family == "cite":
@@ -260,7 +262,11 @@ class _Paper:
                 links.append(Link("cites", key))
             else:
                 links.append(Link(relation, "name:" + key if family == "name" else key))
-        return result.text, links
+        return result, links
+
+    def title(self, source: str, offset: int) -> str:
+        """The clean text of a title."""
+        return plain(expand(source, self.macros.at(offset))).rstrip(" ,;:.")
 
     def section(self, path: Sequence[str], offset: int) -> str:
         """The headings that lead to a section, cleaned."""
@@ -271,7 +277,16 @@ class _Paper:
         return self.headings[path]
 
     def passage(
-        self, identity: str, kind: str, span: tuple[int, int], text: str, links: Iterable[Link], **more: Any
+        self,
+        identity: str,
+        kind: str,
+        span: tuple[int, int],
+        content: Cleaned,
+        links: Iterable[Link],
+        *,
+        proof: Cleaned | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        **more: Any,
     ) -> Passage:
         """A passage of this paper; labels inside its span refer to it."""
         begin, end = span
@@ -280,6 +295,9 @@ class _Paper:
         last_file, last_line = self.flat.place(max(begin, end - 1))
         if last_file != file:  # it runs past the end of a file: point at the lines up to there
             last_line = self.flat.texts[self.flat.files.index(file)].count("\n") + 1
+        text, text_spans = content.shown()
+        shown_proof, proof_spans = proof.shown() if proof else ("", [])
+        inserted = {part: spans for part, spans in (("text", text_spans), ("proof", proof_spans)) if spans}
         return Passage(
             id=identity,
             document=self.document,
@@ -288,6 +306,8 @@ class _Paper:
             file=file,
             first_line=first_line,
             last_line=max(first_line, last_line),
+            proof=shown_proof,
+            metadata={**(metadata or {}), **({INSERTED: inserted} if inserted else {})},
             links=tuple(dict.fromkeys(links)),
             **more,
         )
@@ -307,7 +327,7 @@ def _abstracts(paper: _Paper) -> list[Passage]:
     passages = []
     for number, (begin, end) in enumerate(spans, 1):
         abstract, links = paper.clean(paper.expand(begin, end), "refers_to")
-        if abstract:
+        if abstract.text:
             identity, raw = f"{paper.document}#abstract-{number}", text[begin:end].strip()
             passages.append(paper.passage(identity, "abstract", (begin, end), abstract, links, raw=raw))
     return passages
@@ -340,7 +360,7 @@ def _statement(paper: _Paper, statement: Statement, identity: str, taken: dict[s
     if inner_proofs:  # a proof inside the environment is not part of the statement
         end = max(statement.content, paper.flat.text.rfind("\\begin", statement.content, inner_proofs[0]))
     text, links = paper.clean(paper.expand(statement.content, end), "refers_to")
-    if not text:
+    if not text.text:
         paper.skip(statement.begin, f"{statement.kind} without text")
         return None
     note = clean(expand(statement.note, paper.macros.at(statement.begin)))
@@ -353,12 +373,13 @@ def _statement(paper: _Paper, statement: Statement, identity: str, taken: dict[s
         proofs.append(proof)
         links += proof_links
     longest = paper.options.longest_statement
-    if len(text) > longest and paper.options.long_statements != "keep":
+    length = len(text.text)
+    if length > longest and paper.options.long_statements != "keep":
         if paper.options.long_statements == "drop":
-            paper.skip(statement.begin, f"{statement.kind} of {len(text):,} characters dropped")
+            paper.skip(statement.begin, f"{statement.kind} of {length:,} characters dropped")
             return None
-        paper.skip(statement.begin, f"{statement.kind} of {len(text):,} characters cut to {longest:,}")
-        text = cut(text, longest)
+        paper.skip(statement.begin, f"{statement.kind} of {length:,} characters cut to {longest:,}")
+        text = text.part(0, len(cut(text.text, longest)))
     identity = _unique(identity, taken)
     paper.spans += ((*span, identity) for span in statement.proofs)
     return paper.passage(
@@ -370,7 +391,7 @@ def _statement(paper: _Paper, statement: Statement, identity: str, taken: dict[s
         title=" ".join(note.text.split()).rstrip(" ,;:"),
         section=paper.section(statement.section, statement.begin),
         raw=paper.flat.text[statement.content : end].strip(),
-        proof="\n\n".join(filter(None, proofs)),
+        proof=join(proofs, "\n\n"),
         confidence=statement.confidence,
         metadata={"environment": statement.environment},
     )
@@ -384,7 +405,7 @@ class _Paragraph(NamedTuple):
     offset: int  # in the clean text of its section
     begin: int  # in the source
     end: int
-    text: str
+    content: Cleaned
     links: list[Link]
     terms: list[tuple[int, str]]  # emphasised terms with their offsets in the clean text of the section
 
@@ -426,12 +447,12 @@ def _paragraphs(paper: _Paper, spans: Iterable[tuple[int, int]]) -> list[_Paragr
             if start >= stop:
                 continue
             source = paper.expand(start, stop)
-            text, links = paper.clean(source, "refers_to")
+            content, links = paper.clean(source, "refers_to", " ")
+            text = content.text
             if _LETTERS.search(text) is None and "$" not in text:
                 continue
-            text = " ".join(text.split())
             terms = [(offset + place, term) for place, term in _locate(_emphasised_terms(source), text)]
-            paragraphs.append(_Paragraph(offset, start, stop, text, links, terms))
+            paragraphs.append(_Paragraph(offset, start, stop, content, links, terms))
             offset += len(text) + 2
     return paragraphs
 
@@ -443,10 +464,10 @@ def _chunks(paper: _Paper) -> list[Passage]:
     for title, spans in _prose(paper):
         paragraphs = _paragraphs(paper, spans)
         offsets = [paragraph.offset for paragraph in paragraphs]
-        section_text = "\n\n".join(paragraph.text for paragraph in paragraphs)
-        for start, stop in chunks(section_text, paper.options.chunk_size, paper.options.chunk_overlap):
-            text = section_text[start:stop]
-            if _LETTERS.search(text) is None:
+        section = join((paragraph.content for paragraph in paragraphs), "\n\n")
+        for start, stop in chunks(section.text, paper.options.chunk_size, paper.options.chunk_overlap):
+            content = section.part(start, stop)
+            if _LETTERS.search(content.text) is None:
                 continue
             first = max(0, bisect_right(offsets, start) - 1)
             last = max(first, bisect_left(offsets, stop) - 1)
@@ -456,7 +477,7 @@ def _chunks(paper: _Paper) -> list[Passage]:
             identity = f"{paper.document}@{len(passages) + 1}"
             metadata = {"terms": terms[:_MOST_TERMS]} if terms else {}
             span = (covered[0].begin, covered[-1].end)
-            passages.append(paper.passage(identity, "chunk", span, text, links, section=title, metadata=metadata))
+            passages.append(paper.passage(identity, "chunk", span, content, links, section=title, metadata=metadata))
     return passages
 
 
@@ -563,6 +584,7 @@ def read_paper(
     flat, macros, kinds = _prepare(flat)
     structure = read_structure(flat.text, flat.body, kinds)
     paper = _Paper(document, flat, macros, structure, options or PaperOptions(), skips)
+    paper.targets = read_targets(flat.text, flat.body, structure, paper.title)
     record, names = _read_document(flat, document, main, macros)
     passages = [*_abstracts(paper), *_statements(paper), *_chunks(paper)]
     for offset, problem in structure.problems:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
@@ -36,17 +37,18 @@ class Cleaned(NamedTuple):
 
     def part(self, start: int, stop: int) -> Cleaned:
         """The text between two offsets with its insertions, and all references."""
-        insertions = [(offset - start, name) for offset, name in self.insertions if start <= offset <= stop]
+        first, last = (bisect_left(self.insertions, (offset, "")) for offset in (start, stop + 1))
+        insertions = [(offset - start, name) for offset, name in self.insertions[first:last]]
         return Cleaned(self.text[start:stop], self.references, insertions)
 
-    def shown(self) -> tuple[str, list[tuple[int, int]]]:
+    def shown(self) -> tuple[str, list[list[int]]]:
         """The text with the names of its references, and the spans to remove for the text without them."""
         pieces: list[str] = []
-        spans: list[tuple[int, int]] = []
+        spans: list[list[int]] = []
         at = grown = 0
         for offset, name in self.insertions:
             pieces += (self.text[at:offset], name)
-            spans.append((offset + grown, offset + grown + len(name)))
+            spans.append([offset + grown, offset + grown + len(name)])
             at = offset
             grown += len(name)
         return "".join((*pieces, self.text[at:])), spans
@@ -185,8 +187,9 @@ _LIST = re.compile(
 )
 _BRACKETED = re.compile(rf"[(\[]\s*(?:cf\.|see|see also|e\.g\.,?|siehe|voir)?(?:\s*+{_MARKED})++\s*+[)\]]")
 # Before punctuation, also the blanks before it.
-_BLANKS_BEFORE = re.compile(r"(?<![ \t])[ \t]++" + _MARKED + r"(?=[.,;:)\]?!])")
-_GAP = re.compile(r"(?:\s++|[\x00\x02][^\x01]*+\x01)++")
+_BLANKS_BEFORE = re.compile(rf"(?<![ \t])[ \t]++{_MARKED}(?=[.,;:)\]?!])")
+_NEIGHBOURS = re.compile(rf"(?<![ \t])[ \t]*+{_MARKED}(?:[ \t]++{_MARKED})++")
+_GAP = re.compile(r"(?<!\s)\s*+(?:[\x00\x02][^\x01]*+\x01\s*+)++")
 _PART_OF_GAP = re.compile(r"\s++|[\x00\x02]([^\x01]*+)\x01")
 _INNER_MARK = re.compile(r"\x02[^\x01]*+\x01")
 _LEADING_MARKS = re.compile(r"(?:\s*+\x02[^\x01]*+\x01)++")
@@ -316,7 +319,7 @@ class _Cleaner:
         if not _AFTER_REFERENCE.search(before):
             word = _LAST_WORD.search(before)
             forms = {word[1].lower(), word[1].lower().removesuffix("s")} if word else set()
-            self.kind_written = not forms.isdisjoint(_KIND_WORDS | kinds)
+            self.kind_written = not (forms.isdisjoint(_KIND_WORDS) and forms.isdisjoint(kinds))
         if command.lower() in ("namecref", "namecrefs"):
             return _enumerate([target.kind or _label_name(key) for target, key in zip(targets, keys, strict=True)])
         names = []
@@ -632,6 +635,12 @@ def _marked(reference: re.Match[str]) -> str:
     return _OPEN + _ALL_MARKS.sub("", reference[0]) + _CLOSE
 
 
+def _spaced(text: str, separator: str) -> str:
+    """The text with single blanks, and `separator` in the place of empty lines."""
+    paragraphs = (" ".join(part.split()) for part in text.split("\n\n"))
+    return separator.join(filter(None, paragraphs))
+
+
 def _settle(text: str, separator: str) -> tuple[str, list[tuple[int, str]]]:
     """The text without what is marked, with single blanks, and what is marked as insertions.
 
@@ -641,28 +650,32 @@ def _settle(text: str, separator: str) -> tuple[str, list[tuple[int, str]]]:
     insertions: list[tuple[int, str]] = []
     at = length = 0
 
+    def add(piece: str) -> None:
+        nonlocal length
+        pieces.append(piece)
+        length += len(piece)
+
     def insert(parts: Sequence[str]) -> None:
         if name := "".join(parts):
             insertions.append((length, name))
 
     for gap in _GAP.finditer(text):
-        pieces.append(text[at : gap.start()])
-        length += len(pieces[-1])
+        add(_spaced(text[at : gap.start()], separator))
         at = gap.end()
         parts = _parts_of_gap(gap[0], separator)
         if length == 0:
-            insert(parts[not parts[0].strip() :] if parts else ())
-            continue
+            parts = parts[bool(parts) and not parts[0].strip() :]
         if at == len(text):
-            insert(parts[: len(parts) - (not parts[-1].strip())] if parts else ())
+            parts = parts[: len(parts) - (bool(parts) and not parts[-1].strip())]
+        if length == 0 or at == len(text):
+            insert(parts)
             continue
         blanks = [number for number, part in enumerate(parts) if not part.strip()]
         kept = next((number for number in blanks if parts[number] == separator), blanks[0] if blanks else len(parts))
         insert(parts[:kept])
-        pieces += parts[kept : kept + 1]
-        length += sum(map(len, parts[kept : kept + 1]))
+        add("".join(parts[kept : kept + 1]))
         insert(parts[kept + 1 :])
-    pieces.append(text[at:])
+    add(_spaced(text[at:], separator))
     return "".join(pieces), insertions
 
 
@@ -693,10 +706,11 @@ def clean(text: str, find: Callable[[str], Target | None] = _unknown, separator:
     result = "".join(cleaner.output)
     if _CLOSE in result:
         result = _LIST.sub(_marked, result).replace(_CLOSE + _OPEN, "")
-        settled, insertions = _settle(_BLANKS_BEFORE.sub(_marked, _BRACKETED.sub(_marked, result)), separator)
+        result = _NEIGHBOURS.sub(lambda names: f" {_OPEN}{_ALL_MARKS.sub('', names[0]).lstrip()}{_CLOSE}", result)
+        result = _BLANKS_BEFORE.sub(_marked, _BRACKETED.sub(_marked, result))
+        settled, insertions = _settle(result, separator)
         return Cleaned(settled, cleaner.references, insertions)
-    paragraphs = (" ".join(part.split()) for part in result.split("\n\n"))
-    return Cleaned(separator.join(filter(None, paragraphs)), cleaner.references)
+    return Cleaned(_spaced(result, separator), cleaner.references)
 
 
 def plain(text: str) -> str:
