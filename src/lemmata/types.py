@@ -7,7 +7,7 @@ where smaller is closer, the name is distance or length.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -111,10 +111,13 @@ class Passage:
         """The text without the names of its references: they would give away the answers of tasks and pairs."""
         return without_references(self.text, self.metadata)
 
-    @property
-    def bare_proof(self) -> str:
-        """The proof without the names of its references."""
-        return without_references(self.proof, self.metadata, "proof")
+    def bare(self) -> Passage:
+        """A copy whose text and proof are without the names of references, for everything but showing."""
+        if INSERTED not in self.metadata:
+            return self
+        proof = without_references(self.proof, self.metadata, "proof")
+        metadata = {key: value for key, value in self.metadata.items() if key != INSERTED}
+        return replace(self, text=self.bare_text, proof=proof, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,6 +245,7 @@ class _Paper:
     spans: list[tuple[int, int, str]] = field(default_factory=list)  # begin, end, id of each passage
     headings: dict[tuple[str, ...], str] = field(default_factory=dict)  # section path: clean text
     targets: Mapping[str, Target] = field(default_factory=dict)  # of the labels
+    taken: dict[str, int] = field(default_factory=dict)  # ids of passages, and how often each was wanted
 
     def skip(self, offset: int, cause: str) -> None:
         self.skips.append(Skip(*self.flat.place(offset), cause))
@@ -328,7 +329,7 @@ def _abstracts(paper: _Paper) -> list[Passage]:
     for number, (begin, end) in enumerate(spans, 1):
         abstract, links = paper.clean(paper.expand(begin, end), "refers_to")
         if abstract.text:
-            identity, raw = f"{paper.document}#abstract-{number}", text[begin:end].strip()
+            identity, raw = _unique(f"{paper.document}#abstract-{number}", paper.taken), text[begin:end].strip()
             passages.append(paper.passage(identity, "abstract", (begin, end), abstract, links, raw=raw))
     return passages
 
@@ -345,16 +346,15 @@ def _unique(identity: str, taken: dict[str, int]) -> str:
 
 def _statements(paper: _Paper) -> list[Passage]:
     counts: Counter[str] = Counter()
-    taken: dict[str, int] = {}
     passages = []
     for statement in paper.structure.statements:
         counts[statement.kind] += 1
         name = statement.label or f"{statement.kind}-{counts[statement.kind]}"
-        passages.append(_statement(paper, statement, f"{paper.document}#{name}", taken))
+        passages.append(_statement(paper, statement, f"{paper.document}#{name}"))
     return [passage for passage in passages if passage is not None]
 
 
-def _statement(paper: _Paper, statement: Statement, identity: str, taken: dict[str, int]) -> Passage | None:
+def _statement(paper: _Paper, statement: Statement, identity: str) -> Passage | None:
     end = statement.close
     inner_proofs = [begin for begin, _ in statement.proofs if statement.content <= begin < statement.close]
     if inner_proofs:  # a proof inside the environment is not part of the statement
@@ -380,7 +380,7 @@ def _statement(paper: _Paper, statement: Statement, identity: str, taken: dict[s
             return None
         paper.skip(statement.begin, f"{statement.kind} of {length:,} characters cut to {longest:,}")
         text = text.part(0, len(cut(text.text, longest)))
-    identity = _unique(identity, taken)
+    identity = _unique(identity, paper.taken)
     paper.spans += ((*span, identity) for span in statement.proofs)
     return paper.passage(
         identity,

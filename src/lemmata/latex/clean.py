@@ -115,7 +115,8 @@ _DROPPED = {
         printbibliography singlespacing doublespacing onehalfspacing begingroup endgroup bgroup egroup boldmath
         unboldmath hline toprule midrule bottomrule notag nonumber strut newline xspace today makeatletter
         makeatother endmetadata listoffigures listoftables printindex balance flushbottom raggedbottom
-        PMlinkescapephrase
+        PMlinkescapephrase printglossary printglossaries printnomenclature printbibheading printbiblist
+        printshorthands listoftodos
         """,
         1: """
         label index glossary vspace hspace vskip hskip includegraphics bibliographystyle bibliography pagestyle
@@ -136,6 +137,12 @@ _DROPPED = {
     }.items()
     for name in names.split()
 }
+_WITH_OPTION = frozenset(  # of those without arguments
+    """
+    printbibliography printindex printglossary printglossaries printnomenclature printbibheading printbiblist
+    printshorthands listoftodos linebreak nolinebreak pagebreak nopagebreak
+    """.split()
+)
 _SKIPS_FIRST = frozenset(
     """
     textcolor href href@noop colorbox fcolorbox hyperlink parbox resizebox scalebox rotatebox bibinfo bibfield Eprint
@@ -473,7 +480,7 @@ class _Cleaner:
             return self.link(name, end)
         count = _DROPPED.get(name)
         if count is not None:
-            return self.swallow(self.skip_arguments(end, 2 if count else 0, count))
+            return self.swallow(self.skip_arguments(end, 2 if count or name in _WITH_OPTION else 0, count))
         if name in ("begin", "end"):
             named = _NAME.match(text, end)
             return self.environment(name, named[1].strip(), begin, named.end()) if named else end

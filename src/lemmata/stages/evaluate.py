@@ -212,7 +212,7 @@ def evaluate(
 
 def _audit(corpus: Corpus, task: Task, train: Sequence[Example], allow_leakage: bool) -> list[str]:
     def text(identity: str) -> str:
-        return corpus[corpus.row(identity)].text
+        return corpus[corpus.row(identity)].bare_text
 
     def neighbours(identity: str) -> list[str]:
         passage = corpus[corpus.row(identity)]
