@@ -82,8 +82,8 @@ def test_any_text_is_shown_without_an_error(text: str) -> None:
 PIECES = [
     "x", "A", "1", "23", " ", "^", "_", "{", "}", "(", ")", "+", "=", "&", "\\\\", "~", "'", "*", ",", "\\,", "\\{",
     "\\}", "\\alpha ", "\\le ", "\\to", "\\sum", "\\infty", "\\frac", "\\sqrt", "\\binom", "\\overline", "\\hat",
-    "\\pmod", "\\bmod", "\\mathbf", "\\mathcal", "\\mathrm", "\\mathfrak", "\\text{if }", "\\operatorname{Hom}", "\\sin",
-    "\\left(", "\\right)", "\\not", "\\rm ", "\\bf ", "\\unknown", "\\quad", "{a}", "{b+c}", "^2", "_{n}",
+    "\\pmod", "\\bmod", "\\mathbf", "\\mathcal", "\\mathrm", "\\mathfrak", "\\text{if }", "\\operatorname{Hom}",
+    "\\sin", "\\left(", "\\right)", "\\not", "\\rm ", "\\bf ", "\\unknown", "\\quad", "{a}", "{b+c}", "^2", "_{n}",
 ]  # fmt: skip
 
 
