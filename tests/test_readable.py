@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import time
 import unicodedata
 
 import pytest
@@ -102,3 +103,10 @@ def test_a_shown_formula_has_all_letters_and_digits_of_its_source_and_no_command
     names = set(re.findall(r"\\([a-zA-Z]+)", source))
     words = set(re.findall(r"[a-zA-Z]+", shown))
     assert not words & (names - {"sin", "bmod"})
+
+
+@pytest.mark.parametrize("piece", ["\\frac", "\\frac1", "{", "x^", "\\not", "\\mathbf", "\\rm ", "\\left.", "a\\\\"])
+def test_deep_and_long_formulas_take_no_long_time(piece: str) -> None:
+    begin = time.process_time()
+    readable(f"${piece * 20_000}$")
+    assert time.process_time() - begin < 5

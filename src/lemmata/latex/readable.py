@@ -147,16 +147,16 @@ def readable(text: str) -> str:
     return "".join(pieces)
 
 
-def _argument(text: str, at: int) -> tuple[str, int]:
+def _argument(text: str, at: int, depth: int = 0) -> tuple[str, int]:
     """The argument at an offset (a group, a command or one character), and the offset after it."""
     match = _ARGUMENT.match(text, at)
-    if match is None or match[1] in ("}", "&", "_", "^"):
+    if match is None or match[1] in ("}", "&", "_", "^") or depth > _DEPTH:
         raise _UnfaithfulError
     if match[1] != "{":
         end = match.end()
         if match[1][1:] in _TAKING:  # M^\mathrm{T}: the command comes with its arguments
             for _ in range(2 if match[1].endswith(("frac", "binom")) else 1):
-                end = _argument(text, end)[1]
+                end = _argument(text, end, depth + 1)[1]
         return text[match.start(1) : end], end
     end = match_brace(text, match.start(1))
     if end < 0:
