@@ -140,7 +140,7 @@ def from_workspace(options: argparse.Namespace) -> Data:
         from lemmata.encode.load import load_encoder
 
         texts = {document.id: document.title for document in corpus.documents()}
-        texts |= {passage.id: f"{passage.title}\n{passage.text}".strip()[:400] for passage in corpus}
+        texts |= {passage.id: f"{passage.title}\n{passage.bare_text}".strip()[:400] for passage in corpus}
         encoder = load_encoder("minilm")
         np.save(options.vectors, encoder.encode([texts.get(node, "") for node in graph.nodes]))
     vectors = np.load(options.vectors)

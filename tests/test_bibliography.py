@@ -238,6 +238,11 @@ def test_comments_definitions_and_text_after_the_end_are_no_bibitems() -> None:
     assert references[0].text == "A. Bee, One. See http://x.org/a%20b."
 
 
+def test_a_comment_does_not_glue_a_command_of_a_bibitem_to_the_next_line() -> None:
+    references = read_bibitems("\\bibitem{a} A. Bee, \\newblock%\n  One paper on \\ss%\nx.\n")
+    assert references[0].text == "A. Bee, One paper on ßx."
+
+
 # ---------------------------------------------------------------- biblatex, amsrefs, mixtures
 
 

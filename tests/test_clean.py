@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.latex.clean import clean, plain
+from lemmata.latex.clean import Target, clean, join, plain
 
 
 def dollars(text: str) -> int:
@@ -251,3 +251,95 @@ def test_hostile_repetition_is_cleaned_in_linear_time(fragment: str) -> None:
     start = time.process_time()
     clean(source)
     assert time.process_time() - start < 3
+
+
+# ---------------------------------------------------------------- the names of references
+
+TARGETS = {
+    "thm:main": Target("theorem"), "lem:nak": Target("lemma", "Nakayama"), "lem:b": Target("lemma"),
+    "cor": Target("corollary"), "sec:q": Target("section", "The $q$-analogue"), "eq:one": Target("equation"),
+    "it:a": Target("item"),
+}  # fmt: skip
+
+
+def shown(source: str) -> str:
+    return clean(source, TARGETS.get).shown()[0]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (r"From \ref{thm:main}, we know", "From theorem thm:main, we know"),
+        (r"by \cref{lem:nak} there exists", "by lemma (Nakayama) there exists"),
+        (r"by Lemma~\ref{lem:nak} there exists", "by Lemma (Nakayama) there exists"),
+        (r"by Lem.\ \ref{lem:b} there exists", "by Lem. lem:b there exists"),
+        (r"\Cref{thm:main} and \autoref{lem:b} show", "Theorem thm:main and lemma lem:b show"),
+        (r"so. \ref{thm:main} shows", "so. Theorem thm:main shows"),
+        (r"By Lemmas \ref{lem:nak}, \ref{lem:b} and \ref{x} we win.", "By Lemmas (Nakayama), lem:b and x we win."),
+        (r"by \cref{lem:nak,lem:b,cor}", "by lemma (Nakayama), lemma lem:b and corollary cor"),
+        (r"by \cref{lem:nak,lem:b}", "by lemmas (Nakayama) and lem:b"),
+        (r"by \crefrange{lem:nak}{lem:b}.", "by lemmas (Nakayama) to lem:b."),
+        (r"in Section \ref{sec:q}.", "in Section “The $q$-analogue”."),
+        (r"in \S\ref{sec:q}, and", "in §“The $q$-analogue”, and"),
+        (r"see \autoref{sec:q}.", "see section “The $q$-analogue”."),
+        (r"by \eqref{eq:one} and (\ref{eq:one})", "by (eq:one) and (eq:one)"),
+        (r"by \ref{eq:one}--\ref{eq:two}.", "by (eq:one)–eq:two."),
+        (r"by Theorem \ref{thm:main}(\ref{it:a}).", "by Theorem thm:main(it:a)."),
+        (r"by \ref{it:a}.", "by item it:a."),
+        (r"by \ref{elsewhere}.", "by elsewhere."),
+        (r"on page \pageref{lem:nak}.", "on page lem:nak."),
+        (r"by \nameref{lem:nak}.", "by (Nakayama)."),
+        (r"this \namecref{thm:main} holds", "this theorem holds"),
+        (r"by \cite{Key} and \cite[Thm~2]{A, B}.", "by [Key] and [A, B, Thm 2]."),
+        (r"(see \citep[see][p.~3]{Key}).", "(see [see Key, p. 3])."),
+        (r"by [\cite{Key}] we", "by [Key] we"),
+        (r"\nocite{*} So it is", "So it is"),
+        (r"$x \overset{\eqref{eq_a}}{=} y$", r"$x \overset{\text{(eq\_a)}}{=} y$"),
+        (r"$x$ by $\eqref{eq_a}$", "$x$ by (eq_a)"),
+        (r"$a \text{ by \cite{K}}$", r"$a \text{ by \text{[K]}}$"),
+        (r"$x = y \qquad \eqref{e}$", r"$x = y \qquad \text{(e)}$"),
+        (r"\ref{bad$\x}", "badx"),
+        (r"\ref{lem:b}", "Lemma lem:b"),
+        ("A\n\n\\ref{lem:b}\n\nB", "A\n\nLemma lem:b\n\nB"),
+    ],
+)
+def test_a_reader_sees_what_a_reference_leads_to(source: str, expected: str) -> None:
+    assert shown(source) == expected
+
+
+def test_the_text_without_the_names_of_references_does_not_depend_on_them() -> None:
+    result = clean(r"By Lemmas \ref{lem:nak}, \ref{b} (see \cite{C}) and \ref{c} we win \eqref{d}.", TARGETS.get)
+    assert result.text == "By Lemmas and we win."
+    assert result.shown()[0] == "By Lemmas (Nakayama), b (see [C]) and c we win (d)."
+
+
+def test_a_part_of_a_text_keeps_the_names_inside_it() -> None:
+    result = clean(r"One \ref{a}. Two \ref{b}. Three \ref{c}.")
+    assert result.text == "One. Two. Three."
+    assert result.part(5, 9).shown() == ("Two b.", [[3, 5]])
+    joined = join([clean(r"One \ref{a}."), clean(""), clean(r"Two \ref{b}")], "\n\n")
+    assert joined.shown() == ("One a.\n\nTwo b", [[3, 5], [11, 13]])
+    assert joined.text == "One.\n\nTwo"
+
+
+def _removed(text: str, spans: list[list[int]]) -> str:
+    return "".join(character for n, character in enumerate(text) if not any(b <= n < e for b, e in spans))
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from([*FRAGMENTS, "\\ref{lem:nak}", "\\cref{a,b}", "\\cite[x]{K}", ", ", " and ", "(", ")",
+                                 ".", "$x$", "$\\eqref{e} $", "\x00", "\x01", "\x02"]), max_size=30))  # fmt: skip
+def test_removing_the_names_of_references_gives_the_text(fragments: list[str]) -> None:
+    source = "".join(fragments)
+    result = clean(source, TARGETS.get)
+    text, spans = result.shown()
+    assert _removed(text, spans) == result.text == clean(source).text
+    assert not set("\x00\x01\x02") & set(text)
+    assert all(begin < end <= len(text) for begin, end in spans)
+    assert [offset for offset, _ in result.insertions] == sorted(offset for offset, _ in result.insertions)
+    assert clean(source, TARGETS.get, " ").text == " ".join(result.text.split())
+
+
+@pytest.mark.parametrize("command", ["printbibliography", "printindex", "pagebreak", "linebreak"])
+def test_options_of_commands_without_arguments_leave_the_text(command: str) -> None:
+    assert clean(f"Before \\{command}[title={{References}}, heading=none] after").text == "Before after"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import overload
 
@@ -488,3 +489,11 @@ def test_the_time_is_linear_in_the_length_of_a_text(piece: str) -> None:
     passage = Passage("a#1", "a", "definition", text, raw=text, title=text[:300], proof=text)
     prose = Passage("a@1", "a", "chunk", text, metadata={"terms": [piece.strip()] * 20})
     build_concepts([passage, prose], [Document("a", text[:300])])
+
+
+def test_the_names_of_references_are_no_mentions() -> None:
+    spans = {"inserted_references": {"text": [[20, 33]]}}
+    inserted = Passage("d#1", "d", "lemma", "Every chain is as in (Zorn's lemma).", metadata=spans)
+    shown, hidden = ({edge for edge in build_concepts([*CORPUS, p], DOCUMENTS).edges if edge.source == "d#1"}
+                     for p in (replace(inserted, metadata={}), inserted))  # fmt: skip
+    assert hidden < shown

@@ -14,7 +14,7 @@ TEXT = (
 
 def test_the_best_sentence_is_shown_with_the_words_of_the_query_marked() -> None:
     shown, marks = excerpt(TEXT, "height of prime ideals", length=90)
-    assert shown == "… Every prime ideal p ⊂ R of a Noetherian ring has finite height. …"
+    assert shown == "… Every prime ideal 𝔭 ⊂ R of a Noetherian ring has finite height. …"
     assert [shown[begin:end] for begin, end in marks] == ["prime", "ideal", "height"]
 
 
@@ -34,3 +34,30 @@ def test_a_sentence_without_end_is_cut_at_a_word() -> None:
 def test_marks_are_inside_the_excerpt(text: str, query: str) -> None:
     shown, marks = excerpt(text, query)
     assert all(0 <= begin < end <= len(shown) for begin, end in marks)
+
+
+def test_a_long_sentence_is_not_cut_inside_a_formula() -> None:
+    formula = r"$\xrightarrow{a + b + c + d}$"
+    shown, _ = excerpt(f"word {formula} " * 100, "word", length=100)
+    assert shown.endswith(" …")
+    assert len(shown) < 300
+    assert set(shown.removesuffix(" …").replace(formula, "word").split()) == {"word"}
+
+
+def test_a_formula_longer_than_the_excerpt_is_left_out() -> None:
+    shown, _ = excerpt("We have $\\xrightarrow{" + "a + " * 500 + "b}$ here.", "have", length=100)
+    assert shown == "We have … here."
+
+
+def test_the_names_of_references_are_shown() -> None:
+    shown, marks = excerpt("By theorem (Nakayama) it is zero.", "nakayama")
+    assert shown == "By theorem (Nakayama) it is zero."
+    assert [shown[begin:end] for begin, end in marks] == ["Nakayama"]
+
+
+def test_the_window_with_the_most_words_of_the_query_is_shown() -> None:
+    words = ["apple pear", "nothing here", "apple", "pear plum", "plum apple pear", "nothing"]
+    text = " ".join(f"The {word} are in it." for word in words)
+    assert (
+        excerpt(text, "apple pear plum", length=60)[0] == "… The pear plum are in it. The plum apple pear are in it. …"
+    )

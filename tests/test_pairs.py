@@ -455,3 +455,14 @@ def test_neither_the_order_of_passages_nor_of_concepts_nor_of_nodes_and_edges_ma
     second = made_of(**records, dice=dice)
     assert named(second, mine_pairs(second, EVERYTHING)) == before
     assert list(mine_pairs(second, EVERYTHING)) == list(mine_pairs(second, EVERYTHING))
+
+
+def test_material_has_no_names_of_references() -> None:
+    spans = {"inserted_references": {"text": [[2, 13]], "proof": [[2, 9]]}, "environment": "lemma"}
+    passage = Passage("a#1", "a", "lemma", "By lemma:zorn it holds.", proof="By [Zorn] clear.", metadata=spans)
+    (read,) = made_of([passage]).passages([0])
+    assert (read.text, read.proof, read.metadata) == ("By it holds.", "By clear.", {"environment": "lemma"})
+    answer = replace(passage, id="b#1", document="b")
+    split = Split(np.array([0, 2], np.int8), np.zeros(2, bool), answers=True)
+    shelf = Shelf([passage, answer])
+    assert [p.content for p in material(shelf, split).passages([0, 1])] == ["By it holds."] * 2

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 
@@ -54,14 +55,81 @@ def test_a_statement_has_text_title_section_proof_links_and_lines() -> None:
     assert theorem.id == "doc#thm:main"
     assert (theorem.document, theorem.kind, theorem.section) == ("doc", "theorem", "First steps")
     assert theorem.title.startswith("Gauss")
-    assert theorem.text == r"For $x\in\mathbb{R}$ see Lemma."
+    assert theorem.text == r"For $x\in\mathbb{R}$ see Lemma lem."
+    assert theorem.bare_text == r"For $x\in\mathbb{R}$ see Lemma."
     assert r"$x\in\R$ see Lemma~\ref{lem}." in theorem.raw
-    assert theorem.proof == "By."
+    assert (theorem.proof, theorem.bare().proof) == ("By (eq) and [H].", "By.")
     assert {(link.relation, link.label) for link in theorem.links} == {
         ("refers_to", "lem"), ("cites", "G"), ("proof_uses", "eq"), ("cites", "H"),
     }  # fmt: skip
     assert (theorem.file, theorem.first_line, theorem.last_line) == ("main.tex", 5, 7)
     assert theorem.metadata["environment"] == "theorem"
+
+
+REFERRING = r"""
+\begin{abstract}By \cite[Thm 2]{Key} it holds.\end{abstract}
+\section{Limits of \emph{rings}}\label{sec:limits}
+From \ref{thm:main}, we know it. See \eqref{eq:one}, \autoref{it:b} and Section~\ref{sec:limits}.
+
+\begin{theorem}[Main result]\label{thm:main}\label{thm:again}
+  We have
+  \begin{equation}\label{eq:one} x = y. \end{equation}
+  \begin{enumerate}\item\label{it:a} One. \item\label{it:b} Two.\end{enumerate}
+\end{theorem}
+\begin{proof} By \cref{lem:b,cor} there exists one. \end{proof}
+\begin{lemma}\label{lem:b} As in \ref{thm:again}, use \ref{fig}. \end{lemma}
+\begin{corollary}\label{cor} By Figures \ref{fig} and~\ref{other-file}. \end{corollary}
+\begin{figure}\caption{A picture}\label{fig}\end{figure}
+"""
+
+
+def test_a_reference_names_the_kind_and_title_or_label_of_its_target() -> None:
+    passages = {passage.id: passage for passage in body(REFERRING).passages}
+    assert passages["doc#abstract-1"].text == "By [Key, Thm 2] it holds."
+    assert passages["doc@1"].text.startswith(
+        "From theorem (Main result), we know it. See (eq:one), item it:b and Section “Limits of rings”."
+    )
+    assert passages["doc#thm:main"].proof == "By lemma lem:b and corollary cor there exists one."
+    assert passages["doc#lem:b"].text == "As in theorem (Main result), use figure fig."
+    assert passages["doc#cor"].text == "By Figures fig and other-file."
+
+
+def test_what_is_indexed_has_no_names_of_references() -> None:
+    passages = {passage.id: passage for passage in body(REFERRING).passages}
+    assert passages["doc#abstract-1"].content == "By it holds."
+    assert passages["doc@1"].content.startswith("From, we know it. See and Section.")
+    assert passages["doc#lem:b"].content == "As in, use."
+    theorem = passages["doc#thm:main"].bare()
+    assert (theorem.title, theorem.proof) == ("Main result", "By there exists one.")
+    assert theorem.content == theorem.bare().content == passages["doc#thm:main"].content
+    assert theorem.metadata == {"environment": "theorem"}
+
+
+def test_the_parts_of_a_long_text_keep_the_names_of_their_references() -> None:
+    sentences = [f"Sentence {number} is by Lemma \\ref{{l{number}}} here." for number in range(60)]
+    options = PaperOptions(chunk_size=200, chunk_overlap=60, longest_statement=300)
+    source = " ".join(sentences) + "\n\\begin{theorem}" + " ".join(sentences) + "\\end{theorem}\n"
+    reading = read(f"\\begin{{document}}\n{source}\\end{{document}}", options=options)
+    assert len(reading.passages) > 10
+    for passage in reading.passages:
+        numbers = re.findall(r"Sentence (\d+)", passage.text)
+        assert passage.text == " ".join(f"Sentence {n} is by Lemma l{n} here." for n in numbers)
+        assert passage.bare_text == " ".join(f"Sentence {n} is by Lemma here." for n in numbers)
+        assert len(passage.bare_text) <= (300 if passage.kind == "theorem" else 200)
+
+
+def test_a_comment_after_a_command_stays_apart_in_text_and_raw() -> None:
+    theorem = only(body("\\begin{theorem}$f \\colon%\n  X \\to Y$ holds.\\end{theorem}"))
+    assert theorem.text == r"$f \colon X \to Y$ holds."
+    assert theorem.raw == r"$f \colon X \to Y$ holds."
+
+
+def test_a_label_like_the_id_of_an_abstract_gets_a_number() -> None:
+    reading = body(
+        r"\begin{abstract}About it.\end{abstract}\begin{lemma}\label{abstract-1}x\end{lemma}\ref{abstract-1} is."
+    )
+    assert [passage.id for passage in reading.passages] == ["doc#abstract-1", "doc#abstract-1~2", "doc@1"]
+    assert {label.name: label.target for label in reading.labels} == {"abstract-1": "doc#abstract-1~2"}
 
 
 def test_ids_come_from_labels_then_kinds_and_are_unique() -> None:

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import re
+import time
+import unicodedata
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,21 +17,60 @@ from lemmata.latex.readable import readable
         (r"\alpha_i^2 \in \mathbb{R}", "αᵢ² ∈ ℝ"),
         (r"\sum_{n=0}^\infty \frac{q^{n^2}}{(q;q)_n}", "∑ₙ₌₀^∞ (q^(n²))/((q;q)ₙ)"),
         (r"f : X \to \operatorname{Spec}(A)", "f : X → Spec(A)"),
-        (r"\mathcal{O}_X", "O_X"),
+        (r"\overline{p}(n)", "p̄(n)"),
+        (r"\hat{\mathbb Z} + \tilde x", "ℤ̂ + x̃"),
+        (r"p(5n+4) \equiv \pm 1\pmod 5", "p(5n+4) ≡ ± 1 (mod 5)"),
+        (r"x \bmod 5", "x mod 5"),
+        (r"a &= b \\ &= c, \\ d &= e \\[4pt] f &\le g", "a = b = c, d = e; f ≤ g"),
+        (r"\begin{aligned}a &= b\\c &= d\end{aligned}", "a = b; c = d"),
+        (r"\mathcal{O}_X(U)", "𝒪_X(U)"),
+        (r"\mathcal{O}_{X(U)}", "𝒪_(X(U))"),
+        (r"\mathcal{O}_Xf", "𝒪_X f"),
+        (r"\mathfrak p \subset \mathbf{Z}[x]", "𝔭 ⊂ 𝐙[x]"),
+        (r"{\bf Z}/p{\rm Hom}(A,B)", "𝐙/p Hom(A,B)"),
+        (r"\mathbf{\alpha}", "𝛂"),
         (r"a \leq b", "a ≤ b"),
         (r"\{ x \}", "{ x }"),
-        (r"\sqrt{2}", "√(2)"),
-        (r"\foo bar", "foo bar"),
-        ("x_", "x_"),
-        ("{", ""),
+        (r"\left\{ x \right.", "{ x"),
+        (r"\left. f\right|_{y=0}", "f|_(y=0)"),
+        (r"\sqrt{2} + \sqrt[3]{x}", "√(2) + ∛(x)"),
+        (r"\frac12 x", "(1/2) x"),
+        (r"x\frac{1}{2n}", "x(1/(2n))"),
+        (r"\frac{a}{b}^2", "(a/b)²"),
+        (r"x = \frac{a+b}{2} + c", "x = (a+b)/2 + c"),
+        (r"\binom{n}{k}", "(n choose k)"),
+        (r"2\sin x\cos(y)", "2 sin x cos(y)"),
+        (r"\lim_{n\to\infty}a_n", "lim_(n→∞) aₙ"),
+        (r"X_{Z \times_Y Z}", "X_(Z×_Y Z)"),
+        (r"M^\mathrm{T}_\mathfrak{p}", "M^T_𝔭"),
+        (r"\alpha*\beta^*", "α*β^*"),
+        (r"a \not\in A \not= B", "a ∉ A ≠ B"),
+        (r"{}_2\phi_1", "₂ϕ₁"),
+        (r"\text{if $x>0$ and}~y_{\text{\'et}}", "if x>0 and y_(ét)"),
+        (r"\|x\|\tag{1}", "‖x‖ (1)"),
+        (r"f'(x)", "f'(x)"),
+        (r"5\%", "5%"),
     ],
 )
 def test_formulas_are_shown_as_characters(formula: str, shown: str) -> None:
-    assert readable(f"${formula}$") == shown
+    assert readable(f"${formula}$") == unicodedata.normalize("NFC", shown)
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        r"\foo bar", r"x_", r"{", r"}", r"\overline{AB}", r"\sqrt[n]{x}", r"\begin{pmatrix} a & b \end{pmatrix}",
+        r"\xrightarrow{f} X", r"{n \choose k}", r"\underbrace{a+b}_{c}", r"{x^a}^b", r"\mathcal{1}", r"\frac{a}{}",
+        r"x \text{ if \emph{so}}", r"\begin{cases} 1 \\ 2 \end{cases}", r"\hat{AB}", r"\qbinom{n}{k}", r"\'e",
+        r"\frac{1}", r"\mathbf{ϕ}", r"\begin{aligned} a",
+    ],
+)  # fmt: skip
+def test_a_formula_with_a_part_that_has_no_characters_is_shown_as_latex(formula: str) -> None:
+    assert readable(f"${formula}$") == f"${formula}$"
 
 
 def test_only_formulas_change() -> None:
-    assert readable(r"Let $x_1$ cost \$5 and $y$.") == "Let x₁ cost $5 and y."
+    assert readable(r"Let $x_1$ cost \$5 and $y$ or $\foo\$$.") == r"Let x₁ cost $5 and y or $\foo\$$."
 
 
 @settings(deadline=None)
@@ -35,3 +78,35 @@ def test_only_formulas_change() -> None:
 def test_any_text_is_shown_without_an_error(text: str) -> None:
     readable(text)
     readable(f"${text}$")
+
+
+PIECES = [
+    "x", "A", "1", "23", " ", "^", "_", "{", "}", "(", ")", "+", "=", "&", "\\\\", "~", "'", "*", ",", "\\,", "\\{",
+    "\\}", "\\alpha ", "\\le ", "\\to", "\\sum", "\\infty", "\\frac", "\\sqrt", "\\binom", "\\overline", "\\hat",
+    "\\pmod", "\\bmod", "\\mathbf", "\\mathcal", "\\mathrm", "\\mathfrak", "\\text{if }", "\\operatorname{Hom}",
+    "\\sin", "\\left(", "\\right)", "\\not", "\\rm ", "\\bf ", "\\unknown", "\\quad", "{a}", "{b+c}", "^2", "_{n}",
+]  # fmt: skip
+
+
+@settings(deadline=None, max_examples=400)
+@given(st.lists(st.sampled_from(PIECES), max_size=12))
+def test_a_shown_formula_has_all_letters_and_digits_of_its_source_and_no_commands(pieces: list[str]) -> None:
+    source = "".join(pieces)
+    shown = readable(f"${source}$")
+    if shown == f"${' '.join(source.split())}$":
+        return
+    assert "\\" not in shown
+    letters = "".join(c for c in re.sub(r"\\[a-zA-Z]+|\\.", " ", source) if c.isalnum())
+    plain = "".join(c for c in unicodedata.normalize("NFKD", shown) if c.isalnum())
+    remaining = iter(plain)
+    assert all(letter in remaining for letter in letters), (source, shown)  # in this order
+    names = set(re.findall(r"\\([a-zA-Z]+)", source))
+    words = set(re.findall(r"[a-zA-Z]+", shown))
+    assert not words & (names - {"sin", "bmod"})
+
+
+@pytest.mark.parametrize("piece", ["\\frac", "\\frac1", "{", "x^", "\\not", "\\mathbf", "\\rm ", "\\left.", "a\\\\"])
+def test_deep_and_long_formulas_take_no_long_time(piece: str) -> None:
+    begin = time.process_time()
+    readable(f"${piece * 20_000}$")
+    assert time.process_time() - begin < 5

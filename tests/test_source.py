@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 
@@ -219,6 +220,45 @@ def test_limits_hold_for_depth_files_and_characters() -> None:
 )  # fmt: skip
 def test_comments_are_dropped_and_verbatim_stays(source: str, expected: str) -> None:
     assert text(source, {"b.tex": "B"}) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("\\colon%\n X", "\\colon X"),
+        ("\\colon% why\n  % and why\n X", "\\colon X"),
+        ("\\colon%\n\\to", "\\colon\\to"),
+        ("\\colon%\n 2", "\\colon2"),
+        ("a\\\\cd%\n e", "a\\\\cde"),
+        ("a\\\\\\cd%\n e", "a\\\\\\cd e"),
+        ("\\alpha\\begin{comment}x\\end{comment}b", "\\alpha b"),
+        ("\\alpha\\input{b}c", "\\alpha Bc"),
+        ("\\input{c}c", "\\gamma c"),
+        ("\\input{d}c", "\\ c"),
+    ],
+)
+def test_a_comment_does_not_glue_a_command_to_the_next_line(source: str, expected: str) -> None:
+    assert text(source, {"b.tex": "B", "c.tex": "\\gamma", "d.tex": "\\"}) == expected
+
+
+def test_an_edit_does_not_glue_a_command_to_the_text_after_it() -> None:
+    result = flat("\\alpha\\def\\x{y}b\\beta{}c")
+    edited, moved = result.edit([(6, 15, ""), (21, 23, "z")])
+    assert edited.text == "\\alpha b\\beta zc"
+    assert edited.text[moved(15)] == "b"
+    assert edited.text[moved(23)] == "c"
+
+
+_COMMENTED = ["\\ab", "%\n", "% x\\cd\n ", "cd", "\\", "@", "1", "\n"]
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(_COMMENTED), max_size=20))
+def test_removing_comments_creates_no_control_word(fragments: list[str]) -> None:
+    source = "".join(fragments)
+    tokens = re.compile(r"\\([a-zA-Z@]+)|\\.|%[^\n]*", re.DOTALL)  # an independent reading of the source
+    words = {match[1] for match in tokens.finditer(source) if match[1]}
+    assert {match[1] for match in tokens.finditer(text(source)) if match[1]} <= words
 
 
 def test_an_environment_that_opens_a_comment_is_a_comment() -> None:

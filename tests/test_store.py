@@ -93,6 +93,18 @@ def test_a_category_includes_what_is_below_it_and_no_other_that_begins_like_it(t
     corpus.close()
 
 
+def test_contents_are_without_the_names_of_references(tmp_path: Path) -> None:
+    spans = {"inserted_references": {"text": [[3, 6]], "proof": [[0, 2]]}}
+    theorem = Passage("d#a", "d", "theorem", "By [K] it holds.", "Name", proof="A proof.", metadata=spans)
+    column = Passage("d#b", "d", "log", "Pump broken.", metadata={"inserted_references": "a user's own column"})
+    layout = Layout(tmp_path)
+    fill(layout, ("d", Reading([Document("d")], [theorem, column])))
+    corpus = Corpus(layout)
+    assert list(corpus.contents()) == [passage.content for passage in corpus] == ["Name. By  it holds.", "Pump broken."]
+    assert corpus[0].text == "By [K] it holds."
+    corpus.close()
+
+
 def test_unknown_rows_and_ids_are_errors(tmp_path: Path) -> None:
     fill(Layout(tmp_path), ("u", Reading([Document("d")], [passage("d#1")])))
     corpus = Corpus(Layout(tmp_path))

@@ -87,3 +87,12 @@ def test_queries_without_judgments_are_left_out_with_a_note() -> None:
     assert task.notes == ("1 queries without judgments were left out",)
     with pytest.raises(InputError, match="no query has a judgment"):
         task_from("t", {"q": "?"}, {})
+
+
+def test_queries_have_no_names_of_references() -> None:
+    spans = {"inserted_references": {"text": [[2, 8]]}}
+    abstract = Passage("c#abstract-1", "c", "abstract", "By [K 1] all.", metadata=spans)
+    lemma = Passage("c#1", "c", "lemma", "By (one) all.", links=(Link("refers_to", "1", "b#1"),), metadata=spans)
+    passages = [*PASSAGES, abstract, lemma]
+    assert references_task(passages, {"c"}, generator=generator()).queries == {"c#1": "By all."}
+    assert documents_task(passages, [Document("c")], generator=generator()).queries == {"c": "By all."}

@@ -7,7 +7,7 @@ where smaller is closer, the name is distance or length.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 __all__ = [
     "CONCEPT_KINDS",
+    "INSERTED",
     "Concept",
     "Document",
     "Edge",
@@ -39,6 +40,7 @@ __all__ = [
     "Triplet",
     "Vectors",
     "titled",
+    "without_references",
 ]
 
 Floats = npt.NDArray[np.float32]
@@ -50,9 +52,25 @@ Progress = Callable[[str, int, int | None], None]  # what is being done, how man
 # ---------------------------------------------------------------- the corpus
 
 
+INSERTED = "inserted_references"  # key of a passage's metadata: {"text": spans, "proof": spans}
+
+
 def titled(title: str, text: str) -> str:
     """A text with its title in front; the one definition of what an index or a model reads of a passage."""
     return f"{title}. {text}" if title and text else title or text
+
+
+def without_references(text: str, metadata: Mapping[str, Any], part: str = "text") -> str:
+    """A passage's text or proof without the names that reading inserted in the place of `\\ref` and `\\cite`."""
+    spans = metadata.get(INSERTED)
+    if not isinstance(spans, Mapping) or not spans.get(part):
+        return text
+    pieces: list[str] = []
+    at = 0
+    for begin, end in spans[part]:
+        pieces.append(text[at:begin])
+        at = end
+    return "".join((*pieces, text[at:]))
 
 
 class Link(NamedTuple):
@@ -70,11 +88,11 @@ class Passage:
     id: str
     document: str
     kind: str  # theorem, definition, chunk, abstract, log, ...
-    text: str  # cleaned; every formula between single dollars
+    text: str  # for readers: cleaned, with the names of its references; every formula between single dollars
     title: str = ""  # the note of a statement, the title of a log
     section: str = ""
     raw: str = ""  # the source, where it differs from the text
-    proof: str = ""  # cleaned
+    proof: str = ""  # for readers, like the text
     file: str = ""  # below the ingested root, or inside the archive
     first_line: int = 0  # from 1; 0 where there are no lines
     last_line: int = 0  # inclusive
@@ -86,7 +104,20 @@ class Passage:
     @property
     def content(self) -> str:
         """The text that is indexed, encoded and trained on."""
-        return titled(self.title, self.text)
+        return titled(self.title, self.bare_text)
+
+    @property
+    def bare_text(self) -> str:
+        """The text without the names of its references: they would give away the answers of tasks and pairs."""
+        return without_references(self.text, self.metadata)
+
+    def bare(self) -> Passage:
+        """A copy whose text and proof are without the names of references, for everything but showing."""
+        if INSERTED not in self.metadata:
+            return self
+        proof = without_references(self.proof, self.metadata, "proof")
+        metadata = {key: value for key, value in self.metadata.items() if key != INSERTED}
+        return replace(self, text=self.bare_text, proof=proof, metadata=metadata)
 
     @property
     def locations(self) -> tuple[str, ...]:

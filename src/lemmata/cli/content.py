@@ -89,6 +89,8 @@ def show(
 
 
 def _print_passage(console: Console, passage: dict[str, Any]) -> None:
+    from lemmata.types import INSERTED
+
     title = f" ({passage['title']})" if passage["title"] else ""
     console.print(styled((passage["id"], "bold cyan"), f"  {passage['kind']}{title}"))
     lines = f":{passage['first_line']}-{passage['last_line']}" if passage["first_line"] else ""
@@ -98,9 +100,10 @@ def _print_passage(console: Console, passage: dict[str, Any]) -> None:
     console.print(passage["text"])
     if passage["proof"]:
         console.print(styled("\n", ("Proof.", "bold"), f" {passage['proof']}"))
-    if passage["metadata"]:
+    metadata = {name: value for name, value in passage["metadata"].items() if name != INSERTED}
+    if metadata:
         console.print()
-    for name, value in passage["metadata"].items():
+    for name, value in metadata.items():
         console.print(styled("  ", (name, "green"), f" {_cell(value)}"))
     _print_links(console, passage)
 

@@ -137,7 +137,7 @@ def build_concepts(
 def _reported(passages: Sequence[Passage], what: str, progress: Progress | None) -> Iterator[Passage]:
     total = len(passages)
     for done, passage in enumerate(passages):
-        yield passage
+        yield passage.bare()
         if progress and (done % 200 == 0 or done == total - 1):
             progress(what, done + 1, total)
 

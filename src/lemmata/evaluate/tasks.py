@@ -101,7 +101,7 @@ def documents_task(
     itself: dict[str, str] = {}
     for document in documents:
         abstract = abstracts.get(document.id)
-        text = abstract.text if abstract else document.title
+        text = abstract.bare_text if abstract else document.title
         if document.id in passages_of and text.strip():
             queries[document.id] = text
             if abstract:

@@ -20,13 +20,14 @@ from lemmata.errors import InputError, MissingExtra
 from lemmata.ingest.dates import find_date
 from lemmata.ingest.text import read_pdf
 from lemmata.latex.bibliography import read_bib, read_bibliography
-from lemmata.latex.clean import clean, plain
+from lemmata.latex.clean import Cleaned, Target, clean, join, plain
 from lemmata.latex.expand import Definitions, expand, read_definitions, read_environments, structural
 from lemmata.latex.mains import confidence, rank_mains
 from lemmata.latex.sentences import chunks, cut, join_tiny_sections
 from lemmata.latex.source import Flat, decode, flatten, read_argument, read_optional
 from lemmata.latex.statements import Statement, Structure, read_kinds, read_structure
-from lemmata.types import Document, Label, Link, Passage, Reading, Reference, Skip
+from lemmata.latex.targets import read_targets
+from lemmata.types import INSERTED, Document, Label, Link, Passage, Reading, Reference, Skip
 from lemmata.words import CONNECTING_WORDS
 
 __all__ = [
@@ -290,6 +291,8 @@ class _Paper:
     cited: list[str] = field(default_factory=list)
     spans: list[tuple[int, int, str]] = field(default_factory=list)  # begin, end, id of each passage
     headings: dict[tuple[str, ...], str] = field(default_factory=dict)  # section path: clean text
+    targets: Mapping[str, Target] = field(default_factory=dict)  # of the labels
+    taken: dict[str, int] = field(default_factory=dict)  # ids of passages, and how often each was wanted
 
     def skip(self, offset: int, cause: str) -> None:
         self.skips.append(Skip(*self.flat.place(offset), cause))
@@ -297,9 +300,9 @@ class _Paper:
     def expand(self, begin: int, end: int) -> str:
         return expand(self.flat.text[begin:end], self.macros.at(begin), self.macros.problems)
 
-    def clean(self, source: str, relation: str) -> tuple[str, list[Link]]:
+    def clean(self, source: str, relation: str, separator: str = "\n\n") -> tuple[Cleaned, list[Link]]:
         """Clean text and links of an expanded source; `relation` is that of its `\\ref` commands."""
-        result = clean(source)
+        result = clean(source, self.targets.get, separator)
         links = []
         for family, key in result.references:
             if family == "cite" and key == "*":
@@ -309,7 +312,11 @@ class _Paper:
                 links.append(Link("cites", key))
             else:
                 links.append(Link(relation, "name:" + key if family == "name" else key))
-        return result.text, links
+        return result, links
+
+    def title(self, source: str, offset: int) -> str:
+        """The clean text of a title."""
+        return plain(expand(source, self.macros.at(offset))).rstrip(" ,;:.")
 
     def section(self, path: Sequence[str], offset: int) -> str:
         """The headings that lead to a section, cleaned."""
@@ -320,7 +327,16 @@ class _Paper:
         return self.headings[path]
 
     def passage(
-        self, identity: str, kind: str, span: tuple[int, int], text: str, links: Iterable[Link], **more: Any
+        self,
+        identity: str,
+        kind: str,
+        span: tuple[int, int],
+        content: Cleaned,
+        links: Iterable[Link],
+        *,
+        proof: Cleaned | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        **more: Any,
     ) -> Passage:
         """A passage of this paper; labels inside its span refer to it."""
         begin, end = span
@@ -329,6 +345,9 @@ class _Paper:
         last_file, last_line = self.flat.place(max(begin, end - 1))
         if last_file != file:  # it runs past the end of a file: point at the lines up to there
             last_line = self.flat.texts[self.flat.files.index(file)].count("\n") + 1
+        text, text_spans = content.shown()
+        shown_proof, proof_spans = proof.shown() if proof else ("", [])
+        inserted = {part: spans for part, spans in (("text", text_spans), ("proof", proof_spans)) if spans}
         return Passage(
             id=identity,
             document=self.document,
@@ -337,6 +356,8 @@ class _Paper:
             file=file,
             first_line=first_line,
             last_line=max(first_line, last_line),
+            proof=shown_proof,
+            metadata={**(metadata or {}), **({INSERTED: inserted} if inserted else {})},
             links=tuple(dict.fromkeys(links)),
             **more,
         )
@@ -356,8 +377,8 @@ def _abstracts(paper: _Paper) -> list[Passage]:
     passages = []
     for number, (begin, end) in enumerate(spans, 1):
         abstract, links = paper.clean(paper.expand(begin, end), "refers_to")
-        if abstract:
-            identity, raw = f"{paper.document}#abstract-{number}", text[begin:end].strip()
+        if abstract.text:
+            identity, raw = _unique(f"{paper.document}#abstract-{number}", paper.taken), text[begin:end].strip()
             passages.append(paper.passage(identity, "abstract", (begin, end), abstract, links, raw=raw))
     return passages
 
@@ -374,22 +395,21 @@ def _unique(identity: str, taken: dict[str, int]) -> str:
 
 def _statements(paper: _Paper) -> list[Passage]:
     counts: Counter[str] = Counter()
-    taken: dict[str, int] = {}
     passages = []
     for statement in paper.structure.statements:
         counts[statement.kind] += 1
         name = statement.label or f"{statement.kind}-{counts[statement.kind]}"
-        passages.append(_statement(paper, statement, f"{paper.document}#{name}", taken))
+        passages.append(_statement(paper, statement, f"{paper.document}#{name}"))
     return [passage for passage in passages if passage is not None]
 
 
-def _statement(paper: _Paper, statement: Statement, identity: str, taken: dict[str, int]) -> Passage | None:
+def _statement(paper: _Paper, statement: Statement, identity: str) -> Passage | None:
     end = statement.close
     inner_proofs = [begin for begin, _ in statement.proofs if statement.content <= begin < statement.close]
     if inner_proofs:  # a proof inside the environment is not part of the statement
         end = max(statement.content, paper.flat.text.rfind("\\begin", statement.content, inner_proofs[0]))
     text, links = paper.clean(paper.expand(statement.content, end), "refers_to")
-    if not text:
+    if not text.text:
         paper.skip(statement.begin, f"{statement.kind} without text")
         return None
     note = clean(expand(statement.note, paper.macros.at(statement.begin)))
@@ -402,13 +422,14 @@ def _statement(paper: _Paper, statement: Statement, identity: str, taken: dict[s
         proofs.append(proof)
         links += proof_links
     longest = paper.options.longest_statement
-    if len(text) > longest and paper.options.long_statements != "keep":
+    length = len(text.text)
+    if length > longest and paper.options.long_statements != "keep":
         if paper.options.long_statements == "drop":
-            paper.skip(statement.begin, f"{statement.kind} of {len(text):,} characters dropped")
+            paper.skip(statement.begin, f"{statement.kind} of {length:,} characters dropped")
             return None
-        paper.skip(statement.begin, f"{statement.kind} of {len(text):,} characters cut to {longest:,}")
-        text = cut(text, longest)
-    identity = _unique(identity, taken)
+        paper.skip(statement.begin, f"{statement.kind} of {length:,} characters cut to {longest:,}")
+        text = text.part(0, len(cut(text.text, longest)))
+    identity = _unique(identity, paper.taken)
     paper.spans += ((*span, identity) for span in statement.proofs)
     return paper.passage(
         identity,
@@ -419,7 +440,7 @@ def _statement(paper: _Paper, statement: Statement, identity: str, taken: dict[s
         title=" ".join(note.text.split()).rstrip(" ,;:"),
         section=paper.section(statement.section, statement.begin),
         raw=paper.flat.text[statement.content : end].strip(),
-        proof="\n\n".join(filter(None, proofs)),
+        proof=join(proofs, "\n\n"),
         confidence=statement.confidence,
         metadata={"environment": statement.environment},
     )
@@ -436,9 +457,13 @@ _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 class _Paragraph(NamedTuple):
     begin: int  # in the source
     end: int
-    text: str
+    content: Cleaned
     links: list[Link]
     terms: list[tuple[int, str]]  # emphasised terms with their offsets in the clean text
+
+    @property
+    def text(self) -> str:
+        return self.content.text
 
 
 class _Section(NamedTuple):
@@ -485,12 +510,11 @@ def _paragraphs(paper: _Paper, begin: int, end: int) -> list[_Paragraph]:
         if start >= stop:
             continue
         source = paper.expand(start, stop)
-        text, links = paper.clean(source, "refers_to")
-        if _LETTERS.search(text) is None and "$" not in text:
+        content, links = paper.clean(source, "refers_to", " ")
+        if _LETTERS.search(content.text) is None and "$" not in content.text:
             continue
-        text = " ".join(text.split())
-        terms = list(_locate(_emphasised_terms(source), text))
-        paragraphs.append(_Paragraph(start, stop, text, links, terms))
+        terms = list(_locate(_emphasised_terms(source), content.text))
+        paragraphs.append(_Paragraph(start, stop, content, links, terms))
     return paragraphs
 
 
@@ -539,15 +563,16 @@ def _chunks_of(paper: _Paper, sections: Sequence[_Section], number: int) -> list
     for section in sections:
         if paragraphs and (heading := section.title.rpartition(" / ")[2]):
             begin = section.paragraphs[0].begin
-            paragraphs.append(_Paragraph(begin, begin, heading, [], []))
+            paragraphs.append(_Paragraph(begin, begin, Cleaned(heading, []), [], []))
             titles.append(section.title)
         paragraphs += section.paragraphs
         titles += [section.title] * len(section.paragraphs)
     offsets = [0, *itertools.accumulate(len(paragraph.text) + 2 for paragraph in paragraphs)]
-    text = "\n\n".join(paragraph.text for paragraph in paragraphs)
+    prose = join((paragraph.content for paragraph in paragraphs), "\n\n")
     passages: list[Passage] = []
-    for start, stop in chunks(text, paper.options.chunk_size, paper.options.chunk_overlap):
-        if _LETTERS.search(text, start, stop) is None:
+    for start, stop in chunks(prose.text, paper.options.chunk_size, paper.options.chunk_overlap):
+        content = prose.part(start, stop)
+        if _LETTERS.search(content.text) is None:
             continue
         first = max(0, bisect_right(offsets, start) - 1)
         last = max(first, bisect_left(offsets, stop) - 1)
@@ -564,7 +589,7 @@ def _chunks_of(paper: _Paper, sections: Sequence[_Section], number: int) -> list
             identity,
             "chunk",
             (paragraphs[covered[0]].begin, paragraphs[covered[-1]].end),
-            text[start:stop],
+            content,
             links,
             section=lengths.most_common(1)[0][0],
             metadata={"terms": terms[:_MOST_TERMS]} if terms else {},
@@ -744,6 +769,7 @@ def read_paper(
     paper = _Paper(document, flat, macros, structure, options or PaperOptions(), skips)
     structure.apart += (call.span() for call in _INCLUDED_PDF.finditer(flat.text, flat.body))
     structure.apart.sort()
+    paper.targets = read_targets(flat.text, flat.body, structure, paper.title)
     record, names = _read_document(flat, start, document, main, macros)
     passages = [*_abstracts(paper), *_statements(paper), *_chunks(paper)]
     chunk_count = sum(passage.kind == "chunk" for passage in passages)

@@ -12,7 +12,7 @@ from itertools import chain, islice, zip_longest
 from urllib.parse import unquote
 
 from lemmata.latex.clean import plain
-from lemmata.latex.source import read_optional
+from lemmata.latex.source import read_optional, runs_into
 from lemmata.types import Reference
 from lemmata.words import slug
 
@@ -209,6 +209,23 @@ def _person(name: str) -> str:
 
 _BIBITEM = re.compile(r"\\(bibitem)(?![A-Za-z@])\s*+|\\end\s*+\{\s*+(?:thebibliography|biblist|document)")
 _COMMENT = re.compile(r"^[ \t]*+%[^\n]*+\n?|%[ \t]*+\n[ \t]*+|(?<=[ \t])%[^\n]*+", re.M)
+
+
+def _without_comments(text: str) -> str:
+    """The text without its comments; a command that ends in one stays apart from the next line."""
+    if "%" not in text:
+        return text
+
+    def removed(comment: re.Match[str]) -> str:
+        return (
+            " "
+            if runs_into(text[max(0, comment.start() - 60) : comment.start()], text[comment.end() : comment.end() + 1])
+            else ""
+        )
+
+    return _COMMENT.sub(removed, text)
+
+
 _BRACED_KEY = re.compile(r"\s*+\{([^{}]*+)\}")
 _BYSAME = re.compile(r"\s*+(?:\\bysame|\\leavevmode\s*+\\vrule|\\rule\{|-{3}|_{3})")
 _BIBINFO = re.compile(r"\\bibinfo\s*+\{\s*+(title|booktitle|author|year)\s*+\}\s*+(?=\{)")
@@ -227,7 +244,7 @@ def read_bibitems(text: str) -> list[Reference]:
     Few styles mark titles and authors; in the others they are recognised by quotation marks, `\newblock`, emphasis
     and the form of names, and stay empty where there are none (as in physics).
     """
-    text = _COMMENT.sub("", text) if "%" in text else text
+    text = _without_comments(text)
     borders = list(_BIBITEM.finditer(text))
     references: list[Reference] = []
     previous_authors = ""
@@ -572,7 +589,7 @@ _AMSREFS = re.compile(r"\\bib\*?\s*+\{([^{}]*+)\}\s*+\{[^{}]*+\}\s*+\{")
 
 def read_amsrefs(text: str) -> list[Reference]:
     r"""The `\bib{key}{type}{...}` entries of a text; those that do not close are left out."""
-    text = _COMMENT.sub("", text) if "%" in text else text
+    text = _without_comments(text)
     references: list[Reference] = []
     starts = list(_AMSREFS.finditer(text))
     for start, following in zip_longest(starts, starts[1:]):

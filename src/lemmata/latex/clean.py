@@ -1,5 +1,8 @@
 r"""LaTeX to text for people and encoders: formulas between single dollars, no formatting, references listed apart.
 
+The text has no references, since an encoder would learn to read the answer from them; a reader gets it with the name
+of what each `\ref` and `\cite` leads to (`Cleaned.shown`).
+
 The macros of the paper must be expanded before (`lemmata.latex.expand`). Unknown commands are dropped and the text
 of their arguments is kept; cleaning never fails.
 """
@@ -8,19 +11,63 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
 
 from lemmata.latex.source import VERBATIM, end_of, match_brace, match_bracket, match_dollar, skip
 
-__all__ = ["MATH", "Cleaned", "clean", "plain"]
+__all__ = ["MATH", "Cleaned", "Target", "clean", "join", "plain"]
+
+
+class Target(NamedTuple):
+    """What a label leads to."""
+
+    kind: str  # theorem, section, equation, ...; empty where it is not known
+    title: str = ""  # clean text
 
 
 class Cleaned(NamedTuple):
-    """Clean text, and its references in order: (`ref` or `cite` or `name`, key)."""
+    """Clean text without references; the references in order; their names, as texts to insert at offsets."""
 
     text: str
-    references: list[tuple[str, str]]
+    references: list[tuple[str, str]]  # (`ref` or `cite` or `name`, key)
+    insertions: Sequence[tuple[int, str]] = ()  # ascending
+
+    def part(self, start: int, stop: int) -> Cleaned:
+        """The text between two offsets with its insertions, and all references."""
+        first, last = (bisect_left(self.insertions, (offset, "")) for offset in (start, stop + 1))
+        insertions = [(offset - start, name) for offset, name in self.insertions[first:last]]
+        return Cleaned(self.text[start:stop], self.references, insertions)
+
+    def shown(self) -> tuple[str, list[list[int]]]:
+        """The text with the names of its references, and the spans to remove for the text without them."""
+        pieces: list[str] = []
+        spans: list[list[int]] = []
+        at = grown = 0
+        for offset, name in self.insertions:
+            pieces += (self.text[at:offset], name)
+            spans.append([offset + grown, offset + grown + len(name)])
+            at = offset
+            grown += len(name)
+        return "".join((*pieces, self.text[at:])), spans
+
+
+def join(parts: Iterable[Cleaned], separator: str) -> Cleaned:
+    """The parts that have text as one text."""
+    texts: list[str] = []
+    references: list[tuple[str, str]] = []
+    insertions: list[tuple[int, str]] = []
+    length = 0
+    for part in parts:
+        references += part.references
+        if part.text:
+            length += len(separator) if texts else 0
+            texts.append(part.text)
+            insertions += ((length + offset, name) for offset, name in part.insertions)
+            length += len(part.text)
+    return Cleaned(separator.join(texts), references, insertions)
 
 
 MATH = frozenset(
@@ -68,7 +115,8 @@ _DROPPED = {
         printbibliography singlespacing doublespacing onehalfspacing begingroup endgroup bgroup egroup boldmath
         unboldmath hline toprule midrule bottomrule notag nonumber strut newline xspace today makeatletter
         makeatother endmetadata listoffigures listoftables printindex balance flushbottom raggedbottom
-        PMlinkescapephrase
+        PMlinkescapephrase printglossary printglossaries printnomenclature printbibheading printbiblist
+        printshorthands listoftodos
         """,
         1: """
         label index glossary vspace hspace vskip hskip includegraphics bibliographystyle bibliography pagestyle
@@ -89,6 +137,12 @@ _DROPPED = {
     }.items()
     for name in names.split()
 }
+_WITH_OPTION = frozenset(  # of those without arguments
+    """
+    printbibliography printindex printglossary printglossaries printnomenclature printbibheading printbiblist
+    printshorthands listoftodos linebreak nolinebreak pagebreak nopagebreak
+    """.split()
+)
 _SKIPS_FIRST = frozenset(
     """
     textcolor href href@noop colorbox fcolorbox hyperlink parbox resizebox scalebox rotatebox bibinfo bibfield Eprint
@@ -130,12 +184,22 @@ _TOKEN = re.compile(
 )
 _NAME = re.compile(r"\s*\{([^{}\n]*)\}")
 _SPACE = re.compile(r"[ \t]*(?:\n[ \t]*(?!\n))?")
-# A reference leaves this mark, so that the rest of "Lemmas 1, 2 and 3" and "(see [4])" can be removed with it.
-_GONE = "\x00"
-_LIST = re.compile(r"\x00(?:[\s~]*(?:,|;|/|–|and|or|to|und|oder|et|ou|bis|through)[\s~]*)*(?=[\s~]*\x00)")
-_BRACKETED = re.compile(r"[(\[]\s*(?:cf\.|see|see also|e\.g\.,?|siehe|voir)?[\s\x00]*\x00[\s\x00]*[)\]]")
+# A reference leaves its name between these marks, so that the rest of "Lemmas 1, 2 and 3" and "(see [4])" can be
+# marked with it; all that is marked is left out of the text.
+_OPEN, _INNER_OPEN, _CLOSE = "\x00", "\x02", "\x01"  # the second inside formulas, which lists do not cross
+_ALL_MARKS = re.compile(r"[\x00-\x02]")
+_MARKED = r"\x00[^\x01]*+\x01"
+_LIST = re.compile(
+    _MARKED + r"(?:(?:[\s~]*+(?:,|;|/|–|and|or|to|und|oder|et|ou|bis|through))++[\s~]*+)?+(?=[\s~]*+\x00)"
+)
+_BRACKETED = re.compile(rf"[(\[]\s*(?:cf\.|see|see also|e\.g\.,?|siehe|voir)?(?:\s*+{_MARKED})++\s*+[)\]]")
 # Before punctuation, also the blanks before it.
-_GONE_WITH_BLANKS = re.compile(r"(?<![ \t])[ \t]*+\x00(?=[.,;:)\]?!])|\x00")
+_BLANKS_BEFORE = re.compile(rf"(?<![ \t])[ \t]++{_MARKED}(?=[.,;:)\]?!])")
+_NEIGHBOURS = re.compile(rf"(?<![ \t])[ \t]*+{_MARKED}(?:[ \t]++{_MARKED})++")
+_GAP = re.compile(r"(?<!\s)\s*+(?:[\x00\x02][^\x01]*+\x01\s*+)++")
+_PART_OF_GAP = re.compile(r"\s++|[\x00\x02]([^\x01]*+)\x01")
+_INNER_MARK = re.compile(r"\x02[^\x01]*+\x01")
+_LEADING_MARKS = re.compile(r"(?:\s*+\x02[^\x01]*+\x01)++")
 _TRIMMED = re.compile(r"(\\\\)|\\(?:label\s*\{[^{}]*\}|nonumber(?![a-zA-Z])|notag(?![a-zA-Z]))\s*")
 _INNER = re.compile(r"(\\\\)|\\(eqref|ref|[cC]ref|autoref|cite[tp]?)\s*(?:\[[^\]]{0,200}\])?\s*\{([^{}]*)\}")
 _UNESCAPED = re.compile(r"(\\.)|\$", re.DOTALL)
@@ -162,9 +226,51 @@ def _literal(text: str) -> str:
     return text + " " if text.endswith("\\") else text  # a formula may follow
 
 
+# ---------------------------------------------------------------- the names of references
+
+_LONGEST_NAME = 120  # characters; a longer title is a sentence
+_SPECIAL = re.compile(r"[\\${}\x00-\x02]")  # would open a formula or a command in the clean text
+_KIND_WORDS = frozenset(
+    """
+    theorem thm lemma lem lemmata proposition prop corollary corollarie cor definition def defn remark rem example ex
+    conjecture conj claim fact section sec sect subsection paragraph chapter ch chap part appendix appendice app
+    equation eq eqn eqns formula formulae inequality inequalitie identity identitie relation congruence figure fig
+    table tab diagram step item case condition property propertie assumption hypothesis hypothese axiom algorithm page
+    p pp problem exercise question notation construction observation statement point assertion line note footnote
+    satz hilfssatz abschnitt kapitel gleichung formel korollar folgerung beispiel bemerkung abbildung tabelle anhang
+    seite aufgabe vermutung behauptung schritt fall théorème lemme corollaire définition remarque exemple équation
+    chapitre étape annexe §
+    """.split()
+)
+_LAST_WORD = re.compile(r"(§|[^\W\d_]++)\.?[\s~]*+[(\[]?[\s~]*+$")
+_AFTER_REFERENCE = re.compile(r"\x01(?:[\s~]*+(?:[,;/–—.:(\-]|and|or|to|und|oder|et|ou|bis|through))*+[\s~]*+$")
+
+
+def _enumerate(names: Sequence[str], last: str = " and ") -> str:
+    return last.join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def _plural(kind: str) -> str:
+    return kind[:-1] + "ies" if kind.endswith("y") else kind + "s"
+
+
+def _unknown(_: str) -> Target | None:
+    return None
+
+
+def _keys(keys: str) -> list[str]:
+    return [key for part in keys.split(",") if (key := " ".join(part.split()))]
+
+
+def _label_name(key: str) -> str:
+    return _SPECIAL.sub("", key)
+
+
 class _Cleaner:
-    def __init__(self, text: str, depth: int = 0) -> None:
+    def __init__(self, text: str, find: Callable[[str], Target | None] = _unknown, depth: int = 0) -> None:
         self.text = text
+        self.find_target = find
+        self.kind_written = False  # before the last reference; it counts for the rest of its list too
         self.depth = depth
         self.output: list[str] = []
         self.references: list[tuple[str, str]] = []
@@ -176,19 +282,80 @@ class _Cleaner:
     def formula(self, content: str, space: str = "") -> None:
         if "\\" in content:
             if "ref" in content or "cite" in content:
-                for _, command, keys in _INNER.findall(content):
-                    self.refer("cite" if command.startswith("cite") else "ref", keys)
-                content = _INNER.sub(r"\1", content)
+                content = _INNER.sub(self.inner_reference, content)
             if "\\label" in content or "\\no" in content:
                 content = _TRIMMED.sub(r"\1", content)
+        first = last = ""  # references at the ends of the formula
+        if _INNER_OPEN in content:
+            if marks := _LEADING_MARKS.match(content):
+                first, content = "".join(_INNER_MARK.findall(marks[0])), content[marks.end() :]
+            while (content := content.rstrip()).endswith(_CLOSE):
+                at = content.rindex(_INNER_OPEN)
+                content, last = content[:at], content[at:] + last
         content = content.strip()
         if content.endswith("\\") and (len(content) - len(content.rstrip("\\"))) % 2:
             content = content[:-1].rstrip()  # the backslash would escape the dollar
         if content:
-            self.output += (space, "$", content, "$", space)
+            first, last = first.replace(_CLOSE, " " + _CLOSE), last.replace(_INNER_OPEN, _INNER_OPEN + " ")
+            self.output += (space, "$", first, content, last, "$", space)
+        elif first or last:
+            self.output.append(re.sub(r"\\text\{([^{}]*)\}", r"\1", first + last).replace("\\", ""))
+
+    def inner_reference(self, reference: re.Match[str]) -> str:
+        r"""The mark of a reference inside a formula; `\text` is right inside and outside of `\text`."""
+        escape, command, keys = reference.groups()
+        if escape:
+            return str(escape)
+        family = "cite" if command.startswith("cite") else "ref"
+        self.refer(family, keys)
+        name = _enumerate([re.sub(r"([_#%&])", r"\\\1", _label_name(key)) for key in _keys(keys)])
+        if family == "cite":
+            name = f"[{name}]"
+        elif command == "eqref":
+            name = f"({name})"
+        return f"{_INNER_OPEN}\\text{{{name}}}{_CLOSE}" if name else ""
 
     def refer(self, family: str, keys: str) -> None:
-        self.references += ((family, key) for part in keys.split(",") if (key := " ".join(part.split())))
+        self.references += ((family, key) for key in _keys(keys))
+
+    def name(self, command: str, keys: Sequence[str], last: str = " and ") -> str:
+        """What a reader sees in the place of a reference: its target's kind, unless the author wrote it, and name."""
+        before = "".join(self.output[-6:])[-80:]
+        targets = [self.find_target(key) or Target("") for key in keys]
+        kinds = {target.kind for target in targets}
+        if not _AFTER_REFERENCE.search(before):
+            word = _LAST_WORD.search(before)
+            forms = {word[1].lower(), word[1].lower().removesuffix("s")} if word else set()
+            self.kind_written = not (forms.isdisjoint(_KIND_WORDS) and forms.isdisjoint(kinds))
+        if command.lower() in ("namecref", "namecrefs"):
+            return _enumerate([target.kind or _label_name(key) for target, key in zip(targets, keys, strict=True)])
+        names = []
+        open_bracket = before.rstrip(" ~").endswith("(")
+        for target, key in zip(targets, keys, strict=True):
+            label = _label_name(key)
+            title = target.title if len(target.title) <= _LONGEST_NAME and "page" not in command else ""
+            if "eqref" in command or target.kind == "equation":
+                names.append(label if open_bracket else f"({label})")
+            elif title:
+                names.append(f"“{title}”" if target.kind == "section" else f"({title})")
+            else:
+                names.append(label)
+        if not self.kind_written and command != "nameref" and not kinds <= {"", "equation"}:
+            if len(names) > 1 and len(kinds) == 1:
+                names[0] = f"{_plural(targets[0].kind)} {names[0]}"
+            else:
+                shown_kinds = ("" if target.kind == "equation" else target.kind for target in targets)
+                names = [f"{kind} {name}".strip() for kind, name in zip(shown_kinds, names, strict=True)]
+            if command[0].isupper() or not before.strip() or before.rstrip(" ~").endswith((".", "\n")):
+                names[0] = names[0][:1].upper() + names[0][1:]
+        return _enumerate(names, last)
+
+    def citation(self, notes: Sequence[str], keys: Sequence[str]) -> str:
+        r"""`[see Key, Theorem 2]` of `\cite[see][Theorem 2]{Key}`."""
+        before, after = (notes[0], notes[1]) if len(notes) == 2 else ("", "".join(notes))
+        names = ", ".join(filter(None, (*map(_label_name, keys), after)))
+        shown = f"{before} {names}".strip()
+        return shown if "".join(self.output[-3:]).rstrip(" ~").endswith("[") else f"[{shown}]"
 
     def find(self, pattern: re.Pattern[str], at: int) -> tuple[int, int] | None:
         """Span of the next match of a closing token."""
@@ -313,7 +480,7 @@ class _Cleaner:
             return self.link(name, end)
         count = _DROPPED.get(name)
         if count is not None:
-            return self.swallow(self.skip_arguments(end, 2 if count else 0, count))
+            return self.swallow(self.skip_arguments(end, 2 if count or name in _WITH_OPTION else 0, count))
         if name in ("begin", "end"):
             named = _NAME.match(text, end)
             return self.environment(name, named[1].strip(), begin, named.end()) if named else end
@@ -359,7 +526,7 @@ class _Cleaner:
         """Clean a group separately and continue at `resume`; a group that is too deep is cleaned in place."""
         if self.depth == _DEPTH:
             return inner[0]
-        part = _Cleaner(self.text[slice(*inner)], self.depth + 1)
+        part = _Cleaner(self.text[slice(*inner)], self.find_target, self.depth + 1)
         part.failures_left = min(10, self.failures_left) if part.depth < _DEPTH else 0
         part.run()
         self.output += part.output
@@ -382,16 +549,38 @@ class _Cleaner:
                 return self.skip_arguments(end, groups=3)
             self.refer("ref", self.text[slice(*label)])
             return label[1] + 1
-        group = self.group(self.skip_arguments(end, brackets=2))
+        start = end
+        notes: list[str] = []
+        while len(notes) < 2 and (note := self.bracket(end)) is not None:
+            notes.append(self.note(note) if family == "cite" else "")
+            end = note[1] + 1
+        group = self.group(end)
         if group is None:
-            return end
-        self.refer(family, self.text[slice(*group)])
+            return start
+        keys = self.text[slice(*group)]
+        self.refer(family, keys)
+        names = _keys(keys)
         at = group[1] + 1
         if name in ("crefrange", "Crefrange") and (last := self.group(at)) is not None:
             self.refer(family, self.text[slice(*last)])
+            names += _keys(self.text[slice(*last)])
             at = last[1] + 1
-        self.output.append(_GONE)
+        shown = ""
+        if family == "cite":
+            shown = self.citation(notes, names) if name != "nocite" else ""
+        elif names:
+            shown = self.name(name, names, " to " if "range" in name else " and ")
+        self.output.append(f"{_OPEN}{shown}{_CLOSE}")
         return at
+
+    def note(self, span: tuple[int, int]) -> str:
+        """The text of a note inside a citation."""
+        if self.depth == _DEPTH:
+            return ""
+        part = _Cleaner(self.text[slice(*span)], self.find_target, _DEPTH)
+        part.failures_left = 0
+        part.run()
+        return " ".join(_ALL_MARKS.sub("", "".join(part.output)).split())
 
     def skip_second(self, name: str, end: int) -> int:
         first = self.group(end)
@@ -449,17 +638,86 @@ class _Cleaner:
         return self.skip_arguments(end, 2, _ARGUMENTS_OF_BEGIN.get(name, 0))
 
 
-def clean(text: str) -> Cleaned:
-    """The text of a piece of LaTeX; paragraphs are separated by an empty line."""
+def _marked(reference: re.Match[str]) -> str:
+    return _OPEN + _ALL_MARKS.sub("", reference[0]) + _CLOSE
+
+
+def _spaced(text: str, separator: str) -> str:
+    """The text with single blanks, and `separator` in the place of empty lines."""
+    paragraphs = (" ".join(part.split()) for part in text.split("\n\n"))
+    return separator.join(filter(None, paragraphs))
+
+
+def _settle(text: str, separator: str) -> tuple[str, list[tuple[int, str]]]:
+    """The text without what is marked, with single blanks, and what is marked as insertions.
+
+    Two words of the text are separated as if there were no marks: by `separator` where an empty line is between them.
+    """
+    pieces: list[str] = []
+    insertions: list[tuple[int, str]] = []
+    at = length = 0
+
+    def add(piece: str) -> None:
+        nonlocal length
+        pieces.append(piece)
+        length += len(piece)
+
+    def insert(parts: Sequence[str]) -> None:
+        if name := "".join(parts):
+            insertions.append((length, name))
+
+    for gap in _GAP.finditer(text):
+        add(_spaced(text[at : gap.start()], separator))
+        at = gap.end()
+        parts = _parts_of_gap(gap[0], separator)
+        if length == 0:
+            parts = parts[bool(parts) and not parts[0].strip() :]
+        if at == len(text):
+            parts = parts[: len(parts) - (bool(parts) and not parts[-1].strip())]
+        if length == 0 or at == len(text):
+            insert(parts)
+            continue
+        blanks = [number for number, part in enumerate(parts) if not part.strip()]
+        kept = next((number for number in blanks if parts[number] == separator), blanks[0] if blanks else len(parts))
+        insert(parts[:kept])
+        add("".join(parts[kept : kept + 1]))
+        insert(parts[kept + 1 :])
+    add(_spaced(text[at:], separator))
+    return "".join(pieces), insertions
+
+
+def _parts_of_gap(gap: str, separator: str) -> list[str]:
+    """Blanks and names in turn, with single blanks."""
+    parts: list[str] = []
+    for part in _PART_OF_GAP.finditer(gap):
+        if part[1] is None:
+            blank = separator if "\n\n" in part[0] else " "
+            if parts and not parts[-1].strip():  # an empty name was between
+                parts[-1] = max(parts[-1], blank, key=len)
+            else:
+                parts.append(blank)
+        elif part[1].strip():
+            parts.append(re.sub(r"\s+", " ", part[1]))
+    return parts
+
+
+def clean(text: str, find: Callable[[str], Target | None] = _unknown, separator: str = "\n\n") -> Cleaned:
+    """The text of a piece of LaTeX, with `separator` between its paragraphs.
+
+    `find` says what a label leads to, None where it is not known.
+    """
     # Only the empty lines of the author separate paragraphs, not those that dropped commands leave.
-    text = "\n\n".join(part.replace("\n", " ") for part in _BREAK.split(text.replace(_GONE, "")))
-    cleaner = _Cleaner(text)
+    text = "\n\n".join(part.replace("\n", " ") for part in _BREAK.split(_ALL_MARKS.sub("", text)))
+    cleaner = _Cleaner(text, find)
     cleaner.run()
     result = "".join(cleaner.output)
-    if _GONE in result:
-        result = _GONE_WITH_BLANKS.sub("", _BRACKETED.sub(_GONE, _LIST.sub("", result)))
-    paragraphs = (" ".join(part.split()) for part in result.split("\n\n"))
-    return Cleaned("\n\n".join(filter(None, paragraphs)), cleaner.references)
+    if _CLOSE in result:
+        result = _LIST.sub(_marked, result).replace(_CLOSE + _OPEN, "")
+        result = _NEIGHBOURS.sub(lambda names: f" {_OPEN}{_ALL_MARKS.sub('', names[0]).lstrip()}{_CLOSE}", result)
+        result = _BLANKS_BEFORE.sub(_marked, _BRACKETED.sub(_marked, result))
+        settled, insertions = _settle(result, separator)
+        return Cleaned(settled, cleaner.references, insertions)
+    return Cleaned(_spaced(result, separator), cleaner.references)
 
 
 def plain(text: str) -> str:

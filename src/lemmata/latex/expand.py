@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lemmata.latex.source import SHORT, read_argument, read_optional, skip, skip_blanks
+from lemmata.latex.source import SHORT, read_argument, read_optional, runs_into, skip, skip_blanks
 
 __all__ = [
     "NO_VALUE",
@@ -307,14 +307,11 @@ def _arguments(macro: Macro, text: str, at: int) -> tuple[list[str], int] | None
     return values, at
 
 
-_ENDS_IN_WORD = re.compile(r"\\[a-zA-Z@]+$")
-
-
 def _join(pieces: Iterable[str]) -> str:
     """The pieces as one text, with a blank where a control word would run into the letters after it."""
     joined: list[str] = []
     for piece in filter(None, pieces):
-        if joined and piece[0].isalpha() and _ENDS_IN_WORD.search(joined[-1][-60:]):
+        if joined and runs_into(joined[-1], piece):
             joined.append(" ")
         joined.append(piece)
     return "".join(joined)

@@ -1,66 +1,167 @@
 r"""Formulas as Unicode characters, for terminals: `$\alpha_i^2 \in \mathbb{R}$` becomes αᵢ² ∈ ℝ.
 
-For display only; what has no such characters stays as LaTeX without its backslashes.
+For display only. A formula is shown as the author wrote it: as characters if every part of it has a faithful form
+in characters, else as LaTeX between dollars.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Callable
 
 from lemmata.latex.sentences import formulas
 from lemmata.latex.source import match_brace
 
 __all__ = ["readable"]
 
-_NAMES = (
-    "alpha α beta β gamma γ delta δ epsilon ϵ varepsilon ε zeta ζ eta η theta θ vartheta ϑ iota ι kappa κ lambda λ "
-    "mu μ nu ν xi ξ pi π rho ρ varrho ϱ sigma σ tau τ upsilon υ phi ϕ varphi φ chi χ psi ψ omega ω Gamma Γ Delta Δ "
-    "Theta Θ Lambda Λ Xi Ξ Pi Π Sigma Σ Upsilon Υ Phi Φ Psi Ψ Omega Ω infty ∞ partial ∂ nabla ∇ forall ∀ exists ∃ "
-    "in ∈ notin ∉ ni ∋ subset ⊂ subseteq ⊆ supset ⊃ supseteq ⊇ cup ∪ cap ∩ setminus ∖ emptyset ∅ varnothing ∅ "
-    "to → rightarrow → longrightarrow ⟶ leftarrow ← mapsto ↦ longmapsto ⟼ Rightarrow ⇒ Leftrightarrow ⇔ iff ⇔ "
-    "implies ⇒ hookrightarrow ↪ twoheadrightarrow ↠ leftrightarrow ↔ le ≤ leq ≤ leqslant ≤ ge ≥ geq ≥ geqslant ≥ "
-    "ne ≠ neq ≠ equiv ≡ sim ∼ simeq ≃ cong ≅ approx ≈ ll ≪ gg ≫ prec ≺ succ ≻ times × cdot · circ ∘ bullet • ast ∗ "
-    "star ⋆ otimes ⊗ oplus ⊕ odot ⊙ pm ± mp ∓ div ÷ wedge ∧ vee ∨ neg ¬ sum ∑ prod ∏ coprod ∐ int ∫ oint ∮ "
-    "bigcup ⋃ bigcap ⋂ bigoplus ⨁ bigotimes ⨂ bigwedge ⋀ bigvee ⋁ ldots … cdots ⋯ dots … vdots ⋮ ddots ⋱ prime ′ "
-    "mid ∣ nmid ∤ parallel ∥ perp ⊥ angle ∠ ell ℓ hbar ℏ Re ℜ Im ℑ aleph ℵ langle ⟨ rangle ⟩ lceil ⌈ rceil ⌉ "
-    "lfloor ⌊ rfloor ⌋ top ⊤ bot ⊥ vdash ⊢ models ⊨ square □ Box □ triangle △ dagger † colon :"
-).split()
-_SYMBOLS = dict(zip(_NAMES[::2], _NAMES[1::2], strict=True))
+
+def _table(words: str) -> dict[str, str]:
+    names = words.split()
+    return dict(zip(names[::2], names[1::2], strict=True))
+
+
+_SYMBOLS = _table(
+    "alpha α beta β gamma γ delta δ epsilon ϵ varepsilon ε zeta ζ eta η theta θ vartheta ϑ iota ι kappa κ varkappa ϰ "
+    "lambda λ mu μ nu ν xi ξ omicron ο pi π varpi ϖ rho ρ varrho ϱ sigma σ varsigma ς tau τ upsilon υ phi ϕ varphi φ "
+    "chi χ psi ψ omega ω Gamma Γ Delta Δ Theta Θ Lambda Λ Xi Ξ Pi Π Sigma Σ Upsilon Υ Phi Φ Psi Ψ Omega Ω "
+    "infty ∞ partial ∂ nabla ∇ forall ∀ exists ∃ nexists ∄ emptyset ∅ varnothing ∅ complement ∁ "
+    "circ ∘ bullet • ast ∗ star ⋆ cdot · neg ¬ lnot ¬ sum ∑ prod ∏ coprod ∐ int ∫ iint ∬ iiint ∭ oint ∮ "
+    "bigcup ⋃ bigcap ⋂ bigsqcup ⨆ bigoplus ⨁ bigotimes ⨂ bigwedge ⋀ bigvee ⋁ bigodot ⨀ biguplus ⨄ "
+    "ldots … dots … dotsc … dotso … cdots ⋯ dotsb ⋯ dotsm ⋯ dotsi ⋯ vdots ⋮ ddots ⋱ prime ′ angle ∠ measuredangle ∡ "
+    "ell ℓ hbar ℏ imath ı jmath ȷ wp ℘ Re ℜ Im ℑ aleph ℵ beth ℶ langle ⟨ rangle ⟩ lceil ⌈ rceil ⌉ lfloor ⌊ rfloor ⌋ "
+    "lvert | rvert | vert | lVert ‖ rVert ‖ Vert ‖ lbrace { rbrace } lbrack [ rbrack ] lgroup ⟮ rgroup ⟯ backslash ∖ "
+    "llbracket ⟦ rrbracket ⟧ ulcorner ⌜ urcorner ⌝ llcorner ⌞ lrcorner ⌟ "
+    "top ⊤ bot ⊥ square □ Box □ blacksquare ■ Diamond ◇ diamond ⋄ lozenge ◊ triangle △ bigtriangleup △ "
+    "triangledown ▽ bigtriangledown ▽ clubsuit ♣ diamondsuit ♢ heartsuit ♡ spadesuit ♠ flat ♭ natural ♮ sharp ♯ "
+    "dagger † dag † ddagger ‡ ddag ‡ S § P ¶ colon : surd √ checkmark ✓ aa å AA Å ss ß o ø O Ø l ł L Ł"
+)
+# These stand between blanks.
+_INFIX = _table(
+    "in ∈ notin ∉ ni ∋ owns ∋ subset ⊂ subseteq ⊆ subsetneq ⊊ subsetneqq ⫋ nsubseteq ⊈ supset ⊃ supseteq ⊇ "
+    "supsetneq ⊋ nsupseteq ⊉ sqsubset ⊏ sqsubseteq ⊑ sqsupset ⊐ sqsupseteq ⊒ cup ∪ cap ∩ sqcup ⊔ sqcap ⊓ uplus ⊎ "
+    "setminus ∖ smallsetminus ∖ to → rightarrow → gets ← leftarrow ← longrightarrow ⟶ longleftarrow ⟵ mapsto ↦ "
+    "longmapsto ⟼ Rightarrow ⇒ Longrightarrow ⟹ Leftarrow ⇐ Longleftarrow ⟸ Leftrightarrow ⇔ Longleftrightarrow ⟺ "
+    "iff ⟺ implies ⟹ impliedby ⟸ hookrightarrow ↪ hookleftarrow ↩ twoheadrightarrow ↠ twoheadleftarrow ↞ "
+    "rightarrowtail ↣ leftrightarrow ↔ longleftrightarrow ⟷ rightleftarrows ⇄ rightrightarrows ⇉ leftleftarrows ⇇ "
+    "rightsquigarrow ⇝ leadsto ⇝ dashrightarrow ⇢ rightleftharpoons ⇌ uparrow ↑ downarrow ↓ updownarrow ↕ "
+    "Uparrow ⇑ Downarrow ⇓ nearrow ↗ searrow ↘ swarrow ↙ nwarrow ↖ rightharpoonup ⇀ leftharpoonup ↼ "
+    "le ≤ leq ≤ leqslant ⩽ leqq ≦ ge ≥ geq ≥ geqslant ⩾ geqq ≧ lt < gt > ne ≠ neq ≠ equiv ≡ nequiv ≢ sim ∼ nsim ≁ "
+    "simeq ≃ cong ≅ ncong ≇ approx ≈ approxeq ≊ asymp ≍ doteq ≐ propto ∝ varpropto ∝ ll ≪ gg ≫ lll ⋘ ggg ⋙ prec ≺ "
+    "preceq ⪯ preccurlyeq ≼ succ ≻ succeq ⪰ succcurlyeq ≽ lesssim ≲ gtrsim ≳ nless ≮ ngtr ≯ nleq ≰ ngeq ≱ "
+    "trianglelefteq ⊴ trianglerighteq ⊵ triangleleft ◁ triangleright ▷ lhd ⊲ rhd ⊳ unlhd ⊴ unrhd ⊵ ltimes ⋉ rtimes ⋊ "
+    "bowtie ⋈ Join ⋈ times × otimes ⊗ boxtimes ⊠ oplus ⊕ boxplus ⊞ ominus ⊖ odot ⊙ oslash ⊘ circledast ⊛ wr ≀ amalg ⨿ "
+    "pm ± mp ∓ div ÷ wedge ∧ land ∧ vee ∨ lor ∨ dotplus ∔ mid ∣ nmid ∤ parallel ∥ nparallel ∦ perp ⊥ vdash ⊢ dashv ⊣ "
+    "vDash ⊨ models ⊨ Vdash ⊩ smile ⌣ frown ⌢ coloneqq ≔ coloneq ≔ eqqcolon ≕ triangleq ≜ bmod mod "
+    "therefore ∴ because ∵"
+)
+_OPERATORS = {
+    name: name
+    for name in "arccos arcsin arctan arg cos cosh cot coth csc deg det dim exp gcd hom inf ker lg lim ln log max min "
+    "Pr sec sin sinh sup tan tanh".split()
+} | {"liminf": "lim inf", "limsup": "lim sup"}
 _ABOVE = dict(
-    zip("0123456789+-=()nabcdefghijklmoprstuvwxyz*′", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐᵒᵖʳˢᵗᵘᵛʷˣʸᶻ*′", strict=True)
+    zip("0123456789+-=()nabcdefghijklmoprstuvwxyz′", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐᵒᵖʳˢᵗᵘᵛʷˣʸᶻ′", strict=True)
 )
 _BELOW = dict(zip("0123456789+-=()aehijklmnoprstuvx", "₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ", strict=True))
-_DOUBLE = dict(zip("CHNPQRZABDEFGIJKLMOSTUVWXY", "ℂℍℕℙℚℝℤ𝔸𝔹𝔻𝔼𝔽𝔾𝕀𝕁𝕂𝕃𝕄𝕆𝕊𝕋𝕌𝕍𝕎𝕏𝕐", strict=True))
+_ACCENTS = {
+    "hat": "\u0302", "widehat": "\u0302", "tilde": "\u0303", "widetilde": "\u0303", "bar": "\u0304",
+    "overline": "\u0304", "vec": "\u20d7", "dot": "\u0307", "ddot": "\u0308", "dddot": "\u20db", "check": "\u030c",
+    "widecheck": "\u030c", "breve": "\u0306", "acute": "\u0301", "grave": "\u0300", "mathring": "\u030a",
+    "underline": "\u0332",
+}  # fmt: skip
+# The first capital letter, small letter and digit of each alphabet of mathematical letters.
+_ALPHABETS = {
+    "bold": (0x1D400, 0x1D41A, 0x1D7CE),
+    "bold italic": (0x1D468, 0x1D482, 0x1D7CE),
+    "script": (0x1D49C, 0x1D4B6, 0),
+    "fraktur": (0x1D504, 0x1D51E, 0),
+    "double": (0x1D538, 0x1D552, 0x1D7D8),
+    "sans": (0x1D5A0, 0x1D5BA, 0x1D7E2),
+    "mono": (0x1D670, 0x1D68A, 0x1D7F6),
+}
+_EXCEPTIONS = {
+    "script": _table("B ℬ E ℰ F ℱ H ℋ I ℐ L ℒ M ℳ R ℛ e ℯ g ℊ o ℴ"),
+    "fraktur": _table("C ℭ H ℌ I ℑ R ℜ Z ℨ"),
+    "double": _table("C ℂ H ℍ N ℕ P ℙ Q ℚ R ℝ Z ℤ"),
+}
+_STYLES = {
+    "mathbf": "bold", "boldsymbol": "bold italic", "bm": "bold italic", "pmb": "bold", "mathcal": "script",
+    "mathscr": "script", "mathfrak": "fraktur", "mathbb": "double", "Bbb": "double", "mathds": "double",
+    "mathsf": "sans", "mathtt": "mono", "frak": "fraktur", "mathbbm": "double",
+}  # fmt: skip
+_SWITCHES = {
+    "bf": "bold",
+    "cal": "script",
+    "mit": "",
+    "rm": "",
+    "it": "",
+    "sf": "sans",
+    "tt": "mono",
+    "sl": "",
+    "em": "",
+}
 _UNWRAPPED = frozenset(
-    "mathrm mathit mathbf mathsf mathtt mathcal mathscr mathfrak text textrm textit textbf mbox operatorname "
-    "boldsymbol bm mathop mathbin mathrel mathord ensuremath overline underline widetilde tilde widehat hat bar vec "
-    "dot ddot limits nolimits left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr displaystyle textstyle "
-    "scriptstyle rm bf it sf cal".split()
+    "mathrm mathit mathnormal mathop mathbin mathrel mathord mathopen mathclose mathpunct mathinner ensuremath".split()
 )
-_TOKEN = re.compile(r"\\([a-zA-Z]+)\*?|\\(.)|([_^])\s*|[{}]|\s+", re.DOTALL)
+_TEXT = frozenset("text textrm textit textbf textsf texttt textsl textsc textup textnormal mbox hbox emph".split())
+_DROPPED = frozenset(
+    "limits nolimits displaystyle textstyle scriptstyle scriptscriptstyle notag nonumber relax protect allowbreak "
+    "nobreak mathstrut strut left right middle big Big bigg Bigg bigl bigr bigm Bigl Bigr Bigm biggl biggr biggm "
+    "Biggl Biggr Biggm ! bigskip noindent".split()
+)
+_DELIMITED = frozenset(
+    name for name in _DROPPED if name.lower().startswith("big") or name in ("left", "right", "middle")
+)
+_BLANKS = frozenset("quad qquad enspace thinspace medspace thickspace space hfill , ; : > / \n".split(" "))
+_ROWS = frozenset("aligned split gathered multlined".split())  # environments whose rows are formulas
+_TOKEN = re.compile(r"\\([a-zA-Z]+)|\\(.)|([_^])|[{}&~$]|\s+", re.DOTALL)
 _ARGUMENT = re.compile(r"\s*(\\(?:[a-zA-Z]+|.)|\S)", re.DOTALL)
+_ROW_SPACE = re.compile(r"\*?\s*\[\s*-?\s*[\d.]+\s*(?:[a-z]{2}|\\[a-z]+)\s*\]|\*")
+_NULL_DELIMITER = re.compile(r"\s*\.")
+_CONTINUING = frozenset("-=<>+") | frozenset(sign for sign in _INFIX.values() if len(sign) == 1)  # a row or term
+_ATOM = re.compile(r"\d+|\w[\u0300-\u036f\u20d0-\u20ff′]*[⁰-₟ᵃ-ᵿ²³¹ⁿⁱʰʲʳʷʸˡˢˣ]*")
+_TEXT_ACCENTS = {"'": "\u0301", "`": "\u0300", "^": "\u0302", '"': "\u0308", "~": "\u0303"}
+_TEXT_ACCENT = re.compile(r"""\\(['`^"~])(?=[a-zA-Z]|\{[a-zA-Z]\})\{?([a-zA-Z])\}?""")
+_SCRIPTED = re.compile("[_^" + "".join((set(_ABOVE.values()) | set(_BELOW.values())) - {"′"}) + "]")
+_DEPTH = 20
+
+
+class _UnfaithfulError(Exception):
+    """A part of a formula has no faithful form in characters."""
 
 
 def readable(text: str) -> str:
-    """Clean text with its formulas as Unicode characters."""
+    """Clean text with its formulas as Unicode characters where all of a formula has them."""
     pieces: list[str] = []
     at = 0
     for begin, end in formulas(text):
-        pieces += (text[at:begin], " ".join(_convert(text[begin + 1 : end - 1], 0).split()))
+        formula = text[begin + 1 : end - 1]
+        try:
+            shown = unicodedata.normalize("NFC", " ".join(_convert(formula, 0).split()))
+        except _UnfaithfulError:
+            shown = f"${' '.join(formula.split())}$"
+        pieces += (text[at:begin].replace("\\$", "$"), shown)
         at = end
-    pieces.append(text[at:])
-    return "".join(pieces).replace("\\$", "$")
+    pieces.append(text[at:].replace("\\$", "$"))
+    return "".join(pieces)
 
 
-def _argument(text: str, at: int) -> tuple[str, int]:
+def _argument(text: str, at: int, depth: int = 0) -> tuple[str, int]:
     """The argument at an offset (a group, a command or one character), and the offset after it."""
     match = _ARGUMENT.match(text, at)
-    if match is None:
-        return "", len(text)
+    if match is None or match[1] in ("}", "&", "_", "^") or depth > _DEPTH:
+        raise _UnfaithfulError
     if match[1] != "{":
-        return match[1], match.end()
+        end = match.end()
+        if match[1][1:] in _TAKING:  # M^\mathrm{T}: the command comes with its arguments
+            for _ in range(2 if match[1].endswith(("frac", "binom")) else 1):
+                end = _argument(text, end, depth + 1)[1]
+        return text[match.start(1) : end], end
     end = match_brace(text, match.start(1))
-    return (text[match.end() : end - 1], end) if end > 0 else (text[match.end() :], len(text))
+    if end < 0:
+        raise _UnfaithfulError
+    return text[match.end() : end - 1], end
 
 
 def _converted(text: str, at: int, depth: int) -> tuple[str, int]:
@@ -68,57 +169,287 @@ def _converted(text: str, at: int, depth: int) -> tuple[str, int]:
     return _convert(argument, depth).strip(), at
 
 
-def _script(inner: str, mark: str) -> str:
-    table = _ABOVE if mark == "^" else _BELOW
-    if inner and all(character in table for character in inner):
-        return "".join(table[character] for character in inner)
-    return mark + (inner if len(inner) <= 1 else f"({inner})")
-
-
-def _convert(text: str, depth: int) -> str:
-    if depth > 20:
+def _styled(text: str, style: str) -> str:
+    """Letters and digits of one of the mathematical alphabets."""
+    if not style:
         return text
-    output: list[str] = []
-    at = 0
-    while token := _TOKEN.search(text, at):
-        output.append(text[at : token.start()])
-        at = token.end()
-        word, symbol, script = token.groups()
-        if script:
-            inner, at = _converted(text, at, depth + 1)
-            output.append(_script(inner, script))
-        elif word:
-            at = _command(word, text, at, output, depth + 1)
-        elif symbol:
-            output.append(" " if symbol in ",;: !\\\n" else symbol)
-        elif token[0].isspace():
-            output.append(" ")
-    output.append(text[at:])
+    capital, small, digit = _ALPHABETS[style]
+    exceptions = _EXCEPTIONS.get(style, {})
+    output = []
+    for character in text:
+        if character in exceptions:
+            character = exceptions[character]
+        elif "A" <= character <= "Z":
+            character = chr(capital + ord(character) - ord("A"))
+        elif "a" <= character <= "z":
+            character = chr(small + ord(character) - ord("a"))
+        elif character in "0123456789":
+            if not digit:
+                raise _UnfaithfulError
+            character = chr(digit + ord(character) - ord("0"))
+        elif style in ("bold", "bold italic") and "α" <= character <= "ω":
+            character = chr((0x1D6C2 if style == "bold" else 0x1D736) + ord(character) - ord("α"))
+        elif style in ("bold", "bold italic") and "Α" <= character <= "Ω":
+            character = chr((0x1D6A8 if style == "bold" else 0x1D71C) + ord(character) - ord("Α"))
+        elif character.isalnum():
+            raise _UnfaithfulError
+        output.append(character)
     return "".join(output)
 
 
-def _command(word: str, text: str, at: int, output: list[str], depth: int) -> int:
-    """Put out a command with its arguments; returns the offset after them."""
+def _single(text: str) -> bool:
+    """Whether a text is one character, with its accents."""
+    return bool(text) and all(unicodedata.combining(character) for character in text[1:])
+
+
+def _script(inner: str, mark: str) -> str:
+    inner = re.sub(r"(?<!\w) | (?!\w)", "", " ".join(inner.split()))
+    if not inner:
+        return ""
+    table = _ABOVE if mark == "^" else _BELOW
+    if all(character in table for character in inner):
+        return "".join(table[character] for character in inner)
+    return mark + (inner if _single(inner) else f"({inner})")
+
+
+def _text_mode(text: str, depth: int) -> str:
+    """The content of `\\text`: text, with formulas between dollars."""
+    pieces = []
+    for number, part in enumerate(text.split("$")):
+        if number % 2:
+            pieces.append(_convert(part, depth))
+        else:
+            part = _TEXT_ACCENT.sub(lambda match: match[2] + _TEXT_ACCENTS[match[1]], part.replace("~", " "))
+            part = re.sub(r"\\([ %&_#])", r"\1", part)
+            if re.search(r"[\\{}^]", part):
+                raise _UnfaithfulError
+            pieces.append(part)
+    if len(pieces) % 2 == 0:
+        raise _UnfaithfulError
+    return "".join(pieces)
+
+
+def _starts_word(text: str, at: int) -> bool:
+    """Whether a letter, a digit or a command follows."""
+    match = _ARGUMENT.match(text, at)
+    return match is not None and (match[1].isalnum() or match[1][1:2].isalpha())
+
+
+class _Output(list[str]):
+    """The converted pieces of a formula."""
+
+    def last(self) -> str:
+        """The last character that is not blank."""
+        return next((piece.rstrip()[-1] for piece in reversed(self) if piece.strip()), "")
+
+    def strip(self) -> None:
+        """Remove the blanks at the end."""
+        while self and not self[-1].strip():
+            self.pop()
+        if self:
+            self[-1] = self[-1].rstrip()
+
+
+def _convert(text: str, depth: int) -> str:
+    """A formula as characters; raises _UnfaithfulError."""
+    if depth > _DEPTH:
+        raise _UnfaithfulError
+    output = _Output()
+    at = 0
+    group = ""  # the last token, if it was a group
+    while token := _TOKEN.search(text, at):
+        if token.start() > at:
+            output.append(text[at : token.start()])
+            group = ""
+        at = token.end()
+        word, symbol, script = token.groups()
+        if script:
+            if _SCRIPTED.search(group):  # {x^a}^b is not x^{ab}
+                raise _UnfaithfulError
+            inner, at = _converted(text, at, depth + 1)
+            output.strip()
+            shown = _script(inner, script)
+            output.append(shown + (" " if shown[:1] == script and _starts_word(text, at) else ""))
+        elif word:
+            at = _command(word, text, at, output, depth + 1)
+        elif symbol == "\\":
+            row_space = _ROW_SPACE.match(text, at)
+            at = row_space.end() if row_space else at
+            output.append("\n")
+        elif symbol is not None:
+            at = _symbol(symbol, at, output)
+        elif token[0] == "{":
+            inner, at = _argument(text, token.start())
+            group = _convert(inner, depth + 1)
+            if inner.lstrip().startswith("\\rm") and len(group) > 1:
+                at = _put_operator(group, text, at, output)
+            else:
+                output.append(group)
+            continue
+        elif token[0] in "}$":
+            raise _UnfaithfulError
+        else:
+            output.append(" ")
+            continue
+        group = ""
+    output.append(text[at:])
+    rows = [row.strip() for row in "".join(output).split("\n")]
+    shown = rows[0]
+    for row in filter(None, rows[1:]):
+        apart = shown and shown[-1] not in ",.;:" and _CONTINUING.isdisjoint((shown[-1], row[0]))
+        shown += f"; {row}" if apart else f" {row}"
+    blanks = "".join(output)
+    return (" " if blanks[:1].isspace() else "") + shown + (" " if blanks[-1:].isspace() else "")
+
+
+def _symbol(symbol: str, at: int, output: _Output) -> int:
+    if symbol in "{}%#_&$":
+        output.append(symbol)
+    elif symbol == "|":
+        output.append("‖")
+    elif symbol in _BLANKS or symbol == " ":
+        output.append(" ")
+    elif symbol not in _DROPPED:
+        raise _UnfaithfulError
+    return at
+
+
+def _fraction(text: str, at: int, output: _Output, depth: int) -> int:
+    above, at = _converted(text, at, depth)
+    below, at = _converted(text, at, depth)
+    if not above or not below:
+        raise _UnfaithfulError
+    shown = "/".join(part if _ATOM.fullmatch(part) else f"({part})" for part in (above, below))
+    last = output.last()
+    following = _ARGUMENT.match(text, at)
+    factor = following is not None and (following[1] in "([{_^'" or following[1].isalnum())
+    factor = factor or (following is not None and following[1][1:] not in _INFIX and following[1][1:2].isalpha())
+    factor = factor or last.isalnum() or last in (")", "]", "}", "′", "'", "!", "/", "|")
+    output.append(f"({shown})" if factor else shown)
+    return at
+
+
+def _accent(word: str, text: str, at: int, output: _Output, depth: int) -> int:
+    inner, at = _converted(text, at, depth)
+    if not _single(inner) or not inner[0].isalnum():
+        raise _UnfaithfulError
+    output.append(inner + _ACCENTS[word])
+    return at
+
+
+def _negation(text: str, at: int, output: _Output, depth: int) -> int:
+    inner, at = _converted(text, at, depth)
+    if not _single(inner) or inner[0].isalnum():
+        raise _UnfaithfulError
+    output.append(f" {inner}\u0338 ")
+    return at
+
+
+def _root(text: str, at: int, output: _Output, depth: int) -> int:
+    sign = "√"
+    if degree := re.compile(r"\s*\[([^\]]*)\]").match(text, at):
+        sign, at = {"2": "√", "3": "∛", "4": "∜"}.get(degree[1].strip(), ""), degree.end()
+    inner, at = _converted(text, at, depth)
+    if not sign or not inner:
+        raise _UnfaithfulError
+    output.append(f"{sign}({inner})")
+    return at
+
+
+def _binomial(text: str, at: int, output: _Output, depth: int) -> int:
+    above, at = _converted(text, at, depth)
+    below, at = _converted(text, at, depth)
+    output.append(f"({above} choose {below})")
+    return at
+
+
+def _modulus(text: str, at: int, output: _Output, depth: int) -> int:
+    inner, at = _converted(text, at, depth)
+    output.append(f" (mod {inner}) ")
+    return at
+
+
+def _bare_modulus(text: str, at: int, output: _Output, depth: int) -> int:
+    inner, at = _converted(text, at, depth)
+    output.append(f" mod {inner} ")
+    return at
+
+
+def _tag(text: str, at: int, output: _Output, depth: int) -> int:
+    if text[at : at + 1] == "*":
+        raise _UnfaithfulError
+    inner, at = _argument(text, at)
+    output.append(f" ({_text_mode(inner, depth)})")
+    return at
+
+
+def _operator(text: str, at: int, output: _Output, depth: int) -> int:
+    inner, at = _converted(text, at + (text[at : at + 1] == "*"), depth)
+    return _put_operator(inner, text, at, output)
+
+
+def _put_operator(name: str, text: str, at: int, output: _Output) -> int:
+    """An operator's name, apart from the letters around it."""
+    before = " " if output and output[-1][-1:].isalnum() else ""
+    output.append(before + name + (" " if _starts_word(text, at) else ""))
+    return at
+
+
+def _rows(text: str, at: int, output: _Output, depth: int) -> int:
+    name, begin = _argument(text, at)
+    end = text.find(f"\\end{{{name}}}", begin)
+    if name not in _ROWS or end < 0 or text.find("\\begin", begin, end) >= 0:
+        raise _UnfaithfulError
+    output.append(_convert(re.sub(r"^\s*\[[tbc]\]", "", text[begin:end]), depth))
+    return end + len(f"\\end{{{name}}}")
+
+
+_HANDLERS: dict[str, Callable[[str, int, _Output, int], int]] = {
+    **dict.fromkeys(("frac", "dfrac", "tfrac", "cfrac"), _fraction),
+    **dict.fromkeys(("binom", "dbinom", "tbinom"), _binomial),
+    "sqrt": _root,
+    "not": _negation,
+    "pmod": _modulus,
+    "mod": _bare_modulus,
+    "tag": _tag,
+    "operatorname": _operator,
+    "begin": _rows,
+}
+_TAKING = frozenset({*_STYLES, *_ACCENTS, *_UNWRAPPED, *_TEXT, *_HANDLERS}) - {"begin", "not", "tag", "sqrt"}
+
+
+def _command(word: str, text: str, at: int, output: _Output, depth: int) -> int:
+    """Put out a command with its arguments; returns the offset after them. Raises _UnfaithfulError for unknown ones."""
     if word in _SYMBOLS:
         output.append(_SYMBOLS[word])
-    elif word in ("frac", "dfrac", "tfrac", "binom"):
-        above, at = _converted(text, at, depth)
-        below, at = _converted(text, at, depth)
-        if word == "binom":
-            output.append(f"({above} over {below})")
-        else:
-            output.append("/".join(part if len(part) <= 2 else f"({part})" for part in (above, below)))
-    elif word == "sqrt":
+    elif word in _INFIX:
+        output.append(f" {_INFIX[word]} ")
+    elif word in _OPERATORS:
+        at = _put_operator(_OPERATORS[word], text, at, output)
+    elif word in _HANDLERS:
+        at = _HANDLERS[word](text, at, output, depth)
+    elif word in _STYLES:
         inner, at = _converted(text, at, depth)
-        output.append(f"√({inner})")
-    elif word == "mathbb":
+        output.append(_styled(inner, _STYLES[word]))
+    elif word in _ACCENTS:
+        at = _accent(word, text, at, output, depth)
+    elif word in _TEXT:
         inner, at = _argument(text, at)
-        output.append("".join(_DOUBLE.get(character, character) for character in inner))
-    elif word in ("begin", "end"):
-        at = _argument(text, at)[1]
-        output.append(" ")
-    elif word in ("quad", "qquad"):
+        output.append(_text_mode(inner, depth))
+    elif word in _UNWRAPPED:
+        inner, at = _converted(text, at, depth)
+        if len(inner) > 1:
+            at = _put_operator(inner, text, at, output)
+        else:
+            output.append(inner)
+    elif word in _SWITCHES:  # up to the end of its group
+        output.append(_styled(_convert(text[at:], depth).strip(), _SWITCHES[word]))
+        at = len(text)
+    elif word in _BLANKS:
         output.append("  ")
-    elif word not in _UNWRAPPED:
-        output.append(word + (" " if text[at : at + 1].isalpha() else ""))
+    elif word in _DROPPED:
+        null = _NULL_DELIMITER.match(text, at) if word in _DELIMITED else None
+        at = null.end() if null else at
+    else:
+        raise _UnfaithfulError
     return at

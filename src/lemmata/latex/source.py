@@ -27,6 +27,7 @@ __all__ = [
     "match_dollar",
     "read_argument",
     "read_optional",
+    "runs_into",
     "skip",
     "skip_blanks",
 ]
@@ -150,6 +151,14 @@ def read_argument(text: str, start: int, reach: int = _REACH) -> tuple[str, int]
 
 # ---------------------------------------------------------------- one text
 
+_OPEN_WORD = re.compile(r"(?<!\\)(?:\\\\)*+\\[a-zA-Z@]*+$")
+
+
+def runs_into(before: str, after: str) -> bool:
+    """Whether `before` ends in a control word that the letters at the beginning of `after` would lengthen."""
+    first = after[:1]
+    return (first.isalpha() or first == "@") and "\\" in before[-60:] and bool(_OPEN_WORD.search(before[-60:]))
+
 
 # Bounds for hostile sources.
 _CHARACTERS = 64_000_000
@@ -167,6 +176,13 @@ class _Joined:
     length: int = 0
 
     def add(self, text: str, source: tuple[int, int]) -> None:
+        if text:
+            if self.pieces and runs_into(self.pieces[-1], text):
+                number, offset = source
+                self.append(" ", (min(number, ~number), offset))
+            self.append(text, source)
+
+    def append(self, text: str, source: tuple[int, int]) -> None:
         if text:
             self.pieces.append(text)
             self.starts.append(self.length)
@@ -216,6 +232,11 @@ class Flat:
             for low, high in pairwise((position, *inner, begin)):
                 if low < high:
                     joined.add(self.text[low:high], self._origin(low))
+            if joined.pieces:  # what was apart stays apart
+                if runs_into(joined.pieces[-1], replacement):
+                    replacement = " " + replacement
+                if runs_into(replacement or joined.pieces[-1], self.text[end : end + 1]):
+                    replacement += " "
             if replacement:
                 number, source = self._origin(begin)
                 joined.add(replacement, (min(number, ~number), source))

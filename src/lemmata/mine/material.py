@@ -63,8 +63,8 @@ class Material:
     def passages(self, rows: Iterable[int]) -> list[Passage]:
         """Passages in the given order, without the targets of links to other parts; LeakageError for other rows.
 
-        A title, section or metadata that is the name of a concept of another part is empty. An answer has only
-        its text and title.
+        A title, section or metadata that is the name of a concept of another part is empty; text and proof are
+        without the names of references. An answer has only its text and title.
         """
         return self.source.passages(rows)
 
@@ -109,7 +109,7 @@ class _Guard:
             if not (0 <= row < len(self._allowed) and (self._allowed[row] or self._answers[row])):
                 raise LeakageError(f"row {row} belongs to another part of the split")
         return [
-            self._answer(passage) if self._answers[row] else self._passage(passage)
+            self._answer(passage.bare()) if self._answers[row] else self._passage(passage.bare())
             for row, passage in zip(requested, self._source.passages(requested), strict=True)
         ]
 

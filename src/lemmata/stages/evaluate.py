@@ -282,7 +282,7 @@ def evaluate(
 def _audit(corpus: Corpus, task: Task, train: Sequence[Example], allow_leakage: bool) -> list[str]:
     def text(identity: str) -> str:
         try:
-            return corpus[corpus.row(identity)].text
+            return corpus[corpus.row(identity)].bare_text
         except KeyError:  # of a missing passage only its id is known; empty texts would be near-duplicates
             return identity
 

@@ -105,4 +105,4 @@ def _documents(corpus: Corpus, done: Collection[str] = ()) -> Iterator[tuple[Doc
     documents = {document.id: document for document in corpus.documents()}
     for identity, passages in itertools.groupby(corpus, lambda passage: passage.document):
         if identity not in done:
-            yield documents.get(identity, Document(identity)), list(passages)
+            yield documents.get(identity, Document(identity)), [passage.bare() for passage in passages]

@@ -122,7 +122,7 @@ class ExpandedCorpus:
         stop = len(self) if stop is None else stop
         for first in range(start, stop, 1000):
             for passage in self.corpus[first : min(first + 1000, stop)]:
-                text = passage.text
+                text = passage.bare_text
                 # an ingest after the prediction may have shortened the text
                 spans = [span for span in self._spans.get(passage.id, ()) if span[1] <= len(text)]
                 yield titled(passage.title, expand(text, spans, self._titles))

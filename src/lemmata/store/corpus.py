@@ -20,7 +20,20 @@ import numpy as np
 from lemmata.errors import WorkspaceError
 from lemmata.files import lock_file
 from lemmata.store.layout import FORMAT, Layout, read_manifest, transaction
-from lemmata.types import Document, Integers, Label, Link, Mask, Passage, Reading, Reference, Skip, titled
+from lemmata.types import (
+    INSERTED,
+    Document,
+    Integers,
+    Label,
+    Link,
+    Mask,
+    Passage,
+    Reading,
+    Reference,
+    Skip,
+    titled,
+    without_references,
+)
 
 __all__ = ["Corpus", "CorpusWriter", "StoredUnit"]
 
@@ -421,11 +434,12 @@ class Corpus(Sequence[Passage]):
 
     def contents(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
         """`Passage.content` of consecutive rows."""
-        for title, text in self._connection.execute(
-            "SELECT title, text FROM rows JOIN passages ON number = passage WHERE row >= ? AND row < ? ORDER BY row",
-            (start, self._length if stop is None else stop),
+        for title, text, metadata in self._connection.execute(
+            "SELECT title, text, CASE WHEN instr(metadata, ?) THEN metadata END"
+            " FROM rows JOIN passages ON number = passage WHERE row >= ? AND row < ? ORDER BY row",
+            (f'"{INSERTED}"', start, self._length if stop is None else stop),
         ):
-            yield titled(title, text)
+            yield titled(title, without_references(text, json.loads(metadata)) if metadata else text)
 
     def ids(self) -> list[str]:
         """All ids, in the order of the rows."""
