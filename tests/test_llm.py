@@ -132,9 +132,10 @@ def test_all_threads_wait_for_retry_after(server: Server, cache: Path) -> None:
     server.script(replies={"q0": [{"status": 429, "headers": {"Retry-After": "0.6"}}]}, seconds=0.05)
     answers = list(open_chat(server, cache, concurrency=2).run(questions(*[f"q{number}" for number in range(9)])))
     assert not any(answer.error for answer in answers)
-    times = sorted(call["time"] for call in server.calls())
-    assert sum(moment - times[0] < 0.55 for moment in times) <= 5  # those in flight
-    assert times[-1] - times[0] >= 0.55
+    [refused_at] = rows(cache, "SELECT started + seconds FROM calls WHERE outcome <> ''")[0]
+    starts = [start - refused_at for (start,) in rows(cache, "SELECT started FROM calls")]
+    assert sum(0 < start < 0.5 for start in starts) <= 1  # the other thread had waited already
+    assert any(start >= 0.5 for start in starts)
 
 
 def test_a_wait_of_an_hour_is_an_error(server: Server, cache: Path) -> None:
@@ -144,12 +145,11 @@ def test_a_wait_of_an_hour_is_an_error(server: Server, cache: Path) -> None:
 
 
 def test_a_silent_and_a_slow_server_are_timed_out_and_retried(server: Server, cache: Path) -> None:
-    server.script(replies={"hang": [{"hang": 5}], "drop": [{"dribble": 0.05}]})
-    start = time.monotonic()
-    answers = list(open_chat(server, cache, timeout=0.5).run(questions("hang", "drop by drop")))
+    server.script(replies={"hang": [{"hang": 60}], "drop": [{"dribble": 0.5}]})
+    answers = list(open_chat(server, cache, timeout=2.0).run(questions("hang", "drop by drop")))
     assert [answer.error for answer in answers] == ["", ""]
-    assert time.monotonic() - start < 4
     assert Counter(call["question"] for call in server.calls()) == {"hang": 2, "drop by drop": 2}
+    assert rows(cache, "SELECT outcome FROM calls WHERE outcome <> ''") == [("no answer within 2 s",)] * 2
 
 
 def test_a_failure_is_an_answer_with_an_error_and_is_asked_again_in_the_next_run(server: Server, cache: Path) -> None:
@@ -190,9 +190,8 @@ def test_a_bad_request_does_not_stop_the_others(server: Server, cache: Path) -> 
 
 def test_an_endpoint_that_is_down_is_one_clear_error_at_once(cache: Path) -> None:
     chat = Chat(EndpointOptions("http://127.0.0.1:9/v1", "tiny"), cache)
-    start = time.monotonic()
     answers = list(chat.run(questions(*[f"q{number}" for number in range(100)])))
-    assert time.monotonic() - start < 3
+    assert chat.spent().calls <= EndpointOptions().concurrency  # one for each thread, and no retries
     assert {answer.error for answer in answers} == {chat.down}
     assert chat.down.startswith("http://127.0.0.1:9/v1 cannot be reached for tiny: ")
     chat.close()
@@ -266,7 +265,7 @@ for answer in chat.run(Request("", f"question {n}", schema) for n in range(40)):
 
 
 def test_a_killed_client_resumes_from_the_cache(server: Server, cache: Path) -> None:
-    server.script(seconds=0.04)
+    server.script(replies={"question 30": [{"hang": 60}]})  # so that it cannot come to its end
     command = [sys.executable, "-c", CLIENT, server.url, str(cache)]
     client = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert client.stdout is not None
@@ -277,14 +276,15 @@ def test_a_killed_client_resumes_from_the_cache(server: Server, cache: Path) -> 
     assert all("question" in line for line in seen)
     done = len(rows(cache, "SELECT key FROM cache"))
     assert 10 <= done < 40
-    time.sleep(0.1)
-    before = len(server.calls())
+    server.change()
     requests = [Request("", f"question {number}", {"type": "object"}) for number in range(40)]
     chat = open_chat(server, cache)
     answers = list(chat.run(requests))
     assert [answer.value["echo"] for answer in answers] == [request.user for request in requests]
     assert sum(answer.cached for answer in answers) == done
-    assert len(server.calls()) == before + 40 - done
+    asked = Counter(call["question"] for call in server.calls())
+    assert all(asked[request.user] == 1 for request, answer in zip(requests, answers, strict=True) if answer.cached)
+    assert sum(asked.values()) <= 42  # two calls were in flight at the kill
     assert 0 <= chat.spent().calls - len(server.calls()) <= 2  # a call is written down just before it is made
 
 
@@ -365,20 +365,22 @@ def test_tokens_that_the_server_does_not_report_count_as_the_worst_case(server: 
 
 
 def test_a_call_that_timed_out_is_charged(server: Server, cache: Path) -> None:
-    server.script(replies={"q": [{"hang": 0.4}] * 2})
+    server.script(replies={"q": [{"hang": 1.5}] * 2})
     budget = Budget()
-    [answer] = open_chat(server, cache, timeout=0.1, retries=1).run(questions("q"), budget=budget)
-    assert "no answer within 0.1 s" in answer.error
-    time.sleep(0.8)
+    [answer] = open_chat(server, cache, timeout=0.5, retries=1).run(questions("q"), budget=budget)
+    assert "no answer within 0.5 s" in answer.error
+    while len(server.answers()) < 2:  # they come too late
+        time.sleep(0.05)
     assert sum(entry["tokens"] for entry in server.answers()) <= budget.spent.tokens
 
 
 def test_a_budget_of_seconds_ends_calls_and_pauses(server: Server, cache: Path) -> None:
-    server.script(replies={"hang": [{"hang": 5}] * 9, "later": [{"status": 503, "headers": {"Retry-After": "60"}}]})
-    start = time.monotonic()
-    budget = Budget(seconds=0.6)
+    server.script(replies={"hang": [{"hang": 60}] * 9, "later": [{"status": 503, "headers": {"Retry-After": "60"}}]})
+    budget = Budget(seconds=2)
     answers = list(open_chat(server, cache).run(questions("hang 1", "hang 2", "hang 3", "later", "q"), budget=budget))
-    assert time.monotonic() - start < 2
+    outcomes = [outcome for (outcome,) in rows(cache, "SELECT outcome FROM calls WHERE outcome LIKE 'no answer%'")]
+    assert len(outcomes) == 3
+    assert all(0 < float(outcome.split()[3]) <= 2 for outcome in outcomes)  # no call was given its 10 seconds
     assert answers[3].error == "budget"
     assert all(answer.error for answer in answers[:4])
 
@@ -409,10 +411,10 @@ def test_the_preview_estimates_what_a_run_takes(server: Server, cache: Path) -> 
     estimate = chat.preview([*requests, requests[9]])
     assert (estimate.calls, estimate.cached) == (5, 6)
     before = chat.spent()
-    start = time.monotonic()
+    [(seconds,)] = rows(cache, "SELECT AVG(seconds) FROM calls")
     list(chat.run(requests))
     assert estimate.tokens_in + estimate.tokens_out == pytest.approx(chat.spent().tokens - before.tokens, rel=0.05)
-    assert estimate.seconds == pytest.approx(time.monotonic() - start, rel=1.0)
+    assert estimate.seconds == pytest.approx(5 * seconds / 2)  # two at a time
 
 
 # ---------------------------------------------------------------- structured answers

@@ -300,10 +300,10 @@ def test_every_query_can_be_typed_for_any_passage(words: list[str], kind: str) -
 def test_long_passages_take_linear_time() -> None:
     long = statement("Let $R$ be a ring and let $S$ be a ring, " * 2000 + "then $R$ is called flat.", "definition")
     dollars = statement("is " + "$x$ " * 5000 + "(" * 5000 + "{\\it a" * 2000, "definition", raw="{\\it a" * 2000)
-    begin = time.perf_counter()
+    begin = time.process_time()
     for passage in (long, dollars):
         asked(passage)
-    assert time.perf_counter() - begin < 20  # seconds, on a busy machine
+    assert time.process_time() - begin < 20
 
 
 # ---------------------------------------------------------------- a model
