@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import lzma
+import re
 import shutil
 import subprocess
 import sys
@@ -91,23 +92,46 @@ def imported(folder: Path, file: Path, name: str) -> None:
         lemmata("mine", "import", file, "--name", name, "-w", folder)
 
 
+ALIKE = 0.8  # share of the words of two queries that both have, from which on one repeats the other
+
+
+def repeated(queries: Sequence[str], held_out: Sequence[str]) -> dict[int, int]:
+    """By query that repeats a held-out one: the number of that one. Order, case and signs of the words do not count.
+
+    Queries are too short for runs of words, by which lemmata compares passages.
+    """
+    words = [frozenset(re.findall(r"\w+", text.lower())) for text in queries]
+    holders = defaultdict(list)
+    for number, own in enumerate(words):
+        for word in own:
+            holders[word].append(number)
+    twins: dict[int, int] = {}
+    for number, text in enumerate(held_out):
+        asked = frozenset(re.findall(r"\w+", text.lower()))
+        rarest = sorted(asked, key=lambda word: (len(holders[word]), word))[: int((1 - ALIKE) * len(asked)) + 1]
+        for other in {other for word in rarest for other in holders[word]}:  # two that are alike share one of these
+            if len(asked & words[other]) >= ALIKE * len(asked | words[other]):
+                twins.setdefault(other, number)
+    return twins
+
+
 def audited(written: Path, tables: Sequence[Path], out: Path) -> Path:
     """The written queries without those that are equal to a query of a table or near-duplicates of one.
 
     Each dropped query is printed with the one that it repeats.
     """
-    from lemmata.leakage import near_duplicates, normalise
-
     records = [json.loads(line) for line in written.read_text(encoding="utf-8").splitlines()]
     held_out = [
         (line.split("\t")[0], table.name)
         for table in tables
         for line in table.read_text(encoding="utf-8").splitlines()[1:]
     ]
-    twins: dict[int, tuple[str, str]] = {}
-    for query, record in near_duplicates([record["query"] for record in records], [text for text, _ in held_out]):
-        twins.setdefault(record, held_out[query])
-    equal = sum(normalise(records[record]["query"]) == normalise(text) for record, (text, _) in twins.items())
+    found = repeated([record["query"] for record in records], [text for text, _ in held_out])
+    twins = {record: held_out[number] for record, number in found.items()}
+    equal = sum(
+        re.findall(r"\w+", records[record]["query"].lower()) == re.findall(r"\w+", text.lower())
+        for record, (text, _) in twins.items()
+    )
     print(f"{written.name}: {len(twins)} of {len(records)} queries dropped: {equal} equal, {len(twins) - equal} near")
     for record, (text, table) in sorted(twins.items()):
         print(f"  {records[record]['query']!r} repeats {text!r} of {table}")
