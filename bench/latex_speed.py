@@ -1,17 +1,21 @@
 """Time one LaTeX file with lemmata and with pylatexenc, and the whole folder with lemmata.
 
-    python bench/latex_speed.py FOLDER [--file algebra.tex] [--repeat 3]
+    python bench/latex_speed.py SOURCES [--file algebra.tex] [--repeat 3]
 
+SOURCES is a folder of LaTeX files, a tar archive of them, or a folder that holds one such archive.
 pylatexenc only parses the file into nodes; lemmata reads statements, proofs, links and clean text.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import resource
+import tarfile
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from lemmata.ingest.papers import Main, read_paper
@@ -19,16 +23,37 @@ from lemmata.latex.source import decode
 from lemmata.project import Project
 
 
+@contextlib.contextmanager
+def unpacked(sources: Path, file: str) -> Iterator[Path]:
+    """The folder that holds the file; an archive is unpacked for as long as it is needed."""
+    if (sources / file).is_file():
+        yield sources
+        return
+    archives = [sources] if sources.is_file() else sorted(sources.glob("*.tar*"))
+    if len(archives) != 1:
+        raise SystemExit(f"{sources}: there is neither {file} nor a single archive; name the file with --file")
+    with tempfile.TemporaryDirectory() as folder, tarfile.open(archives[0]) as archive:
+        archive.extractall(folder, filter="data")
+        homes = [path.parent for path in sorted(Path(folder).rglob(file))]
+        if not homes:
+            raise SystemExit(f"{archives[0]}: there is no {file} in it; name one with --file")
+        yield homes[0]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="LaTeX sources, such as the Stacks project")
+    parser.add_argument("sources", type=Path, help="LaTeX sources, such as the Stacks project")
     parser.add_argument("--file", default="algebra.tex")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--without-peer", action="store_true", help="do not run pylatexenc")
     options = parser.parse_args()
+    with unpacked(options.sources, options.file) as folder:
+        measure(folder, options)
 
+
+def measure(folder: Path, options: argparse.Namespace) -> None:
     def read(name: str) -> bytes | None:
-        path = options.folder / name
+        path = folder / name
         return path.read_bytes() if path.is_file() else None
 
     ours = []
@@ -38,14 +63,14 @@ def main() -> None:
         ours.append(time.process_time() - start)
     result = {
         "file": options.file,
-        "bytes": (options.folder / options.file).stat().st_size,
+        "bytes": (folder / options.file).stat().st_size,
         "passages": len(reading.passages),
         "lemmata_cpu_s": round(min(ours), 3),
     }
     if not options.without_peer:
         from pylatexenc.latexwalker import LatexWalker
 
-        text = decode((options.folder / options.file).read_bytes())
+        text = decode((folder / options.file).read_bytes())
         start = time.process_time()
         LatexWalker(text, tolerant_parsing=True).get_latex_nodes()
         peer = time.process_time() - start
@@ -53,7 +78,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as workspace:
         project = Project.init(workspace)
         start = time.perf_counter()
-        project.ingest([options.folder])
+        project.ingest([folder])
         result["folder_wall_s"] = round(time.perf_counter() - start, 2)
         children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
         result["folder_peak_mb"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss + 2 * children) // 1024

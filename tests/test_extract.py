@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.llm_server import Server
 
 from lemmata.concepts.extract import (
+    DEFAULTS,
     RELATIONS,
     SCHEMA,
     SYSTEM,
@@ -23,7 +24,7 @@ from lemmata.concepts.extract import (
     shown_passages,
 )
 from lemmata.errors import LemmataError
-from lemmata.llm.answers import complaints
+from lemmata.llm.answers import fit
 from lemmata.llm.chat import Answer, Chat, Request
 from lemmata.llm.endpoint import Budget, EndpointOptions
 from lemmata.types import CONCEPT_KINDS, Concept, Document, Edge, Passage
@@ -41,10 +42,11 @@ PASSAGES = [
 class Reply(NamedTuple):
     value: Any = None
     error: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def request(prompt: str) -> Request:
-    return Request(SYSTEM, prompt, SCHEMA, "extraction")
+    return Request(SYSTEM, prompt, SCHEMA, "extraction", DEFAULTS)
 
 
 def concept(name: str, kind: str = "object", description: str = "", aliases: Iterable[str] = ()) -> dict[str, Any]:
@@ -102,7 +104,7 @@ def test_an_answer_becomes_concepts_relations_and_mentions() -> None:
             relation("Bailey lemma", "uses", "bailey pairs", "turns Bailey pairs into new ones"),
         ],
     )
-    assert complaints(value, SCHEMA) == []
+    assert fit(value, SCHEMA) == (value, "", (), False)
     concepts, edges, skips = read_extraction(value, PAPER, PASSAGES, maker="tiny")
     assert concepts[0] == Concept(
         "concept:bailey-pair", "Bailey pair", "definition", "Two sequences.", ("pair $(\\alpha_n, \\beta_n)$",)
@@ -129,7 +131,7 @@ def test_what_the_text_does_not_support_is_skipped_with_its_cause() -> None:
             relation("Slater", "proves", "Rogers-Ramanujan identities", "as Slater saw"),
         ],
     )
-    assert complaints(value, SCHEMA) == []
+    assert fit(value, SCHEMA) == (value, "", (), False)
     concepts, edges, skips = read_extraction(value, PAPER, PASSAGES)
     causes = [skip.cause for skip in skips]
     assert all(skip.file == "paper.tex" for skip in skips)
@@ -261,3 +263,71 @@ def test_an_interrupted_extraction_resumes_within_its_budget(tmp_path: Path) -> 
     assert sorted(edge.evidence for edge in relations) == sorted(f"d{n}@1" for n in range(20))
     server.kill()
     chat.close()
+
+
+def asked_of_a_server(tmp_path: Path, *answers: Any) -> tuple[list[Any], int]:
+    """The extractions of the paper above by a model that gives these answers in turn, and the number of calls."""
+    server = Server(tmp_path / "journal")
+    server.change(replies={"Bailey chains": [{"text": json.dumps(value)} for value in answers]})
+    chat = Chat(EndpointOptions(server.url, "tiny", retries=1), tmp_path / "cache", back_off=0.01)
+    extractions = list(extract([(PAPER, PASSAGES)], lambda prompts: chat.run(map(request, prompts))))
+    calls = len(server.calls())
+    chat.close()
+    server.kill()
+    return extractions, calls
+
+
+def test_an_unknown_kind_is_the_nearest_known_one_or_object_and_loses_nothing(tmp_path: Path) -> None:
+    value = answer(
+        [
+            concept("Bailey pair", "Definition"),
+            concept("Bailey's lemma", "lemma"),
+            concept("Rogers-Ramanujan identities", "identities"),
+            concept("Slater", "a person"),
+            concept("sequences", "theorem or identity"),
+        ],
+        [
+            relation("Bailey lemma", "Related To", "Slater", FROM_LEMMA),
+            relation("Slater", "knows", "Bailey", FROM_LEMMA),
+        ],
+    )
+    [extraction], calls = asked_of_a_server(tmp_path, value)
+    assert (extraction.complete, calls) == (True, 1)
+    assert {concept.name: concept.kind for concept in extraction.concepts} == {
+        "Bailey pair": "definition",
+        "Bailey's lemma": "object",
+        "Rogers-Ramanujan identities": "identity",
+        "Slater": "person",
+        "sequences": "object",
+    }
+    assert [edge.relation for edge in extraction.edges if edge.relation != "mentions"] == ["related_to"]
+    causes = [skip.cause for skip in extraction.skips]
+    assert len(causes) == 3
+    assert "'lemma'" in causes[0].replace('"', "'")
+    assert "'object' is used" in causes[0]
+    assert "'theorem or identity'" in causes[1].replace('"', "'")
+    assert "relations[1].relation" in causes[2]
+    assert {skip.file for skip in extraction.skips} == {"paper.tex"}
+    assert all(cause.startswith("paper: ") for cause in causes)
+
+
+def test_entries_of_a_wrong_shape_are_skipped_and_the_others_kept(tmp_path: Path) -> None:
+    concepts: list[Any] = [
+        {"name": "Bailey pair", "aliases": "pair", "score": 0.9},  # no kind, no description, one alias
+        {"kind": "object", "description": "without a name", "aliases": []},
+        "Slater",
+        concept("Bailey's lemma", aliases=["x" * 300, "lemma"]),
+    ]
+    [extraction], calls = asked_of_a_server(tmp_path, {"concepts": concepts})
+    assert (extraction.complete, calls) == (True, 1)
+    assert [concept.name for concept in extraction.concepts] == ["Bailey pair", "Bailey's lemma"]
+    assert [concept.aliases for concept in extraction.concepts] == [("pair",), ("lemma",)]
+    causes = " ".join(skip.cause for skip in extraction.skips)
+    for cause in ("concepts[1] lacks 'name'", "concepts[2] must be of type object", "aliases[0]", "lacks 'relations'"):
+        assert cause in causes, cause
+    assert len(extraction.skips) == 4
+
+
+def test_an_answer_without_any_valid_entry_is_asked_again(tmp_path: Path) -> None:
+    [extraction], calls = asked_of_a_server(tmp_path, {"concepts": [{"nom": "x"}], "relations": []}, ring(0) | {"x": 1})
+    assert (extraction.complete, calls) == (True, 2)

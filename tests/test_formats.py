@@ -150,6 +150,7 @@ def test_damage_gives_sound_records_or_an_input_error(name: str) -> None:
                 return
             again = Path(folder) / "again" / TARGETS[name]
             write_graph(again, records, name.removesuffix(".gz"))  # refuses inconsistent records
+            assert read_graph([again], name.removesuffix(".gz"))[0] == records
 
     check()
 

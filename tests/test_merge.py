@@ -331,6 +331,20 @@ def test_names_that_only_occur_together_are_no_homonyms() -> None:
     assert accepted(propose(concepts, edges, least_context=1)) == {("k", "n", "alias")}
 
 
+def test_an_alias_that_another_thing_has_as_its_name_is_only_a_candidate() -> None:
+    """Only one concept claims the name, but it occurs in other contexts, or one of the two is a person."""
+    concepts, edges = kernels(OPERATORS, GROUPS)
+    concepts = [concept for concept in concepts if concept.id != "concept:kernel"]
+    concepts.append(Concept("concept:kernel", "null space", aliases=("kernel",)))
+    merges = propose(concepts, edges, least_context=FEW)
+    assert [({merge.kept, merge.gone}, merge.status) for merge in merges] == [
+        ({"concept:kernel", "concept:kernel-2"}, "candidate")
+    ]
+    assert merges[0].reason.startswith("alias, but contexts 0.00 times as alike")
+    person = [Concept("a", "Abel", "person"), Concept("g", "commutative group", aliases=("abel",))]
+    assert propose(person, []) == [Merge("a", "g", "alias, but one is a person", 0.3, "candidate")]
+
+
 def test_an_alias_does_not_join_homonyms() -> None:
     concepts, edges = kernels(OPERATORS, GROUPS)
     concepts.append(Concept("concept:null-space", "null space", aliases=("kernel",)))

@@ -596,8 +596,11 @@ def test_reading_never_raises_on_fragments(main: list[str], part: list[str]) -> 
 @settings(deadline=None)
 @given(st.binary(max_size=400))
 def test_reading_never_raises_on_bytes(data: bytes) -> None:
-    read_paper({"main.tex": data}.get, Main("main.tex"), "doc")
-    list(read_package_papers({"main.tex": data, "00README.json": data, "x.bbl": data}, "pack"))
+    package = {"main.tex": data, "00README.json": data, "x.bbl": data}
+    readings = [read_paper({"main.tex": data}.get, Main("main.tex"), "doc"), *read_package_papers(package, "pack")]
+    for reading in readings:
+        documents = {document.id for document in reading.documents}
+        assert all(passage.document in documents and passage.text for passage in reading.passages)
 
 
 @pytest.mark.parametrize(

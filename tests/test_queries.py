@@ -20,7 +20,7 @@ from tests.shelf import Shelf
 
 from lemmata.config import build
 from lemmata.errors import ConfigError, LeakageError, LemmataError
-from lemmata.llm.answers import complaints
+from lemmata.llm.answers import fit, read_answer
 from lemmata.llm.chat import Answer, Chat, Request
 from lemmata.llm.endpoint import Budget, EndpointOptions
 from lemmata.mine.material import Material, material
@@ -208,6 +208,9 @@ def test_a_log_without_equipment_has_no_queries() -> None:
 
 # ---------------------------------------------------------------- the miner
 
+FOUR = [
+    statement(f"Let $R$ be a ring number {name}. Then it has many ideals.", identity=f"d#{name}") for name in "pqrs"
+]
 LIBRARY = [
     statement(
         "Let $R$ be a Noetherian ring. Then $R$ is catenary if and only if it is universally so.",
@@ -297,10 +300,10 @@ def test_every_query_can_be_typed_for_any_passage(words: list[str], kind: str) -
 def test_long_passages_take_linear_time() -> None:
     long = statement("Let $R$ be a ring and let $S$ be a ring, " * 2000 + "then $R$ is called flat.", "definition")
     dollars = statement("is " + "$x$ " * 5000 + "(" * 5000 + "{\\it a" * 2000, "definition", raw="{\\it a" * 2000)
-    begin = time.perf_counter()
+    begin = time.process_time()
     for passage in (long, dollars):
         asked(passage)
-    assert time.perf_counter() - begin < 20  # seconds, on a busy machine
+    assert time.process_time() - begin < 20
 
 
 # ---------------------------------------------------------------- a model
@@ -317,9 +320,15 @@ def entry(number: int, **texts_: str) -> dict[str, Any]:
 
 
 def replying(*values: Any) -> Callable[[Iterable[Request]], Iterator[Answer]]:
+    """The answers of a model that writes these values, read as the client reads them."""
+
     def ask(requests: Iterable[Request]) -> Iterator[Answer]:
-        for _, value in zip(requests, values, strict=False):
-            yield value if isinstance(value, Answer) else Answer("", value)
+        for request, value in zip(requests, values, strict=False):
+            if isinstance(value, Answer):
+                yield value
+            else:
+                fitted = read_answer(json.dumps(value), request.schema or {}, request.defaults, request.check)
+                yield Answer("", fitted.value, error=fitted.complaint, notes=fitted.notes)
 
     return ask
 
@@ -330,7 +339,7 @@ def test_passages_share_a_prompt_and_every_style_becomes_a_pair() -> None:
     assert "[1] lemma (Ratliff's criterion): Let $R$" in request.user
     assert "[2] lemma: Let $M$" in request.user
     value = {"queries": [entry(2, question="Is a flat module torsion free?"), entry(1)]}
-    assert complaints(value, query_schema(STYLES)) == []
+    assert fit(value, query_schema(STYLES)).value == value
     [written] = model_queries(material_, replying(value), WrittenOptions(passages=2))
     assert not written.unanswered
     assert [pair.relation for pair in written.pairs] == [*STYLES, *STYLES]
@@ -338,12 +347,11 @@ def test_passages_share_a_prompt_and_every_style_becomes_a_pair() -> None:
 
 
 def test_unusable_queries_are_dropped() -> None:
-    bad = entry(
-        1, question="What does this lemma say?", keyword="rings", slogan=LIBRARY[0].text, paraphrase="for $x all"
-    )
-    answer = {"queries": [bad, "nonsense", entry(5)]}
-    [written] = model_queries(shelved(LIBRARY[:2]), replying(answer), WrittenOptions())
-    assert written == ([], 0)
+    bad = entry(1, question="What does this lemma say?", keyword="rings", slogan=FOUR[0].text, paraphrase="for $x all")
+    answer = {"queries": [bad, "nonsense", entry(5), entry(2)]}
+    [written] = model_queries(shelved(FOUR[:1] + LIBRARY[:1]), replying(answer), WrittenOptions())
+    assert {pair.positive for pair in written.pairs} == {1}
+    assert (written.unanswered, written.dropped) == (0, 2)
 
 
 @given(
@@ -359,13 +367,14 @@ def test_unusable_queries_are_dropped() -> None:
 @settings(max_examples=100, deadline=None)
 def test_any_answer_can_be_read(value: Any) -> None:
     [written] = model_queries(shelved(LIBRARY[:1]), replying(value), WrittenOptions())
-    assert not written.unanswered
+    assert written.unanswered in (0, 1)
+    assert not (written.pairs and written.unanswered)
 
 
 def test_the_passages_of_a_failed_prompt_are_unanswered_and_the_others_continue() -> None:
     ask = replying(Answer("", error="budget"), {"queries": [entry(1)]})
     first, second = model_queries(shelved(LIBRARY[:2]), ask, WrittenOptions(passages=1))
-    assert first == ([], 1)
+    assert first == ([], 1, 0)
     assert not second.unanswered
     assert {pair.positive for pair in second.pairs} == {1}
 
@@ -407,8 +416,84 @@ def test_a_model_behind_a_server_is_asked_once_within_its_budget(server: Server,
     assert len(server.calls()) == calls  # everything from the cache, with nothing left to spend
     new = shelved([*LIBRARY[:2], statement("Every prime ideal of a domain is something special here.", identity="d#9")])
     *_, last = model_queries(new, partial(chat.run, budget=Budget(calls=0)), options)
-    assert last == ([], 1)
+    assert last == ([], 1, 0)
     chat.close()
+
+
+def test_a_bare_list_a_number_as_text_and_a_further_key_cost_one_call_for_four_passages(
+    server: Server, tmp_path: Path
+) -> None:
+    entries = [{**entry(number), "Passage": str(number), "note": "hard"} for number in (1, 2, 3, 4)]
+    for written_entry in entries:
+        del written_entry["passage"]
+    server.script(answer=json.dumps(entries))
+    chat = Chat(EndpointOptions(server.url, "tiny"), tmp_path / "cache.sqlite", back_off=0.01)
+    [written] = model_queries(shelved(FOUR), chat.run, WrittenOptions(overlap=1.0))
+    chat.close()
+    assert {pair.positive for pair in written.pairs} == {0, 1, 2, 3}
+    assert (written.unanswered, written.dropped) == (0, 0)
+    assert len(server.calls()) == 1
+
+
+def test_only_the_passages_that_an_answer_left_out_are_asked_again(server: Server, tmp_path: Path) -> None:
+    server.script(
+        replies={
+            "[4]": [{"text": json.dumps({"queries": [entry(2)]})}],
+            "[3]": [
+                {"text": json.dumps({"queries": [entry(1), entry(2, question="Is a flat module free?"), entry(9)]})}
+            ],
+            "[1]": [{"text": json.dumps({"queries": entry(7)})}],  # one passage, one entry: its number says nothing
+        }
+    )
+    library, options = shelved(FOUR), WrittenOptions(overlap=1.0)
+    chat = Chat(EndpointOptions(server.url, "tiny"), tmp_path / "cache.sqlite", back_off=0.01)
+    first = list(model_queries(library, partial(chat.run, budget=Budget(calls=2)), options))
+    assert [{pair.positive for pair in written.pairs} for written in first] == [{1}, {0, 2}, set()]
+    assert [written.unanswered for written in first] == [0, 0, 1]  # the budget has ended
+    assert [written.dropped for written in first] == [0, 1, 0]
+    again = list(model_queries(library, partial(chat.run, budget=Budget(calls=1)), options))
+    chat.close()
+    assert [{pair.positive for pair in written.pairs} for written in again] == [{1}, {0, 2}, {3}]
+    assert not any(written.unanswered for written in again)
+    asked_again = [call["question"] for call in server.calls()[1:]]
+    assert len(asked_again) == 2
+    assert FOUR[1].text not in asked_again[0]
+    assert all(FOUR[row].text in asked_again[0] for row in (0, 2, 3))
+    assert FOUR[3].text in asked_again[1]
+    assert not any(FOUR[row].text in asked_again[1] for row in (0, 1, 2))
+
+
+def test_an_answer_about_no_passage_is_corrected_and_not_stored(server: Server, tmp_path: Path) -> None:
+    server.script(answer=json.dumps({"queries": [entry(8), {"passage": 1, "question": ""}]}))
+    chat = Chat(EndpointOptions(server.url, "tiny"), tmp_path / "cache.sqlite", back_off=0.01)
+    library, options = shelved(FOUR[:2]), WrittenOptions(overlap=1.0)
+    assert [written.unanswered for written in model_queries(library, chat.run, options)] == [2]
+    assert len(server.calls()) == 3
+    server.script(answer=json.dumps({"queries": [entry(1), entry(2)]}))
+    assert [written.unanswered for written in model_queries(library, chat.run, options)] == [0]
+    assert len(server.calls()) == 1
+    chat.close()
+
+
+def test_an_answer_that_breaks_off_is_used_and_the_rest_is_asked_for(server: Server, tmp_path: Path) -> None:
+    broken = json.dumps({"queries": [entry(1), entry(2)]})[:-40]
+    server.script(replies={"[2]": [{"text": broken}], "[1]": [{"text": json.dumps({"queries": [entry(1)]})}]})
+    chat = Chat(EndpointOptions(server.url, "tiny"), tmp_path / "cache.sqlite", back_off=0.01)
+    first, second = model_queries(shelved(FOUR[:2]), chat.run, WrittenOptions(overlap=1.0))
+    chat.close()
+    assert ({pair.positive for pair in first.pairs}, {pair.positive for pair in second.pairs}) == ({0}, {1})
+    assert len(server.calls()) == 2
+
+
+def test_one_text_that_is_missing_or_too_long_does_not_cost_the_others(server: Server, tmp_path: Path) -> None:
+    partly = {"passage": 1, "question": "When is a ring catenary?", "slogan": "x" * 401, "keyword": None}
+    server.script(answer=json.dumps({"queries": [partly]}))
+    chat = Chat(EndpointOptions(server.url, "tiny"), tmp_path / "cache.sqlite", back_off=0.01)
+    [written] = model_queries(shelved(FOUR[:1]), chat.run, WrittenOptions(overlap=1.0))
+    chat.close()
+    assert [pair.anchor for pair in written.pairs] == ["When is a ring catenary?"]
+    assert written.dropped == 1  # the slogan; what is missing was not dropped
+    assert len(server.calls()) == 1
 
 
 # ---------------------------------------------------------------- the round trip

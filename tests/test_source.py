@@ -373,7 +373,9 @@ def test_flattening_never_raises(main: list[str], part: list[str]) -> None:
 @settings(deadline=None, max_examples=50)
 @given(st.text(max_size=300))
 def test_flattening_never_raises_on_arbitrary_text(main: str) -> None:
-    flat(main)
+    result = flat(main)
+    assert 0 <= result.body <= len(result.text)
+    assert result.place(len(result.text))[1] <= len(main) + 1
 
 
 @pytest.mark.parametrize(

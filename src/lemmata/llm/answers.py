@@ -1,18 +1,23 @@
-"""JSON in what models write: located among other text, read with its LaTeX intact, checked against a schema."""
+"""JSON in what models write: located among other text, read with its LaTeX intact, fitted to a schema.
+
+What is unambiguous is tolerated, what is valid is kept, and the rest is noted.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from lemmata.errors import InputError
+from lemmata.words import singular
 
-__all__ = ["Parsed", "complaints", "read_json", "to_json_text"]
+__all__ = ["Fitted", "Parsed", "fit", "read_answer", "read_json", "to_json_text"]
 
 _DEEPEST = 100
 _OPENING = re.compile(r"[{\[]")
@@ -281,42 +286,211 @@ _TYPES: Mapping[str, Any] = {
     "integer": int,
     "number": (int, float),
 }
+_INTEGER = re.compile(r"[\s\[(#]*([+-]?[0-9]{1,15})(?:\.0*)?[\s\]).:]*")  # of [3] is 3 the number, too
+_LEAST_ALIKE = 0.8  # of a misspelt word and the one that was meant, by difflib
 
 
-def complaints(value: Any, schema: Mapping[str, Any], place: str = "the answer") -> list[str]:
-    """What is wrong with a value, in words for the model; empty where it satisfies the schema.
+class Fitted(NamedTuple):
+    """A value as far as it satisfies a schema."""
+
+    value: Any  # None where there is a complaint
+    complaint: str = ""  # why nothing of it can be used, in words for the model
+    notes: tuple[str, ...] = ()  # the entries that were dropped, and texts that were replaced
+    truncated: bool = False  # the text breaks off; `value` holds its complete items
+
+
+def read_answer(
+    text: str,
+    schema: Mapping[str, Any],
+    defaults: Mapping[str, Any] | None = None,
+    check: Callable[[Any], str] | None = None,
+    *,
+    cut: bool = False,
+) -> Fitted:
+    """The value of an answer; never raises. `check` may complain about a value that satisfies the schema."""
+    try:
+        value, truncated = read_json(text)
+    except InputError as error:
+        return Fitted(None, str(error) + ("; it also breaks off before its end" if cut else ""))
+    fitted = fit(value, schema, defaults)._replace(truncated=truncated)
+    complaint = fitted.complaint or (check(fitted.value) if check else "")
+    return Fitted(None, complaint, fitted.notes, truncated) if complaint else fitted
+
+
+def fit(value: Any, schema: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> Fitted:
+    """The part of a value that satisfies the schema, where its meaning is beyond doubt.
+
+    Numbers may be written as text, keys and choices in another case, a list of one as its only item, an object with
+    a single list as that list; further keys are ignored. Invalid items of a list are dropped and noted, a missing
+    list is empty. A property that is missing or invalid has the value that `defaults` has for its name. A value of
+    which nothing is left gets a complaint.
 
     Reads type, enum, properties, required, additionalProperties, items, and the lengths of strings and lists; other
     keywords of JSON schema are ignored.
     """
-    types = schema.get("type") or []
-    types = [types] if isinstance(types, str) else types
-    if types and not any(_has_type(value, name) for name in types):
-        return [f"{place} must be of type {' or '.join(types)}"]
-    wrong = []
-    if "enum" in schema and value not in schema["enum"]:
-        wrong.append(f"{place} must be one of {to_json_text(schema['enum'])}, not {to_json_text(value)[:60]}")
-    if isinstance(value, str | list):
-        unit, suffix = ("characters", "Length") if isinstance(value, str) else ("items", "Items")
-        least, most = schema.get(f"min{suffix}", 0), schema.get(f"max{suffix}", math.inf)
-        if len(value) < least:
-            wrong.append(f"{place} must have at least {least} {unit}, not {len(value)}")
-        if len(value) > most:
-            wrong.append(f"{place} must have at most {most} {unit}, not {len(value)}")
-    if isinstance(value, list) and "items" in schema:
-        for number, item in enumerate(value):
-            wrong += complaints(item, schema["items"], f"{place}[{number}]")
-    if isinstance(value, dict):
-        properties, additional = schema.get("properties", {}), schema.get("additionalProperties", True)
-        wrong += [f"{place} lacks {name!r}" for name in schema.get("required", ()) if name not in value]
-        for name, member in value.items():
-            if name in properties:
-                wrong += complaints(member, properties[name], f"{place}.{name}")
-            elif additional is False:
-                wrong.append(f"{place} must not have {name!r}")
-            elif isinstance(additional, Mapping):
-                wrong += complaints(member, additional, f"{place}.{name}")
-    return wrong
+    notes: list[str] = []
+    try:
+        fitted = _Fit(defaults or {}, notes).value(value, schema, "the answer")
+    except _Unfit as unfit:
+        return Fitted(None, "; ".join(unfit.complaints[:5]))
+    lists = [member for member in fitted.values() if isinstance(member, list)] if isinstance(fitted, dict) else []
+    if notes and lists and not any(lists):
+        return Fitted(None, "; ".join(notes[:5]))
+    return Fitted(fitted, notes=tuple(notes))
+
+
+class _Unfit(Exception):  # noqa: N818 - of one value, which may be left out
+    def __init__(self, *complaints: str) -> None:
+        self.complaints = complaints
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """The fitting of one answer."""
+
+    defaults: Mapping[str, Any]
+    notes: list[str]
+
+    def value(self, value: Any, schema: Mapping[str, Any], place: str) -> Any:
+        named = schema.get("type") or []
+        types = [named] if isinstance(named, str) else named
+        if isinstance(named, str) and named:
+            value = _as_type(value, named, schema)
+        if types and not any(_has_type(value, name) for name in types):
+            raise _Unfit(f"{place} must be of type {' or '.join(types)}")
+        if "enum" in schema:
+            value = _choice(value, schema["enum"], place)
+        if isinstance(value, dict):
+            value = self.members(value, schema, place)
+        if isinstance(value, list) and "items" in schema:
+            value = list(self.items(value, schema["items"], place))
+        if isinstance(value, list) and len(value) > schema.get("maxItems", math.inf):
+            self.notes.append(f"{place} must have at most {schema['maxItems']} items, not {len(value)}")
+            value = value[: schema["maxItems"]]
+        if isinstance(value, str | list):
+            unit, suffix = ("characters", "Length") if isinstance(value, str) else ("items", "Items")
+            least, most = schema.get(f"min{suffix}", 0), schema.get(f"max{suffix}", math.inf)
+            if len(value) < least:
+                raise _Unfit(f"{place} must have at least {least} {unit}, not {len(value)}")
+            if len(value) > most:
+                raise _Unfit(f"{place} must have at most {most} {unit}, not {len(value)}")
+        return value
+
+    def items(self, values: Sequence[Any], schema: Mapping[str, Any], place: str) -> Iterator[Any]:
+        for number, item in enumerate(values):
+            try:
+                yield self.value(item, schema, f"{place}[{number}]")
+            except _Unfit as unfit:
+                self.notes.extend(unfit.complaints)
+
+    def members(self, value: Mapping[str, Any], schema: Mapping[str, Any], place: str) -> dict[str, Any]:
+        properties, required = schema.get("properties", {}), schema.get("required", ())
+        written = _by_property(value, properties)
+        fitted = {} if schema.get("additionalProperties") is False else dict(value)
+        complaints: list[str] = []
+        for name, inner in properties.items():
+            try:
+                if name in written:
+                    fitted[name] = self.member(written[name], inner, f"{place}.{name}", name)
+                elif name in self.defaults:
+                    fitted[name] = self.defaults[name]
+                elif name in required and inner.get("type") != "array":
+                    raise _Unfit(f"{place} lacks {name!r}")
+                elif name in required:
+                    self.notes.append(f"{place} lacks {name!r}")
+                    fitted[name] = []
+            except _Unfit as unfit:
+                complaints += unfit.complaints
+        if complaints:
+            raise _Unfit(*complaints)
+        return fitted
+
+    def member(self, value: Any, schema: Mapping[str, Any], place: str, name: str) -> Any:
+        """The value of a property, or its default."""
+        if name not in self.defaults:
+            return self.value(value, schema, place)
+        if value is None:
+            return self.defaults[name]
+        try:
+            return self.value(value, schema, place)
+        except _Unfit as unfit:
+            if "enum" in schema and (nearest := _nearest(value, schema["enum"])):
+                return nearest
+            self.notes.append(f"{unfit.complaints[0]}; {self.defaults[name]!r} is used")
+            return self.defaults[name]
+
+
+def _as_type(value: Any, name: str, schema: Mapping[str, Any]) -> Any:
+    """A value of another type that can mean only one value of this one; else the value unchanged."""
+    if name == "object":
+        return _as_object(value, schema.get("properties", {}))
+    if _has_type(value, name):
+        return value
+    if name == "array":
+        inner = schema.get("items", {}).get("type")
+        return [value] if inner in ("object", "string") and _has_type(value, inner) else value
+    if name == "integer":
+        match = _INTEGER.fullmatch(value) if isinstance(value, str) else None
+        return int(match[1]) if match else int(value) if isinstance(value, float) and value.is_integer() else value
+    if isinstance(value, str) and name in ("number", "boolean"):
+        try:
+            parsed = json.loads(value.strip().lower())
+        except ValueError:
+            return value
+        return parsed if _has_type(parsed, name) else value
+    return value
+
+
+def _as_object(value: Any, properties: Mapping[str, Any]) -> Any:
+    """An object where only its list was written, only one item of that list, or a list of that one object."""
+    only = value[0] if isinstance(value, list) and len(value) == 1 else None
+    if isinstance(only, dict) and _by_property(only, properties):
+        return only
+    if len(properties) != 1:
+        return value
+    [(name, inner)] = properties.items()
+    if inner.get("type") != "array":
+        return value
+    if isinstance(value, list):
+        return {name: value}
+    item_properties = inner.get("items", {}).get("properties", {})
+    if isinstance(value, dict) and not _by_property(value, properties) and _by_property(value, item_properties):
+        return {name: [value]}
+    return value
+
+
+def _by_property(value: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The members by the names of the schema, also those in another case; of two that could be meant, none."""
+    written: dict[str, list[Any]] = {}
+    for key, member in value.items():
+        written.setdefault(_folded(key), []).append(member)
+    found = {name: value[name] for name in properties if name in value}
+    for name in properties:
+        members = written.get(_folded(name), [])
+        if name not in value and len(members) == 1:
+            found[name] = members[0]
+    return found
+
+
+def _folded(text: str) -> str:
+    return re.sub(r"[\W_]+", "_", text.casefold()).strip("_")
+
+
+def _choice(value: Any, choices: Sequence[Any], place: str) -> Any:
+    if value in choices:
+        return value
+    alike = [choice for choice in choices if isinstance(value, str) and _folded(str(choice)) == _folded(value)]
+    if len(alike) == 1:
+        return alike[0]
+    raise _Unfit(f"{place} must be one of {to_json_text(choices)}, not {to_json_text(value)[:60]}")
+
+
+def _nearest(value: Any, choices: Sequence[Any]) -> Any:
+    """The one choice that a text names among other words, in the plural or misspelt; None where it is not clear."""
+    words = [singular(word) for word in _folded(value[:200]).split("_")] if isinstance(value, str) else []
+    named = [choice for choice in choices if choice in words]
+    alike = named or [match for word in words[:9] for match in get_close_matches(word, choices, 2, _LEAST_ALIKE)]
+    return alike[0] if len(set(alike)) == 1 else None
 
 
 def _has_type(value: Any, name: str) -> bool:

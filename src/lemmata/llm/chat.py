@@ -1,6 +1,6 @@
 """A client for any OpenAI-compatible chat endpoint: cache, retries, budget, checked answers.
 
-It knows nothing of graphs or queries: a prompt and a JSON schema go in, a checked value comes out. A request that
+It knows nothing of graphs or queries: a prompt and a JSON schema go in, a value that fits it comes out. A request that
 fails gets an answer with an error, nothing is raised for it; a cache that cannot be used is raised.
 """
 
@@ -12,7 +12,7 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,9 +20,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lemmata.errors import InputError, LemmataError
+from lemmata.errors import LemmataError
 from lemmata.http import AnswerCache, CallError, Service, cache_key, excerpt
-from lemmata.llm.answers import complaints, read_json, to_json_text
+from lemmata.llm.answers import Fitted, read_answer, to_json_text
 from lemmata.llm.endpoint import Budget, EndpointOptions, Spent
 
 __all__ = ["Answer", "Chat", "Preview", "Request"]
@@ -46,18 +46,23 @@ class Request(NamedTuple):
     user: str
     schema: Mapping[str, Any] | None = None  # JSON schema of the answer; None for plain text
     schema_name: str = "answer"
+    defaults: Mapping[str, Any] | None = None  # by property: its value where the model's is missing or invalid
+    # A complaint about a value of which nothing can be used, else "". With a check, an answer that breaks off is used
+    # at once: the caller asks again for the rest.
+    check: Callable[[Any], str] | None = None
 
 
 class Answer(NamedTuple):
     """The result of one request; with an `error` it may be asked again."""
 
     text: str  # as the model wrote it
-    value: Any = None  # the parsed and checked JSON; None for plain text and failures
+    value: Any = None  # the parsed JSON, fitted to the schema; None for plain text and failures
     tokens_in: int = 0  # over all turns; the worst case where the server does not report them
     tokens_out: int = 0
     cached: bool = False
     error: str = ""  # one sentence, or "budget" where the budget ended before it was asked
     truncated: bool = False  # the text breaks off; `value` holds its complete items
+    notes: tuple[str, ...] = ()  # entries that were dropped because they do not fit the schema, and replaced texts
 
 
 class Preview(NamedTuple):
@@ -201,11 +206,13 @@ class Chat:
                     return self._store(key, Answer(text, None, tokens_in, tokens_out, truncated=reply.cut))
                 error = f"{self._options.model} gave an empty answer"
                 break
-            value, truncated, complaint = _judge(text, reply.cut, request.schema)
-            if not complaint and not truncated:
-                return self._store(key, Answer(text, value, tokens_in, tokens_out))
+            fitted = _fitted(text, request, cut=reply.cut)
+            complaint = fitted.complaint
             if not complaint:
-                incomplete = Answer(text, value, truncated=True)
+                answer = Answer(text, fitted.value, tokens_in, tokens_out, False, "", fitted.truncated, fitted.notes)
+                if request.check or not fitted.truncated:
+                    return self._store(key, answer)
+                incomplete = answer
                 complaint = "it breaks off before its end; say the same with fewer or shorter items"
             error = f"{self._options.model} gave no valid answer in {_TURNS} turns: {complaint}"
             messages = [*_opening(request), *_correction(text, complaint, request.schema)]
@@ -302,8 +309,8 @@ class Chat:
         answer = Answer(**json.loads(stored), cached=True)
         if request.schema is None:
             return answer
-        value, _, complaint = _judge(answer.text, answer.truncated, request.schema)
-        return None if complaint else answer._replace(value=value)
+        fitted = _fitted(answer.text, request, cut=answer.truncated)
+        return None if fitted.complaint else answer._replace(value=fitted.value, notes=fitted.notes)
 
     def _store(self, key: bytes, answer: Answer) -> Answer:
         stored = {name: getattr(answer, name) for name in ("text", "tokens_in", "tokens_out", "truncated")}
@@ -365,17 +372,8 @@ def _read_reply(envelope: Any, most: Tokens) -> _Reply:
         raise CallError(cause, retry=True, charged=True) from error
 
 
-def _judge(text: str, cut: bool, schema: Mapping[str, Any]) -> tuple[Any, bool, str]:
-    """The value, whether it is only the complete part of one, and what is wrong with it."""
-    try:
-        value, truncated = read_json(text)
-    except InputError as error:
-        return None, False, str(error) + ("; it also breaks off before its end" if cut else "")
-    if truncated and isinstance(value, dict):  # lists that it did not reach are empty
-        missing = [name for name in schema.get("required", ()) if name not in value]
-        properties = schema.get("properties", {})
-        value |= {name: [] for name in missing if properties.get(name, {}).get("type") == "array"}
-    return value, truncated, "; ".join(complaints(value, schema)[:5])
+def _fitted(text: str, request: Request, *, cut: bool) -> Fitted:
+    return read_answer(text, request.schema or {}, request.defaults, request.check, cut=cut)
 
 
 # ---------------------------------------------------------------- the record of calls

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from lemmata.concepts.extract import SCHEMA, SYSTEM, ExtractOptions, extract, extraction_prompts
+from lemmata.concepts.extract import DEFAULTS, SCHEMA, SYSTEM, ExtractOptions, extract, extraction_prompts
 from lemmata.errors import LemmataError
 from lemmata.llm.chat import Answer, Chat, Preview, Request
 from lemmata.llm.endpoint import EndpointOptions, Limits, Spent
@@ -85,7 +85,7 @@ def extract_concepts(
 
 
 def _request(prompt: str) -> Request:
-    return Request(SYSTEM, prompt, SCHEMA, "extraction")
+    return Request(SYSTEM, prompt, SCHEMA, "extraction", DEFAULTS)
 
 
 def _identity(options: ExtractOptions, model: EndpointOptions) -> dict[str, Any]:

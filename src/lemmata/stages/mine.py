@@ -129,8 +129,8 @@ def mine_written_set(
     """Queries written by a language model.
 
     The limits count all runs of this set together until every passage has a reply, and other calls of the workspace in
-    between; `seconds` counts this run alone. Replies of earlier runs are reused. Passages without a reply are counted,
-    and asked again in the next run.
+    between; `seconds` counts this run alone. Replies of earlier runs are reused. Passages without a reply are counted
+    as `unanswered` and asked again in the next run; entries of replies that do not fit are counted as `dropped`.
     """
     layout = new.layout
     with open_training_part(layout) as part, contextlib.closing(Chat(endpoint, layout.answers, new.key)) as chat:
@@ -139,20 +139,21 @@ def mine_written_set(
             write_atomically(start_file, json.dumps(chat.spent()).encode())
         spent_before = Spent(*json.loads(start_file.read_bytes()))
         budget = limits.budget(chat.spent(), spent_before)
-        unanswered = 0
+        unanswered = dropped = 0
 
         def pairs() -> Iterator[Pair]:
-            nonlocal unanswered
+            nonlocal unanswered, dropped
             send = partial(chat.run, budget=budget)
             for written in model_queries(part.material, send, options):
-                unanswered += written.unanswered
+                unanswered, dropped = unanswered + written.unanswered, dropped + written.dropped
                 yield from written.pairs
                 if chat.down:
                     raise LemmataError(f"{chat.down}; the answers so far are stored: run the same command to resume")
 
         def details() -> dict[str, Any]:
             spent = chat.spent().without(spent_before)
-            return {"round_trip": {}, "unanswered": unanswered, "spent": spent._asdict()}
+            by_rule = {"parts of answers that do not fit": dropped} if dropped else {}
+            return {"round_trip": {}, "unanswered": unanswered, "dropped": by_rule, "spent": spent._asdict()}
 
         used = {"model": endpoint.model, **asdict(options)}
         report = _write_queries(new, part, pairs(), used, found_within, details)

@@ -1,7 +1,7 @@
 """Queries written by a language model, several passages per prompt; unusable texts are dropped.
 
-A callable sends the requests, so this file knows no endpoint. `lemmata.llm.chat.Chat.run` caches answers: a run that
-was cut short resumes from the last answer.
+Passages that an answer leaves out are asked for again, in a smaller prompt. A callable sends the requests, so this file
+knows no endpoint. `lemmata.llm.chat.Chat.run` caches answers: a run that was cut short resumes from the last answer.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from functools import partial
+from itertools import groupby, islice
 from typing import Any, ClassVar, NamedTuple
 
 from lemmata.errors import LemmataError
@@ -48,6 +49,7 @@ class WrittenQueries(NamedTuple):
 
     pairs: list[Pair]
     unanswered: int = 0  # passages of a prompt that failed; they are asked again in the next run
+    dropped: int = 0  # entries and texts that do not fit, or are about none of the passages
 
 
 _SYSTEM = r"""You write search queries for a library of technical and mathematical passages. Each query is what a \
@@ -81,7 +83,8 @@ def _request(batch: Batch, options: WrittenOptions) -> Request:
         + "\n".join(f'- "{style}": {_PROMPT_LINES[style]}' for style in styles)
         + "\nWrite in the language of the passage. Do not copy a whole sentence of it."
     )
-    return Request(_SYSTEM, user, query_schema(styles), "queries")
+    check = partial(_complaint, len(batch), styles)
+    return Request(_SYSTEM, user, query_schema(styles), "queries", dict.fromkeys(styles, ""), check)
 
 
 def _batches(material: Material, options: WrittenOptions) -> Iterator[Batch]:
@@ -90,48 +93,85 @@ def _batches(material: Material, options: WrittenOptions) -> Iterator[Batch]:
         yield batch
 
 
+def _batches_again(material: Material, groups: Sequence[Sequence[int]]) -> Iterator[Batch]:
+    """A batch for each group of rows."""
+    group_of = {row: number for number, group in enumerate(groups) for row in group}
+    for _, batch in groupby(material.read(list(group_of)), lambda item: group_of[item[0]]):
+        yield list(batch)
+
+
 def query_requests(material: Material, options: WrittenOptions) -> Iterator[Request]:
-    """All requests of a run, for a preview of its cost."""
+    """All requests of a run without those that ask again, for a preview of its cost."""
     return (_request(batch, options) for batch in _batches(material, options))
 
 
 def model_queries(
     material: Material, send: Callable[[Iterable[Request]], Iterable[Answer]], options: WrittenOptions
 ) -> Iterator[WrittenQueries]:
-    """The queries of each prompt in row order, as soon as its answer arrives.
+    """The queries of each prompt, as soon as its answer arrives: all in row order, then those that were asked again.
 
-    `send` takes requests lazily and yields one answer for each, in order.
+    `send` takes requests lazily and yields one answer for each, in order. An answer is about one passage at least, so
+    that every round asks for fewer.
     """
+    batches = _batches(material, options)
+    while True:
+        left_out: list[list[int]] = []  # rows by prompt
+        for batch, answer in _answers(batches, send, options):
+            if answer.error:
+                yield WrittenQueries([], unanswered=len(batch))
+                continue
+            entries = _entries_by_number(answer.value, len(batch), parse_styles(options.styles, STYLES))
+            dropped = len(answer.notes) + len(answer.value["queries"]) - len(entries)
+            if len(entries) < len(batch):
+                left_out.append([row for number, (row, _) in enumerate(batch, 1) if number not in entries])
+            yield WrittenQueries(_pairs(entries, batch, options), dropped=dropped)
+        if not left_out:
+            return
+        batches = _batches_again(material, left_out)
+
+
+def _answers(
+    batches: Iterable[Batch], send: Callable[[Iterable[Request]], Iterable[Answer]], options: WrittenOptions
+) -> Iterator[tuple[Batch, Answer]]:
     sent: deque[Batch] = deque()
 
     def requests() -> Iterator[Request]:
-        for batch in _batches(material, options):
+        for batch in batches:
             sent.append(batch)
             yield _request(batch, options)
 
     for answer in send(requests()):
-        batch = sent.popleft()
-        if answer.error:
-            yield WrittenQueries([], unanswered=len(batch))
-        else:
-            yield WrittenQueries(_read_answer(answer.value, batch, options))
+        yield sent.popleft(), answer
     if sent:
         raise LemmataError(f"the model's answers end before {sent[0][0][1].id} is answered")
 
 
-def _read_answer(value: Any, batch: Batch, options: WrittenOptions) -> list[Pair]:
+def _complaint(passages: int, styles: Sequence[str], value: Mapping[str, Any]) -> str:
+    """What is wrong with an answer that is about none of the passages."""
+    if _entries_by_number(value, passages, styles):
+        return ""
+    return f'no entry of "queries" has a text and the number of a passage, 1 to {passages}, as "passage"'
+
+
+def _entries_by_number(value: Mapping[str, Any], passages: int, styles: Sequence[str]) -> dict[int, Mapping[str, Any]]:
+    """The first entry with a text for each passage that the answer is about."""
+    entries = [entry for entry in value["queries"] if any(entry[style] for style in styles)]
+    if passages == len(entries) == 1:
+        return {1: entries[0]}  # whatever number it has
+    by_number: dict[int, Mapping[str, Any]] = {}
+    for entry in entries:
+        if 1 <= entry["passage"] <= passages:
+            by_number.setdefault(entry["passage"], entry)
+    return by_number
+
+
+def _pairs(entries: Mapping[int, Mapping[str, Any]], batch: Batch, options: WrittenOptions) -> list[Pair]:
     """The usable queries of an answer, by passage and style."""
     pairs: list[Pair] = []
-    entries = value.get("queries") if isinstance(value, Mapping) else None
-    by_number: dict[int, Mapping[str, Any]] = {}
-    for entry in entries if isinstance(entries, list) else []:
-        if isinstance(entry, Mapping) and isinstance(entry.get("passage"), int):
-            by_number.setdefault(entry["passage"], entry)
     for number, (row, passage) in enumerate(batch, 1):
         queries: dict[str, Pair] = {}
         for style in parse_styles(options.styles, STYLES):
-            text = by_number.get(number, {}).get(style)
-            text = " ".join(text.split()) if isinstance(text, str) else ""
+            text = " ".join(entries[number][style].split()) if number in entries else ""
             if _usable(text, passage, options.overlap):
                 queries.setdefault(text.casefold(), Pair(text, row, "queries", style, "model"))
         pairs += queries.values()
