@@ -52,13 +52,19 @@ def ingest(
     ] = "",
     workers: Annotated[int | None, typer.Option(help="Number of processes; default: one per core.", min=1)] = None,
     again: Annotated[bool, typer.Option("--again", help="Read unchanged sources too.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove these sources from the corpus.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Read sources into the corpus: add, update, remove."""
     from dataclasses import asdict
 
+    from lemmata.config import suggest
+    from lemmata.errors import ConfigError
+    from lemmata.ingest.sources import READERS
     from lemmata.project import Project
 
+    if reader and reader not in READERS:
+        raise ConfigError(f"--as {reader}: there is no such reader{suggest(reader, READERS)}")
     columns = {
         "id": id_column,
         "text": text_column,
@@ -72,29 +78,35 @@ def ingest(
         settings["columns"] = {name: column for name, column in columns.items() if column}
     project = Project(workspace)
     with showing_progress() as progress:
-        report = project.ingest(paths, settings=settings, workers=workers, again=again, progress=progress)
+        if remove:
+            report = project.remove(paths, progress=progress)
+        else:
+            report = project.ingest(paths, settings=settings, workers=workers, again=again, progress=progress)
     if as_json:
-        print_json(asdict(report))
-        return
+        content = asdict(report)
+        content["renamed"] = [rename._asdict() for rename in report.renamed]
+        print_json(content)
+        raise typer.Exit(1 if report.failed else 0)
     from rich.markup import escape
 
     console = open_console()
-    changes = [
-        f"{len(report.added):,} added",
-        f"{len(report.updated):,} updated",
-        f"{len(report.removed):,} removed",
-    ]
-    console.print(f"[bold]{', '.join(changes)}[/], {report.unchanged:,} unchanged, in {report.seconds:.1f} s")
+    changes = f"{report.added:,} added, {report.changed:,} changed, {report.removed:,} removed"
+    failed = f", [red]{report.failed:,} failed[/]" if report.failed else ""
+    console.print(f"[bold]{changes}[/], {report.unchanged:,} unchanged{failed}, in {report.seconds:.1f} s")
+    locations = f" and {report.locations:,} locations" if report.locations else ""
     console.print(
-        f"{report.passages:,} passages in {report.documents:,} documents;"
+        f"{report.passages:,} passages in {report.documents:,} documents{locations};"
         f" {report.resolved:,} of {report.links:,} links resolved"
     )
-    for name, cause in list(report.failed.items())[:10]:
-        console.print(f"[red]could not be read[/] {escape(name)}: {escape(cause)}")
-    if len(report.failed) > 10:
-        console.print(f"... and {len(report.failed) - 10:,} more")
+    lines = [f"[yellow]renamed[/] {escape(str(rename))}" for rename in report.renamed]
+    for some in (lines, [f"[red]could not be read[/] {escape(f'{n}: {c}')}" for n, c in report.failures.items()]):
+        for line in some[:10]:
+            console.print(line, soft_wrap=True)
+        if len(some) > 10:
+            console.print(f"... and {len(some) - 10:,} more")
     if report.skips:
         console.print(f"{report.skips:,} notes on skipped input: lemmata info --skips")
+    raise typer.Exit(1 if report.failed else 0)
 
 
 def info(
