@@ -98,9 +98,7 @@ def parallel_map(
     shared = context.RawValue("q", 0)  # without a lock, which a killed worker would keep; a lost step does not matter
     while True:
         try:
-            with ProcessPoolExecutor(
-                workers, mp_context=context, initializer=_share_steps, initargs=(shared,)
-            ) as pool:
+            with ProcessPoolExecutor(workers, mp_context=context, initializer=_share_steps, initargs=(shared,)) as pool:
                 futures: deque[Future[Result]] = deque(pool.submit(function, item) for item in pending)
                 while True:
                     for item in islice(remaining, 4 * workers - len(futures)):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lemmata.cli.output import HERE, AsJson, Workspace, open_console, print_json, showing_progress, styled
+from lemmata.cli.output import HERE, AsJson, Workspace, fail, open_console, print_json, showing_progress, styled
 
 if TYPE_CHECKING:
     from lemmata.types import Skip
@@ -86,7 +86,9 @@ def ingest(
         content = asdict(report)
         content["renamed"] = [rename._asdict() for rename in report.renamed]
         print_json(content)
-        raise typer.Exit(1 if report.failed else 0)
+        if report.failures:
+            fail("; ".join(f"{name}: {cause}" for name, cause in list(report.failures.items())[:10]))
+        return
     from rich.markup import escape
 
     console = open_console()
@@ -106,7 +108,8 @@ def ingest(
             console.print(f"... and {len(some) - 10:,} more")
     if report.skips:
         console.print(f"{report.skips:,} notes on skipped input: lemmata info --skips")
-    raise typer.Exit(1 if report.failed else 0)
+    if report.failed:
+        raise typer.Exit(1)
 
 
 def info(

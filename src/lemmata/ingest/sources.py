@@ -10,7 +10,7 @@ import hashlib
 import os
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import count, islice
@@ -283,7 +283,7 @@ def find_units(path: Path, options: IngestOptions) -> Source:
         reason = f"{skips[0].file}: {skips[0].cause}" if skips else "LaTeX, archives, tables, text or PDF"
         reason += f", and {len(skips) - 1:,} more" if len(skips) > 1 else ""
         raise InputError(f"nothing in it can be read ({reason})", file=str(path))
-    return Source(path, units, skips)
+    return Source(path, sorted(units, key=lambda unit: unit.path), skips)
 
 
 def _is_inside(path: str, folders: Iterable[str]) -> bool:
@@ -439,7 +439,15 @@ def _hash_file(path: Path) -> str:
 def fingerprint(unit: Unit, options: IngestOptions) -> str:
     """A hash of what determines the reading of a unit besides the content of its files."""
     settings = options.papers if unit.reader in ("paper", "package", "text", "pdf") else options.columns
-    parts = [_READING, unit.reader, unit.document, unit.prefix, sorted(unit.metadata.items()), unit.confidence, asdict(settings)]
+    parts = [
+        _READING,
+        unit.reader,
+        unit.document,
+        unit.prefix,
+        sorted(unit.metadata.items()),
+        unit.confidence,
+        asdict(settings),
+    ]
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 

@@ -218,7 +218,7 @@ def _ingest_source(run: _Run, path: Path, source: Source) -> None:
     todo: list[tuple[Unit, str]] = []
     hashes: dict[str, str] = {}
     present = set()
-    for found in source.units:
+    for found in sorted(source.units, key=lambda unit: unit.reader != "paper"):  # papers choose their ids first
         old = stored.get(found.path)
         file = os.path.normpath(os.path.join(folder, found.path))
         other = writer.reader_of_file(file, root) if old is None else None
@@ -240,7 +240,7 @@ def _ingest_source(run: _Run, path: Path, source: Source) -> None:
             writer.remove(stored[name].number)
             report.removed += 1
             report.files["removed"].append(_shown(layout, root, name))
-    units = [unit for unit, _ in todo]
+    units = sorted((unit for unit, _ in todo), key=lambda unit: unit.path)
     files = {unit.path: file for unit, file in todo}
     for number, (unit, readings) in enumerate(_read_all(run, source.base, units)):
         run.progress("reading", number, len(todo))
@@ -250,7 +250,7 @@ def _ingest_source(run: _Run, path: Path, source: Source) -> None:
         except _Unreadable as error:
             kept = "; its last reading is kept" if unit.path in stored else ""
             report.failures[shown] = str(error)
-            notes.append(Skip(unit.path, 0, f"could not be read: {error}{kept}"))
+            notes += [Skip(unit.path, 0, f"could not be read: {error}{kept}"), *error.skips]
             continue
         change = "changed" if unit.path in stored else "added"
         setattr(report, change, getattr(report, change) + 1)
@@ -262,7 +262,11 @@ def _ingest_source(run: _Run, path: Path, source: Source) -> None:
 
 
 class _Unreadable(Exception):  # noqa: N818 - a failure of the source, not of lemmata
-    """One sentence that says why a unit could not be read."""
+    """One sentence that says why a unit could not be read, and what was skipped in it."""
+
+    def __init__(self, cause: str, skips: Sequence[Skip] = ()) -> None:
+        super().__init__(cause)
+        self.skips = skips
 
 
 def _write_unit(
@@ -279,7 +283,7 @@ def _write_unit(
                     root,
                     unit.path,
                     fingerprint(unit, run.options),
-                    _counted(run, _with_note(readings, unit, names.found[unit.path])),
+                    _with_note(_checked(run, unit, readings), unit, names.found[unit.path]),
                     document="" if unit.ids_from_content else unit.document,
                     prefix=unit.prefix,
                     file=file,
@@ -303,12 +307,20 @@ def _with_note(readings: Iterable[Reading], unit: Unit, found: Unit) -> Iterator
         yield Reading(skips=[Skip(unit.path, 0, note)])
 
 
-def _counted(run: _Run, readings: Iterable[Reading]) -> Iterator[Reading]:
-    count = 0
+def _checked(run: _Run, unit: Unit, readings: Iterable[Reading]) -> Iterator[Reading]:
+    """The readings; a unit that gives nothing but skips is unreadable."""
+    documents = passages = 0
+    skips: list[Skip] = []
     for reading in readings:
-        count += len(reading.passages)
+        documents += len(reading.documents)
+        passages += len(reading.passages)
+        if not passages:
+            skips += reading.skips
         yield reading
-        run.progress("passages", count, None)
+        run.progress("passages", passages, None)
+    if skips and not (passages if unit.reader in _STREAMED else documents):
+        more = f", and {len(skips) - 1:,} more problems" if len(skips) > 1 else ""
+        raise _Unreadable(f"nothing in it can be used: {skips[0].cause}{more}", skips)
 
 
 # ---------------------------------------------------------------- ids
@@ -359,7 +371,9 @@ class _Names:
         for name in alternative_names(self._base, found, keep_suffix=neighbours):
             if name in tried and not found.ids_from_content:
                 continue
-            if f"{name}/" in tried or (not found.ids_from_content and (name in self._given or self._writer.has_name(name))):
+            if f"{name}/" in tried or (
+                not found.ids_from_content and (name in self._given or self._writer.has_name(name))
+            ):
                 continue
             tried.add(f"{name}/" if found.ids_from_content else name)
             break

@@ -63,12 +63,13 @@ _MIGRATIONS = (
     ALTER TABLE units ADD COLUMN file TEXT NOT NULL DEFAULT '';
     ALTER TABLE units ADD COLUMN read_at TEXT NOT NULL DEFAULT '';
     UPDATE units SET document = CASE
-        WHEN EXISTS (SELECT 1 FROM skips s WHERE s.unit = number AND s.cause LIKE '%taken by another source') THEN NULL
-        WHEN 1 = (SELECT COUNT(*) FROM documents d WHERE d.unit = number) THEN (
+        WHEN EXISTS (SELECT 1 FROM skips s WHERE s.unit = units.number AND s.cause LIKE '%taken by another source')
+            THEN NULL
+        WHEN 1 = (SELECT COUNT(*) FROM documents d WHERE d.unit = units.number) THEN (
             SELECT IIF(d.kind IN ('paper', 'pdf', 'table')
-                OR EXISTS (SELECT 1 FROM passages p WHERE p.unit = number AND p.id = d.id || '@1'), d.id, '')
-            FROM documents d WHERE d.unit = number)
-        WHEN EXISTS (SELECT 1 FROM documents d WHERE d.unit = number) THEN '' END;
+                OR EXISTS (SELECT 1 FROM passages p WHERE p.unit = units.number AND p.id = d.id || '@1'), d.id, '')
+            FROM documents d WHERE d.unit = units.number)
+        WHEN EXISTS (SELECT 1 FROM documents d WHERE d.unit = units.number) THEN '' END;
     CREATE TABLE renames(unit INTEGER NOT NULL, wanted TEXT NOT NULL, id TEXT NOT NULL);
     CREATE TABLE claims(unit INTEGER NOT NULL, document TEXT NOT NULL);
     CREATE INDEX renames_of_unit ON renames(unit, wanted);
@@ -393,9 +394,7 @@ class CorpusWriter:
         many("INSERT INTO skips VALUES (?, ?, ?, ?)", ((unit, *skip) for skip in skips))
         return count
 
-    def _insert(
-        self, ids: _Ids, what: str, wanted: str, values: Sequence[Any], place: Skip, skips: list[Skip]
-    ) -> str:
+    def _insert(self, ids: _Ids, what: str, wanted: str, values: Sequence[Any], place: Skip, skips: list[Skip]) -> str:
         """Insert a document or passage under the id it wants or, where that is taken, under another."""
         identity = ids.first(wanted)
         owner: tuple[int, str, str] | None = None
@@ -441,7 +440,9 @@ class CorpusWriter:
             return False
         if not equal:
             name = document.metadata.get("location", document.id)
-            skips.append(Skip(document.file, 0, f"the location {name!r} is defined differently in {unit}, which counts"))
+            skips.append(
+                Skip(document.file, 0, f"the location {name!r} is defined differently in {unit}, which counts")
+            )
         self.connection.execute("INSERT INTO claims VALUES (?, ?)", (ids.unit, document.id))
         return True
 
@@ -753,7 +754,7 @@ class Corpus(Sequence[Passage]):
         version = self._connection.execute("PRAGMA user_version").fetchone()[0]
         read_at = "MAX(read_at)" if version > FORMAT else "''"
         tables = ("documents t WHERE kind != 'location' AND", "passages t WHERE", "skips t WHERE")
-        counts = ", ".join(f"SUM((SELECT COUNT(*) FROM {table} t.unit = number))" for table in tables)
+        counts = ", ".join(f"SUM((SELECT COUNT(*) FROM {table} t.unit = units.number))" for table in tables)
         query = f"SELECT root, {read_at}, {counts} FROM units GROUP BY root ORDER BY root"
         return [IngestedSource(*row) for row in self._connection.execute(query)]
 
