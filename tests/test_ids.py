@@ -186,10 +186,8 @@ def test_archives_whose_papers_have_the_same_names_keep_all_of_them(project: Pro
         write(tmp_path, {f"{name}/book.tar.gz": archive({"pre.tex": "\\documentclass{book}", **files})})
     project.ingest([tmp_path / "A/book.tar.gz", tmp_path / "B/book.tar.gz"])
     assert sorted(texts(project)) == ["book/one@1", "book/two@1", "one@1", "two@1"]
-    write(
-        tmp_path,
-        {"C/book.tar.gz": archive({"main.tex": MAIN % "In a folder."}), "C/book/main.tex": MAIN % "Also here."},
-    )
+    package = archive({"main.tex": MAIN % "In a folder."})
+    write(tmp_path, {"C/book.tar.gz": package, "C/book/main.tex": MAIN % "Also here."})
     project.ingest([tmp_path / "C"])
     assert len(texts(project)) == 6
 
@@ -222,9 +220,8 @@ def test_a_file_under_two_roots_is_read_once(project: Project, tmp_path: Path) -
 
 def test_locations_that_two_hierarchies_share_are_one(project: Project, tmp_path: Path) -> None:
     head = "id,parent,description\n"
-    write(
-        tmp_path, {"A/hierarchy.csv": head + "P,,Plant\nK,P,Kiln\n", "B/hierarchy.csv": head + "P,,Plant\nK,P,Oven\n"}
-    )
+    for name, title in (("A", "Kiln"), ("B", "Oven")):
+        write(tmp_path, {f"{name}/hierarchy.csv": f"{head}P,,Plant\nK,P,{title}\n"})
     project.ingest([tmp_path / "A", tmp_path / "B"])
     corpus = project.corpus
     assert [document.id for document in corpus.documents()] == ["location:K", "location:P"]
@@ -245,9 +242,7 @@ def test_locations_that_two_hierarchies_share_are_one(project: Project, tmp_path
 
 def test_renamed_documents_keep_their_links(project: Project, tmp_path: Path) -> None:
     write(tmp_path, {"A/a.md": "See [b](b.md).", "B/a.md": "See [b](b.md).", "B/b.md": "Only here."})
-    external = (
-        "\\documentclass{article}\\externaldocument[Q-]{q}\\begin{document}By \\ref{Q-x} it holds.\\end{document}"
-    )
+    external = "\\externaldocument[Q-]{q}\n" + MAIN % "By \\ref{Q-x} it holds."
     write(tmp_path, {"A/p.tex": MAIN % "Other.", "B/p.tex": external, "B/q.tex": theorem("Claim.", "x")})
     project.ingest([tmp_path / "A", tmp_path / "B"])
     corpus = project.corpus

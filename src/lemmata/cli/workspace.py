@@ -89,23 +89,23 @@ def ingest(
         if report.failures:
             fail("; ".join(f"{name}: {cause}" for name, cause in list(report.failures.items())[:10]))
         return
-    from rich.markup import escape
-
     console = open_console()
     changes = f"{report.added:,} added, {report.changed:,} changed, {report.removed:,} removed"
-    failed = f", [red]{report.failed:,} failed[/]" if report.failed else ""
-    console.print(f"[bold]{changes}[/], {report.unchanged:,} unchanged{failed}, in {report.seconds:.1f} s")
+    failed = f", {report.failed:,} failed" if report.failed else ""
+    more = f", {report.unchanged:,} unchanged"
+    console.print(styled((changes, "bold"), more, (failed, "red"), f", in {report.seconds:.1f} s"))
     locations = f" and {report.locations:,} locations" if report.locations else ""
     console.print(
         f"{report.passages:,} passages in {report.documents:,} documents{locations};"
         f" {report.resolved:,} of {report.links:,} links resolved"
     )
-    lines = [f"[yellow]renamed[/] {escape(str(rename))}" for rename in report.renamed]
-    for some in (lines, [f"[red]could not be read[/] {escape(f'{n}: {c}')}" for n, c in report.failures.items()]):
-        for line in some[:10]:
+    renamed = [styled(("renamed ", "yellow"), str(rename)) for rename in report.renamed]
+    failures = [styled(("could not be read ", "red"), f"{n}: {cause}") for n, cause in report.failures.items()]
+    for lines in (renamed, failures):
+        for line in lines[:10]:
             console.print(line, soft_wrap=True)
-        if len(some) > 10:
-            console.print(f"... and {len(some) - 10:,} more")
+        if len(lines) > 10:
+            console.print(f"... and {len(lines) - 10:,} more")
     if report.skips:
         console.print(f"{report.skips:,} notes on skipped input: lemmata info --skips")
     if report.failed:

@@ -235,7 +235,7 @@ def find_units(path: Path, options: IngestOptions) -> Source:
 
     Two units may ask for the same id: who gets it depends on what is in the corpus.
     """
-    if fault := name_fault(os.path.abspath(path)):
+    if fault := name_fault(str(path.absolute())):
         raise InputError(fault, file=printable(str(path)))
     if not path.exists():
         raise InputError("there is no such file or folder", file=str(path))
@@ -439,15 +439,8 @@ def _hash_file(path: Path) -> str:
 def fingerprint(unit: Unit, options: IngestOptions) -> str:
     """A hash of what determines the reading of a unit besides the content of its files."""
     settings = options.papers if unit.reader in ("paper", "package", "text", "pdf") else options.columns
-    parts = [
-        _READING,
-        unit.reader,
-        unit.document,
-        unit.prefix,
-        sorted(unit.metadata.items()),
-        unit.confidence,
-        asdict(settings),
-    ]
+    names = [unit.reader, unit.document, unit.prefix]
+    parts = [_READING, *names, sorted(unit.metadata.items()), unit.confidence, asdict(settings)]
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 

@@ -160,7 +160,7 @@ def _resolved(layout: Layout, root: str) -> str:
 
 def _shown(layout: Layout, root: str, unit: str) -> str:
     """The path of a stored unit or root, as short as a user could write it."""
-    path = Path(os.path.abspath(layout.root / root))
+    path = Path(os.path.normpath((layout.root / root).absolute()))
     if unit and (path.name != unit or path.is_dir()):  # a file is its own only unit
         path /= unit
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
@@ -220,7 +220,7 @@ def _ingest_source(run: _Run, path: Path, source: Source) -> None:
     present = set()
     for found in sorted(source.units, key=lambda unit: unit.reader != "paper"):  # papers choose their ids first
         old = stored.get(found.path)
-        file = os.path.normpath(os.path.join(folder, found.path))
+        file = os.path.normpath(Path(folder, found.path))
         other = writer.reader_of_file(file, root) if old is None else None
         if other is not None:
             notes.append(Skip(found.path, 0, f"it was already read, with {_shown(layout, other, '')}"))
@@ -347,7 +347,7 @@ class _Names:
             return replace(found, document=document, prefix=stored.prefix)
         if found.ids_from_content:
             return found
-        if found.document not in self._given and not self._writer.has_name(found.document):
+        if self._is_free(found.document):
             self._given[found.document] = found.path
             return found
         if found.document in self._given:
@@ -366,17 +366,10 @@ class _Names:
 
     def _rename(self, unit: Unit, clash: IdTaken) -> Unit:
         found = self.found[unit.path]
-        tried = self._tried.setdefault(unit.path, {found.document})
-        neighbours = clash.root == self._root
-        for name in alternative_names(self._base, found, keep_suffix=neighbours):
-            if name in tried and not found.ids_from_content:
-                continue
-            if f"{name}/" in tried or (
-                not found.ids_from_content and (name in self._given or self._writer.has_name(name))
-            ):
-                continue
-            tried.add(f"{name}/" if found.ids_from_content else name)
-            break
+        tried = self._tried.setdefault(unit.path, set())
+        names = alternative_names(self._base, found, keep_suffix=clash.root == self._root)
+        name = next(name for name in names if name not in tried and (found.ids_from_content or self._is_free(name)))
+        tried.add(name)
         if found.ids_from_content:
             unit = replace(unit, prefix=f"{name}/")
             self._note(unit, "ids", clash.wanted, unit.prefix, clash)
@@ -384,6 +377,9 @@ class _Names:
         self._given[name] = unit.path
         self._note(unit, "document", found.document, name, clash)
         return replace(unit, document=name, prefix=f"{name}/" if unit.prefix else "")
+
+    def _is_free(self, document: str) -> bool:
+        return document not in self._given and not self._writer.has_name(document)
 
     def _note(self, unit: Unit, what: str, wanted: str, identity: str, clash: IdTaken) -> None:
         file = _shown(self._layout, self._root, unit.path)

@@ -52,8 +52,8 @@ CREATE INDEX passages_of_document ON passages(document, position);
 CREATE INDEX links_of_source ON links(source);
 CREATE INDEX links_of_target ON links(target);
 """
-_OWNED = ("documents", "passages", "links", "labels", "bibliography", "prefixes", "skips")
-_SCHEMA += "".join(f"CREATE INDEX {table}_of_unit ON {table}(unit);\n" for table in _OWNED)
+_FIRST_OWNED = ("documents", "passages", "links", "labels", "bibliography", "prefixes", "skips")
+_SCHEMA += "".join(f"CREATE INDEX {table}_of_unit ON {table}(unit);\n" for table in _FIRST_OWNED)
 # Append only: each raises the version of the file by one, and older files are brought up to date by the next ingest.
 _MIGRATIONS = (
     # the ids that were chosen for a unit (NULL: none yet, or some were lost), its file, and when it was read
@@ -80,7 +80,7 @@ _MIGRATIONS = (
     """,
 )
 _VERSION = FORMAT + len(_MIGRATIONS)
-_OWNED += ("renames", "claims")
+_OWNED = (*_FIRST_OWNED, "renames", "claims")
 _PASSAGE = (
     "id, document, kind, text, title, section, raw, proof, file, first_line, last_line, date, confidence, metadata"
 )
@@ -363,12 +363,12 @@ class CorpusWriter:
         count = 0
         for p in reading.passages:
             document = ids.documents.get(p.document, p.document)
-            values = (
+            row = (
                 unit, position + count, document, p.kind, p.text, p.title, p.section, p.raw, p.proof,
                 p.file, p.first_line, p.last_line, p.date, p.confidence, _json(p.metadata),
             )  # fmt: skip
             wanted = ids.below(p.id, p.document)
-            identity = self._insert(ids, "passage", wanted, values, Skip(p.file, p.first_line, ""), skips)
+            identity = self._insert(ids, "passage", wanted, row, Skip(p.file, p.first_line, ""), skips)
             count += 1
             links += ((unit, document, identity, link.relation, link.label) for link in p.links)
         many = self.connection.executemany
