@@ -138,6 +138,7 @@ def test_binary_garbage_that_was_named_is_an_error(project: Project, tmp_path: P
     write(tmp_path, {name: NOISE, "good.md": "Good words."})
     report = project.ingest([tmp_path / name, tmp_path / "good.md"])
     assert (report.added, report.failures) == (1, {str(tmp_path / name): "it is binary data, not text"})
+    assert skips(project) == {name: "could not be read: it is binary data, not text"}
     with pytest.raises(InputError, match="binary data"):
         project.ingest([tmp_path / name])
 
@@ -272,6 +273,9 @@ def test_removing_an_unknown_source_lists_the_known_ones(project: Project, tmp_p
     project.ingest([tmp_path / "A"])
     with pytest.raises(InputError) as caught:
         project.remove([tmp_path / "C"])
+    with pytest.raises(InputError, match="there are no sources yet"):
+        Project.init(tmp_path / "new").remove([tmp_path / "A"])
+    assert not (tmp_path / "new/corpus").exists()
     assert str(caught.value) == f"{tmp_path / 'C'} was not ingested; the sources are: {tmp_path / 'A'}"
     assert ids(project) == ["a@1"]
 

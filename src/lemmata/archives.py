@@ -227,7 +227,7 @@ def name_fault(name: str) -> str:
     """Why a name cannot be an id or be shown, or ""."""
     if len(name) > _LONGEST_NAME:
         return f"its name has more than {_LONGEST_NAME:,} characters"
-    categories = {unicodedata.category(letter) for letter in name}
+    categories = {unicodedata.category(letter) for letter in name} if not name.isprintable() else set()
     if "Cs" in categories:  # what `surrogateescape` makes of bytes that are not UTF-8
         return "its name is not UTF-8"
     return "its name contains control characters" if "Cc" in categories else ""

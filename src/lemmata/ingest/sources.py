@@ -414,16 +414,16 @@ def _rows_reader(path: Path, name: str, options: IngestOptions, skips: list[Skip
         return options.reader
     try:
         with open_decompressed(path) as stream:
-            rows = [row for _, row in islice(_rows(stream, name, []), 100)]
+            rows = [row.keys() for _, row in islice(_rows(stream, name, []), 100)]
     except (InputError, OSError):
         return "passages"  # reading it fails too, and says why
-    keys = {key for row in rows for key in row}
+    keys = set().union(*rows)
     defaults = asdict(Columns())
     named = {option: column for option, column in asdict(options.columns).items() if column != defaults[option]}
     missing = [f"{column!r} (--{option})" for option, column in named.items() if column and column not in keys]
     if named and rows and not missing:
         return "logs"
-    reader = "logs" if rows and {"location", "related"} & rows[0].keys() else "passages"
+    reader = "logs" if rows and {"location", "related"} & rows[0] else "passages"
     if missing and reader == "passages":
         skips.append(Skip(name, 0, f"it has no column {', '.join(missing)}: it was read as passages, not as logs"))
     return reader

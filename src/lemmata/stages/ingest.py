@@ -10,6 +10,7 @@ import os
 import platform
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -70,6 +71,7 @@ class _Run:
     again: bool
     progress: Progress
     report: IngestReport
+    counts: Counter[str] = field(default_factory=Counter)  # of rows read so far
 
 
 def ingest(
@@ -91,6 +93,10 @@ def ingest(
     sources = _find_all(layout, paths, options, report, progress)
     with CorpusWriter(layout) as writer:
         run = _Run(layout, writer, options, workers, again, progress, report)
+        with writer.transaction():
+            for name, cause in report.failures.items():
+                note = Skip(Path(name).name, 0, f"could not be read: {cause}")
+                writer.replace(_root_of(layout, Path(name)), "", "", [Reading(skips=[note])])
         for path, source in sources.items():
             _ingest_source(run, path, source)
         if report.added or report.changed or report.removed or read_manifest(layout.manifest(layout.corpus)) is None:
@@ -105,6 +111,8 @@ def remove(layout: Layout, paths: Sequence[Path], *, progress: Progress) -> Inge
     """Remove sources from the corpus, whether they still exist or not. InputError lists the known ones."""
     begin = time.perf_counter()
     report = IngestReport()
+    if not layout.database.is_file():
+        raise InputError(f"{', '.join(map(str, paths))} was not ingested; there are no sources yet")
     manifest = read_manifest(layout.manifest(layout.corpus)) or {}
     with CorpusWriter(layout) as writer:
         known = {_resolved(layout, root): root for root in writer.roots()}
@@ -317,7 +325,9 @@ def _checked(run: _Run, unit: Unit, readings: Iterable[Reading]) -> Iterator[Rea
         if not passages:
             skips += reading.skips
         yield reading
-        run.progress("passages", passages, None)
+        if unit.reader in _STREAMED:
+            run.counts["rows"] += len(reading.passages)
+            run.progress("rows", run.counts["rows"], None)
     if skips and not (passages if unit.reader in _STREAMED else documents):
         more = f", and {len(skips) - 1:,} more problems" if len(skips) > 1 else ""
         raise _Unreadable(f"nothing in it can be used: {skips[0].cause}{more}", skips)
