@@ -94,7 +94,9 @@ def test_skipped_rows_are_counted_in_the_numbers() -> None:
 def test_a_missing_text_column_is_an_error_with_the_file_and_the_columns() -> None:
     with pytest.raises(InputError) as caught:
         read("id,Kurztext\n1,a\n")
-    assert str(caught.value) == "shifts.csv: no column 'text'; the columns are 'id', 'Kurztext'"
+    assert str(caught.value) == (
+        "shifts.csv: no column 'text'; the columns are 'id', 'Kurztext'; name the column of the text with --text COLUMN"
+    )
 
 
 @pytest.mark.parametrize(

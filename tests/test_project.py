@@ -18,6 +18,7 @@ import pytest
 from lemmata.errors import ConfigError, InputError, WorkspaceError
 from lemmata.project import Project, doctor
 from lemmata.stages.ingest import IngestReport
+from lemmata.types import Skip
 
 PAPER = r"""\documentclass{article}
 \newtheorem{thm}{Theorem}
@@ -62,7 +63,9 @@ def content(project: Project) -> list[object]:
 
 
 def changes(report: IngestReport) -> tuple[list[str], list[str], list[str], int]:
-    return report.added, report.updated, report.removed, report.unchanged
+    names = {what: [Path(name).name for name in names] for what, names in report.files.items()}
+    assert {what: len(names[what]) for what in names} == {what: getattr(report, what) for what in names}
+    return names["added"], names["changed"], names["removed"], report.unchanged
 
 
 def test_a_folder_of_papers_becomes_a_corpus_with_links(project: Project, sources: Path) -> None:
@@ -143,7 +146,7 @@ def test_a_broken_paper_does_not_stop_an_ingest(project: Project, sources: Path)
     (sources / "broken.tar.gz").write_bytes(gzip.compress(b"x" * 600)[:-9])
     (sources / "odd.tex").write_bytes(b"\\documentclass{article}\\begin{document}\\begin{theorem} open \xff\x00 {{{")
     report = project.ingest([sources])
-    assert len(report.added) == 4
+    assert (report.added, report.failed) == (3, 1)
     corpus = project.corpus
     assert any(skip.file.startswith("broken.tar.gz") for skip in corpus.skips())
     assert "odd#theorem-1" in corpus.ids()
@@ -164,8 +167,11 @@ def test_the_last_good_reading_stays_when_its_source_breaks(project: Project, tm
     assert before[0].id == "2004.14974#thm:x"  # type: ignore[attr-defined]
     archive.write_bytes(b"\x1f\x8b not an archive any more")
     report = project.ingest([archive])
-    assert list(report.failed) == [archive.name]
-    assert content(project) == before
+    assert (list(report.failures), report.failed, report.changed) == ([str(archive)], 1, 0)
+    (note,) = (record for record in content(project) if isinstance(record, Skip))
+    assert "its last reading is kept" in note.cause
+    assert [record for record in content(project) if record != note] == before
+    assert project.ingest([archive]).failed == 1, "it is tried again"
 
 
 def test_a_killed_ingest_resumes_and_gives_the_same_corpus(project: Project, tmp_path: Path) -> None:

@@ -186,9 +186,9 @@ def test_a_book_in_an_archive_keeps_its_chapters(tmp_path: Path) -> None:
     assert [r.documents[0].id for r in read_unit(tmp_path, unit, options)] == ["book/one", "book/two"]
 
 
-def test_equal_ids_are_made_distinct_by_the_suffix(tmp_path: Path) -> None:
+def test_units_ask_for_their_path_as_id_even_where_two_are_equal(tmp_path: Path) -> None:
     write(tmp_path, {"a.tex": MAIN % "a", "a.md": "# A\n\ntext"})
-    assert units_of(tmp_path) == [("text", "a.md", "a.md"), ("paper", "a.tex", "a")]
+    assert units_of(tmp_path) == [("text", "a.md", "a"), ("paper", "a.tex", "a")]
 
 
 def test_json_lines_are_logs_when_they_have_a_location(tmp_path: Path) -> None:

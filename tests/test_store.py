@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lemmata.errors import WorkspaceError
-from lemmata.store.corpus import Corpus, CorpusWriter
+from lemmata.store.corpus import Corpus, CorpusWriter, IdTaken
 from lemmata.store.layout import Layout, read_manifest, write_manifest
 from lemmata.types import Document, Label, Link, Passage, Reading, Reference, Skip
 
@@ -138,15 +138,88 @@ def test_replacing_a_unit_removes_all_of_the_old_one(tmp_path: Path) -> None:
         assert list(writer.prefixes()) == []
 
 
-def test_a_passage_with_a_taken_id_is_skipped_and_reported(tmp_path: Path) -> None:
+def test_a_new_unit_with_an_id_of_another_is_refused_whole(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
-    first = Reading([Document("d", file="a.tex")], [passage("d#1", file="a.tex", first_line=1, last_line=1)])
-    second = Reading([Document("d", file="b.tex")], [passage("d#1", file="b.tex", first_line=4, last_line=4)])
-    fill(layout, ("a", first), ("b", second))
+    fill(layout, ("a", Reading([Document("d", file="a.tex")], [passage("d#1")])))
+    for second in (
+        Reading([Document("d", file="b.tex")], [passage("d#2")]),
+        Reading([Document("e", file="b.tex")], [passage("e#1", "e"), passage("d#1", "e")]),
+    ):
+        with pytest.raises(IdTaken, match="is taken by a of root"):
+            fill(layout, ("b", second))
     corpus = Corpus(layout)
-    assert len(corpus) == 1
-    assert [skip.file for skip in corpus.skips()] == ["b.tex", "b.tex"]
-    assert "'d#1' is taken" in corpus.skips()[1].cause
+    assert (corpus.ids(), [document.id for document in corpus.documents()]) == (["d#1"], ["d"])
+    corpus.close()
+
+
+def test_a_unit_that_was_read_before_keeps_its_ids_and_renames_only_new_clashes(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    fill(layout, ("a", Reading([Document("d")], [passage("d#1")])), ("b", Reading([Document("e")])))
+    labels = [Label("d", "x", "d#1"), Label("e", "y", "e#1")]
+    documents = [Document("e"), Document("d", file="b.tex")]
+    fill(layout, ("b", Reading(documents, [passage("e#1", "e"), passage("d#1", first_line=4)], labels)))
+    corpus = Corpus(layout)
+    assert corpus.ids() == ["d#1", "d~2#1", "e#1"]
+    assert [skip.file for skip in corpus.skips()] == ["b.tex"]
+    assert "the document id 'd' is taken by a: it is called 'd~2'" in corpus.skips()[0].cause
+    corpus.close()
+    with CorpusWriter(layout) as writer:
+        assert sorted(writer.labels()) == [Label("d~2", "x", "d~2#1"), Label("e", "y", "e#1")]
+
+
+def test_the_digest_depends_on_every_file_and_on_every_name(tmp_path: Path) -> None:
+    def digest(root: str = "root", unit: str = "u", fingerprint: str = "as read", content: str = "1") -> str:
+        with CorpusWriter(Layout(tmp_path / f"{root}{unit}{fingerprint}{content}")) as writer:
+            with writer.transaction():
+                writer.replace(root, unit, fingerprint, [Reading(files={"a.tex": "0", "b.tex": content})])
+            return writer.digest()
+
+    digests = [digest(), digest(root="other"), digest(unit="v"), digest(fingerprint="else"), digest(content="2")]
+    assert len(set(digests)) == 5
+
+
+_NEW_IN_VERSION_2 = """
+DROP INDEX renames_of_unit; DROP INDEX claims_of_unit; DROP INDEX claims_of_document;
+DROP INDEX units_of_document; DROP INDEX units_of_file; DROP TABLE renames; DROP TABLE claims;
+ALTER TABLE units DROP COLUMN document; ALTER TABLE units DROP COLUMN prefix;
+ALTER TABLE units DROP COLUMN file; ALTER TABLE units DROP COLUMN read_at; PRAGMA user_version = 1;
+"""
+
+
+def make_old(layout: Layout, *changes: str) -> None:
+    """Turn a corpus into one of the version before ids were stored with their units."""
+    connection = sqlite3.connect(layout.database)
+    for change in (_NEW_IN_VERSION_2, *changes):
+        connection.executescript(change)
+    connection.close()
+
+
+def test_a_corpus_of_an_older_version_can_be_read_and_written(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    fill(
+        layout,
+        ("paper.tex", Reading([Document("paper")], [passage("paper#1", "paper")])),
+        ("lost.tex", Reading(skips=[Skip("lost.tex", 0, "the document id 'paper' is taken by another source")])),
+        ("corpus.jsonl", Reading([Document("1", kind="text"), Document("2", kind="text")], [passage("1", "1")])),
+        ("note.md", Reading([Document("note", kind="text")], [passage("note@1", "note")])),
+        ("one.jsonl", Reading([Document("3", kind="text")], [passage("3", "3")])),
+    )
+    make_old(layout)
+    corpus = Corpus(layout)
+    assert corpus.ids() == ["1", "3", "note@1", "paper#1"]
+    assert corpus.sources() == [("root", "", 5, 4, 1)]  # the document of "2" has no passage
+    corpus.close()
+    with CorpusWriter(layout) as writer:
+        assert {name: unit.document for name, unit in writer.units("root").items()} == {
+            "paper.tex": "paper",
+            "lost.tex": None,
+            "corpus.jsonl": "",
+            "note.md": "note",
+            "one.jsonl": "",
+        }
+    fill(layout, ("paper.tex", Reading([Document("paper")], [passage("paper#2", "paper")])))
+    corpus = Corpus(layout)
+    assert "paper#2" in corpus.ids()
     corpus.close()
 
 

@@ -29,7 +29,7 @@ import zstandard
 from lemmata.errors import ArchiveError
 from lemmata.types import Skip
 
-__all__ = ["Limits", "Package", "open_decompressed", "read_package", "sniff"]
+__all__ = ["Limits", "Package", "name_fault", "open_decompressed", "printable", "read_package", "sniff"]
 
 _BLOCK = 512  # bytes of a tar block; also what `sniff` looks at
 _INPUT = 256  # compressed bytes per step
@@ -217,29 +217,34 @@ def _bomb(ratio: int, packed: int, unpacked: int) -> str:
 # ---------------------------------------------------------------- names
 
 
-def _printable(name: str) -> str:
+def printable(name: str) -> str:
     """A name that can be shown, whatever it contains."""
     text = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in name[:_LONGEST_NAME])
     return text[:200] + "…" if len(text) > 200 else text
 
 
+def name_fault(name: str) -> str:
+    """Why a name cannot be an id or be shown, or ""."""
+    if len(name) > _LONGEST_NAME:
+        return f"its name has more than {_LONGEST_NAME:,} characters"
+    categories = {unicodedata.category(letter) for letter in name} if not name.isprintable() else set()
+    if "Cs" in categories:  # what `surrogateescape` makes of bytes that are not UTF-8
+        return "its name is not UTF-8"
+    return "its name contains control characters" if "Cc" in categories else ""
+
+
 def _normalised(name: str) -> tuple[str, str]:
     """`./a//b` as `a/b`, and why the name must not be used, or ""."""
-    categories = {unicodedata.category(letter) for letter in name[:_LONGEST_NAME]}
     parts = [part for part in name.split("/") if part not in ("", ".")]
-    if len(name) > _LONGEST_NAME:
-        cause = f"its name has more than {_LONGEST_NAME:,} characters"
-    elif "Cs" in categories:  # what `surrogateescape` makes of bytes that are not UTF-8
-        cause = "its name is not UTF-8"
-    elif "Cc" in categories:
-        cause = "its name contains control characters"
+    if cause := name_fault(name):
+        pass
     elif name.startswith(("/", "\\")) or re.match(r"[A-Za-z]:[\\/]", name):
         cause = "its name is an absolute path"
     elif ".." in re.split(r"[\\/]", name):
         cause = "its name leaves the archive with .."
     else:
         cause = "" if parts else "it has no name"
-    return (_printable(name), cause) if cause else ("/".join(parts), "")
+    return (printable(name), cause) if cause else ("/".join(parts), "")
 
 
 def _original_name(head: bytes) -> str:
@@ -441,7 +446,7 @@ class _PackageReader:
         except _Damage as damage:
             if self._intact == intact:
                 raise
-            self._skip(damage.member or _printable(file), f"{damage}; what came before is kept")
+            self._skip(damage.member or printable(file), f"{damage}; what came before is kept")
 
     def _read_format(self, source: BinaryIO, file: str, depth: int) -> None:
         head = source.read(_BLOCK)
@@ -474,7 +479,7 @@ class _PackageReader:
                 for _ in content:
                     pass
             except _Damage as damage:
-                raise _Damage(str(damage), damage.member or prefix + _printable(name)) from damage
+                raise _Damage(str(damage), damage.member or prefix + printable(name)) from damage
             self._intact += 1
 
     def _read_zip(self, source: BinaryIO, prefix: str, depth: int) -> None:

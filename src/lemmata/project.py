@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lemmata.config import Option, build, load_options, merged, options_of, read_toml
 from lemmata.errors import ConfigError, LemmataError, WorkspaceError
 from lemmata.files import write_atomically
-from lemmata.store.corpus import Corpus
+from lemmata.store.corpus import Corpus, IngestedSource
 from lemmata.store.layout import Layout, read_manifests
 from lemmata.types import Progress, Skip
 
@@ -241,6 +241,17 @@ class Project:
         options = self.options(IngestOptions, "ingest", settings)
         sources = [Path(path) for path in paths]
         return ingest(self.layout, sources, options, workers=workers, again=again, progress=progress)
+
+    def remove(self, paths: Sequence[str | Path], *, progress: Progress = _silent) -> IngestReport:
+        """Remove sources from the corpus, whether they still exist or not."""
+        from lemmata.stages.ingest import remove
+
+        return remove(self.layout, [Path(path) for path in paths], progress=progress)
+
+    def sources(self) -> list[IngestedSource]:
+        """Every path that was ingested: when it was read, and how much of the corpus came from it."""
+        with contextlib.closing(self.corpus) as corpus:
+            return corpus.sources()
 
     def index(
         self,

@@ -8,18 +8,58 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from types import FrameType
-from typing import TypeVar
+from typing import Any, TypeVar
 
-__all__ = ["WorkerDied", "available_cores", "parallel_map", "time_limit"]
+__all__ = ["WorkerDied", "available_cores", "count_step", "parallel_map", "time_limit"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+_TICK = 0.5  # seconds between two calls of `waiting`
+
+
+class _Steps:
+    """How many steps were done; shared by the worker processes, which only count."""
+
+    def __init__(self, waiting: Callable[[int], None] | None = None, shared: Any = None) -> None:
+        self.waiting = waiting
+        self.shared = shared
+        self.done = 0
+        self.last_call = time.monotonic()
+
+    def count(self) -> None:
+        if self.shared is not None:
+            self.shared.value += 1
+            return
+        self.done += 1
+        if self.waiting and time.monotonic() - self.last_call > _TICK:
+            self.last_call = time.monotonic()
+            self.waiting(self.done)
+
+
+_steps = _Steps()
+
+
+def _use_steps(steps: _Steps) -> None:
+    global _steps
+    _steps = steps
+
+
+def _share_steps(shared: Any) -> None:
+    _use_steps(_Steps(shared=shared))
+
+
+def count_step() -> None:
+    """Count one step of an item, for example a document that was read, for the `waiting` of `parallel_map`."""
+    _steps.count()
 
 
 class WorkerDied(Exception):  # noqa: N818 - says what happened
@@ -32,25 +72,33 @@ def available_cores() -> int:
 
 
 def parallel_map(
-    function: Callable[[Item], Result], items: Iterable[Item], *, workers: int | None = None
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    *,
+    workers: int | None = None,
+    waiting: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[Item, Result | WorkerDied]]:
     """Each item with `function(item)`, in the order of the items, computed in `workers` processes.
 
     With one worker everything runs in this process. An item whose process dies has a WorkerDied as its
-    result; the other items are not affected. Exceptions of the function are raised here.
+    result; the other items are not affected. Exceptions of the function are raised here. `waiting` is called every
+    half second with the number of steps done so far (`count_step`), in this process between two steps only.
     """
     workers = available_cores() if workers is None else workers
     if workers <= 1:
+        steps = _Steps(waiting)
         for item in items:
+            _use_steps(steps)
             yield item, function(item)
         return
     remaining = iter(items)
     pending: deque[Item] = deque()  # taken from `items`, without a result yet
+    # forked workers need no import and no main guard in the caller's script
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    shared = context.RawValue("q", 0)  # without a lock, which a killed worker would keep; a lost step does not matter
     while True:
-        # forked workers need no import and no main guard in the caller's script
-        context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
         try:
-            with ProcessPoolExecutor(workers, mp_context=context) as pool:
+            with ProcessPoolExecutor(workers, mp_context=context, initializer=_share_steps, initargs=(shared,)) as pool:
                 futures: deque[Future[Result]] = deque(pool.submit(function, item) for item in pending)
                 while True:
                     for item in islice(remaining, 4 * workers - len(futures)):
@@ -58,6 +106,8 @@ def parallel_map(
                         futures.append(pool.submit(function, item))
                     if not futures:
                         return
+                    while waiting and wait([futures[0]], _TICK).not_done:
+                        waiting(shared.value)
                     result = futures[0].result()
                     futures.popleft()
                     yield pending.popleft(), result

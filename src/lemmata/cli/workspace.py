@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lemmata.cli.output import HERE, AsJson, Workspace, open_console, print_json, showing_progress, styled
+from lemmata.cli.output import HERE, AsJson, Workspace, fail, open_console, print_json, showing_progress, styled
 
 if TYPE_CHECKING:
     from lemmata.types import Skip
@@ -52,13 +52,19 @@ def ingest(
     ] = "",
     workers: Annotated[int | None, typer.Option(help="Number of processes; default: one per core.", min=1)] = None,
     again: Annotated[bool, typer.Option("--again", help="Read unchanged sources too.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove these sources from the corpus.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Read sources into the corpus: add, update, remove."""
     from dataclasses import asdict
 
+    from lemmata.config import suggest
+    from lemmata.errors import ConfigError
+    from lemmata.ingest.sources import READERS
     from lemmata.project import Project
 
+    if reader and reader not in READERS:
+        raise ConfigError(f"--as {reader}: there is no such reader{suggest(reader, READERS)}")
     columns = {
         "id": id_column,
         "text": text_column,
@@ -72,29 +78,38 @@ def ingest(
         settings["columns"] = {name: column for name, column in columns.items() if column}
     project = Project(workspace)
     with showing_progress() as progress:
-        report = project.ingest(paths, settings=settings, workers=workers, again=again, progress=progress)
+        if remove:
+            report = project.remove(paths, progress=progress)
+        else:
+            report = project.ingest(paths, settings=settings, workers=workers, again=again, progress=progress)
     if as_json:
-        print_json(asdict(report))
+        content = asdict(report)
+        content["renamed"] = [rename._asdict() for rename in report.renamed]
+        print_json(content)
+        if report.failures:
+            fail("; ".join(f"{name}: {cause}" for name, cause in list(report.failures.items())[:10]))
         return
-    from rich.markup import escape
-
     console = open_console()
-    changes = [
-        f"{len(report.added):,} added",
-        f"{len(report.updated):,} updated",
-        f"{len(report.removed):,} removed",
-    ]
-    console.print(f"[bold]{', '.join(changes)}[/], {report.unchanged:,} unchanged, in {report.seconds:.1f} s")
+    changes = f"{report.added:,} added, {report.changed:,} changed, {report.removed:,} removed"
+    failed = f", {report.failed:,} failed" if report.failed else ""
+    more = f", {report.unchanged:,} unchanged"
+    console.print(styled((changes, "bold"), more, (failed, "red"), f", in {report.seconds:.1f} s"))
+    locations = f" and {report.locations:,} locations" if report.locations else ""
     console.print(
-        f"{report.passages:,} passages in {report.documents:,} documents;"
+        f"{report.passages:,} passages in {report.documents:,} documents{locations};"
         f" {report.resolved:,} of {report.links:,} links resolved"
     )
-    for name, cause in list(report.failed.items())[:10]:
-        console.print(f"[red]could not be read[/] {escape(name)}: {escape(cause)}")
-    if len(report.failed) > 10:
-        console.print(f"... and {len(report.failed) - 10:,} more")
+    renamed = [styled(("renamed ", "yellow"), str(rename)) for rename in report.renamed]
+    failures = [styled(("could not be read ", "red"), f"{n}: {cause}") for n, cause in report.failures.items()]
+    for lines in (renamed, failures):
+        for line in lines[:10]:
+            console.print(line, soft_wrap=True)
+        if len(lines) > 10:
+            console.print(f"... and {len(lines) - 10:,} more")
     if report.skips:
         console.print(f"{report.skips:,} notes on skipped input: lemmata info --skips")
+    if report.failed:
+        raise typer.Exit(1)
 
 
 def info(

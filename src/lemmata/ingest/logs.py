@@ -25,6 +25,7 @@ from lemmata.types import Document, Label, Link, Passage, Reading, Skip
 __all__ = ["Columns", "csv_rows", "jsonl_rows", "parquet_rows", "read_hierarchy", "read_logs"]
 
 _LONGEST_LINE = 10_000_000  # characters; a longer line is no table, and would fill the memory
+_PIECE = 1 << 16  # characters of such a line that are read at a time
 _ROWS_TO_FIND_COLUMNS = 100  # JSON rows may omit empty columns, so the first row is not enough
 
 
@@ -227,7 +228,7 @@ def _header(cells: Sequence[str]) -> list[str]:
 
 def jsonl_rows(stream: BinaryIO, skip: Callable[[int, str], None]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Each JSON object with its line; other lines are reported by `skip(line, cause)`."""
-    for number, line in enumerate(_lines(stream), 1):
+    for number, line in enumerate(_lines(stream, skip), 1):
         if not line.strip():
             continue
         try:
@@ -263,18 +264,31 @@ codecs.register_error("lemmata.cp1252", _decode_as_cp1252)
 _UTF_16_MARKS = ("\xff\xfe", "\xfe\xff")  # decoded as cp1252
 
 
-def _lines(stream: BinaryIO) -> Iterator[str]:
-    """Decoded lines with their ends; only \\n, \\r and \\r\\n end a line."""
+def _lines(stream: BinaryIO, skip: Callable[[int, str], None] | None = None) -> Iterator[str]:
+    """Decoded lines with their ends; only \\n, \\r and \\r\\n end a line.
+
+    A line that is too long comes out empty and is reported by `skip(line, cause)`; without `skip` it is an error.
+    """
     text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="lemmata.cp1252", newline="")
+    rest = ""
     try:
         for number in itertools.count(1):
-            line = text.readline(_LONGEST_LINE)
+            line = rest + text.readline(_LONGEST_LINE - len(rest)) if rest not in ("\r", "\n") else rest
+            rest = ""
             if not line:
                 return
             if number == 1 and line.startswith(_UTF_16_MARKS):
                 raise InputError("the file is UTF-16; save it as UTF-8", line=1)
             if len(line) == _LONGEST_LINE:
-                raise InputError(f"not a table: a line of more than {_LONGEST_LINE} characters", line=number)
+                cause = f"a line of more than {_LONGEST_LINE:,} characters"
+                if skip is None:
+                    raise InputError(f"not a table: {cause}", line=number)
+                skip(number, cause)
+                while line and not line.endswith(("\n", "\r")):
+                    line = text.readline(_PIECE)
+                rest = text.read(1) if line.endswith("\r") else ""  # the piece may end inside \r\n
+                rest = "" if rest == "\n" else rest
+                line = "\n"
             yield line
     finally:
         if not stream.closed:
@@ -293,7 +307,8 @@ def _with_columns(
         if head and missing and any(map(_is_value, columns)):
             raise InputError(_NO_HEADING.format(", ".join(map(repr, columns[:3]))))
         if head and missing:
-            hint = "; a hierarchy has the columns id, parent and description" if "parent" in columns else ""
+            hint = "" if "parent" in needed else "; name the column of the text with --text COLUMN"
+            hint += "; a hierarchy has the columns id, parent and description" if "parent" in columns else ""
             names = ", ".join(map(repr, missing)), ", ".join(map(repr, columns))
             raise InputError(f"no column {names[0]}; the columns are {names[1]}{hint}")
         yield from itertools.chain(head, rest)

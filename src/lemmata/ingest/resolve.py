@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -80,25 +80,39 @@ def resolve_links(
     labels: Iterable[Label],
     prefixes: Iterable[tuple[str, str, str]],
     cited: Callable[[str, str], str | None],
+    places: Mapping[str, str] | None = None,
 ) -> Iterator[Resolved]:
     """Target and number of each link (number, document, relation, label).
 
     A label is looked up in its own document, then in documents imported under a prefix, then in the folder
     (references inside papers) or in the whole corpus (names and ids). In the last two it must be unique.
     `cited` returns the target of a citation key of a document. The cell of a table is looked up whole, and where it
-    is unknown as a list of ids.
+    is unknown as a list of ids. `places` says where documents lie on disk, without suffix: folders are meant there,
+    whatever ids the documents have.
     """
+    places = places or {}
+    at_place = {place: document for document, place in places.items()}
+
+    def folder_of(document: str) -> str:
+        return posixpath.dirname(places.get(document, document))
+
+    def neighbour(document: str, name: str) -> str:
+        """The place of a document that another names by a path, which starts with the folder in its own id."""
+        folder = posixpath.dirname(document)
+        below = name.removeprefix(f"{folder}/") if folder else name
+        return posixpath.normpath(posixpath.join(folder_of(document), below))
+
     in_document: dict[tuple[str, str], str] = {}
     in_folder: dict[tuple[str, str], str | None] = {}  # None where the label is ambiguous
     in_corpus: dict[str, str | None] = {}
     for document, name, target in labels:
         in_document.setdefault((document, name), target)
-        place = (posixpath.dirname(document), name)
+        place = (folder_of(document), name)
         in_folder[place] = target if in_folder.get(place, target) == target else None
         in_corpus[name] = target if in_corpus.get(name, target) == target else None
     imported: dict[str, dict[str, str]] = {}
     for document, prefix, other in prefixes:
-        imported.setdefault(document, {})[prefix] = other
+        imported.setdefault(document, {})[prefix] = at_place.get(neighbour(document, other), other)
 
     def through_prefix(document: str, label: str) -> str | None:
         matching = [prefix for prefix in imported.get(document, ()) if label.startswith(prefix)]
@@ -112,7 +126,8 @@ def resolve_links(
             return location  # a log of the same table may be called like a location
         resolved = in_document.get((document, label)) or through_prefix(document, label)
         if resolved is None and relation in _LOCAL and not label.startswith("name:"):
-            return in_folder.get((posixpath.dirname(document), label)) or in_document.get(("", label))
+            resolved = in_folder.get((folder_of(document), label)) or in_document.get(("", label))
+            return resolved or (at_place.get(neighbour(document, label)) if document in places else None)
         return resolved or in_document.get(("", label)) or in_corpus.get(label)
 
     for number, document, relation, label in links:

@@ -10,13 +10,14 @@ import hashlib
 import os
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
-from lemmata.archives import open_decompressed, read_package, sniff
+from lemmata.archives import name_fault, open_decompressed, printable, read_package, sniff
 from lemmata.errors import ConfigError, InputError, LemmataError
 from lemmata.files import sha256_of
 from lemmata.ingest.beir import read_passages
@@ -34,17 +35,19 @@ from lemmata.ingest.papers import (
 from lemmata.ingest.text import read_pdf, read_text
 from lemmata.latex.mains import has_class, included_files, is_main, stale_copy_of
 from lemmata.latex.source import decode, flatten
-from lemmata.types import Passage, Reading, Skip
-from lemmata.workers import time_limit
+from lemmata.types import Label, Passage, Reading, Skip
+from lemmata.workers import count_step, time_limit
 
 __all__ = [
     "READERS",
     "IngestOptions",
     "Source",
     "Unit",
+    "alternative_names",
     "find_units",
     "fingerprint",
     "is_unchanged",
+    "place_of",
     "read_unit",
     "read_whole_unit",
     "with_preamble",
@@ -61,6 +64,7 @@ _ABOUT = re.compile(r"(?:readme|license|licence|copying|changelog|contributing|a
 # test data beside a corpus must never get into it
 _TEST_DATA = re.compile(r"(?:^|/)(?:qrels(?:/.*|[^/]*\.tsv)|queries[^/]*\.jsonl|withheld[^/]*\.tsv)(?:\.\w+)?$", re.I)
 _READING = 3  # raised when the readers change, so that everything is read again
+_START = 4096  # bytes that decide what a file is
 _LARGEST_FILE = 64 * 2**20
 _TOO_LARGE = f"larger than {_LARGEST_FILE >> 20} MiB"
 
@@ -90,6 +94,12 @@ class Unit:
     metadata: Mapping[str, Any] = field(default_factory=dict)  # of the document, from a side file
     confidence: float = 1.0
     bibliographies: tuple[str, ...] = ()  # .bib files beside a paper, for one that names none
+    prefix: str = ""  # in front of the ids that come from the content, where another unit has some of them
+
+    @property
+    def ids_from_content(self) -> bool:
+        """Whether all ids come from the content: its documents have none that is made from the path."""
+        return self.reader in ("passages", "hierarchy") or not self.document
 
 
 class Source(NamedTuple):
@@ -112,13 +122,37 @@ def _stem(path: str) -> str:
     return base if suffix.lower() in (*_TEX, *_TEXT, *_TABLES, *_ARCHIVES, ".pdf") else path
 
 
-def _reader_of(path: Path, *, named: bool) -> str:
-    """The reader for a file, by content where possible, else by name; empty where there is none.
+_CONTROL = bytes({*range(32), 127} - set(b"\t\n\v\f\r\x1a\x1b"))
+_EMPTY = "the file is empty"
+_BINARY = "it is binary data, not text"
+
+
+def _flaw(start: bytes) -> str:
+    """Why the first bytes of a file cannot be those of a text, or ""."""
+    if not start.strip():
+        return _EMPTY
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):  # UTF-16
+        return ""
+    controls = len(start) - len(start.translate(None, _CONTROL))
+    return _BINARY if 50 * controls > len(start) else ""  # text has hardly any, random bytes have 10 %
+
+
+def _reader_of(path: Path, *, named: bool) -> tuple[str, str]:
+    """The reader for a file, empty where there is none, and why the file cannot be read, or "".
 
     JSON lines are "rows", which `_rows_reader` decides. A file `named` by the user is read whatever its suffix is.
     """
     with path.open("rb") as stream:
-        start = stream.read(1000)
+        start = stream.read(_START)
+    reader = _reader_by_content(path, start, named=named)
+    is_text = reader in ("text", "paper", "rows", "logs", "hierarchy") and not sniff(start[:512])
+    if not start or (is_text and ".parquet" not in path.suffixes):
+        return reader, _flaw(start)
+    return reader, ""
+
+
+def _reader_by_content(path: Path, start: bytes, *, named: bool) -> str:
+    """The reader for a file, by content where possible, else by name."""
     content = sniff(start[:512])
     suffixes = [suffix.lower() for suffix in path.suffixes]
     suffix = next((suffix for suffix in reversed(suffixes) if suffix not in _COMPRESSED), "")
@@ -155,35 +189,65 @@ def _has_hierarchy_columns(start: bytes) -> bool:
     return {"id", "parent", "description"} <= columns and "text" not in columns
 
 
-def _walk(base: Path) -> Iterator[str]:
+def _walk(base: Path, skips: list[Skip]) -> Iterator[str]:
     """Regular files below a folder, sorted, without hidden files, junk and links that leave the folder."""
     home = base.resolve()
-    for folder, folders, files in os.walk(base):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__MACOSX")
+
+    def below(path: Path) -> str:
+        return path.relative_to(base).as_posix()
+
+    def skip_folder(error: OSError) -> None:
+        skips.append(Skip(printable(below(Path(error.filename))), 0, f"the folder cannot be read ({error.strerror})"))
+
+    def usable(path: Path, what: str) -> bool:
+        """Whether the name can be part of an id; a path above it was looked at before."""
+        fault = name_fault(path.name) or name_fault(below(path))
+        if fault:
+            skips.append(Skip(printable(below(path)), 0, what + fault))
+        return not fault
+
+    for folder, folders, files in os.walk(base, onerror=skip_folder):
+        listed = sorted(name for name in folders if not name.startswith(".") and name != "__MACOSX")
+        folders[:] = [name for name in listed if usable(Path(folder, name), "the folder was not read: ")]
         for name in sorted(files):
             path = Path(folder, name)
-            if name.startswith(".") or name.endswith("~") or not path.is_file():
+            if name.startswith(".") or name.endswith("~"):
                 continue
-            if not path.is_symlink() or path.resolve().is_relative_to(home):
-                yield path.relative_to(base).as_posix()
+            try:
+                readable = path.is_file() and (not path.is_symlink() or path.resolve().is_relative_to(home))
+            except OSError as error:
+                skips.append(Skip(printable(below(path)), 0, f"it cannot be read ({error.strerror})"))
+                continue
+            if readable and usable(path, ""):
+                yield below(path)
 
 
 def _side_metadata(base: Path, names: Iterable[str], skips: list[Skip]) -> dict[str, dict[str, Any]]:
     """The records of `metadata.jsonl` or `metadata.csv` at the root, by document id."""
     records: dict[str, dict[str, Any]] = {}
     for name in filter(_SIDE_FILE.fullmatch, names):
-        with open_decompressed(base / name) as stream:
-            for line, row in _rows(stream, name, skips):
-                identity = str(row.get("id") or row.get("document") or row.get("arxiv") or "")
-                if identity:
-                    records[identity] = dict(row)
-                else:
-                    skips.append(Skip(name, line, "metadata without an id"))
+        try:
+            with open_decompressed(base / name) as stream:
+                for line, row in _rows(stream, name, skips):
+                    identity = str(row.get("id") or row.get("document") or row.get("arxiv") or "")
+                    if identity:
+                        records[identity] = dict(row)
+                    else:
+                        skips.append(Skip(name, line, "metadata without an id"))
+        except InputError as error:
+            skips.append(Skip(name, error.line, error.cause))
+        except OSError as error:
+            skips.append(Skip(name, 0, f"it cannot be read ({error.strerror})"))
     return records
 
 
 def find_units(path: Path, options: IngestOptions) -> Source:
-    """The units under a file or folder, in a fixed order. Raises InputError when there is nothing to read."""
+    """The units under a file or folder, in a fixed order. Raises InputError when there is nothing to read.
+
+    Two units may ask for the same id: who gets it depends on what is in the corpus.
+    """
+    if fault := name_fault(str(path.absolute())):
+        raise InputError(fault, file=printable(str(path)))
     if not path.exists():
         raise InputError("there is no such file or folder", file=str(path))
     skips: list[Skip] = []
@@ -191,40 +255,50 @@ def find_units(path: Path, options: IngestOptions) -> Source:
         return Source(path.parent, [_single(path, options, skips)], skips)
     if not path.is_dir():
         raise InputError("this is neither a file nor a folder", file=str(path))
-    names = list(_walk(path))
+    names = list(_walk(path, skips))
     side = _side_metadata(path, names, skips)
     beir = {posixpath.dirname(n) for n in names if re.fullmatch(r"corpus\.jsonl(?:\.\w+)?", posixpath.basename(n))}
     others: list[Unit] = []
     sources: dict[str, str] = {}
+    flaws: dict[str, str] = {}  # of TeX files; it is no harm where another includes them
     for name in names:
         base = posixpath.basename(name)
         if _TEST_DATA.search(name) or _SIDE_FILE.fullmatch(name) or _ABOUT.match(base):
             continue
-        reader = _reader_of(path / name, named=False)
+        try:
+            reader, flaw = _reader_of(path / name, named=False)
+        except OSError as error:
+            skips.append(Skip(name, 0, f"it cannot be read ({error.strerror})"))
+            continue
         if reader == "paper":
             data = _read_file(path, name)
             if data is None:
                 skips.append(Skip(name, 0, _TOO_LARGE))
             else:
                 sources[name] = decode(data)
+                flaws[name] = flaw
         elif posixpath.dirname(name) in beir and not base.startswith("corpus.jsonl"):
             continue  # a BEIR folder is its corpus.jsonl
+        elif reader and flaw:
+            skips.append(Skip(name, 0, flaw))
         elif reader == "rows":
-            others.append(Unit(_rows_reader(path / name, options), name, _stem(name)))
+            others.append(Unit(_rows_reader(path / name, name, options, skips), name, _stem(name)))
         elif reader:
             others.append(_file_unit(reader, name, side))
     bibliographies = bibliographies_by_folder(names)
     units = [
         replace(unit, bibliographies=bibliographies_beside(unit.path, bibliographies))
-        for unit in _papers(sources, side, skips)
+        for unit in _papers(sources, flaws, side, skips)
     ]
     paper_folders = {posixpath.dirname(unit.path) for unit in units}
     # a PDF beside a paper is one of its figures
     units += (unit for unit in others if unit.reader != "pdf" or not _is_inside(unit.path, paper_folders))
     units = _select(units, options.reader, skips)
-    if not units and not skips:
-        raise InputError("nothing in it can be read (LaTeX, archives, tables, text or PDF)", file=str(path))
-    return Source(path, _distinct(units), skips)
+    if not units:
+        reason = f"{skips[0].file}: {skips[0].cause}" if skips else "LaTeX, archives, tables, text or PDF"
+        reason += f", and {len(skips) - 1:,} more" if len(skips) > 1 else ""
+        raise InputError(f"nothing in it can be read ({reason})", file=str(path))
+    return Source(path, sorted(units, key=lambda unit: unit.path), skips)
 
 
 def _is_inside(path: str, folders: Iterable[str]) -> bool:
@@ -259,13 +333,15 @@ def _file_unit(reader: str, name: str, side: _SideMetadata) -> Unit:
 
 def _single(path: Path, options: IngestOptions, skips: list[Skip]) -> Unit:
     side = _side_metadata(path.parent, [p.name for p in path.parent.glob("metadata.*")], skips)
-    reader = _reader_of(path, named=True)
+    reader, flaw = _reader_of(path, named=True)
+    if flaw:
+        raise InputError(flaw, file=str(path))
     if options.reader == "papers":
         reader = "package" if reader == "package" else "paper"
     elif options.reader != "auto":
         reader = options.reader
     elif reader == "rows":
-        reader = _rows_reader(path, options)
+        reader = _rows_reader(path, path.name, options, skips)
     unit = _file_unit(reader, path.name, side)
     if reader == "paper":
         files = [file.name for file in path.parent.glob("*.bib")]
@@ -274,7 +350,9 @@ def _single(path: Path, options: IngestOptions, skips: list[Skip]) -> Unit:
     return replace(unit, document=arxiv_id_of_file(path.name)) if reader == "package" else unit
 
 
-def _papers(sources: Mapping[str, str], side: _SideMetadata, skips: list[Skip]) -> Iterator[Unit]:
+def _papers(
+    sources: Mapping[str, str], flaws: Mapping[str, str], side: _SideMetadata, skips: list[Skip]
+) -> Iterator[Unit]:
     """One unit per main file; a file that no main file includes is a paper only where there is no main file."""
     included: set[str] = set()
     for name, text in sources.items():
@@ -287,7 +365,9 @@ def _papers(sources: Mapping[str, str], side: _SideMetadata, skips: list[Skip]) 
     main_folders = {posixpath.dirname(name) for name in mains}
     for name in roots:
         document = _stem(name)
-        if name in mains:
+        if flaws[name]:
+            skips.append(Skip(name, 0, flaws[name]))
+        elif name in mains:
             newer = stale_copy_of(name, mains)
             if newer is None:
                 yield Unit("paper", name, document, side.get(document) or side.get(arxiv_id_of_file(document)) or {})
@@ -299,16 +379,36 @@ def _papers(sources: Mapping[str, str], side: _SideMetadata, skips: list[Skip]) 
             yield Unit("paper", name, document, side.get(document) or {}, confidence=0.4)
 
 
-def _distinct(units: Sequence[Unit]) -> list[Unit]:
-    """The units by path; where several would have the same id, all but the first keep their suffix in it."""
-    taken: set[str] = set()
-    result = []
-    for unit in units:
-        if unit.document in taken:
-            unit = replace(unit, document=unit.path)
-        taken.add(unit.document)
-        result.append(unit)
-    return sorted(result, key=lambda unit: unit.path)
+# ---------------------------------------------------------------- ids
+
+
+def alternative_names(base: Path, unit: Unit, *, keep_suffix: bool) -> Iterator[str]:
+    """Other names for a unit, for its document or in front of its ids, without end; best first.
+
+    The path with its suffix (`keep_suffix`: where a neighbour has the id), the path with more and more of the folders
+    above, then with a number.
+    """
+    name = unit.document
+    if unit.ids_from_content:
+        name = _stem(unit.path)
+        if posixpath.basename(name) == "corpus":  # a BEIR collection has the name of its folder
+            name = posixpath.dirname(name)
+        if name:
+            yield name
+    elif keep_suffix and unit.path != name:
+        yield unit.path
+    folders = base.resolve().parts[1:]
+    for number in range(1, len(folders) + 1):
+        yield posixpath.join(*folders[-number:], name).rstrip("/")
+    for number in count(2):
+        yield f"{name or folders[-1]}~{number}"
+
+
+def place_of(identity: str, file: str, document: str, prefix: str) -> str:
+    """Where a document lies on disk, without suffix, in an archive as if that were a folder."""
+    if document:
+        return _stem(file) + identity.removeprefix(document)
+    return posixpath.join(_stem(file), identity.removeprefix(prefix))
 
 
 # ---------------------------------------------------------------- reading
@@ -334,15 +434,25 @@ def _rows(stream: BinaryIO, name: str, skips: list[Skip]) -> Iterator[tuple[int,
     return csv_rows(stream)
 
 
-def _rows_reader(path: Path, options: IngestOptions) -> str:
-    """Whether JSON lines are logs or passages: logs have a location or related logs, or columns were named."""
+def _rows_reader(path: Path, name: str, options: IngestOptions, skips: list[Skip]) -> str:
+    """Whether JSON lines are logs or passages: logs have a location or related logs, or all columns that were named."""
     if options.reader in ("logs", "passages"):
         return options.reader
-    if options.columns != Columns():
+    try:
+        with open_decompressed(path) as stream:
+            rows = [row.keys() for _, row in islice(_rows(stream, name, []), 100)]
+    except (InputError, OSError):
+        return "passages"  # reading it fails too, and says why
+    keys = set().union(*rows)
+    defaults = asdict(Columns())
+    named = {option: column for option, column in asdict(options.columns).items() if column != defaults[option]}
+    missing = [f"{column!r} (--{option})" for option, column in named.items() if column and column not in keys]
+    if named and rows and not missing:
         return "logs"
-    with open_decompressed(path) as stream:
-        first = next(_rows(stream, path.name, []), None)
-    return "logs" if first and {"location", "related"} & first[1].keys() else "passages"
+    reader = "logs" if rows and {"location", "related"} & rows[0] else "passages"
+    if missing and reader == "passages":
+        skips.append(Skip(name, 0, f"it has no column {', '.join(missing)}: it was read as passages, not as logs"))
+    return reader
 
 
 def _hash_file(path: Path) -> str:
@@ -386,7 +496,8 @@ def fingerprint(unit: Unit, options: IngestOptions) -> str:
     if "preamble" in settings:  # its content counts, not its place
         is_paper = unit.reader in ("paper", "package")
         settings["preamble"] = hashlib.sha256(_preamble(options.papers.preamble).encode()).hexdigest() * is_paper
-    parts = [_READING, unit.reader, unit.document, sorted(unit.metadata.items()), unit.confidence]
+    names = [unit.reader, unit.document, unit.prefix]
+    parts = [_READING, *names, sorted(unit.metadata.items()), unit.confidence]
     parts += [unit.bibliographies, settings]
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
@@ -412,7 +523,8 @@ def read_unit(base: Path, unit: Unit, options: IngestOptions) -> Iterator[Readin
         if files:
             reading = replace(reading, files=files)
             files = {}
-        yield _with_metadata(reading, unit.metadata) if unit.metadata else reading
+        reading = _with_metadata(reading, unit.metadata) if unit.metadata else reading
+        yield _with_prefix(reading, unit.prefix, unit.document) if unit.prefix else reading
 
 
 def _read(base: Path, path: Path, unit: Unit, options: IngestOptions) -> Iterator[Reading]:
@@ -452,6 +564,8 @@ def _read(base: Path, path: Path, unit: Unit, options: IngestOptions) -> Iterato
             data = stream.read(_LARGEST_FILE + 1)
             if len(data) > _LARGEST_FILE:
                 raise InputError(_TOO_LARGE, file=unit.path)
+            if unit.reader == "text" and (flaw := _flaw(data[:_START])):  # of a compressed file
+                raise InputError(flaw, file=unit.path)
             read: Callable[..., Reading] = read_pdf if unit.reader == "pdf" else read_text
             yield read(data, unit.document, unit.path, size=papers.chunk_size, overlap=papers.chunk_overlap)
             return
@@ -500,12 +614,48 @@ def _with_metadata(reading: Reading, side: Mapping[str, Any]) -> Reading:
     return replace(reading, documents=documents, passages=passages)
 
 
+def _with_prefix(reading: Reading, prefix: str, table: str) -> Reading:
+    """The reading with a prefix in front of all ids, but for the document of the table itself."""
+
+    def named(document: str) -> str:
+        return document if document in ("", table) else prefix + document
+
+    targets = {passage.id: prefix + passage.id for passage in reading.passages}
+    return replace(
+        reading,
+        documents=[replace(document, id=named(document.id)) for document in reading.documents],
+        passages=[
+            replace(passage, id=targets[passage.id], document=named(passage.document)) for passage in reading.passages
+        ],
+        labels=[
+            Label(
+                named(label.document),
+                targets.get(label.name, label.name) if label.name == label.target else label.name,
+                targets.get(label.target) or named(label.target),
+            )
+            for label in reading.labels
+        ],
+        references={named(document): entries for document, entries in reading.references.items()},
+        prefixes={
+            named(document): {short: named(other) for short, other in prefixes.items()}
+            for document, prefixes in reading.prefixes.items()
+        },
+    )
+
+
 def read_whole_unit(task: tuple[Path, Unit, IngestOptions]) -> list[Reading] | str:
     """All readings of a unit, or one sentence with the error; raises nothing, as it runs in worker processes."""
     base, unit, options = task
+    readings: list[Reading] = []
     try:
-        with time_limit(options.seconds):
-            return list(read_unit(base, unit, options))
+        rest = read_unit(base, unit, options)
+        while True:
+            with time_limit(options.seconds):
+                reading = next(rest, None)
+            if reading is None:
+                return readings
+            readings.append(reading)
+            count_step()
     except InputError as error:
         return error.cause
     except (LemmataError, TimeoutError, OSError) as error:

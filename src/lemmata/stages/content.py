@@ -49,7 +49,7 @@ def list_content(layout: Layout, what: str, *, document: str = "", kind: str = "
         elif what == "locations":
             yield from _locations(corpus)
         else:
-            yield from corpus.source_records()
+            yield from (source._asdict() for source in corpus.sources())
 
 
 def _concepts(layout: Layout, kind: str) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,7 @@
-"""Read sources into the corpus of a workspace: add new ones, replace changed ones, remove deleted ones."""
+"""Read sources into the corpus of a workspace: add new ones, replace changed ones, remove deleted ones.
+
+An id is given once: a unit keeps the ids it was first read with, and a newcomer that wants one of them gets another.
+"""
 
 from __future__ import annotations
 
@@ -7,46 +10,69 @@ import os
 import platform
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from lemmata.errors import InputError
+from lemmata.archives import printable
+from lemmata.errors import InputError, LemmataError
 from lemmata.ingest.resolve import match_bibliography, resolve_links
 from lemmata.ingest.sources import (
     IngestOptions,
     Source,
     Unit,
+    alternative_names,
     find_units,
     fingerprint,
     is_unchanged,
+    place_of,
     read_unit,
     read_whole_unit,
     with_preamble,
 )
-from lemmata.store.corpus import Corpus, CorpusWriter
+from lemmata.store.corpus import Corpus, CorpusWriter, IdTaken, Rename, StoredUnit
 from lemmata.store.layout import Layout, read_manifest, write_manifest
 from lemmata.types import Progress, Reading, Skip
 from lemmata.workers import WorkerDied, parallel_map
 
-__all__ = ["IngestReport", "ingest"]
+__all__ = ["IngestReport", "ingest", "remove"]
 
 
 @dataclass(slots=True)
 class IngestReport:
-    """What an ingest changed, and what the corpus holds now."""
+    """What an ingest changed, and what the corpus holds now; the first five count papers, archives, tables, texts."""
 
-    added: list[str] = field(default_factory=list)
-    updated: list[str] = field(default_factory=list)
-    removed: list[str] = field(default_factory=list)
+    added: int = 0
+    changed: int = 0
     unchanged: int = 0
-    failed: dict[str, str] = field(default_factory=dict)  # source: cause
+    removed: int = 0
+    failed: int = 0
+    files: dict[str, list[str]] = field(default_factory=lambda: {"added": [], "changed": [], "removed": []})
+    failures: dict[str, str] = field(default_factory=dict)  # file: cause
+    renamed: list[Rename] = field(default_factory=list)  # ids that another source has
     seconds: float = 0.0
-    documents: int = 0
+    documents: int = 0  # without locations
+    locations: int = 0
     passages: int = 0
     links: int = 0
     resolved: int = 0
     skips: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What one call of `ingest` shares between its sources."""
+
+    layout: Layout
+    writer: CorpusWriter
+    options: IngestOptions
+    workers: int | None
+    again: bool
+    progress: Progress
+    report: IngestReport
+    counts: Counter[str] = field(default_factory=Counter)  # of rows read so far
 
 
 def ingest(
@@ -58,119 +84,365 @@ def ingest(
     again: bool,
     progress: Progress,
 ) -> IngestReport:
-    """Read sources; `again` also reads unchanged ones. The same call resumes a stopped run."""
+    """Read sources; `again` also reads unchanged ones. The same call resumes a stopped run.
+
+    A source that cannot be read is in the report, and the others are read. Raises InputError for paths that do not
+    exist, before anything is read, and where no source has anything to read.
+    """
     begin = time.perf_counter()
-    located = with_preamble(options, layout.root)
-    sources = _find_all(paths, located, progress)
+    options_as_given, options = options, with_preamble(options, layout.root)
     report = IngestReport()
+    sources = _find_all(layout, paths, options, report, progress)
     with CorpusWriter(layout) as writer:
-        manifest = layout.manifest(layout.corpus)
+        run = _Run(layout, writer, options, workers, again, progress, report)
+        with writer.transaction():
+            for name, cause in report.failures.items():
+                note = Skip(Path(name).name, 0, f"could not be read: {cause}")
+                writer.replace(_root_of(layout, Path(name)), "", "", [Reading(skips=[note])])
         for path, source in sources.items():
-            root = os.path.relpath(path, layout.root)
-            _ingest_source(layout, writer, root, source, located, report, workers, again, progress)
-        if report.added or report.updated or report.removed or read_manifest(manifest) is None:
-            progress("resolving links", 0, None)
-            with writer.transaction():
-                _resolve(writer)
-                writer.number_rows()
-            content = {"verb": "ingest", "options": asdict(options), "inputs": writer.digest()}
-            write_manifest(manifest, {**content, "versions": _versions()})
-    with contextlib.closing(Corpus(layout)) as corpus:
-        counts = corpus.counts()
-    report.documents = sum(counts["documents"].values())
-    report.passages = sum(counts["passages"].values())
-    report.links = sum(link["all"] for link in counts["links"].values())
-    report.resolved = sum(link["resolved"] for link in counts["links"].values())
-    report.skips = counts["skips"]
+            _ingest_source(run, path, source)
+        if report.added or report.changed or report.removed or read_manifest(layout.manifest(layout.corpus)) is None:
+            _finish(layout, writer, asdict(options_as_given), progress)
+    _count(layout, report)
+    report.failed = len(report.failures)
     report.seconds = time.perf_counter() - begin
     return report
 
 
-def _ingest_source(
-    layout: Layout,
-    writer: CorpusWriter,
-    root: str,
-    source: Source,
-    options: IngestOptions,
-    report: IngestReport,
-    workers: int | None,
-    again: bool,
-    progress: Progress,
-) -> None:
+def remove(layout: Layout, paths: Sequence[Path], *, progress: Progress) -> IngestReport:
+    """Remove sources from the corpus, whether they still exist or not. InputError lists the known ones."""
+    begin = time.perf_counter()
+    report = IngestReport()
+    if not layout.database.is_file():
+        raise InputError(f"{', '.join(map(str, paths))} was not ingested; there are no sources yet")
+    manifest = read_manifest(layout.manifest(layout.corpus)) or {}
+    with CorpusWriter(layout) as writer:
+        known = {_resolved(layout, root): root for root in writer.roots()}
+        unknown = [path for path in paths if os.path.realpath(path) not in known]
+        if unknown:
+            names = ", ".join(_shown(layout, root, "") for root in known.values()) or "there are none"
+            raise InputError(f"{', '.join(map(str, unknown))} was not ingested; the sources are: {names}")
+        layout.manifest(layout.corpus).unlink(missing_ok=True)
+        for path in paths:
+            root = known[os.path.realpath(path)]
+            with writer.transaction():
+                for name, unit in writer.units(root).items():
+                    writer.remove(unit.number)
+                    if name:
+                        report.removed += 1
+                        report.files["removed"].append(_shown(layout, root, name))
+        _finish(layout, writer, manifest.get("options", {}), progress)
+    _count(layout, report)
+    report.seconds = time.perf_counter() - begin
+    return report
+
+
+def _finish(layout: Layout, writer: CorpusWriter, options: Mapping[str, Any], progress: Progress) -> None:
+    progress("resolving links", 0, None)
+    with writer.transaction():
+        _resolve(writer)
+        writer.number_rows()
+    content = {"verb": "ingest", "options": options, "inputs": writer.digest()}
+    write_manifest(layout.manifest(layout.corpus), {**content, "versions": _versions()})
+
+
+def _count(layout: Layout, report: IngestReport) -> None:
+    with contextlib.closing(Corpus(layout)) as corpus:
+        counts = corpus.counts()
+    report.locations = counts["documents"].get("location", 0)
+    report.documents = sum(counts["documents"].values()) - report.locations
+    report.passages = sum(counts["passages"].values())
+    report.links = sum(link["all"] for link in counts["links"].values())
+    report.resolved = sum(link["resolved"] for link in counts["links"].values())
+    report.skips = counts["skips"]
+
+
+# ---------------------------------------------------------------- paths
+
+
+def _root_of(layout: Layout, path: Path) -> str:
+    return os.path.relpath(path, layout.root)
+
+
+def _resolved(layout: Layout, root: str) -> str:
+    return os.path.realpath(layout.root / root)
+
+
+def _shown(layout: Layout, root: str, unit: str) -> str:
+    """The path of a stored unit or root, as short as a user could write it."""
+    path = Path(os.path.normpath((layout.root / root).absolute()))
+    if unit and (path.name != unit or path.is_dir()):  # a file is its own only unit
+        path /= unit
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def _find_all(
+    layout: Layout, paths: Sequence[Path], options: IngestOptions, report: IngestReport, progress: Progress
+) -> dict[Path, Source]:
+    """The units of all paths, each path once; those without anything to read are failures."""
+    missing = [str(InputError("there is no such file or folder", file=printable(str(p)))) for p in paths if _is_gone(p)]
+    if missing:
+        raise InputError("; ".join(missing) + _advice(layout, paths))
+    sources: dict[str, tuple[Path, Source]] = {}
+    for number, path in enumerate(paths):
+        progress("looking for sources", number, len(paths))
+        try:
+            sources.setdefault(_root_of(layout, path), (path, find_units(path, options)))
+        except InputError as error:
+            report.failures[printable(str(path))] = error.cause
+        except OSError as error:
+            report.failures[printable(str(path))] = error.strerror or str(error)
+    if report.failures and not sources:
+        problems = "; ".join(f"{path}: {cause}" for path, cause in report.failures.items())
+        raise InputError(problems + _advice(layout, paths))
+    return dict(sources.values())
+
+
+def _is_gone(path: Path) -> bool:
+    try:
+        return not path.exists()
+    except OSError:
+        return False  # it is there, but cannot be looked at
+
+
+def _advice(layout: Layout, paths: Iterable[Path]) -> str:
+    """How to get rid of what an unusable path gave before, or ""."""
+    if not layout.database.is_file():
+        return ""
+    with CorpusWriter(layout) as writer:
+        known = {_resolved(layout, root) for root in writer.roots()}
+    read_before = [str(path) for path in paths if os.path.realpath(path) in known]
+    return f"; to remove what was read before: lemmata ingest --remove {' '.join(read_before)}" if read_before else ""
+
+
+# ---------------------------------------------------------------- one source
+
+
+def _ingest_source(run: _Run, path: Path, source: Source) -> None:
+    layout, writer, report = run.layout, run.writer, run.report
+    root = _root_of(layout, path)
+    folder = os.path.relpath(source.base.resolve(), layout.root.resolve())
     stored = writer.units(root)
+    notes = list(source.skips)
+    names = _Names(writer, source.base, root, layout)
+    todo: list[tuple[Unit, str]] = []
     hashes: dict[str, str] = {}
-    todo = []
-    for unit in source.units:
-        old = stored.get(unit.path)
-        same = old is not None and old.fingerprint == fingerprint(unit, options)
-        if old is not None and same and not again and is_unchanged(source.base, old.files, hashes):
+    present = set()
+    for found in sorted(source.units, key=lambda unit: unit.reader != "paper"):  # papers choose their ids first
+        old = stored.get(found.path)
+        file = os.path.normpath(Path(folder, found.path))
+        other = writer.reader_of_file(file, root) if old is None else None
+        if other is not None:
+            notes.append(Skip(found.path, 0, f"it was already read, with {_shown(layout, other, '')}"))
+            continue
+        present.add(found.path)
+        unit = names.choose(found, old)
+        same = old is not None and old.fingerprint == fingerprint(unit, run.options)
+        if old is not None and same and not run.again and is_unchanged(source.base, old.files, hashes):
             report.unchanged += 1
         else:
-            todo.append(unit)
-    deleted = stored.keys() - {unit.path for unit in source.units} - {""}
+            todo.append((unit, file))
+    deleted = stored.keys() - present - {""}
     if todo or deleted:
         layout.manifest(layout.corpus).unlink(missing_ok=True)
     with writer.transaction():
         for name in sorted(deleted):
             writer.remove(stored[name].number)
-            report.removed.append(name)
-        # skips from looking for units belong to the source itself
-        writer.replace(root, "", "", [Reading(skips=source.skips)])
-    for number, (unit, readings) in enumerate(_read_all(source.base, todo, options, workers)):
-        progress("reading", number, len(todo))
-        if isinstance(readings, str):
-            report.failed[unit.path] = readings
-            if unit.path in stored:
-                continue  # keep the last good reading until the source can be read again
-            readings = [Reading(skips=[Skip(unit.path, 0, readings)])]
-        with writer.transaction():
-            writer.replace(root, unit.path, fingerprint(unit, options), readings)
-        (report.updated if unit.path in stored else report.added).append(unit.path)
-    if todo:
-        progress("reading", len(todo), len(todo))
-
-
-def _find_all(paths: Sequence[Path], options: IngestOptions, progress: Progress) -> dict[Path, Source]:
-    """The units of all paths; one error names all paths that cannot be used."""
-    sources: dict[Path, Source] = {}
-    problems = []
-    for number, path in enumerate(paths):
-        progress("looking for sources", number, len(paths))
+            report.removed += 1
+            report.files["removed"].append(_shown(layout, root, name))
+    units = sorted((unit for unit, _ in todo), key=lambda unit: unit.path)
+    files = {unit.path: file for unit, file in todo}
+    for number, (unit, readings) in enumerate(_read_all(run, source.base, units)):
+        run.progress("reading", number, len(todo))
+        shown = _shown(layout, root, unit.path)
         try:
-            sources[path] = find_units(path, options)
-        except InputError as error:
-            problems.append(str(error))
-        except OSError as error:
-            problems.append(f"{path}: {error.strerror}")
-    if problems:
-        raise InputError("; ".join(problems))
-    return sources
+            _write_unit(run, source.base, root, unit, readings, names, files[unit.path])
+        except _Unreadable as error:
+            kept = "; its last reading is kept" if unit.path in stored else ""
+            report.failures[shown] = str(error)
+            notes += [Skip(unit.path, 0, f"could not be read: {error}{kept}"), *error.skips]
+            continue
+        change = "changed" if unit.path in stored else "added"
+        setattr(report, change, getattr(report, change) + 1)
+        report.files[change].append(shown)
+    if todo:
+        run.progress("reading", len(todo), len(todo))
+    with writer.transaction():  # what was skipped before the reading belongs to the source itself
+        writer.replace(root, "", "", [Reading(skips=notes)])
 
+
+class _Unreadable(Exception):  # noqa: N818 - a failure of the source, not of lemmata
+    """One sentence that says why a unit could not be read, and what was skipped in it."""
+
+    def __init__(self, cause: str, skips: Sequence[Skip] = ()) -> None:
+        super().__init__(cause)
+        self.skips = skips
+
+
+def _write_unit(
+    run: _Run, base: Path, root: str, unit: Unit, readings: Iterable[Reading] | str, names: _Names, file: str
+) -> None:
+    """Store a unit under ids that nobody else has."""
+    renames: list[Rename] = []
+    while True:
+        if isinstance(readings, str):
+            raise _Unreadable(readings)
+        try:
+            with run.writer.transaction():
+                renames = run.writer.replace(
+                    root,
+                    unit.path,
+                    fingerprint(unit, run.options),
+                    _with_note(_checked(run, unit, readings), unit, names.found[unit.path]),
+                    document="" if unit.ids_from_content else unit.document,
+                    prefix=unit.prefix,
+                    file=file,
+                )
+            break
+        except IdTaken as clash:
+            unit = names.choose_again(unit, clash)
+            (_, readings) = next(_read_all(run, base, [unit]))
+    run.report.renamed += names.renames.pop(unit.path, [])
+    run.report.renamed += (rename._replace(file=_shown(run.layout, root, unit.path)) for rename in renames)
+
+
+def _with_note(readings: Iterable[Reading], unit: Unit, found: Unit) -> Iterator[Reading]:
+    """The readings, and a note where the unit could not have the ids it asked for."""
+    yield from readings
+    if unit.document != found.document:
+        note = f"its document is {unit.document}: {found.document} was taken when it was first read"
+        yield Reading(skips=[Skip(unit.path, 0, note)])
+    if unit.prefix:
+        note = f"its ids start with {unit.prefix}: some were taken when it was first read"
+        yield Reading(skips=[Skip(unit.path, 0, note)])
+
+
+def _checked(run: _Run, unit: Unit, readings: Iterable[Reading]) -> Iterator[Reading]:
+    """The readings; a unit that gives nothing but skips is unreadable."""
+    documents = passages = 0
+    skips: list[Skip] = []
+    for reading in readings:
+        documents += len(reading.documents)
+        passages += len(reading.passages)
+        if not passages:
+            skips += reading.skips
+        yield reading
+        if unit.reader in _STREAMED:
+            run.counts["rows"] += len(reading.passages)
+            run.progress("rows", run.counts["rows"], None)
+    if skips and not (passages if unit.reader in _STREAMED else documents):
+        more = f", and {len(skips) - 1:,} more problems" if len(skips) > 1 else ""
+        raise _Unreadable(f"nothing in it can be used: {skips[0].cause}{more}", skips)
+
+
+# ---------------------------------------------------------------- ids
+
+
+class _Names:
+    """Chooses the ids of the units of one source: those they had, else those they ask for, else others."""
+
+    def __init__(self, writer: CorpusWriter, base: Path, root: str, layout: Layout) -> None:
+        self.found: dict[str, Unit] = {}  # by path, as they ask for their ids
+        self.renames: dict[str, list[Rename]] = {}  # by path
+        self._writer = writer
+        self._base = base
+        self._root = root
+        self._layout = layout
+        self._given: dict[str, str] = {}  # id: path of the unit that is about to get it
+        self._tried: dict[str, set[str]] = {}  # by path
+
+    def choose(self, found: Unit, stored: StoredUnit | None) -> Unit:
+        """The unit with the ids it had or, where it is new, with a document that nobody has."""
+        self.found[found.path] = found
+        if stored is not None and stored.document is not None:
+            document = found.document if found.ids_from_content else stored.document or found.document
+            return replace(found, document=document, prefix=stored.prefix)
+        if found.ids_from_content:
+            return found
+        if self._is_free(found.document):
+            self._given[found.document] = found.path
+            return found
+        if found.document in self._given:
+            owner = (self._root, self._given[found.document])
+        else:
+            owner = self._writer.owner_of_document(found.document)
+        return self._rename(found, IdTaken(found.document, "document", *owner))
+
+    def choose_again(self, unit: Unit, clash: IdTaken) -> Unit:
+        """The unit with other ids, after a clash."""
+        if unit.reader == "logs" and clash.what == "passage" and not unit.prefix:
+            unit = replace(unit, prefix=f"{unit.document}/")
+            self._note(unit, "ids", clash.wanted, unit.prefix, clash)
+            return unit
+        return self._rename(unit, clash)
+
+    def _rename(self, unit: Unit, clash: IdTaken) -> Unit:
+        found = self.found[unit.path]
+        tried = self._tried.setdefault(unit.path, set())
+        names = alternative_names(self._base, found, keep_suffix=clash.root == self._root)
+        name = next(name for name in names if name not in tried and (found.ids_from_content or self._is_free(name)))
+        tried.add(name)
+        if found.ids_from_content:
+            unit = replace(unit, prefix=f"{name}/")
+            self._note(unit, "ids", clash.wanted, unit.prefix, clash)
+            return unit
+        self._given[name] = unit.path
+        self._note(unit, "document", found.document, name, clash)
+        return replace(unit, document=name, prefix=f"{name}/" if unit.prefix else "")
+
+    def _is_free(self, document: str) -> bool:
+        return document not in self._given and not self._writer.has_name(document)
+
+    def _note(self, unit: Unit, what: str, wanted: str, identity: str, clash: IdTaken) -> None:
+        file = _shown(self._layout, self._root, unit.path)
+        owner = _shown(self._layout, clash.root, clash.unit)
+        others = [rename for rename in self.renames.get(unit.path, []) if rename.what != what]
+        self.renames[unit.path] = [*others, Rename(file, what, wanted, identity, owner)]
+
+
+# ---------------------------------------------------------------- reading
 
 _STREAMED = ("logs", "passages")  # tables of any length are written to disk batch by batch
+_LARGE = 2**20  # bytes of a file that may take longer than a second
 
 
-def _read_all(
-    base: Path, units: Sequence[Unit], options: IngestOptions, workers: int | None
-) -> Iterator[tuple[Unit, Iterator[Reading] | list[Reading] | str]]:
-    tasks = [(base, unit, options) for unit in units if unit.reader not in _STREAMED]
-    for (_, unit, _), result in parallel_map(read_whole_unit, tasks, workers=1 if len(tasks) < 3 else workers):
+def _read_all(run: _Run, base: Path, units: Sequence[Unit]) -> Iterator[tuple[Unit, Iterable[Reading] | str]]:
+    tasks = [(base, unit, run.options) for unit in units if unit.reader not in _STREAMED]
+    done = 0
+
+    def waiting(steps: int) -> None:
+        run.progress("reading", done, len(units))
+        run.progress("documents", steps, None)
+
+    alone = len(tasks) < 3 and not any(_size(base / unit.path) > _LARGE for _, unit, _ in tasks)
+    workers = 1 if alone else run.workers
+    for (_, unit, _), result in parallel_map(read_whole_unit, tasks, workers=workers, waiting=waiting):
         yield unit, str(result) if isinstance(result, WorkerDied) else result
+        done += 1
     for unit in units:
         if unit.reader in _STREAMED:
-            readings = read_unit(base, unit, options)
-            try:  # an unreadable table fails at its first batch
-                first = next(readings, None)
-            except InputError as error:
-                yield unit, error.cause
-            else:
-                yield unit, _chained(first, readings)
+            yield unit, _readable(read_unit(base, unit, run.options))
 
 
-def _chained(first: Reading | None, rest: Iterator[Reading]) -> Iterator[Reading]:
-    if first is not None:
-        yield first
-    yield from rest
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _readable(readings: Iterator[Reading]) -> Iterator[Reading]:
+    """The readings of a table; what goes wrong in reading, not in writing, is one sentence about the table."""
+    while True:
+        try:
+            reading = next(readings, None)
+        except InputError as error:
+            raise _Unreadable(f"{error.cause} (line {error.line})" if error.line else error.cause) from error
+        except (LemmataError, OSError) as error:
+            raise _Unreadable(str(error)) from error
+        if reading is None:
+            return
+        yield reading
 
 
 def _resolve(writer: CorpusWriter) -> None:
@@ -182,10 +454,11 @@ def _resolve(writer: CorpusWriter) -> None:
             cited[document, key] = target
     writer.set_targets("bibliography", matches)
     links = list(writer.links())
+    places = {identity: place_of(identity, *rest) for identity, *rest in writer.places()}
     others: list[tuple[int, str, str | None]] = []  # of cells that hold several ids
 
     def targets() -> Iterator[tuple[str | None, int]]:
-        resolved = resolve_links(links, writer.labels(), writer.prefixes(), lambda d, key: cited.get((d, key)))
+        resolved = resolve_links(links, writer.labels(), writer.prefixes(), lambda d, key: cited.get((d, key)), places)
         for link in resolved:
             others.extend((link.number, label, target) for label, target in link.others)
             yield link.target, link.number

@@ -1,11 +1,13 @@
 """Passages, documents, labels, links and bibliographies in one SQLite file.
 
 A unit (a paper, an archive, a table) is replaced in one transaction, so the file always holds complete units.
+An id belongs to one unit: the tables do not accept it twice, and nothing is ever merged or ignored.
 """
 
 from __future__ import annotations
 
 import contextlib
+import datetime
 import hashlib
 import itertools
 import json
@@ -35,7 +37,7 @@ from lemmata.types import (
     without_references,
 )
 
-__all__ = ["Corpus", "CorpusWriter", "StoredUnit"]
+__all__ = ["Corpus", "CorpusWriter", "IdTaken", "IngestedSource", "Rename", "StoredUnit"]
 
 _SCHEMA = """
 CREATE TABLE units(
@@ -64,12 +66,45 @@ CREATE INDEX passages_of_document ON passages(document, position);
 CREATE INDEX links_of_source ON links(source);
 CREATE INDEX links_of_target ON links(target);
 """
-_OWNED = ("documents", "passages", "links", "labels", "bibliography", "prefixes", "skips")
-_SCHEMA += "".join(f"CREATE INDEX {table}_of_unit ON {table}(unit);\n" for table in _OWNED)
+_FIRST_OWNED = ("documents", "passages", "links", "labels", "bibliography", "prefixes", "skips")
+_SCHEMA += "".join(f"CREATE INDEX {table}_of_unit ON {table}(unit);\n" for table in _FIRST_OWNED)
+# Append only: each raises the version of the file by one, and older files are brought up to date by the next ingest.
+_MIGRATIONS = (
+    # the ids that were chosen for a unit (NULL: none yet, or some were lost), its file, and when it was read
+    """
+    ALTER TABLE units ADD COLUMN document TEXT;
+    ALTER TABLE units ADD COLUMN prefix TEXT NOT NULL DEFAULT '';
+    ALTER TABLE units ADD COLUMN file TEXT NOT NULL DEFAULT '';
+    ALTER TABLE units ADD COLUMN read_at TEXT NOT NULL DEFAULT '';
+    UPDATE units SET document = CASE
+        WHEN EXISTS (SELECT 1 FROM skips s WHERE s.unit = units.number AND s.cause LIKE '%taken by another source')
+            THEN NULL
+        WHEN 1 = (SELECT COUNT(*) FROM documents d WHERE d.unit = units.number) THEN (
+            SELECT IIF(d.kind IN ('paper', 'pdf', 'table')
+                OR EXISTS (SELECT 1 FROM passages p WHERE p.unit = units.number AND p.id = d.id || '@1'), d.id, '')
+            FROM documents d WHERE d.unit = units.number)
+        WHEN EXISTS (SELECT 1 FROM documents d WHERE d.unit = units.number) THEN '' END;
+    CREATE TABLE renames(unit INTEGER NOT NULL, wanted TEXT NOT NULL, id TEXT NOT NULL);
+    CREATE TABLE claims(unit INTEGER NOT NULL, document TEXT NOT NULL);
+    CREATE INDEX renames_of_unit ON renames(unit, wanted);
+    CREATE INDEX claims_of_unit ON claims(unit);
+    CREATE INDEX claims_of_document ON claims(document);
+    CREATE INDEX units_of_document ON units(document);
+    CREATE INDEX units_of_file ON units(file);
+    """,
+)
+_VERSION = FORMAT + len(_MIGRATIONS)
+_OWNED = (*_FIRST_OWNED, "renames", "claims")
 _NO_UNIT = 0  # of notes on the corpus as a whole; units are numbered from 1
 _PASSAGE = (
     "id, document, kind, text, title, section, raw, proof, file, first_line, last_line, date, confidence, metadata"
 )
+
+_INSERT = {
+    "document": "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "passage": "INSERT INTO passages(id, unit, position, " + _PASSAGE.removeprefix("id, ") + ")"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+}
 
 
 def _connect(path: Path, *, create: bool) -> sqlite3.Connection:
@@ -82,10 +117,13 @@ def _connect(path: Path, *, create: bool) -> sqlite3.Connection:
         if version == 0 and create:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {FORMAT}; COMMIT;")
-        elif version != FORMAT:
+            version = FORMAT
+        if not FORMAT <= version <= _VERSION:
             raise WorkspaceError(
-                f"{path} has format {version}, this lemmata reads {FORMAT}: ingest into a new workspace"
+                f"{path} has format {version}, this lemmata reads {_VERSION}: ingest into a new workspace"
             )
+        for number, migration in enumerate(_MIGRATIONS[version - FORMAT :] if create else (), version + 1):
+            connection.executescript(f"BEGIN; {migration} PRAGMA user_version = {number}; COMMIT;")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA cache_size = -65536")
     except sqlite3.DatabaseError as error:
@@ -103,6 +141,70 @@ class StoredUnit(NamedTuple):
     number: int
     fingerprint: str
     files: Mapping[str, str]
+    document: str | None  # the id chosen for it; "" where all its ids come from its content, None where none is settled
+    prefix: str  # in front of the ids that come from its content
+
+
+class IngestedSource(NamedTuple):
+    """What was ingested under one path."""
+
+    root: str  # relative to the workspace
+    read_at: str  # ISO, UTC; "" for a source that an older lemmata read
+    documents: int
+    passages: int
+    skips: int
+
+
+class Rename(NamedTuple):
+    """An id that was taken, and the one used instead."""
+
+    file: str
+    what: str  # document, passage, or ids: all of a table or archive
+    wanted: str
+    id: str  # or what stands in front of all ids
+    owner: str  # the file that has the id
+
+    def __str__(self) -> str:
+        if self.what == "ids":
+            return f"the ids of {self.file} start with {self.id}: {self.wanted} is taken by {self.owner}"
+        return f"{self.file} is {self.what} {self.id}: {self.wanted} is taken by {self.owner}"
+
+
+class IdTaken(Exception):  # noqa: N818 - says what happened
+    """An id of a new unit belongs to another unit already; nothing of the new one may be written."""
+
+    def __init__(self, wanted: str, what: str, root: str, unit: str) -> None:
+        super().__init__(f"the {what} id {wanted!r} is taken by {unit} of {root}")
+        self.wanted = wanted
+        self.what = what  # document or passage
+        self.root = root  # of the other unit
+        self.unit = unit
+
+
+class _Ids:
+    """The ids of one unit while it is written."""
+
+    def __init__(self, unit: int, settled: Mapping[str, str] | None, own: bool) -> None:
+        self.unit = unit
+        self.settled = settled  # the ids that the unit had to give up before; None for a new unit
+        self.shares = not own  # whether the rows of the unit name their documents
+        self.documents: dict[str, str] = {}  # wanted: used
+        self.moved: dict[str, str] = {}  # wanted: used, where another unit has the id
+        self.renames: list[Rename] = []
+        self._uses: dict[str, int] = {}
+
+    def first(self, wanted: str) -> str:
+        return self.settled.get(wanted, wanted) if self.settled else wanted
+
+    def following(self, wanted: str) -> str:
+        """The next id to try, for one that is taken."""
+        self._uses[wanted] = self._uses.get(wanted, 1) + 1
+        return f"{wanted}~{self._uses[wanted]}"
+
+    def below(self, identity: str, document: str) -> str:
+        """The id of something in a document, after the renaming of the document."""
+        used = self.documents.get(document, document)
+        return used + identity[len(document) :] if used != document and identity.startswith(document) else identity
 
 
 class CorpusWriter:
@@ -130,85 +232,168 @@ class CorpusWriter:
 
     def units(self, root: str) -> dict[str, StoredUnit]:
         """The units of a root as they were last read, by unit id."""
-        rows = self.connection.execute("SELECT id, number, fingerprint, files FROM units WHERE root = ?", (root,))
-        return {name: StoredUnit(number, fingerprint, json.loads(files)) for name, number, fingerprint, files in rows}
+        rows = self.connection.execute(
+            "SELECT id, number, fingerprint, files, document, prefix FROM units WHERE root = ?", (root,)
+        )
+        return {
+            name: StoredUnit(number, fingerprint, json.loads(files), *names)
+            for name, number, fingerprint, files, *names in rows
+        }
+
+    def roots(self) -> list[str]:
+        """All sources, in the order of their names."""
+        return [root for (root,) in self.connection.execute("SELECT DISTINCT root FROM units ORDER BY root")]
+
+    def has_name(self, name: str) -> bool:
+        """Whether a document has this id, or a unit stands for it."""
+        query = "SELECT 1 FROM documents WHERE id = ?1 UNION ALL SELECT 1 FROM units WHERE document = ?1"
+        return self.connection.execute(query, (name,)).fetchone() is not None
+
+    def owner_of_document(self, identity: str) -> tuple[str, str]:
+        """Root and unit of a document, or of the unit that stands for its id."""
+        query = (
+            "SELECT u.root, u.id FROM documents d JOIN units u ON u.number = d.unit WHERE d.id = ?1"
+            " UNION ALL SELECT root, id FROM units WHERE document = ?1"
+        )
+        root, unit = self.connection.execute(query, (identity,)).fetchone()
+        return root, unit
+
+    def reader_of_file(self, file: str, root: str) -> str | None:
+        """Another root that has read this file."""
+        query = "SELECT root FROM units WHERE file = ? AND root != ?"
+        found = self.connection.execute(query, (file, root)).fetchone()
+        return found[0] if found else None
 
     def transaction(self) -> contextlib.AbstractContextManager[None]:
         """A transaction on the file."""
         return transaction(self.connection)
 
     def remove(self, number: int) -> None:
-        """Delete a unit and everything that came from it."""
+        """Delete a unit and everything that came from it; documents that other units define too are theirs now."""
+        shared = self._take_shared(number)
+        self._delete(number)
+        self._return_shared(shared)
+
+    def _delete(self, number: int) -> None:
         for table in _OWNED:
             self.connection.execute(f"DELETE FROM {table} WHERE unit = ?", (number,))
         self.connection.execute("DELETE FROM units WHERE number = ?", (number,))
 
-    def replace(self, root: str, unit: str, fingerprint: str, readings: Iterable[Reading]) -> int:
-        """Replace the content of a unit; returns the number of its passages.
+    def _take_shared(self, number: int) -> list[tuple[list[Any], list[Any]]]:
+        """The documents of a unit that other units define too, with their links."""
+        rows = self.connection.execute(
+            "SELECT * FROM documents WHERE unit = ? AND id IN (SELECT document FROM claims)", (number,)
+        ).fetchall()
+        query = "SELECT document, source, relation, label FROM links WHERE unit = ? AND source = ?"
+        return [(list(row), self.connection.execute(query, (number, row[0])).fetchall()) for row in rows]
 
-        An id that another unit already has is skipped with a note. Call inside a transaction.
+    def _return_shared(self, shared: Iterable[tuple[list[Any], list[Any]]]) -> None:
+        """Give documents whose unit no longer defines them to another that does; it is read again when it can be."""
+        execute = self.connection.execute
+        for (identity, _, *fields), links in shared:
+            claim = execute("SELECT unit FROM claims WHERE document = ? ORDER BY unit", (identity,)).fetchone()
+            if claim is None or execute("SELECT 1 FROM documents WHERE id = ?", (identity,)).fetchone():
+                continue
+            execute("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (identity, *claim, *fields))
+            execute("DELETE FROM claims WHERE document = ? AND unit = ?", (identity, *claim))
+            execute("UPDATE units SET fingerprint = '' WHERE number = ?", claim)
+            for link in links:
+                execute(
+                    "INSERT INTO links(unit, document, source, relation, label) VALUES (?, ?, ?, ?, ?)", (*claim, *link)
+                )
+
+    def replace(
+        self,
+        root: str,
+        unit: str,
+        fingerprint: str,
+        readings: Iterable[Reading],
+        *,
+        document: str = "",
+        prefix: str = "",
+        file: str = "",
+    ) -> list[Rename]:
+        """Replace the content of a unit, and return the ids inside it that had to be changed.
+
+        `document` is the id chosen for the unit, `prefix` stands in front of the ids from its content (the readings
+        have it already), `file` is where it lies. Raises IdTaken where the unit is new and another has one of its
+        ids; a unit that was read before keeps its ids, and only new clashes get a number (`id~2`). Call inside a
+        transaction.
         """
-        old = self.connection.execute("SELECT number FROM units WHERE root = ? AND id = ?", (root, unit)).fetchone()
+        execute = self.connection.execute
+        query = "SELECT number, document FROM units WHERE root = ? AND id = ?"
+        old = execute(query, (root, unit)).fetchone()
+        settled, shared = None, []
         if old:
-            self.remove(old[0])
-        number = self.connection.execute(
-            "INSERT INTO units(root, id, fingerprint, files) VALUES (?, ?, ?, '{}')",
-            (root, unit, fingerprint),
+            renames = execute("SELECT wanted, id FROM renames WHERE unit = ?", old[:1])
+            settled = dict(renames.fetchall()) if old[1] is not None else None
+            shared = self._take_shared(old[0])
+            self._delete(old[0])
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        number = execute(
+            "INSERT INTO units(root, id, fingerprint, files, document, prefix, file, read_at)"
+            " VALUES (?, ?, ?, '{}', ?, ?, ?, ?)",
+            (root, unit, fingerprint, document, prefix, file, now),
         ).lastrowid
         assert number is not None
         files: dict[str, str] = {}
         count = 0
+        ids = _Ids(number, settled, own=bool(document))
         for reading in readings:
             files |= reading.files
-            count += self._add(number, reading, count)
-        self.connection.execute("UPDATE units SET files = ? WHERE number = ?", (_json(files), number))
-        return count
+            count += self._add(ids, reading, count)
+        execute("UPDATE units SET files = ? WHERE number = ?", (_json(files), number))
+        self._return_shared(shared)
+        self._follow_renames(ids, prefix)
+        return ids.renames
 
-    def _add(self, unit: int, reading: Reading, position: int) -> int:
-        insert = self.connection.execute
+    def _follow_renames(self, ids: _Ids, prefix: str) -> None:
+        """Make links inside a unit follow its renamed passages; locations are named by the plant."""
+        if ids.moved:
+            rows = ((ids.unit, *item) for item in ids.moved.items())
+            self.connection.executemany("INSERT INTO renames VALUES (?, ?, ?)", rows)
+            new = "SELECT id FROM renames r WHERE r.unit = ?1 AND r.wanted = label"
+            self.connection.execute(
+                f"UPDATE links SET label = ({new}) WHERE unit = ?1 AND relation != 'reports_about' AND EXISTS ({new})",
+                (ids.unit,),
+            )
+        if prefix:
+            self.connection.execute(
+                "UPDATE links SET label = ?2 || label WHERE unit = ?1 AND relation != 'reports_about'"
+                " AND EXISTS (SELECT 1 FROM passages p WHERE p.id = ?2 || label AND p.unit = ?1)",
+                (ids.unit, prefix),
+            )
+
+    def _add(self, ids: _Ids, reading: Reading, position: int) -> int:
+        unit = ids.unit
         links: list[tuple[int, str, str, str, str]] = []
         skips = list(reading.skips)
         for d in reading.documents:
-            done = insert(
-                "INSERT OR IGNORE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    d.id,
-                    unit,
-                    d.kind,
-                    d.title,
-                    _json(d.authors),
-                    d.date,
-                    _json(d.categories),
-                    d.file,
-                    _json(d.metadata),
-                ),
-            )
-            if not done.rowcount:
-                skips.append(Skip(d.file, 0, f"the document id {d.id!r} is taken by another source"))
-            links += ((unit, d.id, d.id, link.relation, link.label) for link in d.links)
+            values = (d.kind, d.title, _json(d.authors), d.date, _json(d.categories), d.file, _json(d.metadata))
+            if self._is_shared(ids, d, values, skips):
+                continue
+            identity = self._insert(ids, "document", d.id, (unit, *values), Skip(d.file, 0, ""), skips)
+            ids.documents[d.id] = identity
+            links += ((unit, identity, identity, link.relation, link.label) for link in d.links)
         count = 0
         for p in reading.passages:
-            done = insert(
-                "INSERT OR IGNORE INTO passages(unit, position, " + _PASSAGE + ")"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    unit, position + count, p.id, p.document, p.kind, p.text, p.title, p.section, p.raw, p.proof,
-                    p.file, p.first_line, p.last_line, p.date, p.confidence, _json(p.metadata),
-                ),
+            document = ids.documents.get(p.document, p.document)
+            row = (
+                unit, position + count, document, p.kind, p.text, p.title, p.section, p.raw, p.proof,
+                p.file, p.first_line, p.last_line, p.date, p.confidence, _json(p.metadata),
             )  # fmt: skip
-            if not done.rowcount:
-                skips.append(Skip(p.file, p.first_line, f"the passage id {p.id!r} is taken by another source"))
-                continue
+            wanted = ids.below(p.id, p.document)
+            identity = self._insert(ids, "passage", wanted, row, Skip(p.file, p.first_line, ""), skips)
             count += 1
-            links += ((unit, p.document, p.id, link.relation, link.label) for link in p.links)
+            links += ((unit, document, identity, link.relation, link.label) for link in p.links)
         many = self.connection.executemany
         many("INSERT INTO links(unit, document, source, relation, label) VALUES (?, ?, ?, ?, ?)", links)
-        many("INSERT INTO labels VALUES (?, ?, ?, ?)", ((unit, *label) for label in reading.labels))
+        many("INSERT INTO labels VALUES (?, ?, ?, ?)", ((unit, *_label(ids, label)) for label in reading.labels))
         many(
             "INSERT INTO bibliography(unit, document, key, title, authors, year, arxiv, doi, text)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                (unit, document, r.key, r.title, r.authors, r.year, r.arxiv, r.doi, r.text)
+                (unit, ids.below(document, document), r.key, r.title, r.authors, r.year, r.arxiv, r.doi, r.text)
                 for document, references in reading.references.items()
                 for r in references
             ),
@@ -216,13 +401,65 @@ class CorpusWriter:
         many(
             "INSERT INTO prefixes VALUES (?, ?, ?, ?)",
             (
-                (unit, document, prefix, other)
+                (unit, ids.below(document, document), prefix, other)
                 for document, prefixes in reading.prefixes.items()
                 for prefix, other in prefixes.items()
             ),
         )
         many("INSERT INTO skips VALUES (?, ?, ?, ?)", ((unit, *skip) for skip in skips))
         return count
+
+    def _insert(self, ids: _Ids, what: str, wanted: str, values: Sequence[Any], place: Skip, skips: list[Skip]) -> str:
+        """Insert a document or passage under the id it wants or, where that is taken, under another."""
+        identity = ids.first(wanted)
+        owner: tuple[int, str, str] | None = None
+        while True:
+            try:
+                self.connection.execute(_INSERT[what], (identity, *values))
+                break
+            except sqlite3.IntegrityError as error:
+                if error.sqlite_errorname not in ("SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_UNIQUE"):
+                    raise
+            query = f"SELECT u.number, u.root, u.id FROM {what}s t JOIN units u ON u.number = t.unit WHERE t.id = ?"
+            other: tuple[int, str, str] = self.connection.execute(query, (identity,)).fetchone()
+            if other[0] != ids.unit and ids.settled is None:
+                raise IdTaken(wanted, what, *other[1:])
+            owner = owner or other
+            identity = ids.following(wanted)
+        if identity != wanted:
+            own = owner is not None and owner[0] == ids.unit
+            if not own:  # links to an id that occurs twice lead to its first use
+                ids.moved[wanted] = identity
+            holder = "an earlier one of the same source" if own else owner[2] if owner else "another source"
+            ids.renames.append(Rename(place.file, what, wanted, identity, holder))
+            cause = f"the {what} id {wanted!r} is taken by {holder}: it is called {identity!r}"
+            skips.append(place._replace(cause=cause))
+        return identity
+
+    def _is_shared(self, ids: _Ids, document: Document, values: Sequence[Any], skips: list[Skip]) -> bool:
+        """Whether another unit defines the same location, or the same document that rows name."""
+        if not ids.shares or document.kind not in ("location", "text"):
+            return False
+        row = self.connection.execute(
+            "SELECT d.kind, title, authors, date, categories, metadata, number, u.id, u.document"
+            " FROM documents d JOIN units u ON number = unit WHERE d.id = ?",
+            (document.id,),
+        ).fetchone()
+        if row is None or row[-3] == ids.unit or row[-1]:
+            return False
+        *fields, number, unit, _ = row
+        query = "SELECT relation, label FROM links WHERE unit = ? AND source = ?"
+        links = self.connection.execute(query, (number, document.id)).fetchall()
+        equal = (*fields, *links) == (*values[:5], values[6], *((link.relation, link.label) for link in document.links))
+        if not equal and document.kind != "location":
+            return False
+        if not equal:
+            name = document.metadata.get("location", document.id)
+            skips.append(
+                Skip(document.file, 0, f"the location {name!r} is defined differently in {unit}, which counts")
+            )
+        self.connection.execute("INSERT INTO claims VALUES (?, ?)", (ids.unit, document.id))
+        return True
 
     # ------------------------------------------------------------ for resolving links
 
@@ -245,6 +482,13 @@ class CorpusWriter:
 
     def documents(self) -> Iterator[Document]:
         return _documents(self.connection)
+
+    def places(self) -> Iterator[tuple[str, str, str, str]]:
+        """Id, file, unit's document and unit's prefix of every document that is a file or lies in an archive."""
+        yield from self.connection.execute(
+            "SELECT d.id, u.file, u.document, u.prefix FROM documents d JOIN units u ON u.number = d.unit"
+            " WHERE u.file != '' AND (d.kind IN ('paper', 'pdf') OR (d.kind = 'text' AND u.document != ''))"
+        )
 
     def set_targets(self, table: str, targets: Iterable[tuple[str | None, int]]) -> None:
         """Write the targets of `links` or `bibliography` by number, where they differ."""
@@ -301,6 +545,15 @@ class CorpusWriter:
         for row in self.connection.execute("SELECT root, id, fingerprint, files FROM units ORDER BY root, id"):
             digest.update("\0".join(row).encode())
         return digest.hexdigest()
+
+
+def _label(ids: _Ids, label: Label) -> Label:
+    """A label after the renaming of its document or target; the name of a renamed passage is its new id."""
+    document, name, target = label
+    moved = ids.moved.get(target)
+    if moved is not None:
+        return Label(ids.below(document, document), moved if name == target else name, moved)
+    return Label(ids.below(document, document), name, ids.below(target, document))
 
 
 def _documents(connection: sqlite3.Connection, where: str = "", values: Sequence[str] = ()) -> Iterator[Document]:
@@ -546,6 +799,15 @@ class Corpus(Sequence[Passage]):
         """The target of each resolved link of a relation."""
         query = "SELECT target FROM links WHERE relation = ? AND target IS NOT NULL"
         return (target for (target,) in self._connection.execute(query, (relation,)))
+
+    def sources(self) -> list[IngestedSource]:
+        """Everything that was ingested, by path."""
+        version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+        read_at = "MAX(read_at)" if version > FORMAT else "''"
+        tables = ("documents t WHERE kind != 'location' AND", "passages t WHERE", "skips t WHERE")
+        counts = ", ".join(f"SUM((SELECT COUNT(*) FROM {table} t.unit = units.number))" for table in tables)
+        query = f"SELECT root, {read_at}, {counts} FROM units GROUP BY root ORDER BY root"
+        return [IngestedSource(*row) for row in self._connection.execute(query)]
 
     def skips(self) -> list[Skip]:
         """Skipped input with its cause."""

@@ -1,0 +1,314 @@
+"""What cannot be read is noted and counted, and never stops or replaces what can."""
+
+from __future__ import annotations
+
+import datetime
+import gzip
+import io
+import json
+import os
+import random
+import sqlite3
+import tarfile
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from lemmata.cli.main import app
+from lemmata.errors import InputError
+from lemmata.ingest.sources import IngestOptions, find_units
+from lemmata.project import Project
+from lemmata.types import Skip
+
+MAIN = "\\documentclass{article}\n\\begin{document}\n%s\n\\end{document}\n"
+NOISE = random.Random(1).randbytes(5000)
+
+
+def write(folder: Path, files: dict[str, str | bytes]) -> Path:
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.init(tmp_path / "workspace")
+
+
+def ids(project: Project) -> list[str]:
+    corpus = project.corpus
+    result = corpus.ids()
+    corpus.close()
+    return result
+
+
+def skips(project: Project) -> dict[str, str]:
+    corpus = project.corpus
+    result = {skip.file: skip.cause for skip in corpus.skips()}
+    corpus.close()
+    return result
+
+
+def run(project: Project, *arguments: object) -> tuple[int, str]:
+    """Exit code and output of `lemmata ingest`."""
+    result = CliRunner().invoke(app, ["ingest", *map(str, arguments), "-w", str(project.layout.root)])
+    return result.exit_code, " ".join((result.output or str(result.exception)).split()) or str(result.exception)
+
+
+# ---------------------------------------------------------------- names
+
+
+def test_a_name_that_is_not_utf8_costs_that_file_only(project: Project, tmp_path: Path) -> None:
+    folder = write(tmp_path / "f", {"good.md": "Good words."})
+    for name in (b"bad-\xff.md", b"two\nlines.md", b"bell\x07.md", b"dir-\xfe/inner.md", b"dir-\xfe/more.md"):
+        write(folder, {os.fsdecode(name): "Words."})
+    report = project.ingest([folder])
+    assert (report.added, report.failed, ids(project)) == (1, 0, ["good@1"])
+    assert skips(project) == {
+        "bad-\\udcff.md": "its name is not UTF-8",
+        "bell\\x07.md": "its name contains control characters",
+        "two\\nlines.md": "its name contains control characters",
+        "dir-\\udcfe": "the folder was not read: its name is not UTF-8",
+    }
+    code, output = run(project, folder, "--json", "--again")
+    assert (code, json.loads(output)["changed"]) == (0, 1)
+
+
+def test_a_path_that_is_not_utf8_is_named_in_the_error(project: Project, tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"bad-\xff")
+    write(folder, {"a.md": "Words."})
+    write(tmp_path, {"b.md": "Words."})
+    with pytest.raises(InputError, match=r"bad-\\udcff: its name is not UTF-8"):
+        project.ingest([folder])
+    report = project.ingest([folder, tmp_path / "b.md"])
+    assert (report.added, report.failed) == (1, 1)
+    json.dumps(report.failures).encode()
+
+
+def test_a_name_that_is_not_utf8_in_an_archive_costs_that_member_only(project: Project, tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz", errors="surrogateescape", format=tarfile.GNU_FORMAT) as tar:
+        for name in ("main.tex", "bad-\udcff.tex"):
+            member = tarfile.TarInfo(name)
+            data = (MAIN % "Good words.").encode()
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    write(tmp_path, {"p.tar.gz": buffer.getvalue()})
+    project.ingest([tmp_path / "p.tar.gz"])
+    assert ids(project) == ["main@1"]
+    assert skips(project) == {"p.tar.gz/bad-\\udcff.tex": "its name is not UTF-8"}
+
+
+def test_a_line_of_more_than_10_mb_costs_that_line_only(project: Project, tmp_path: Path) -> None:
+    long = '{"id": "2", "text": "' + "x" * 10_100_000 + '"}'
+    lines = ['{"id": "1", "text": "one"}', long, "not JSON", '{"id": "3", "text": "three"}']
+    write(tmp_path, {"f/rows.jsonl": "\r\n".join(lines), "f/other.md": "Words."})
+    report = project.ingest([tmp_path / "f"])
+    assert (report.added, report.failed, ids(project)) == (2, 0, ["1", "3", "other@1"])
+    corpus = project.corpus
+    assert [(skip.file, skip.line) for skip in corpus.skips()] == [("rows.jsonl", 2), ("rows.jsonl", 3)]
+    assert corpus.skips()[0].cause == "a line of more than 10,000,000 characters"
+    assert [passage.first_line for passage in corpus] == [1, 4, 1]
+    corpus.close()
+
+
+# ---------------------------------------------------------------- failures
+
+
+@pytest.mark.parametrize("name", ["noise.txt", "noise.tex", "noise.md", "noise.csv", "noise.jsonl"])
+@pytest.mark.parametrize("content", [NOISE, b"\0" * 900, b"", b" \n\n"], ids=["random", "nul", "empty", "blank"])
+def test_binary_garbage_and_empty_files_are_notes(project: Project, tmp_path: Path, name: str, content: bytes) -> None:
+    folder = write(tmp_path / "f", {name: content, "sub/good.md": "Good words."})
+    report = project.ingest([folder])
+    assert (report.added, report.failed, ids(project)) == (1, 0, ["sub/good@1"])
+    assert skips(project)[name] == ("it is binary data, not text" if content.strip() else "the file is empty")
+    code, output = run(project, folder / name)
+    assert code == 1
+    assert name in output
+
+
+@pytest.mark.parametrize("name", ["noise.dat", "noise", "noise.bin"])
+def test_binary_garbage_that_was_named_is_an_error(project: Project, tmp_path: Path, name: str) -> None:
+    write(tmp_path, {name: NOISE, "good.md": "Good words."})
+    report = project.ingest([tmp_path / name, tmp_path / "good.md"])
+    assert (report.added, report.failures) == (1, {str(tmp_path / name): "it is binary data, not text"})
+    assert skips(project) == {name: "could not be read: it is binary data, not text"}
+    with pytest.raises(InputError, match="binary data"):
+        project.ingest([tmp_path / name])
+
+
+def test_text_in_other_encodings_is_no_garbage(project: Project, tmp_path: Path) -> None:
+    text = "Größe und Maß, naïveté — 数学."
+    contents = {"utf8": text.encode(), "utf16": text.encode("utf-16"), "latin": text[:12].encode("latin-1")}
+    write(tmp_path / "f", {f"{name}.txt": content for name, content in contents.items()})
+    assert project.ingest([tmp_path / "f"]).skips == 0
+    assert ids(project) == ["latin@1", "utf16@1", "utf8@1"]
+
+
+def test_an_unreadable_file_costs_that_file_only() -> None:
+    folder = Path(tempfile.mkdtemp())  # below a folder that everyone may look into
+    folder.chmod(0o755)
+    write(folder, {"a.md": "Words.", "secret.md": "Words.", "locked/c.md": "Words."})
+    (folder / "secret.md").chmod(0)
+    (folder / "locked").chmod(0)
+    user = os.geteuid()
+    try:
+        if user == 0:
+            os.seteuid(65534)  # root may read everything
+        source = find_units(folder, IngestOptions())
+    finally:
+        os.seteuid(user)
+    assert [unit.path for unit in source.units] == ["a.md"]
+    assert source.skips == [
+        Skip("locked", 0, "the folder cannot be read (Permission denied)"),
+        Skip("secret.md", 0, "it cannot be read (Permission denied)"),
+    ]
+
+
+def test_a_failed_source_is_not_added_and_the_exit_code_tells(project: Project, tmp_path: Path) -> None:
+    orders = "number;short text\n1;pump leaks\n"
+    write(tmp_path, {"work_orders.csv": orders, "good.md": "Good words."})
+    for _ in range(2):  # the second time too
+        code, output = run(project, tmp_path / "work_orders.csv", tmp_path / "good.md")
+        assert code == 1
+        assert "1 failed" in output
+        assert "no column 'text'; the columns are 'number', 'short text'" in output
+        assert "--text COLUMN" in output
+        assert ids(project) == ["good@1"]
+    assert "could not be read: no column" in skips(project)["work_orders.csv"]
+    report = project.ingest([tmp_path / "work_orders.csv", tmp_path / "good.md"])
+    assert (report.added, report.changed, report.unchanged, report.removed, report.failed) == (0, 0, 1, 0, 1)
+    code, output = run(project, tmp_path / "work_orders.csv", "--text", "short text")
+    assert code == 0, output
+    assert "1 added" in output
+    assert "work_orders.csv" not in skips(project)
+
+
+def test_a_source_whose_every_file_fails_says_so(project: Project, tmp_path: Path) -> None:
+    folder = write(tmp_path / "f", {"a.csv": "x,y\n1,2\n", "b.tar.gz": gzip.compress(b"x" * 600)[:-9]})
+    code, output = run(project, folder, "--json")
+    report, _ = json.JSONDecoder().raw_decode(output)
+    assert (code, report["added"], report["failed"]) == (1, 0, 2)
+    assert list(report["failures"]) == [str(folder / "b.tar.gz"), str(folder / "a.csv")]
+    numbers = ("added", "changed", "unchanged", "removed", "failed")
+    assert {type(report[name]) for name in numbers} == {int}
+    assert project.info()["documents"] == report["documents"] == 0
+
+
+def test_a_table_that_breaks_in_the_middle_is_not_marked_as_read(project: Project, tmp_path: Path) -> None:
+    rows = "".join(f"{number},text of row {number}\n" for number in range(12_000))
+    whole = gzip.compress(f"id,text\n{rows}".encode(), mtime=0)
+    write(tmp_path, {"f/logs.csv.gz": whole[: len(whole) * 3 // 4], "f/good.md": "Words."})
+    for _ in range(2):
+        report = project.ingest([tmp_path / "f"])
+        assert report.failed == 1
+        assert ids(project) == ["good@1"], "a part of a table is not a table"
+    with sqlite3.connect(project.layout.database) as connection:
+        assert connection.execute("SELECT id FROM units WHERE id != ''").fetchall() == [("good.md",)]
+    write(tmp_path, {"f/logs.csv.gz": whole})
+    assert (project.ingest([tmp_path / "f"]).added, len(ids(project))) == (1, 12_001)
+    write(tmp_path, {"f/logs.csv.gz": whole[: len(whole) * 3 // 4]})
+    assert (project.ingest([tmp_path / "f"]).failed, len(ids(project))) == (1, 12_001)
+
+
+def test_a_changed_file_changes_the_digest_of_the_corpus(project: Project, tmp_path: Path) -> None:
+    write(tmp_path, {"a.md": "Words."})
+    digests = []
+    for text in ("Words.", "Other words.", "Words."):
+        write(tmp_path, {"a.md": text})
+        project.ingest([tmp_path / "a.md"])
+        corpus = project.corpus
+        digests.append(corpus.inputs)
+        corpus.close()
+    assert digests[0] == digests[2] != digests[1]
+
+
+def test_naming_a_column_does_not_turn_passages_into_logs(project: Project, tmp_path: Path) -> None:
+    beir = json.dumps({"_id": "p", "title": "T", "text": "A passage."})
+    logs = json.dumps({"id": "l", "note": "A log."})
+    write(tmp_path, {"f/beir.jsonl": beir, "f/notes.jsonl": logs, "f/t.csv": "id,note\nc,A row.\n"})
+    report = project.ingest([tmp_path / "f"], settings={"columns": {"text": "note"}})
+    corpus = project.corpus
+    assert {passage.id: passage.kind for passage in corpus} == {"p": "passage", "l": "log", "c": "log"}
+    corpus.close()
+    assert report.failed == 0
+    assert skips(project) == {"beir.jsonl": "it has no column 'note' (--text): it was read as passages, not as logs"}
+
+
+def test_an_unknown_reader_is_named_as_it_was_typed(project: Project, tmp_path: Path) -> None:
+    write(tmp_path, {"a.md": "Words."})
+    _, output = run(project, tmp_path / "a.md", "--as", "paper")
+    assert output == "--as paper: there is no such reader; did you mean 'papers'?"
+
+
+# ---------------------------------------------------------------- removing
+
+
+def test_a_source_can_be_removed_even_when_it_is_gone(project: Project, tmp_path: Path) -> None:
+    write(tmp_path, {"A/a.md": "First.", "B/b.md": "Second."})
+    project.ingest([tmp_path / "A", tmp_path / "B"])
+    (tmp_path / "A/a.md").unlink()
+    with pytest.raises(InputError, match=r"nothing in it can be read.*--remove .*A"):
+        project.ingest([tmp_path / "A"])
+    (tmp_path / "A").rmdir()
+    with pytest.raises(InputError, match=r"no such file or folder.*--remove .*A"):
+        project.ingest([tmp_path / "A"])
+    assert ids(project) == ["a@1", "b@1"]
+    code, output = run(project, tmp_path / "A", "--remove")
+    assert (code, ids(project)) == (0, ["b@1"])
+    assert "1 removed" in output
+    assert [(Path(source.root).name, source.documents, source.passages) for source in project.sources()] == [
+        ("B", 1, 1)
+    ]
+
+
+def test_removing_an_unknown_source_lists_the_known_ones(project: Project, tmp_path: Path) -> None:
+    write(tmp_path, {"A/a.md": "First."})
+    project.ingest([tmp_path / "A"])
+    with pytest.raises(InputError) as caught:
+        project.remove([tmp_path / "C"])
+    with pytest.raises(InputError, match="there are no sources yet"):
+        Project.init(tmp_path / "new").remove([tmp_path / "A"])
+    assert not (tmp_path / "new/corpus").exists()
+    assert str(caught.value) == f"{tmp_path / 'C'} was not ingested; the sources are: {tmp_path / 'A'}"
+    assert ids(project) == ["a@1"]
+
+
+def test_sources_are_listed_with_what_came_from_them(project: Project, tmp_path: Path) -> None:
+    write(tmp_path, {"A/a.md": "First.", "A/empty.md": "", "A/hierarchy.csv": "id,parent,description\nP,,Plant\n"})
+    project.ingest([tmp_path / "A"])
+    (source,) = project.sources()
+    assert source.root == "../A"
+    assert (source.documents, source.passages, source.skips) == (1, 1, 1)
+    assert datetime.datetime.fromisoformat(source.read_at).tzinfo is not None
+    assert source.documents == project.info()["documents"]
+
+
+# ---------------------------------------------------------------- progress
+
+
+def test_an_archive_reports_its_documents_while_it_is_read(project: Project, tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    filler = "\n\n".join(f"Sentence {n} says that $x_{n}$ is {n}." for n in range(3000))
+    noise = random.Random(2).randbytes(2_000_000)
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for number in range(12):
+            member = tarfile.TarInfo(f"paper{number}.tex")
+            data = (MAIN % filler).encode()
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+        member = tarfile.TarInfo("figure.png")
+        member.size = len(noise)
+        tar.addfile(member, io.BytesIO(noise))
+    write(tmp_path, {"book.tar": buffer.getvalue()})
+    calls: list[tuple[float, str, int]] = []
+    project.ingest([tmp_path / "book.tar"], progress=lambda what, done, _: calls.append((time.monotonic(), what, done)))
+    reading = [moment for moment, what, _ in calls if what in ("looking for sources", "reading", "documents")]
+    assert max(done for _, what, done in calls if what == "documents") > 0
+    assert max(later - earlier for earlier, later in pairwise(reading)) < 5
