@@ -333,3 +333,51 @@ def test_truncated_vectors_are_searched_with_a_truncated_query(project: Project)
     assert retriever.vectors.matrix.shape == (5, 64)
     assert retriever.search("pump in the column leaks", 1, retriever="dense")[0].id == "3"
     retriever.close()
+
+
+def test_rankings_after_deletions_are_those_of_a_new_index(tmp_path: Path) -> None:
+    """The deleted passages were long and full of pumps: they may not count in df, n or the mean length."""
+    rows = [{"id": f"p{n}", "text": f"pump {'valve ' * (n % 3)} seal{n % 4} bearing"} for n in range(20)]
+    gone = [{"id": f"d{n}", "text": "pump seal1 " + "leak " * 40} for n in range(3)]
+    source = tmp_path / "p.jsonl"
+    source.write_text("\n".join(map(json.dumps, [*rows, *gone])))
+    project = Project.init(tmp_path / "w")
+    project.ingest([source])
+    project.index(settings={"encoder": "hashing"})
+    source.write_text("\n".join(map(json.dumps, rows)))
+    project.ingest([source])
+    assert project.index(settings={"encoder": "hashing"})["tokenised"] == 0
+
+    def rankings() -> list[tuple[Integers, Floats]]:
+        queries = ["pump seal1", "valve", "seal2 bearing", "leak"]
+        with project.retriever() as retriever:
+            return [retriever.search_rows(queries, 20, name) for name in ("lexical", "hybrid")]
+
+    grown = rankings()
+    project.index(settings={"encoder": "hashing"}, rebuild=True)
+    for one, other in zip(grown, rankings(), strict=True):
+        np.testing.assert_array_equal(one[0], other[0])
+        np.testing.assert_allclose(one[1], other[1], rtol=1e-6)
+
+
+def test_a_section_is_found_by_its_heading(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "guide.md").write_text(
+        "# Guide\n\nIntroduction to the reader of archives.\n\n"
+        "## Hostile input\n\nAn archive may be a bomb: its members are counted first.\n\n"
+        "## Output\n\nEverything is written to one folder.\n"
+    )
+    (tmp_path / "notes" / "paper.tex").write_text(
+        "\\documentclass{article}\\newtheorem{lemma}{Lemma}\\begin{document}\\section{Start}Some words stand here.\n"
+        "\\section{Wild ramification}\\begin{lemma}\\label{a}Every jump is an integer.\\end{lemma}\n"
+        "\\begin{lemma}\\label{b}The different is large.\\end{lemma}\\section{End}More words stand here.\\end{document}"
+    )
+    project = Project.init(tmp_path / "w")
+    project.ingest([tmp_path / "notes"])
+    project.index(settings={"encoder": "hashing"})
+    with project.retriever() as retriever:
+        for name in ("lexical", "hybrid"):
+            assert retriever.search("hostile input", 1, retriever=name)[0].id == "guide@2"
+            found = {hit.id for hit in retriever.search("wild ramification", 2, retriever=name)}
+            assert found == {"paper#a", "paper#b"}
+        assert retriever.lexical.search(["wild ramification"], 1)[0].tolist() == [[-1]]  # mining reads the text alone

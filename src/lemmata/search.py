@@ -20,7 +20,7 @@ from lemmata.encode.load import load_encoder
 from lemmata.errors import InputError, LemmataError, WorkspaceError
 from lemmata.index.ann import AnnIndex
 from lemmata.index.exact import ExactIndex
-from lemmata.index.lexical import OrderedLexical
+from lemmata.index.lexical import LexicalIndex
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, read_manifest
 from lemmata.store.vectors import StoredVectors, open_vectors
@@ -29,6 +29,7 @@ from lemmata.types import Encoder, Floats, Hit, Index, Integers, Mask
 __all__ = ["RETRIEVERS", "Filter", "Fusion", "Retriever", "choose_fusion", "diversify", "fuse"]
 
 RETRIEVERS = ("auto", "hybrid", "dense", "lexical")
+HEADING_WEIGHT = 0.5
 LONGEST_QUERY = 20_000  # characters; the rest is ignored
 
 
@@ -165,9 +166,9 @@ class Retriever:
         return manifest
 
     @cached_property
-    def lexical(self) -> OrderedLexical:
+    def lexical(self) -> LexicalIndex:
         self._fresh(read_manifest(self.layout.manifest(self.layout.lexical)), "lexical index")
-        return OrderedLexical.open(self.layout.lexical)
+        return LexicalIndex.open(self.layout.lexical)
 
     @cached_property
     def vectors(self) -> StoredVectors:
@@ -224,7 +225,7 @@ class Retriever:
             retriever = "hybrid" if self.has_vectors else "lexical"
         texts = [text[:LONGEST_QUERY] for text in texts]
         if retriever == "lexical":
-            return self.lexical.search(texts, k, allowed)
+            return self.lexical.search(texts, k, allowed, heading_weight=HEADING_WEIGHT)
         fusion = fusion or self.fusion
         depth = k if retriever == "dense" else max(k, fusion.depth)
         dense = self.dense_index.search(self.encoder.encode(texts, role="query"), depth, allowed)
@@ -232,7 +233,8 @@ class Retriever:
         dense[0][blank], dense[1][blank] = -1, -np.inf  # an empty query has no neighbours
         if retriever == "dense":
             return dense
-        return fuse(dense, self.lexical.search(texts, depth, allowed), k, fusion)
+        lexical = self.lexical.search(texts, depth, allowed, heading_weight=HEADING_WEIGHT)
+        return fuse(dense, lexical, k, fusion)
 
     def search(
         self,

@@ -390,6 +390,14 @@ class Corpus(Sequence[Passage]):
         ):
             yield titled(title, text)
 
+    def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
+        """The innermost heading above each of consecutive rows; empty where there is none."""
+        for (section,) in self._connection.execute(
+            "SELECT section FROM rows JOIN passages ON number = passage WHERE row >= ? AND row < ? ORDER BY row",
+            (start, self._length if stop is None else stop),
+        ):
+            yield section.rpartition(" / ")[2]
+
     def ids(self) -> list[str]:
         """All ids, in the order of the rows."""
         return [
