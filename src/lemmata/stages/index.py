@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.encode.load import DEFAULT, load_encoder
-from lemmata.encode.remote import Estimate, RemoteEncoder
+from lemmata.encode.remote import BATCH, Estimate, RemoteEncoder
 from lemmata.errors import WorkspaceError
 from lemmata.files import writing
 from lemmata.index.ann import EXACT_UP_TO, AnnIndex
@@ -29,13 +29,14 @@ from lemmata.stages.link import ExpandedCorpus
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, read_manifest, write_manifest
 from lemmata.store.vectors import VectorWriter, open_vectors
-from lemmata.types import Encoder, Floats, Integers, Progress
+from lemmata.types import Encoder, Integers, Progress
 
 __all__ = ["IndexOptions", "content_hashes", "estimate", "index", "index_ann", "index_lexical", "index_vectors"]
 
 Hashes = npt.NDArray[np.uint64]
 
 SHARD = 512  # passages encoded between two checkpoints: less than a minute on a small machine
+_FIRST_STEP = 8  # passages until the first report on them
 _MAX_DELETED = 0.2  # deleted passages, as a share of the corpus, above which the lexical index is rebuilt
 
 
@@ -220,6 +221,11 @@ def _of_rows(read: Callable[[int, int], Iterator[str]], rows: Integers) -> Itera
 # ---------------------------------------------------------------- vectors
 
 
+def _next_pace(pace: int, encoded: int, seconds: float) -> int:
+    """How many passages to encode until the next report, so that it comes within the second."""
+    return int(np.clip(0.4 * encoded / max(seconds, 1e-6), max(1, pace // 4), min(2 * pace, SHARD)))
+
+
 def index_vectors(
     layout: Layout,
     corpus: Contents,
@@ -254,12 +260,24 @@ def index_vectors(
         del stored
     missing = writer.missing()
     contents = _of_rows(corpus.contents, missing) if len(missing) < len(corpus) else corpus.contents()
+    progress("encoding", 0, len(missing))
+    pace = BATCH if isinstance(encoder, RemoteEncoder) else _FIRST_STEP
     for start in range(0, len(missing), SHARD):
-        progress("encoding", start, len(missing))
         rows = missing[start : start + SHARD]
-        vectors: Floats = encoder.encode(list(islice(contents, len(rows))), role="passage")
+        texts = list(islice(contents, len(rows)))
+        vectors = np.empty((len(texts), encoder.dimension), np.float32)
+        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))  # equal lengths need no padding
+        done = 0
+        while done < len(texts):
+            step = order[done : done + pace]
+            begin = time.perf_counter()
+            vectors[step] = encoder.encode([texts[place] for place in step], role="passage")
+            seconds = time.perf_counter() - begin
+            done += len(step)
+            progress("encoding", start + done, len(missing))
+            if not isinstance(encoder, RemoteEncoder):  # that one is paid by call: a step is one
+                pace = _next_pace(pace, len(step), seconds)
         writer.write(rows, vectors)
-    progress("encoding", len(missing), len(missing))
     writer.finish({"verb": "index", **source, "dimension": encoder.dimension, "cut": cut, "made_by": encoder.name})
     return len(missing)
 
