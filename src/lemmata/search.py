@@ -85,9 +85,10 @@ def fuse(
 ) -> tuple[Integers, Floats]:
     """Fuse two rankings (n, depth) into one (n, k); ties go to the lower row.
 
-    A row with a sum of 0 is no hit: it is the last of one ranking and not in the other, or in one of weight 0.
+    What only a ranking of weight 0 holds is no hit, nor is the last neighbour where it shares no word with the query.
     """
-    rows = np.concatenate([dense[0], lexical[0]], axis=1)
+    by_words = lexical[0] if fusion.weight < 1 else np.full_like(lexical[0], -1)
+    rows = np.concatenate([dense[0], by_words], axis=1)
     weighted = [fusion.weight * _scaled(*dense, fusion), (1 - fusion.weight) * _scaled(*lexical, fusion)]
     scores = np.where(rows >= 0, np.concatenate(weighted, axis=1), -np.inf)
     order = np.argsort(rows, axis=1, kind="stable")
@@ -95,7 +96,9 @@ def fuse(
     repeated = (rows[:, 1:] == rows[:, :-1]) & (rows[:, 1:] >= 0)  # a ranking holds a row at most once
     scores[:, :-1] += np.where(repeated, scores[:, 1:], 0)
     scores[:, 1:][repeated] = -np.inf
-    scores[scores <= 0] = -np.inf
+    shares_words = order >= dense[0].shape[1]
+    shares_words[:, :-1] |= repeated
+    scores[(scores <= 0) & ~shares_words] = -np.inf
     best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
     rows, scores = np.take_along_axis(rows, best, 1), np.take_along_axis(scores, best, 1)
     rows[np.isneginf(scores)] = -1
