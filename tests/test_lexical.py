@@ -9,7 +9,7 @@ from pathlib import Path
 import bm25s
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from lemmata.errors import InputError, WorkspaceError
@@ -165,7 +165,7 @@ words = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
 corpora = st.lists(st.tuples(words, words), min_size=1, max_size=12)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=60, phases=[Phase.reuse, Phase.generate])  # shrinking takes minutes
 @given(st.lists(corpora, min_size=2, max_size=5), st.data())
 def test_an_index_that_grew_and_shrank_equals_a_new_one(
     states: list[list[tuple[str, str]]], data: st.DataObject

@@ -427,8 +427,10 @@ class Corpus(Sequence[Passage]):
 
     def columns(self) -> list[str]:
         """The columns that `select` knows: the keys of all metadata."""
-        tables = ("passages", "documents")
-        query = " UNION ".join(f"SELECT key FROM {table}, json_each({table}.metadata)" for table in tables)
+        query = (
+            "SELECT key FROM passages, json_each(passages.metadata) UNION SELECT key"
+            " FROM documents, json_each(documents.metadata) WHERE documents.id IN (SELECT document FROM passages)"
+        )
         return [key for (key,) in self._connection.execute(query)]
 
     def values(self, column: str) -> list[str]:
