@@ -59,7 +59,7 @@ def make(folder: Path, count: int) -> None:
     project.ingest([source])
     corpus = project.corpus
     hashes = content_hashes(corpus, lambda *_: None)
-    index_lexical(project.layout, corpus, hashes, lambda *_: None)
+    index_lexical(project.layout, corpus, lambda *_: None)
     writer = VectorWriter(project.layout, "minilm", DIMENSION, hashes)
     centres = generator.standard_normal((2000, DIMENSION)).astype(np.float32)
     for start in range(0, count, 20_000):

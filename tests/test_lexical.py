@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import bm25s
 import numpy as np
 import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
 from lemmata.errors import InputError, WorkspaceError
 from lemmata.index import lexical
 from lemmata.index.lexical import LexicalIndex
 from lemmata.index.tokens import tokenize
+from lemmata.stages import index as stage
+from lemmata.stages.index import index_lexical
+from lemmata.store.layout import Layout, write_manifest
 
 TEXTS = [
     "The Rogers--Ramanujan identities count partitions.",
@@ -125,12 +132,102 @@ def test_a_filter_and_deleted_passages_hold_in_every_segment(tmp_path: Path) -> 
     assert sorted(index.search(["common"], 5, allowed)[0][0].tolist()) == [-1, -1, 1, 9, 10]
     assert index.search(["common word8"], 2, allowed)[0][0].tolist() == [1, 9]
     # passages 0 and 9 are deleted, the others stand in reverse order in the corpus
-    order = np.array([-1, 8, 7, 6, 5, 4, 3, 2, 1, -1, 0])
-    np.save(tmp_path / "lexical" / lexical.ORDER, order)
-    ordered = lexical.OrderedLexical.open(tmp_path / "lexical")
+    index.add([], order=np.array([-1, 8, 7, 6, 5, 4, 3, 2, 1, -1, 0]))
+    ordered = LexicalIndex.open(tmp_path / "lexical")
+    assert len(ordered) == 9
     assert sorted(ordered.search(["common"], 11)[0][0].tolist()) == [-1, -1, *range(9)]
     assert ordered.search(["word9 word0"], 3)[0][0].tolist() == [-1, -1, -1]
     assert sorted(ordered.search(["word10 word3"], 3)[0][0].tolist()) == [-1, 0, 6]
     only = np.zeros(9, bool)
     only[6] = True
     assert ordered.search(["word10 word3"], 3, only)[0][0].tolist() == [6, -1, -1]
+
+
+class Texts:
+    """Passages in memory, each a text and the heading of its section."""
+
+    def __init__(self, passages: list[tuple[str, str]]) -> None:
+        self.passages = passages
+        self.inputs = repr(passages)
+
+    def __len__(self) -> int:
+        return len(self.passages)
+
+    def contents(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
+        return iter([text for text, _ in self.passages[start:stop]])
+
+    def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
+        return iter([heading for _, heading in self.passages[start:stop]])
+
+
+WORDS = ("crystal", "partition", "pump", "scheme", "theta")
+words = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
+corpora = st.lists(st.tuples(words, words), min_size=1, max_size=12)
+
+
+@settings(deadline=None, max_examples=60, phases=[Phase.reuse, Phase.generate])  # shrinking takes minutes
+@given(st.lists(corpora, min_size=2, max_size=5), st.data())
+def test_an_index_that_grew_and_shrank_equals_a_new_one(
+    states: list[list[tuple[str, str]]], data: st.DataObject
+) -> None:
+    """Each state keeps some of the passages before it, in any order; ranks and scores are those of a rebuild."""
+    with tempfile.TemporaryDirectory() as folder:
+        grown, built = Layout(Path(folder) / "grown"), Layout(Path(folder) / "built")
+        before: list[tuple[str, str]] = []
+        for state in states:
+            before = data.draw(st.permutations([*before, *state])) if data.draw(st.booleans()) else [*before, *state]
+            before = [passage for passage in before if data.draw(st.integers(0, 4))] or state
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(stage, "_MAX_DELETED", 100)  # never rebuilt
+                index_lexical(grown, Texts(before), lambda *_: None)
+        index_lexical(built, Texts(before), lambda *_: None)
+        one, other = LexicalIndex.open(grown.lexical), LexicalIndex.open(built.lexical)
+        assert len(one) == len(other) == len(before)
+        allowed = np.array(data.draw(st.lists(st.booleans(), min_size=len(before), max_size=len(before))))
+        queries = [*WORDS, "crystal pump theta", "scheme partition pump"]
+        for mask in (None, allowed):
+            for weight in (0.0, 0.5):
+                for k in (1, 3, len(before)):
+                    rows, scores = one.search(queries, k, mask, heading_weight=weight)
+                    expected_rows, expected_scores = other.search(queries, k, mask, heading_weight=weight)
+                    np.testing.assert_array_equal(rows, expected_rows)
+                    np.testing.assert_allclose(scores, expected_scores, rtol=1e-6)
+        oracle = bm25s.BM25(k1=1.2, b=0.8, method="lucene")
+        tokens = [tokenize(text) for text, _ in before]
+        if sum(map(len, tokens)) < len(tokens):
+            return  # a mean length below 1 is counted as 1 here
+        oracle.index(tokens, show_progress=False)
+        for query in queries:
+            known = [token for token in tokenize(query) if token in oracle.vocab_dict]  # it refuses a query without
+            expected = oracle.get_scores(known) if known else np.zeros(len(before))
+            rows, scores = one.search([query], len(before))
+            np.testing.assert_allclose(scores[rows >= 0], expected[rows[rows >= 0]], rtol=1e-5)
+            assert np.count_nonzero(rows >= 0) == np.count_nonzero(expected)
+
+
+def test_headings_are_searched_apart_from_the_text(tmp_path: Path) -> None:
+    texts = ["Archives may be bombs.", "Input is read.", "Nothing of that."]
+    headings = ["Hostile input", "Reading", ""]
+    index = LexicalIndex.build(texts, tmp_path / "headed", headings=headings)
+    plain = LexicalIndex.build(texts, tmp_path / "plain")
+    for one, other in zip(index.search(["hostile input"], 3), plain.search(["hostile input"], 3), strict=True):
+        np.testing.assert_array_equal(one, other)
+    rows, scores = index.search(["hostile input"], 3, heading_weight=1.0)
+    assert rows.tolist() == [[0, 1, -1]]
+    # each of the two words stands in one of three headings, and in none twice
+    assert scores[0, 0] == pytest.approx(2 * np.log1p(2.5 / 1.5) / 2.2)
+    index.add(["More archives."], ["Hostile input"])
+    assert index.search(["hostile"], 3, heading_weight=0.1)[0].tolist() == [[0, 3, -1]]
+    assert index.search(["hostile"], 3)[0].tolist() == [[-1, -1, -1]]
+
+
+def test_an_index_of_the_format_before_is_built_again(tmp_path: Path) -> None:
+    layout, texts = Layout(tmp_path), Texts([("a pump", "Machines"), ("a theta function", "")])
+    assert index_lexical(layout, texts, lambda *_: None) == 2
+    assert index_lexical(layout, texts, lambda *_: None) == 0
+    write_manifest(layout.manifest(layout.lexical), {"verb": "index", "corpus": texts.inputs})  # as it was written
+    (layout.lexical / "index.json").write_text('{"format": 1, "k1": 1.2, "b": 0.8, "segments": []}')
+    with pytest.raises(WorkspaceError, match="another format: run 'lemmata index' again"):
+        LexicalIndex.open(layout.lexical)
+    assert index_lexical(layout, texts, lambda *_: None) == 2
+    assert LexicalIndex.open(layout.lexical).search(["machines"], 1, heading_weight=1.0)[0].tolist() == [[0]]

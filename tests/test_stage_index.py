@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import contextlib
+import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -78,3 +81,36 @@ def test_old_vectors_stay_until_the_new_ones_are_complete(tmp_path: Path) -> Non
     new.finish({})
     assert open_vectors(layout).matrix.shape == (5, 4)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["vectors"]
+
+
+class SlowEncoder(InterruptedEncoder):
+    """An encoder that needs ten milliseconds for a text."""
+
+    def encode(self, texts: list[str], role: str = "passage") -> Floats:
+        time.sleep(0.01 * len(texts))
+        return super().encode(texts, role)
+
+
+def test_a_slow_encoding_reports_early_and_often(tmp_path: Path) -> None:
+    lines = [f'{{"id": "p{n}", "text": "passage {n} {"word " * (n % 5)}"}}' for n in range(200)]
+    (tmp_path / "p.jsonl").write_text("\n".join(lines))
+    project = Project.init(tmp_path / "w")
+    project.ingest([tmp_path / "p.jsonl"])
+    with contextlib.closing(project.corpus) as corpus:
+        reports: list[tuple[str, int, int | None]] = []
+        encoder = SlowEncoder(10**9)
+        index_vectors(
+            project.layout,
+            corpus,
+            content_hashes(corpus, silent),
+            encoder,  # type: ignore[arg-type]
+            "x",
+            lambda *report: reports.append(report),
+        )
+        counts = [done for what, done, _ in reports if what == "encoding"]
+        assert counts[0] == 0
+        assert counts[1] <= 10
+        assert counts[-1] == 200
+        assert all(after - before <= 64 for before, after in pairwise(counts))
+        expected = HashingEncoder(dimension=32).encode(list(corpus.contents()))
+        np.testing.assert_array_equal(open_vectors(project.layout).matrix, expected)

@@ -284,6 +284,13 @@ class Hit(NamedTuple):
     id: str
     score: float
     path: tuple[Step, ...] = ()
+    passage: Passage | None = None  # a retriever always gives it
+    repeats: tuple[str, ...] = ()  # ids of lower-ranked passages with the same text, which are no hits of their own
+
+    @property
+    def text(self) -> str:
+        """The text of the passage."""
+        return self.passage.text if self.passage else ""
 
 
 # ---------------------------------------------------------------- protocols

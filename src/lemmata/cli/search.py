@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lemmata.cli.output import HERE, AsJson, Workspace, open_console, print_json, row_of, showing_progress
+from lemmata.errors import LemmataError
 
 if TYPE_CHECKING:
+    from lemmata.search import Filter
     from lemmata.store.corpus import Corpus
-    from lemmata.types import Hit
+    from lemmata.types import Hit, Passage
 
 
 __all__ = ["index", "search", "similar"]
@@ -67,6 +69,13 @@ Documents = Annotated[list[str] | None, typer.Option("--document", help="Only th
 Categories = Annotated[list[str] | None, typer.Option("--category", help="Only this category.", metavar="NAME")]
 Since = Annotated[str, typer.Option(help="Only from this ISO date.", metavar="DATE")]
 Until = Annotated[str, typer.Option(help="Only up to this ISO date.", metavar="DATE")]
+Locations = Annotated[
+    list[str] | None, typer.Option("--location", help="Only logs about this location or one below it.", metavar="ID")
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option("--where", help="Only with this value in a column; repeatable.", metavar="COLUMN=VALUE"),
+]
 Diversity = Annotated[float, typer.Option(help="0: most relevant; up to 1: most varied.", min=0, max=1)]
 
 
@@ -80,14 +89,15 @@ def search(
     category: Categories = None,
     since: Since = "",
     until: Until = "",
+    location: Locations = None,
+    where: Where = None,
     diversity: Diversity = 0.0,
     as_json: AsJson = False,
 ) -> None:
     """Search the corpus."""
     from lemmata.project import Project
-    from lemmata.search import Filter
 
-    only = Filter(tuple(kind or ()), tuple(document or ()), tuple(category or ()), since, until)
+    only = _filter(kind, document, category, since, until, location, where)
     with Project(workspace).retriever() as opened:
         hits = opened.search(text, k, retriever=retriever, only=only, diversity=diversity)
         if retriever == "auto" and not opened.has_vectors:
@@ -104,22 +114,51 @@ def similar(
     category: Categories = None,
     since: Since = "",
     until: Until = "",
+    location: Locations = None,
+    where: Where = None,
     diversity: Diversity = 0.0,
     as_json: AsJson = False,
 ) -> None:
     """Find passages similar to a passage."""
     from lemmata.project import Project
-    from lemmata.search import Filter
 
-    only = Filter(tuple(kind or ()), tuple(document or ()), tuple(category or ()), since, until)
+    only = _filter(kind, document, category, since, until, location, where)
     with Project(workspace).retriever() as opened:
         row = row_of(opened.corpus, identity)
         hits = opened.similar(identity, k, only=only, diversity=diversity)
         _print_hits(opened.corpus, hits, opened.corpus[row].text, as_json)
 
 
+def _filter(
+    kinds: list[str] | None,
+    documents: list[str] | None,
+    categories: list[str] | None,
+    since: str,
+    until: str,
+    locations: list[str] | None,
+    where: list[str] | None,
+) -> Filter:
+    from lemmata.search import Filter
+
+    cells = [condition.partition("=") for condition in where or ()]
+    for condition, (column, sign, _) in zip(where or (), cells, strict=True):
+        if not (column.strip() and sign):
+            raise LemmataError(f"--where needs COLUMN=VALUE, not {condition!r}")
+    return Filter(
+        tuple(kinds or ()),
+        tuple(documents or ()),
+        tuple(categories or ()),
+        since,
+        until,
+        tuple(locations or ()),
+        tuple((column.strip(), value.strip()) for column, _, value in cells),
+    )
+
+
 def _print_hits(corpus: Corpus, hits: list[Hit], query: str, as_json: bool) -> None:
-    passages = corpus.passages([corpus.row(hit.id) for hit in hits])
+    """Print the hits, each with its source: file and line, section, date and the locations that a log is about."""
+    rows = [(hit, passage) for hit in hits if (passage := hit.passage)]
+    dates = {document: corpus.document(document).date for document in {passage.document for _, passage in rows}}
     if as_json:
         print_json(
             [
@@ -132,8 +171,15 @@ def _print_hits(corpus: Corpus, hits: list[Hit], query: str, as_json: bool) -> N
                     "title": passage.title,
                     "text": passage.text,
                     "path": [step._asdict() for step in hit.path],
+                    "file": passage.file,
+                    "line": passage.first_line or None,
+                    "last_line": passage.last_line or None,
+                    "date": passage.date or dates[passage.document],
+                    "section": passage.section,
+                    "location": _locations(passage),
+                    "repeats": list(hit.repeats),
                 }
-                for rank, (hit, passage) in enumerate(zip(hits, passages, strict=True), 1)
+                for rank, (hit, passage) in enumerate(rows, 1)
             ]
         )
         return
@@ -149,14 +195,28 @@ def _print_hits(corpus: Corpus, hits: list[Hit], query: str, as_json: bool) -> N
     table.add_column("", justify="right", style="dim")
     table.add_column("score", justify="right")
     table.add_column("passage", overflow="fold", ratio=1)
-    for rank, (hit, passage) in enumerate(zip(hits, passages, strict=True), 1):
+    for rank, (hit, passage) in enumerate(rows, 1):
         cell = Text()
         cell.append(passage.kind, "green")
         cell.append(f"  {passage.title}" if passage.title else "", "bold")
         cell.append(f"  {hit.id}\n", "cyan")
+        place = f"{passage.file}:{passage.first_line}" if passage.first_line else passage.file
+        date = (passage.date or dates[passage.document] or "")[:10]
+        source = " · ".join(filter(None, (place, passage.section, date, ", ".join(_locations(passage)))))
+        cell.append(f"{source}\n" if source else "", "dim")
         shown, marks = excerpt(passage.text, query)
         body = Text(shown)
         for begin, end in marks:
             body.stylize("bold yellow", begin, end)
-        table.add_row(str(rank), f"{hit.score:.3f}", cell + body)
+        cell += body
+        if hit.repeats:
+            more = f", and {len(hit.repeats) - 3} more" if len(hit.repeats) > 3 else ""
+            cell.append(f"\nalso in: {', '.join(hit.repeats[:3])}{more}", "dim")
+        table.add_row(str(rank), f"{hit.score:.3f}", cell)
     open_console().print(table)
+
+
+def _locations(passage: Passage) -> list[str]:
+    """The locations that a log is about, as their ids without the prefix, or as the log calls them."""
+    links = [link for link in passage.links if link.relation == "reports_about"]
+    return [link.target.removeprefix("location:") if link.target else link.label for link in links]

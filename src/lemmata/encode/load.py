@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from lemmata.errors import InputError, require
@@ -16,6 +17,7 @@ BASELINE = "minilm"  # all-MiniLM-L6-v2, from which the default was trained
 PACKAGED = {DEFAULT: Path(__file__).parent.parent / "models" / DEFAULT}
 
 _BASELINE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # as on the hub
+_HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")  # not /folder, ./folder, ~/folder
 _POSSIBLE = (
     "lemmata-mini (the default), minilm, hashing, a folder written by export-encoder, a sentence-transformers folder,"
     " a hub name such as intfloat/e5-small-v2, or an address such as http://localhost:11434/v1#model"
@@ -69,7 +71,7 @@ def encoder_kind(spec: str, models: Path | None = None) -> str:
         return "onnx"
     if spec.startswith(("http://", "https://")) and "#" in spec:
         return "remote"
-    if (folder / "modules.json").is_file() or (spec.count("/") == 1 and not folder.exists()):
+    if (folder / "modules.json").is_file() or (_HUB_NAME.fullmatch(spec) and not folder.exists()):
         return "transformer"
     if models is not None and folder.parent == models:
         raise InputError(f"the model {spec!r} was not kept: it scored worse on validation than its base")

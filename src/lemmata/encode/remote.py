@@ -17,10 +17,10 @@ from lemmata.errors import LemmataError
 from lemmata.http import AnswerCache, CallError, Service, cache_key
 from lemmata.types import Floats
 
-__all__ = ["Estimate", "RemoteEncoder"]
+__all__ = ["BATCH", "Estimate", "RemoteEncoder"]
 
 _CHARACTERS_PER_TOKEN = 4  # of English prose; an estimate needs no tokenizer
-_BATCH_TEXTS = 64
+BATCH = 64
 _BATCH_CHARACTERS = 200_000
 _TEXT_CHARACTERS = 24_000  # services refuse longer texts instead of cutting them
 
@@ -107,7 +107,7 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
     batch: list[str] = []
     characters = 0
     for text in texts:
-        if batch and (len(batch) == _BATCH_TEXTS or characters + len(text) > _BATCH_CHARACTERS):
+        if batch and (len(batch) == BATCH or characters + len(text) > _BATCH_CHARACTERS):
             yield batch
             batch, characters = [], 0
         batch.append(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -50,12 +51,14 @@ class TransformerEncoder:
 def open_model(source: Path | str, device: str, **options: Any) -> Any:
     """A sentence-transformers model, loaded without a progress bar."""
     library = require("sentence_transformers", "train")
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it would print each of its retries
     require("transformers.utils.logging", "train").disable_progress_bar()
     try:
         return library.SentenceTransformer(str(source), device=device, **options)
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         cause = str(error).strip().split("\n")[0]
-        raise InputError(f"cannot be loaded as a sentence-transformers model ({cause})", file=str(source)) from error
+        what = "cannot be loaded" if Path(source).exists() else "is no folder and cannot be loaded from the hub"
+        raise InputError(f"{what} as a sentence-transformers model ({cause})", file=str(source)) from error
 
 
 def cpu_has_bf16() -> bool:

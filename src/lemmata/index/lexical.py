@@ -5,9 +5,12 @@ The score of a passage p for the distinct tokens t of a query (Robertson and Zar
     sum over t of  idf(t) * f / (f + k1 * (1 - b + b * |p| / mean length)),   f: how often t stands in p
     idf(t) = log(1 + (n - df + 0.5) / (df + 0.5)),                            df: passages that hold t
 
-A folder holds segments of consecutive rows and `index.json`, which names them. What is stored (frequencies and
-lengths) does not depend on the rest of the collection; df and the mean length are summed over all segments at query
-time. So an index that grew gives exactly the scores of one that was built at once.
+A passage may have a heading, that of its section. Its tokens are kept apart: a search may add their weight, and
+without it the scores are those of an index without headings.
+
+A folder holds segments of consecutive passages and `index.json`, which names them. What is stored (frequencies and
+lengths) does not depend on the rest of the collection; n, df and the mean length are counted at query time, over the
+passages that are still there. So an index that grew and shrank gives exactly the rankings and scores of a new one.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
-from itertools import islice
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,12 +33,12 @@ from lemmata.index.exact import best, check_allowed
 from lemmata.index.tokens import tokenize
 from lemmata.types import Floats, Integers, Mask
 
-__all__ = ["ORDER", "LexicalIndex", "OrderedLexical"]
+__all__ = ["FORMAT", "LexicalIndex"]
 
-ORDER = "order.npy"  # corpus rows, where they differ
+FORMAT = 2  # raised when the files or the tokens change
 
-_FORMAT = 1  # raised when the files or the tokens change
 _INDEX = "index.json"
+_ORDER = "order.npy"  # the row of each passage, -1 for a removed one; missing where all stand in order
 _CHUNK = 1 << 16  # passages counted in memory at once
 _MERGED_POSTINGS = 1 << 22  # postings moved in memory at once
 
@@ -47,7 +50,7 @@ class _Segment(NamedTuple):
     starts: Integers  # (tokens + 1,)
     rows: npt.NDArray[np.int32]  # (postings,) counted from the first passage of the segment
     frequencies: npt.NDArray[np.uint16]  # (postings,)
-    lengths: npt.NDArray[np.int32]  # (passages,) in tokens
+    lengths: npt.NDArray[np.int32]  # (passages,) in tokens, without the heading
 
 
 class LexicalIndex:
@@ -58,11 +61,16 @@ class LexicalIndex:
         self._load()
 
     @classmethod
-    def build(cls, texts: Iterable[str], folder: Path, *, k1: float = 1.2, b: float = 0.8) -> LexicalIndex:
-        """Index the texts, row by row; an existing index in the folder is replaced at the end."""
+    def build(
+        cls, texts: Iterable[str], folder: Path, *, headings: Iterable[str] = (), k1: float = 1.2, b: float = 0.8
+    ) -> LexicalIndex:
+        """Index the texts, row by row; an existing index in the folder is replaced at the end.
+
+        `headings` has one per text, or is empty.
+        """
         with writing(folder) as temporary:
             temporary.mkdir()
-            _write_index(temporary, _write_segments(texts, temporary, first=0), k1, b)
+            _write_index(temporary, _write_segments(texts, headings, temporary, first=0), k1, b)
         return cls(folder)
 
     @classmethod
@@ -71,65 +79,85 @@ class LexicalIndex:
         return cls(folder)
 
     def __len__(self) -> int:
-        return int(self._offsets[-1])
+        return len(self._norms) - 1
 
-    def add(self, texts: Iterable[str]) -> None:
+    def add(self, texts: Iterable[str], headings: Iterable[str] = (), *, order: Integers | None = None) -> None:
         """Append passages; they can be found at once.
+
+        `order` has the row of each passage, old ones first; -1 removes it, as if it had never been added. The rows are
+        0, 1, 2, …, each once; left out, the new passages come last.
 
         Segments are merged when a later one is more than half as long as the one before it, so there are
         never more than log2(passages) of them and each posting is moved at most that often.
         """
         used = [int(name.split("-")[1]) for name in self._names]
-        names = self._names + _write_segments(texts, self._folder, first=max(used, default=-1) + 1)
+        names = self._names + _write_segments(texts, headings, self._folder, first=max(used, default=-1) + 1)
         lengths = [len(_read_segment(self._folder / name).lengths) for name in names]
+        if order is None and self._order is not None:
+            order = np.append(self._order, np.arange(sum(lengths) - len(self._order)) + len(self))
         while len(names) > 1 and 2 * lengths[-1] > lengths[-2]:
             merged = f"segment-{max(int(name.split('-')[1]) for name in names) + 1}"
             _merge([self._folder / name for name in names[-2:]], self._folder / merged)
             names[-2:] = [merged]
             lengths[-2:] = [lengths[-2] + lengths[-1]]
+        _write_order(self._folder / _ORDER, order)
         _write_index(self._folder, names, self._k1, self._b)
         for path in self._folder.glob("segment-*"):
             if path.name not in names:
                 shutil.rmtree(path)
         self._load()
 
-    def search(self, queries: Sequence[str], k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]:
-        """Rows and scores as in lemmata.types.Index; passages without a token of the query are no hits."""
+    def search(
+        self, queries: Sequence[str], k: int, allowed: Mask | None = None, *, heading_weight: float = 0.0
+    ) -> tuple[Integers, Floats]:
+        """Rows and scores as in lemmata.types.Index; passages without a token of the query are no hits.
+
+        `heading_weight` is that of a heading against the text of a passage.
+        """
         check_allowed(allowed, len(self))
         rows = np.full((len(queries), k), -1, np.int64)
         scores = np.full((len(queries), k), -np.inf, np.float32)
         for number, query in enumerate(queries):
-            query_rows, query_scores = self._search(query, k, allowed)
-            rows[number, : len(query_rows)] = query_rows
-            scores[number, : len(query_rows)] = query_scores
+            query_scores = self._score(query, heading_weight)
+            if allowed is not None:
+                query_scores *= allowed
+            winners = best(query_scores, k)
+            winners = winners[query_scores[winners] > 0]
+            rows[number, : len(winners)] = winners
+            scores[number, : len(winners)] = query_scores[winners]
         return rows, scores
 
-    def _search(self, query: str, k: int, allowed: Mask | None) -> tuple[Integers, Floats]:
-        keys = np.array([_key(token) for token in dict.fromkeys(tokenize(query))], np.uint64)
+    def _score(self, query: str, heading_weight: float) -> Floats:
+        """The score of each row (n,)."""
+        tokens = list(dict.fromkeys(tokenize(query)))
+        factors = [1.0] * len(tokens)
+        if heading_weight:
+            factors += [heading_weight] * len(tokens)
+            tokens += [_HEADING + token for token in tokens]
+        keys = np.array([_key(token) for token in tokens], np.uint64)
         ranges = [_find(segment, keys) for segment in self._segments]
-        counts = sum((stops - starts for starts, stops in ranges), np.zeros(len(keys), np.int64))
-        weights = np.log1p((len(self) - counts + 0.5) / (counts + 0.5)).astype(np.float32)
-        hit_rows: list[Integers] = [np.empty(0, np.int64)]  # of each segment
-        hit_scores: list[Floats] = [np.empty(0, np.float32)]
-        for number, (segment, (starts, stops)) in enumerate(zip(self._segments, ranges, strict=True)):
-            first, last = self._offsets[number], self._offsets[number + 1]
-            norms = self._norms[first:last]
-            scores = np.zeros(last - first, np.float32)
-            for start, stop, weight in zip(starts.tolist(), stops.tolist(), weights, strict=True):
-                if start == stop:
-                    continue
-                rows = segment.rows[start:stop].astype(np.intp)  # once, instead of in each of two indexings
-                frequencies = segment.frequencies[start:stop].astype(np.float32)
-                scores[rows] += weight * frequencies / (frequencies + norms[rows])
-            if allowed is not None:
-                scores *= allowed[first:last]
-            winners = best(scores, k)
-            winners = winners[scores[winners] > 0]
-            hit_rows.append(winners + first)
-            hit_scores.append(scores[winners])
-        merged = np.concatenate(hit_scores)
-        winners = best(merged, k)
-        return np.concatenate(hit_rows)[winners], merged[winners]
+        scores = np.zeros(len(self) + 1, np.float32)  # the last is that of all removed passages
+        for number, (token, factor) in enumerate(zip(tokens, factors, strict=True)):
+            rows, frequencies = self._postings([(starts[number], stops[number]) for starts, stops in ranges])
+            count = len(rows) if self._order is None else int(np.count_nonzero(rows >= 0))
+            if not count:
+                continue
+            weight = np.float32(factor * np.log1p((len(self) - count + 0.5) / (count + 0.5)))
+            norms = np.float32(self._k1) if token.startswith(_HEADING) else self._norms[rows]
+            scores[rows] += weight * frequencies / (frequencies + norms)
+        return scores[:-1]
+
+    def _postings(self, ranges: list[tuple[int, int]]) -> tuple[Integers, Floats]:
+        """Rows (-1 for a removed passage) and frequencies, from a range of each segment."""
+        rows: list[Integers] = [np.empty(0, np.int64)]
+        frequencies: list[npt.NDArray[np.uint16]] = [np.empty(0, np.uint16)]
+        for segment, first, (start, stop) in zip(self._segments, self._offsets, ranges, strict=True):
+            if start < stop:
+                rows.append(segment.rows[start:stop] + first)
+                frequencies.append(segment.frequencies[start:stop])
+        positions = rows[1] if len(rows) == 2 else np.concatenate(rows)
+        counts = frequencies[1] if len(rows) == 2 else np.concatenate(frequencies)
+        return positions if self._order is None else self._order[positions], counts.astype(np.float32)
 
     def _load(self) -> None:
         path = self._folder / _INDEX
@@ -137,39 +165,25 @@ class LexicalIndex:
             content = json.loads(path.read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise WorkspaceError(f"{path} cannot be read: run 'lemmata index' again") from error
-        if content.get("format") != _FORMAT:
+        if content.get("format") != FORMAT:
             raise WorkspaceError(f"{self._folder} has another format: run 'lemmata index' again")
         self._k1, self._b = float(content["k1"]), float(content["b"])
         self._names: list[str] = content["segments"]
         self._segments = [_read_segment(self._folder / name) for name in self._names]
-        self._offsets = np.cumsum([0, *(len(segment.lengths) for segment in self._segments)])
         lengths = np.concatenate([np.empty(0, np.int32), *(segment.lengths for segment in self._segments)])
+        self._offsets = np.cumsum([0, *(len(segment.lengths) for segment in self._segments)])[:-1]
+        self._order = _read_order(self._folder / _ORDER, len(lengths))
+        if self._order is not None:
+            in_order = np.empty(int(self._order.max(initial=-1)) + 2, np.int32)
+            in_order[self._order] = lengths
+            lengths = in_order[:-1]
         # summed as integers: the mean does not depend on the segments
         mean = max(1.0, int(lengths.sum(dtype=np.int64)) / max(1, len(lengths)))
-        self._norms: Floats = (self._k1 * (1 - self._b + self._b * lengths / mean)).astype(np.float32)
+        norms = (self._k1 * (1 - self._b + self._b * lengths / mean)).astype(np.float32)
+        self._norms: Floats = np.append(norms, np.float32(1))  # (n + 1,); the last is that of removed passages
 
 
-class OrderedLexical(NamedTuple):
-    """A lexical index in rows of the corpus: its own order may differ, and some of its passages may be deleted."""
-
-    ranker: LexicalIndex
-    order: Integers | None  # corpus row of each passage, -1 for a deleted one; None: the order of the corpus
-
-    @classmethod
-    def open(cls, folder: Path) -> OrderedLexical:
-        """The index of a folder, with its order if it has one."""
-        order = folder / ORDER
-        return cls(LexicalIndex.open(folder), np.load(order, mmap_mode="r") if order.exists() else None)
-
-    def search(self, queries: Sequence[str], k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]:
-        """BM25 rankings in rows of the corpus."""
-        if self.order is None:
-            return self.ranker.search(queries, k, allowed)
-        selected = self.order >= 0
-        if allowed is not None:
-            selected &= allowed[self.order]
-        rows, scores = self.ranker.search(queries, k, None if selected.all() else selected)
-        return np.where(rows >= 0, self.order[rows], -1), scores
+_HEADING = "\n"  # in front of the tokens of headings; no token of a text holds one
 
 
 def _key(token: str) -> int:
@@ -191,14 +205,14 @@ def _find(segment: _Segment, keys: npt.NDArray[np.uint64]) -> tuple[Integers, In
 
 
 def _write_index(folder: Path, names: list[str], k1: float, b: float) -> None:
-    content = {"format": _FORMAT, "k1": k1, "b": b, "segments": names}
+    content = {"format": FORMAT, "k1": k1, "b": b, "segments": names}
     write_atomically(folder / _INDEX, json.dumps(content, indent=1).encode())
 
 
-def _write_segments(texts: Iterable[str], folder: Path, first: int) -> list[str]:
+def _write_segments(texts: Iterable[str], headings: Iterable[str], folder: Path, first: int) -> list[str]:
     """Write the texts as one segment (none without texts), chunk by chunk so that memory stays bounded."""
     parts: list[Path] = []
-    remaining = iter(texts)
+    remaining = zip(texts, chain(headings, repeat("")), strict=False)
     while chunk := _count(islice(remaining, _CHUNK)):
         parts.append(folder / f"segment-{first + len(parts)}")
         _write_segment(chunk, parts[-1])
@@ -211,19 +225,23 @@ def _write_segments(texts: Iterable[str], folder: Path, first: int) -> list[str]
     return [part.name for part in parts]
 
 
-def _count(texts: Iterator[str]) -> _Segment | None:
-    """The postings of some texts; None without texts."""
+def _count(passages: Iterator[tuple[str, str]]) -> _Segment | None:
+    """The postings of some texts with headings; None without texts."""
     vocabulary: defaultdict[str, int] = defaultdict()
     vocabulary.default_factory = vocabulary.__len__  # a new token gets the next number
     numbers: list[npt.NDArray[np.int32]] = []
-    for text in texts:
+    lengths: list[int] = []
+    for text, heading in passages:
         tokens = tokenize(text)
+        lengths.append(len(tokens))
+        if heading:
+            tokens += [_HEADING + token for token in tokenize(heading)]
         numbers.append(np.fromiter(map(vocabulary.__getitem__, tokens), np.int32, len(tokens)))
     if not numbers:
         return None
-    lengths = np.array([len(tokens) for tokens in numbers], np.int32)
+    sizes = [len(tokens) for tokens in numbers]
     keys, places = np.unique(np.fromiter(map(_key, vocabulary), np.uint64, len(vocabulary)), return_inverse=True)
-    flat = places[np.concatenate(numbers)] * len(numbers) + np.repeat(np.arange(len(numbers)), lengths)
+    flat = places[np.concatenate(numbers)] * len(numbers) + np.repeat(np.arange(len(numbers)), sizes)
     postings, frequencies = np.unique(flat, return_counts=True)
     starts = np.searchsorted(postings, np.arange(len(keys) + 1) * len(numbers))
     return _Segment(
@@ -231,7 +249,7 @@ def _count(texts: Iterator[str]) -> _Segment | None:
         starts.astype(np.int64),
         (postings % len(numbers)).astype(np.int32),
         np.minimum(frequencies, np.iinfo(np.uint16).max).astype(np.uint16),
-        lengths,
+        np.array(lengths, np.int32),
     )
 
 
@@ -249,6 +267,26 @@ def _read_segment(folder: Path) -> _Segment:
     except (OSError, ValueError) as error:
         raise WorkspaceError(f"{folder} cannot be read: run 'lemmata index' again") from error
     return _Segment(*arrays)
+
+
+def _write_order(path: Path, order: Integers | None) -> None:
+    if order is None or np.array_equal(order, np.arange(len(order))):
+        path.unlink(missing_ok=True)
+        return
+    with writing(path) as temporary, temporary.open("wb") as file:
+        np.save(file, order)
+
+
+def _read_order(path: Path, count: int) -> Integers | None:
+    if not path.exists():
+        return None
+    try:
+        order = np.asarray(np.load(path, mmap_mode="r"))
+    except (OSError, ValueError) as error:
+        raise WorkspaceError(f"{path} cannot be read: run 'lemmata index' again") from error
+    if order.shape != (count,):
+        raise WorkspaceError(f"{path} belongs to another index: run 'lemmata index' again")
+    return order
 
 
 def _merge(folders: Sequence[Path], merged: Path) -> None:

@@ -11,7 +11,7 @@ import importlib.util
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, Protocol
@@ -20,22 +20,23 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.encode.load import DEFAULT, load_encoder
-from lemmata.encode.remote import Estimate, RemoteEncoder
+from lemmata.encode.remote import BATCH, Estimate, RemoteEncoder
 from lemmata.errors import WorkspaceError
 from lemmata.files import writing
 from lemmata.index.ann import EXACT_UP_TO, AnnIndex
-from lemmata.index.lexical import ORDER, LexicalIndex
+from lemmata.index.lexical import FORMAT, LexicalIndex
 from lemmata.stages.link import ExpandedCorpus
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, read_manifest, write_manifest
 from lemmata.store.vectors import VectorWriter, open_vectors
-from lemmata.types import Encoder, Floats, Integers, Progress
+from lemmata.types import Encoder, Integers, Progress
 
 __all__ = ["IndexOptions", "content_hashes", "estimate", "index", "index_ann", "index_lexical", "index_vectors"]
 
 Hashes = npt.NDArray[np.uint64]
 
 SHARD = 512  # passages encoded between two checkpoints: less than a minute on a small machine
+_FIRST_STEP = 8  # passages until the first report on them
 _MAX_DELETED = 0.2  # deleted passages, as a share of the corpus, above which the lexical index is rebuilt
 
 
@@ -58,6 +59,12 @@ class Contents(Protocol):
     def contents(self, start: int = 0, stop: int | None = None) -> Iterator[str]: ...
 
 
+class Headed(Contents, Protocol):
+    """Texts with the headings of their sections, one per row."""
+
+    def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]: ...
+
+
 def index(
     layout: Layout,
     options: IndexOptions,
@@ -69,17 +76,16 @@ def index(
 ) -> dict[str, Any]:
     """Bring all indexes up to date; returns how many passages each of them had to work on.
 
-    `rebuild` starts the lexical index from scratch, without the statistics of deleted passages.
+    `rebuild` starts the lexical index from scratch.
     """
     begin = time.perf_counter()
     with layout.hold(), contextlib.closing(Corpus(layout)) as corpus:
         if not len(corpus):
             raise WorkspaceError(f"the corpus in {layout.root} is empty: ingest something first")
-        hashes = content_hashes(corpus, progress)
         report: dict[str, Any] = {"passages": len(corpus)}
         if rebuild:
             layout.manifest(layout.lexical).unlink(missing_ok=True)
-        report["tokenised"] = index_lexical(layout, corpus, hashes, progress)
+        report["tokenised"] = index_lexical(layout, corpus, progress)
         if dense:
             encoder = _encoder(layout, options, key)
             report["encoder"] = encoder.name
@@ -91,11 +97,10 @@ def index(
             if options.expand:
                 texts = expanded = ExpandedCorpus(layout, corpus)
                 expansion = expanded.expansion
-                hashes = content_hashes(texts, progress)
             report["encoded"] = index_vectors(
                 layout,
                 texts,
-                hashes,
+                content_hashes(texts, progress),
                 encoder,
                 options.encoder,
                 progress,
@@ -140,11 +145,15 @@ def _encoder(layout: Layout, options: IndexOptions, key: str) -> Encoder:
 
 def content_hashes(corpus: Contents, progress: Progress) -> Hashes:
     """A hash of the text of each row (n,)."""
-    hashes = np.empty(len(corpus), dtype=np.uint64)
-    for row, content in enumerate(corpus.contents()):
-        hashes[row] = int.from_bytes(hashlib.blake2b(content.encode(), digest_size=8).digest(), "little")
+    return _hashes(corpus.contents(), len(corpus), progress)
+
+
+def _hashes(texts: Iterable[str], count: int, progress: Progress) -> Hashes:
+    hashes = np.empty(count, dtype=np.uint64)
+    for row, text in enumerate(texts):
+        hashes[row] = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
         if row % 50_000 == 0 and row:
-            progress("hashing passages", row, len(corpus))
+            progress("hashing passages", row, count)
     return hashes
 
 
@@ -164,35 +173,35 @@ def _match_rows(old: Hashes, new: Hashes) -> Integers:
 # ---------------------------------------------------------------- lexical
 
 
-def index_lexical(layout: Layout, corpus: Corpus, hashes: Hashes, progress: Progress) -> int:
+def index_lexical(layout: Layout, corpus: Headed, progress: Progress) -> int:
     """Bring the lexical index up to date; returns how many passages were tokenised."""
     path = layout.manifest(layout.lexical)
     manifest = read_manifest(path)
-    if manifest is not None and manifest["corpus"] == corpus.inputs:
+    source = {"corpus": corpus.inputs, "lexical": FORMAT}
+    if manifest is not None and {name: manifest.get(name) for name in source} == source:
         return 0
-    old_hashes = np.load(layout.lexical / "hashes.npy") if manifest is not None else np.empty(0, np.uint64)
+    is_usable = manifest is not None and manifest.get("lexical") == FORMAT
+    old_hashes = np.load(layout.lexical / "hashes.npy") if is_usable else np.empty(0, np.uint64)
+    headed = (f"{heading}\0{content}" for heading, content in zip(corpus.headings(), corpus.contents(), strict=True))
+    hashes = _hashes(headed, len(corpus), progress)
     matches = _match_rows(old_hashes, hashes)
     path.unlink(missing_ok=True)
     deleted = len(old_hashes) - int((matches >= 0).sum())
-    if manifest is None or deleted > _MAX_DELETED * len(hashes):
-        LexicalIndex.build(_with_progress(corpus.contents(), len(corpus), progress), layout.lexical)
-        np.save(layout.lexical / "hashes.npy", hashes)
-        write_manifest(path, {"verb": "index", "corpus": corpus.inputs})
-        return len(corpus)
-    new_rows = np.flatnonzero(matches < 0)
-    order = np.full(len(old_hashes) + len(new_rows), -1, dtype=np.int64)
-    unchanged = np.flatnonzero(matches >= 0)
-    order[matches[unchanged]] = unchanged
-    order[len(old_hashes) :] = new_rows
-    if len(new_rows):
-        contents = _with_progress(_contents_of(corpus, new_rows), len(new_rows), progress)
-        LexicalIndex.open(layout.lexical).add(contents)
-    np.save(layout.lexical / "hashes.npy", np.concatenate([old_hashes, hashes[new_rows]]))
-    if np.array_equal(order, np.arange(len(order))):
-        (layout.lexical / ORDER).unlink(missing_ok=True)
+    if not is_usable or deleted > _MAX_DELETED * len(hashes):
+        contents = _with_progress(corpus.contents(), len(corpus), progress)
+        LexicalIndex.build(contents, layout.lexical, headings=corpus.headings())
+        new_rows = np.arange(len(corpus))
     else:
-        np.save(layout.lexical / ORDER, order)
-    write_manifest(path, {"verb": "index", "corpus": corpus.inputs})
+        new_rows = np.flatnonzero(matches < 0)
+        order = np.full(len(old_hashes) + len(new_rows), -1, dtype=np.int64)
+        unchanged = np.flatnonzero(matches >= 0)
+        order[matches[unchanged]] = unchanged
+        order[len(old_hashes) :] = new_rows
+        contents = _with_progress(_of_rows(corpus.contents, new_rows), len(new_rows), progress)
+        LexicalIndex.open(layout.lexical).add(contents, _of_rows(corpus.headings, new_rows), order=order)
+        hashes = np.concatenate([old_hashes, hashes[new_rows]])
+    np.save(layout.lexical / "hashes.npy", hashes)
+    write_manifest(path, {"verb": "index", **source})
     return len(new_rows)
 
 
@@ -203,12 +212,18 @@ def _with_progress(contents: Iterator[str], total: int, progress: Progress) -> I
         yield content
 
 
-def _contents_of(corpus: Contents, rows: Integers) -> Iterator[str]:
+def _of_rows(read: Callable[[int, int], Iterator[str]], rows: Integers) -> Iterator[str]:
+    """What `read` gives for some rows."""
     for row in rows.tolist():
-        yield from corpus.contents(row, row + 1)
+        yield from read(row, row + 1)
 
 
 # ---------------------------------------------------------------- vectors
+
+
+def _next_pace(pace: int, encoded: int, seconds: float) -> int:
+    """How many passages to encode until the next report, so that it comes within the second."""
+    return int(np.clip(0.4 * encoded / max(seconds, 1e-6), max(1, pace // 4), min(2 * pace, SHARD)))
 
 
 def index_vectors(
@@ -244,13 +259,25 @@ def index_vectors(
                 writer.write(rows, np.asarray(stored.matrix[matches[rows]]))
         del stored
     missing = writer.missing()
-    contents = _contents_of(corpus, missing) if len(missing) < len(corpus) else corpus.contents()
+    contents = _of_rows(corpus.contents, missing) if len(missing) < len(corpus) else corpus.contents()
+    progress("encoding", 0, len(missing))
+    pace = BATCH if isinstance(encoder, RemoteEncoder) else _FIRST_STEP
     for start in range(0, len(missing), SHARD):
-        progress("encoding", start, len(missing))
         rows = missing[start : start + SHARD]
-        vectors: Floats = encoder.encode(list(islice(contents, len(rows))), role="passage")
+        texts = list(islice(contents, len(rows)))
+        vectors = np.empty((len(texts), encoder.dimension), np.float32)
+        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))  # equal lengths need no padding
+        done = 0
+        while done < len(texts):
+            step = order[done : done + pace]
+            begin = time.perf_counter()
+            vectors[step] = encoder.encode([texts[place] for place in step], role="passage")
+            seconds = time.perf_counter() - begin
+            done += len(step)
+            progress("encoding", start + done, len(missing))
+            if not isinstance(encoder, RemoteEncoder):  # that one is paid by call: a step is one
+                pace = _next_pace(pace, len(step), seconds)
         writer.write(rows, vectors)
-    progress("encoding", len(missing), len(missing))
     writer.finish({"verb": "index", **source, "dimension": encoder.dimension, "cut": cut, "made_by": encoder.name})
     return len(missing)
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import hashlib
 import itertools
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, NamedTuple, overload
 
@@ -105,6 +107,16 @@ _INSERT = {
     "passage": "INSERT INTO passages(id, unit, position, " + _PASSAGE.removeprefix("id, ") + ")"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 }
+
+# ids of the passages that report about one of the locations in a JSON list, or about one below it
+_AT_LOCATIONS = """
+WITH RECURSIVE names(name) AS (SELECT value FROM json_each(?)),
+here(id) AS (
+    SELECT id FROM documents WHERE kind = 'location' AND casefold(substr(id, 10)) IN names
+    UNION SELECT links.source FROM here JOIN links ON links.target = here.id WHERE links.relation = 'part_of')
+SELECT source FROM links WHERE relation = 'reports_about' AND target IN here
+UNION SELECT source FROM links WHERE relation = 'reports_about' AND target IS NULL AND casefold(label) IN names
+"""
 
 
 def _connect(path: Path, *, create: bool) -> sqlite3.Connection:
@@ -583,6 +595,7 @@ class Corpus(Sequence[Passage]):
             raise WorkspaceError(f"the last ingest into {layout.root} did not finish: run the same command again")
         self.inputs: str = (manifest or {}).get("inputs", "")  # changes whenever the corpus does
         self._connection = _connect(layout.database, create=False)
+        self._connection.create_function("casefold", 1, str.casefold, deterministic=True)
         self._length: int = self._connection.execute("SELECT COUNT(*) FROM rows").fetchone()[0]
 
     def close(self) -> None:
@@ -657,10 +670,15 @@ class Corpus(Sequence[Passage]):
         categories: Sequence[str] = (),
         since: str = "",
         until: str = "",
+        locations: Sequence[str] = (),
+        where: Sequence[tuple[str, str]] = (),
     ) -> Mask:
         """Mask of the rows with one of the kinds, documents and categories and a date in the range; empty: all.
 
         A category includes its subcategories (`math` includes `math.CO`). A passage without a date has its document's.
+        A location includes everything below it; a passage is at the locations that it reports about. `where` has
+        columns and values of the metadata of a passage or its document, in any case of letters: of each column one
+        of the values.
         """
         conditions: list[str] = []
         values: list[str] = []
@@ -678,12 +696,57 @@ class Corpus(Sequence[Passage]):
                 date = "COALESCE(p.date, d.date)"
                 conditions.append(f"substr({date}, 1, {len(bound)}) {sign} ?")
                 values.append(bound)
+        if locations:
+            conditions.append(f"p.id IN ({_AT_LOCATIONS})")
+            values.append(_json([name.casefold().removeprefix("location:") for name in locations]))
         query = "SELECT row FROM rows JOIN passages p ON p.number = passage LEFT JOIN documents d ON d.id = p.document"
-        where = " WHERE " + " AND ".join(conditions) if conditions else ""
+        if conditions:
+            query += " WHERE " + " AND ".join(conditions)
         mask = np.zeros(self._length, dtype=bool)
-        for (row,) in self._connection.execute(query + where, values):
+        for (row,) in self._connection.execute(query, values):
             mask[row] = True
+        for column in dict.fromkeys(column for column, _ in where):
+            wanted = {value.casefold() for other, value in where if other == column}
+            mask &= np.fromiter((not wanted.isdisjoint(values) for values in self._column(column)), bool, self._length)
         return mask
+
+    def _column(self, column: str) -> Iterator[frozenset[str]]:
+        """The values of each row in a column of its metadata or its document's, casefolded."""
+
+        @functools.lru_cache(maxsize=1 << 16)
+        def values(both: str) -> frozenset[str]:
+            cells = [cell if isinstance(cell, list) else [cell] for cell in json.loads(both)]
+            texts = (cell if isinstance(cell, str) else _json(cell) for cell in chain(*cells) if cell is not None)
+            return frozenset(text.casefold() for text in texts)
+
+        path = f'$."{column}"'
+        query = (
+            "SELECT json_array(json_extract(p.metadata, ?1), json_extract(d.metadata, ?1))"
+            " FROM rows JOIN passages p ON p.number = passage LEFT JOIN documents d ON d.id = p.document ORDER BY row"
+        )
+        if '"' in column:  # it has no path; no reader makes such a name
+            return repeat(frozenset(), self._length)
+        return (values(both) for (both,) in self._connection.execute(query, (path,)))
+
+    def columns(self) -> list[str]:
+        """The columns that `select` knows: the keys of all metadata."""
+        query = (
+            "SELECT key FROM passages, json_each(passages.metadata) UNION SELECT key"
+            " FROM documents, json_each(documents.metadata) WHERE documents.id IN (SELECT document FROM passages)"
+        )
+        return [key for (key,) in self._connection.execute(query) if key != INSERTED]
+
+    def values(self, column: str) -> list[str]:
+        """The distinct values of a column, casefolded."""
+        return sorted(set().union(*self._column(column)))
+
+    def locations(self) -> list[str]:
+        """Every location that the tree holds or a passage names, without the prefix of its id."""
+        query = (
+            "SELECT substr(id, 10) FROM documents WHERE kind = 'location'"
+            " UNION SELECT label FROM links WHERE relation = 'reports_about' AND target IS NULL"
+        )
+        return [name for (name,) in self._connection.execute(query)]
 
     def contents(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
         """`Passage.content` of consecutive rows."""
@@ -693,6 +756,14 @@ class Corpus(Sequence[Passage]):
             (f'"{INSERTED}"', start, self._length if stop is None else stop),
         ):
             yield titled(title, without_references(text, json.loads(metadata)) if metadata else text)
+
+    def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
+        """The innermost heading above each of consecutive rows; empty where there is none."""
+        for (section,) in self._connection.execute(
+            "SELECT section FROM rows JOIN passages ON number = passage WHERE row >= ? AND row < ? ORDER BY row",
+            (start, self._length if stop is None else stop),
+        ):
+            yield section.rpartition(" / ")[2]
 
     def ids(self) -> list[str]:
         """All ids, in the order of the rows."""
