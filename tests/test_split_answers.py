@@ -37,7 +37,7 @@ EVERYTHING = PairOptions(weights={"proof": 1.0})
 
 
 def test_the_option_changes_nothing_but_what_the_split_says_of_itself(tmp_path: Path) -> None:
-    corpus = Outline([f"p{n}" for n in range(40)], [f"d{n // 4}" for n in range(40)])
+    corpus = Outline([f"p{n}" for n in range(400)], [f"d{n // 4}" for n in range(400)])
     plain, answering = (split_corpus(corpus, SplitOptions(answers=answers)) for answers in (False, True))
     assert (plain.part == answering.part).all()
     assert not plain.answers
