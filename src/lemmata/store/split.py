@@ -20,12 +20,12 @@ from lemmata.types import Mask
 __all__ = [
     "LEFT_OUT",
     "PARTS",
+    "Keys",
     "Parts",
     "Split",
     "earlier_split",
     "id_keys",
     "open_split",
-    "split_digest",
     "write_split",
 ]
 
@@ -122,14 +122,6 @@ def open_split(layout: Layout, inputs: str) -> Split:
     if manifest.get("inputs") != inputs:
         raise WorkspaceError("the corpus changed since it was split: run 'lemmata split' again")
     return _read_split(layout, manifest)
-
-
-def split_digest(layout: Layout) -> str:
-    """The digest of the stored split; empty where there is none."""
-    manifest = read_manifest(layout.manifest(layout.split))
-    if manifest is None:
-        return ""
-    return str(manifest["digest"]) if "digest" in manifest else _read_split(layout, manifest).digest()
 
 
 def earlier_split(layout: Layout, options: Mapping[str, Any]) -> tuple[Split, str] | None:
