@@ -431,7 +431,32 @@ def test_in_a_split_by_concept_rows_go_with_what_they_define_or_with_their_most_
         split_corpus(papers(3, 3), SplitOptions(method="concept"))
 
 
+def test_a_row_that_defines_a_held_out_and_a_training_concept_is_held_out() -> None:
+    concepts = {f"concept:c{n}": Concept(f"concept:c{n}", f"notion {n}") for n in range(20)}
+    pairs = [(one, other) for one in range(20) for other in range(20) if one != other]
+    definitions = [(row, f"concept:c{n}") for row, pair in enumerate(pairs) for n in pair]
+    corpus = replace(papers(len(pairs)), concepts=concepts, definitions=definitions)
+    split = split_corpus(corpus, SplitOptions(method="concept", concept_test=0.3, concept_validation=0.3))
+    number = {name: PARTS.index(part) for name, part in split.concepts.items()}
+    assert set(number.values()) == {0, 1, 2}
+    for row, (one, other) in enumerate(pairs):
+        assert split.part[row] == max(number[f"concept:c{one}"], number[f"concept:c{other}"])
+
+
 # ---------------------------------------------------------------- near-duplicates
+
+
+@pytest.mark.parametrize("part", ["validation", "test"])
+def test_a_training_passage_that_is_close_to_a_held_out_one_is_in_no_part(part: str) -> None:
+    words = [[f"a{n}", f"b{n}", f"c{n}", f"d{n}", *(f"e{m}f{n}" for m in range(20))] for n in range(80)]
+    corpus = replace(papers(*[4] * 20), sketches=sketch(map(" ".join, words)))
+    options = SplitOptions(validation=0.3, test=0.3)
+    first = split_corpus(corpus, options)
+    held_out, trained = (first.part.tolist().index(PARTS.index(name)) for name in (part, "train"))
+    words[trained] = [*words[held_out][:-1], "other"]  # nearly the same
+    split = split_corpus(replace(corpus, sketches=sketch(map(" ".join, words))), options)
+    assert (PARTS[split.part[held_out]], split.part[trained]) == (part, LEFT_OUT)
+    assert (split.part == LEFT_OUT).sum() == 1
 
 
 def test_a_near_duplicate_is_found_where_a_pair_is() -> None:
@@ -634,6 +659,18 @@ def test_a_title_that_names_a_held_out_concept_is_hidden() -> None:
     assert seen.passages([0])[0].section == ""
     assert seen.documents["a"].title == ""
     assert seen.documents["a"].metadata == {"name": ""}
+
+
+def test_an_alias_that_names_a_held_out_concept_is_hidden() -> None:
+    passages = [Passage("a#1", "a", "lemma", "one")]
+    concepts = {
+        "concept:chain": Concept("concept:chain", "Bailey chain", aliases=("Bailey pairs", "chain of pairs")),
+        "concept:bailey-pair": Concept("concept:bailey-pair", "Bailey pair"),
+    }
+    graph = build_graph([Edge("a#1", "mentions", name) for name in concepts], {})
+    split = Split(np.zeros(1, np.int8), np.zeros(1, bool), {"concept:bailey-pair": "test"})
+    seen = material(Shelf(passages, [Document("a")]), split, graph=graph, concepts=concepts)
+    assert {name: concept.aliases for name, concept in seen.concepts.items()} == {"concept:chain": ("chain of pairs",)}
 
 
 def test_a_query_may_not_name_a_concept_of_another_part() -> None:

@@ -553,9 +553,8 @@ def test_a_model_remembers_what_its_base_saw(copied: Path) -> None:
     project.finetune()
     project.split(settings={**AGAIN, "seed": 5})
     project.mine("pairs")
-    say_more(copied, '[finetune.second]\nbase = "tuned"\nsets = { pairs = 1.0 }\nepochs = 0.3\nbatch = 20\n').finetune(
-        "second"
-    )
+    table = '[finetune.second]\nbase = "tuned"\nsets = { pairs = 1.0 }\nepochs = 0.3\nbatch = 20\n'
+    say_more(copied, table).finetune("second")
     manifest = json.loads((copied / "models" / "second" / "manifest.json").read_text())
     assert [record["seed"] for record in manifest["trained_under"]] == [0, 5]
 
