@@ -378,19 +378,15 @@ def test_a_second_split_of_the_grown_corpus_moves_nobody(tmp_path: Path) -> None
 
 def test_a_set_of_the_split_before_the_corpus_grew_is_mined_again(tmp_path: Path) -> None:
     project = Project.init(tmp_path / "w")
-    notes = tmp_path / "notes"
-    notes.mkdir()
-    for number in range(13):
-        if number == 12:
-            project.ingest([notes])
-            project.split()
-            project.mine("queries", name="asked")
-        text = f"# Note {number}\n\nSomething of its own about the number {number} and its {number * 7} friends.\n"
-        (notes / f"note{number}.md").write_text(text, encoding="utf-8")
-    project.ingest([notes])
-    project.split()
-    cure = r"'asked' of .* was mined under another split: mine it again with 'lemmata mine queries --name asked'"
+    line = '{{"_id": "p{0}", "text": "remark {0} of a{0} b{0} c{0} and d{0}", "title": "Lemma of Author{0}"}}\n'
+    for count in (20, 21):
+        (tmp_path / "p.jsonl").write_text("".join(map(line.format, range(count))), encoding="utf-8")
+        project.ingest([tmp_path / "p.jsonl"])
+        project.split()
+        if count == 20:
+            project.mine("pairs", name="asked")
+    cure = r"'asked' of .* was mined under another split: mine it again with 'lemmata mine pairs --name asked'"
     with pytest.raises(LeakageError, match=cure):
         project.export_training("asked", tmp_path / "asked.parquet")
-    project.mine("queries", name="asked")
+    project.mine("pairs", name="asked")
     assert project.export_training("asked", tmp_path / "asked.parquet")
