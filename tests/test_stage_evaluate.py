@@ -278,8 +278,9 @@ def test_a_limit_counts_for_queries_from_files_and_a_part_is_refused(project: Pr
     (tmp_path / "queries.jsonl").write_bytes((source / "q.jsonl").read_bytes())
     (tmp_path / "qrels" / "test.tsv").write_bytes((source / "qrels.tsv").read_bytes())
     where: list[str | Path] = ["-w", project.layout.root, "--retriever", "lexical", "--json"]
-    files = ["--queries", source / "q.jsonl", "--qrels", source / "qrels.tsv"]
-    for given in (["--beir", tmp_path], files):
+    files: list[str | Path] = ["--queries", source / "q.jsonl", "--qrels", source / "qrels.tsv"]
+    folder: list[str | Path] = ["--beir", tmp_path]
+    for given in (folder, files):
         assert json.loads(lemmata("evaluate", *given, *where))["queries"] == 3
         assert json.loads(lemmata("evaluate", *given, "--limit", "2", *where))["queries"] == 2
         assert "--part goes with --task" in lemmata("evaluate", *given, "--part", "test", *where, code=1)

@@ -218,7 +218,7 @@ def test_what_is_held_out_does_not_change_which_triplets_are_mined(tmp_path: Pat
     for shift in (1, 7):
         project = Project.init(tmp_path / f"w{shift}")
         ids = [f"d{n // 6:02}-{n:03}" for n in range(240)]
-        lines = [{"_id": name, "document": name.split("-")[0], "kind": "lemma"} for name in ids]
+        lines: list[dict[str, Any]] = [{"_id": name, "document": name.split("-")[0], "kind": "lemma"} for name in ids]
         for n, line in enumerate(lines):
             line["text"] = f"statement {n} on a{n} b{n} c{n} and on topic{n % 5} theme{n % 7} of these notes"
         split: Any = None

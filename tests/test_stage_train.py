@@ -518,7 +518,7 @@ def test_a_model_that_saw_another_split_is_measured_with_a_warning(trained: Path
     assert (card["split"]["seed"], card["split"]["method"]) == (0, "stratified")
     project.index(settings={"encoder": "tuned"})
 
-    def measured() -> dict[str, Any]:
+    def measured() -> Any:
         return json.loads(say("evaluate", "--task", "references", "--part", "test", "-w", folder, "--json")[1])
 
     first = measured()

@@ -121,7 +121,7 @@ def _checked(kind: type[Any], name: str, value: Any, default: Any, where: str) -
     if type(value) is not expected:
         article = "an" if expected.__name__[0] in "aeiou" else "a"
         raise ConfigError(f"{where}: {name} = {value!r} should be {article} {expected.__name__}")
-    choices = getattr(kind, "CHOICES", {}).get(name)
+    choices = getattr(kind, "CHOICES", {}).get(name, ())
     for word in (value if isinstance(value, list | dict) else [value]) if choices else ():
         if word not in choices:
             raise ConfigError(f"{where}: {name} = {word!r}{suggest(str(word), choices)}")
