@@ -311,9 +311,7 @@ def test_an_unknown_base_model_is_refused_before_any_stage(base: Path, tmp_path:
 def test_a_test_query_that_is_trained_on_stops_the_run(base: Path, tmp_path: Path) -> None:
     folder = write_recipe(tmp_path, base)
     asked = [json.loads(line)["query"] for line in (tmp_path / "asked.jsonl").read_text().splitlines()]
-    lines = [
-        json.dumps({"_id": f"q{n}", "text": asked[n]}) for n in range(8)
-    ]  # those of training passages are imported
+    lines = [json.dumps({"_id": f"q{n}", "text": asked[n]}) for n in range(8)]  # some of them are trained on
     (tmp_path / "riddles" / "queries.jsonl").write_text("\n".join(lines), encoding="utf-8")
     with pytest.raises(LeakageError, match=r"'asked' holds held-out data .* of 'test query \d'"):
         run(Project(folder), progress=silent)
