@@ -24,7 +24,9 @@ class Inner:
 
 @dataclass(frozen=True, slots=True)
 class Nested:
+    CHOICES: ClassVar = {"names": ("anna", "berta"), "weights": ("left", "right")}
     names: list[str] = field(default_factory=list)  # of others
+    weights: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +45,13 @@ def test_keys_come_with_default_and_comment_and_nested_records_are_tables() -> N
         Option("t", "share", 0.5, ""),
         Option("t", "size", 3, "of something"),
         Option("t.nested", "names", [], "of others"),
+        Option("t.nested", "weights", {}, ""),
     ]
 
 
 def test_a_table_becomes_a_record() -> None:
-    options = build(Outer, {"share": 1, "size": 7, "nested": {"names": ["a"]}}, "[t]")
-    assert options == Outer(share=1.0, inner=Inner(7), nested=Nested(["a"]))
+    options = build(Outer, {"share": 1, "size": 7, "nested": {"names": ["anna"]}}, "[t]")
+    assert options == Outer(share=1.0, inner=Inner(7), nested=Nested(["anna"]))
 
 
 @pytest.mark.parametrize(
@@ -58,6 +61,8 @@ def test_a_table_becomes_a_record() -> None:
         ({"mode": "slow"}, r"\[t\]: mode = 'slow' \(there are: fast, exact\)"),
         ({"share": -1.0}, r"\[t\]: share = -1.0 is too small; 0.0 is the least"),
         ({"share": "much"}, r"\[t\]: share = 'much' should be a float"),
+        ({"nested": {"names": ["anna", "bertha"]}}, r"\[t.nested\]: names = 'bertha'; did you mean 'berta'\?"),
+        ({"nested": {"weights": {"rihgt": 1.0}}}, r"\[t.nested\]: weights = 'rihgt'; did you mean 'right'\?"),
         ({"nested": {"name": []}}, r"\[t.nested\] has no key 'name'; did you mean 'names'\?"),
     ],
 )
@@ -106,3 +111,14 @@ def test_the_command_lists_defaults_and_values(tmp_path: Path) -> None:
     assert '(default "lemmata-mini")' in shown
     tomllib.loads(shown)  # what is printed is TOML
     assert "there is no table [indx]" in lemmata("config", "indx", "-w", tmp_path / "w", code=1)
+
+
+def test_misspelled_miners_and_sources_of_pairs_are_refused_when_the_settings_are_read(tmp_path: Path) -> None:
+    project = Project.init(tmp_path / "w")
+    for text, message in (
+        ('[run]\nmine = ["paris"]\n', r"\[run\]: mine = 'paris'; did you mean 'pairs'\?"),
+        ("[mine.pairs.weights]\ntitel = 2.0\n", r"\[mine.pairs\]: weights = 'titel'; did you mean 'title'\?"),
+    ):
+        project.layout.config.write_text(text)
+        with pytest.raises(ConfigError, match=message):
+            Project(tmp_path / "w").config  # noqa: B018 - reading it is the point

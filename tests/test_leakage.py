@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.leakage import Audit, Example, audit, examples, near_duplicates
+from lemmata.leakage import Audit, Example, audit, examples, near_duplicate_of, near_duplicates, near_pairs, sketch
 
 WORDS = "the pump of column two leaks since this morning and was closed by the late shift after a short test".split()
 TEXT = {
@@ -52,7 +52,7 @@ def test_neighbours_are_offences_only_if_given() -> None:
 
 
 def test_only_passages_that_answer_a_query_belong_to_its_example() -> None:
-    assert examples({"q": "text"}, {"q": {"a": 1, "b": 0}, "r": {"c": 2}}) == [
+    assert examples({"q": "text"}, {"q": {"a": 1, "b": 0}, "r": {"c": 2, "d": -1}}) == [
         Example("q", "text", ("a",)),
         Example("r", "", ("c",)),
     ]
@@ -84,3 +84,22 @@ def test_long_near_duplicates_are_rarely_missed() -> None:
     changed = [" ".join("other" if k == 100 else word for k, word in enumerate(text.split())) for text in texts]
     found = near_duplicates(texts, changed)
     assert {(n, n) for n in range(60)} <= set(found)
+
+
+def test_a_near_duplicate_behind_many_candidates_is_found() -> None:
+    words = [f"w{n}" for n in range(400)]
+    variants = [" ".join([*words[: 6 * n], f"x{n}", *words[6 * n + 1 :]]) for n in range(60)]
+    others = sketch([*variants, " ".join(words)])
+    # each variant shares most band keys with the text, but is not similar enough
+    assert near_duplicate_of(sketch([" ".join(words)]), others, similarity=0.995).tolist() == [60]
+    assert near_duplicate_of(sketch([" ".join(words)]), sketch(variants), similarity=0.995).tolist() == [-1]
+
+
+def test_texts_are_compared_by_runs_of_four_words() -> None:
+    words = [f"w{n}" for n in range(40)]
+    for changed in range(0, 40, 3):
+        other = " ".join([*words[:changed], "other", *words[changed + 1 :]])
+        exact = _jaccard(" ".join(words), other)
+        for similarity, similar in ((exact - 0.01, 1), (exact + 0.01, 0)):
+            pairs = near_pairs(sketch([" ".join(words)]), sketch([other]), similarity=similarity)
+            assert sum(len(block) for block in pairs) == similar

@@ -23,7 +23,7 @@ WORDS = "the pump of column two leaks since this morning and was closed by the l
 def audit_mined(*arguments: Any, **options: Any) -> Audit:
     """Inspect and refuse, as every mined set is."""
     result = inspect_mined(*arguments, **options)
-    refuse(result)
+    refuse(result, "pairs")
     return result
 
 
@@ -85,7 +85,7 @@ def test_the_error_names_the_first_offenders() -> None:
     with pytest.raises(LeakageError) as caught:
         audit_mined([Pair("x", 3, "m"), Pair("y", 4, "m")], SPLIT, SHELF)
     assert str(caught.value) == (
-        "the mined set holds held-out data (2 same passage): "
+        "the training set 'pairs' holds held-out data (2 same passage): "
         "same passage 'p3' of 'test' in record 0; same passage 'p4' of 'validation' in record 1"
     )
 

@@ -50,7 +50,7 @@ def printed(report: Report) -> str:
 
 def test_the_json_holds_means_intervals_groups_and_comparisons() -> None:
     content = json.loads(json.dumps(as_json(report()), allow_nan=False))
-    assert list(content) == ["task", "queries", "retrievers", "comparisons", "notes"]
+    assert list(content) == ["task", "encoder", "queries", "retrievers", "comparisons", "notes", "trained_on"]
     assert content["queries"] == 4
     lexical = content["retrievers"]["lexical"]
     assert lexical["measures"] == {"MRR@10": 0.375, "R@20": 0.625}
@@ -167,3 +167,20 @@ def test_equal_retrievers_many_queries_and_one_result_can_be_drawn() -> None:
     charts = re.findall(r"<svg.*?</svg>", as_html(large), re.DOTALL)
     assert charts
     assert all(len(chart) < 20_000 and "nan" not in chart for chart in charts)
+
+
+@pytest.mark.parametrize(("p", "shown"), [(0.03, "0.030"), (0.001, "0.001"), (0.0004, "< 0.001"), (0.9, "0.900")])
+def test_p_is_shown_as_it_is_down_to_a_thousandth(p: float, shown: str) -> None:
+    pair = compare(VALUES, "MRR@10", "lexical", np.random.default_rng(0))[0]._replace(p=p, p_corrected=p)
+    made = report(comparisons=[pair])
+    assert f"corrected p {shown};" in " ".join(printed(made).split())
+    assert f">{shown.replace('<', '&lt;')}<" in as_html(made)
+
+
+def test_the_encoder_stands_in_the_table_the_page_and_the_json() -> None:
+    made = report(encoder="tuned<1>", trained_on={"queries": 2, "answers": 3})
+    assert "references & more, 4 queries, encoder tuned<1>" in printed(made)
+    assert "encoder tuned&lt;1&gt;" in as_html(made)
+    assert as_json(made)["encoder"] == "tuned<1>"
+    assert as_json(made)["trained_on"] == {"queries": 2, "answers": 3}
+    assert "encoder" not in printed(report())

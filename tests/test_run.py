@@ -310,11 +310,10 @@ def test_an_unknown_base_model_is_refused_before_any_stage(base: Path, tmp_path:
 
 def test_a_test_query_that_is_trained_on_stops_the_run(base: Path, tmp_path: Path) -> None:
     folder = write_recipe(tmp_path, base)
-    asked = json.loads((tmp_path / "asked.jsonl").read_text().splitlines()[3])
-    file = tmp_path / "riddles" / "queries.jsonl"
-    lines = file.read_text().splitlines()
-    file.write_text("\n".join([*lines[:-1], json.dumps({"_id": "q7", "text": asked["query"]})]), encoding="utf-8")
-    with pytest.raises(LeakageError, match="test query 8"):
+    asked = [json.loads(line)["query"] for line in (tmp_path / "asked.jsonl").read_text().splitlines()]
+    lines = [json.dumps({"_id": f"q{n}", "text": asked[n]}) for n in range(8)]  # some of them are trained on
+    (tmp_path / "riddles" / "queries.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(LeakageError, match=r"'asked' holds held-out data .* of 'test query \d'"):
         run(Project(folder), progress=silent)
     assert not (folder / "models").exists()
 

@@ -126,3 +126,12 @@ def test_an_unknown_baseline_or_measure_is_named() -> None:
         compare(RESULTS, "MRR@10", "bm25", fresh())
     with pytest.raises(ConfigError, match="R@20 was not measured for lexical, dense, hybrid"):
         compare(RESULTS, "R@20", None, fresh())
+
+
+def test_intervals_of_differences_are_of_95_percent() -> None:
+    generator = np.random.default_rng(3)
+    results = {name: {"R@20": generator.normal(0.5, 0.1, 2000)} for name in ("one", "other")}
+    (pair,) = compare(results, "R@20", "other", generator)
+    difference = results["one"]["R@20"] - results["other"]["R@20"]
+    error = difference.std() / 2000**0.5  # the mean of so many is normally distributed
+    assert pair.high - pair.low == pytest.approx(2 * 1.96 * error, rel=0.08)

@@ -37,7 +37,7 @@ EVERYTHING = PairOptions(weights={"proof": 1.0})
 
 
 def test_the_option_changes_nothing_but_what_the_split_says_of_itself(tmp_path: Path) -> None:
-    corpus = Outline([f"p{n}" for n in range(40)], [f"d{n // 4}" for n in range(40)])
+    corpus = Outline([f"p{n}" for n in range(400)], [f"d{n // 4}" for n in range(400)])
     plain, answering = (split_corpus(corpus, SplitOptions(answers=answers)) for answers in (False, True))
     assert (plain.part == answering.part).all()
     assert not plain.answers
@@ -247,7 +247,7 @@ def test_answers_that_a_training_link_leads_to_are_counted_and_reported() -> Non
     )
     assert "answers" not in inspect_mined(records[2:], ALLOWING, SHELF).sentence()
     with pytest.raises(LeakageError, match="2 same passage"):
-        refuse(inspect_mined(records, replace(ALLOWING, answers=False), SHELF))
+        refuse(inspect_mined(records, replace(ALLOWING, answers=False), SHELF), "pairs")
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_anything_else_with_a_held_out_row_is_an_offence(record: Pair | Triplet,
     assert result.counts == {kind: 1}
     assert result.offences[0].train == "1"
     with pytest.raises(LeakageError, match=kind.replace("_", " ")):
-        refuse(result)
+        refuse(result, "pairs")
 
 
 # ---------------------------------------------------------------- on a workspace

@@ -22,7 +22,9 @@ TEXTS = {
     "b1": ("b", "Every prime ideal of a Noetherian ring has finite height."),
     "b2": ("b", "An ideal in a union of primes lies in one of them."),
     "c1": ("c", "The pump of the column leaks again since this morning."),
+    "a1-copy": ("d", "Partitions into odd parts and partitions into distinct parts are equally many!"),
 }
+LONG = "which partitions of a number have as many parts as partitions of the same number into odd parts have"
 QUERIES = {"q1": "odd parts and distinct parts", "q2": "height of prime ideals", "q3": "leaking pump"}
 QRELS = {"q1": {"a1": 2, "a2": 1}, "q2": {"b1": 1}, "q3": {"c1": 1}}
 
@@ -71,6 +73,22 @@ def test_leaked_test_data_is_refused_unless_allowed_and_then_noted(project: Proj
     assert report.notes[-1].startswith("LEAKAGE ALLOWED: ")
     assert report.groups["seen"].tolist() == [True, False, False]
     assert report.groups["unseen"].tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("anchor", "passage", "kind"),
+    [
+        ("odd parts and distinct parts", "c1", "1 same anchor"),
+        (f"{LONG} again", "c1", "1 near anchor"),
+        ("something else", "a1", "1 same passage"),
+        ("something else", "a1-copy", "1 near passage"),
+    ],
+)
+def test_each_kind_of_leak_alone_is_refused(project: Project, anchor: str, passage: str, kind: str) -> None:
+    task = task_from("t", {"q1": QUERIES["q1"], "q2": LONG}, {"q1": {"a1": 1}, "q2": {"a1": 1}})
+    train = [Example("t1", anchor, (passage,))]
+    with pytest.raises(LemmataError, match=rf"known from training: {kind};.*--allow-leakage"):
+        project.evaluate(task, retrievers=["lexical"], train=train)
 
 
 def test_clean_training_data_is_noted_too(project: Project) -> None:
@@ -252,3 +270,17 @@ def test_rankings_are_written_as_trec_runs(project: Project, tmp_path: Path) -> 
     assert report.retrievers["lexical"]["MRR@10"].tolist() == [1.0, 1.0, 1.0]
     project.evaluate(task, retrievers=["lexical", "dense"], trec=tmp_path / "both.trec")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["both.dense.trec", "both.lexical.trec", "run.trec"]
+
+
+def test_a_limit_counts_for_queries_from_files_and_a_part_is_refused(project: Project, tmp_path: Path) -> None:
+    source = project.layout.root.parent
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "queries.jsonl").write_bytes((source / "q.jsonl").read_bytes())
+    (tmp_path / "qrels" / "test.tsv").write_bytes((source / "qrels.tsv").read_bytes())
+    where: list[str | Path] = ["-w", project.layout.root, "--retriever", "lexical", "--json"]
+    files: list[str | Path] = ["--queries", source / "q.jsonl", "--qrels", source / "qrels.tsv"]
+    folder: list[str | Path] = ["--beir", tmp_path]
+    for given in (folder, files):
+        assert json.loads(lemmata("evaluate", *given, *where))["queries"] == 3
+        assert json.loads(lemmata("evaluate", *given, "--limit", "2", *where))["queries"] == 2
+        assert "--part goes with --task" in lemmata("evaluate", *given, "--part", "test", *where, code=1)

@@ -184,10 +184,78 @@ def test_the_commands_mine_list_and_audit(built: Project) -> None:
     assert "no leakage found" in done.stdout.replace("\n", " ")
 
 
+def test_the_audit_names_the_set_and_mining_says_what_it_replaces(built: Project) -> None:
+    assert not built.mine("queries", name="twice")["replaced"]
+    command = [sys.executable, "-c", "from lemmata.cli.main import main; main()"]
+    where = ["-w", str(built.layout.root)]
+
+    def said(*arguments: str) -> str:
+        done = subprocess.run([*command, *arguments, *where], capture_output=True, text=True, check=True)
+        return " ".join(done.stdout.split())
+
+    assert "replaced the set of this name" in said("mine", "queries", "--name", "twice")
+    assert said("audit", "twice").startswith("twice: no leakage found")
+    assert json.loads(said("audit", "twice", "--json"))["sets"] == ["twice"]
+
+
+def test_neighbours_of_test_passages_are_refused_where_the_settings_say_so(built: Project) -> None:
+    assert built.mine("pairs", name="near")["records"]
+    text = built.layout.config.read_text(encoding="utf-8")
+    built.layout.config.write_text(f"{text}\n[audit]\nhops = 2\n", encoding="utf-8")
+    try:
+        project = Project(built.layout.root)
+        with pytest.raises(LeakageError, match=r"'near' holds held-out data \(\d+ neighbour"):
+            project.audit(["near"])
+        with pytest.raises(LeakageError, match=r"'nearer' holds held-out data \(\d+ neighbour"):
+            project.mine("pairs", name="nearer")
+    finally:
+        built.layout.config.write_text(text, encoding="utf-8")
+
+
+def test_what_is_held_out_does_not_change_which_triplets_are_mined(tmp_path: Path) -> None:
+    """Two corpora whose held-out passages refer to others differently, with the same training part."""
+    files = []
+    for shift in (1, 7):
+        project = Project.init(tmp_path / f"w{shift}")
+        ids = [f"d{n // 6:02}-{n:03}" for n in range(240)]
+        lines: list[dict[str, Any]] = [{"_id": name, "document": name.split("-")[0], "kind": "lemma"} for name in ids]
+        for n, line in enumerate(lines):
+            line["text"] = f"statement {n} on a{n} b{n} c{n} and on topic{n % 5} theme{n % 7} of these notes"
+        split: Any = None
+        for linked in (False, True):
+            for n, line in enumerate(lines):
+                held_out_row = split is not None and split.part[n] != 0
+                target = (n + 6 * shift) % 240 if held_out_row else (n + 6) % 240
+                line["links"] = [ids[target]] if linked and (held_out_row or split.part[target] == 0) else []
+            (tmp_path / f"p{shift}.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+            project.ingest([tmp_path / f"p{shift}.jsonl"])
+            project.split(settings={"validation": 0.2, "test": 0.2})
+            corpus = project.corpus
+            split = open_split(project.layout, corpus.inputs)
+            assert list(corpus.ids()) == ids
+            corpus.close()
+        project.build_graph()
+        project.index(settings={"encoder": "hashing"})
+        project.split(settings={"validation": 0.2, "test": 0.2})
+        project.mine("triplets", name="near", kind="embedding", settings={"triplets": {"shortest": 10}})
+        files.append([(r["anchor_id"], r["positive_id"], r["negative_ids"]) for r in records(project, "near")])
+    assert files[0]
+    assert files[0] == files[1]
+
+
 def test_tasks_are_asked_from_a_part_of_the_split(built: Project) -> None:
     task = built.task("references", part="test")
-    assert set(task.queries) <= held_out(built)
+    corpus = built.corpus
+    split = open_split(built.layout, corpus.inputs)
+    rows = {name for name, inside in zip(corpus.ids(), split.rows("test").tolist(), strict=True) if inside}
+    corpus.close()
+    assert set(task.queries) <= rows
     assert set(task.groups["unseen"]) >= set(task.queries)
+    assert set(task.groups["seen"]) | set(task.groups["unseen"]) == rows
+    for name in ("concepts", "descriptions"):
+        asked = built.task(name, part="test").queries
+        assert asked
+        assert {split.part_of(concept) for concept in asked} == {"test"}
     with pytest.raises(LemmataError, match="train, validation, test"):
         built.task("references", part="tests")
 
@@ -251,3 +319,74 @@ def test_a_passage_counts_as_answered_only_if_it_was(built: Project, server: Ser
     assert report["unanswered"] == 0
     assert len(server.calls()) == report["dropped"]["parts of answers that do not fit"]  # one passage for each call
     assert 3 * prompts < len(server.calls()) <= 4 * prompts
+
+
+def test_training_statements_of_a_document_do_not_ask_as_test(tmp_path: Path) -> None:
+    project = Project.init(tmp_path / "w")
+    lines = [
+        {"_id": f"d{n // 10}-{n}", "document": f"d{n // 10}", "kind": "lemma", "text": f"remark {n} of a{n} b{n} c{n}",
+         "links": [f"d{(n + 1) % 200 // 10}-{(n + 1) % 200}"]}
+        for n in range(200)
+    ]  # fmt: skip
+    (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    project.ingest([tmp_path / "p.jsonl"])
+    project.split(settings={"method": "stratified", "unseen": 0.5, "test": 0.2})
+    corpus = project.corpus
+    split = open_split(project.layout, corpus.inputs)
+    ids = np.array(corpus.ids())
+    corpus.close()
+    for part in ("validation", "test"):
+        task = project.task("references", part=part)
+        assert set(task.queries) == set(ids[split.rows(part)].tolist())
+        assert set(task.groups["unseen"]) == set(ids[split.rows(part) & split.unseen].tolist())
+        assert set(task.groups["seen"]) == set(ids[split.rows(part) & ~split.unseen].tolist())
+        assert all(task.groups.values())
+
+
+def test_a_second_split_of_the_grown_corpus_moves_nobody(tmp_path: Path) -> None:
+    project = Project.init(tmp_path / "w")
+    notes = tmp_path / "notes"
+    notes.mkdir()
+
+    def parts() -> dict[str, int]:
+        corpus = project.corpus
+        split = open_split(project.layout, corpus.inputs)
+        found = dict(zip(corpus.ids(), split.part.tolist(), strict=True))
+        corpus.close()
+        return found
+
+    before: dict[str, int] = {}
+    for number in range(24):
+        text = f"# Note {number}\n\nSomething of its own about the number {number} and its {number * 7} friends.\n"
+        (notes / f"note{number}.md").write_text(text, encoding="utf-8")
+        if number >= 5:
+            project.ingest([notes])
+            project.split()
+            now = parts()
+            assert before == {name: now[name] for name in before}
+            assert {0, 1, 2} <= set(now.values())
+            before = now
+    for name in ("passages.npy", "documents.npy"):  # as an older version wrote it, which knew the rows only
+        (project.layout.split / name).unlink()
+    project.split()
+    assert parts() == before
+    (project.layout.split / "passages.npy").unlink()
+    report = project.split(settings={"seed": 3})
+    assert not any("stay where" in note for note in report["notes"])
+    assert parts() != before
+
+
+def test_a_set_of_the_split_before_the_corpus_grew_is_mined_again(tmp_path: Path) -> None:
+    project = Project.init(tmp_path / "w")
+    line = '{{"_id": "p{0}", "text": "remark {0} of a{0} b{0} c{0} and d{0}", "title": "Lemma of Author{0}"}}\n'
+    for count in (20, 21):
+        (tmp_path / "p.jsonl").write_text("".join(map(line.format, range(count))), encoding="utf-8")
+        project.ingest([tmp_path / "p.jsonl"])
+        project.split()
+        if count == 20:
+            project.mine("pairs", name="asked")
+    cure = r"'asked' of .* was mined under another split: mine it again with 'lemmata mine pairs --name asked'"
+    with pytest.raises(LeakageError, match=cure):
+        project.export_training("asked", tmp_path / "asked.parquet")
+    project.mine("pairs", name="asked")
+    assert project.export_training("asked", tmp_path / "asked.parquet")

@@ -55,7 +55,7 @@ def other(built: Project) -> Project:
     ]
     remarks.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     project.ingest([remarks])
-    project.split(settings={"seed": 2})
+    project.split(settings={"seed": 2, "validation": 0.3})
     project.mine("pairs")
     return project
 
@@ -82,7 +82,7 @@ def words(built: Project, other: Project) -> list[str]:
         for name in project.training_sets():
             for record in records(project, name):
                 found.update(f"{record['anchor']} {record['positive']}".split())
-    for name in ("concepts", "descriptions"):
+    for name in ("concepts", "descriptions", "documents"):
         for query in built.task(name, part="validation").queries.values():
             found.update(query.split())
     return sorted(found)

@@ -21,8 +21,10 @@ from tests.small_bert import sayings, small_bert
 from lemmata.cli.main import main
 from lemmata.encode.export import export_encoder
 from lemmata.encode.load import load_encoder
-from lemmata.errors import ConfigError, LemmataError, WorkspaceError
+from lemmata.errors import ConfigError, InputError, LeakageError, LemmataError, WorkspaceError
+from lemmata.mine.export import read_training
 from lemmata.project import Project
+from lemmata.store.split import open_split
 from lemmata.train.job import open_job
 
 pytest.importorskip("torch")
@@ -430,6 +432,133 @@ def test_a_judge_that_cannot_judge_is_an_error_before_anything_is_trained(copied
     assert not (project.layout.model_work("adapted") / "work").exists()
 
 
+# ---------------------------------------------------------------- the split that a set and a model saw
+
+AGAIN = {"method": "stratified", "validation": 0.2, "test": 0.2}
+
+
+def held_out_now(project: Project, file: Path) -> set[str]:
+    """Ids that a training file names and the present split does not train on."""
+    corpus = project.corpus
+    ids = np.array(corpus.ids())
+    training = set(ids[open_split(project.layout, corpus.inputs).rows("train")].tolist())
+    corpus.close()
+    named = {name for line in read_training(file) for name in (line["anchor_id"], line["positive_id"]) if name}
+    return named - training
+
+
+def test_a_set_of_another_split_is_not_trained_on(copied: Path, base: Path, tmp_path: Path, say: Say) -> None:
+    project = Project(copied)
+    file = project.layout.training_file("pairs")
+    assert not held_out_now(project, file)
+    project.split(settings={**AGAIN, "seed": 5})
+    count = len(held_out_now(project, file))
+    assert count > 20
+    sentence = (
+        f"lemmata: the training set 'pairs' of {copied} was mined under another split and holds {count} passages"
+        " outside the training part: mine it again with 'lemmata mine pairs --name pairs'"
+    )
+    assert refused(say("train", "finetune", "-w", copied)) == sentence
+    assert refused(say("train", "prepare", "tuned", tmp_path / "job", "-w", copied)) == sentence
+    assert not (tmp_path / "job").exists()
+    say_more(copied, f'[pretrain.read]\nbase = "{base}"\njudge = "tuned"\nepochs = 1.0\n[mixtures.all]\n')
+    assert refused(say("train", "pretrain", "read", "-w", copied)) == sentence
+    assert refused(say("mine", "mix", "all", "-w", copied)) == sentence
+    assert refused(say("mine", "export", "pairs", tmp_path / "out.parquet", "-w", copied)) == sentence
+    assert "lemmata: the training set 'pairs' holds held-out data" in refused(say("audit", "-w", copied))
+    assert Project(copied).mine("pairs")["replaced"]
+    assert say("train", "prepare", "tuned", tmp_path / "job", "-w", copied)[0] == 0
+
+
+def test_a_file_with_held_out_passages_is_not_trained_on_whatever_its_manifest_says(copied: Path) -> None:
+    project = Project(copied)
+    file = project.layout.training_file("pairs")
+    before = file.read_bytes()
+    project.split(settings={**AGAIN, "seed": 5})
+    project.mine("pairs")
+    file.write_bytes(before)
+    count = len(held_out_now(project, file))
+    with pytest.raises(LeakageError, match=rf"'pairs' of .* holds {count} passages outside the training part: mine it"):
+        project.finetune()
+
+
+def test_a_set_of_an_older_version_is_trained_on_if_it_holds_nothing_else(copied: Path, tmp_path: Path) -> None:
+    project = Project(copied)
+    manifest = project.layout.manifest(project.layout.training("pairs"))
+    content = json.loads(manifest.read_text())
+    assert content.pop("split") == json.loads((copied / "split" / "manifest.json").read_text())["digest"]
+    assert content.pop("command") == "lemmata mine pairs --name pairs"
+    manifest.write_text(json.dumps(content))
+    project.prepare("tuned", tmp_path / "job")
+    project.split(settings={**AGAIN, "seed": 5})
+    with pytest.raises(LeakageError, match=r"outside the training part: mine it again with 'lemmata mine"):
+        project.prepare("tuned", tmp_path / "other")
+
+
+def test_what_stands_where_a_job_should_go_is_left_alone(copied: Path, tmp_path: Path) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "main.tex").write_text("all of it")
+    with pytest.raises(InputError, match="exists and is no training job, so it is not replaced"):
+        Project(copied).prepare("tuned", tmp_path / "thesis")
+    assert names(tmp_path / "thesis") == ["main.tex"]
+    with pytest.raises(ConfigError):  # no such task, found after the sets are written
+        say_more(copied, '[finetune.odd]\nbase = "lemmata-mini"\nvalidation = { nothing = "R@5" }').prepare(
+            "odd", tmp_path / "job"
+        )
+    assert names(tmp_path) == ["notes", "thesis"]
+
+
+def test_a_model_that_saw_another_split_is_measured_with_a_warning(trained: Path, tmp_path: Path, say: Say) -> None:
+    folder = shutil.copytree(trained, tmp_path / "notes")
+    project = Project(folder)
+    digest = json.loads((folder / "split" / "manifest.json").read_text())["digest"]
+    manifest = json.loads((folder / "models" / "tuned" / "manifest.json").read_text())
+    card = json.loads((folder / "models" / "tuned" / "card.json").read_text())
+    assert manifest["split"] == card["split"]["sha256"] == manifest["trained_under"][0]["split"] == digest
+    assert (card["split"]["seed"], card["split"]["method"]) == (0, "stratified")
+    project.index(settings={"encoder": "tuned"})
+
+    def measured() -> Any:
+        return json.loads(say("evaluate", "--task", "references", "--part", "test", "-w", folder, "--json")[1])
+
+    first = measured()
+    assert first["encoder"] == "tuned"
+    assert (first["trained_on"], first["notes"]) == ({}, ["queries from the test part of the split"])
+    seen = {name for line in read_training(project.layout.training_file("pairs"))
+            for name in (line["anchor_id"], line["positive_id"])}  # fmt: skip
+    project.split(settings={**AGAIN, "seed": 5})
+    task = project.task("references", part="test")
+    queries = sum(query in seen for query in task.qrels)
+    answers = sum(bool(seen & set(grades)) for grades in task.qrels.values())
+    assert queries > 3
+    report = measured()
+    assert report["trained_on"] == {"queries": queries, "answers": answers}
+    assert (
+        f"WARNING: tuned was trained under another split (seed 0): of {len(task.qrels)} queries it was trained on"
+        f" {queries} themselves, and on answers of {answers}; the figures may be too good"
+    ) in report["notes"]
+    assert "encoder tuned" in say("evaluate", "--task", "references", "--part", "test", "-w", folder)[1]
+    (folder / "models" / "tuned").rename(tmp_path / "brought")  # as a model that was trained elsewhere
+    project.index(settings={"encoder": str(tmp_path / "brought")})
+    assert measured()["trained_on"] == report["trained_on"]
+    for name in ("trained.json", "trained.npy"):  # as a model of an older version
+        (tmp_path / "brought" / name).unlink()
+    assert any("it is not recorded on what: train it again" in note for note in measured()["notes"])
+    project.index(settings={"encoder": "hashing"})
+    assert measured()["notes"] == ["queries from the test part of the split"]
+
+
+def test_a_model_remembers_what_its_base_saw(copied: Path) -> None:
+    project = Project(copied)
+    project.finetune()
+    project.split(settings={**AGAIN, "seed": 5})
+    project.mine("pairs")
+    table = '[finetune.second]\nbase = "tuned"\nsets = { pairs = 1.0 }\nepochs = 0.3\nbatch = 20\n'
+    say_more(copied, table).finetune("second")
+    manifest = json.loads((copied / "models" / "second" / "manifest.json").read_text())
+    assert [record["seed"] for record in manifest["trained_under"]] == [0, 5]
+
+
 # ---------------------------------------------------------------- without a workspace
 
 
@@ -438,8 +567,9 @@ def test_a_prepared_job_is_trained_where_there_is_no_workspace(
 ) -> None:
     code, out, _ = say("train", "prepare", "tuned", tmp_path / "job", "-w", copied, "--json")
     packed = json.loads(out)
-    assert (code, packed["sets"], packed["validations"]) == (0, {"pairs": 59}, {"references": 31})
+    assert (code, packed["sets"], packed["validations"]) == (0, {"pairs": 60}, {"references": 25})
     assert not (copied / "models").exists()
+    split = json.loads((copied / "split" / "manifest.json").read_text())
     shutil.rmtree(copied)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
@@ -450,7 +580,10 @@ def test_a_prepared_job_is_trained_where_there_is_no_workspace(
     assert "model: model" in out
     assert names(Path()) == ["model"]
     assert {"README.md", "card.json", "report.html", "history.json"} <= set(names(Path("model")))
-    assert json.loads(Path("model/card.json").read_text())["split"] is None
+    assert json.loads(Path("model/card.json").read_text())["split"]["sha256"] == split["digest"]
+    under = json.loads(Path("model/manifest.json").read_text())["trained_under"]
+    assert [(record["split"], record["seed"]) for record in under] == [(split["digest"], 0)]
+    assert 60 < under[0]["passages"] <= 120
     plain = sentence_transformers.SentenceTransformer("model", device="cpu")
     assert plain.encode(["a1"], show_progress_bar=False).shape == (1, 32)
     before = times(Path())

@@ -91,7 +91,8 @@ def build(kind: type[Options], values: Mapping[str, Any], where: str) -> Options
     """An option record from a table.
 
     A field that is itself a record takes its keys from a table of its own name or, where its class says `FLAT = True`,
-    from this table. `CHOICES` and `SMALLEST` of the class are checked.
+    from this table. `CHOICES` of the class are checked, for each entry of a list and each key of a table, and so are
+    the values in `SMALLEST`.
     """
     defaults = kind()
     parts = {f.name: getattr(defaults, f.name) for f in fields(kind)}  # type: ignore[arg-type]
@@ -120,9 +121,10 @@ def _checked(kind: type[Any], name: str, value: Any, default: Any, where: str) -
     if type(value) is not expected:
         article = "an" if expected.__name__[0] in "aeiou" else "a"
         raise ConfigError(f"{where}: {name} = {value!r} should be {article} {expected.__name__}")
-    choices = getattr(kind, "CHOICES", {}).get(name)
-    if choices and value not in choices:
-        raise ConfigError(f"{where}: {name} = {value!r}{suggest(value, choices)}")
+    choices = getattr(kind, "CHOICES", {}).get(name, ())
+    for word in (value if isinstance(value, list | dict) else [value]) if choices else ():
+        if word not in choices:
+            raise ConfigError(f"{where}: {name} = {word!r}{suggest(str(word), choices)}")
     smallest = getattr(kind, "SMALLEST", {}).get(name)
     if smallest is not None and value < smallest:
         raise ConfigError(f"{where}: {name} = {value!r} is too small; {smallest} is the least")

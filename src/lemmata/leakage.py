@@ -76,6 +76,7 @@ class Audit:
     offences: list[Offence] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     answers: int = 0  # records whose positive is outside training, as the split allows
+    sets: list[str] = field(default_factory=list)  # names of what was audited, where it has names
 
     def add(self, kind: str, test: str, what: str, train: str) -> None:
         self.counts[kind] += 1

@@ -443,13 +443,15 @@ class Project:
 
         if path is not None and queries is None and qrels is None:
             file, records = str(path), read_imported(Path(path))
+            command = f"import {path}"
         elif path is None and queries is not None and qrels is not None:
             file = str(qrels)
             records = judged_queries(read_queries(Path(queries)), read_qrels(Path(qrels)), file=Path(qrels).name)
+            command = f"import --queries {queries} --qrels {qrels}"
         else:
             raise LemmataError("queries come from one file of JSON lines, or from --queries with --qrels")
         new = self._new_set(name, progress)
-        return mine_imported_set(new, records, file=file, complete=complete, found_within=found_within)
+        return mine_imported_set(new, records, file=file, complete=complete, found_within=found_within, command=command)
 
     def mix(self, mixture: str, *, name: str = "", progress: Progress = _silent) -> dict[str, Any]:
         """Mix several training sets into one, as [mixtures.NAME] says; returns what each contributed."""
@@ -457,7 +459,7 @@ class Project:
         from lemmata.stages.mine import mix_sets
 
         options = self.named_options(Mixture, "mixtures", mixture, required=True)
-        report, table = mix_sets(self._new_set(name or mixture, progress), options)
+        report, table = mix_sets(self._new_set(name or mixture, progress), options, mixture)
         return {**report, "table": [row._asdict() for row in table]}
 
     def audit(self, names: Sequence[str] = (), *, test: Sequence[Example] = (), progress: Progress = _silent) -> Audit:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -38,6 +38,7 @@ MINED = ("pairs", "queries", "triplets")
 class RunOptions:
     """What `lemmata run` does, in the order of the keys; each stage takes its options from its own table."""
 
+    CHOICES: ClassVar = {"mine": MINED}
     sources: list[str] = field(default_factory=list)  # files and folders to ingest; empty: the corpus as it is
     graph: bool = True  # build the graph
     split: bool = True  # split the corpus
@@ -145,7 +146,6 @@ def _check(project: Project, options: RunOptions) -> None:
         raise ConfigError(f"{where}: base = {options.base!r} would be compared with itself")
     sets = {*options.mine, *options.imports, *project.training_sets()}
     for key, names, choices in (
-        ("mine", options.mine, MINED),
         ("negatives", options.negatives, tuple(sets)),
         ("pretrain", options.pretrain, tuple(project.config.get("pretrain", {}))),
         ("finetune", options.finetune, tuple(project.config.get("finetune", {}))),

@@ -40,7 +40,7 @@ def evaluate(
         float, typer.Option(help="With --task and no part: share of the corpus to query from.", min=0, max=1)
     ] = 0.2,
     protocol: Annotated[str, typer.Option(help="With --task concepts: passage or seed.", metavar="NAME")] = "passage",
-    limit: Annotated[int, typer.Option(help="With --task: maximum number of queries; 0: all.", min=0)] = 0,
+    limit: Annotated[int, typer.Option(help="Maximum number of queries, a random sample; 0: all.", min=0)] = 0,
     retriever: Annotated[str, typer.Option(help="Comma-separated names.", metavar="NAMES")] = "lexical,dense,hybrid",
     measures: Annotated[str, typer.Option(help="Comma-separated names.", metavar="NAMES")] = "",
     level: Annotated[str, typer.Option(help="passage or document.", metavar="LEVEL")] = "",
@@ -123,7 +123,9 @@ def _task(
     seed: int,
     protocol: str,
 ) -> Task:
-    from lemmata.evaluate.tasks import task_from
+    import numpy as np
+
+    from lemmata.evaluate.tasks import sampled, task_from
     from lemmata.ingest.beir import read_judged, read_qrels, read_queries, read_table
     from lemmata.stages.evaluate import table_task
 
@@ -131,14 +133,18 @@ def _task(
         raise LemmataError("evaluate needs exactly one of --queries with --qrels, --beir, or --task")
     if name:
         return project.task(name, part=part, share=share, limit=limit, seed=seed, protocol=protocol)
+    if part:
+        raise LemmataError("--part goes with --task: queries from a file belong to no part of the split")
     if beir is not None:
-        return task_from(str(beir), *read_judged(beir))
-    if queries is not None and qrels is None and queries.suffix == ".tsv":
+        chosen = task_from(str(beir), *read_judged(beir))
+    elif queries is not None and qrels is None and queries.suffix == ".tsv":
         # missing passages are for evaluate to count
-        return table_task(project.layout, str(queries), *read_table(queries), file=queries, allow_missing=True)
-    if queries is None or qrels is None:
+        chosen = table_task(project.layout, str(queries), *read_table(queries), file=queries, allow_missing=True)
+    elif queries is None or qrels is None:
         raise LemmataError("--queries and --qrels go together, unless the queries are a .tsv table with ids")
-    return task_from(str(queries), read_queries(queries), read_qrels(qrels))
+    else:
+        chosen = task_from(str(queries), read_queries(queries), read_qrels(qrels))
+    return sampled(chosen, limit, np.random.default_rng(seed)) if limit else chosen
 
 
 def _examples(queries: Path | None, qrels: Path | None) -> list[Example]:

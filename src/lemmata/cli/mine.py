@@ -251,9 +251,10 @@ def audit(
     with showing_progress() as progress:
         result = Project(workspace).audit(names or (), progress=progress)
     if as_json:
-        print_json({"clean": result.clean, "looked_for": list(result.looked_for), "sentence": result.sentence()})
+        summary = {"clean": result.clean, "looked_for": list(result.looked_for), "sentence": result.sentence()}
+        print_json({"sets": result.sets, **summary})
     else:
-        open_console().print(result.sentence())
+        open_console().print(f"{', '.join(result.sets) or 'no training sets'}: {result.sentence()}", markup=False)
 
 
 _CAUSES = {
@@ -278,6 +279,8 @@ def _print_report(report: dict[str, Any], as_json: bool) -> None:
             f" audited in {seconds['all'] - seconds['mining']:.1f} s: {report['audit']}",
         )
     )
+    if report["replaced"]:
+        console.print("  replaced the set of this name")
     for source, number in sorted(report["by_source"].items(), key=lambda item: -item[1]):
         console.print(f"  {number:>9,}  {source}")
     for style, share in report.get("round_trip", {}).items():

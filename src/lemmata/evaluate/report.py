@@ -42,6 +42,8 @@ class Report:
     notes: Sequence[str]  # shown above the numbers
     command: str
     missing: Mapping[str, int] = field(default_factory=dict)  # judged passages, judgments, queries not in the corpus
+    encoder: str = ""  # of the dense retrievers
+    trained_on: Mapping[str, int] = field(default_factory=dict)  # queries that the encoder knows from another split
 
 
 def _mean(values: Floats64) -> float | None:
@@ -56,6 +58,7 @@ def as_json(report: Report) -> dict[str, Any]:
     """The report as JSON values; a mean over no queries is null."""
     return {
         "task": report.task,
+        "encoder": report.encoder,
         "queries": len(report.queries),
         "retrievers": {
             retriever: {
@@ -74,6 +77,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "comparisons": [comparison._asdict() for comparison in report.comparisons],
         "missing": dict(report.missing),
         "notes": list(report.notes),
+        "trained_on": dict(report.trained_on),
     }
 
 
@@ -129,7 +133,8 @@ def terminal_table(report: Report) -> Group:
     from rich.text import Text
 
     queries = f"{len(report.queries):,} {'query' if len(report.queries) == 1 else 'queries'}"
-    heading = [Text(f"{report.task}, {queries}", style="bold")]
+    encoder = f", encoder {report.encoder}" if report.encoder else ""
+    heading = [Text(f"{report.task}, {queries}{encoder}", style="bold")]
     heading += [Text(note, style="yellow") for note in report.notes]
     table = Table()
     table.add_column("measure")
@@ -187,7 +192,8 @@ def as_html(report: Report) -> str:
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in report.notes)
     header = (
         f'<header><h1>{escape(report.task)}</h1><p class="quiet">{len(report.queries):,} queries · '
-        f"{len(report.retrievers):,} retrievers</p><p><code>{escape(report.command)}</code></p>{notes}</header>"
+        f"{len(report.retrievers):,} retrievers{f' · encoder {escape(report.encoder)}' if report.encoder else ''}</p>"
+        f"<p><code>{escape(report.command)}</code></p>{notes}</header>"
     )
     body = [header, "<h2>Measures</h2>", _measure_table(report, colours)]
     if report.comparisons:

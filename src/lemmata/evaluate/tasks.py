@@ -10,7 +10,7 @@ import numpy as np
 from lemmata.errors import InputError
 from lemmata.types import Concept, Document, Mask, Passage
 
-__all__ = ["Task", "concepts_task", "documents_task", "held_out", "references_task", "task_from"]
+__all__ = ["Task", "concepts_task", "documents_task", "held_out", "references_task", "sampled", "task_from"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,7 @@ class Task:
     candidates: Mask | None = None  # (n passages,) passages that may be retrieved; None: all
     notes: tuple[str, ...] = ()
     groups: Mapping[str, Collection[str]] = field(default_factory=dict)  # name: queries with separate results
+    part: str = ""  # of the split that the queries come from
 
 
 def task_from(name: str, queries: Mapping[str, str], qrels: Mapping[str, Mapping[str, int]]) -> Task:
@@ -81,7 +82,7 @@ def references_task(
             qrels[passage.id] = dict.fromkeys(sorted(filter(None, targets)), 1)
     candidates = np.array([passage.id in statements for passage in passages], dtype=bool)
     itself = {query: query for query in queries}
-    return _sampled(Task("references", queries, qrels, itself, candidates), limit, generator)
+    return sampled(Task("references", queries, qrels, itself, candidates), limit, generator)
 
 
 def documents_task(
@@ -108,7 +109,7 @@ def documents_task(
                 itself[document.id] = abstract.id
     qrels = {query: dict.fromkeys(passages_of[query], 1) for query in queries}
     candidates = np.array([passage.kind != "abstract" for passage in passages], dtype=bool)
-    return _sampled(Task("documents", queries, qrels, itself, candidates), limit, generator)
+    return sampled(Task("documents", queries, qrels, itself, candidates), limit, generator)
 
 
 def concepts_task(
@@ -152,10 +153,10 @@ def concepts_task(
     kind = "passages that mention the concept" if protocol == "passage" else "all passages of its documents"
     name = "concepts" if query_by == "name" else "descriptions"
     notes = (f"relevant: {kind} ({protocol} protocol)",)
-    return _sampled(Task(name, queries, qrels, itself, notes=notes), limit, generator)
+    return sampled(Task(name, queries, qrels, itself, notes=notes), limit, generator)
 
 
-def _sampled(task: Task, limit: int, generator: np.random.Generator) -> Task:
+def sampled(task: Task, limit: int, generator: np.random.Generator) -> Task:
     """The task with its queries sorted by id, and if there are more than `limit` a random sample of them; 0: all."""
     chosen = sorted(task.queries)
     if limit and len(chosen) > limit:

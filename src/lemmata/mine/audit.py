@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from lemmata.errors import LeakageError
-from lemmata.leakage import SIMILARITY, Audit, Example, distinct, near_duplicate_of, normalise, select, sketch
+from lemmata.leakage import SIMILARITY, Audit, Example, Offence, distinct, near_duplicate_of, normalise, select, sketch
 from lemmata.mine.material import LONGEST_NAME, PassageSource, in_batches
 from lemmata.mine.splits import name_key, query_keys
 from lemmata.store.split import LEFT_OUT, PARTS, Split
@@ -21,15 +21,18 @@ SHOWN = 3  # offences named in the error
 UNUSED = np.iinfo(np.int64).max
 
 
-def refuse(audit: Audit) -> None:
-    """Raise LeakageError with the first offences, if there are any."""
+def refuse(audit: Audit, name: str) -> None:
+    """Raise LeakageError with the first offences against the set of this name, if there are any."""
     if not audit.clean:
         counts = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(audit.counts.items()))
+        different: dict[tuple[str, str], Offence] = {}
+        for offence in audit.offences:
+            different.setdefault((offence.kind, offence.what), offence)
         first = "; ".join(
             f"{offence.kind.replace('_', ' ')} {offence.what!r} of {offence.test!r} in record {offence.train}"
-            for offence in audit.offences[:SHOWN]
+            for offence in list(different.values())[:SHOWN]
         )
-        raise LeakageError(f"the mined set holds held-out data ({counts}): {first}")
+        raise LeakageError(f"the training set {name!r} holds held-out data ({counts}): {first}")
 
 
 def inspect_mined(

@@ -68,6 +68,7 @@ _CUT = 0.7  # share of a description's word pairs that a passage has if the desc
 class PairOptions:
     """Which pairs are mined, and how many."""
 
+    CHOICES: ClassVar = {"weights": tuple(WEIGHTS)}
     SMALLEST: ClassVar = {"passages_per_concept": 1, "passages_per_edge": 1, "most_per_target": 1}
     weights: Mapping[str, float] = field(
         default_factory=WEIGHTS.copy

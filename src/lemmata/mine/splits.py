@@ -1,5 +1,9 @@
 """Split passages and concepts into train, validation and test, before anything is mined.
 
+The part of a document, statement or concept follows from a hash of the seed and its own id, so a corpus can grow
+without anyone changing sides. Where that cannot hold (near-duplicates that arrive later, dates, a part that would be
+empty), the split that was stored before decides: what is in it stays where it is.
+
 Knows ids, documents, dates and names, not texts: which texts are near-duplicates is in their sketches.
 """
 
@@ -7,27 +11,30 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import itertools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from lemmata.errors import ConfigError, InputError
 from lemmata.leakage import Sketches, distinct, near_duplicate_of, near_pairs, select, sketch
 from lemmata.mine.adjacency import components, edges_of
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import StoredGraph
-from lemmata.store.split import LEFT_OUT, PARTS, Parts, Split
+from lemmata.store.split import LEFT_OUT, PARTS, Parts, Split, id_keys
 from lemmata.types import Concept, Integers, Mask
 from lemmata.words import GERMAN_LINKING_WORDS, LINKING_WORDS, QUESTION_WORDS, fold, singular
 
 __all__ = ["Outline", "SplitOptions", "name_key", "outline", "query_keys", "split_concepts", "split_corpus"]
 
+Keys = npt.NDArray[np.uint64]
+
 TRAIN, VALIDATION, TEST = range(3)
+NEW = -2  # in no earlier split
 METHODS = ("document", "concept", "time", "stratified")
 BOILERPLATE = 50  # a text that more documents share says nothing about any two of them
 LEAST_STATEMENTS = 4  # a document with fewer has too little left to train on once statements are held out
@@ -36,7 +43,7 @@ NOT_STATEMENTS = frozenset(("chunk", "abstract"))
 
 @dataclass(frozen=True, slots=True)
 class SplitOptions:
-    """How to split a corpus; shares are of all rows, in a stratified split of the statements."""
+    """How to split a corpus; shares are probabilities, of documents or, in a stratified split, of statements."""
 
     CHOICES: ClassVar = {"method": METHODS}
     SMALLEST: ClassVar = dict.fromkeys(("validation", "test", "concept_validation", "concept_test", "unseen"), 0.0)
@@ -102,12 +109,14 @@ def outline(corpus: Corpus, stored: StoredGraph | None = None) -> Outline:
 # ---------------------------------------------------------------- the split
 
 
-def split_corpus(corpus: Outline, options: SplitOptions) -> Split:
+def split_corpus(corpus: Outline, options: SplitOptions, before: Split | None = None) -> Split:
     """Assign every row and every concept to a part; the order of the rows does not matter.
 
-    A document stays together with another one that holds half of its passages. A training passage that is
-    equal to a held-out one, a near-duplicate of it, or shares lines with it is in no part; so is a validation
-    passage that is close to test in this way. ConfigError where the options do not fit the corpus.
+    Rows and concepts of `before`, an earlier split with the same options, keep their parts. A document stays
+    together with another one that holds half of its passages; one that joins documents of two parts is in no part.
+    A training passage that is equal to a held-out one, a near-duplicate of it, or shares lines with it is in no part;
+    so is a validation passage that is close to test in this way, and a new passage that is close in this way to one
+    of `before`. ConfigError where the options do not fit the corpus.
     """
     if not corpus.ids:
         raise InputError("there is nothing to split: the corpus has no passages")
@@ -117,34 +126,68 @@ def split_corpus(corpus: Outline, options: SplitOptions) -> Split:
             raise ConfigError(f"{one} = {shares[0]} and {other} = {shares[1]} leave nothing for training")
     names, document = _numbered(corpus.documents)
     group = _document_groups(len(names), document, corpus.sketches)
-    home = group[document]
+    notes: list[str] = []
     concepts = split_concepts(
         corpus.concepts.values(),
         validation=options.concept_validation,
         test=options.concept_test,
         seed=options.seed,
         merged=corpus.merged,
+        before=before.concepts if before else {},
+        notes=notes,
     )
-    notes: list[str] = []
+    passages, documents = id_keys(corpus.ids), id_keys(corpus.documents)
+    earlier = _lookup(passages, before.passages, before.part) if before else np.full(len(passages), NEW, np.int8)
+    kept = _kept_documents(document, documents, before, len(names))
+    since = before.since if before else ""
     if options.method == "document":
-        part = _by_document(names, home, options)
+        part = _by_document(names, group, kept, options, notes)[document]
     elif options.method == "time":
-        part = _by_time(corpus, group, document, options, notes)
+        part, since = _by_time(corpus, group, document, options, since, notes)
     elif options.method == "stratified":
-        part = _stratified(corpus, names, home, options)
+        part = _stratified(corpus, names, document, group, kept, earlier, options, notes)
     else:
         part = _by_concept(corpus, concepts)
+    if stays := int((earlier != NEW).sum()):
+        notes.append(f"passages that stay where the earlier split put them: {stays}")
+    part = np.where(earlier != NEW, earlier, part)
     if joined := len(group) - len(np.unique(group)):
         notes.append(f"documents kept together with another that holds half of their passages: {joined}")
-    part = _drop_near_duplicates(part, corpus, document, notes)
+    part = _drop_near_duplicates(part, corpus, document, earlier, notes)
     for number, share in ((VALIDATION, options.validation), (TEST, options.test)):
         if share and options.method != "concept" and not (part == number).any():
-            raise ConfigError(f"nothing is left for {PARTS[number]}: raise its share, or use another method")
+            raise ConfigError(
+                f"nothing is left for {PARTS[number]}: raise its share, add documents, or use another seed or method"
+            )
+    if options.method == "document":
+        _note_shares(part, options, notes)
+    home = group[document]
     trained = np.zeros(len(names), bool)
     trained[home[part == TRAIN]] = True
     if options.answers:
         notes.append("held-out passages may be positives in training, never anchors: training sees their texts")
-    return Split(part, ~trained[home], concepts, options.method, options.seed, tuple(notes), options.answers)
+    return Split(
+        part=part,
+        unseen=~trained[home],
+        concepts=concepts,
+        method=options.method,
+        seed=options.seed,
+        notes=tuple(notes),
+        answers=options.answers,
+        passages=passages,
+        documents=documents,
+        since=since,
+    )
+
+
+def _note_shares(part: Parts, options: SplitOptions, notes: list[str]) -> None:
+    for number, share in ((VALIDATION, options.validation), (TEST, options.test)):
+        actual = float((part == number).mean())
+        if share and abs(actual - share) > share / 2:
+            notes.append(
+                f"{PARTS[number]} has {actual:.0%} of the passages, with a share of {share:.0%}: documents stay whole,"
+                " and the part of each follows from its own id"
+            )
 
 
 def _numbered(names: Sequence[str]) -> tuple[list[str], Integers]:
@@ -154,31 +197,118 @@ def _numbered(names: Sequence[str]) -> tuple[list[str], Integers]:
     return ordered, np.fromiter((position[name] for name in names), np.int64, len(names))
 
 
-def _random_key(seed: int, name: str) -> int:
-    """A number in [0, 2^64) that depends on the seed and the name alone."""
-    return int.from_bytes(hashlib.blake2b(f"{seed}\0{name}".encode("utf-8", "replace"), digest_size=8).digest(), "big")
+def _random_key(seed: int, name: str, purpose: str = "") -> float:
+    """A number in [0, 1) that depends on the seed, the name and the purpose alone."""
+    content = f"{seed}\0{name}\0{purpose}" if purpose else f"{seed}\0{name}"
+    return int.from_bytes(hashlib.blake2b(content.encode("utf-8", "replace"), digest_size=6).digest(), "big") / 2**48
 
 
-def _held_out_units(sizes: Mapping[str, int], shares: Mapping[int, float], seed: int) -> dict[str, int]:
-    """Random units for each part, as near to its share as whole units allow; units that are not returned stay.
+# ---------------------------------------------------------------- who stays, and where new ones go
 
-    A part with a share gets at least one unit as long as two are left.
+
+def _lookup(keys: Keys, known: Keys, values: Parts) -> Parts:
+    """The value of each key among the known ones, NEW for the others."""
+    if not len(known):
+        return np.full(len(keys), NEW, np.int8)
+    order = np.argsort(known)
+    place = np.minimum(np.searchsorted(known, keys, sorter=order), len(known) - 1)
+    return np.where(known[order[place]] == keys, values[order[place]], np.int8(NEW))
+
+
+def _kept_documents(document: Integers, keys: Keys, before: Split | None, count: int) -> Parts:
+    """The part of each document in the earlier split, NEW where it had none; training where any passage was trained."""
+    kept = np.full(count, NEW, np.int8)
+    if before is None or not len(before.documents):
+        return kept
+    known, position = np.unique(before.documents, return_inverse=True)
+    side = np.full(len(known), NEW, np.int8)
+    for number in (VALIDATION, TEST, TRAIN):  # the last one wins
+        side[position[before.part == number]] = number
+    kept[document] = _lookup(keys, known, side)
+    return kept
+
+
+class _Shares(NamedTuple):
+    """The shares of the held-out parts."""
+
+    validation: float
+    test: float
+
+    def part(self, key: float) -> int:
+        return TEST if key < self.test else VALIDATION if key < self.test + self.validation else TRAIN
+
+    def wanted(self) -> list[int]:
+        return [number for number, share in ((TEST, self.test), (VALIDATION, self.validation), (TRAIN, 1.0)) if share]
+
+
+class _Assigned(NamedTuple):
+    part: Parts  # of each name
+    chosen: list[str]  # names that fill a part which would be empty
+    between: int  # names in no part, because they join two parts
+
+
+def _assign(names: Sequence[str], group: Integers, kept: Parts, shares: _Shares, seed: int) -> _Assigned:
+    """A part for each name; `group` has the least member of each one's group, `kept` the parts that are settled.
+
+    A new name follows its group. A new group goes by the random key of one member, itself chosen at random: when a
+    group of n gets one more, the choice changes in one of n + 1 cases only.
     """
-    total = sum(sizes.values())
-    free = dict.fromkeys(sorted(sizes, key=lambda name: (_random_key(seed, name), name)))
-    part_of: dict[str, int] = {}
-    for part, share in shares.items():
-        missing = share * total
-        for name in list(free):
-            if sizes[name] <= 2 * missing:
-                part_of[name] = part
-                missing -= sizes[name]
-                del free[name]
-        if share and part not in part_of.values() and len(free) > 1:
-            smallest = min(free, key=lambda name: sizes[name])
-            part_of[smallest] = part
-            del free[smallest]
-    return part_of
+    members: dict[int, list[int]] = defaultdict(list)
+    for number, least in enumerate(group.tolist()):
+        members[least].append(number)
+    part = kept.copy()
+    keys: dict[int, float] = {}  # of new groups
+    sides: dict[int, int] = {}  # of all groups in one part
+    between = 0
+    for least, numbers in members.items():
+        settled = {int(kept[number]) for number in numbers if kept[number] != NEW}
+        if not settled:
+            first = min(numbers, key=lambda n: (_random_key(seed, names[n], "order"), n)) if numbers[1:] else least
+            keys[least] = _random_key(seed, names[first])
+            sides[least] = shares.part(keys[least])
+        elif len(settled) == 1:
+            sides[least] = settled.pop()
+        else:
+            new = [number for number in numbers if kept[number] == NEW]
+            part[new] = LEFT_OUT
+            between += len(new)
+    chosen = _fill_empty(sides, keys, shares)
+    for least, side in sides.items():
+        part[[number for number in members[least] if kept[number] == NEW]] = side
+    return _Assigned(part, [names[least] for least in chosen], between)
+
+
+def _fill_empty(sides: dict[int, int], keys: Mapping[int, float], shares: _Shares) -> list[int]:
+    """Give each part that would be empty the new unit whose key is nearest to it; returns these units.
+
+    No rule by the id alone can keep every part of every small corpus filled, so this is the one place where a new
+    unit depends on the others.
+    """
+    chosen = []
+    for wanted in shares.wanted():
+        if wanted in sides.values():
+            continue
+        counts = Counter(sides.values())
+        donors = [unit for unit in keys if counts[sides[unit]] > 1 and unit not in chosen]
+        if donors:
+            largest = max(counts[sides[unit]] for unit in donors)
+            donors = [unit for unit in donors if counts[sides[unit]] == largest]
+            sign = {unit: -1 if sides[unit] > wanted else 1 for unit in donors}  # keys of test are the smallest
+            unit = min(donors, key=lambda unit: (sign[unit] * keys[unit], unit))
+            sides[unit] = wanted
+            chosen.append(unit)
+    return chosen
+
+
+def _note_assigned(assigned: _Assigned, unit: str, notes: list[str]) -> None:
+    if assigned.chosen:
+        listed = ", ".join(assigned.chosen[:5])
+        notes.append(
+            f"{unit} that fill a part which would be empty, and stay there only as long as this split is stored:"
+            f" {listed}"
+        )
+    if assigned.between:
+        notes.append(f"{unit} in no part because they join training with held-out ones: {assigned.between}")
 
 
 # ---------------------------------------------------------------- near-duplicates
@@ -216,16 +346,33 @@ def _shared_texts(document: Integers, sketches: Sketches) -> Iterator[tuple[Coun
         yield passages, set(passages).union(*(documents[other] for other in near.get(number, ())))
 
 
-def _drop_near_duplicates(part: Parts, corpus: Outline, document: Integers, notes: list[str]) -> Parts:
-    """Take what is close to validation or test out of training, and what is close to test out of validation."""
-    overlapping, duplicate = np.zeros((2, len(part)), bool)
-    for held_out in (TEST, VALIDATION):
-        for one, other in _overlapping(corpus, document):
-            overlapping[one[(part[one] < held_out) & (part[other] == held_out)]] = True
-            overlapping[other[(part[other] < held_out) & (part[one] == held_out)]] = True
-        if corpus.sketches is not None:
-            duplicate |= (part < held_out) & _like(part == held_out, part < held_out, corpus.sketches)
+def _drop_near_duplicates(part: Parts, corpus: Outline, document: Integers, earlier: Parts, notes: list[str]) -> Parts:
+    """Take what is close to validation or test out of training, and what is close to test out of validation.
+
+    A held-out row that is new gives way to a row that was in a lower part before: a model may have been trained on it.
+    """
+    overlapping, duplicate, given_way = np.zeros((3, len(part)), bool)
+    new = earlier == NEW
+    for gives_way in (True, False):
+        for held_out in (TEST, VALIDATION):
+            lower = (part >= 0) & (part < held_out) & (~new if gives_way else True)
+            upper = (part == held_out) & (new if gives_way else True)
+            dropped, other = (upper, lower) if gives_way else (lower, upper)
+            sharing, similar = np.zeros((2, len(part)), bool)
+            for rows in _overlapping(corpus, document):
+                for one, two in (rows, rows[::-1]):
+                    sharing[one[dropped[one] & other[two]]] = True
+            if corpus.sketches is not None:
+                similar = dropped & _like(other, dropped, corpus.sketches)
+            if gives_way:
+                given_way |= sharing | similar
+                part = np.where(given_way, np.int8(LEFT_OUT), part)
+            else:
+                overlapping |= sharing
+                duplicate |= similar
     duplicate &= ~overlapping
+    if given_way.any():
+        notes.append(f"new passages in no part because earlier ones are like them: {int(given_way.sum())}")
     if overlapping.any():
         notes.append(f"passages in no part because they share lines with held-out ones: {int(overlapping.sum())}")
     if duplicate.any():
@@ -263,25 +410,31 @@ def _overlapping(corpus: Outline, document: Integers) -> Iterator[tuple[Integers
 # ---------------------------------------------------------------- rows by document, time, concept
 
 
-def _by_document(names: Sequence[str], home: Integers, options: SplitOptions) -> Parts:
-    sizes = np.bincount(home, minlength=len(names))
-    units = {names[number]: int(sizes[number]) for number in np.flatnonzero(sizes).tolist()}
-    parts = 1 + (options.validation > 0) + (options.test > 0)
-    if len(units) < parts:
+def _by_document(names: Sequence[str], group: Integers, kept: Parts, options: SplitOptions, notes: list[str]) -> Parts:
+    """The part of each document."""
+    parts, units = 1 + (options.validation > 0) + (options.test > 0), len(np.unique(group))
+    if units < parts:
         raise ConfigError(
             f"a split by document into {parts} parts needs {parts} documents that are no near-duplicates; there are"
-            f" {len(units)}: use the method time or stratified"
+            f" {units}: use the method time or stratified"
         )
-    part_of = _held_out_units(units, {TEST: options.test, VALIDATION: options.validation}, options.seed)
-    return np.array([part_of.get(name, TRAIN) for name in names], np.int8)[home]
+    assigned = _assign(names, group, kept, _Shares(options.validation, options.test), options.seed)
+    _note_assigned(assigned, "documents", notes)
+    return assigned.part
 
 
-def _by_time(corpus: Outline, group: Integers, document: Integers, options: SplitOptions, notes: list[str]) -> Parts:
-    """The newest rows to test, those before to validation; rows of one date stay together."""
+def _by_time(
+    corpus: Outline, group: Integers, document: Integers, options: SplitOptions, earlier: str, notes: list[str]
+) -> tuple[Parts, str]:
+    """The newest rows to test, those before to validation, and the dates where these begin.
+
+    Rows of one date stay together. The dates are those of the options, else those of an `earlier` split, else they
+    follow from the shares.
+    """
     dates = np.array([date or "" for date in corpus.dates], dtype=np.str_)
     if not (dates != "").any():
         raise ConfigError("no passage has a date: use the method document or stratified")
-    since = [date.strip() for date in options.since.split(",")] if options.since else ["", ""]
+    since = [date.strip() for date in (options.since or earlier or ",").split(",")]
     if len(since) != 2:
         raise ConfigError(f"since = {options.since!r} should be two dates, where validation and test begin")
     distinct_dates, code = np.unique(dates, return_inverse=True)
@@ -303,7 +456,11 @@ def _by_time(corpus: Outline, group: Integers, document: Integers, options: Spli
     part[distinct_dates[code] == ""] = TRAIN
     if not (part == TRAIN).any():
         raise ConfigError("no passage is old enough for training: hold out less")
-    return part
+    dates_used = [
+        date or (str(distinct_dates[begin[number]]) if begin[number] < len(distinct_dates) else "")
+        for number, date in ((VALIDATION, since[0]), (TEST, since[1]))
+    ]
+    return part, ",".join(dates_used)
 
 
 def _date_of_first_copy(code: Integers, group: Integers, document: Integers) -> Integers:
@@ -328,63 +485,64 @@ def _begin_of_newest(counts: Integers, target: float, undated: bool) -> int:
     return len(counts) - 1 - int(np.argmin(np.abs(newest - target)))
 
 
-def _stratified(corpus: Outline, names: Sequence[str], home: Integers, options: SplitOptions) -> Parts:
-    """Hold out statements of seen documents, and whole documents of about average length."""
+def _stratified(
+    corpus: Outline,
+    names: Sequence[str],
+    document: Integers,
+    group: Integers,
+    kept: Parts,
+    earlier: Parts,
+    options: SplitOptions,
+    notes: list[str],
+) -> Parts:
+    """Hold out statements of seen documents, and whole documents."""
     statement = np.array([kind not in NOT_STATEMENTS for kind in corpus.kinds] or [True] * len(corpus.ids))
-    count = np.bincount(home[statement], minlength=len(names))
-    large = np.flatnonzero(count >= LEAST_STATEMENTS)
-    if not len(large):
+    home = group[document]
+    large = (np.bincount(home[statement], minlength=len(names)) >= LEAST_STATEMENTS)[group]
+    if not large.any():
         raise ConfigError(f"no document has {LEAST_STATEMENTS} statements: use the method document")
-    total = int(count.sum())
-    average = total / np.count_nonzero(count)
-    candidates = sorted(
-        large.tolist(), key=lambda number: (-abs(count[number] - average), _random_key(options.seed, names[number]))
-    )
+    share = _Shares(options.unseen * options.validation, options.unseen * options.test)
+    settled = np.zeros(len(names), bool)
+    settled[group[kept != NEW]] = True
+    numbers = np.flatnonzero(large | settled[group])
+    least = np.searchsorted(numbers, group[numbers])
+    assigned = _assign([names[number] for number in numbers.tolist()], least, kept[numbers], share, options.seed)
+    _note_assigned(assigned, "documents", notes)
     whole = np.full(len(names), TRAIN, np.int8)
-    missing: dict[int, int] = {}
-    for number, share in ((TEST, options.test), (VALIDATION, options.validation)):
-        taken = 0
-        # one document must stay to take seen statements from
-        while taken < options.unseen * share * total and len(candidates) > 1:
-            document = candidates.pop()
-            whole[document] = number
-            taken += int(count[document])
-        missing[number] = max(0, round(share * total) - taken)
-    part = whole[home]
-    eligible = np.flatnonzero(np.isin(home, candidates) & statement)
-    ordered = iter(_interleaved(eligible.tolist(), home, corpus.ids, options.seed))
-    for number, count_missing in missing.items():
-        part[list(itertools.islice(ordered, count_missing))] = number
+    whole[numbers] = assigned.part
+    part = np.where(earlier != NEW, earlier, whole[document])
+    rest = (1 - options.unseen) / (1 - sum(share))  # of the statements in seen documents
+    seen = _Shares(rest * options.validation, rest * options.test)
+    keys: dict[int, float] = {}
+    by_home: dict[int, list[int]] = defaultdict(list)
+    for row in np.flatnonzero(statement & large[document] & (whole[document] == TRAIN)).tolist():
+        by_home[int(home[row])].append(row)
+        if earlier[row] == NEW:
+            keys[row] = _random_key(options.seed, corpus.ids[row])
+            part[row] = seen.part(keys[row])
+    for rows in by_home.values():
+        new = [row for row in rows if row in keys]
+        if new and not (part[rows] == TRAIN).any():  # none is held out whole in this way
+            part[max(new, key=lambda row: (keys[row], corpus.ids[row]))] = TRAIN
+    sides = dict(zip(np.flatnonzero(statement).tolist(), part[statement].tolist(), strict=True))
+    for row in _fill_empty(sides, keys, _Shares(options.validation, options.test)):
+        part[row] = sides[row]
     return part
 
 
-def _interleaved(rows: Sequence[int], home: Integers, ids: Sequence[str], seed: int) -> list[int]:
-    """Rows in a random order in which every prefix holds about the same share of each document.
-
-    The last row of a document is left out, so that none is held out whole.
-    """
-    by_home: dict[int, list[tuple[int, str, int]]] = defaultdict(list)
-    for row in rows:
-        by_home[int(home[row])].append((_random_key(seed, ids[row]), ids[row], row))
-    order: list[tuple[float, str, int]] = []
-    for members in by_home.values():
-        members.sort()
-        start = members[0][0] / 2**64
-        order += (((n + start) / len(members), name, row) for n, (_, name, row) in enumerate(members[:-1]))
-    return [row for _, _, row in sorted(order)]
-
-
 def _by_concept(corpus: Outline, concepts: Mapping[str, str]) -> Parts:
-    """A row goes with the concepts it defines, else with the rarest that it mentions, else to training."""
-    if not concepts:
+    """A row goes with the concepts it defines, else with the one of the longest id that it mentions, else to training.
+
+    A long name is that of a special concept. How often a concept occurs would say more, but changes with the corpus.
+    """
+    if not set(concepts.values()) - {PARTS[TRAIN]}:
         raise ConfigError(
             "a split by concept needs concepts and a share of them: run 'lemmata graph build', set concept_test"
         )
     number = {identity: PARTS.index(part) for identity, part in concepts.items()}
     part = np.full(len(corpus.ids), TRAIN, np.int8)
-    frequency = Counter(concept for _, concept in corpus.mentions)
-    for row, concept in sorted(corpus.mentions, key=lambda mention: (frequency[mention[1]], mention[1]), reverse=True):
-        part[row] = number.get(concept, TRAIN)  # the rarest comes last
+    for row, concept in sorted(corpus.mentions, key=lambda mention: (len(mention[1]), mention[1])):
+        part[row] = number.get(concept, TRAIN)  # the longest comes last
     defined: dict[int, int] = {}
     for row, concept in corpus.definitions:
         defined[row] = max(defined.get(row, TRAIN), number.get(concept, TRAIN))
@@ -427,11 +585,13 @@ def split_concepts(
     test: float,
     seed: int = 0,
     merged: Mapping[str, str] | None = None,
+    before: Mapping[str, str] | None = None,
+    notes: list[str] | None = None,
 ) -> dict[str, str]:
-    """The held-out concepts by id, with their part.
+    """The part of each concept by id; those of `before` keep theirs.
 
     Concepts with a name in common, up to one letter, stay together. So does a merged concept with the one
-    that replaced it.
+    that replaced it. A new concept that has names in common with concepts of two parts is held out, with the later.
     """
     names = {concept.id: (concept.name, *concept.aliases) for concept in concepts}
     replaced = merged or {}
@@ -444,9 +604,12 @@ def split_concepts(
             near = (key, *_with_one_letter_less(key))
             joined += ((first_with.setdefault(spelling, number[identity]), number[identity]) for spelling in near)
     group = components(len(ids), *np.array(joined, np.int64).reshape(-1, 2).T)
-    members: dict[str, list[str]] = defaultdict(list)
-    for identity, least in zip(ids, group.tolist(), strict=True):
-        members[ids[least]].append(identity)
-    sizes = {name: len(group) for name, group in members.items()}
-    part_of = _held_out_units(sizes, {TEST: test, VALIDATION: validation}, seed)
-    return {identity: PARTS[part] for name, part in sorted(part_of.items()) for identity in members[name]}
+    settled = before or {}
+    kept = np.array([PARTS.index(settled[name]) if name in settled else NEW for name in ids], np.int8)
+    assigned = _assign(ids, group, kept, _Shares(validation, test), seed)
+    if notes is not None:
+        _note_assigned(assigned._replace(between=0), "concepts", notes)
+    highest = np.full(len(ids), TRAIN, np.int8)
+    np.maximum.at(highest, group, kept)  # a concept has to be in some part
+    part = np.where(assigned.part == LEFT_OUT, highest[group], assigned.part)
+    return {name: PARTS[number] for name, number in zip(ids, part.tolist(), strict=True)}

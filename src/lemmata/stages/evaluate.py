@@ -10,19 +10,22 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from lemmata.encode.load import model_folder
 from lemmata.errors import InputError, LeakageError, LemmataError
 from lemmata.evaluate.report import Report
 from lemmata.evaluate.runs import write_trec_run
 from lemmata.evaluate.significance import compare
 from lemmata.evaluate.tasks import Task, concepts_task, documents_task, held_out, references_task, task_from
-from lemmata.leakage import Example, audit, examples
+from lemmata.leakage import Example, audit, examples, normalise
 from lemmata.measures import evaluate as measure
 from lemmata.measures import gains, judged, parse_measure
 from lemmata.search import Fusion, Retriever, choose_fusion
+from lemmata.stages.training_sets import split_key
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import concept_passages, open_graph
-from lemmata.store.layout import Layout, write_manifest
-from lemmata.store.split import PARTS, Split, open_split
+from lemmata.store.layout import Layout, read_manifest, write_manifest
+from lemmata.store.split import PARTS, Keys, Split, id_keys, open_split
+from lemmata.store.trained import read_trained
 from lemmata.types import Floats, Integers, Mask, Progress
 
 __all__ = ["TASKS", "EvaluateOptions", "TaskOptions", "corpus_task", "evaluate", "table_task", "tune"]
@@ -80,7 +83,8 @@ def corpus_task(layout: Layout, name: str, options: TaskOptions) -> Task:
         raise LemmataError(f"this corpus has no queries for the task {name!r}{hint}")
     if split is None:
         return task
-    return replace(task, notes=(*task.notes, f"queries from the {options.part} part of the split"))
+    notes = (*task.notes, f"queries from the {options.part} part of the split")
+    return replace(task, notes=notes, part=options.part)
 
 
 def table_task(
@@ -245,6 +249,12 @@ def evaluate(
         if train:
             notes += _audit(corpus, task, train, allow_leakage)
             groups = _seen_and_unseen(corpus, task, train)
+        dense = [name for name in retrievers if name != "lexical"]
+        encoder = retriever.vectors.encoder if dense else ""
+        trained_on: dict[str, int] = {}
+        if dense and task.part:
+            trained_on, warnings = _trained_on(layout, corpus, task, encoder)
+            notes += warnings
         documents = corpus.document_numbers() if options.level == "document" else None
         if documents is not None:
             # each missing passage is a document of its own
@@ -276,7 +286,51 @@ def evaluate(
         notes=notes,
         command=command,
         missing={"passages": len(missing.passages), "judgments": missing.judgments, "queries": missing.queries},
+        encoder=encoder,
+        trained_on=trained_on,
     )
+
+
+def _trained_on(layout: Layout, corpus: Corpus, task: Task, encoder: str) -> tuple[dict[str, int], list[str]]:
+    """Queries of a part that the encoder knows from its training under another split, counted, and the warning."""
+    folder = model_folder(encoder, layout.models)
+    split = split_key(layout)
+    corpus_keys = id_keys(corpus.ids())
+    others = [
+        record
+        for record in read_trained(folder)
+        # a set of another workspace has its own split; ids in common are no reason to warn
+        if record.split != split and 2 * int(np.isin(record.passages, corpus_keys).sum()) > len(record.passages)
+    ]
+    if not others:
+        model = folder.parent if folder.name == "onnx" else folder
+        trained_under = str((read_manifest(model / "manifest.json") or {}).get("split", split))
+        if trained_under == split or read_trained(folder):
+            return {}, []
+        warning = f"WARNING: {encoder} was trained under another split, and it is not recorded on what: train it again"
+        return {}, [warning]
+    trained = _among(corpus.ids(), [record.passages for record in others])
+    texts = {query: normalise(task.queries[query]) for query in task.qrels}
+    asked = _among(list(texts.values()), [record.queries for record in others])
+    counts = {
+        "queries": sum(texts[query] in asked or task.itself.get(query) in trained for query in task.qrels),
+        "answers": sum(any(grade > 0 and name in trained for name, grade in task.qrels[q].items()) for q in task.qrels),
+    }
+    seeds = ", ".join(sorted({str(record.seed) for record in others}))
+    how = f"{encoder} was trained under another split (seed {seeds})"
+    if not any(counts.values()):
+        return counts, [f"{how}, but on none of these queries and on none of their answers"]
+    warning = (
+        f"WARNING: {how}: of {len(task.qrels)} queries it was trained on {counts['queries']} themselves, and on answers"
+        f" of {counts['answers']}; the figures may be too good"
+    )
+    return counts, [warning]
+
+
+def _among(names: Sequence[str], keys: Sequence[Keys]) -> set[str]:
+    """Those of the names whose hashes are known."""
+    known = np.isin(id_keys(names), np.concatenate(keys))
+    return {names[place] for place in np.flatnonzero(known).tolist()}
 
 
 def _audit(corpus: Corpus, task: Task, train: Sequence[Example], allow_leakage: bool) -> list[str]:

@@ -74,7 +74,9 @@ class MineOptions:
 def mine_pair_set(new: NewSet, options: PairOptions) -> dict[str, Any]:
     """Pairs from concepts, structure and citations."""
     with open_training_part(new.layout) as part:
-        return write_set(new, part, mine_pairs(part.material, options), asdict(options))
+        return write_set(
+            new, part, mine_pairs(part.material, options), asdict(options), command=f"pairs --name {new.name}"
+        )
 
 
 # ---------------------------------------------------------------- queries
@@ -83,7 +85,9 @@ def mine_pair_set(new: NewSet, options: PairOptions) -> dict[str, Any]:
 def mine_query_set(new: NewSet, options: QueryOptions, *, found_within: int = 0) -> dict[str, Any]:
     """Queries made by rules; with `found_within` only those that find their passage among so many hits."""
     with open_training_part(new.layout) as part:
-        return _write_queries(new, part, rule_queries(part.material, options), asdict(options), found_within)
+        command = f"queries --name {new.name}"
+        pairs = rule_queries(part.material, options)
+        return _write_queries(new, part, pairs, asdict(options), found_within, command)
 
 
 def _write_queries(
@@ -92,11 +96,13 @@ def _write_queries(
     pairs: Iterable[Pair],
     options: Mapping[str, Any],
     found_within: int,
+    command: str,
     details: Callable[[], Mapping[str, Any]] = dict,
 ) -> dict[str, Any]:
     """Write query pairs as a set, after the round-trip filter where `found_within` is not 0."""
     if not found_within:
-        return write_set(new, part, pairs, options, details=details)
+        return write_set(new, part, pairs, options, command=command, details=details)
+    command += f" --found-within {found_within}"
     tried: Counter[str] = Counter()
     kept: Counter[str] = Counter()
 
@@ -107,7 +113,7 @@ def _write_queries(
     with Retriever(new.layout, key=new.key) as retriever:
         search = partial(interleaved_search, retriever, part.material.allowed)
         queries = round_trip(pairs, search, found_within, tried, kept)
-        return write_set(new, part, queries, options, details=with_shares)
+        return write_set(new, part, queries, options, command=command, details=with_shares)
 
 
 def interleaved_search(retriever: Retriever, allowed: Mask, texts: Sequence[str], k: int) -> Integers:
@@ -156,14 +162,21 @@ def mine_written_set(
             return {"round_trip": {}, "unanswered": unanswered, "dropped": by_rule, "spent": spent._asdict()}
 
         used = {"model": endpoint.model, **asdict(options)}
-        report = _write_queries(new, part, pairs(), used, found_within, details)
+        command = f"queries --model {endpoint.model} --name {new.name}"
+        report = _write_queries(new, part, pairs(), used, found_within, command, details)
         if not unanswered:
             start_file.unlink()
         return report
 
 
 def mine_imported_set(
-    new: NewSet, queries: Iterable[ImportedQuery], *, file: str, complete: bool = False, found_within: int = 0
+    new: NewSet,
+    queries: Iterable[ImportedQuery],
+    *,
+    file: str,
+    complete: bool = False,
+    found_within: int = 0,
+    command: str = "",
 ) -> dict[str, Any]:
     """Queries that somebody else wrote, those of training passages only; the report counts the others by reason."""
     with open_training_part(new.layout) as part:
@@ -183,7 +196,8 @@ def mine_imported_set(
             return {"imported": {"read": imported.read, "left_out": left_out, "first_unknown": imported.first_unknown}}
 
         used = {"file": file, "complete": complete, "found_within": found_within}
-        return _write_queries(new, part, pairs, used, found_within, details)
+        again = f"{command or f'import {file}'} --name {new.name}" + " --complete" * complete
+        return _write_queries(new, part, pairs, used, found_within, again, details)
 
 
 # ---------------------------------------------------------------- triplets and negatives
@@ -207,7 +221,8 @@ def mine_triplet_set(new: NewSet, options: MineOptions, *, kind: str = "embeddin
                 records = part.records(of or "queries")
                 pairs = (record for record in records if isinstance(record, Pair))
                 triplets, negatives = query_triplets(pairs, triplets, part.material), 10
-        return write_set(new, part, triplets, used, negatives=negatives)
+        command = f"triplets --from {kind} --name {new.name}" + (f" --of {of}" if of else "")
+        return write_set(new, part, triplets, used, command=command, negatives=negatives)
 
 
 def _training_embedding(part: TrainingPart, progress: Progress) -> Vectors:
@@ -245,20 +260,22 @@ def mine_negative_set(new: NewSet, of: str, options: NegativeOptions) -> dict[st
             return {"left_out": mined.left_out, "short": mined.short, "kept": kept, "dropped": dropped}
 
         used = {"of": of, **asdict(options)}
-        return write_set(new, part, triplets, used, negatives=options.number, details=details)
+        command = f"negatives {of} --name {new.name}"
+        return write_set(new, part, triplets, used, command=command, negatives=options.number, details=details)
 
 
 # ---------------------------------------------------------------- mix and export
 
 
-def mix_sets(new: NewSet, mixture: Mixture) -> tuple[dict[str, Any], Sequence[Contribution]]:
-    """One training set from several; and what each contributed."""
+def mix_sets(new: NewSet, mixture: Mixture, table: str = "") -> tuple[dict[str, Any], Sequence[Contribution]]:
+    """One training set from several of the same split, as the `table` of a mixture says; and what each contributed."""
     with open_training_part(new.layout) as part:
         names = list(mixture.weights) or [other for other in sets(new.layout) if other != new.name]
         streams = {source: part.records(source) for source in names}
         negatives = max((_negatives_in(new.layout, source) for source in names), default=0)
         with mix(streams, mixture, part.material) as mixed:
-            report = write_set(new, part, mixed.records, asdict(mixture), negatives=negatives)
+            command = f"mix {table or new.name} --name {new.name}"
+            report = write_set(new, part, mixed.records, asdict(mixture), command=command, negatives=negatives)
             return report, mixed.table
 
 

@@ -9,32 +9,35 @@ of BEIR with the judgments to use: `scifact#train`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lemmata.archives import open_decompressed
 from lemmata.errors import ConfigError, InputError, WorkspaceError
 from lemmata.evaluate.tasks import Task, task_from
-from lemmata.files import sha256_of
+from lemmata.files import sha256_of, writing
 from lemmata.ingest.beir import read_judged, read_passages, read_table
 from lemmata.ingest.logs import jsonl_rows
+from lemmata.leakage import normalise
 from lemmata.measures import judged
 from lemmata.mine.export import read_batches, text_columns
 from lemmata.stages.evaluate import TASKS, TaskOptions, corpus_task, table_task
+from lemmata.stages.training_sets import check_sets, split_key
 from lemmata.stages.training_sets import sets as mined_sets
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, read_manifest
-from lemmata.store.split import open_split
+from lemmata.store.split import Keys, id_keys, open_split
+from lemmata.store.trained import Trained, write_trained
 from lemmata.train.finetune import FinetuneOptions
-from lemmata.train.job import Job, JobWriter, fingerprint
+from lemmata.train.job import Job, JobWriter, open_job
 from lemmata.train.validate import pool_size
 from lemmata.types import Integers, Mask, Progress
 
-__all__ = ["pool_rows", "prepare", "resolve_workspace", "split_key"]
+__all__ = ["pool_rows", "prepare", "resolve_workspace"]
 
 BATCH = 2000  # records that are read at once
 
@@ -48,17 +51,41 @@ def prepare(
     *,
     part: str = "validation",
 ) -> Job:
-    """Write the job of a fine-tuning to `folder`; of the part `test` only the tasks, on all their passages."""
-    writer = JobWriter(folder, base, progress, prompts=options.prompts)
+    """Write the job of a fine-tuning to `folder`; of the part `test` only the tasks, on all their passages.
+
+    LeakageError for a set that was mined under another split than its workspace has now. The folder is written as a
+    whole or not at all; an earlier job in it is replaced.
+    """
+    if folder.is_dir() and any(folder.iterdir()) and read_manifest(folder / "manifest.json") is None:
+        raise InputError("exists and is no training job, so it is not replaced", file=str(folder))
     names = {} if part == "test" else options.sets or dict.fromkeys(mined_sets(layout), 1.0)
     if not names and part != "test":
         raise WorkspaceError("there is nothing to train on: mine something first, see 'lemmata mine --help'")
-    sources = {name: _training_file(layout, name) for name in names}
+    sources = _sources(layout, names)
+    with writing(folder) as temporary:
+        _write_job(layout, base, options, temporary, progress, part, sources)
+    return open_job(folder)
+
+
+def _write_job(
+    layout: Layout,
+    base: Path,
+    options: FinetuneOptions,
+    folder: Path,
+    progress: Progress,
+    part: str,
+    sources: Mapping[str, tuple[Layout, Path]],
+) -> None:
+    writer = JobWriter(folder, base, progress, prompts=options.prompts)
+    names = options.sets or dict.fromkeys(sources, 1.0)
     texts = 0.0  # shown in training
-    for name, (file, split) in sources.items():
+    trained: list[Trained] = []
+    for name, (workspace, file) in sources.items():
         progress(f"preparing {name}", 0, None)
-        records = _records(file, name.partition(":")[2])
-        count = writer.add_set(name, records, {"sha256": sha256_of([file]), "split": split})
+        seen = _Seen()
+        records = _records(file, name.partition(":")[2], seen)
+        count = writer.add_set(name, records, {"sha256": sha256_of([file]), "split": split_key(workspace)})
+        trained.append(seen.under(workspace))
         texts += count * len(text_columns(file)) * names[name] * options.epochs
     tasks = [(name, measure, False) for name, measure in options.validation.items()]
     tasks += [(name, measure, True) for name, measure in options.guard.items()]
@@ -67,19 +94,62 @@ def prepare(
         progress(f"preparing {name}", 0, None)
         posed = _pose(layout, name, part)
         _add_task(writer, name, posed, pool_rows(posed.task, posed.ids, most, options.seed), measure, general=general)
-    return writer.close({"options": asdict(options), "base": base.name})
+    write_trained(folder, trained)
+    writer.close({"options": asdict(options), "base": base.name, "split": _split_facts(layout)})
+
+
+def _split_facts(layout: Layout) -> dict[str, Any] | None:
+    """What a model's card says about the split of its workspace."""
+    manifest = read_manifest(layout.manifest(layout.split))
+    if manifest is None:
+        return None
+    facts = {name: manifest[name] for name in ("method", "counts", "seed")}
+    return {**facts, "sha256": split_key(layout)}
 
 
 # ---------------------------------------------------------------- sets
 
 
-def _training_file(layout: Layout, name: str) -> tuple[Path, str]:
-    """The file of a training set, and the hash of the split that it was mined under."""
-    workspace, name = _existing_workspace(layout, name.partition(":")[0])
-    if read_manifest(workspace.manifest(workspace.training(name))) is None:
-        available = ", ".join(mined_sets(workspace)) or "none yet"
-        raise WorkspaceError(f"{workspace.root} has no training set {name!r} (available: {available})")
-    return workspace.training_file(name), split_key(workspace)
+def _sources(layout: Layout, names: Iterable[str]) -> dict[str, tuple[Layout, Path]]:
+    """The workspace and the file of each training set, after the leakage check."""
+    sources: dict[str, tuple[Layout, Path]] = {}
+    by_workspace: dict[Path, tuple[Layout, list[str]]] = {}
+    for spec in names:
+        workspace, name = _existing_workspace(layout, spec.partition(":")[0])
+        if read_manifest(workspace.manifest(workspace.training(name))) is None:
+            available = ", ".join(mined_sets(workspace)) or "none yet"
+            raise WorkspaceError(f"{workspace.root} has no training set {name!r} (available: {available})")
+        sources[spec] = workspace, workspace.training_file(name)
+        by_workspace.setdefault(workspace.root, (workspace, []))[1].append(name)
+    for workspace, mined in by_workspace.values():
+        check_sets(workspace, dict.fromkeys(mined))
+    return sources
+
+
+class _Seen:
+    """Hashes of the passages and queries of a training set, collected while it is read."""
+
+    def __init__(self) -> None:
+        self._passages: list[Keys] = [id_keys(())]
+        self._queries: list[Keys] = [id_keys(())]
+
+    def add(self, batch: Iterable[Mapping[str, Any]]) -> None:
+        passages: set[str] = set()
+        queries: set[str] = set()
+        for record in batch:
+            passages.update((record["positive_id"], *record["negative_ids"]))
+            if record["anchor_id"] is None:
+                queries.add(normalise(record["anchor"]))
+            else:
+                passages.add(record["anchor_id"])
+        self._passages.append(id_keys(passages))
+        self._queries.append(id_keys(queries))
+
+    def under(self, layout: Layout) -> Trained:
+        """With the split of a workspace."""
+        manifest = read_manifest(layout.manifest(layout.split)) or {}
+        passages, queries = (np.unique(np.concatenate(keys)) for keys in (self._passages, self._queries))
+        return Trained(split_key(layout), manifest.get("seed", 0), manifest.get("method", ""), passages, queries)
 
 
 def resolve_workspace(layout: Layout, name: str) -> tuple[Layout, str]:
@@ -95,18 +165,22 @@ def _existing_workspace(layout: Layout, name: str) -> tuple[Layout, str]:
     return workspace, rest
 
 
-def _records(file: Path, restriction: str) -> Iterator[list[str | None]]:
+def _records(file: Path, restriction: str, seen: _Seen) -> Iterator[list[str | None]]:
     """The texts of a set's records; `restriction` is a source, a relation, or both with a slash."""
     columns = text_columns(file)
     kinds: set[str] = set()
     matched = False
-    for batch in read_batches(file, BATCH, [*columns, "source", "relation"]):
+    others = ("source", "relation", "anchor_id", "positive_id", "negative_ids")
+    for batch in read_batches(file, BATCH, [*columns, *others]):
+        used = []
         for record in batch:
             source, relation = record["source"], record["relation"]
             kinds.add(f"{source}/{relation}")
             if restriction in ("", source, relation, f"{source}/{relation}"):
-                matched = True
-                yield [record[column] for column in columns]
+                used.append(record)
+        matched = matched or bool(used)
+        seen.add(used)
+        yield from ([record[column] for column in columns] for record in used)
     if restriction and not matched:
         available = ", ".join(sorted(kinds)) or "none"
         raise ConfigError(f"{file.parent.name!r} has no records of {restriction!r} (available: {available})")
@@ -205,8 +279,3 @@ def _unseen(posed: _Posed) -> Mask:
          for query, grades in task.qrels.items()],
         bool,
     )  # fmt: skip
-
-
-def split_key(layout: Layout) -> str:
-    """A hash of the split; it changes when the corpus is split again."""
-    return fingerprint(read_manifest(layout.manifest(layout.split)))

@@ -4,27 +4,45 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
-from lemmata.mine.splits import SplitOptions, outline, split_corpus
+from lemmata.mine.splits import Outline, SplitOptions, outline, split_corpus
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import open_graph_if_built
 from lemmata.store.layout import Layout
-from lemmata.store.split import write_split
+from lemmata.store.split import PARTS, Split, earlier_split, id_keys, write_split
 from lemmata.types import Progress
 
 __all__ = ["split"]
 
 
 def split(layout: Layout, options: SplitOptions, progress: Progress) -> dict[str, Any]:
-    """Assign a part to every passage and every concept; returns the counts and notes for the reader."""
+    """Assign a part to every passage and every concept; returns the counts and notes for the reader.
+
+    What the stored split of the same options has assigned stays where it is.
+    """
     begin = time.perf_counter()
     with layout.hold(), contextlib.closing(Corpus(layout)) as corpus:
         progress("comparing passages", 0, None)
         stored = open_graph_if_built(layout)
-        parts = split_corpus(outline(corpus, stored), options)
+        outlined = outline(corpus, stored)
+        parts = split_corpus(outlined, options, _earlier(layout, options, outlined, corpus.inputs))
         graph = stored.inputs if stored else ""
         manifest = {"verb": "split", "inputs": corpus.inputs, "graph": graph, "options": asdict(options)}
         write_split(layout, parts, manifest)
     return {"counts": parts.counts(), "notes": list(parts.notes), "seconds": time.perf_counter() - begin}
+
+
+def _earlier(layout: Layout, options: SplitOptions, corpus: Outline, inputs: str) -> Split | None:
+    """The stored split of the same options; None where its passages are not known."""
+    stored = earlier_split(layout, asdict(options))
+    if stored is None:
+        return None
+    split, split_inputs = stored
+    if len(split.passages):
+        return split
+    if split_inputs != inputs:  # of a version that stored no ids, and the rows have changed
+        return None
+    settled = {**dict.fromkeys(corpus.concepts, PARTS[0]), **split.concepts}
+    return replace(split, passages=id_keys(corpus.ids), documents=id_keys(corpus.documents), concepts=settled)

@@ -15,6 +15,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from lemmata.encode.bert import is_bert, read_architecture
 from lemmata.encode.export import export_encoder
 from lemmata.encode.load import BASELINE, PACKAGED, baseline_folder
@@ -23,11 +25,13 @@ from lemmata.errors import ConfigError, InputError, LemmataError, require
 from lemmata.files import replace_folder, sha256_of, write_atomically
 from lemmata.mine.material import material
 from lemmata.stages.evaluate import TASKS
-from lemmata.stages.prepare import prepare, resolve_workspace, split_key
+from lemmata.stages.prepare import prepare, resolve_workspace
 from lemmata.stages.training_sets import sets as mined_sets
+from lemmata.stages.training_sets import split_key
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, read_manifest, read_manifests, write_manifest
-from lemmata.store.split import open_split
+from lemmata.store.split import id_keys, open_split
+from lemmata.store.trained import Trained, read_trained, summary, write_trained
 from lemmata.train.card import Estimate, Guard, Measured, ModelFacts, SplitFacts, TrainingSet, write_card
 from lemmata.train.finetune import FinetuneOptions, FinetuneResult, finetune
 from lemmata.train.job import Job, fingerprint, open_job
@@ -146,6 +150,7 @@ def pretrain_model(
         if judge is not None:
             report |= _judged(layout, work, base, judge, progress)
         if is_first_process():
+            write_trained(work / "out", [*_trained_before(layout, options.base), texts.trained()])
             if not report["kept"]:
                 shutil.rmtree(work / "out")
                 (work / "out").mkdir()
@@ -180,6 +185,16 @@ class TrainingTexts:
                     text = passage.content
                     yield passage.document, f"{text}\n{passage.proof}" if passage.proof else text
 
+    def trained(self) -> Trained:
+        """The passages that were read, under the split of the workspace."""
+        with contextlib.closing(Corpus(self._layout)) as corpus:
+            split = open_split(self._layout, corpus.inputs)
+            passages = material(corpus, split, "train").all_passages()
+            ids = [
+                passage.id for _, passage in passages if worth_reading(passage.kind, passage.section, self._sections)
+            ]
+        return Trained(split_key(self._layout), split.seed, split.method, np.unique(id_keys(ids)), id_keys(()))
+
 
 # ---------------------------------------------------------------- fine-tuning
 
@@ -210,7 +225,8 @@ def finetune_model(layout: Layout, name: str, options: FinetuneOptions, progress
         result = _finetune(layout, base, job, options, work, progress)
         report = _report(name, result)
         if is_first_process():
-            _describe(work / "out", name, base, job, options, result, layout)
+            _describe(work / "out", name, base, job, options, result)
+            write_trained(work / "out", [*_trained_before(layout, options.base), *read_trained(job.folder)])
             report |= _export(layout, work / "out", name, progress)
             _finish(layout.model(name), work, {**inputs, "report": report}, layout)
     return report
@@ -238,7 +254,8 @@ def train_job(
     result = _finetune(None, start, job, options, work, progress)
     report = _report(out.name, result)
     if is_first_process():
-        _describe(work / "out", out.name, start, job, options, result, None)
+        _describe(work / "out", out.name, start, job, options, result)
+        write_trained(work / "out", [*_trained_before(None, str(base)), *read_trained(job.folder)])
         _finish(out, work, {**inputs, "report": report}, None)
     return report
 
@@ -274,8 +291,19 @@ def _files(path: Path) -> list[Path]:
 
 def _prepared(layout: Layout, base: Path, options: FinetuneOptions, folder: Path, progress: Progress) -> Job:
     """The job in `folder`, prepared by the first process where it is missing."""
-    once((folder / "manifest.json").is_file, lambda: prepare(layout, base, options, folder, progress))
+
+    def write() -> None:
+        shutil.rmtree(folder, ignore_errors=True)  # an older version, killed, left a part of a job
+        prepare(layout, base, options, folder, progress)
+
+    once((folder / "manifest.json").is_file, write)
     return open_job(folder)
+
+
+def _trained_before(layout: Layout | None, base: str) -> list[Trained]:
+    """What the base has seen, as far as it is recorded."""
+    folder = find_base(layout, base)
+    return read_trained(folder) if folder is not None else []
 
 
 def _finetune(
@@ -319,7 +347,6 @@ def _describe(
     job: Job,
     options: FinetuneOptions,
     result: FinetuneResult,
-    layout: Layout | None,
 ) -> None:
     """Write report, history and card into the model's folder."""
     sweep = [Point(point["share"], point["domain"], point["general"]) for point in result.sweep]
@@ -362,7 +389,7 @@ def _describe(
             TrainingSet(facts["name"], facts["records"], {"data.parquet": facts.get("sha256", "")})
             for facts in job.facts["sets"]
         ],
-        split=_split_facts(layout),
+        split=SplitFacts(**job.facts["split"]) if job.facts.get("split") else None,
         options=asdict(options),
         versions=_versions(),
         measures=measures,
@@ -375,15 +402,6 @@ def _describe(
         ],
     )
     write_card(folder, facts)
-
-
-def _split_facts(layout: Layout | None) -> SplitFacts | None:
-    manifest = read_manifest(layout.manifest(layout.split)) if layout is not None else None
-    if layout is None or manifest is None:
-        return None
-    with contextlib.closing(Corpus(layout)) as corpus:
-        counts = open_split(layout, corpus.inputs).counts()
-    return SplitFacts(manifest["options"]["method"], split_key(layout), counts, manifest["options"]["seed"])
 
 
 def _versions() -> dict[str, str]:
@@ -435,7 +453,8 @@ def _begin(work: Path, inputs: Mapping[str, Any]) -> None:
 
 def _finish(place: Path, work: Path, manifest: Mapping[str, Any], layout: Layout | None) -> None:
     """Move the model into place. Vectors made by an earlier model of its name are no longer valid."""
-    write_manifest(work / "out" / "manifest.json", dict(manifest))
+    trained_under = summary(read_trained(work / "out"))
+    write_manifest(work / "out" / "manifest.json", {**manifest, "trained_under": trained_under})
     if layout is not None:
         vectors = layout.manifest(layout.vectors)
         if (read_manifest(vectors) or {}).get("encoder") == place.name:

@@ -14,16 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError
+import numpy as np
+
+from lemmata.errors import ConfigError, InputError, LeakageError, LemmataError, WorkspaceError
 from lemmata.files import writing
 from lemmata.leakage import Audit, Example
-from lemmata.mine.audit import inspect_mined, refuse
-from lemmata.mine.export import Record, read_training, write_training
+from lemmata.mine.audit import LINKS, inspect_mined, refuse
+from lemmata.mine.export import Record, read_batches, read_training, write_training
 from lemmata.mine.material import Material, material
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore, StoredGraph, open_graph_if_built
-from lemmata.store.layout import Layout, read_manifests, write_manifest
-from lemmata.store.split import Split, open_split
+from lemmata.store.layout import Layout, read_manifest, read_manifests, write_manifest
+from lemmata.store.split import Keys, Split, id_keys, open_split
+from lemmata.train.job import fingerprint
 from lemmata.types import Edge, Negative, Pair, Progress, Triplet
 
 __all__ = [
@@ -32,10 +35,12 @@ __all__ = [
     "NewSet",
     "TrainingPart",
     "audit",
+    "check_sets",
     "open_training_part",
     "pair_of",
     "set_file",
     "sets",
+    "split_key",
     "write_set",
 ]
 
@@ -78,7 +83,10 @@ class TrainingPart(NamedTuple):
     material: Material
 
     def records(self, name: str) -> Iterator[Record]:
-        """The records of a set that was mined from this part."""
+        """The records of a set that was mined from this part; LeakageError for a set of another split."""
+        manifest = read_manifest(self.layout.manifest(self.layout.training(name))) or {}
+        if (split := manifest.get("split")) and split != split_key(self.layout):
+            check_sets(self.layout, [name])
         return _read_set(self.layout, name, self.material.row_of, self.material.answer_of)
 
 
@@ -121,6 +129,51 @@ def set_file(layout: Layout, name: str) -> Path:
     return path
 
 
+def split_key(layout: Layout) -> str:
+    """A hash of the split; it changes when the corpus is split in another way."""
+    manifest = read_manifest(layout.manifest(layout.split))
+    return str((manifest or {}).get("digest") or fingerprint(manifest))  # older splits have no digest
+
+
+def check_sets(layout: Layout, names: Iterable[str]) -> None:
+    """Refuse sets to train on that are not of the present split; LeakageError for the first.
+
+    Cheap: looks at the ids of the passages alone. A set of an older version does not say its split: it passes if it
+    was mined from this corpus and all of its passages are in training.
+    """
+    with contextlib.closing(Corpus(layout)) as corpus:
+        split = open_split(layout, corpus.inputs)
+        training = id_keys(corpus.ids())[split.rows("train")]
+        inputs = corpus.inputs
+    key = split_key(layout)
+    for name in names:
+        manifest = sets(layout).get(name, {})
+        held_out = _held_out(set_file(layout, name), training, answers=split.answers)
+        same_split = manifest["split"] == key if "split" in manifest else manifest.get("inputs") == inputs
+        if same_split and not held_out:
+            continue
+        command = manifest.get("command") or f"lemmata mine ... --name {name}"
+        causes = [] if same_split else ["was mined under another split"]
+        if held_out:
+            causes.append(f"holds {held_out} {'passage' if held_out == 1 else 'passages'} outside the training part")
+        raise LeakageError(
+            f"the training set {name!r} of {layout.root} {' and '.join(causes)}: mine it again with '{command}'"
+        )
+
+
+def _held_out(file: Path, training: Keys, *, answers: bool) -> int:
+    """How many distinct passages of a training file are outside the training part."""
+    seen: list[Keys] = [np.zeros(0, np.uint64)]
+    for batch in read_batches(file, 10_000, ["anchor_id", "positive_id", "negative_ids", "relation"]):
+        ids: list[str] = []
+        for line in batch:
+            is_link = line["anchor_id"] is not None and line["relation"] in LINKS
+            ids += [] if answers and is_link else [line["positive_id"]]  # a link may lead to an answer
+            ids += [*line["negative_ids"], *([] if line["anchor_id"] is None else [line["anchor_id"]])]
+        seen.append(np.unique(id_keys(ids)))
+    return int((~np.isin(np.unique(np.concatenate(seen)), training)).sum())
+
+
 def _read_set(layout: Layout, name: str, row_of: Mapping[str, int], answer_of: Mapping[str, int]) -> Iterator[Record]:
     """The records of a set, with rows for ids; only a positive may be one of `answer_of`."""
     path = set_file(layout, name)
@@ -154,17 +207,20 @@ def write_set(
     records: Iterable[Record],
     options: Mapping[str, Any],
     *,
+    command: str,
     negatives: int = 0,
     details: Callable[[], Mapping[str, Any]] = dict,
 ) -> dict[str, Any]:
     """Write records under a temporary name, audit the file, and give it its name; returns the report.
 
-    `details` are added to the report; they are asked for after the last record.
+    `details` are added to the report; they are asked for after the last record. `command` makes the set again, after
+    `lemmata mine`. The report says whether a set of that name is `replaced`.
     """
     layout, name, policy, progress, _ = new
     if not re.fullmatch(r"[\w-]+(?:\.[\w-]+)*", name):
         raise ConfigError(f"a training set is named with letters, digits, - and _, not {name!r}")
     begin = time.perf_counter()
+    replaced = name in sets(layout)
     counts: Counter[str] = Counter()
 
     def allowed_records() -> Iterator[Record]:
@@ -185,7 +241,7 @@ def write_set(
         if not number:
             raise LemmataError(f"the training part has nothing to mine for {name!r}: no such links, concepts or titles")
         progress("auditing", 0, None)
-        result, dropped = _drop_near_duplicates(part, temporary, policy, negatives)
+        result, dropped = _drop_near_duplicates(part, temporary, policy, negatives, name)
         if dropped:
             counts["left out: nearly equal to held-out text"] = dropped
         report: dict[str, Any] = {
@@ -195,25 +251,37 @@ def write_set(
             "audit": result.sentence(),
             **details(),
         }
-        content = {"verb": "mine", "inputs": part.corpus.inputs, "options": dict(options), "report": report}
+        content = {
+            "verb": "mine",
+            "inputs": part.corpus.inputs,
+            "split": split_key(layout),
+            "command": f"lemmata mine {command}",
+            "options": dict(options),
+            "report": report,
+        }
         write_manifest(layout.manifest(folder), content)
-    return {**report, "seconds": {"mining": mined, "all": time.perf_counter() - begin}}
+    return {**report, "replaced": replaced, "seconds": {"mining": mined, "all": time.perf_counter() - begin}}
 
 
 def audit(layout: Layout, names: Sequence[str], policy: AuditPolicy, progress: Progress) -> Audit:
     """Look for held-out data in sets, by default in all; LeakageError where there is some."""
     with open_training_part(layout) as part:
         progress("auditing", 0, None)
-        result = _inspect(part, names or list(sets(layout)), policy)
-        refuse(result)
-        return result
+        whole = Audit()
+        for name in names or sets(layout):
+            result = _inspect(part, name, policy)
+            refuse(result, name)
+            whole.sets.append(name)
+            whole.looked_for = result.looked_for
+            whole.answers += result.answers
+        return whole
 
 
-def _inspect(part: TrainingPart, names: Sequence[str], policy: AuditPolicy) -> Audit:
+def _inspect(part: TrainingPart, name: str, policy: AuditPolicy) -> Audit:
     # all rows, not only those of training: the audit must find rows that should not be there
     row_of = {identity: row for row, identity in enumerate(part.corpus.ids())}
     return inspect_mined(
-        (record for name in names for record in _read_set(part.layout, name, row_of, {})),
+        _read_set(part.layout, name, row_of, {}),
         part.split,
         part.corpus,
         test=policy.test,
@@ -224,17 +292,19 @@ def _inspect(part: TrainingPart, names: Sequence[str], policy: AuditPolicy) -> A
     )
 
 
-def _drop_near_duplicates(part: TrainingPart, name: str, policy: AuditPolicy, negatives: int) -> tuple[Audit, int]:
+def _drop_near_duplicates(
+    part: TrainingPart, name: str, policy: AuditPolicy, negatives: int, label: str
+) -> tuple[Audit, int]:
     """Audit a set: drop records that are near-duplicates of held-out text, refuse the set for anything worse.
 
-    A sentence of one paper may also occur in a held-out paper, and then a description made of it is nearly that
-    paper's abstract: nobody's mistake, and no reason to refuse the other records.
+    `label` is its name in errors. A sentence of one paper may also occur in a held-out paper, and then a description
+    made of it is nearly that paper's abstract: nobody's mistake, and no reason to refuse the other records.
     """
     dropped = 0
     while True:
-        result = _inspect(part, [name], policy)
+        result = _inspect(part, name, policy)
         if result.clean or set(result.counts) - {"near_anchor", "near_passage"}:
-            refuse(result)
+            refuse(result, label)
             return result, dropped
         numbers = {int(offence.train) for offence in result.offences}
         anchors = [pair_of(record).anchor for record in part.records(name)]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,11 +17,32 @@ from lemmata.files import writing
 from lemmata.store.layout import Layout, read_manifest, write_manifest
 from lemmata.types import Mask
 
-__all__ = ["LEFT_OUT", "PARTS", "Parts", "Split", "open_split", "write_split"]
+__all__ = [
+    "LEFT_OUT",
+    "PARTS",
+    "Keys",
+    "Parts",
+    "Split",
+    "earlier_split",
+    "id_keys",
+    "open_split",
+    "write_split",
+]
 
 Parts = npt.NDArray[np.int8]
+Keys = npt.NDArray[np.uint64]
 PARTS = ("train", "validation", "test")
 LEFT_OUT = -1  # in no part: a near-duplicate of a held-out passage
+
+
+def id_keys(ids: Iterable[str]) -> Keys:
+    """A hash of each id: what a split and a model remember of passages."""
+    digests = (hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=8).digest() for name in ids)
+    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
+
+
+def _no_keys() -> Keys:
+    return np.zeros(0, np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +51,14 @@ class Split:
 
     part: Parts  # (n rows,) position in PARTS, or LEFT_OUT
     unseen: Mask  # (n rows,) no passage of its document is in training
-    concepts: Mapping[str, str] = field(default_factory=dict)  # id: part; all others are in training
+    concepts: Mapping[str, str] = field(default_factory=dict)  # id: part; others are in training
     method: str = ""
     seed: int = 0
     notes: tuple[str, ...] = ()  # remarks for the reader, a sentence each
     answers: bool = False  # training links may lead to held-out rows, which are never anchors
+    passages: Keys = field(default_factory=_no_keys)  # (n rows,) of their ids; empty in older splits
+    documents: Keys = field(default_factory=_no_keys)  # (n rows,) of the ids of their documents
+    since: str = ""  # by time: the dates where validation and test begin
 
     def rows(self, part: str) -> Mask:
         """Mask of the rows of a part."""
@@ -41,6 +66,16 @@ class Split:
 
     def part_of(self, concept: str) -> str:
         return self.concepts.get(concept, "train")
+
+    def digest(self) -> str:
+        """Equal for splits that put the same passages and concepts into the same parts."""
+        order = np.argsort(self.passages) if len(self.passages) else np.arange(len(self.part))
+        held_out = {name: part for name, part in self.concepts.items() if part != PARTS[0]}
+        content = hashlib.blake2b(digest_size=16)
+        content.update(self.passages[order].tobytes() if len(self.passages) else b"")
+        content.update(self.part[order].tobytes())
+        content.update(json.dumps([held_out, self.answers], sort_keys=True).encode())
+        return content.hexdigest()
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Rows of each part, those of unseen documents among them, held-out concepts, and rows in no part."""
@@ -64,12 +99,16 @@ def write_split(layout: Layout, split: Split, manifest: Mapping[str, Any]) -> No
         "seed": split.seed,
         "notes": list(split.notes),
         "answers": split.answers,
+        "since": split.since,
+        "digest": split.digest(),
         "counts": split.counts(),
     }
     with writing(layout.split) as folder:
         folder.mkdir()
         np.save(folder / "part.npy", split.part)
         np.save(folder / "unseen.npy", split.unseen)
+        np.save(folder / "passages.npy", split.passages)
+        np.save(folder / "documents.npy", split.documents)
         concepts = json.dumps(dict(split.concepts), ensure_ascii=False, indent=0)
         (folder / "concepts.json").write_text(concepts, "utf-8")
         write_manifest(layout.manifest(folder), {**manifest, **own})
@@ -82,6 +121,22 @@ def open_split(layout: Layout, inputs: str) -> Split:
         raise WorkspaceError(f"{layout.root} has no split yet: run 'lemmata split'")
     if manifest.get("inputs") != inputs:
         raise WorkspaceError("the corpus changed since it was split: run 'lemmata split' again")
+    return _read_split(layout, manifest)
+
+
+def earlier_split(layout: Layout, options: Mapping[str, Any]) -> tuple[Split, str] | None:
+    """The stored split, if it was made with these options, and the corpus that it splits, which may have changed."""
+    manifest = read_manifest(layout.manifest(layout.split))
+    if manifest is None or {**manifest.get("options", {}), "answers": options["answers"]} != options:
+        return None
+    return _read_split(layout, manifest), str(manifest.get("inputs"))
+
+
+def _read_split(layout: Layout, manifest: Mapping[str, Any]) -> Split:
+    def keys(name: str) -> Keys:
+        file = layout.split / name
+        return np.load(file) if file.exists() else _no_keys()  # missing in older splits
+
     return Split(
         part=np.load(layout.split / "part.npy"),
         unseen=np.load(layout.split / "unseen.npy"),
@@ -90,4 +145,7 @@ def open_split(layout: Layout, inputs: str) -> Split:
         seed=manifest["seed"],
         notes=tuple(manifest["notes"]),
         answers=manifest.get("answers", False),  # missing in older splits
+        passages=keys("passages.npy"),
+        documents=keys("documents.npy"),
+        since=manifest.get("since", ""),
     )
