@@ -64,8 +64,8 @@ def test_a_range_of_dates_includes_the_whole_of_its_last_month_and_year(tmp_path
     fill(Layout(tmp_path), ("u", Reading([Document("d", date="2023-12-31")], passages)))
     corpus = Corpus(Layout(tmp_path))
 
-    def rows(**bounds: str) -> list[int]:
-        return np.flatnonzero(corpus.select(**bounds)).tolist()
+    def rows(since: str = "", until: str = "") -> list[int]:
+        return np.flatnonzero(corpus.select(since=since, until=until)).tolist()
 
     assert rows(until="2024-05") == [0, 1, 2, 4, 5]
     assert rows(until="2024-05-31") == [0, 1, 2, 4, 5]
