@@ -50,7 +50,16 @@ def printed(report: Report) -> str:
 
 def test_the_json_holds_means_intervals_groups_and_comparisons() -> None:
     content = json.loads(json.dumps(as_json(report()), allow_nan=False))
-    assert list(content) == ["task", "encoder", "queries", "retrievers", "comparisons", "notes", "trained_on"]
+    assert list(content) == [
+        "task",
+        "encoder",
+        "queries",
+        "retrievers",
+        "comparisons",
+        "missing",
+        "notes",
+        "trained_on",
+    ]
     assert content["queries"] == 4
     lexical = content["retrievers"]["lexical"]
     assert lexical["measures"] == {"MRR@10": 0.375, "R@20": 0.625}
