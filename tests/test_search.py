@@ -366,9 +366,9 @@ def test_rankings_after_deletions_are_those_of_a_new_index(tmp_path: Path) -> No
 def test_a_section_is_found_by_its_heading(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "guide.md").write_text(
-        "# Guide\n\nIntroduction to the reader of archives.\n\n"
-        "## Hostile input\n\nAn archive may be a bomb: its members are counted first.\n\n"
-        "## Output\n\nEverything is written to one folder.\n"
+        "# Guide\n\nIntroduction to the reader of archives, which opens them all in one pass.\n\n"
+        "## Hostile input\n\nAn archive may be a bomb: its members are counted first, and the sum is bounded.\n\n"
+        "## Output\n\nEverything is written to one folder, which is made where there is none.\n"
     )
     (tmp_path / "notes" / "paper.tex").write_text(
         "\\documentclass{article}\\newtheorem{lemma}{Lemma}\\begin{document}\\section{Start}Some words stand here.\n"
