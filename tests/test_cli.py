@@ -116,7 +116,7 @@ def test_the_demo_runs_and_runs_again(tmp_path: Path) -> None:
 
 def test_doctor_lists_its_checks(workspace: Path) -> None:
     checks = json.loads(lemmata("doctor", "-w", workspace, "--json"))
-    assert {"name", "fine", "finding"} == checks[0].keys()
+    assert {"name", "fine", "finding", "damaged"} == checks[0].keys()
     assert "python" in lemmata("doctor", "-w", workspace)
 
 

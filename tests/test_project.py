@@ -17,6 +17,7 @@ import pytest
 
 from lemmata.errors import ConfigError, InputError, WorkspaceError
 from lemmata.project import Project, doctor
+from lemmata.stages.info import Check
 from lemmata.stages.ingest import IngestReport
 from lemmata.types import Skip
 
@@ -209,7 +210,7 @@ Project(sys.argv[1]).ingest([sys.argv[2]], workers=2, progress=listen)
 
 def _units(project: Project) -> int:
     try:
-        with sqlite3.connect(f"file:{project.layout.database}?mode=ro", uri=True) as connection:
+        with sqlite3.connect(f"file:{project.layout.incoming}?mode=ro", uri=True) as connection:
             return int(connection.execute("SELECT COUNT(*) FROM units WHERE id != ''").fetchone()[0])
     except sqlite3.OperationalError:
         return 0
@@ -380,4 +381,4 @@ def test_doctor_names_the_command_that_helps(project: Project, sources: Path, tm
     assert any("lemmata init" in check.finding for check in doctor(tmp_path))
     assert any("lemmata ingest" in check.finding for check in doctor(project.layout.root))
     project.ingest([sources])
-    assert ("corpus", True, "4 passages") in doctor(project.layout.root)
+    assert Check("corpus", True, "4 passages") in doctor(project.layout.root)

@@ -490,7 +490,7 @@ def test_a_split_comes_back_as_it_was_and_not_for_another_corpus(tmp_path: Path)
         assert replace(again, **arrays) == split
         assert again.digest() == split.digest()
     assert [path.name for path in tmp_path.iterdir()] == ["split"]
-    with pytest.raises(WorkspaceError, match="the corpus changed since it was split"):
+    with pytest.raises(WorkspaceError, match="the corpus changed since the split was made: run 'lemmata split'"):
         open_split(layout, "another")
 
 

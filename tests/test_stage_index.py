@@ -114,3 +114,39 @@ def test_a_slow_encoding_reports_early_and_often(tmp_path: Path) -> None:
         assert all(after - before <= 64 for before, after in pairwise(counts))
         expected = HashingEncoder(dimension=32).encode(list(corpus.contents()))
         np.testing.assert_array_equal(open_vectors(project.layout).matrix, expected)
+
+
+def test_half_made_vectors_of_other_texts_are_not_taken_up(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    begun = VectorWriter(layout, "encoder", 8, np.array([1, 2, 3], np.uint64), made_by="its name")
+    begun.write(np.array([0, 1]), np.ones((2, 8), np.float32))
+    again = VectorWriter(layout, "encoder", 8, np.array([1, 2, 3], np.uint64), made_by="its name")
+    assert again.missing().tolist() == [2]
+    for texts, encoder, name in (
+        ([1, 5, 3], "encoder", "its name"),  # a passage has another text
+        ([2, 1, 3], "encoder", "its name"),  # the passages have moved
+        ([1, 2, 3], "other", "its name"),
+        ([1, 2, 3], "encoder", "trained again"),  # the model of that name is another by now
+    ):
+        other = VectorWriter(layout, encoder, 8, np.array(texts, np.uint64), made_by=name)
+        assert other.missing().tolist() == [0, 1, 2]
+        other = VectorWriter(layout, "encoder", 8, np.array([1, 2, 3], np.uint64), made_by="its name")
+        other.write(np.array([0, 1]), np.ones((2, 8), np.float32))
+
+
+def test_an_interrupted_encoding_does_not_resume_with_the_texts_of_before(project: Project, tmp_path: Path) -> None:
+    corpus = project.corpus
+    hashes, encoder = content_hashes(corpus, silent), InterruptedEncoder(2 * SHARD)
+    with pytest.raises(KeyboardInterrupt):
+        index_vectors(project.layout, corpus, hashes, encoder, "x", silent)  # type: ignore[arg-type]
+    corpus.close()
+    lines = (tmp_path / "p.jsonl").read_text().splitlines()
+    lines[0] = '{"id": "p0", "text": "something else entirely"}'
+    (tmp_path / "p.jsonl").write_text("\n".join(lines))
+    project.ingest([tmp_path / "p.jsonl"])
+    corpus = project.corpus
+    hashes, encoder = content_hashes(corpus, silent), InterruptedEncoder(10**9)
+    index_vectors(project.layout, corpus, hashes, encoder, "x", silent)  # type: ignore[arg-type]
+    expected = HashingEncoder(dimension=32).encode(list(corpus.contents()))
+    np.testing.assert_array_equal(open_vectors(project.layout).matrix, expected)
+    corpus.close()

@@ -155,7 +155,7 @@ def test_a_changed_corpus_needs_a_new_split(tmp_path: Path) -> None:
     project.split()
     (notes / "more.md").write_text("# More\n\nA further note that came later.\n", encoding="utf-8")
     project.ingest([notes])
-    with pytest.raises(WorkspaceError, match="changed since it was split"):
+    with pytest.raises(WorkspaceError, match="changed since the split was made"):
         project.mine("queries")
 
 

@@ -238,6 +238,18 @@ def test_a_transaction_that_fails_changes_nothing(tmp_path: Path) -> None:
     corpus.close()
 
 
+def test_a_writer_that_writes_nothing_leaves_no_copy(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    fill(layout, ("u", Reading([Document("d")], [passage("d#1")])))
+    before = layout.database.stat()
+    with CorpusWriter(layout) as writer:
+        assert list(writer.units("root")) == ["u"]
+    with pytest.raises(RuntimeError), CorpusWriter(layout):
+        raise RuntimeError
+    assert layout.database.stat().st_ino == before.st_ino
+    assert sorted(path.name for path in layout.corpus.iterdir()) == ["corpus.sqlite", "manifest.json"]
+
+
 def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     with CorpusWriter(Layout(tmp_path)), pytest.raises(WorkspaceError, match="another lemmata"):
         CorpusWriter(Layout(tmp_path)).__enter__()

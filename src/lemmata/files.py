@@ -1,37 +1,111 @@
-"""Atomic writes of files and folders (a reader sees the old content or the new, never a part), hashes and locks."""
+"""Atomic writes of files and folders (a reader sees the old content or the new, never a part), hashes and locks.
+
+What cannot be written (a full disk) or read (a damaged file) is a WorkspaceError that names the file and the cure.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
 import hashlib
+import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lemmata.errors import WorkspaceError
 
-__all__ = ["lock_file", "replace_folder", "sha256_of", "write_atomically", "writing"]
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = [
+    "RETRY",
+    "create_array",
+    "explain_failed_write",
+    "is_writable",
+    "lock_file",
+    "read_array",
+    "read_json",
+    "replace_folder",
+    "sha256_of",
+    "sync",
+    "write_atomically",
+    "writing",
+]
+
+RETRY = "free some space and run the same command again; what was there before is unchanged"
+
+
+# ---------------------------------------------------------------- writing
 
 
 @contextlib.contextmanager
-def writing(path: Path) -> Iterator[Path]:
-    """A temporary path for a file or folder; it replaces `path` when the block ends without an error."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    _remove_leftovers(path)
+def writing(path: Path, *, durable: bool = True) -> Iterator[Path]:
+    """A temporary path for a file or folder; it replaces `path` when the block ends without an error.
+
+    What is `durable` also survives a power failure; leave that out for a copy that can be made again.
+    WorkspaceError where the disk is full: the old content stays, and nothing of the new one is left.
+    """
+    with explain_failed_write(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        _remove_leftovers(path)
+        try:
+            yield temporary
+            if temporary.is_dir():
+                replace_folder(temporary, path)
+            else:
+                if durable:
+                    sync(temporary)
+                temporary.replace(path)
+                if durable:
+                    sync(path.parent)
+        finally:
+            _remove(temporary)
+
+
+@contextlib.contextmanager
+def explain_failed_write(path: Path) -> Iterator[None]:
+    """Turn the OSError of a full or read-only disk into a WorkspaceError that names the file or folder."""
     try:
-        yield temporary
-        if temporary.is_dir():
-            replace_folder(temporary, path)
-        else:
-            with temporary.open("rb") as stream:
-                os.fsync(stream.fileno())
-            temporary.replace(path)
+        yield
+    except OSError as error:
+        cause = _failure(error)
+        if not cause:
+            raise
+        raise WorkspaceError(f"{error.filename or path} could not be written: {cause}") from error
+
+
+def _failure(error: OSError) -> str:
+    """Why a write failed and what to do, where the disk is the cause; empty for another error."""
+    causes = {
+        errno.ENOSPC: f"the disk is full; {RETRY}",
+        errno.EDQUOT: f"the disk quota is used up; {RETRY}",
+        errno.EFBIG: f"it is larger than this disk or user may have; {RETRY}",
+        errno.EROFS: "the disk is read-only",
+    }
+    if error.errno in causes:
+        return causes[error.errno]
+    text = str(error)
+    if error.errno is None:  # numpy and Arrow say it in words only
+        codes = (code for code in causes if os.strerror(code) in text)
+        return causes[next(codes, errno.ENOSPC)] if " requested and " in text or "rror writing" in text else ""
+    return ""
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the list of files of a folder, is on the disk: it survives a power failure."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some file systems cannot
+            raise
     finally:
-        _remove(temporary)
+        os.close(descriptor)
 
 
 def _remove_leftovers(path: Path) -> None:
@@ -65,6 +139,67 @@ def write_atomically(path: Path, data: bytes) -> None:
         temporary.write_bytes(data)
 
 
+def replace_folder(new: Path, old: Path) -> None:
+    """Move a finished folder to the place of another, which may not exist."""
+    old.parent.mkdir(parents=True, exist_ok=True)
+    for file in new.rglob("*"):  # before the rename: a power failure must not leave a folder of empty files
+        if file.is_file():
+            sync(file)
+    retired = old.with_name(f".{old.name}.old")
+    shutil.rmtree(retired, ignore_errors=True)
+    if old.exists():
+        old.replace(retired)
+    new.replace(old)
+    sync(old.parent)
+    shutil.rmtree(retired, ignore_errors=True)
+
+
+def create_array(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.memmap[Any, Any]:
+    """A new memory-mapped array with its place on the disk reserved.
+
+    Without the reservation a write to a full disk would kill the process instead of raising an error.
+    """
+    import numpy as np
+
+    with explain_failed_write(path):
+        array = np.lib.format.open_memmap(path, "w+", dtype, shape)
+        if hasattr(os, "posix_fallocate"):
+            with path.open("r+b") as stream:
+                os.posix_fallocate(stream.fileno(), 0, max(1, path.stat().st_size))
+    return array
+
+
+# ---------------------------------------------------------------- reading
+
+
+def read_array(path: Path, cure: str) -> np.ndarray[Any, Any]:
+    """A memory-mapped array; WorkspaceError with the file and its `cure` where it is missing or damaged."""
+    import numpy as np
+
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
+    except FileNotFoundError as error:
+        raise WorkspaceError(f"{path} is missing: {cure}") from error
+    except PermissionError:
+        raise
+    except Exception as error:  # a damaged header raises errors of any kind: of numpy, of the parser, of the mapping
+        raise WorkspaceError(f"{path} is damaged ({_first_line(error)}): {cure}") from error
+
+
+def read_json(path: Path, cure: str) -> Any:
+    """The content of a JSON file; WorkspaceError with the file and its `cure` where it is missing or damaged."""
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise WorkspaceError(f"{path} is missing: {cure}") from error
+    except (ValueError, RecursionError) as error:
+        raise WorkspaceError(f"{path} is damaged ({_first_line(error)}): {cure}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
 def sha256_of(files: Iterable[Path]) -> str:
     """The SHA-256 of the concatenated contents of files."""
     digest = hashlib.sha256()
@@ -75,21 +210,25 @@ def sha256_of(files: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-def replace_folder(new: Path, old: Path) -> None:
-    """Move a finished folder to the place of another, which may not exist."""
-    old.parent.mkdir(parents=True, exist_ok=True)
-    retired = old.with_name(f".{old.name}.old")
-    shutil.rmtree(retired, ignore_errors=True)
-    if old.exists():
-        old.replace(retired)
-    new.replace(old)
-    shutil.rmtree(retired, ignore_errors=True)
+# ---------------------------------------------------------------- locks
+
+
+def is_writable(folder: Path) -> bool:
+    """Whether files can be made in a folder, or in the nearest one above it that exists."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return os.access(folder, os.W_OK)
 
 
 def lock_file(path: Path) -> Any:
-    """An exclusive lock, released when the returned stream is closed or the process ends."""
+    """An exclusive lock, released when the returned stream is closed or the process ends.
+
+    A folder that nobody can write to needs none: what reads there goes on, and what writes fails by itself.
+    """
     import fcntl
 
+    if not is_writable(path.parent):
+        return contextlib.ExitStack()
     path.parent.mkdir(parents=True, exist_ok=True)
     stream = path.open("w")
     try:

@@ -177,7 +177,9 @@ class AnswerCache:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(path, check_same_thread=False, timeout=60, isolation_level=None)
         except (OSError, sqlite3.Error) as error:
-            raise InputError(f"cannot be used as a cache ({error})", file=str(path)) from error
+            raise InputError(
+                f"cannot be used as a cache ({error}); delete it if it is damaged", file=str(path)
+            ) from error
         # a transaction in the write-ahead log survives the end of the process without waiting for the disk
         self.execute("PRAGMA journal_mode = WAL")
         self.execute("PRAGMA synchronous = NORMAL")
@@ -195,7 +197,9 @@ class AnswerCache:
             try:
                 return self._connection.execute(statement, values).fetchall()
             except sqlite3.Error as error:
-                raise InputError(f"cannot be used as a cache ({error})", file=str(self._path)) from error
+                raise InputError(
+                    f"cannot be used as a cache ({error}); delete it if it is damaged", file=str(self._path)
+                ) from error
 
     def close(self) -> None:
         with self._lock:

@@ -108,7 +108,7 @@ def doctor(folder: str | Path = ".") -> list[Check]:
     try:
         return checks + check_workspace(Project(folder).layout)
     except (ConfigError, WorkspaceError) as error:
-        return [*checks, Check("workspace", False, str(error))]
+        return [*checks, Check("workspace", False, str(error), damaged=isinstance(error, ConfigError))]
 
 
 class Project:

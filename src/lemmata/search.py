@@ -11,18 +11,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from lemmata.config import suggest
 from lemmata.encode.load import load_encoder
 from lemmata.errors import InputError, LemmataError, WorkspaceError
+from lemmata.files import is_writable
 from lemmata.index.ann import AnnIndex
 from lemmata.index.exact import ExactIndex
 from lemmata.index.lexical import LexicalIndex
+from lemmata.store.artefacts import artefact, open_artefact
 from lemmata.store.corpus import Corpus
-from lemmata.store.layout import Layout, read_manifest
+from lemmata.store.layout import Layout, open_manifest
 from lemmata.store.vectors import StoredVectors, open_vectors
 from lemmata.types import Encoder, Floats, Hit, Index, Integers, Mask
 
@@ -171,23 +172,14 @@ class Retriever:
 
     # ------------------------------------------------------------ parts, each opened at its first use
 
-    def _fresh(self, manifest: dict[str, Any] | None, what: str) -> dict[str, Any]:
-        """The manifest of an artefact, checked against the current corpus."""
-        if manifest is None:
-            raise WorkspaceError(f"there is no {what} yet: run 'lemmata index'")
-        if manifest.get("corpus") != self.corpus.inputs:
-            raise WorkspaceError(f"the corpus changed since the {what} was built: run 'lemmata index' again")
-        return manifest
-
     @cached_property
     def lexical(self) -> LexicalIndex:
-        self._fresh(read_manifest(self.layout.manifest(self.layout.lexical)), "lexical index")
+        open_artefact(self.layout, artefact(self.layout, "lexical"), self.corpus.inputs)
         return LexicalIndex.open(self.layout.lexical)
 
     @cached_property
     def vectors(self) -> StoredVectors:
-        self._fresh(read_manifest(self.layout.manifest(self.layout.vectors)), "dense index")
-        return open_vectors(self.layout)
+        return open_vectors(self.layout, self.corpus.inputs)
 
     @cached_property
     def encoder(self) -> Encoder:
@@ -196,7 +188,7 @@ class Retriever:
             self.vectors.encoder,
             dimension=self.vectors.cut or None,
             key=self._key,
-            cache=self.layout.encodings,
+            cache=self.layout.encodings if is_writable(self.layout.root) else None,
             models=self.layout.models,
         )
         if encoder.dimension != dimension:
@@ -208,19 +200,20 @@ class Retriever:
 
     @cached_property
     def dense_index(self) -> Index:
-        if read_manifest(self.layout.manifest(self.layout.ann)) is not None:
+        if self.layout.manifest(self.layout.ann).exists():
+            open_artefact(self.layout, artefact(self.layout, "ann"))
             return AnnIndex.open(self.layout.ann_graph(self.layout.ann), self.vectors.matrix)
         return ExactIndex(self.vectors.matrix)
 
     @cached_property
     def fusion(self) -> Fusion:
         """The fusion that validation chose, or the default."""
-        chosen = read_manifest(self.layout.fusion)
+        chosen = open_manifest(self.layout.fusion, "delete it, or choose again with 'lemmata evaluate --tune'")
         return Fusion(**chosen["fusion"]) if chosen else Fusion()
 
     @property
     def has_vectors(self) -> bool:
-        return read_manifest(self.layout.manifest(self.layout.vectors)) is not None
+        return self.layout.manifest(self.layout.vectors).exists()
 
     # ------------------------------------------------------------ searching
 

@@ -142,6 +142,8 @@ def _print_links(console: Console, content: dict[str, Any]) -> None:
     if content["concepts"]:
         names = ", ".join(dict.fromkeys(concept["name"] for concept in content["concepts"]))
         console.print(styled("\n", ("Concepts:", "bold"), f" {names}"))
+    if "problem" in content:
+        console.print(content["problem"], style="yellow")
 
 
 def _print_concept(console: Console, identity: str, concept: dict[str, Any]) -> None:

@@ -153,6 +153,8 @@ def info(
     table.add_row("bibliography", f"{bibliography['in_corpus']:,} of {bibliography['entries']:,} entries in the corpus")
     table.add_row("skipped", f"{content['skips']:,} notes")
     open_console().print(table)
+    for problem in content["problems"]:
+        open_console().print(problem, style="yellow")
 
 
 def _print_skips(notes: Sequence[Skip]) -> None:
@@ -208,16 +210,16 @@ def _toml(value: Any) -> str:
 
 
 def doctor(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
-    """Check the installation and the workspace."""
+    """Check the installation and every file of the workspace."""
     from lemmata.project import doctor as run_checks
 
     checks = run_checks(workspace)
     if as_json:
         print_json([check._asdict() for check in checks])
-        return
-    from rich.markup import escape
-
-    console = open_console()
-    for check in checks:
-        mark = "[green]ok[/]" if check.fine else "[yellow]--[/]"
-        console.print(f"{mark}  {check.name}: {escape(check.finding)}")
+    else:
+        console = open_console()
+        for check in checks:
+            mark = ("ok", "green") if check.fine else ("!!", "red") if check.damaged else ("--", "yellow")
+            console.print(styled(mark, f"  {check.name}: {check.finding}"))
+    if any(check.damaged for check in checks):
+        raise typer.Exit(1)

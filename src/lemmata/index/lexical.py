@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.errors import WorkspaceError
-from lemmata.files import write_atomically, writing
+from lemmata.files import create_array, read_array, read_json, write_atomically, writing
 from lemmata.index.exact import best, check_allowed
 from lemmata.index.tokens import tokenize
 from lemmata.types import Floats, Integers, Mask
@@ -39,6 +39,7 @@ FORMAT = 2  # raised when the files or the tokens change
 
 _INDEX = "index.json"
 _ORDER = "order.npy"  # the row of each passage, -1 for a removed one; missing where all stand in order
+_CURE = "run 'lemmata index' again"
 _CHUNK = 1 << 16  # passages counted in memory at once
 _MERGED_POSTINGS = 1 << 22  # postings moved in memory at once
 
@@ -160,13 +161,9 @@ class LexicalIndex:
         return positions if self._order is None else self._order[positions], counts.astype(np.float32)
 
     def _load(self) -> None:
-        path = self._folder / _INDEX
-        try:
-            content = json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError) as error:
-            raise WorkspaceError(f"{path} cannot be read: run 'lemmata index' again") from error
+        content = read_json(self._folder / _INDEX, _CURE)
         if content.get("format") != FORMAT:
-            raise WorkspaceError(f"{self._folder} has another format: run 'lemmata index' again")
+            raise WorkspaceError(f"{self._folder} has another format: {_CURE}")
         self._k1, self._b = float(content["k1"]), float(content["b"])
         self._names: list[str] = content["segments"]
         self._segments = [_read_segment(self._folder / name) for name in self._names]
@@ -261,12 +258,8 @@ def _write_segment(segment: _Segment, folder: Path) -> None:
 
 
 def _read_segment(folder: Path) -> _Segment:
-    try:
-        # asarray: still memory-mapped, but sliced without the cost of the memmap class
-        arrays = [np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in _Segment._fields]
-    except (OSError, ValueError) as error:
-        raise WorkspaceError(f"{folder} cannot be read: run 'lemmata index' again") from error
-    return _Segment(*arrays)
+    # asarray: still memory-mapped, but sliced without the cost of the memmap class
+    return _Segment(*(np.asarray(read_array(folder / f"{name}.npy", _CURE)) for name in _Segment._fields))
 
 
 def _write_order(path: Path, order: Integers | None) -> None:
@@ -280,10 +273,7 @@ def _write_order(path: Path, order: Integers | None) -> None:
 def _read_order(path: Path, count: int) -> Integers | None:
     if not path.exists():
         return None
-    try:
-        order = np.asarray(np.load(path, mmap_mode="r"))
-    except (OSError, ValueError) as error:
-        raise WorkspaceError(f"{path} cannot be read: run 'lemmata index' again") from error
+    order = np.asarray(read_array(path, _CURE))
     if order.shape != (count,):
         raise WorkspaceError(f"{path} belongs to another index: run 'lemmata index' again")
     return order
@@ -304,8 +294,8 @@ def _merge(folders: Sequence[Path], merged: Path) -> None:
         np.save(temporary / "keys.npy", keys)
         np.save(temporary / "starts.npy", starts)
         np.save(temporary / "lengths.npy", np.concatenate([segment.lengths for segment in segments]))
-        rows = np.lib.format.open_memmap(temporary / "rows.npy", "w+", np.dtype(np.int32), total)
-        frequencies = np.lib.format.open_memmap(temporary / "frequencies.npy", "w+", np.dtype(np.uint16), total)
+        rows = create_array(temporary / "rows.npy", np.dtype(np.int32), total)
+        frequencies = create_array(temporary / "frequencies.npy", np.dtype(np.uint16), total)
         free = starts[:-1].copy()  # where the next posting of each token goes
         offset = 0
         for segment, positions in zip(segments, places, strict=True):

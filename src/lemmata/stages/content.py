@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from lemmata.errors import LemmataError
+from lemmata.errors import LemmataError, WorkspaceError
 from lemmata.stages.graph import describe_concept
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore, concept_passages, open_graph, open_graph_if_built
@@ -132,7 +132,10 @@ def _links(layout: Layout, corpus: Corpus, identity: str) -> dict[str, Any]:
     """What links to an id, the concepts that it mentions, and the other edges that the graph has for it."""
     referred_by = [{"source": source, "relation": relation} for source, relation in corpus.referring(identity)]
     described: dict[str, Any] = {"referred_by": referred_by, "concepts": [], "edges": []}
-    stored = open_graph_if_built(layout)
+    try:
+        stored = open_graph_if_built(layout)
+    except WorkspaceError as error:  # of another corpus, or damaged: the passage itself can be shown
+        return {**described, "problem": str(error)}
     if stored is None:
         return described
     with GraphRecordStore(layout) as records:

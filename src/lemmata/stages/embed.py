@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import time
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +17,7 @@ from lemmata.errors import LemmataError
 from lemmata.graph.embed import OPERATORS, EmbedOptions, split_edges, train_embedding
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import StoredGraph, open_graph, write_embedding
-from lemmata.store.layout import Layout
+from lemmata.store.layout import Layout, read_manifest
 from lemmata.store.vectors import open_vectors
 from lemmata.types import Floats, Progress
 
@@ -47,7 +50,7 @@ def embed(layout: Layout, options: EmbedStageOptions, key: str, progress: Progre
         graph, held_out = stored.graph, np.zeros((0, 3), np.int64)
         if options.held_out:
             graph, held_out = split_edges(stored.graph, options.held_out, options.seed)
-        checkpoint = layout.embedding.with_name("embedding.partial.npz")
+        checkpoint = _checkpoint(layout, stored, options)
         trained = train_embedding(
             graph,
             EmbedOptions(options.dimension, options.operator, options.epochs, options.rate, seed=options.seed),
@@ -74,6 +77,18 @@ def embed(layout: Layout, options: EmbedStageOptions, key: str, progress: Progre
         checkpoint.unlink(missing_ok=True)
     report["seconds"] = time.perf_counter() - begin
     return report
+
+
+def _checkpoint(layout: Layout, stored: StoredGraph, options: EmbedStageOptions) -> Path:
+    """The file of a run that may be resumed; those of another graph, other vectors or other options are removed."""
+    vectors = read_manifest(layout.manifest(layout.vectors)) if options.start == "text" else None
+    settings = {name: value for name, value in asdict(options).items() if name != "epochs"}
+    run = json.dumps([stored.inputs, settings, vectors], sort_keys=True)
+    name = f"embedding.{hashlib.sha256(run.encode()).hexdigest()[:12]}.partial.npz"
+    for file in layout.embedding.parent.glob("embedding.*partial.npz"):
+        if file.name != name:
+            file.unlink()
+    return layout.embedding.with_name(name)
 
 
 def _text_vectors(layout: Layout, stored: StoredGraph, key: str, progress: Progress) -> Floats:

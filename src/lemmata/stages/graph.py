@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from lemmata.graph.formats.any_format import read_graph, write_graph
 from lemmata.graph.formats.shared import GraphRecords
 from lemmata.graph.links import build_graph, counts, link_edges
 from lemmata.store.corpus import Corpus
-from lemmata.store.graph import GraphRecordStore, concept_passages, open_graph
+from lemmata.store.graph import GraphRecordStore, concept_passages, open_graph, open_graph_if_built
 from lemmata.store.graph import write_graph as write_compressed
 from lemmata.store.layout import Layout
 from lemmata.types import Concept, Edge, Encoder, Graph, Progress
@@ -64,15 +64,26 @@ def build(layout: Layout, options: GraphOptions, progress: Progress) -> dict[str
     with layout.hold(), contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
         source: dict[str, Any] = {"inputs": corpus.inputs, "options": asdict(options.concepts)}
         if records.sources().get(SOURCE) != source:
-            graph = build_concepts(corpus, corpus.documents(), options.concepts, progress=progress)
-            records.replace(SOURCE, concepts=graph.concepts, edges=graph.edges, **source)
+            _apply_rules(corpus, records, source, progress)
         report = compress(layout, corpus, records, progress)
     report["seconds"] = time.perf_counter() - begin
     return report
 
 
+def _apply_rules(corpus: Corpus, records: GraphRecordStore, source: Mapping[str, Any], progress: Progress) -> None:
+    """Replace the records made by rules; `source` names the corpus and the options."""
+    graph = build_concepts(corpus, corpus.documents(), ConceptOptions(**source["options"]), progress=progress)
+    records.replace(SOURCE, concepts=graph.concepts, edges=graph.edges, **source)
+
+
 def compress(layout: Layout, corpus: Corpus, records: GraphRecordStore, progress: Progress) -> dict[str, Any]:
-    """Write the records of all sources as one graph, with concepts merged; returns its counts."""
+    """Write the records of all sources as one graph, with concepts merged; returns its counts.
+
+    Records made by rules from another corpus are made again, with the same options: that asks nobody and costs little.
+    Those of a language model and of link prediction stay as they are, and the report names them as `stale`.
+    """
+    if SOURCE in records.stale(corpus.inputs):
+        _apply_rules(corpus, records, {**records.sources()[SOURCE], "inputs": corpus.inputs}, progress)
     progress("merging concepts", 0, None)
     concepts, edges = _distinct_concepts(records), list(records.edges())
     decided = decide(propose(concepts, edges), records.verdicts())
@@ -88,6 +99,7 @@ def compress(layout: Layout, corpus: Corpus, records: GraphRecordStore, progress
         "concepts": dict(sorted(Counter(concept.kind for concept in concepts).items())),
         "merges": dict(sorted(Counter(merge.status for merge in decided).items())),
         "sources": sorted(records.sources()),
+        "stale": records.stale(corpus.inputs),
     }
     manifest = {"verb": "graph", "corpus": corpus.inputs, "inputs": _digest(graph), "report": report}
     write_compressed(layout, graph, rows, concepts, merged, manifest)
@@ -174,7 +186,8 @@ def export_graph(layout: Layout, path: Path, *, format: str) -> dict[str, int]: 
             if edge.source != edge.target:
                 distinct.setdefault(edge[:3], edge)
     kinds = dict(zip(stored.graph.nodes, stored.graph.kinds, strict=True))
-    edges = list(distinct.values())
+    # an import or a model may name passages that are gone by now
+    edges = [edge for edge in distinct.values() if edge.source in kinds and edge.target in kinds]
     write_graph(path, GraphRecords(list(stored.concepts.values()), kinds, edges, {}), format)
     return {"concepts": len(stored.concepts), "nodes": len(kinds), "edges": len(edges)}
 
@@ -217,6 +230,7 @@ def merges(layout: Layout, encoder: Encoder | None = None) -> list[Merge]:
 
     With an encoder, concepts with similar names become candidates too.
     """
+    open_graph_if_built(layout)  # refuses records of another corpus
     with GraphRecordStore(layout) as records:
         concepts = _distinct_concepts(records)
         vectors = None if encoder is None else encoder.encode([concept.name for concept in concepts], role="query")

@@ -22,13 +22,14 @@ import numpy.typing as npt
 from lemmata.encode.load import DEFAULT, load_encoder
 from lemmata.encode.remote import BATCH, Estimate, RemoteEncoder
 from lemmata.errors import WorkspaceError
-from lemmata.files import writing
+from lemmata.files import read_array, writing
 from lemmata.index.ann import EXACT_UP_TO, AnnIndex
 from lemmata.index.lexical import FORMAT, LexicalIndex
 from lemmata.stages.link import ExpandedCorpus
+from lemmata.store.artefacts import artefact, read_undamaged, seal
 from lemmata.store.corpus import Corpus
-from lemmata.store.layout import Layout, read_manifest, write_manifest
-from lemmata.store.vectors import VectorWriter, open_vectors
+from lemmata.store.layout import Layout, read_manifest
+from lemmata.store.vectors import VectorWriter, open_old_vectors, open_vectors
 from lemmata.types import Encoder, Integers, Progress
 
 __all__ = ["IndexOptions", "content_hashes", "estimate", "index", "index_ann", "index_lexical", "index_vectors"]
@@ -176,12 +177,14 @@ def _match_rows(old: Hashes, new: Hashes) -> Integers:
 def index_lexical(layout: Layout, corpus: Headed, progress: Progress) -> int:
     """Bring the lexical index up to date; returns how many passages were tokenised."""
     path = layout.manifest(layout.lexical)
-    manifest = read_manifest(path)
+    manifest = read_undamaged(artefact(layout, "lexical"))
     source = {"corpus": corpus.inputs, "lexical": FORMAT}
     if manifest is not None and {name: manifest.get(name) for name in source} == source:
         return 0
     is_usable = manifest is not None and manifest.get("lexical") == FORMAT
-    old_hashes = np.load(layout.lexical / "hashes.npy") if is_usable else np.empty(0, np.uint64)
+    old_hashes = np.empty(0, np.uint64)
+    if is_usable:  # copied: the file is replaced below
+        old_hashes = np.array(read_array(layout.lexical / "hashes.npy", "run 'lemmata index --rebuild'"))
     headed = (f"{heading}\0{content}" for heading, content in zip(corpus.headings(), corpus.contents(), strict=True))
     hashes = _hashes(headed, len(corpus), progress)
     matches = _match_rows(old_hashes, hashes)
@@ -201,7 +204,7 @@ def index_lexical(layout: Layout, corpus: Headed, progress: Progress) -> int:
         LexicalIndex.open(layout.lexical).add(contents, _of_rows(corpus.headings, new_rows), order=order)
         hashes = np.concatenate([old_hashes, hashes[new_rows]])
     np.save(layout.lexical / "hashes.npy", hashes)
-    write_manifest(path, {"verb": "index", **source})
+    seal(layout.lexical, {"verb": "index", **source})
     return len(new_rows)
 
 
@@ -242,7 +245,7 @@ def index_vectors(
     Vectors of unchanged passages are copied when the same encoder made them. `spec` is the encoder as the user named
     it, `cut` the length to which it truncates its vectors, `expansion` a hash of what was added to the texts.
     """
-    manifest = read_manifest(layout.manifest(layout.vectors))
+    manifest = read_undamaged(artefact(layout, "vectors"))
     # the name is compared too: the model that `spec` names may have been trained again
     maker = {"encoder": spec, "made_by": encoder.name, "dimension": encoder.dimension}
     same_maker = manifest is not None and {name: manifest.get(name) for name in maker} == maker
@@ -250,14 +253,14 @@ def index_vectors(
     if manifest is not None and same_maker and {name: manifest.get(name, "") for name in source} == source:
         return 0
     writer = VectorWriter(layout, spec, encoder.dimension, hashes, made_by=encoder.name)
-    if same_maker:
-        stored = open_vectors(layout)
+    stored = open_old_vectors(layout) if same_maker else None
+    if stored is not None:
         matches = _match_rows(np.asarray(stored.hashes), hashes)
         for start in range(0, len(matches), 100_000):
             rows = np.flatnonzero(matches[start : start + 100_000] >= 0) + start
             if len(rows):
                 writer.write(rows, np.asarray(stored.matrix[matches[rows]]))
-        del stored
+    del stored
     missing = writer.missing()
     contents = _of_rows(corpus.contents, missing) if len(missing) < len(corpus) else corpus.contents()
     progress("encoding", 0, len(missing))
@@ -294,11 +297,11 @@ def index_ann(layout: Layout, corpus: Corpus, progress: Progress, *, more_than: 
         shutil.rmtree(layout.ann, ignore_errors=True)
         return "exact"
     vectors = read_manifest(layout.manifest(layout.vectors))
-    manifest = read_manifest(layout.manifest(layout.ann))
+    manifest = read_undamaged(artefact(layout, "ann"))
     if manifest is None or manifest["vectors"] != vectors:
         progress("neighbour index", 0, None)
         with writing(layout.ann) as temporary:
             temporary.mkdir()
             AnnIndex.build(open_vectors(layout).matrix, layout.ann_graph(temporary))
-            write_manifest(layout.manifest(temporary), {"verb": "index", "vectors": vectors})
+            seal(temporary, {"verb": "index", "vectors": vectors})
     return "ann"

@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from lemmata.errors import WorkspaceError
+from lemmata.store.artefacts import Artefact, artefacts, check_source, problems, verify
 from lemmata.store.corpus import Corpus
+from lemmata.store.graph import GraphRecordStore
 from lemmata.store.layout import Layout, read_manifest, read_manifests
 
 __all__ = ["Check", "check_installation", "check_workspace", "info"]
@@ -33,10 +35,11 @@ class Check(NamedTuple):
     name: str
     fine: bool
     finding: str
+    damaged: bool = False  # not as it was written, so that it must be made again
 
 
 def info(layout: Layout) -> dict[str, Any]:
-    """Counts of documents, passages, links, nodes and edges; models and indexes."""
+    """Counts of documents, passages, links, nodes and edges; models and indexes; what is damaged or out of date."""
     with contextlib.closing(Corpus(layout)) as corpus:
         counts = corpus.counts()
     locations = counts["documents"].get("location", 0)
@@ -57,6 +60,7 @@ def info(layout: Layout) -> dict[str, Any]:
         "skips": counts["skips"],
         "models": sorted({*read_manifests(layout.models), *([vectors["made_by"]] if vectors else [])}),
         "indexes": [name for name, folder in indexes.items() if read_manifest(layout.manifest(folder))],
+        "problems": list(problems(layout)),
     }
 
 
@@ -92,11 +96,52 @@ def check_installation(layout: Layout) -> list[Check]:
 
 
 def check_workspace(layout: Layout) -> list[Check]:
-    """Whether the corpus of a workspace can be opened."""
+    """Whether everything in a workspace is as it was written, and made from the present corpus; reads all of it."""
     checks = [Check("workspace", True, str(layout.root))]
+    corpus = ""  # its digest
     try:
-        with contextlib.closing(Corpus(layout)) as corpus:
-            checks.append(Check("corpus", True, f"{len(corpus):,} passages"))
+        with contextlib.closing(Corpus(layout)) as opened:
+            opened.verify()
+            corpus = opened.inputs
+            checks.append(Check("corpus", True, f"{len(opened):,} passages"))
     except WorkspaceError as error:
-        checks.append(Check("corpus", False, str(error)))
+        unfinished = layout.incoming.is_file() and not layout.database.is_file()
+        checks.append(Check("corpus", False, str(error), layout.corpus.is_dir() and not unfinished))
+    if layout.incoming.is_file():
+        checks.append(Check("ingest", False, "the last one did not finish: run the same command again"))
+    checks += [_check_artefact(layout, item, corpus) for item in artefacts(layout)]
+    if layout.graph_records.is_file():
+        checks += _check_records(layout, corpus)
+    if layout.fusion.is_file() and read_manifest(layout.fusion) is None:
+        cure = "delete it, or choose again with 'lemmata evaluate --tune'"
+        checks.append(Check("fusion", False, f"{layout.fusion} is damaged: {cure}", damaged=True))
     return checks
+
+
+def _check_artefact(layout: Layout, item: Artefact, corpus: str) -> Check:
+    try:
+        manifest = verify(item)
+    except WorkspaceError as error:
+        return Check(item.name, False, str(error), damaged=item.manifest.exists())
+    try:
+        if corpus:
+            check_source(layout, item, manifest)
+    except WorkspaceError as error:
+        return Check(item.name, False, str(error))
+    number = len(manifest.get("files", {}))
+    return Check(
+        item.name, True, f"{number} files as they were written" if number else "of an older lemmata, unchecked"
+    )
+
+
+def _check_records(layout: Layout, corpus: str) -> list[Check]:
+    try:
+        with GraphRecordStore(layout) as records:
+            records.verify()
+            stale = records.stale(corpus) if corpus else {}
+    except WorkspaceError as error:
+        return [Check("graph records", False, str(error), damaged=True)]
+    return [
+        Check(f"graph records ({name})", False, f"made from another corpus: run '{command}' again")
+        for name, command in stale.items()
+    ] or [Check("graph records", True, "whole")]

@@ -33,7 +33,7 @@ from lemmata.ingest.sources import (
     with_preamble,
 )
 from lemmata.store.corpus import Corpus, CorpusWriter, IdTaken, Rename, StoredUnit
-from lemmata.store.layout import Layout, read_manifest, write_manifest
+from lemmata.store.layout import Layout, read_manifest
 from lemmata.types import Progress, Reading, Skip
 from lemmata.workers import WorkerDied, parallel_map
 
@@ -101,8 +101,9 @@ def ingest(
                 writer.replace(_root_of(layout, Path(name)), "", "", [Reading(skips=[note])])
         for path, source in sources.items():
             _ingest_source(run, path, source)
-        if report.added or report.changed or report.removed or read_manifest(layout.manifest(layout.corpus)) is None:
-            _finish(layout, writer, asdict(options_as_given), progress)
+        changed = report.added or report.changed or report.removed or writer.resumed
+        if changed or read_manifest(layout.manifest(layout.corpus)) is None:
+            _finish(writer, asdict(options_as_given), progress)
     _count(layout, report)
     report.failed = len(report.failures)
     report.seconds = time.perf_counter() - begin
@@ -122,7 +123,6 @@ def remove(layout: Layout, paths: Sequence[Path], *, progress: Progress) -> Inge
         if unknown:
             names = ", ".join(_shown(layout, root, "") for root in known.values()) or "there are none"
             raise InputError(f"{', '.join(map(str, unknown))} was not ingested; the sources are: {names}")
-        layout.manifest(layout.corpus).unlink(missing_ok=True)
         for path in paths:
             root = known[os.path.realpath(path)]
             with writer.transaction():
@@ -131,19 +131,19 @@ def remove(layout: Layout, paths: Sequence[Path], *, progress: Progress) -> Inge
                     if name:
                         report.removed += 1
                         report.files["removed"].append(_shown(layout, root, name))
-        _finish(layout, writer, manifest.get("options", {}), progress)
+        _finish(writer, manifest.get("options", {}), progress)
     _count(layout, report)
     report.seconds = time.perf_counter() - begin
     return report
 
 
-def _finish(layout: Layout, writer: CorpusWriter, options: Mapping[str, Any], progress: Progress) -> None:
+def _finish(writer: CorpusWriter, options: Mapping[str, Any], progress: Progress) -> None:
     progress("resolving links", 0, None)
     with writer.transaction():
         _resolve(writer)
         writer.number_rows()
     content = {"verb": "ingest", "options": options, "inputs": writer.digest()}
-    write_manifest(layout.manifest(layout.corpus), {**content, "versions": _versions()})
+    writer.publish({**content, "versions": _versions()})
 
 
 def _count(layout: Layout, report: IngestReport) -> None:
@@ -243,8 +243,6 @@ def _ingest_source(run: _Run, path: Path, source: Source) -> None:
         else:
             todo.append((unit, file))
     deleted = stored.keys() - present - {""}
-    if todo or deleted:
-        layout.manifest(layout.corpus).unlink(missing_ok=True)
     with writer.transaction():
         for name in sorted(deleted):
             writer.remove(stored[name].number)

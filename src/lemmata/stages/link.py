@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.errors import InputError, LemmataError
+from lemmata.errors import InputError, LemmataError, WorkspaceError
 from lemmata.plant.expand import expand
 from lemmata.plant.predict import predict_links
 from lemmata.plant.scorer import measure
@@ -107,8 +107,11 @@ class ExpandedCorpus:
         self.corpus = corpus
         with GraphRecordStore(layout) as records:
             self._spans = records.spans()
+            stale = records.stale(corpus.inputs)
         if not self._spans:
             raise LemmataError("there are no predicted links to expand logs with: run 'lemmata graph link' first")
+        if PREDICTED in stale:  # the spans are places in texts that may be others by now
+            raise WorkspaceError("the corpus changed since links were predicted: run 'lemmata graph link' again")
         self._titles = {document.id: document.title for document in corpus.documents() if document.kind == "location"}
         digest = hashlib.sha256(json.dumps(self._spans, sort_keys=True).encode())
         self.inputs = corpus.inputs
@@ -122,7 +125,5 @@ class ExpandedCorpus:
         stop = len(self) if stop is None else stop
         for first in range(start, stop, 1000):
             for passage in self.corpus[first : min(first + 1000, stop)]:
-                text = passage.bare_text
-                # an ingest after the prediction may have shortened the text
-                spans = [span for span in self._spans.get(passage.id, ()) if span[1] <= len(text)]
-                yield titled(passage.title, expand(text, spans, self._titles))
+                spans = self._spans.get(passage.id, [])
+                yield titled(passage.title, expand(passage.bare_text, spans, self._titles))

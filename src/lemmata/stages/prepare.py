@@ -26,7 +26,7 @@ from lemmata.leakage import normalise
 from lemmata.measures import judged
 from lemmata.mine.export import read_batches, text_columns
 from lemmata.stages.evaluate import TASKS, TaskOptions, corpus_task, table_task
-from lemmata.stages.training_sets import check_sets, split_key
+from lemmata.stages.training_sets import check_sets, set_file, split_key
 from lemmata.stages.training_sets import sets as mined_sets
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, read_manifest
@@ -119,7 +119,7 @@ def _sources(layout: Layout, names: Iterable[str]) -> dict[str, tuple[Layout, Pa
         if read_manifest(workspace.manifest(workspace.training(name))) is None:
             available = ", ".join(mined_sets(workspace)) or "none yet"
             raise WorkspaceError(f"{workspace.root} has no training set {name!r} (available: {available})")
-        sources[spec] = workspace, workspace.training_file(name)
+        sources[spec] = workspace, set_file(workspace, name)
         by_workspace.setdefault(workspace.root, (workspace, []))[1].append(name)
     for workspace, mined in by_workspace.values():
         check_sets(workspace, dict.fromkeys(mined))

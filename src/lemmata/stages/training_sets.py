@@ -22,9 +22,10 @@ from lemmata.leakage import Audit, Example
 from lemmata.mine.audit import LINKS, inspect_mined, refuse
 from lemmata.mine.export import Record, read_batches, read_training, write_training
 from lemmata.mine.material import Material, material
+from lemmata.store.artefacts import check_files, seal, training_set
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore, StoredGraph, open_graph_if_built
-from lemmata.store.layout import Layout, read_manifest, read_manifests, write_manifest
+from lemmata.store.layout import Layout, open_manifest, read_manifest, read_manifests
 from lemmata.store.split import Keys, Split, id_keys, open_split
 from lemmata.train.job import fingerprint
 from lemmata.types import Edge, Negative, Pair, Progress, Triplet
@@ -121,11 +122,13 @@ def sets(layout: Layout) -> dict[str, dict[str, Any]]:
 
 
 def set_file(layout: Layout, name: str) -> Path:
-    """The Parquet file of a set; WorkspaceError where there is no such set."""
+    """The Parquet file of a set; WorkspaceError where there is no such set, or a damaged one."""
     path = layout.training_file(name)
     if not path.exists():
         names = ", ".join(sets(layout)) or "none yet"
         raise WorkspaceError(f"there is no training set {name!r} (there are: {names})")
+    item = training_set(layout, name)
+    check_files(item, open_manifest(item.manifest, item.cure) or {})  # none while the set is being written
     return path
 
 
@@ -259,7 +262,7 @@ def write_set(
             "options": dict(options),
             "report": report,
         }
-        write_manifest(layout.manifest(folder), content)
+        seal(folder, content)
     return {**report, "replaced": replaced, "seconds": {"mining": mined, "all": time.perf_counter() - begin}}
 
 

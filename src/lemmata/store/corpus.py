@@ -22,8 +22,9 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from lemmata.errors import WorkspaceError
-from lemmata.files import lock_file
-from lemmata.store.layout import FORMAT, Layout, read_manifest, transaction
+from lemmata.files import explain_failed_write, sync, writing
+from lemmata.store.database import Connection, check_integrity, connect, copy_to, transaction
+from lemmata.store.layout import FORMAT, Layout, read_corpus_manifest, write_manifest
 from lemmata.types import (
     INSERTED,
     Document,
@@ -95,7 +96,6 @@ _MIGRATIONS = (
     CREATE INDEX units_of_file ON units(file);
     """,
 )
-_VERSION = FORMAT + len(_MIGRATIONS)
 _OWNED = (*_FIRST_OWNED, "renames", "claims")
 _NO_UNIT = 0  # of notes on the corpus as a whole; units are numbered from 1
 _PASSAGE = (
@@ -119,27 +119,10 @@ UNION SELECT source FROM links WHERE relation = 'reports_about' AND target IS NU
 """
 
 
-def _connect(path: Path, *, create: bool) -> sqlite3.Connection:
-    if not create and not path.is_file():
-        raise WorkspaceError(f"{path.parent.parent} has no corpus yet: run 'lemmata ingest PATHS…' first")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        connection = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version == 0 and create:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {FORMAT}; COMMIT;")
-            version = FORMAT
-        if not FORMAT <= version <= _VERSION:
-            raise WorkspaceError(
-                f"{path} has format {version}, this lemmata reads {_VERSION}: ingest into a new workspace"
-            )
-        for number, migration in enumerate(_MIGRATIONS[version - FORMAT :] if create else (), version + 1):
-            connection.executescript(f"BEGIN; {migration} PRAGMA user_version = {number}; COMMIT;")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute("PRAGMA cache_size = -65536")
-    except sqlite3.DatabaseError as error:
-        raise WorkspaceError(f"{path} is damaged or no corpus file ({error})") from error
+def _connect(path: Path, *, create: bool) -> Connection:
+    cure = f"delete the folder {path.parent} and ingest the sources again"
+    connection = connect(path, _SCHEMA, _MIGRATIONS, cure=cure, create=create)
+    connection.execute("PRAGMA cache_size = -65536")
     return connection
 
 
@@ -220,27 +203,71 @@ class _Ids:
 
 
 class CorpusWriter:
-    """The only writer of a corpus file; a context manager that also locks the workspace."""
+    """The only writer of a corpus file; a context manager that also locks the workspace.
+
+    It writes to a copy, which replaces the corpus when the block ends: until then, and if it fails, the old corpus can
+    be searched. A copy that a stopped run left is taken up again; one that filled the disk is removed.
+    """
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.connection: sqlite3.Connection
-        self._lock: Any = None
+        self.resumed = False  # whether a stopped run had begun to write
+        self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> CorpusWriter:
-        self._lock = lock_file(self.layout.lock)
-        try:
-            self.connection = _connect(self.layout.database, create=True)
-        except BaseException:
-            self._lock.close()
-            raise
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.layout.hold())
+            stack.push(self._leave)
+            stack.enter_context(explain_failed_write(self.layout.incoming))
+            self._begin()
+            self._stack = stack.pop_all()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(sqlite3.Error):  # the data is committed; the checkpoint only tidies up
-            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def _begin(self) -> None:
+        """Open the copy of a stopped run, or make one."""
+        layout = self.layout
+        self.resumed = layout.incoming.is_file()
+        if layout.database.is_file() and not self.resumed:
+            with contextlib.closing(_connect(layout.database, create=False)) as connection:
+                # the file will be replaced below its readers: they must not share a write-ahead log with the new one
+                connection.execute("PRAGMA journal_mode = DELETE")
+                with writing(layout.incoming, durable=False) as temporary:
+                    copy_to(connection, temporary)
+        layout.corpus.mkdir(parents=True, exist_ok=True)
+        self.connection = _connect(layout.incoming, create=True)
+        self.connection.execute("PRAGMA journal_mode = WAL")  # many small transactions, without waiting for the disk
+
+    def _leave(self, kind: type[BaseException] | None, error: BaseException | None, _trace: Any) -> None:
+        opened = hasattr(self, "connection")
+        useless = isinstance(error, WorkspaceError)  # nothing more could be written
+        if opened and self.layout.incoming.exists() and not self.resumed and not self.connection.total_changes:
+            useless = useless or self.layout.database.is_file()  # it is the same corpus
+        if kind is None and not useless:
+            self.publish()
+        elif opened:
+            self.connection.close()
+        if useless:
+            for suffix in ("", "-wal", "-shm"):
+                self.layout.incoming.with_name(self.layout.incoming.name + suffix).unlink(missing_ok=True)
+
+    def publish(self, manifest: Mapping[str, Any] | None = None) -> None:
+        """Replace the corpus by what was written, and its manifest if it changed; the last act of a writer."""
+        layout = self.layout
+        if not layout.incoming.exists():
+            return  # done before
+        self.connection.execute("PRAGMA journal_mode = DELETE")  # one file, which can be read without writing
         self.connection.close()
-        self._lock.close()
+        sync(layout.incoming)
+        if manifest is not None:
+            layout.manifest(layout.corpus).unlink(missing_ok=True)
+        layout.incoming.replace(layout.database)
+        sync(layout.corpus)
+        if manifest is not None:
+            write_manifest(layout.manifest(layout.corpus), manifest)
 
     def units(self, root: str) -> dict[str, StoredUnit]:
         """The units of a root as they were last read, by unit id."""
@@ -590,9 +617,11 @@ class Corpus(Sequence[Passage]):
     """The passages of a workspace in fixed order, read from disk on demand; safe to share between threads."""
 
     def __init__(self, layout: Layout) -> None:
-        manifest = read_manifest(layout.manifest(layout.corpus))
-        if manifest is None and layout.database.is_file():
+        manifest = read_corpus_manifest(layout)
+        if manifest is None and (layout.database.is_file() or layout.incoming.is_file()):
             raise WorkspaceError(f"the last ingest into {layout.root} did not finish: run the same command again")
+        if not layout.database.is_file():
+            raise WorkspaceError(f"{layout.root} has no corpus yet: run 'lemmata ingest PATHS…' first")
         self.inputs: str = (manifest or {}).get("inputs", "")  # changes whenever the corpus does
         self._connection = _connect(layout.database, create=False)
         self._connection.create_function("casefold", 1, str.casefold, deterministic=True)
@@ -600,6 +629,10 @@ class Corpus(Sequence[Passage]):
 
     def close(self) -> None:
         self._connection.close()
+
+    def verify(self) -> None:
+        """Read the whole file; WorkspaceError where it is damaged."""
+        check_integrity(self._connection)
 
     def __len__(self) -> int:
         return self._length

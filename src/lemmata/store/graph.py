@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple
 from typing import Any, NamedTuple
@@ -16,8 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lemmata.errors import WorkspaceError
-from lemmata.files import writing
-from lemmata.store.layout import FORMAT, Layout, read_manifest, transaction, write_manifest
+from lemmata.files import is_writable, read_array, read_json, writing
+from lemmata.store.artefacts import artefact, open_artefact, seal
+from lemmata.store.database import check_integrity, connect, transaction
+from lemmata.store.layout import Layout
 from lemmata.types import Concept, Edge, Floats, Graph, Integers, Skip, Vectors
 
 __all__ = [
@@ -59,24 +60,22 @@ class GraphRecordStore:
 
     def __init__(self, layout: Layout) -> None:
         path = layout.graph_records
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            self.connection = sqlite3.connect(path, timeout=10, isolation_level=None)
-            version = self.connection.execute("PRAGMA user_version").fetchone()[0]
-            if version == 0:
-                self.connection.execute("PRAGMA journal_mode = WAL")
-                self.connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {FORMAT}; COMMIT;")
-            elif version != FORMAT:
-                raise WorkspaceError(f"{path} has format {version}, this lemmata reads {FORMAT}: remove the folder")
-            self.connection.execute("PRAGMA synchronous = NORMAL")
-        except sqlite3.DatabaseError as error:
-            raise WorkspaceError(f"{path} is damaged or no graph file ({error})") from error
+        if is_writable(layout.root):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        cure = "delete it, run 'lemmata graph build', then extract, link and import again"
+        if layout.manifest(layout.graph).exists() and path.exists() and not path.stat().st_size:
+            raise WorkspaceError(f"{path} is damaged (it is empty): {cure}")  # SQLite would take it for a new file
+        self.connection = connect(path, _SCHEMA, cure=cure, create=True)
 
     def __enter__(self) -> GraphRecordStore:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.connection.close()
+
+    def verify(self) -> None:
+        """Read the whole file; WorkspaceError where it is damaged."""
+        check_integrity(self.connection)
 
     def transaction(self) -> contextlib.AbstractContextManager[None]:
         """A transaction on the file."""
@@ -88,6 +87,12 @@ class GraphRecordStore:
         """Every source by name, with `inputs` (the corpus that it read) and `options`."""
         rows = self.connection.execute("SELECT name, inputs, options FROM sources ORDER BY name")
         return {name: {"inputs": inputs, "options": json.loads(options)} for name, inputs, options in rows}
+
+    def stale(self, inputs: str) -> dict[str, str]:
+        """Sources that read another corpus than that of `inputs`, with the command that makes their records again."""
+        commands = {"text": "lemmata graph build", "llm": "lemmata graph extract", "predicted": "lemmata graph link"}
+        read = {name: source["inputs"] for name, source in self.sources().items() if name in commands}
+        return {name: commands[name] for name, corpus in read.items() if corpus != inputs}
 
     def remove(self, source: str) -> None:
         """Delete the records of a source."""
@@ -243,30 +248,29 @@ def write_graph(
         np.save(folder / "rows.npy", rows)
         for name, content in (("nodes", nodes), ("concepts", (list(map(astuple, concepts)), dict(merged)))):
             (folder / f"{name}.json").write_text(json.dumps(content, ensure_ascii=False), "utf-8")
-        write_manifest(layout.manifest(folder), manifest)
+        seal(folder, manifest)
 
 
 def open_graph(layout: Layout) -> StoredGraph:
-    """The compressed graph of a workspace; WorkspaceError where none was built."""
-    manifest = read_manifest(layout.manifest(layout.graph))
-    if manifest is None:
-        raise WorkspaceError(f"{layout.root} has no graph yet: run 'lemmata graph build'")
-    folder = layout.graph
-    content = json.loads((folder / "nodes.json").read_bytes())
-    records, merged = json.loads((folder / "concepts.json").read_bytes())
-    arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in _ARRAYS}
+    """The compressed graph of a workspace; WorkspaceError where none was built, or for another corpus."""
+    item = artefact(layout, "graph")
+    manifest = open_artefact(layout, item)
+    content = read_json(item.folder / "nodes.json", item.cure)
+    records, merged = read_json(item.folder / "concepts.json", item.cure)
+    arrays = {name: read_array(item.folder / f"{name}.npy", item.cure) for name in (*_ARRAYS, "rows")}
+    rows = arrays.pop("rows")
     kinds = content["kinds"]
     graph = Graph(content["nodes"], [kinds[number] for number in content["kind"]], content["relations"], **arrays)
     concepts = {
         identity: Concept(identity, name, kind, description, tuple(aliases))
         for identity, name, kind, description, aliases in records
     }
-    return StoredGraph(graph, np.load(folder / "rows.npy", mmap_mode="r"), concepts, merged, manifest["inputs"])
+    return StoredGraph(graph, rows, concepts, merged, manifest["inputs"])
 
 
 def open_graph_if_built(layout: Layout) -> StoredGraph | None:
     """The graph of a workspace, or None where there is none yet."""
-    return open_graph(layout) if read_manifest(layout.manifest(layout.graph)) is not None else None
+    return open_graph(layout) if layout.manifest(layout.graph).exists() else None
 
 
 def concept_passages(stored: StoredGraph) -> tuple[dict[str, list[str]], dict[str, str]]:
@@ -293,14 +297,12 @@ def write_embedding(layout: Layout, vectors: Floats, manifest: Mapping[str, Any]
     with writing(layout.embedding) as folder:
         folder.mkdir()
         np.save(folder / "matrix.npy", vectors)
-        write_manifest(layout.manifest(folder), manifest)
+        seal(folder, manifest)
 
 
-def open_embedding(layout: Layout, inputs: str) -> Vectors:
-    """The graph embedding that belongs to the graph with these `inputs`; WorkspaceError where there is none."""
-    manifest = read_manifest(layout.manifest(layout.embedding))
-    if manifest is None:
-        raise WorkspaceError("the graph is not embedded yet: run 'lemmata graph embed'")
-    if manifest["inputs"] != inputs:
-        raise WorkspaceError("the graph changed since it was embedded: run 'lemmata graph embed' again")
-    return Vectors(np.load(layout.embedding / "matrix.npy", mmap_mode="r"), manifest["maker"])
+def open_embedding(layout: Layout) -> Vectors:
+    """The embedding of the present graph; WorkspaceError where there is none, or one of another graph."""
+    open_artefact(layout, artefact(layout, "graph"))
+    item = artefact(layout, "embedding")
+    manifest = open_artefact(layout, item)
+    return Vectors(read_array(item.folder / "matrix.npy", item.cure), manifest["maker"])

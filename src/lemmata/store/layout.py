@@ -6,21 +6,23 @@ A manifest is written last, so its existence means that its stage is complete.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
-import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lemmata.files import lock_file, write_atomically
+from lemmata.errors import WorkspaceError
+from lemmata.files import explain_failed_write, lock_file, write_atomically
 
 __all__ = [
     "FORMAT",
     "Layout",
+    "open_manifest",
+    "read_corpus_manifest",
     "read_manifest",
     "read_manifests",
-    "transaction",
     "write_manifest",
 ]
 
@@ -48,6 +50,10 @@ class Layout:
     @property
     def database(self) -> Path:
         return self.corpus / "corpus.sqlite"
+
+    @property
+    def incoming(self) -> Path:
+        return self.corpus / "incoming.sqlite"
 
     @property
     def vectors(self) -> Path:
@@ -115,9 +121,11 @@ class Layout:
     def manifest(self, artefact: Path) -> Path:
         return artefact / "manifest.json"
 
-    def hold(self) -> contextlib.AbstractContextManager[Any]:
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
         """An exclusive lock on the workspace that dies with its process; WorkspaceError when another has it."""
-        return contextlib.closing(lock_file(self.lock))
+        with explain_failed_write(self.root), contextlib.closing(lock_file(self.lock)):
+            yield
 
 
 # ---------------------------------------------------------------- manifests
@@ -125,21 +133,38 @@ class Layout:
 
 def write_manifest(path: Path, content: Mapping[str, Any]) -> None:
     """The last act of a stage."""
-    data = json.dumps({"format": FORMAT, **content}, indent=1, sort_keys=True, ensure_ascii=False)
-    write_atomically(path, data.encode() + b"\n")
+    manifest = json.loads(json.dumps({"format": FORMAT, **content}))  # as it comes back from the disk
+    data = json.dumps({**manifest, "checksum": _checksum(manifest)}, indent=1, sort_keys=True, ensure_ascii=False)
+    write_atomically(path, data.encode(errors="surrogatepass") + b"\n")
 
 
 def read_manifest(path: Path) -> dict[str, Any] | None:
-    """What a complete stage wrote, or None where it is not complete."""
+    """What a complete stage wrote; None where it has to run again: missing, damaged or of another format."""
     try:
         content = json.loads(path.read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
         return None
-    except ValueError:
-        return None  # a damaged manifest is no manifest: the stage runs again
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         return None
-    return content
+    checksum = content.pop("checksum", None)  # missing in older ones
+    return content if checksum in (None, _checksum(content)) else None
+
+
+def open_manifest(path: Path, cure: str) -> dict[str, Any] | None:
+    """What a complete stage wrote; None where it did not run, WorkspaceError with the `cure` for a damaged manifest."""
+    manifest = read_manifest(path)
+    if manifest is None and path.exists():
+        raise WorkspaceError(f"{path} is damaged or not of format {FORMAT}: {cure}")
+    return manifest
+
+
+def read_corpus_manifest(layout: Layout) -> dict[str, Any] | None:
+    """That of the corpus; None where no ingest is complete, WorkspaceError where it is damaged."""
+    return open_manifest(layout.manifest(layout.corpus), "run the last 'lemmata ingest' again")
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def read_manifests(folder: Path) -> dict[str, dict[str, Any]]:
@@ -147,15 +172,3 @@ def read_manifests(folder: Path) -> dict[str, dict[str, Any]]:
     artefacts = sorted(folder.glob("[!.]*")) if folder.is_dir() else []
     manifests = {artefact.name: read_manifest(artefact / "manifest.json") for artefact in artefacts}
     return {name: manifest for name, manifest in manifests.items() if manifest is not None}
-
-
-@contextlib.contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.errors import WorkspaceError
-from lemmata.files import writing
-from lemmata.store.layout import Layout, read_manifest, write_manifest
+from lemmata.files import read_array, read_json, writing
+from lemmata.store.artefacts import Artefact, artefact, check_files, open_artefact, seal
+from lemmata.store.layout import Layout, open_manifest
 from lemmata.types import Mask
 
 __all__ = [
@@ -111,36 +111,37 @@ def write_split(layout: Layout, split: Split, manifest: Mapping[str, Any]) -> No
         np.save(folder / "documents.npy", split.documents)
         concepts = json.dumps(dict(split.concepts), ensure_ascii=False, indent=0)
         (folder / "concepts.json").write_text(concepts, "utf-8")
-        write_manifest(layout.manifest(folder), {**manifest, **own})
+        seal(folder, {**manifest, **own})
 
 
 def open_split(layout: Layout, inputs: str) -> Split:
     """The split of the corpus with these `inputs`; WorkspaceError where there is none."""
-    manifest = read_manifest(layout.manifest(layout.split))
-    if manifest is None:
-        raise WorkspaceError(f"{layout.root} has no split yet: run 'lemmata split'")
-    if manifest.get("inputs") != inputs:
-        raise WorkspaceError("the corpus changed since it was split: run 'lemmata split' again")
-    return _read_split(layout, manifest)
+    item = artefact(layout, "split")
+    return _read_split(item, open_artefact(layout, item, inputs))
 
 
 def earlier_split(layout: Layout, options: Mapping[str, Any]) -> tuple[Split, str] | None:
-    """The stored split, if it was made with these options, and the corpus that it splits, which may have changed."""
-    manifest = read_manifest(layout.manifest(layout.split))
+    """The stored split, if it was made with these options, and the corpus that it splits, which may have changed.
+
+    WorkspaceError for a damaged one: without it, a new split could move passages.
+    """
+    item = artefact(layout, "split")
+    manifest = open_manifest(item.manifest, item.repair)
     if manifest is None or {**manifest.get("options", {}), "answers": options["answers"]} != options:
         return None
-    return _read_split(layout, manifest), str(manifest.get("inputs"))
+    check_files(item, manifest)
+    return _read_split(item, manifest), str(manifest.get("inputs"))
 
 
-def _read_split(layout: Layout, manifest: Mapping[str, Any]) -> Split:
+def _read_split(item: Artefact, manifest: Mapping[str, Any]) -> Split:
     def keys(name: str) -> Keys:
-        file = layout.split / name
-        return np.load(file) if file.exists() else _no_keys()  # missing in older splits
+        file = item.folder / name
+        return np.array(read_array(file, item.repair)) if file.exists() else _no_keys()  # missing in older splits
 
     return Split(
-        part=np.load(layout.split / "part.npy"),
-        unseen=np.load(layout.split / "unseen.npy"),
-        concepts=json.loads((layout.split / "concepts.json").read_bytes()),
+        part=np.array(read_array(item.folder / "part.npy", item.repair)),
+        unseen=np.array(read_array(item.folder / "unseen.npy", item.repair)),
+        concepts=read_json(item.folder / "concepts.json", item.repair),
         method=manifest["method"],
         seed=manifest["seed"],
         notes=tuple(manifest["notes"]),

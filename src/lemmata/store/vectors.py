@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.errors import WorkspaceError
-from lemmata.files import replace_folder
-from lemmata.store.layout import Layout, read_manifest, write_manifest
+from lemmata.files import create_array, explain_failed_write, read_array, replace_folder
+from lemmata.store.artefacts import Artefact, artefact, open_artefact, read_undamaged, seal
+from lemmata.store.layout import Layout
 from lemmata.types import Floats, Integers
 
-__all__ = ["StoredVectors", "VectorWriter", "open_vectors"]
+__all__ = ["StoredVectors", "VectorWriter", "open_old_vectors", "open_vectors"]
 
 
 class StoredVectors(NamedTuple):
@@ -27,13 +27,21 @@ class StoredVectors(NamedTuple):
     cut: int = 0  # length that its vectors were truncated to; 0: full length
 
 
-def open_vectors(layout: Layout) -> StoredVectors:
-    """The vectors of a workspace; WorkspaceError where they are not complete."""
-    manifest = read_manifest(layout.manifest(layout.vectors))
-    if manifest is None:
-        raise WorkspaceError("there are no vectors yet: run 'lemmata index'")
-    matrix = np.load(layout.vectors / "matrix.npy", mmap_mode="r")
-    hashes = np.load(layout.vectors / "hashes.npy", mmap_mode="r")
+def open_vectors(layout: Layout, corpus: str | None = None) -> StoredVectors:
+    """The vectors of a corpus, by default the present one; WorkspaceError where there are none, or of another."""
+    item = artefact(layout, "vectors")
+    return _read(item, open_artefact(layout, item, corpus))
+
+
+def open_old_vectors(layout: Layout) -> StoredVectors | None:
+    """The vectors of whatever corpus they were made from; None where there are none, or they are damaged."""
+    item = artefact(layout, "vectors")
+    manifest = read_undamaged(item)
+    return None if manifest is None else _read(item, manifest)
+
+
+def _read(item: Artefact, manifest: Mapping[str, Any]) -> StoredVectors:
+    matrix, hashes = (read_array(item.folder / f"{name}.npy", item.cure) for name in ("matrix", "hashes"))
     return StoredVectors(matrix, hashes, manifest["encoder"], manifest.get("cut", 0))
 
 
@@ -54,13 +62,21 @@ class VectorWriter:
         shape = (len(hashes), dimension)
         if not note.is_file() or note.read_text() != key:
             shutil.rmtree(self.folder, ignore_errors=True)
-            self.folder.mkdir(parents=True)
-            np.lib.format.open_memmap(self.folder / "matrix.npy", "w+", np.float32, shape).flush()
-            np.lib.format.open_memmap(self.folder / "done.npy", "w+", np.bool_, (len(hashes),)).flush()
-            np.save(self.folder / "hashes.npy", hashes)
-            note.write_text(key)  # last: its existence means that the folder is complete
+            try:
+                self._begin(shape, hashes)
+                note.write_text(key)  # last: its existence means that the folder is complete
+            except BaseException:
+                shutil.rmtree(self.folder, ignore_errors=True)
+                raise
         self.matrix = np.lib.format.open_memmap(self.folder / "matrix.npy", "r+")
         self.done = np.lib.format.open_memmap(self.folder / "done.npy", "r+")
+
+    def _begin(self, shape: tuple[int, int], hashes: npt.NDArray[np.uint64]) -> None:
+        with explain_failed_write(self.folder):
+            self.folder.mkdir(parents=True)
+            create_array(self.folder / "matrix.npy", np.dtype(np.float32), shape)
+            create_array(self.folder / "done.npy", np.dtype(np.bool_), (len(hashes),))
+            np.save(self.folder / "hashes.npy", hashes)
 
     def missing(self) -> Integers:
         """Rows that are not written yet."""
@@ -79,5 +95,5 @@ class VectorWriter:
         del self.matrix, self.done
         (self.folder / "done.npy").unlink()
         (self.folder / "key").unlink()
-        write_manifest(self.layout.manifest(self.folder), {**manifest, "encoder": self.encoder})
+        seal(self.folder, {**manifest, "encoder": self.encoder})
         replace_folder(self.folder, self.layout.vectors)

@@ -1,0 +1,198 @@
+"""The artefacts of a workspace: what each was made from, the command that makes it, and whether its files are whole.
+
+The manifest of an artefact names its source (the corpus, the graph or the vectors) and the size and hashes of its
+files. Every reader calls `open_artefact`, which looks at sizes and first bytes; `verify` reads everything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lemmata.errors import WorkspaceError
+from lemmata.files import sha256_of
+from lemmata.store.layout import Layout, open_manifest, read_corpus_manifest, write_manifest
+
+__all__ = [
+    "Artefact",
+    "artefact",
+    "artefacts",
+    "check_files",
+    "check_source",
+    "open_artefact",
+    "problems",
+    "read_undamaged",
+    "seal",
+    "training_set",
+    "verify",
+]
+
+_HEAD = 4096  # bytes of each file that are compared whenever it is opened: the header of an array is shorter
+
+
+class Artefact(NamedTuple):
+    """A folder that a command makes from the corpus, the graph or the vectors."""
+
+    name: str  # in sentences
+    folder: Path
+    command: str
+    source: str  # corpus, graph or vectors
+    key: str  # of the manifest, under which its source stands
+    replaceable: bool = True  # whether the command makes a damaged one again, without what it held
+
+    @property
+    def manifest(self) -> Path:
+        return self.folder / "manifest.json"
+
+    @property
+    def cure(self) -> str:
+        """What to do about one that is out of date."""
+        return f"run '{self.command}' again"
+
+    @property
+    def repair(self) -> str:
+        """What to do about a damaged one."""
+        return self.cure if self.replaceable else f"delete the folder {self.folder} and run '{self.command}'"
+
+
+def artefact(layout: Layout, name: str) -> Artefact:
+    """One of lexical, vectors, ann, graph, embedding and split."""
+    return {
+        "lexical": Artefact("lexical index", layout.lexical, "lemmata index", "corpus", "corpus"),
+        "vectors": Artefact("dense index", layout.vectors, "lemmata index", "corpus", "corpus"),
+        "ann": Artefact("neighbour index", layout.ann, "lemmata index", "vectors", "vectors"),
+        "graph": Artefact("graph", layout.graph, "lemmata graph build", "corpus", "corpus"),
+        "embedding": Artefact("graph embedding", layout.embedding, "lemmata graph embed", "graph", "inputs"),
+        "split": Artefact("split", layout.split, "lemmata split", "corpus", "inputs", replaceable=False),
+    }[name]
+
+
+def problems(layout: Layout) -> Iterator[str]:
+    """A sentence for every artefact that is damaged, as far as its manifest and first bytes tell, or out of date."""
+    for item in artefacts(layout):
+        try:
+            open_artefact(layout, item)
+        except WorkspaceError as error:
+            if item.manifest.exists():
+                yield str(error)
+
+
+def training_set(layout: Layout, name: str) -> Artefact:
+    """A mined set; its manifest does not say which of the miners made it."""
+    return Artefact(f"training set {name!r}", layout.training(name), "lemmata mine", "corpus", "inputs")
+
+
+def artefacts(layout: Layout) -> list[Artefact]:
+    """All artefacts that exist, complete or not."""
+    named = [artefact(layout, name) for name in ("lexical", "vectors", "ann", "graph", "embedding", "split")]
+    sets = [training_set(layout, folder.name) for folder in sorted(layout.training_sets.glob("[!.]*"))]
+    return [item for item in (*named, *sets) if item.folder.is_dir()]
+
+
+# ---------------------------------------------------------------- the source
+
+
+def open_artefact(layout: Layout, item: Artefact, source: Any = None) -> dict[str, Any]:
+    """The manifest of a complete and undamaged artefact of the present source; else a WorkspaceError with the cure.
+
+    `source` is what the manifest must name; None: as it is on the disk now.
+    """
+    manifest = _complete(item)
+    check_source(layout, item, manifest, source)
+    check_files(item, manifest)
+    return manifest
+
+
+def read_undamaged(item: Artefact) -> dict[str, Any] | None:
+    """The manifest of an artefact of any source; None where it has to be made: it is missing or damaged."""
+    try:
+        manifest = _complete(item)
+        check_files(item, manifest)
+    except WorkspaceError:
+        return None
+    return manifest
+
+
+def _complete(item: Artefact) -> dict[str, Any]:
+    manifest = open_manifest(item.manifest, item.repair)
+    if manifest is None:
+        raise WorkspaceError(f"there is no {item.name} yet: run '{item.command}'")
+    return manifest
+
+
+def check_source(layout: Layout, item: Artefact, manifest: Mapping[str, Any], source: Any = None) -> None:
+    """WorkspaceError where an artefact was made from something else than `source`, by default the present one."""
+    expected = _present(layout, item.source) if source is None else source
+    if manifest.get(item.key, "") != expected:
+        verb = "changed since" if item.source == "corpus" else "was made again after"
+        raise WorkspaceError(f"the {item.source} {verb} the {item.name} was made: {item.cure}")
+
+
+def _present(layout: Layout, source: str) -> Any:
+    """What the manifest of an artefact names, if it is made from its source now."""
+    if source == "vectors":
+        vectors = artefact(layout, "vectors")
+        return open_manifest(vectors.manifest, vectors.cure) or ""
+    if source == "graph":
+        graph = artefact(layout, "graph")
+        return (open_manifest(graph.manifest, graph.cure) or {}).get("inputs", "")
+    return (read_corpus_manifest(layout) or {}).get("inputs", "")
+
+
+# ---------------------------------------------------------------- the files
+
+
+def seal(folder: Path, content: Mapping[str, Any]) -> None:
+    """Write the manifest of a folder with the size and the hashes of its files: the last act of a stage."""
+    files = {}
+    for name, path in _files(folder):
+        files[name] = {"bytes": path.stat().st_size, "head": _head(path), "sha256": sha256_of([path])}
+    write_manifest(folder / "manifest.json", {**content, "files": files})
+
+
+def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path != folder / "manifest.json":
+            yield path.relative_to(folder).as_posix(), path
+
+
+def _head(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.sha256(stream.read(_HEAD)).hexdigest()[:16]
+
+
+def check_files(item: Artefact, manifest: Mapping[str, Any]) -> None:
+    """WorkspaceError for a file that is missing, has another size or begins otherwise than it was written."""
+    for name, facts in _written(item, manifest):
+        path = item.folder / name
+        if not path.is_file():
+            raise WorkspaceError(f"{path} is missing: {item.repair}")
+        size = path.stat().st_size
+        if size != facts["bytes"]:
+            raise WorkspaceError(f"{path} is damaged ({size:,} bytes instead of {facts['bytes']:,}): {item.repair}")
+        if _head(path) != facts["head"]:
+            raise WorkspaceError(f"{path} is damaged (its first bytes changed): {item.repair}")
+
+
+def verify(item: Artefact) -> dict[str, Any]:
+    """The manifest; WorkspaceError for a file that is not as it was written. Reads all of them."""
+    manifest = _complete(item)
+    check_files(item, manifest)
+    for name, facts in _written(item, manifest):
+        path = item.folder / name
+        if sha256_of([path]) != facts["sha256"]:
+            cure = f"delete the folder {item.folder} and run '{item.command}'"
+            raise WorkspaceError(f"{path} is damaged (its checksum is wrong): {cure}")
+    return manifest
+
+
+def _written(item: Artefact, manifest: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Files with their size and hashes; none for an artefact of an older lemmata."""
+    files = manifest.get("files", {})
+    try:
+        for name, facts in files.items():
+            yield str(name), {"bytes": int(facts["bytes"]), "head": facts["head"], "sha256": facts["sha256"]}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise WorkspaceError(f"{item.manifest} is damaged: {item.repair}") from error

@@ -1,0 +1,161 @@
+"""SQLite files: opened for writing, or for reading even where nothing can be written; every failure in one sentence."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from lemmata.errors import WorkspaceError
+from lemmata.files import RETRY, is_writable
+from lemmata.store.layout import FORMAT
+
+__all__ = ["Connection", "check_integrity", "connect", "copy_to", "transaction"]
+
+
+class _Cursor(sqlite3.Cursor):
+    """A cursor whose errors name the file."""
+
+    connection: Connection
+
+    def execute(self, statement: str, values: Any = ()) -> _Cursor:
+        with self.connection.explain():
+            super().execute(statement, values)
+        return self
+
+    def executemany(self, statement: str, rows: Iterable[Any]) -> _Cursor:
+        with self.connection.explain():
+            super().executemany(statement, rows)
+        return self
+
+    def __next__(self) -> Any:
+        try:  # without the context manager: this runs once per row
+            return super().__next__()
+        except sqlite3.DatabaseError as error:
+            self.connection.refuse(error)
+
+    def fetchone(self) -> Any:
+        with self.connection.explain():
+            return super().fetchone()
+
+    def fetchall(self) -> list[Any]:
+        with self.connection.explain():
+            return super().fetchall()
+
+
+class Connection(sqlite3.Connection):
+    """A connection whose errors are WorkspaceErrors with the file and the cure."""
+
+    path: Path
+    cure: str
+
+    def execute(self, statement: str, values: Any = ()) -> sqlite3.Cursor:
+        return self.cursor(_Cursor).execute(statement, values)
+
+    def executemany(self, statement: str, rows: Iterable[Any]) -> sqlite3.Cursor:
+        return self.cursor(_Cursor).executemany(statement, rows)
+
+    def executescript(self, script: str) -> sqlite3.Cursor:
+        with self.explain():
+            return super().executescript(script)
+
+    @contextlib.contextmanager
+    def explain(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            self.refuse(error)
+
+    def refuse(self, error: sqlite3.DatabaseError) -> NoReturn:
+        """Raise the sentence about an error."""
+        if isinstance(error, sqlite3.ProgrammingError | sqlite3.IntegrityError):
+            raise error  # a mistake of the code, not of the disk
+        text = str(error)
+        for word, sentence in (
+            ("full", f"{self.path} could not be written: the disk is full; {RETRY}"),
+            ("readonly", f"{self.path} could not be written: it is read-only"),
+            ("locked", f"another lemmata is writing to {self.path}; try again when it is done"),
+            ("I/O", f"{self.path} could not be read or written ({text}): check the disk; {RETRY}"),
+            ("", f"{self.path} is damaged ({text}): {self.cure}"),
+        ):
+            if word in text:
+                raise WorkspaceError(sentence) from error
+        raise AssertionError
+
+
+def connect(path: Path, schema: str, migrations: Sequence[str] = (), *, cure: str, create: bool = False) -> Connection:
+    """Open a file, which `create` makes where there is none, and brings up to date where it is older.
+
+    A file has the version FORMAT as `schema` makes it, and one more after each of the `migrations`. `cure` says what
+    to do when it is damaged. A file in a read-only folder can be read.
+    """
+    try:
+        connection = sqlite3.connect(
+            _address(path), uri=True, timeout=10, isolation_level=None, check_same_thread=False, factory=Connection
+        )
+    except sqlite3.DatabaseError as error:
+        raise WorkspaceError(f"{path} cannot be opened ({error}): {cure}") from error
+    connection.path, connection.cure = path, cure
+    try:
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        tables = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
+        if version == tables == 0 and not create:
+            raise WorkspaceError(f"{path} is damaged (it is empty): {cure}")
+        newest = FORMAT + len(migrations)
+        if version == tables == 0:
+            connection.executescript(f"BEGIN; {schema} PRAGMA user_version = {FORMAT}; COMMIT;")
+            version = FORMAT
+        if not FORMAT <= version <= newest:
+            raise WorkspaceError(f"{path} has format {version}, this lemmata reads {newest}: {cure}")
+        for number, migration in enumerate(migrations[version - FORMAT :] if create else (), version + 1):
+            connection.executescript(f"BEGIN; {migration} PRAGMA user_version = {number}; COMMIT;")
+        connection.execute("PRAGMA synchronous = NORMAL")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _address(path: Path) -> str:
+    address = path.absolute().as_uri()
+    if is_writable(path.parent) and (not path.exists() or is_writable(path)):
+        return address
+    if not path.exists():
+        return "file::memory:"  # nothing is stored, and nothing can be
+    beside = (path.with_name(f"{path.name}-{suffix}") for suffix in ("wal", "journal"))
+    log = next((file for file in beside if file.exists() and file.stat().st_size), None)
+    if log is None:
+        return f"{address}?mode=ro&immutable=1"  # a file of a version that wrote ahead cannot be read otherwise
+    if log.suffix.endswith("-journal") or not path.with_name(f"{path.name}-shm").exists():
+        raise WorkspaceError(f"{path} needs its folder to be writable once: its last change is still in {log.name}")
+    return f"{address}?mode=ro"
+
+
+def copy_to(connection: sqlite3.Connection, path: Path) -> None:
+    """Write everything to a new file."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None, factory=Connection)) as copy:
+        copy.path, copy.cure = path, "try again"
+        with copy.explain():
+            connection.backup(copy)
+
+
+def check_integrity(connection: Connection) -> None:
+    """Read the whole file; WorkspaceError where anything in it is damaged."""
+    result = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if result != "ok":
+        raise WorkspaceError(f"{connection.path} is damaged ({result}): {connection.cure}")
+
+
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # SQLite itself ends one that ran out of disk
+            connection.execute("ROLLBACK")
+        raise

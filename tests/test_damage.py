@@ -1,0 +1,533 @@
+"""Workspaces that are damaged, out of date, read-only or on a full disk: one sentence, and the old state stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from lemmata.encode.hashing import HashingEncoder
+from lemmata.errors import LemmataError, WorkspaceError
+from lemmata.project import Project, doctor
+from lemmata.search import Retriever
+from lemmata.store.corpus import Corpus
+from lemmata.store.graph import GraphRecordStore, open_embedding, open_graph, write_embedding
+from lemmata.store.layout import read_manifest, write_manifest
+from lemmata.types import Edge
+
+PAPER = r"""\documentclass{article}
+\newtheorem{theorem}{Theorem}
+\newtheorem{definition}{Definition}
+\title{On the %(name)s of a tree}
+\begin{document}
+\section{The %(name)s}
+\begin{definition}\label{def-%(name)s}
+The \emph{%(name)s} of a tree is a number that grows with its %(name)s leaves and with nothing else.
+\end{definition}
+\begin{theorem}[Bound for the %(name)s]\label{thm-%(name)s}
+The %(name)s of a tree with $n$ leaves is at most $n$, see Definition \ref{def-%(name)s}.
+\end{theorem}
+\begin{proof} By induction on the leaves. \end{proof}
+\end{document}
+"""
+NAMES = ("height", "width", "depth", "girth", "weight", "degree", "rank", "order", "radius", "length")
+
+
+def write_papers(folder: Path, *names: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        (folder / f"{name}.tex").write_text(PAPER % {"name": name}, encoding="utf-8")
+    return folder
+
+
+def complete(folder: Path) -> Project:
+    """A workspace with every artefact that needs no training."""
+    project = Project.init(folder / "w")
+    project.ingest([write_papers(folder / "papers", *NAMES)], workers=1)
+    project.build_graph()
+    project.index(settings={"encoder": "hashing"})
+    project.split()
+    project.mine("pairs")
+    return project
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return complete(tmp_path_factory.mktemp("made"))
+
+
+@pytest.fixture
+def project(made: Project, tmp_path: Path) -> Project:
+    """A copy of the complete workspace beside a copy of its sources."""
+    shutil.copytree(made.layout.root.parent, tmp_path, dirs_exist_ok=True)
+    return Project(tmp_path / "w")
+
+
+def search(project: Project) -> list[str]:
+    with Retriever(project.layout, encoder=HashingEncoder()) as retriever:
+        return [hit.id for hit in retriever.search("width of a tree", k=3)]
+
+
+def similar(project: Project) -> list[str]:
+    with Retriever(project.layout) as retriever:
+        return [hit.id for hit in retriever.similar("width#def-width", k=3)]
+
+
+def lemmata(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "lemmata", *arguments, "-w", str(project.layout.root)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+# ---------------------------------------------------------------- out of date
+
+
+def test_a_grown_corpus_is_noticed_by_every_reader_of_the_graph(project: Project) -> None:
+    write_papers(project.layout.root.parent / "papers", "area")  # comes first: all other rows move
+    project.ingest([project.layout.root.parent / "papers"])
+    readers: list[Callable[[], object]] = [
+        lambda: open_graph(project.layout),
+        lambda: project.embed_graph(settings={"epochs": 1}),
+        lambda: project.show("concept:width"),
+        project.merges,
+        lambda: project.export_graph(project.layout.root / "g.json"),
+        lambda: project.task("concepts"),
+        project.split,
+    ]
+    for read in readers:
+        with pytest.raises(WorkspaceError, match="the corpus changed since the graph was made: run 'lemmata graph b"):
+            read()
+    for read in (lambda: search(project), lambda: similar(project)):
+        with pytest.raises(WorkspaceError, match="run 'lemmata index' again"):
+            read()
+    project.build_graph()
+    with pytest.raises(WorkspaceError, match="the dense index was made: run 'lemmata index' again"):
+        project.embed_graph(settings={"epochs": 1})
+    for read in (
+        lambda: project.mine("pairs", name="more"),
+        project.audit,
+        lambda: project.task("documents", part="test"),
+    ):
+        with pytest.raises(WorkspaceError, match="run 'lemmata split' again"):
+            read()
+
+
+def test_a_removed_document_is_noticed_and_the_named_command_helps(project: Project) -> None:
+    papers = project.layout.root.parent / "papers"
+    (papers / "depth.tex").unlink()
+    project.ingest([papers])
+    done = lemmata(project, "graph", "embed")
+    assert done.returncode == 1
+    assert done.stderr == "lemmata: the corpus changed since the graph was made: run 'lemmata graph build' again\n"
+    project.build_graph()
+    project.index(settings={"encoder": "hashing"})
+    corpus, stored = project.corpus, open_graph(project.layout)
+    with closing(corpus):
+        for node, row in zip(stored.graph.nodes, stored.rows.tolist(), strict=True):
+            assert row < 0 or corpus.ids_of([row]) == [node]
+        assert sum(row >= 0 for row in stored.rows.tolist()) == len(corpus)
+
+
+def test_doctor_and_info_name_what_is_out_of_date_with_its_command(project: Project) -> None:
+    assert project.info()["problems"] == []
+    write_papers(project.layout.root.parent / "papers", "area")
+    project.ingest([project.layout.root.parent / "papers"])
+    findings = {check.name: check for check in doctor(project.layout.root)}
+    for name, command in {
+        "lexical index": "lemmata index",
+        "dense index": "lemmata index",
+        "graph": "lemmata graph build",
+        "split": "lemmata split",
+        "training set 'pairs'": "lemmata mine",
+        "graph records (text)": "lemmata graph build",
+    }.items():
+        assert not findings[name].fine, name
+        assert not findings[name].damaged
+        assert f"run '{command}' again" in findings[name].finding
+    assert len(project.info()["problems"]) == 5
+    assert lemmata(project, "doctor").returncode == 0  # out of date is no damage
+
+
+def test_an_embedding_of_another_graph_is_refused(project: Project) -> None:
+    stored = open_graph(project.layout)
+    vectors = HashingEncoder(dimension=8).encode(list(stored.graph.nodes))
+    write_embedding(project.layout, vectors, {"verb": "embed", "inputs": stored.inputs, "maker": "test"})
+    assert open_embedding(project.layout).matrix.shape == (len(stored.graph.nodes), 8)
+    assert project.info()["graph"]["embedded"] is True
+    merge = [concept for concept in stored.concepts if concept.startswith("concept:")][:2]
+    project.decide_merge(merge[0], merge[1], "accept")  # another graph of the same corpus
+    with pytest.raises(WorkspaceError, match=r"the graph was made again after .* run 'lemmata graph embed' again"):
+        open_embedding(project.layout)
+    assert project.info()["graph"]["embedded"] is False
+
+
+def test_the_checkpoint_of_an_embedding_of_another_graph_is_not_resumed(project: Project) -> None:
+    folder = project.layout.embedding.parent
+    for name in ("embedding.partial.npz", "embedding.0123456789ab.partial.npz"):  # of a version before, and of now
+        (folder / name).write_bytes(b"stopped in the middle of another graph")
+    project.embed_graph(settings={"epochs": 2})
+    assert not list(folder.glob("embedding.*"))
+    assert len(open_embedding(project.layout).matrix) == len(open_graph(project.layout).graph.nodes)
+
+
+def test_a_passage_is_shown_while_the_graph_is_out_of_date(project: Project) -> None:
+    assert "problem" not in project.show("width#def-width")
+    project.ingest([write_papers(project.layout.root.parent / "papers", "area")])
+    shown = lemmata(project, "show", "width#def-width")
+    assert shown.returncode == 0
+    assert "The width of a tree is a number" in shown.stdout
+    assert "run 'lemmata graph build' again" in shown.stdout
+
+
+def test_deciding_a_merge_brings_the_records_made_by_rules_up_to_date(project: Project) -> None:
+    write_papers(project.layout.root.parent / "papers", "breadth")
+    project.ingest([project.layout.root.parent / "papers"])
+    report = project.decide_merge("concept:width", "concept:height", "reject")
+    assert report["stale"] == {}
+    assert any("breadth" in concept.name for concept in open_graph(project.layout).concepts.values())
+
+
+def test_records_of_a_model_and_of_prediction_are_reported_as_stale(project: Project) -> None:
+    with GraphRecordStore(project.layout) as records:
+        records.replace("llm", inputs="another corpus")
+        records.replace("predicted", inputs="another corpus")
+        records.replace("import:mine")  # belongs to no corpus
+    assert project.build_graph()["stale"] == {"llm": "lemmata graph extract", "predicted": "lemmata graph link"}
+    findings = {check.name: check.finding for check in doctor(project.layout.root)}
+    assert "run 'lemmata graph extract' again" in findings["graph records (llm)"]
+
+
+def test_a_graph_with_edges_of_passages_that_are_gone_is_exported_without_them(
+    project: Project, tmp_path: Path
+) -> None:
+    edges = [Edge(f"{name}#def-{name}", "mentions", "concept:width", maker="a model") for name in ("depth", "rank")]
+    with GraphRecordStore(project.layout) as records:
+        records.replace("llm", edges=edges)
+    papers = project.layout.root.parent / "papers"
+    (papers / "depth.tex").unlink()
+    project.ingest([papers])
+    project.build_graph()
+    project.export_graph(tmp_path / "graph.json")
+    text = (tmp_path / "graph.json").read_text("utf-8")
+    assert "rank#def-rank" in text
+    assert "depth#def-depth" not in text
+
+
+# ---------------------------------------------------------------- damaged
+
+
+def damages(content: bytes) -> Iterator[tuple[str, bytes]]:
+    yield "half", content[: len(content) // 2]
+    yield "empty", b""
+    yield "flipped", bytes(byte ^ 0x55 for byte in content[:24]) + content[24:]
+
+
+def written_files(project: Project) -> list[Path]:
+    root = project.layout.root
+    return [
+        path
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and path.parent != root  # settings and lock
+    ]
+
+
+def sentence_of(command: Callable[[], object]) -> str:
+    """The error of a command, empty where it succeeds; anything but a LemmataError fails the test."""
+    try:
+        command()
+    except LemmataError as error:
+        return str(error)
+    return ""
+
+
+def test_every_damaged_file_is_one_sentence_and_doctor_finds_it(made: Project) -> None:
+    files = written_files(made)
+    assert len(files) > 25
+    commands: dict[str, Callable[[], object]] = {
+        "info": made.info,
+        "search": lambda: search(made),
+        "similar": lambda: similar(made),
+        "show": lambda: made.show("concept:width"),
+        "mine": lambda: made.mine("pairs", name="other"),
+        "audit": lambda: made.audit(["pairs"]),
+        "export": lambda: made.export_training("pairs", made.layout.root.parent / "out.tsv", file_format="tsv"),
+    }
+    for path in files:
+        content = path.read_bytes()
+        below = path.relative_to(made.layout.root).parts[0]
+        more = {"embed": lambda: made.embed_graph(settings={"epochs": 1})}
+        for how, broken in damages(content):
+            failed = []
+            path.write_bytes(broken)
+            try:
+                embeds = below in ("corpus", "vectors") or path.parent == made.layout.graph
+                for name, command in {**commands, **(more if embeds else {})}.items():
+                    sentence = sentence_of(command)
+                    assert not sentence or str(path) in sentence, (path, how, name, sentence)
+                    failed += [name] if sentence else []
+                found = [check.finding for check in doctor(made.layout.root) if check.damaged]
+            finally:
+                path.write_bytes(content)
+            assert failed, (path, how)
+            assert any(str(path) in finding for finding in found), (path, how, found)
+    assert not [check for check in doctor(made.layout.root) if check.damaged]
+
+
+def test_a_changed_byte_deep_in_a_file_is_found_by_doctor_which_exits_with_1(project: Project) -> None:
+    path = project.layout.vectors / "matrix.npy"
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
+    done = lemmata(project, "doctor")
+    assert done.returncode == 1
+    assert "its checksum is wrong" in " ".join(done.stdout.split())
+    shutil.rmtree(project.layout.vectors)  # the cure that it names
+    project.index(settings={"encoder": "hashing"})
+    assert lemmata(project, "doctor").returncode == 0
+
+
+@pytest.mark.parametrize("name", ["index/lexical/hashes.npy", "index/lexical/index.json", "vectors/matrix.npy"])
+def test_a_damaged_index_is_made_again_by_the_command_that_the_sentence_names(project: Project, name: str) -> None:
+    before = search(project)
+    path = project.layout.root / name
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(WorkspaceError, match="run 'lemmata index' again"):
+        search(project)
+    project.index(settings={"encoder": "hashing"})
+    assert search(project) == before
+
+
+def test_a_manifest_with_one_changed_letter_is_damaged(project: Project) -> None:
+    path = project.layout.manifest(project.layout.graph)
+    path.write_bytes(path.read_bytes().replace(b'"inputs"', b'"inputz"'))
+    assert read_manifest(path) is None
+    with pytest.raises(WorkspaceError, match=r"manifest\.json is damaged"):
+        open_graph(project.layout)
+
+
+def test_artefacts_of_a_version_without_checksums_can_be_read(project: Project) -> None:
+    for folder in (project.layout.graph, project.layout.lexical, project.layout.vectors, project.layout.split):
+        path = project.layout.manifest(folder)
+        content = json.loads(path.read_bytes())
+        del content["files"], content["checksum"]
+        path.write_text(json.dumps(content), "utf-8")
+    assert search(project)
+    assert open_graph(project.layout).concepts
+    project.mine("pairs", name="other")
+    assert not [check for check in doctor(project.layout.root) if check.damaged]
+    (project.layout.graph / "rows.npy").write_bytes(b"")
+    with pytest.raises(WorkspaceError, match=r"rows\.npy is damaged .*run 'lemmata graph build' again"):
+        open_graph(project.layout)
+
+
+# ---------------------------------------------------------------- read-only
+
+
+READ_EVERYTHING = """
+import sys
+from lemmata.project import Project, doctor
+project = Project(sys.argv[1])
+with project.retriever() as retriever:
+    assert retriever.search("width of a tree", k=3)
+    assert retriever.similar("width#def-width", k=3)
+    assert retriever.corpus[0].text and list(retriever.corpus.documents())
+assert project.info()["problems"] == []
+assert project.show("concept:width")["passages"]
+project.merges()
+project.audit(["pairs"])
+assert project.training_sets()
+assert project.evaluate(project.task("references", part="train")).retrievers
+assert not [check for check in doctor(sys.argv[1]) if check.damaged]
+try:
+    project.build_graph()
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+def run_read_only(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
+    """Run code on a folder that cannot be written: mounted read-only for root, whom modes do not stop."""
+    command = [sys.executable, "-c", code, str(folder)]
+    if os.geteuid() == 0:
+        mount = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
+        command = ["unshare", "--mount", "sh", "-c", mount, str(folder), *command]
+        if subprocess.run([*command[:6], "true"], capture_output=True, check=False).returncode:
+            pytest.skip("a folder cannot be mounted here")
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+    paths = [folder, *folder.rglob("*")]
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in paths}
+    for path in paths:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+    finally:
+        for path, mode in modes.items():
+            path.chmod(mode)
+
+
+def test_a_read_only_workspace_can_be_searched_shown_listed_and_evaluated(project: Project) -> None:
+    done = run_read_only(project.layout.root, READ_EVERYTHING)
+    assert done.returncode == 0, done.stderr
+    assert "WorkspaceError" in done.stdout
+    assert "could not be written: the disk is read-only" in done.stdout or "Permission denied" in done.stdout
+
+
+def test_a_read_only_corpus_of_an_older_version_loses_nothing_that_is_in_its_log(project: Project) -> None:
+    writer = sqlite3.connect(project.layout.database)
+    writer.execute("PRAGMA journal_mode = WAL")  # as versions before left it
+    code = "import sys; from lemmata.project import Project; print(Project(sys.argv[1]).corpus[0].section)"
+    assert run_read_only(project.layout.root, code).stdout == "The degree\n"
+    writer.execute("UPDATE passages SET section = 'in the log'")
+    writer.commit()  # not in the file itself as long as this connection is open, or after a kill
+    try:
+        done = run_read_only(project.layout.root, code)
+        assert done.stdout == "in the log\n", done.stderr
+        shared = project.layout.database.with_name("corpus.sqlite-shm")
+        aside = shared.rename(shared.with_name("aside"))
+        done = run_read_only(project.layout.root, code)
+        assert "its last change is still in corpus.sqlite-wal" in done.stderr
+        aside.rename(shared)
+    finally:
+        writer.close()
+
+
+# ---------------------------------------------------------------- full
+
+
+@contextmanager
+def files_up_to(size: int) -> Iterator[None]:
+    """No file may become larger than so many bytes: what a full disk is to a file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def names_below(folder: Path) -> list[str]:
+    """All files and folders, without the empty ones that SQLite keeps beside a file."""
+    paths = (path.relative_to(folder).as_posix() for path in folder.rglob("*"))
+    return sorted(path for path in paths if not path.endswith(("-shm", "-wal")))
+
+
+@pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
+def test_an_ingest_on_a_full_disk_leaves_the_old_corpus_searchable(project: Project, part: float) -> None:
+    before, ids, names = search(project), project.corpus.ids(), names_below(project.layout.root)
+    papers = write_papers(project.layout.root.parent / "papers", *(f"name{number}" for number in range(40)))
+    (papers / "width.tex").write_text(PAPER % {"name": "breadth"}, "utf-8")  # replaces a paper
+    (papers / "rank.tex").unlink()
+    size = project.layout.database.stat().st_size
+    with files_up_to(int(size * part) + 8192), pytest.raises(WorkspaceError, match="could not be") as caught:
+        project.ingest([papers], workers=1)
+    assert "free some space and run the same command again" in str(caught.value)
+    assert names_below(project.layout.root) == names
+    assert search(project) == before
+    assert project.corpus.ids() == ids
+    project.ingest([papers])
+    assert "width#def-breadth" in project.corpus.ids()
+    assert len(project.corpus.ids()) == len(ids) + 40 * 2 - 2
+
+
+def test_every_other_writer_on_a_full_disk_keeps_the_last_good_state(project: Project) -> None:
+    root, before = project.layout.root, search(project)
+    concept = project.show("concept:width")
+    set_before = project.layout.training_file("pairs").read_bytes()
+    names = names_below(root)
+    writers: dict[str, Callable[[], object]] = {
+        "graph": project.build_graph,
+        "split": lambda: project.split(settings={"seed": 3}),
+        "pairs": lambda: project.mine("pairs"),
+        "other": lambda: project.mine("pairs", name="other"),
+    }
+    for name, write in writers.items():
+        with files_up_to(64), pytest.raises(WorkspaceError, match="could not be") as caught:
+            write()
+        assert str(root) in str(caught.value), name
+        assert names_below(root) == names, name
+    with files_up_to(2000), pytest.raises(WorkspaceError, match="could not be"):
+        project.index(settings={"encoder": "hashing", "dimension": 64})
+    assert not (root / "vectors.partial").exists()
+    assert search(project) == before
+    assert project.show("concept:width") == concept
+    assert project.layout.training_file("pairs").read_bytes() == set_before
+    assert not [check for check in doctor(root) if check.damaged]
+
+
+def test_a_command_on_a_full_disk_prints_one_sentence(project: Project) -> None:
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200));"
+        "from lemmata.cli.main import main; main()"
+    )
+    for arguments in (
+        ["graph", "build"],
+        ["split", "--seed", "7"],
+        ["ingest", str(project.layout.root.parent / "papers"), "--again"],
+    ):
+        command = [sys.executable, "-c", code, *arguments, "-w", str(project.layout.root)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 1, arguments
+        assert done.stderr.startswith("lemmata: ")
+        assert "could not be" in done.stderr
+        assert done.stderr.count("\n") == 1
+    assert search(project)
+
+
+# ---------------------------------------------------------------- impossible places
+
+
+@pytest.mark.parametrize("place", ["/proc/x", "/dev/null/x", "/sys/x", "file/x", "file"])
+def test_a_workspace_cannot_be_made_everywhere(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("no folder")
+    command = [sys.executable, "-m", "lemmata", "init", place]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("lemmata: ")
+    assert place.split("/")[-1] in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+# ---------------------------------------------------------------- stopped
+
+
+def test_the_old_corpus_can_be_searched_after_an_ingest_was_stopped_and_the_next_one_resumes(project: Project) -> None:
+    papers = write_papers(project.layout.root.parent / "papers", "area", "volume")
+    (papers / "width.tex").write_text(PAPER % {"name": "breadth"}, "utf-8")
+    before = search(project)
+
+    def stop(what: str, done: int, _total: int | None) -> None:
+        if what == "resolving links":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        project.ingest([papers], workers=1, progress=stop)
+    assert search(project) == before
+    assert any("did not finish" in check.finding for check in doctor(project.layout.root))
+    report = project.ingest([papers], workers=1)
+    assert report.unchanged == len(NAMES) + 2  # all were read by the stopped run
+    with closing(Corpus(project.layout)) as corpus:
+        assert len(corpus) == 2 * (len(NAMES) + 2)
+        assert "width#def-breadth" in corpus.ids()
+    assert not project.layout.incoming.exists()
+
+
+def test_a_corpus_in_use_can_be_replaced(project: Project) -> None:
+    with closing(Corpus(project.layout)) as reader:
+        ids = reader.ids()
+        project.ingest([write_papers(project.layout.root.parent / "papers", "area")])
+        assert reader.ids() == ids
+    assert len(project.corpus.ids()) == len(ids) + 2
+
+
+def test_a_manifest_survives_the_values_that_json_changes(tmp_path: Path) -> None:
+    write_manifest(tmp_path / "m.json", {"table": {10: (1, 2.5), 9: None}, "name": "é"})
+    assert read_manifest(tmp_path / "m.json") == {"format": 1, "table": {"10": [1, 2.5], "9": None}, "name": "é"}
