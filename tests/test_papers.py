@@ -208,7 +208,7 @@ def test_no_chunk_crosses_the_heading_of_a_section_that_is_not_tiny() -> None:
     reading = body(f"\\section{{One}}Only this. \\section{{Two}}{words * 3}")
     (chunk,) = reading.passages
     assert chunk.section == "Two"
-    assert chunk.text.startswith("Only this.\n\nTwo\n\nA sentence")
+    assert chunk.text.startswith("One\n\nOnly this.\n\nTwo\n\nA sentence")
 
 
 def test_prose_that_only_connects_statements_is_left_out_and_counted_once() -> None:

@@ -375,6 +375,12 @@ def test_a_section_is_found_by_its_heading(tmp_path: Path) -> None:
         "\\section{Wild ramification}\\begin{lemma}\\label{a}Every jump is an integer.\\end{lemma}\n"
         "\\begin{lemma}\\label{b}The different is large.\\end{lemma}\\section{End}More words stand here.\\end{document}"
     )
+    long = "This section is the longest of them all. " * 5
+    (tmp_path / "notes" / "tiny.tex").write_text(  # sections that are read as one
+        "\\documentclass{article}\\begin{document}\\section{Alpha particles}A few words stand here.\n"
+        f"\\section{{Long}}{long}\\end{{document}}"
+    )
+    (tmp_path / "notes" / "small.md").write_text(f"## Gamma rays\n\nA few words.\n\n## Long\n\n{long}\n")
     project = Project.init(tmp_path / "w")
     project.ingest([tmp_path / "notes"])
     project.index(settings={"encoder": "hashing"})
@@ -383,6 +389,8 @@ def test_a_section_is_found_by_its_heading(tmp_path: Path) -> None:
             assert retriever.search("hostile input", 1, retriever=name)[0].id == "guide@2"
             found = {hit.id for hit in retriever.search("wild ramification", 2, retriever=name)}
             assert found == {"paper#a", "paper#b"}
+            assert retriever.search("alpha particles", 1, retriever=name)[0].id == "tiny@1"
+            assert retriever.search("gamma rays", 1, retriever=name)[0].id == "small@1"
         assert retriever.lexical.search(["wild ramification"], 1)[0].tolist() == [[-1]]  # mining reads the text alone
 
 

@@ -119,7 +119,7 @@ def test_a_section_of_a_few_words_is_read_with_its_neighbour() -> None:
     text = f"# A\n\n{words}\n\n## Note\n\nShort.\n\n# B\n\nTiny.\n\n## C\n\n{words}\n"
     first, second = read_text(text.encode(), "t", "t.md").passages
     assert (first.section, first.text) == ("A", f"{words}\n\nNote\n\nShort.")
-    assert (second.section, second.text) == ("B / C", f"Tiny.\n\nC\n\n{words}")
+    assert (second.section, second.text) == ("B / C", f"B\n\nTiny.\n\nC\n\n{words}")
     assert (first.first_line, first.last_line, second.first_line, second.last_line) == (3, 7, 11, 15)
 
 

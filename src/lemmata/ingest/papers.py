@@ -557,11 +557,13 @@ def _chunks(paper: _Paper) -> list[Passage]:
 
 
 def _chunks_of(paper: _Paper, sections: Sequence[_Section], number: int) -> list[Passage]:
-    """The chunks of sections that are read as one; the headings after the first stand in the text."""
+    """The chunks of sections that are read as one; their headings stand in the text, but for the first and longest."""
+    own = max(sections, key=_Section.length)
     paragraphs: list[_Paragraph] = []
     titles: list[str] = []  # of the section of each paragraph
     for section in sections:
-        if paragraphs and (heading := section.title.rpartition(" / ")[2]):
+        is_own = section is own and not paragraphs
+        if not is_own and (heading := section.title.rpartition(" / ")[2]):
             begin = section.paragraphs[0].begin
             paragraphs.append(_Paragraph(begin, begin, Cleaned(heading, []), [], []))
             titles.append(section.title)

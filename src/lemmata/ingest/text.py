@@ -122,10 +122,10 @@ def read_text(data: bytes, document: str, file: str, *, size: int = 1500, overla
     lengths = [sum(block.end - block.begin for block in s.blocks if block.kind != "heading") for s in filled]
     for run in join_tiny_sections([(s.path, length) for s, length in zip(filled, lengths, strict=True)], _TINY):
         blocks = [block for number in run for block in filled[number].blocks]
-        if blocks[0].kind == "heading":
-            blocks = blocks[1:]  # the heading of the first is its section
-        begins, ends = [block.begin for block in blocks], [block.end for block in blocks]
         longest = max(run, key=lengths.__getitem__)
+        if blocks[0].kind == "heading" and longest == run[0]:
+            blocks = blocks[1:]  # it is the section of the passage
+        begins, ends = [block.begin for block in blocks], [block.end for block in blocks]
         for low, high in gather([piece for block in blocks for piece in _pieces(block, text, size)], size, overlap):
             covered = blocks[bisect_right(ends, low) : bisect_left(begins, high)]
             parts = [(block, text[max(low, block.begin) : min(high, block.end)]) for block in covered]
