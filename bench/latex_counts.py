@@ -34,15 +34,17 @@ Counts = dict[str, Counter[str]]  # by measure: how often each item occurs
 
 USUAL = (
     "theorem thm lemma lem proposition prop corollary cor definition defn remark rem remarks example exercise claim "
-    "fact conjecture situation question problem notation observation"
+    "fact conjecture situation question problem notation observation restatable"
 ).split()
 COMMENT = re.compile(r"(?<!\\)((?:\\\\)*)%[^\n]*")
 HIDDEN = re.compile(r"\\begin\{(verbatim|comment|lstlisting)\}.*?\\end\{\1\}|\\iffalse\b.*?\\fi\b", re.S)
 DEFINITION = re.compile(r"\\(?:re)?newcommand\*?\{?\\\w+\}?(?:\[\d\])?\{[^{}\n]*\}|\\def\\\w+[^{\n]{0,20}\{[^{}\n]*\}")
-DECLARED = re.compile(r"\\(?:sp)?newtheorem\*?\s*\{([\w*-]+)\}|\\declaretheorem(?:\[[^\]]*\])?\{([\w*-]+)\}")
+DECLARED = re.compile(
+    r"\\(?:sp)?newtheorem\*?\s*\{([\w*-]+)\}|\\(?:declaretheorem|newmdtheoremenv)(?:\[[^\]]*\])?\s*\{([\w*-]+)\}"
+)
 BOXED = re.compile(r"\\newtcbtheorem(?:\[[^\]]*\])?\{(\w+)\}\{[^{}]*\}\{(?:[^{}]|\{[^{}]*\})*\}\{(\w*)\}")
-WRAPPED = re.compile(r"\\newenvironment\{([\w*-]+)\}(?:\[(\d)\])?\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
-INPUT = re.compile(r"\\(?:input|include|subfile)\s*\{\s*([^{}]+?)\s*\}")
+WRAPPED = re.compile(r"\\newenvironment\{([\w*-]+)\}\s*(?:\[1\]\[\]|\[(\d)\])?\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
+INPUT = re.compile(r"\\(?:input|include|subfile|(?:sub)?import\s*\{([^{}]*)\})\s*\{\s*([^{}]+?)\s*\}")
 REFERENCE = re.compile(
     r"\\(?:[cC]ref|autoref|eqref|nameref|vref|pageref|hyperref|ref)\*?\s*(?:\{([^{}]*)\}|\[([^\]]*)\]\s*\{)"
 )
@@ -85,7 +87,7 @@ def joined(name: str, texts: dict[str, str], root: str, seen: tuple[str, ...] = 
     def included(match: re.Match[str]) -> str:
         for folder in (posixpath.dirname(root), posixpath.dirname(name), ""):
             for suffix in (".tex", ""):
-                path = posixpath.normpath(posixpath.join(folder, match[1])) + suffix
+                path = posixpath.normpath(posixpath.join(folder, match[1] or "", match[2])) + suffix
                 if path in texts and path not in seen:
                     return joined(path, texts, root, (*seen, name))
         return ""
