@@ -43,7 +43,9 @@ DECLARED = re.compile(
     r"\\(?:sp)?newtheorem\*?\s*\{([\w*-]+)\}|\\(?:declaretheorem|newmdtheoremenv)(?:\[[^\]]*\])?\s*\{([\w*-]+)\}"
 )
 BOXED = re.compile(r"\\newtcbtheorem(?:\[[^\]]*\])?\{(\w+)\}\{[^{}]*\}\{(?:[^{}]|\{[^{}]*\})*\}\{(\w*)\}")
-WRAPPED = re.compile(r"\\newenvironment\{([\w*-]+)\}\s*(?:\[1\]\[\]|\[(\d)\])?\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
+WRAPPED = re.compile(
+    r"\\newenvironment\{([\w*-]+)\}\s*(?:\[1\]\[\]|\[(\d)\])?\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}"
+)
 INPUT = re.compile(r"\\(?:input|include|subfile|(?:sub)?import\s*\{([^{}]*)\})\s*\{\s*([^{}]+?)\s*\}")
 REFERENCE = re.compile(
     r"\\(?:[cC]ref|autoref|eqref|nameref|vref|pageref|hyperref|ref)\*?\s*(?:\{([^{}]*)\}|\[([^\]]*)\]\s*\{)"

@@ -125,12 +125,22 @@ def test_columns_can_have_any_name_and_a_title() -> None:
     assert log.metadata == {"date": "gestern", "Platz": "T1,T2"}
 
 
-def test_empty_texts_repeated_ids_and_ragged_rows_are_skips() -> None:
+def test_a_column_that_was_named_and_is_missing_is_an_error() -> None:
+    with pytest.raises(InputError, match=r"shifts\.csv: no column 'Platz'; the columns are 'id', 'text', 'place'$"):
+        read("id,text,place\n1,leak,P1\n", Columns(location="Platz"))
+
+
+def test_a_long_cell_is_read() -> None:
+    [log] = passages(read(f"id,text\n1,{'pump ' * 60_000}\n"))
+    assert len(log.text) > 250_000
+
+
+def test_empty_texts_and_ragged_rows_are_skips_and_repeated_ids_get_a_number() -> None:
     readings = read("id,text,date\n1,a,2012-01-01\n2, ,2012-01-01\n1,b,2012-01-01\n4\n5,c,2012-01-01,x,y\n6,d,\n")
-    assert [log.id for log in passages(readings)] == ["1", "6"]
+    assert [log.id for log in passages(readings)] == ["1", "1~2", "6"]
     assert skips(readings) == [
         Skip("shifts.csv", 3, "log '2' has no text in the column 'text'"),
-        Skip("shifts.csv", 4, "the id '1' occurs twice"),
+        Skip("shifts.csv", 4, "the id '1' occurs twice: this log is called '1~2'"),
         Skip("shifts.csv", 5, "the row has 1 cells, the header 3"),
         Skip("shifts.csv", 6, "the row has 5 cells, the header 3"),
     ]
@@ -138,7 +148,7 @@ def test_empty_texts_repeated_ids_and_ragged_rows_are_skips() -> None:
 
 def test_ids_are_unique_across_batches() -> None:
     readings = read("id,text\n1,a\n2,b\n1,c\n", batch=1)
-    assert [log.text for log in passages(readings)] == ["a", "b"]
+    assert [log.id for log in passages(readings)] == ["1", "2", "1~2"]
     assert [skip.line for skip in skips(readings)] == [4]
 
 
@@ -266,9 +276,11 @@ def test_umlauts_are_read_in_every_usual_encoding(encoding: str) -> None:
 def test_a_file_that_is_no_table_is_an_error_with_its_line() -> None:
     with pytest.raises(InputError, match="UTF-16"):
         list(csv_rows(io.BytesIO("id,text\n".encode("utf-16"))))
-    with pytest.raises(InputError) as caught:
-        read('id,text\n1,a\n2,"' + "never closed\n" * 20_000)
-    assert (caught.value.file, caught.value.line) == ("shifts.csv", 3)
+    for lines in (2, 100_000):
+        with pytest.raises(InputError) as caught:
+            read('id,text\n1,a\n2,"' + "never closed\n" * lines)
+        assert (caught.value.file, caught.value.line) == ("shifts.csv", 3)
+    assert len(passages(read('id,text\n1,a 5" pipe\n2,"two\nlines"\n3,a 6" pipe\n'))) == 3
 
 
 def test_a_row_has_the_number_of_its_first_line() -> None:

@@ -97,7 +97,9 @@ def run(
     if options.sources:
         paths = [layout.root / source for source in options.sources]
         announce("ingest", False)  # always runs: it reads only what changed
-        project.ingest(paths, progress=progress)
+        failed = project.ingest(paths, progress=progress).failed
+        if failed:
+            announce(f"ingest: {failed:,} sources could not be read, 'lemmata info --skips' says why", False)
     with contextlib.closing(project.corpus) as corpus:
         if not len(corpus):
             raise WorkspaceError(f"the corpus in {layout.root} is empty: name sources in [run]")

@@ -116,12 +116,16 @@ def showing_progress() -> Iterator[Progress]:
     console = Console(stderr=True)
     if not console.is_terminal:
         last = time.monotonic()
+        begins: dict[str, float] = {}
 
         def log(what: str, done: int, total: int | None) -> None:
             nonlocal last
-            if time.monotonic() - last > 10:
-                last = time.monotonic()
-                print(f"{what}: {done:,}" + (f" of {total:,}" if total else ""), file=sys.stderr)  # noqa: T201
+            now = time.monotonic()
+            begin = begins.setdefault(what, now)
+            if now - last > 10:
+                last = now
+                rate = f" ({done / (now - begin):,.0f}/s)" if done and now > begin else ""
+                print(f"{what}: {done:,}" + (f" of {total:,}" if total else "") + rate, file=sys.stderr)  # noqa: T201
 
         yield log
         return

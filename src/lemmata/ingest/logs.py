@@ -14,7 +14,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, BinaryIO
 
 from lemmata.errors import InputError, require
@@ -26,6 +26,7 @@ __all__ = ["Columns", "csv_rows", "jsonl_rows", "parquet_rows", "read_hierarchy"
 
 _LONGEST_LINE = 10_000_000  # characters; a longer line is no table, and would fill the memory
 _PIECE = 1 << 16  # characters of such a line that are read at a time
+csv.field_size_limit(1_000_000)  # characters of a cell; a longer one has a quote that is left open
 _ROWS_TO_FIND_COLUMNS = 100  # JSON rows may omit empty columns, so the first row is not enough
 
 
@@ -58,13 +59,14 @@ def read_logs(
     """The logs of one table, at most `batch` rows per reading; the first reading holds the table's document.
 
     The columns other than id, text, title, date and related are metadata under their own names, also the location.
-    A log without an id is called `document:n` after its row, counted from 1. A row that cannot be used
-    is a skip. So is an unreadable date, but its log stays and keeps the value in its metadata.
-    Raises InputError where the rows have no text column.
+    A log without an id is called `document:n` after its row, counted from 1; a repeated id gets a number (`id~2`). A
+    row that cannot be used is a skip. So is an unreadable date, but its log stays and keeps the value in its metadata.
+    Raises InputError where the rows lack the text column or another one that was named.
     """
-    numbered = enumerate(_with_columns(rows, (columns.text,), file), 1)
+    named = [column for column, default in zip(astuple(columns), astuple(Columns()), strict=True) if column != default]
+    numbered = enumerate(_with_columns(rows, (columns.text, *filter(None, named)), file), 1)
     documents: Sequence[Document] = (Document(id=document, title=document, kind="table", file=file),)
-    seen_ids: set[str] = set()
+    uses: dict[str, int] = {}  # of each id
     while True:
         passages: list[Passage] = []
         skips: list[Skip] = []
@@ -75,10 +77,14 @@ def read_logs(
                 skips.append(Skip(file, line, row.cause))
             elif not _text(row, columns.text) and not _text(row, columns.title):
                 skips.append(Skip(file, line, f"log {identity!r} has no text in the column {columns.text!r}"))
-            elif identity in seen_ids:
-                skips.append(Skip(file, line, f"the id {identity!r} occurs twice"))
             else:
-                seen_ids.add(identity)
+                wanted = identity
+                while identity in uses:
+                    uses[wanted] += 1
+                    identity = f"{wanted}~{uses[wanted]}"
+                uses[identity] = 1
+                if identity != wanted:
+                    skips.append(Skip(file, line, f"the id {wanted!r} occurs twice: this log is called {identity!r}"))
                 passages.append(_log(identity, row, document, file, line, columns))
                 date = _text(row, columns.date)
                 if date and passages[-1].date is None:
@@ -182,14 +188,27 @@ def csv_rows(stream: BinaryIO) -> Iterator[tuple[int, dict[str, str]]]:
         blank += 1
         first = next(lines, "")
     delimiter = max(",;\t|", key=re.sub(r'"[^"]*"?', "", first).count)
-    reader = csv.reader(itertools.chain([first], lines), delimiter=delimiter)
+    quotes: list[int] = []  # in each line of the current row
+
+    def counted() -> Iterator[str]:
+        for text in itertools.chain([first], lines):
+            quotes.append(text.count('"'))
+            yield text
+
+    reader = csv.reader(counted(), delimiter=delimiter)
     header: list[str] = []
-    rows = 0
+    rows = row_line = 0
     while True:
         line = blank + reader.line_num + 1
+        is_open = (
+            len(quotes) > 1 and sum(quotes) % 2 == 1
+        )  # csv ends a row of several lines at the end of the file, too
+        quotes.clear()
         try:
             cells = next(reader)
         except StopIteration:
+            if is_open:
+                raise InputError("not a table: a quote is left open", line=row_line) from None
             if rows == 0 and any(map(_is_value, header)):
                 raise InputError(_NO_HEADING.format(", ".join(map(repr, header[:3])))) from None
             return
@@ -203,6 +222,7 @@ def csv_rows(stream: BinaryIO) -> Iterator[tuple[int, dict[str, str]]]:
         while len(cells) > len(header) and not cells[-1].strip():
             cells.pop()  # some exports end each row with a delimiter
         rows += 1
+        row_line = line
         row = dict(itertools.zip_longest(header, cells[: len(header)], fillvalue=""))
         yield line, row if len(cells) == len(header) else _RaggedRow(row, len(cells))
 
@@ -303,11 +323,11 @@ def _with_columns(
     try:
         head = list(itertools.islice(rest, _ROWS_TO_FIND_COLUMNS))
         columns = list(dict.fromkeys(column for _, row in head for column in row))
-        missing = [column for column in needed if column not in columns]
+        missing = [column for column in dict.fromkeys(needed) if column not in columns]
         if head and missing and any(map(_is_value, columns)):
             raise InputError(_NO_HEADING.format(", ".join(map(repr, columns[:3]))))
         if head and missing:
-            hint = "" if "parent" in needed else "; name the column of the text with --text COLUMN"
+            hint = "; name the column of the text with --text COLUMN" if missing[0] == "text" else ""
             hint += "; a hierarchy has the columns id, parent and description" if "parent" in columns else ""
             names = ", ".join(map(repr, missing)), ", ".join(map(repr, columns))
             raise InputError(f"no column {names[0]}; the columns are {names[1]}{hint}")
