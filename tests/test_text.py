@@ -120,7 +120,7 @@ def test_a_section_of_a_few_words_is_read_with_its_neighbour() -> None:
     first, second = read_text(text.encode(), "t", "t.md").passages
     assert (first.section, first.text) == ("A", f"{words}\n\nNote\n\nShort.")
     assert (second.section, second.text) == ("B / C", f"B\n\nTiny.\n\nC\n\n{words}")
-    assert (first.first_line, first.last_line, second.first_line, second.last_line) == (3, 7, 11, 15)
+    assert (first.first_line, first.last_line, second.first_line, second.last_line) == (3, 7, 9, 15)
 
 
 def test_a_fence_that_is_never_closed_hides_no_heading() -> None:
