@@ -19,7 +19,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from lemmata.encode.bert import PRECISIONS, build_bert, read_architecture
 from lemmata.encode.export import Drift, export_encoder, measure_drift
 from lemmata.encode.hashing import HashingEncoder
-from lemmata.encode.load import BASELINE, DEFAULT, PACKAGED, baseline_folder, load_encoder
+from lemmata.encode.load import BASELINE, DEFAULT, PACKAGED, baseline_folder, encoder_kind, load_encoder
 from lemmata.encode.onnx import OnnxEncoder
 from lemmata.encode.restore import restore
 from lemmata.encode.transformer import cpu_has_bf16
@@ -431,3 +431,10 @@ def test_an_unknown_name_is_refused_with_the_choices() -> None:
 def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="possible are"):
         load_encoder(str(tmp_path))
+
+
+@pytest.mark.parametrize("spec", ["/nofolder", "./nofolder", "~/nofolder", "../nofolder"])
+def test_a_path_that_does_not_exist_is_not_looked_for_on_the_hub(spec: str) -> None:
+    with pytest.raises(InputError, match="there is no encoder"):
+        encoder_kind(spec)
+    assert encoder_kind("intfloat/e5-small-v2") == "transformer"
