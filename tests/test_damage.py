@@ -531,3 +531,14 @@ def test_a_corpus_in_use_can_be_replaced(project: Project) -> None:
 def test_a_manifest_survives_the_values_that_json_changes(tmp_path: Path) -> None:
     write_manifest(tmp_path / "m.json", {"table": {10: (1, 2.5), 9: None}, "name": "é"})
     assert read_manifest(tmp_path / "m.json") == {"format": 1, "table": {"10": [1, 2.5], "9": None}, "name": "é"}
+
+
+def test_a_damaged_split_is_not_replaced_by_one_that_may_move_passages(project: Project) -> None:
+    path = project.layout.split / "part.npy"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(
+        WorkspaceError, match=r"part\.npy is damaged .*: delete the folder .*split and run 'lemmata split'"
+    ):
+        project.split()
+    shutil.rmtree(project.layout.split)
+    project.split()
