@@ -17,7 +17,8 @@ from lemmata.graph.links import build_graph, link_edges
 from lemmata.leakage import near_duplicate_of, near_pairs, sketch
 from lemmata.mine.material import Material, material
 from lemmata.mine.splits import Outline, SplitOptions, name_key, outline, split_concepts, split_corpus
-from lemmata.store.corpus import Corpus, CorpusWriter
+from lemmata.store.corpus import Corpus
+from lemmata.store.corpus_writer import CorpusWriter
 from lemmata.store.layout import Layout, write_manifest
 from lemmata.store.split import LEFT_OUT, PARTS, Split, open_split, write_split
 from lemmata.types import Concept, Document, Edge, Graph, Link, Passage, Reading

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from lemmata.errors import WorkspaceError
-from lemmata.store.corpus import Corpus, CorpusWriter, IdTaken
+from lemmata.store.corpus import Corpus
+from lemmata.store.corpus_writer import CorpusWriter, IdTaken
 from lemmata.store.layout import Layout, read_manifest, write_manifest
 from lemmata.types import Document, Label, Link, Passage, Reading, Reference, Skip
 

@@ -32,7 +32,8 @@ from lemmata.ingest.sources import (
     read_whole_unit,
     with_preamble,
 )
-from lemmata.store.corpus import Corpus, CorpusWriter, IdTaken, Rename, StoredUnit
+from lemmata.store.corpus import Corpus
+from lemmata.store.corpus_writer import CorpusWriter, IdTaken, Rename, StoredUnit
 from lemmata.store.layout import Layout, read_manifest
 from lemmata.types import Progress, Reading, Skip
 from lemmata.workers import WorkerDied, parallel_map

@@ -1,0 +1,102 @@
+"""The tables of the corpus file, and what its reader and its writer share."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from lemmata.store.database import Connection, connect
+from lemmata.types import Document
+
+__all__ = ["OWNED", "PASSAGE_COLUMNS", "open_database", "read_documents", "to_json"]
+
+_SCHEMA = """
+CREATE TABLE units(
+    number INTEGER PRIMARY KEY, root TEXT NOT NULL, id TEXT NOT NULL, fingerprint TEXT NOT NULL,
+    files TEXT NOT NULL, UNIQUE(root, id));
+CREATE TABLE documents(
+    id TEXT PRIMARY KEY, unit INTEGER NOT NULL, kind TEXT NOT NULL, title TEXT NOT NULL, authors TEXT NOT NULL,
+    date TEXT, categories TEXT NOT NULL, file TEXT NOT NULL, metadata TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE passages(
+    number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, unit INTEGER NOT NULL, document TEXT NOT NULL,
+    position INTEGER NOT NULL, kind TEXT NOT NULL, title TEXT NOT NULL, section TEXT NOT NULL, file TEXT NOT NULL,
+    first_line INTEGER NOT NULL, last_line INTEGER NOT NULL, date TEXT, confidence REAL NOT NULL,
+    metadata TEXT NOT NULL, text TEXT NOT NULL, raw TEXT NOT NULL, proof TEXT NOT NULL);
+CREATE TABLE rows(row INTEGER PRIMARY KEY, passage INTEGER NOT NULL UNIQUE);
+CREATE TABLE links(
+    number INTEGER PRIMARY KEY, unit INTEGER NOT NULL, document TEXT NOT NULL, source TEXT NOT NULL,
+    relation TEXT NOT NULL, label TEXT NOT NULL, target TEXT);
+CREATE TABLE labels(unit INTEGER NOT NULL, document TEXT NOT NULL, name TEXT NOT NULL, target TEXT NOT NULL);
+CREATE TABLE bibliography(
+    number INTEGER PRIMARY KEY, unit INTEGER NOT NULL, document TEXT NOT NULL, key TEXT NOT NULL,
+    title TEXT NOT NULL, authors TEXT NOT NULL, year INTEGER, arxiv TEXT NOT NULL, doi TEXT NOT NULL,
+    text TEXT NOT NULL, target TEXT);
+CREATE TABLE prefixes(unit INTEGER NOT NULL, document TEXT NOT NULL, prefix TEXT NOT NULL, other TEXT NOT NULL);
+CREATE TABLE skips(unit INTEGER NOT NULL, file TEXT NOT NULL, line INTEGER NOT NULL, cause TEXT NOT NULL);
+CREATE INDEX passages_of_document ON passages(document, position);
+CREATE INDEX links_of_source ON links(source);
+CREATE INDEX links_of_target ON links(target);
+"""
+_FIRST_OWNED = ("documents", "passages", "links", "labels", "bibliography", "prefixes", "skips")
+_SCHEMA += "".join(f"CREATE INDEX {table}_of_unit ON {table}(unit);\n" for table in _FIRST_OWNED)
+# Append only: each raises the version of the file by one, and older files are brought up to date by the next ingest.
+_MIGRATIONS = (
+    # the ids that were chosen for a unit (NULL: none yet, or some were lost), its file, and when it was read
+    """
+    ALTER TABLE units ADD COLUMN document TEXT;
+    ALTER TABLE units ADD COLUMN prefix TEXT NOT NULL DEFAULT '';
+    ALTER TABLE units ADD COLUMN file TEXT NOT NULL DEFAULT '';
+    ALTER TABLE units ADD COLUMN read_at TEXT NOT NULL DEFAULT '';
+    UPDATE units SET document = CASE
+        WHEN EXISTS (SELECT 1 FROM skips s WHERE s.unit = units.number AND s.cause LIKE '%taken by another source')
+            THEN NULL
+        WHEN 1 = (SELECT COUNT(*) FROM documents d WHERE d.unit = units.number) THEN (
+            SELECT IIF(d.kind IN ('paper', 'pdf', 'table')
+                OR EXISTS (SELECT 1 FROM passages p WHERE p.unit = units.number AND p.id = d.id || '@1'), d.id, '')
+            FROM documents d WHERE d.unit = units.number)
+        WHEN EXISTS (SELECT 1 FROM documents d WHERE d.unit = units.number) THEN '' END;
+    CREATE TABLE renames(unit INTEGER NOT NULL, wanted TEXT NOT NULL, id TEXT NOT NULL);
+    CREATE TABLE claims(unit INTEGER NOT NULL, document TEXT NOT NULL);
+    CREATE INDEX renames_of_unit ON renames(unit, wanted);
+    CREATE INDEX claims_of_unit ON claims(unit);
+    CREATE INDEX claims_of_document ON claims(document);
+    CREATE INDEX units_of_document ON units(document);
+    CREATE INDEX units_of_file ON units(file);
+    """,
+)
+OWNED = (*_FIRST_OWNED, "renames", "claims")
+PASSAGE_COLUMNS = (
+    "id, document, kind, text, title, section, raw, proof, file, first_line, last_line, date, confidence, metadata"
+)
+
+
+def open_database(path: Path, *, create: bool) -> Connection:
+    cure = f"delete the folder {path.parent} and ingest the sources again"
+    connection = connect(path, _SCHEMA, _MIGRATIONS, cure=cure, create=create)
+    connection.execute("PRAGMA cache_size = -65536")
+    return connection
+
+
+def to_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+
+
+def read_documents(connection: sqlite3.Connection, where: str = "", values: Sequence[str] = ()) -> Iterator[Document]:
+    rows = connection.execute(
+        "SELECT id, title, kind, authors, date, categories, file, metadata FROM documents " + where + " ORDER BY id",
+        values,
+    )
+    for name, title, kind, authors, date, categories, file, metadata in rows:
+        yield Document(
+            name,
+            title,
+            kind,
+            tuple(json.loads(authors)),
+            date,
+            tuple(json.loads(categories)),
+            file,
+            json.loads(metadata),
+        )
