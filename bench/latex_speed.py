@@ -18,7 +18,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from lemmata.ingest.papers import Main, read_paper
+from lemmata.ingest.papers import read_paper
+from lemmata.latex.mains import Main
 from lemmata.latex.source import decode
 from lemmata.project import Project
 

@@ -8,14 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.ingest.papers import (
-    Main,
-    PaperOptions,
-    arxiv_id_of_file,
-    is_source_file,
-    read_package_papers,
-    read_paper,
-)
+from lemmata.ingest.front_matter import arxiv_id_of_file
+from lemmata.ingest.paper_state import PaperOptions
+from lemmata.ingest.papers import is_source_file, read_package_papers, read_paper
+from lemmata.latex.mains import Main
 from lemmata.types import Document, Passage, Reading
 
 

@@ -21,19 +21,13 @@ from lemmata.archives import name_fault, open_decompressed, printable, read_pack
 from lemmata.errors import ConfigError, InputError, LemmataError
 from lemmata.files import sha256_of
 from lemmata.ingest.beir import read_passages
+from lemmata.ingest.front_matter import arxiv_id_of_file
 from lemmata.ingest.logs import Columns, csv_rows, jsonl_rows, parquet_rows, read_hierarchy, read_logs
-from lemmata.ingest.papers import (
-    Main,
-    PaperOptions,
-    arxiv_id_of_file,
-    bibliographies_beside,
-    bibliographies_by_folder,
-    is_source_file,
-    read_package_papers,
-    read_paper,
-)
+from lemmata.ingest.paper_state import PaperOptions
+from lemmata.ingest.papers import is_source_file, read_package_papers, read_paper
+from lemmata.ingest.references import bibliographies_beside, bibliographies_by_folder
 from lemmata.ingest.text import read_pdf, read_text
-from lemmata.latex.mains import has_class, included_files, is_main, stale_copy_of
+from lemmata.latex.mains import Main, has_class, included_files, is_main, stale_copy_of
 from lemmata.latex.source import decode, flatten
 from lemmata.types import Label, Passage, Reading, Skip
 from lemmata.workers import count_step, time_limit

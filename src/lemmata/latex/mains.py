@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-__all__ = ["Candidate", "confidence", "has_class", "included_files", "is_main", "rank_mains", "stale_copy_of"]
+__all__ = ["Candidate", "Main", "confidence", "has_class", "included_files", "is_main", "rank_mains", "stale_copy_of"]
 
 
 class Candidate(NamedTuple):
@@ -16,6 +16,14 @@ class Candidate(NamedTuple):
 
     path: str
     score: float
+
+
+class Main(NamedTuple):
+    """The main file, and how it was chosen."""
+
+    path: str
+    confidence: float = 1.0
+    runners_up: tuple[str, ...] = ()
 
 
 _INCLUDE = re.compile(

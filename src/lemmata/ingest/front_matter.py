@@ -1,0 +1,97 @@
+"""Title, authors, date and other metadata of a paper, from its first page and its file name."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from lemmata.ingest.dates import find_date
+from lemmata.latex.clean import plain
+from lemmata.latex.commands import arguments_of, without_notes
+from lemmata.latex.expand import Definitions, expand
+from lemmata.latex.mains import Main
+from lemmata.latex.source import Flat
+from lemmata.types import Document, Label, Link
+
+__all__ = ["arxiv_id_of_file", "read_front_matter"]
+
+_ARXIV_FILE = re.compile(
+    r"(?:arxiv[-_.]?)?(?:(\d{4}\.\d{4,5})|([a-z-]+(?:\.[A-Z]{2})?)[-_/]?(\d{7}))(?:v\d+)?(?=$|[._-])", re.I
+)
+
+
+def arxiv_id_of_file(file: str) -> str:
+    """The arXiv id in a file name (`2004.14974v2.tar.gz`, `math0211159.gz`), else an empty string."""
+    match = _ARXIV_FILE.match(posixpath.basename(file))
+    if match is None:
+        return ""
+    return match[1] or f"{match[2].lower()}/{match[3]}"
+
+
+def _authors(arguments: Sequence[str]) -> tuple[str, ...]:
+    names: list[str] = []
+    for argument in arguments:
+        argument = re.sub(r"\\textsuperscript\s*\{[^{}]*\}|\$[^$]*\$", "", without_notes(argument))
+        for part in re.split(r"\\and\b|\\And\b|\\AND\b|\\\\|;", argument):
+            for name in re.split(r"\s*,\s+(?:and\s+)?|\s+and\s+", plain(part).strip(" ,")):
+                if 2 < len(name) < 80 and name not in names and not re.search(r"[\d@]", name):
+                    names.append(name)
+    return tuple(names[:100])
+
+
+def _planetmath(head: str) -> tuple[dict[str, Any], list[str]]:
+    """Metadata and names of a PlanetMath article; empty for other papers."""
+    names = [name.strip() for name in arguments_of(head, "pmcanonicalname") if name.strip()]
+    if not names:
+        return {}, []
+    metadata = {
+        "name": names[0],
+        "type": next(iter(arguments_of(head, "pmtype")), ""),
+        "defines": [plain(term) for term in arguments_of(head, "pmdefines")],
+        "synonyms": [plain(term) for term in arguments_of(head, "pmsynonym")],
+        "related": [name.strip() for name in arguments_of(head, "pmrelated")],
+        "msc": re.findall(r"\\pmclassification\s*\{msc\}\s*\{\s*([\w-]+)", head),
+    }
+    return metadata, names
+
+
+def read_front_matter(
+    flat: Flat, start: int, document: str, main: Main, macros: Definitions
+) -> tuple[Document, list[Label]]:
+    """The record of the paper, from the text between `start` and its first section, and its names as labels."""
+    first_section = re.search(r"\\(?:chapter|section)\*?\s*[\[{]", flat.text[flat.body :])
+    head = flat.text[start : flat.body + (first_section.start() if first_section else 30_000)]
+    macros_in_force = macros.at(flat.body)
+
+    def clean_arguments(command: str) -> list[str]:
+        return [plain(without_notes(expand(argument, macros_in_force))) for argument in arguments_of(head, command)]
+
+    planetmath, names = _planetmath(head)
+    titles = [title for title in clean_arguments("pmtitle" if planetmath else "title") if title]
+    dates = [date for text in arguments_of(head, "pmcreated" if planetmath else "date") if (date := find_date(text))]
+    msc = planetmath.get("msc") or re.findall(r"\b\d\d[A-Z-][\dxX]{2}\b", " ".join(arguments_of(head, "subjclass")))
+    metadata: dict[str, Any] = {"main_file": main.path, "main_confidence": main.confidence}
+    if main.runners_up:
+        metadata["runners_up"] = list(main.runners_up)
+    keywords = [word.strip() for text in clean_arguments("keywords") for word in re.split(r"[,;]", text)]
+    if any(keywords):
+        metadata["keywords"] = list(filter(None, keywords))
+    if planetmath:
+        metadata["planetmath"] = planetmath
+    if arxiv := arxiv_id_of_file(document):
+        metadata["arxiv"] = arxiv
+        if not dates and (month := re.match(r"(\d\d)(\d\d)\.", arxiv)) and 1 <= int(month[2]) <= 12:
+            dates = [f"20{month[1]}-{month[2]}"]
+    record = Document(
+        id=document,
+        title=titles[-1] if titles else "",
+        authors=_authors(arguments_of(head, "pmauthor" if planetmath else "author")),
+        date=dates[-1] if dates else None,
+        categories=tuple(f"msc:{code}" for code in dict.fromkeys(msc)),
+        file=main.path,
+        metadata=metadata,
+        links=tuple(Link("related_to", "name:" + n) for n in planetmath.get("related", ()) if n and n not in names),
+    )
+    return record, [Label(document, "name:" + name, document) for name in names]

@@ -1,0 +1,117 @@
+"""What the readers of one paper share: its options, its text and macros, and the passages made so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from lemmata.latex.clean import Cleaned, Target, clean, plain
+from lemmata.latex.commands import without_notes
+from lemmata.latex.expand import Definitions, expand
+from lemmata.latex.source import Flat
+from lemmata.latex.statements import Structure
+from lemmata.types import INSERTED, Link, Passage, Skip
+
+__all__ = ["PaperOptions", "PaperState"]
+
+
+@dataclass(frozen=True, slots=True)
+class PaperOptions:
+    """How the text of a paper is split into passages."""
+
+    FLAT: ClassVar = True  # its keys belong to the table [ingest]
+    CHOICES: ClassVar = {"chunks": ("rest", "all", "none"), "long_statements": ("cut", "drop", "keep")}
+    SMALLEST: ClassVar = {"chunk_size": 1, "chunk_overlap": 0, "longest_statement": 1}
+
+    chunks: str = "rest"  # of the prose outside statements and proofs; or "all" of the text, or "none"
+    chunk_size: int = 1500  # characters
+    chunk_overlap: int = 200  # characters that two neighbouring chunks share
+    longest_statement: int = 12_000  # characters of clean text
+    long_statements: str = "cut"  # or "drop", or "keep"
+    preamble: str = ""  # path of a LaTeX file with definitions that every paper uses
+
+
+@dataclass(slots=True)
+class PaperState:
+    """The state of one paper while it is read."""
+
+    document: str
+    flat: Flat
+    macros: Definitions
+    structure: Structure
+    options: PaperOptions
+    skips: list[Skip]
+    cited: list[str] = field(default_factory=list)
+    spans: list[tuple[int, int, str]] = field(default_factory=list)  # begin, end, id of each passage
+    headings: dict[tuple[str, ...], str] = field(default_factory=dict)  # section path: clean text
+    targets: Mapping[str, Target] = field(default_factory=dict)  # of the labels
+    taken: dict[str, int] = field(default_factory=dict)  # ids of passages, and how often each was wanted
+
+    def skip(self, offset: int, cause: str) -> None:
+        self.skips.append(Skip(*self.flat.place(offset), cause))
+
+    def expand(self, begin: int, end: int) -> str:
+        return expand(self.flat.text[begin:end], self.macros.at(begin), self.macros.problems)
+
+    def clean(self, source: str, relation: str, separator: str = "\n\n") -> tuple[Cleaned, list[Link]]:
+        """Clean text and links of an expanded source; `relation` is that of its `\\ref` commands."""
+        result = clean(source, self.targets.get, separator)
+        links = []
+        for family, key in result.references:
+            if family == "cite" and key == "*":
+                continue  # \\nocite{*} cites no entry
+            if family == "cite":
+                self.cited.append(key)
+                links.append(Link("cites", key))
+            else:
+                links.append(Link(relation, "name:" + key if family == "name" else key))
+        return result, links
+
+    def title(self, source: str, offset: int) -> str:
+        """The clean text of a title."""
+        return plain(expand(source, self.macros.at(offset))).rstrip(" ,;:.")
+
+    def section(self, path: Sequence[str], offset: int) -> str:
+        """The headings that lead to a section, cleaned."""
+        path = tuple(path)
+        if path not in self.headings:
+            titles = (plain(without_notes(expand(title, self.macros.at(offset)))) for title in path)
+            self.headings[path] = " / ".join(filter(None, titles))
+        return self.headings[path]
+
+    def passage(
+        self,
+        identity: str,
+        kind: str,
+        span: tuple[int, int],
+        content: Cleaned,
+        links: Iterable[Link],
+        *,
+        proof: Cleaned | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> Passage:
+        """A passage of this paper; labels inside its span refer to it."""
+        begin, end = span
+        self.spans.append((begin, end, identity))
+        file, first_line = self.flat.place(begin)
+        last_file, last_line = self.flat.place(max(begin, end - 1))
+        if last_file != file:  # it runs past the end of a file: point at the lines up to there
+            last_line = self.flat.texts[self.flat.files.index(file)].count("\n") + 1
+        text, text_spans = content.shown()
+        shown_proof, proof_spans = proof.shown() if proof else ("", [])
+        inserted = {part: spans for part, spans in (("text", text_spans), ("proof", proof_spans)) if spans}
+        return Passage(
+            id=identity,
+            document=self.document,
+            kind=kind,
+            text=text,
+            file=file,
+            first_line=first_line,
+            last_line=max(first_line, last_line),
+            proof=shown_proof,
+            metadata={**(metadata or {}), **({INSERTED: inserted} if inserted else {})},
+            links=tuple(dict.fromkeys(links)),
+            **more,
+        )

@@ -1,0 +1,223 @@
+"""The prose of a paper, outside its statements and proofs, as chunks with the terms that the author emphasised."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from lemmata.ingest.paper_state import PaperState
+from lemmata.latex.clean import Cleaned, join, plain
+from lemmata.latex.commands import MOST_FAILURES
+from lemmata.latex.sentences import chunks, join_tiny_sections
+from lemmata.types import Link, Passage
+from lemmata.words import CONNECTING_WORDS
+
+__all__ = ["read_chunks"]
+
+_PARAGRAPH_BREAK = re.compile(r"\n[ \t]*\n\s*")
+_LETTERS = re.compile(r"[^\W\d_]{2}")
+
+
+_TINY = 100  # characters of prose in a section; in real papers shorter ones are remarks between statements
+_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+
+
+class _Paragraph(NamedTuple):
+    begin: int  # in the source
+    end: int
+    content: Cleaned
+    links: list[Link]
+    terms: list[tuple[int, str]]  # emphasised terms with their offsets in the clean text
+
+    @property
+    def text(self) -> str:
+        return self.content.text
+
+
+class _Section(NamedTuple):
+    path: tuple[str, ...]  # the headings that lead to it, as in the source
+    title: str  # these headings, cleaned
+    paragraphs: list[_Paragraph]
+
+    def length(self) -> int:
+        return sum(len(paragraph.text) for paragraph in self.paragraphs)
+
+
+def _prose(paper: PaperState) -> Iterator[tuple[tuple[str, ...], str, list[tuple[int, int]]]]:
+    """Each section, its path and heading, with the spans of its text outside statements, proofs and bibliography."""
+    structure, text = paper.structure, paper.flat.text
+    apart = structure.apart
+    if paper.options.chunks == "all":
+        statements = {(s.begin, s.end) for s in structure.statements}
+        proofs = {span for s in structure.statements for span in s.proofs}
+        apart = [a for a in apart if a not in statements and not any(a[0] <= p[0] and p[1] <= a[1] for p in proofs)]
+    borders: list[tuple[int, int, tuple[str, ...]]] = [(paper.flat.body, paper.flat.body, ())]
+    borders += [(s.offset, s.end, tuple(s.path)) for s in structure.sections]
+    number = 0
+    for index, (offset, at, path) in enumerate(borders):
+        end = borders[index + 1][0] if index + 1 < len(borders) else len(text)
+        spans = []
+        while number < len(apart) and apart[number][0] < end:
+            low, high = apart[number]
+            if low > at:
+                spans.append((at, low))
+            at = max(at, high)
+            number += 1
+        if at < end:
+            spans.append((at, end))
+        yield path, paper.section(path, offset) if path else "", spans
+
+
+def _paragraphs(paper: PaperState, begin: int, end: int) -> list[_Paragraph]:
+    """The paragraphs of a span that hold words or formulas."""
+    paragraphs = []
+    breaks = [match.span() for match in _PARAGRAPH_BREAK.finditer(paper.flat.text, begin, end)]
+    starts = [begin, *(high for _, high in breaks)]
+    ends = [*(low for low, _ in breaks), end]
+    for start, stop in zip(starts, ends, strict=True):
+        if start >= stop:
+            continue
+        source = paper.expand(start, stop)
+        content, links = paper.clean(source, "refers_to", " ")
+        if _LETTERS.search(content.text) is None and "$" not in content.text:
+            continue
+        terms = list(_locate(_emphasised_terms(source), content.text))
+        paragraphs.append(_Paragraph(start, stop, content, links, terms))
+    return paragraphs
+
+
+def _only_connects(paragraph: _Paragraph) -> bool:
+    """Whether a paragraph says nothing but that a statement follows ("We now prove the next lemma.")."""
+    if paragraph.links or paragraph.terms or len(paragraph.text) >= 2 * _TINY or "$" in paragraph.text:
+        return False
+    return all(word.lower() in CONNECTING_WORDS for word in _WORD.findall(paragraph.text))
+
+
+def _sections(paper: PaperState) -> list[_Section]:
+    """The sections with prose; what only connects statements is left out, with one skip for all of it."""
+    sections = []
+    left_out: list[_Paragraph] = []
+    for path, title, spans in _prose(paper):
+        paragraphs: list[_Paragraph] = []
+        for span in spans:
+            between = _paragraphs(paper, *span)
+            if paper.structure.statements and all(map(_only_connects, between)):
+                left_out += between
+            else:
+                paragraphs += between
+        if paragraphs:
+            sections.append(_Section(path, title, paragraphs))
+    if left_out:
+        number = "a short text" if len(left_out) == 1 else f"{len(left_out):,} short texts"
+        cause = f"{number} between statements left out, as {left_out[0].text!r} says nothing by itself"
+        paper.skip(left_out[0].begin, cause)
+    return sections
+
+
+def read_chunks(paper: PaperState) -> list[Passage]:
+    passages: list[Passage] = []
+    if paper.options.chunks == "none":
+        return passages
+    sections = _sections(paper)
+    for run in join_tiny_sections([(section.path, section.length()) for section in sections], _TINY):
+        passages += _chunks_of(paper, [sections[number] for number in run], len(passages))
+    return passages
+
+
+def _chunks_of(paper: PaperState, sections: Sequence[_Section], number: int) -> list[Passage]:
+    """The chunks of sections that are read as one; their headings stand in the text, but for the first and longest."""
+    own = max(sections, key=_Section.length)
+    paragraphs: list[_Paragraph] = []
+    titles: list[str] = []  # of the section of each paragraph
+    for section in sections:
+        is_own = section is own and not paragraphs
+        if not is_own and (heading := section.title.rpartition(" / ")[2]):
+            begin = section.paragraphs[0].begin
+            paragraphs.append(_Paragraph(begin, begin, Cleaned(heading, []), [], []))
+            titles.append(section.title)
+        paragraphs += section.paragraphs
+        titles += [section.title] * len(section.paragraphs)
+    offsets = [0, *itertools.accumulate(len(paragraph.text) + 2 for paragraph in paragraphs)]
+    prose = join((paragraph.content for paragraph in paragraphs), "\n\n")
+    passages: list[Passage] = []
+    for start, stop in chunks(prose.text, paper.options.chunk_size, paper.options.chunk_overlap):
+        content = prose.part(start, stop)
+        if _LETTERS.search(content.text) is None:
+            continue
+        first = max(0, bisect_right(offsets, start) - 1)
+        last = max(first, bisect_left(offsets, stop) - 1)
+        covered = range(first, min(last + 1, len(paragraphs)))
+        links = [link for place in covered for link in paragraphs[place].links]
+        terms = [
+            term for place in covered for at, term in paragraphs[place].terms if start <= offsets[place] + at < stop
+        ]
+        lengths: Counter[str] = Counter()
+        for place in covered:
+            lengths[titles[place]] += min(stop, offsets[place + 1]) - max(start, offsets[place])
+        identity = f"{paper.document}@{number + len(passages) + 1}"
+        passage = paper.passage(
+            identity,
+            "chunk",
+            (paragraphs[covered[0]].begin, paragraphs[covered[-1]].end),
+            content,
+            links,
+            section=lengths.most_common(1)[0][0],
+            metadata={"terms": terms[:_MOST_TERMS]} if terms else {},
+        )
+        if paper.options.chunks == "rest":  # else a paragraph lies inside its statement, which labels refer to
+            paper.spans.pop()
+            paper.spans += ((paragraphs[place].begin, paragraphs[place].end, identity) for place in covered)
+        passages.append(passage)
+    return passages
+
+
+_GROUP_CONTENT = r"([^{}]{1,200}+(?:\{[^{}]{0,100}+\}[^{}]{0,100}+){0,5}+)\}"
+_EMPHASIS = re.compile(
+    r"\\(?:emph|text(?:it|bf|sl)|defn|dfn|defined?|term|df|defi|concept|newterm)\s*\{"
+    + _GROUP_CONTENT
+    + r"|\{\s*\\(?:it|em|bf|sl|itshape|bfseries|slshape)(?![a-zA-Z])\s*"
+    + _GROUP_CONTENT
+)
+_RUN_IN_HEADING = re.compile(
+    r"(?:Proof|Definition|Theorem|Lemma|Proposition|Corollary|Remark|Example|Exercise|Note|Notation|Claim|Case|Step|"
+    r"Problem|Solution|Question|Answer|Fact|Warning|Convention|Conjecture|Observation|Acknowledge?ments?|Keywords|Properties|"
+    r"Beweis|Satz|Beispiel|Bemerkung|References|Abstract|Introduction)\b"
+)
+_WITHOUT_TEXT = re.compile(r"(?:\s|\\(?:noindent|item|par|\w+skip)(?![a-zA-Z]))*+")
+_MOST_TERMS = 20  # of one chunk
+_LONGEST_TERM = 80  # characters
+_MOST_WORDS = 6  # a longer term is a sentence
+
+
+def _emphasised_terms(source: str) -> list[str]:
+    """Terms that the author emphasised in prose, cleaned, in order; no sentences, run-in headings or formulas."""
+    terms: list[str] = []
+    dollars = at = 0
+    for match in _EMPHASIS.finditer(source):
+        dollars += source.count("$", at, match.start())
+        at = match.start()
+        if dollars % 2:
+            continue  # inside a formula
+        term = plain(match[1] or match[2])
+        heading = term.endswith((".", ":")) and at < 60 and _WITHOUT_TEXT.fullmatch(source, 0, at)
+        term = term.rstrip(" .,;:")
+        sentence = len(term) > _LONGEST_TERM or term.count(" ") >= _MOST_WORDS
+        if not heading and not sentence and not _RUN_IN_HEADING.match(term) and _LETTERS.search(term):
+            terms.append(term)
+    return terms
+
+
+def _locate(terms: Iterable[str], text: str) -> Iterator[tuple[int, str]]:
+    """The terms that occur in the clean text, in order, with their offsets."""
+    at = failures = 0
+    for term in terms:
+        place = text.find(term, at)
+        if place >= 0:
+            yield place, term
+            at = place + len(term)
+        elif (failures := failures + 1) == MOST_FAILURES:  # each costs a scan to the end
+            return

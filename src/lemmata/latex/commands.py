@@ -1,0 +1,47 @@
+r"""Calls of a LaTeX command in a text: read all their arguments, or remove them."""
+
+from __future__ import annotations
+
+import re
+
+from lemmata.latex.source import read_argument, read_optional
+
+__all__ = ["MOST_FAILURES", "arguments_of", "without_notes"]
+
+MOST_FAILURES = 50  # unclosed arguments; each costs a scan to the end of the text
+
+
+def arguments_of(text: str, command: str) -> list[str]:
+    """The braced arguments of all calls of a command, in order."""
+    arguments: list[str] = []
+    pattern = re.compile(r"\\" + command + r"(?![a-zA-Z])\s*(?:\[[^\]]{0,2000}\])?(?=\s*\{)")
+    failures = at = 0
+    while failures < MOST_FAILURES and (call := pattern.search(text, at)):
+        argument = read_argument(text, call.end(), 20_000)
+        if argument is None:
+            failures += 1
+            at = call.end()
+        else:
+            arguments.append(argument[0])
+            at = argument[1]
+    return arguments
+
+
+_NOTE = re.compile(
+    r"(?:\\protect\s*)?\\(?:(footnotemark)|footnote(?:text)?|thanks|(?:sub)?titlenote|authornote|tnoteref|tnotetext|fnref"
+    r"|fntext|corref|cortext|inst|orcid\w*|label)(?![a-zA-Z])"
+)
+
+
+def without_notes(text: str) -> str:
+    """The LaTeX of a title, heading or name without its footnotes, thanks and labels."""
+    pieces = []
+    at = failures = 0
+    while failures < MOST_FAILURES and (note := _NOTE.search(text, at)):
+        pieces.append(text[at : note.start()])
+        _, at = read_optional(text, note.end()) or ("", note.end())
+        if not note[1]:
+            argument = read_argument(text, at, 20_000)
+            failures += argument is None
+            at = argument[1] if argument else at
+    return "".join((*pieces, text[at:]))
