@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lemmata.latex.expand import read_environments
-from lemmata.latex.statements import Statement, Structure, kind_of, read_kinds, read_structure
+from lemmata.latex.kinds import kind_of, read_kinds
+from lemmata.latex.statements import Statement, Structure, read_structure
 
 
 def structure(text: str) -> Structure:

@@ -23,10 +23,11 @@ from lemmata.ingest.text import read_pdf
 from lemmata.latex.clean import clean, join
 from lemmata.latex.commands import MOST_FAILURES
 from lemmata.latex.expand import Definitions, expand, read_definitions, read_environments, structural
+from lemmata.latex.kinds import read_kinds
 from lemmata.latex.mains import Main, confidence, rank_mains
 from lemmata.latex.sentences import cut
 from lemmata.latex.source import Flat, decode, flatten, read_argument
-from lemmata.latex.statements import Statement, read_kinds, read_structure
+from lemmata.latex.statements import Statement, read_structure
 from lemmata.latex.targets import read_targets
 from lemmata.types import Label, Link, Passage, Reading, Skip
 

@@ -1,4 +1,4 @@
-r"""Calls of a LaTeX command in a text: read all their arguments, or remove them."""
+r"""Calls of LaTeX commands in a text: read their arguments, find what they refer to, or remove them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import re
 
 from lemmata.latex.source import read_argument, read_optional
 
-__all__ = ["MOST_FAILURES", "arguments_of", "without_notes"]
+__all__ = ["BEGIN", "MOST_FAILURES", "arguments_of", "referred_labels", "without_notes"]
 
 MOST_FAILURES = 50  # unclosed arguments; each costs a scan to the end of the text
+BEGIN = re.compile(r"\\begin\s*\{([^{}\n]{1,80})\}")
 
 
 def arguments_of(text: str, command: str) -> list[str]:
@@ -45,3 +46,12 @@ def without_notes(text: str) -> str:
             failures += argument is None
             at = argument[1] if argument else at
     return "".join((*pieces, text[at:]))
+
+
+_REFERRED = re.compile(r"\\(?:ref|[cC]ref|autoref|eqref|nameref|thmref)\*?\s*\{([^{}]*)\}|\\hyperref\s*\[([^\]]*)\]")
+
+
+def referred_labels(text: str) -> set[str]:
+    r"""The labels that the references in a text name."""
+    references = (braced or bracketed for braced, bracketed in _REFERRED.findall(text))
+    return {label.strip() for labels in references for label in labels.split(",")}

@@ -8,296 +8,17 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lemmata.latex.clean import MATH, plain
-from lemmata.latex.expand import NO_VALUE, Opening
+from lemmata.latex.clean import plain
+from lemmata.latex.commands import BEGIN, referred_labels
+from lemmata.latex.expand import NO_VALUE
+from lemmata.latex.kinds import Kind, kind_of
 from lemmata.latex.source import SHORT, VERBATIM, end_of, read_argument, read_optional, skip_blanks
-from lemmata.words import fold
 
-__all__ = ["Kind", "Section", "Statement", "Structure", "read_kinds", "read_structure"]
-
-_USUAL = {
-    "theorem": "theorem thm theo thrm teo theoreme satz maintheorem mainthm teorema stelling",
-    "lemma": "lemma lem lemm lma lemme hilfssatz sublemma lema",
-    "proposition": "proposition prop propn propo proposicion proposizione",
-    "corollary": "corollary cor coro corol cory corollaire korollar folgerung corolario corollario",
-    "definition": "definition defn defi dfn defin defs def erklarung definicion definizione",
-    "remark": "remark rem rmk rk bemerkung remarque osservazione",
-    "example": "example exam examp exmp ex eg beispiel exemple ejemplo esempio",
-    "conjecture": "conjecture conj vermutung conjetura congettura",
-    "claim": "claim clm behauptung affirmation",
-    "fact": "fact tatsache fait",
-    "observation": "observation obs beobachtung observacion",
-    "question": "question ques frage",
-    "problem": "problem prob",
-    "exercise": "exercise exer aufgabe ubung exercice ejercicio esercizio",
-    "notation": "notation bezeichnung",
-    "assumption": "assumption assump hypothesis voraussetzung annahme hypothese",
-    "construction": "construction konstruktion",
-    "axiom": "axiom",
-    "property": "property eigenschaft propriete",
-    "convention": "convention",
-    "proof": "proof pf prf Proof beweis demo preuve demonstration proofsketch sketch demostracion dimostrazione",
-}
-_KIND_OF_NAME = {name: kind for kind, names in _USUAL.items() for name in names.split()}
-_AMBIGUOUS = frozenset(("ex", "eg", "rem"))  # abbreviations that also name commands or other kinds
-_UNPROVED = frozenset(
-    "definition remark remarks example notation question problem exercise convention situation assumption "
-    "axiom conjecture".split()
-)
-# Environments that hold no statement, however they are used.
-_LAYOUT = MATH | VERBATIM | frozenset(
-    """
-    abstract acknowledgement acknowledgements acknowledgment acknowledgments aligned alignedat alertblock algorithm
-    algorithmic algorithm2e appendices appendix array axis bibdiv biblist block bmatrix Bmatrix boxedminipage cases
-    CCSXML center code column columns comment compactenum compactitem dcases description diagram displayquote document
-    drcases enumerate exampleblock figure figwindow filecontents flushleft flushright footnotesize forest frame framed
-    frontmatter gathered inparaenum itemize keyword keywords landscape large leftbar letter lgathered list listing
-    longtable lrbox mainmatter matrix mdframed minipage multicols multlined numcases otherlanguage picture pmatrix
-    prooftree pspicture quotation quote rcases references rgathered scope shaded sidewaysfigure sidewaystable
-    singlespace small smallmatrix spacing split subappendices subarray subequations subfigure subfloat subtable tabbing
-    table tablenotes tabular tabularx tabulary tcolorbox thebibliography threeparttable tikzcd tikzpicture titlepage
-    trivlist verse vmatrix Vmatrix widetext wrapfigure wraptable xy
-    """.split()
-)  # fmt: skip
-
-
-_PLAIN = Opening("")
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """How an environment of this paper is read."""
-
-    kind: str  # theorem, lemma, ...; proof for proofs
-    form: str = "plain"  # or restatable, or wrapper
-    roles: tuple[str, ...] = ()  # of the braced arguments: title and label of a tcolorbox
-    prefix: str = ""  # of the label that is such an argument, with its separator
-    opening: Opening = _PLAIN  # of a wrapper
-
-
-_TITLE_AND_LABEL = ("title", "label")
-_USUAL_KINDS = {
-    **{name + star: Kind(kind) for name, kind in _KIND_OF_NAME.items() for star in ("", "*")},
-    **{name: Kind("", "restatable") for name in ("restatable", "restatable*")},
-}
-_AROUND_PROOF = frozenset(
-    "of the a an and for idea outline main result des der du de la le l d del della dello di skizze idee".split()
-)
-
-
-def kind_of(caption: str) -> str:
-    """The kind that a caption names: `Théorème` and `Main Theorem` are theorem, `Situation` is situation.
-
-    `Proof Sketch` and `Proof of the Theorem` are proof, but not `Theorem and Proof` or `Proof System`.
-    """
-    words = re.findall(r"[a-z]+", fold(caption))
-    kinds = [_KIND_OF_NAME[word] for word in words if word in _KIND_OF_NAME]
-    if kinds and kinds[0] == "proof" and all(word in _KIND_OF_NAME or word in _AROUND_PROOF for word in words):
-        return "proof"
-    return next((kind for kind in reversed(kinds) if kind != "proof"), "-".join(words)[:40])
-
-
-def _kind_of_environment(name: str) -> str:
-    """The kind that the name of an environment abbreviates (`Thm`, `mylemma`, `defbox`); empty where it has none."""
-    joined = fold(re.sub(r"[^a-zA-Z]", "", name))
-    forms = (joined, re.sub(r"^(?:my|the|main|s(?=theorem))", "", joined), re.sub(r"(?:env|box|s|x)$", "", joined))
-    return next((_KIND_OF_NAME[form] for form in forms if form in _KIND_OF_NAME), "")
-
-
-_DECLARATION = re.compile(
-    r"\\(newtheorem|spnewtheorem|declaretheorem|newmdtheoremenv|newtcbtheorem|newtheoremenv|NewTcbTheorem"
-    r"|tcbmaketheorem|renewtcbtheorem"
-    r"|newshadetheorem|newframedtheorem|newmintheorem|newproof|newdefinition|newremark|mdtheorem)(\*?)(?![a-zA-Z])"
-)
-_BEGIN = re.compile(r"\\begin\s*\{([^{}\n]{1,80})\}")
-_LONGEST_OPENING = 4_000
-
-
-def read_kinds(text: str, environments: Mapping[str, Opening]) -> dict[str, Kind]:
-    r"""The statement environments of a paper: those it declares, those it wraps in `\newenvironment`
-    (`environments`: their openings by name), the usual names, and those that are used like a statement though
-    their definition is missing."""
-    kinds = dict(_USUAL_KINDS)
-    declared: set[str] = set()
-    failures = 0
-    for declaration in _DECLARATION.finditer(text):
-        kinds_by_name = _read_declaration(text, declaration[1], declaration.end()) if failures < 200 else {}
-        failures += not kinds_by_name
-        kinds.update(kinds_by_name)
-        declared.update(kinds_by_name)
-    openings = {name: opening for name, opening in environments.items() if len(opening.text) <= _LONGEST_OPENING}
-    for _ in range(3):  # a wrapper may wrap a wrapper
-        for name, opening in openings.items():
-            kind = None if name in ("document", "tcolorbox") else _kind_of_wrapper(name, opening.text, kinds)
-            if kind:
-                kinds[name] = Kind(kind, "wrapper", opening=opening)
-    kinds.update(_kinds_in_use(text, kinds, declared | environments.keys()))
-    return kinds
-
-
-def _kind_of_wrapper(name: str, opening: str, kinds: Mapping[str, Kind]) -> str:
-    """The kind of an environment that opens another one, or prints its heading itself; empty where it is none."""
-    word = re.search(r"\\([a-zA-Z]+)", opening)
-    begun = [inner for inner in _BEGIN.findall(opening) if inner != name]
-    inner_names = [*begun, *([word[1]] if word and word[1] != name else [])]
-    wrapped = next((kinds[inner].kind for inner in inner_names if inner in kinds and inner not in _AMBIGUOUS), "")
-    own = _kind_of_environment(name)
-    if wrapped:
-        return own if own == fold(name) or (own and wrapped == "theorem") else wrapped
-    if name in kinds:
-        return kinds[name].kind
-    heading = re.search(r"title\s*=|\\(?:refstepcounter|textbf|bfseries|bf|textsc|scshape)(?![a-zA-Z])", opening)
-    if heading is None or not _LAYOUT.isdisjoint(set(begun) - {"tcolorbox", "mdframed", "framed", "trivlist"}):
-        return ""
-    words = re.findall(r"[a-z]+", fold(plain(re.sub(r"[\[\]=#]", " ", opening))))
-    return own or next((_KIND_OF_NAME[word] for word in words if _KIND_OF_NAME.get(word) == word), "")
-
-
-def _optional(text: str, at: int) -> tuple[str, int]:
-    return read_optional(text, at) or ("", at)
-
-
-def _read_declaration(text: str, command: str, at: int) -> dict[str, Kind]:
-    """The environments that one declaration makes; none where it cannot be read."""
-    options, at = _optional(text, at)
-    name = read_argument(text, at, SHORT)
-    if name is None or len(name[0]) > 200:
-        return {}
-    names = [part.strip() for part in name[0].split(",") if part.strip()]
-    after, at = _optional(text, name[1])
-    roles: tuple[str, ...] = ()
-    prefix = ""
-    if command == "declaretheorem":
-        title = re.search(r"(?:^|,)\s*(?:name|title|heading)\s*=\s*(\{[^{}]*\}|[^,]*)", options + "," + after)
-        caption = title[1] if title else ""  # without a title, each name is its own caption
-    elif command in ("newproof", "newdefinition", "newremark"):  # elsarticle
-        argument = read_argument(text, name[1], SHORT)
-        caption = argument[0] if argument else names[0] if names else ""
-    else:
-        argument = read_argument(text, at, SHORT)
-        if argument is None:
-            return {}
-        caption = argument[0]
-        if command.lower().endswith("tcbtheorem") or command == "tcbmaketheorem":
-            style = read_argument(text, argument[1])
-            counter = style if command != "tcbmaketheorem" else read_argument(text, style[1], SHORT) if style else None
-            last = read_argument(text, counter[1], SHORT) if counter else None
-            if style is None:
-                return {}
-            separator = re.search(r"label separator\s*=\s*(\{[^{}]*\}|[^,]*)", f"{options},{style[0]}")
-            prefix = last[0].strip() if last else ""
-            prefix += (separator[1].strip().strip("{}") if separator else ":") if prefix else ""
-            roles = _TITLE_AND_LABEL
-    kind = kind_of(plain(caption))
-    kinds = {}
-    for environment in names:
-        own = kind or kind_of(environment) or "statement"
-        kinds[environment] = Kind(own, roles=roles, prefix=prefix)
-        if roles:
-            kinds[environment + "*"] = Kind(own, roles=roles[:1])
-    return kinds
-
-
-# ---------------------------------------------------------------- kinds whose definition is missing
-
-
-class _Use(NamedTuple):
-    r"""How one `\begin` of an environment goes on."""
-
-    note: str
-    groups: tuple[str, ...]  # at most two
-    labelled: bool
-
-
-_MOST_USES = 200  # of one environment that are looked at
-_LABEL_NEXT = re.compile(r"\s*\\label\s*\{")
-_LABEL_LIKE = re.compile(r"[^\s{}\\$,]*")
-_STYLING = re.compile(r"\s*\\(?:it|bf|em|rm|sl|sc|tt|sf|\w+(?:shape|series|family)|small|large)(?![a-zA-Z])")
-_CAPITALISED = re.compile(r"\W{0,5}[^\W\d_a-z][^\W\d_]{2}")
-
-
-def _uses(text: str, ignored: Collection[str]) -> dict[str, list[_Use]]:
-    """The uses of each environment that is not ignored."""
-    uses: dict[str, list[_Use]] = {}
-    failures = 0
-    for match in _BEGIN.finditer(text):
-        name = match[1].strip()
-        if name.rstrip("*") in _LAYOUT or name in ignored or len(uses.get(name, ())) == _MOST_USES or failures > 200:
-            continue
-        note, at = _optional(text, match.end())
-        groups: list[str] = []
-        while len(groups) < 2 and text[at : at + 1] == "{":  # no blank before an argument: a group may follow one
-            group = read_argument(text, at, SHORT)
-            if group is None:
-                failures += 1
-                break
-            groups.append(group[0])
-            at = group[1]
-        if not any("#" in part for part in (note, *groups)):  # else it stands in a definition
-            labelled = _LABEL_NEXT.match(text, at) is not None or re.search(r"(?:^|,)\s*label\s*=", note) is not None
-            uses.setdefault(name, []).append(_Use(note, tuple(groups), labelled))
-    return uses
-
-
-def _kinds_in_use(text: str, kinds: Mapping[str, Kind], defined: Collection[str]) -> dict[str, Kind]:
-    """The environments without a definition that are named or used like statements."""
-    chosen: dict[str, Kind] = {}
-    referred: set[str] | None = None
-    for name, uses in _uses(text, defined).items():
-        usual = kinds[name].kind if name in kinds else _kind_of_environment(name)
-        roles = _roles(uses)
-        if name in kinds and (not roles or kinds[name].form != "plain" or usual == "proof"):
-            continue
-        if referred is None:
-            references = (braced or bracketed for braced, bracketed in _REFERRED.findall(text))
-            referred = {key.strip() for keys in references for key in keys.split(",")}
-        if roles == ("title",) and all(use.groups[0].strip() in referred for use in uses):
-            roles = ("label",)
-        prefix = _prefix(uses, roles, referred)
-        parts = [dict(zip(roles, use.groups, strict=False)) for use in uses]
-        labelled = sum(
-            u.labelled or prefix + p.get("label", "").strip() in referred for u, p in zip(uses, parts, strict=True)
-        )
-        titles = (use.note or part.get("title", "") for use, part in zip(uses, parts, strict=True))
-        titled = sum("=" not in title and _CAPITALISED.match(title) is not None for title in titles)
-        # A label at its beginning, or a title of words: no other environment has them.
-        if usual or (labelled >= 2 and 2 * labelled >= len(uses)) or (titled >= 3 and 3 * titled >= 2 * len(uses)):
-            chosen[name] = Kind(usual or kind_of(name) or "statement", roles=roles, prefix=prefix)
-    return chosen
-
-
-def _roles(uses: Sequence[_Use]) -> tuple[str, ...]:
-    """What the braced arguments of an environment are, judged by all its uses."""
-    count = min(len(use.groups) for use in uses)
-    if not count or any(_STYLING.match(use.groups[0]) for use in uses):
-        return ()
-    if count == 1:
-        return ("title",) if len(uses) > 1 and all(len(use.groups[0]) < 200 for use in uses) else ()
-    first_fits, second_fits = (all(_LABEL_LIKE.fullmatch(use.groups[n].strip()) for use in uses) for n in (0, 1))
-    if second_fits and any(use.groups[1] for use in uses):
-        return _TITLE_AND_LABEL
-    return ("label", "title") if first_fits else ("title",) if len(uses) > 1 else ()
-
-
-def _prefix(uses: Iterable[_Use], roles: tuple[str, ...], referred: Collection[str]) -> str:
-    """The prefix under which most of the labels are referred to; empty where they are referred to as they are."""
-    if roles != _TITLE_AND_LABEL:
-        return ""
-    labels = {use.groups[1].strip() for use in uses} - {""}
-    prefixes = Counter("" for label in labels if label in referred)
-    for key in referred:
-        prefix, separator, label = key.partition(":")
-        if separator and label in labels:
-            prefixes[prefix + separator] += 1
-    return max(prefixes, key=lambda prefix: (prefixes[prefix], prefix)) if prefixes else ""
-
-
-# ---------------------------------------------------------------- structure
+__all__ = ["Section", "Statement", "Structure", "read_structure"]
 
 
 class Section(NamedTuple):
@@ -354,7 +75,6 @@ _LEVELS = ("part", "chapter", "section", "subsection", "subsubsection", "paragra
 _DEPTH = 200  # environments inside environments
 _APART = frozenset("thebibliography bibdiv filecontents filecontents* titlepage".split())
 _KEY = re.compile(r"(?:^|,)\s*(name|title|label)\s*=\s*(\{[^{}]*\}|[^,]*)")
-_REFERRED = re.compile(r"\\(?:ref|[cC]ref|autoref|eqref|nameref|thmref)\*?\s*\{([^{}]*)\}|\\hyperref\s*\[([^\]]*)\]")
 
 
 class _Head(NamedTuple):
@@ -403,6 +123,10 @@ def _choose(text: str) -> str:
     return text
 
 
+_UNPROVED = frozenset(
+    "definition remark remarks example notation question problem exercise convention situation assumption "
+    "axiom conjecture".split()
+)
 _REACH = 400  # characters before a proof that may say what is proved
 _PROMISE = re.compile(
     r"\b(?:pro(?:ve|ving|ofs?)|establish|beweis(?:en)?|prouv(?:er|ons)|d[ée]montr(?:er|ons)|preuve|d[ée]monstration)\b"
@@ -486,7 +210,7 @@ class _Reader:
         r"""What follows the `\begin` of a statement, whose arguments start at `at`; None where they are missing."""
         if kind.form == "wrapper":
             return self.wrapped(text, at, kind, depth)
-        note, end = _optional(text, at)
+        note, end = read_optional(text, at) or ("", at)
         if kind.kind == "proof":
             return _Head(kind.kind, note, _labels_in(note), end)  # its note says what is proved
         keys: dict[str, str] = dict(_KEY.findall(note)) if "=" in note else {}
@@ -521,7 +245,7 @@ class _Reader:
         opened = _ARGUMENT.sub(lambda m: values[int(m[1]) - 1] if int(m[1]) <= len(values) else "", kind.opening.text)
         opened = _choose(opened)[:_LONGEST_OPENED]
         rest, note, labels = opened, "", []
-        for begin in reversed(list(_BEGIN.finditer(opened))):
+        for begin in reversed(list(BEGIN.finditer(opened))):
             inner_kind = self.kinds.get(begin[1].strip())
             if not inner_kind or inner_kind is kind or not depth:
                 continue
@@ -533,7 +257,7 @@ class _Reader:
                 break
         else:
             box = re.search(r"\\begin\{tcolorbox\}", opened)
-            options = _optional(opened, box.end())[0] if box else ""
+            options = (read_optional(opened, box.end()) or ("", 0))[0] if box else ""
             labels = [value.strip("{} ") for key, value in _KEY.findall(options) if key == "label"]
         labels = [label for label in (*labels, *_labels_in(rest)) if label]
         if note == NO_VALUE or not note.strip("{} "):
@@ -614,7 +338,7 @@ class _Reader:
         self.close(entry, end, end, 0.5)
 
     def section(self, command: str, begin: int, at: int) -> int:
-        short, at = _optional(self.text, at)
+        short, at = read_optional(self.text, at) or ("", at)
         argument = self.argument(at)
         if argument is None:
             return at
@@ -714,8 +438,7 @@ def _promised(before: str, by_label: Mapping[str, Statement]) -> list[Statement]
 
 def _referred(hint: str, by_label: Mapping[str, Statement]) -> list[Statement]:
     """The statements that a hint refers to before it says what is used."""
-    references = (braced or bracketed for braced, bracketed in _REFERRED.findall(_USES.split(hint)[0]))
-    labels = {label.strip() for keys in references for label in keys.split(",")} & by_label.keys()
+    labels = referred_labels(_USES.split(hint)[0]) & by_label.keys()
     return sorted({id(by_label[label]): by_label[label] for label in labels}.values(), key=lambda s: s.begin)
 
 
