@@ -133,7 +133,7 @@ def test_a_removed_document_is_noticed_and_the_named_command_helps(project: Proj
     corpus, stored = project.corpus, open_graph(project.layout)
     with closing(corpus):
         for node, row in zip(stored.graph.nodes, stored.rows.tolist(), strict=True):
-            assert row < 0 or corpus.ids_of([row]) == [node]
+            assert row < 0 or corpus[row].id == node
         assert sum(row >= 0 for row in stored.rows.tolist()) == len(corpus)
 
 

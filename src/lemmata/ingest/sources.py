@@ -490,9 +490,9 @@ def fingerprint(unit: Unit, options: IngestOptions) -> str:
     if "preamble" in settings:  # its content counts, not its place
         is_paper = unit.reader in ("paper", "package")
         settings["preamble"] = hashlib.sha256(_preamble(options.papers.preamble).encode()).hexdigest() * is_paper
+    metadata = sorted(unit.metadata.items())
     names = [unit.reader, unit.document, unit.prefix]
-    parts = [_READING, *names, sorted(unit.metadata.items()), unit.confidence]
-    parts += [unit.bibliographies, settings]
+    parts = [_READING, *names, metadata, unit.confidence, unit.bibliographies, settings]
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 

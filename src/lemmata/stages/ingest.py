@@ -91,11 +91,11 @@ def ingest(
     exist, before anything is read, and where no source has anything to read.
     """
     begin = time.perf_counter()
-    options_as_given, options = options, with_preamble(options, layout.root)
     report = IngestReport()
-    sources = _find_all(layout, paths, options, report, progress)
+    reading_options = with_preamble(options, layout.root)
+    sources = _find_all(layout, paths, reading_options, report, progress)
     with CorpusWriter(layout) as writer:
-        run = _Run(layout, writer, options, workers, again, progress, report)
+        run = _Run(layout, writer, reading_options, workers, again, progress, report)
         with writer.transaction():
             for name, cause in report.failures.items():
                 note = Skip(Path(name).name, 0, f"could not be read: {cause}")
@@ -104,7 +104,7 @@ def ingest(
             _ingest_source(run, path, source)
         changed = report.added or report.changed or report.removed or writer.resumed
         if changed or read_manifest(layout.manifest(layout.corpus)) is None:
-            _finish(writer, asdict(options_as_given), progress)
+            _finish(writer, asdict(options), progress)
     _count(layout, report)
     report.failed = len(report.failures)
     report.seconds = time.perf_counter() - begin
@@ -358,13 +358,10 @@ class _Names:
             return replace(found, document=document, prefix=stored.prefix)
         if found.ids_from_content:
             return found
-        if self._is_free(found.document):
+        owner = self._owner(found.document)
+        if owner is None:
             self._given[found.document] = found.path
             return found
-        if found.document in self._given:
-            owner = (self._root, self._given[found.document])
-        else:
-            owner = self._writer.owner_of_document(found.document)
         return self._rename(found, IdTaken(found.document, "document", *owner))
 
     def choose_again(self, unit: Unit, clash: IdTaken) -> Unit:
@@ -379,7 +376,9 @@ class _Names:
         found = self.found[unit.path]
         tried = self._tried.setdefault(unit.path, set())
         names = alternative_names(self._base, found, keep_suffix=clash.root == self._root)
-        name = next(name for name in names if name not in tried and (found.ids_from_content or self._is_free(name)))
+        name = next(
+            name for name in names if name not in tried and (found.ids_from_content or self._owner(name) is None)
+        )
         tried.add(name)
         if found.ids_from_content:
             unit = replace(unit, prefix=f"{name}/")
@@ -389,8 +388,11 @@ class _Names:
         self._note(unit, "document", found.document, name, clash)
         return replace(unit, document=name, prefix=f"{name}/" if unit.prefix else "")
 
-    def _is_free(self, document: str) -> bool:
-        return document not in self._given and not self._writer.has_name(document)
+    def _owner(self, document: str) -> tuple[str, str] | None:
+        """Root and unit that have the id of a document or are about to get it; None where it is free."""
+        if document in self._given:
+            return self._root, self._given[document]
+        return self._writer.owner_of_document(document)
 
     def _note(self, unit: Unit, what: str, wanted: str, identity: str, clash: IdTaken) -> None:
         file = _shown(self._layout, self._root, unit.path)

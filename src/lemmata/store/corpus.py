@@ -115,13 +115,6 @@ class Corpus(Sequence[Passage]):
             raise KeyError(identity)
         return int(found[0])
 
-    def ids_of(self, rows: Sequence[int]) -> list[str]:
-        """Ids of some rows, in the given order."""
-        marks = ",".join("?" * len(rows))
-        query = f"SELECT row, id FROM rows JOIN passages ON number = passage WHERE row IN ({marks})"
-        ids = dict(self._connection.execute(query, list(rows)))
-        return [ids[row] for row in rows]
-
     def select(
         self,
         *,

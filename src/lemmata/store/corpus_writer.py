@@ -29,6 +29,7 @@ _INSERT = {
     "document": "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "passage": "INSERT INTO passages(id, unit, position, " + PASSAGE_COLUMNS.removeprefix("id, ") + ")"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "link": "INSERT INTO links(unit, document, source, relation, label) VALUES (?, ?, ?, ?, ?)",
 }
 
 
@@ -175,19 +176,14 @@ class CorpusWriter:
         """All sources, in the order of their names."""
         return [root for (root,) in self.connection.execute("SELECT DISTINCT root FROM units ORDER BY root")]
 
-    def has_name(self, name: str) -> bool:
-        """Whether a document has this id, or a unit stands for it."""
-        query = "SELECT 1 FROM documents WHERE id = ?1 UNION ALL SELECT 1 FROM units WHERE document = ?1"
-        return self.connection.execute(query, (name,)).fetchone() is not None
-
-    def owner_of_document(self, identity: str) -> tuple[str, str]:
-        """Root and unit of a document, or of the unit that stands for its id."""
+    def owner_of_document(self, identity: str) -> tuple[str, str] | None:
+        """Root and unit that own the id of a document, or for which it was chosen; None where it is free."""
         query = (
             "SELECT u.root, u.id FROM documents d JOIN units u ON u.number = d.unit WHERE d.id = ?1"
             " UNION ALL SELECT root, id FROM units WHERE document = ?1"
         )
-        root, unit = self.connection.execute(query, (identity,)).fetchone()
-        return root, unit
+        owner: tuple[str, str] | None = self.connection.execute(query, (identity,)).fetchone()
+        return owner
 
     def reader_of_file(self, file: str, root: str) -> str | None:
         """Another root that has read this file."""
@@ -225,13 +221,10 @@ class CorpusWriter:
             claim = execute("SELECT unit FROM claims WHERE document = ? ORDER BY unit", (identity,)).fetchone()
             if claim is None or execute("SELECT 1 FROM documents WHERE id = ?", (identity,)).fetchone():
                 continue
-            execute("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (identity, *claim, *fields))
+            execute(_INSERT["document"], (identity, *claim, *fields))
             execute("DELETE FROM claims WHERE document = ? AND unit = ?", (identity, *claim))
             execute("UPDATE units SET fingerprint = '' WHERE number = ?", claim)
-            for link in links:
-                execute(
-                    "INSERT INTO links(unit, document, source, relation, label) VALUES (?, ?, ?, ?, ?)", (*claim, *link)
-                )
+            self.connection.executemany(_INSERT["link"], ((*claim, *link) for link in links))
 
     def replace(
         self,
@@ -318,7 +311,7 @@ class CorpusWriter:
             count += 1
             links += ((unit, document, identity, link.relation, link.label) for link in p.links)
         many = self.connection.executemany
-        many("INSERT INTO links(unit, document, source, relation, label) VALUES (?, ?, ?, ?, ?)", links)
+        many(_INSERT["link"], links)
         many("INSERT INTO labels VALUES (?, ?, ?, ?)", ((unit, *_label(ids, label)) for label in reading.labels))
         many(
             "INSERT INTO bibliography(unit, document, key, title, authors, year, arxiv, doi, text)"
