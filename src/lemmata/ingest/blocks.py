@@ -13,7 +13,7 @@ __all__ = ["Block", "markdown_blocks", "plain_blocks", "rest_blocks"]
 
 
 class Block(NamedTuple):
-    """A span of the source, from the begin of a line to the end of one."""
+    """A span of whole lines of the source."""
 
     kind: str  # heading, prose, code, list, table
     begin: int
@@ -54,6 +54,7 @@ def _span(lines: Sequence[_Line], first: int, after: int) -> tuple[int, int]:
 
 
 def _while(lines: Sequence[_Line], at: int, goes_on: Callable[[_Line], bool]) -> int:
+    """The number of the first line from `at` on for which `goes_on` is false."""
     while at < len(lines) and goes_on(lines[at]):
         at += 1
     return at
@@ -82,7 +83,7 @@ _SEPARATOR = re.compile(r"(?=.*\|) *\|?[ :]*-[-:| ]*$")  # the line below the he
 def markdown_blocks(text: str, start: int = 0) -> Iterator[Block]:
     """The blocks of Markdown. A fence that is never closed is prose, so that it hides no headings."""
     lines = _lines(text, start)
-    unclosed: set[str] = set()  # fences without an end; each is looked for once
+    unclosed: set[str] = set()  # fences without an end, so that each end is searched for once
     at = 0
     kind = ""  # of the block before
     while at < len(lines):
@@ -132,7 +133,7 @@ def _closing(lines: Sequence[_Line], at: int, fence: str, unclosed: set[str]) ->
 
 
 def _end_of_list(lines: Sequence[_Line], at: int) -> int:
-    """After the last item; items go on in indented lines, and in the next lines without a blank one before."""
+    """The line after a list. An item goes on in indented lines, and in other lines up to the next blank one."""
     number = at + 1
     while number < len(lines):
         line = lines[number]
@@ -153,7 +154,7 @@ def _end_of_paragraph(lines: Sequence[_Line], at: int) -> int:
 
 
 def _starts_block(line: _Line) -> bool:
-    bullet = re.match(r" {0,3}[-*+] +\S", line.text)  # a number may only wrap to the begin of a line
+    bullet = re.match(r" {0,3}[-*+] +\S", line.text)  # not a number: prose may break before one
     return bool(_FENCE.match(line.text) or _HEADING.match(line.text) or bullet)
 
 

@@ -1,4 +1,4 @@
-"""Dates as people and programs write them, to ISO; what could mean two dates is none."""
+"""Dates as people and programs write them, to ISO; an ambiguous date is not read."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ _YEARS = range(1000, 3000)  # a number outside is not a year
 
 
 def read_date(text: str) -> str | None:
-    """ISO date, time, month or year of a text that is nothing else; None where it is unreadable or ambiguous.
+    """The ISO form of a text that is a date, a month or a year; None where it is unreadable or ambiguous.
 
-    ISO, day.month.year, with the name of a month (English or German), or with slashes where day and month cannot be
-    confused; a time of day may follow, with its zone.
+    Reads ISO dates, day.month.year, names of months (English and German), and slashes where day and month cannot be
+    swapped. A time of day may follow, with its zone.
     """
     text = text.strip()
     if weekday := _WEEKDAY.match(text):
@@ -159,7 +159,7 @@ def find_date(text: str) -> str | None:
 
 
 def _existing(year: str, month: int, day: int) -> str | None:
-    """The date, or the month where the day is 0; None where there is no such day."""
+    """ISO date, or month if the day is 0; None if there is no such day."""
     try:
         date = datetime.date(int(year), month, day or 1).isoformat()
     except ValueError:

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 
 from lemmata.errors import InputError, require
 from lemmata.ingest.dates import read_date
+from lemmata.ingest.ids import unique_id
 from lemmata.plant.hierarchy import cycles
 from lemmata.types import Document, Label, Link, Passage, Reading, Skip
 
@@ -78,11 +79,7 @@ def read_logs(
             elif not _text(row, columns.text) and not _text(row, columns.title):
                 skips.append(Skip(file, line, f"log {identity!r} has no text in the column {columns.text!r}"))
             else:
-                wanted = identity
-                while identity in uses:
-                    uses[wanted] += 1
-                    identity = f"{wanted}~{uses[wanted]}"
-                uses[identity] = 1
+                wanted, identity = identity, unique_id(identity, uses)
                 if identity != wanted:
                     skips.append(Skip(file, line, f"the id {wanted!r} occurs twice: this log is called {identity!r}"))
                 passages.append(_log(identity, row, document, file, line, columns))
@@ -200,9 +197,8 @@ def csv_rows(stream: BinaryIO) -> Iterator[tuple[int, dict[str, str]]]:
     rows = row_line = 0
     while True:
         line = blank + reader.line_num + 1
-        is_open = (
-            len(quotes) > 1 and sum(quotes) % 2 == 1
-        )  # csv ends a row of several lines at the end of the file, too
+        # csv does not complain about an open quote: it ends the row at the end of the file
+        is_open = len(quotes) > 1 and sum(quotes) % 2 == 1
         quotes.clear()
         try:
             cells = next(reader)

@@ -16,6 +16,7 @@ from typing import Any
 
 from lemmata.errors import InputError, MissingExtra
 from lemmata.ingest.front_matter import read_front_matter
+from lemmata.ingest.ids import unique_id
 from lemmata.ingest.paper_state import PaperOptions, PaperState
 from lemmata.ingest.prose import read_chunks
 from lemmata.ingest.references import bibliographies_beside, bibliographies_by_folder, read_references
@@ -65,19 +66,9 @@ def _abstracts(paper: PaperState) -> list[Passage]:
     for number, (begin, end) in enumerate(spans, 1):
         abstract, links = paper.clean(paper.expand(begin, end), "refers_to")
         if abstract.text:
-            identity, raw = _unique(f"{paper.document}#abstract-{number}", paper.taken), text[begin:end].strip()
+            identity, raw = unique_id(f"{paper.document}#abstract-{number}", paper.taken), text[begin:end].strip()
             passages.append(paper.passage(identity, "abstract", (begin, end), abstract, links, raw=raw))
     return passages
-
-
-def _unique(identity: str, taken: dict[str, int]) -> str:
-    """The id, with `~2`, `~3`, ... appended where it is taken; `taken` counts the uses of each id."""
-    unique = identity
-    while unique in taken:
-        taken[identity] += 1
-        unique = f"{identity}~{taken[identity]}"
-    taken[unique] = 1
-    return unique
 
 
 def _statements(paper: PaperState) -> list[Passage]:
@@ -116,7 +107,7 @@ def _statement(paper: PaperState, statement: Statement, identity: str) -> Passag
             return None
         paper.skip(statement.begin, f"{statement.kind} of {length:,} characters cut to {longest:,}")
         text = text.part(0, len(cut(text.text, longest)))
-    identity = _unique(identity, paper.taken)
+    identity = unique_id(identity, paper.taken)
     paper.spans += ((*span, identity) for span in statement.proofs)
     return paper.passage(
         identity,
@@ -183,7 +174,7 @@ _WRAPPER_TEXT = 1000  # characters besides the abstract; a paper with more has t
 def _included_pdfs(
     paper: PaperState, main: str, read: Callable[[str], bytes | None], own: Sequence[Passage]
 ) -> list[Reading]:
-    """The PDF files that a paper without much text of its own includes; the others are skips."""
+    """The PDF files that a paper includes, if it has little text of its own; PDF files that are not read are skips."""
     calls: dict[str, int] = {}  # path: offset
     for call in _INCLUDED_PDF.finditer(paper.flat.text, paper.flat.body):
         for name in call[1].split(",")[: 1 if "merge" not in call[0][:20] else None]:

@@ -48,7 +48,7 @@ class _Section(NamedTuple):
 
 
 def _prose(paper: PaperState) -> Iterator[tuple[tuple[str, ...], str, list[tuple[int, int]]]]:
-    """Each section, its path and heading, with the spans of its text outside statements, proofs and bibliography."""
+    """For each section its path, its heading, and the spans of its text outside statements, proofs, bibliography."""
     structure, text = paper.structure, paper.flat.text
     apart = structure.apart
     if paper.options.chunks == "all":
@@ -98,7 +98,7 @@ def _only_connects(paragraph: _Paragraph) -> bool:
 
 
 def _sections(paper: PaperState) -> list[_Section]:
-    """The sections with prose; what only connects statements is left out, with one skip for all of it."""
+    """The sections that have prose. Text that only connects statements is left out, with one skip for all of it."""
     sections = []
     left_out: list[_Paragraph] = []
     for path, title, spans in _prose(paper):
@@ -119,6 +119,7 @@ def _sections(paper: PaperState) -> list[_Section]:
 
 
 def read_chunks(paper: PaperState) -> list[Passage]:
+    """The chunks of a paper, with tiny sections joined to their neighbours."""
     passages: list[Passage] = []
     if paper.options.chunks == "none":
         return passages
@@ -129,7 +130,10 @@ def read_chunks(paper: PaperState) -> list[Passage]:
 
 
 def _chunks_of(paper: PaperState, sections: Sequence[_Section], number: int) -> list[Passage]:
-    """The chunks of sections that are read as one; their headings stand in the text, but for the first and longest."""
+    """The chunks of sections that are joined. Their headings stand in the text.
+
+    Only the first heading is left out, if its section is the longest: it is the `section` of the passage.
+    """
     own = max(sections, key=_Section.length)
     paragraphs: list[_Paragraph] = []
     titles: list[str] = []  # of the section of each paragraph
@@ -168,7 +172,7 @@ def _chunks_of(paper: PaperState, sections: Sequence[_Section], number: int) -> 
             section=lengths.most_common(1)[0][0],
             metadata={"terms": terms[:_MOST_TERMS]} if terms else {},
         )
-        if paper.options.chunks == "rest":  # else a paragraph lies inside its statement, which labels refer to
+        if paper.options.chunks == "rest":  # with "all", a label in a statement refers to the statement
             paper.spans.pop()
             paper.spans += ((paragraphs[place].begin, paragraphs[place].end, identity) for place in covered)
         passages.append(passage)

@@ -34,7 +34,7 @@ class _Bibliography(NamedTuple):
 def _bibliographies(
     text: str, main: str, read: Callable[[str], str | None], beside: Sequence[str]
 ) -> Iterator[_Bibliography]:
-    """Each `.bib` file that the paper names, its own list, its `.bbl` file; without these, the files `beside` it."""
+    """The `.bib` files that the paper names, its own list, its `.bbl` file; if it has none, the files `beside`."""
     names = [name for argument in arguments_of(text, "bibliography") for name in argument.split(",")]
     folder = posixpath.dirname(main)
     names = [name.strip() for name in (*names, *arguments_of(text, "addbibresource")) if name.strip()]
@@ -54,8 +54,10 @@ def _bibliographies(
 def read_references(
     text: str, main: str, read: Callable[[str], str | None], cited: Iterable[str], beside: Sequence[str] = ()
 ) -> list[Reference]:
-    r"""The entries that the paper prints: its own list, and of `.bib` files those that it cites (all after
-    `\nocite{*}`). Where several bibliographies have an entry, later ones only fill its gaps."""
+    r"""The entries that the paper prints: its own list, and the cited entries of `.bib` files.
+
+    `\nocite{*}` cites all entries. If several bibliographies have an entry, later ones only fill its gaps.
+    """
     entries: dict[str, Reference] = {}
     uncited = [key.strip() for keys in _NOCITE.findall(text) for key in keys.split(",")]
     cited_keys = list(dict.fromkeys((*cited, *uncited)))

@@ -108,7 +108,7 @@ class Source(NamedTuple):
 
 
 def _stem(path: str) -> str:
-    """A path without its suffix, and without the suffix of a compression."""
+    """A path without its suffix; a compression suffix is removed, too."""
     base, suffix = posixpath.splitext(path)
     if suffix.lower() in _COMPRESSED:
         base, suffix = posixpath.splitext(base) if not re.search(r"\.\d+$", base) else (base, "")
@@ -122,7 +122,7 @@ _BINARY = "it is binary data, not text"
 
 
 def _flaw(start: bytes) -> str:
-    """Why the first bytes of a file cannot be those of a text, or ""."""
+    """Why a file with these first bytes is not text; "" if it may be."""
     if not start.strip():
         return _EMPTY
     if start[:2] in (b"\xff\xfe", b"\xfe\xff"):  # UTF-16
@@ -132,9 +132,10 @@ def _flaw(start: bytes) -> str:
 
 
 def _reader_of(path: Path, *, named: bool) -> tuple[str, str]:
-    """The reader for a file, empty where there is none, and why the file cannot be read, or "".
+    """The reader for a file ("" if there is none), and why the file cannot be read ("" if it can).
 
-    JSON lines are "rows", which `_rows_reader` decides. A file `named` by the user is read whatever its suffix is.
+    The reader of JSON lines is "rows"; `_rows_reader` decides what they are. A file `named` by the user is read
+    whatever its suffix is.
     """
     with path.open("rb") as stream:
         start = stream.read(_START)
@@ -157,7 +158,7 @@ def _reader_by_content(path: Path, start: bytes, *, named: bool) -> str:
         return "package" if named or is_archive_name else ""
     if content == "pdf" or suffix == ".pdf":
         return "pdf"
-    if not content and is_archive_name:  # no archive: uncompressed TeX under that name, or damaged
+    if not content and is_archive_name:  # not an archive: uncompressed TeX under that name, or damaged
         return "paper" if _has_class(path) else "package"
     if suffix in _TEX:
         return "paper"
@@ -194,7 +195,7 @@ def _walk(base: Path, skips: list[Skip]) -> Iterator[str]:
         skips.append(Skip(printable(below(Path(error.filename))), 0, f"the folder cannot be read ({error.strerror})"))
 
     def usable(path: Path, what: str) -> bool:
-        """Whether the name can be part of an id; a path above it was looked at before."""
+        """Whether the name can be part of an id; the folders above were checked before."""
         fault = name_fault(path.name) or name_fault(below(path))
         if fault:
             skips.append(Skip(printable(below(path)), 0, what + fault))
@@ -238,7 +239,7 @@ def _side_metadata(base: Path, names: Iterable[str], skips: list[Skip]) -> dict[
 def find_units(path: Path, options: IngestOptions) -> Source:
     """The units under a file or folder, in a fixed order. Raises InputError when there is nothing to read.
 
-    Two units may ask for the same id: who gets it depends on what is in the corpus.
+    Two units may ask for the same id. The caller decides which gets it, as that depends on the corpus.
     """
     if fault := name_fault(str(path.absolute())):
         raise InputError(fault, file=printable(str(path)))
@@ -254,7 +255,7 @@ def find_units(path: Path, options: IngestOptions) -> Source:
     beir = {posixpath.dirname(n) for n in names if re.fullmatch(r"corpus\.jsonl(?:\.\w+)?", posixpath.basename(n))}
     others: list[Unit] = []
     sources: dict[str, str] = {}
-    flaws: dict[str, str] = {}  # of TeX files; it is no harm where another includes them
+    flaws: dict[str, str] = {}  # of TeX files; a skip unless another file includes them
     for name in names:
         base = posixpath.basename(name)
         if _TEST_DATA.search(name) or _SIDE_FILE.fullmatch(name) or _ABOUT.match(base):
@@ -307,7 +308,7 @@ _ACCEPTED = {
 
 
 def _select(units: list[Unit], reader: str, skips: list[Skip]) -> list[Unit]:
-    """The units of a folder that a reader named by the user takes; the others are skips."""
+    """The units of a folder for the reader that the user named; the others are skips."""
     if reader == "auto":
         return units
     accepted = _ACCEPTED.get(reader, (reader,))
@@ -347,7 +348,7 @@ def _single(path: Path, options: IngestOptions, skips: list[Skip]) -> Unit:
 def _papers(
     sources: Mapping[str, str], flaws: Mapping[str, str], side: _SideMetadata, skips: list[Skip]
 ) -> Iterator[Unit]:
-    """One unit per main file; a file that no main file includes is a paper only where there is no main file."""
+    """One unit per main file. Another file that nothing includes is a paper only in a folder without a main file."""
     included: set[str] = set()
     for name, text in sources.items():
         for other in included_files(text):
@@ -377,10 +378,10 @@ def _papers(
 
 
 def alternative_names(base: Path, unit: Unit, *, keep_suffix: bool) -> Iterator[str]:
-    """Other names for a unit, for its document or in front of its ids, without end; best first.
+    """Endless other names for a unit, best first: for its document, or as the prefix of its ids.
 
-    The path with its suffix (`keep_suffix`: where a neighbour has the id), the path with more and more of the folders
-    above, then with a number.
+    First the path with its suffix (only if `keep_suffix`, for a clash inside one source), then the path with more and
+    more of the folders above it, then with a number.
     """
     name = unit.document
     if unit.ids_from_content:
@@ -399,7 +400,7 @@ def alternative_names(base: Path, unit: Unit, *, keep_suffix: bool) -> Iterator[
 
 
 def place_of(identity: str, file: str, document: str, prefix: str) -> str:
-    """Where a document lies on disk, without suffix, in an archive as if that were a folder."""
+    """The path of a document without suffix; an archive counts as a folder."""
     if document:
         return _stem(file) + identity.removeprefix(document)
     return posixpath.join(_stem(file), identity.removeprefix(prefix))
@@ -429,7 +430,7 @@ def _rows(stream: BinaryIO, name: str, skips: list[Skip]) -> Iterator[tuple[int,
 
 
 def _rows_reader(path: Path, name: str, options: IngestOptions, skips: list[Skip]) -> str:
-    """Whether JSON lines are logs or passages: logs have a location or related logs, or all columns that were named."""
+    """The reader of JSON lines: logs have a column `location` or `related`, or all columns that the user named."""
     if options.reader in ("logs", "passages"):
         return options.reader
     try:
@@ -499,7 +500,7 @@ def fingerprint(unit: Unit, options: IngestOptions) -> str:
 def is_unchanged(base: Path, files: Mapping[str, str], hashes: dict[str, str]) -> bool:
     """Whether all files that a unit was read from are as they were; missing files must still be missing.
 
-    `hashes` caches the hashes, for the preamble that a hundred chapters share.
+    `hashes` caches file hashes between calls, as many papers may share a file.
     """
     for name, digest in files.items():
         if name not in hashes:
@@ -580,7 +581,7 @@ _DOCUMENT_KEYS = ("id", "document", "title", "authors", "date", "created", "cate
 
 
 def _with_metadata(reading: Reading, side: Mapping[str, Any]) -> Reading:
-    """The reading with the metadata of the side file in its document; that wins over the paper's own."""
+    """The reading with the metadata of the side file, which wins over the paper's own."""
     documents = []
     passages = list(reading.passages)
     for document in reading.documents:
@@ -609,7 +610,7 @@ def _with_metadata(reading: Reading, side: Mapping[str, Any]) -> Reading:
 
 
 def _with_prefix(reading: Reading, prefix: str, table: str) -> Reading:
-    """The reading with a prefix in front of all ids, but for the document of the table itself."""
+    """The reading with a prefix in front of all ids, except that of the table's own document."""
 
     def named(document: str) -> str:
         return document if document in ("", table) else prefix + document

@@ -113,9 +113,11 @@ _LONGEST_OPENING = 4_000
 
 
 def read_kinds(text: str, environments: Mapping[str, Opening]) -> dict[str, Kind]:
-    r"""The statement environments of a paper: those it declares, those it wraps in `\newenvironment`
-    (`environments`: their openings by name), the usual names, and those that are used like a statement though
-    their definition is missing."""
+    r"""The statement environments of a paper, by name.
+
+    They are those it declares, those it wraps in `\newenvironment` (`environments` has the openings by name), the
+    usual names, and those that are used like a statement though their definition is missing.
+    """
     kinds = dict(_USUAL_KINDS)
     declared: set[str] = set()
     failures = 0
@@ -135,7 +137,7 @@ def read_kinds(text: str, environments: Mapping[str, Opening]) -> dict[str, Kind
 
 
 def _kind_of_wrapper(name: str, opening: str, kinds: Mapping[str, Kind]) -> str:
-    """The kind of an environment that opens another one, or prints its heading itself; empty where it is none."""
+    """The kind of an environment that opens another one or prints its own heading; empty if it is no statement."""
     word = re.search(r"\\([a-zA-Z]+)", opening)
     begun = [inner for inner in BEGIN.findall(opening) if inner != name]
     inner_names = [*begun, *([word[1]] if word and word[1] != name else [])]
@@ -197,7 +199,7 @@ def _read_declaration(text: str, command: str, at: int) -> dict[str, Kind]:
 
 
 class _Use(NamedTuple):
-    r"""How one `\begin` of an environment goes on."""
+    r"""What follows one `\begin` of an environment."""
 
     note: str
     groups: tuple[str, ...]  # at most two
@@ -254,14 +256,14 @@ def _kinds_in_use(text: str, kinds: Mapping[str, Kind], defined: Collection[str]
         )
         titles = (use.note or part.get("title", "") for use, part in zip(uses, parts, strict=True))
         titled = sum("=" not in title and _CAPITALISED.match(title) is not None for title in titles)
-        # A label at its beginning, or a title of words: no other environment has them.
+        # Only statements start with a label or have a title of words.
         if usual or (labelled >= 2 and 2 * labelled >= len(uses)) or (titled >= 3 and 3 * titled >= 2 * len(uses)):
             chosen[name] = Kind(usual or kind_of(name) or "statement", roles=roles, prefix=prefix)
     return chosen
 
 
 def _roles(uses: Sequence[_Use]) -> tuple[str, ...]:
-    """What the braced arguments of an environment are, judged by all its uses."""
+    """Which braced arguments of an environment are its title and label, judged by all its uses."""
     count = min(len(use.groups) for use in uses)
     if not count or any(_STYLING.match(use.groups[0]) for use in uses):
         return ()

@@ -1,7 +1,7 @@
 r"""Formulas as Unicode characters, for terminals: `$\alpha_i^2 \in \mathbb{R}$` becomes αᵢ² ∈ ℝ.
 
-For display only. A formula is shown as the author wrote it: as characters if every part of it has a faithful form
-in characters, else as LaTeX between dollars.
+For display only. A formula is converted only if every part of it has a faithful form in characters; else it stays
+LaTeX between dollars.
 """
 
 from __future__ import annotations
@@ -119,7 +119,8 @@ _TOKEN = re.compile(r"\\([a-zA-Z]+)|\\(.)|([_^])|[{}&~$]|\s+", re.DOTALL)
 _ARGUMENT = re.compile(r"\s*(\\(?:[a-zA-Z]+|.)|\S)", re.DOTALL)
 _ROW_SPACE = re.compile(r"\*?\s*\[\s*-?\s*[\d.]+\s*(?:[a-z]{2}|\\[a-z]+)\s*\]|\*")
 _NULL_DELIMITER = re.compile(r"\s*\.")
-_CONTINUING = frozenset("-=<>+") | frozenset(sign for sign in _INFIX.values() if len(sign) == 1)  # a row or term
+# signs that continue the row before
+_CONTINUING = frozenset("-=<>+") | frozenset(sign for sign in _INFIX.values() if len(sign) == 1)
 _ATOM = re.compile(r"\d+|\w[\u0300-\u036f\u20d0-\u20ff′]*[⁰-₟ᵃ-ᵿ²³¹ⁿⁱʰʲʳʷʸˡˢˣ]*")
 _TEXT_ACCENTS = {"'": "\u0301", "`": "\u0300", "^": "\u0302", '"': "\u0308", "~": "\u0303"}
 _TEXT_ACCENT = re.compile(r"""\\(['`^"~])(?=[a-zA-Z]|\{[a-zA-Z]\})\{?([a-zA-Z])\}?""")
@@ -132,7 +133,7 @@ class _UnfaithfulError(Exception):
 
 
 def readable(text: str) -> str:
-    """Clean text with its formulas as Unicode characters where all of a formula has them."""
+    """Clean text with each formula as Unicode characters, or as LaTeX where a part of it cannot be converted."""
     pieces: list[str] = []
     at = 0
     for begin, end in formulas(text):
@@ -170,7 +171,7 @@ def _converted(text: str, at: int, depth: int) -> tuple[str, int]:
 
 
 def _styled(text: str, style: str) -> str:
-    """Letters and digits of one of the mathematical alphabets."""
+    """The text in one of the mathematical alphabets of Unicode."""
     if not style:
         return text
     capital, small, digit = _ALPHABETS[style]
@@ -389,7 +390,7 @@ def _operator(text: str, at: int, output: _Output, depth: int) -> int:
 
 
 def _put_operator(name: str, text: str, at: int, output: _Output) -> int:
-    """An operator's name, apart from the letters around it."""
+    """Append the name of an operator, with blanks between it and the letters around it; returns `at`."""
     before = " " if output and output[-1][-1:].isalnum() else ""
     output.append(before + name + (" " if _starts_word(text, at) else ""))
     return at
@@ -419,7 +420,7 @@ _TAKING = frozenset({*_STYLES, *_ACCENTS, *_UNWRAPPED, *_TEXT, *_HANDLERS}) - {"
 
 
 def _command(word: str, text: str, at: int, output: _Output, depth: int) -> int:
-    """Put out a command with its arguments; returns the offset after them. Raises _UnfaithfulError for unknown ones."""
+    """Append a command with its arguments; returns the offset after them. _UnfaithfulError for unknown commands."""
     if word in _SYMBOLS:
         output.append(_SYMBOLS[word])
     elif word in _INFIX:

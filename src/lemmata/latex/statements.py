@@ -181,7 +181,7 @@ class _Reader:
         return self.paper
 
     def argument(self, at: int, text: str | None = None) -> tuple[str, int] | None:
-        """A short braced group after `at`; None for all groups once too many never closed."""
+        """A short braced group after `at`; None if there is none, and once too many groups were never closed."""
         text = self.text if text is None else text
         argument = read_argument(text, at, SHORT) if self.failures_left else None
         if argument is None and text.startswith("{", skip_blanks(text, at)):
@@ -240,7 +240,7 @@ class _Reader:
         return _Head(statement_kind, note, [" ".join(label.split()) for label in labels if label.strip()], end)
 
     def wrapped(self, text: str, at: int, kind: Kind, depth: int) -> _Head:
-        """The head of an environment that opens another one, or prints its heading itself, with its arguments."""
+        """The head of an environment that opens another one or prints its own heading."""
         values, at = self.values(text, at, kind.opening.arguments)
         opened = _ARGUMENT.sub(lambda m: values[int(m[1]) - 1] if int(m[1]) <= len(values) else "", kind.opening.text)
         opened = _choose(opened)[:_LONGEST_OPENED]
@@ -285,7 +285,7 @@ class _Reader:
     def open(self, name: str, kind: str, begin: int, content: int, note: str, label: str = "") -> None:
         for outer in reversed(self.stack):
             if outer.barrier >= 0:
-                break  # so have all outer ones
+                break  # all outer ones have a barrier, too
             if outer.kind:
                 outer.barrier = begin
         if len(self.stack) < _DEPTH:
@@ -363,7 +363,7 @@ class _Reader:
             self.stack[-1].label = name
 
     def attach_proofs(self) -> None:
-        """Attach each proof to the statements that it or the words before it name, else to the one before it."""
+        """Attach each proof to the statements named in its title or just before it, else to the statement before it."""
         by_label = self.statements_by_label()
         by_note = {name: s for s in self.paper.statements if s.note and (name := _folded(s.note))}
         ordered = sorted(self.paper.statements, key=lambda s: s.end)
@@ -392,7 +392,7 @@ class _Reader:
                 previous = proof.end, owners[0]
 
     def statements_by_label(self) -> dict[str, Statement]:
-        """The innermost statement around each label: also its equations and items name it."""
+        """The innermost statement around each label; labels of its equations and items count, too."""
         by_label: dict[str, Statement] = {}
         statements = sorted(self.paper.statements, key=lambda s: (s.begin, -s.end))
         around: list[Statement] = []
@@ -426,7 +426,7 @@ class _Reader:
 
 
 def _promised(before: str, by_label: Mapping[str, Statement]) -> list[Statement]:
-    """The statements that the last sentence before a proof says are proved next."""
+    """The statements that the last sentence before a proof announces to prove."""
     if "ref" not in before:
         return []
     sentence = _SENTENCE_END.split(before.strip())[-1]
@@ -437,7 +437,7 @@ def _promised(before: str, by_label: Mapping[str, Statement]) -> list[Statement]
 
 
 def _referred(hint: str, by_label: Mapping[str, Statement]) -> list[Statement]:
-    """The statements that a hint refers to before it says what is used."""
+    """The statements that a hint refers to, up to a word such as "using"."""
     labels = referred_labels(_USES.split(hint)[0]) & by_label.keys()
     return sorted({id(by_label[label]): by_label[label] for label in labels}.values(), key=lambda s: s.begin)
 

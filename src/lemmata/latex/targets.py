@@ -1,4 +1,4 @@
-r"""What each label of a paper leads to, as LaTeX counts: a statement, an equation, an item, a figure, a section."""
+r"""The target of each label of a paper, as LaTeX numbers it: a statement, equation, item, figure or section."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KINDS = {
 
 
 def read_targets(text: str, start: int, structure: Structure, title: Callable[[str, int], str]) -> dict[str, Target]:
-    """The target of every label from `start` on; `title` cleans the LaTeX of a title that stands at an offset."""
+    """The target of every label from `start` on; `title` cleans the LaTeX of a title, given with its offset."""
     own = {statement.label: statement for statement in structure.statements if statement.label}
     begins = [statement.begin for statement in structure.statements]
     sections = [section.offset for section in structure.sections]
@@ -42,7 +42,7 @@ def read_targets(text: str, start: int, structure: Structure, title: Callable[[s
                 pass
         elif label is None:
             if event[0] != "\\\\":
-                open_environments.clear()  # no environment that was never closed reaches past a heading
+                open_environments.clear()  # an environment that is never closed ends at a heading
         elif (name := " ".join(label.split())) and name not in targets:
             at = event.start()
             number = bisect_right(begins, at)
@@ -58,6 +58,6 @@ def read_targets(text: str, start: int, structure: Structure, title: Callable[[s
                 targets[name] = Target(inner)
             else:
                 targets[name] = Target("section", title(structure.sections[section].path[-1], sections[section]))
-    for name, statement in own.items():  # also those that are given as an option
+    for name, statement in own.items():  # also labels given as an option, without \label
         targets.setdefault(name, Target(statement.kind, title(statement.note, statement.begin)))
     return targets

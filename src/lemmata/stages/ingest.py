@@ -1,6 +1,6 @@
 """Read sources into the corpus of a workspace: add new ones, replace changed ones, remove deleted ones.
 
-An id is given once: a unit keeps the ids it was first read with, and a newcomer that wants one of them gets another.
+An id belongs to one unit. A unit keeps the ids it was first read with; a new unit that wants one of them gets another.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _resolved(layout: Layout, root: str) -> str:
 
 
 def _shown(layout: Layout, root: str, unit: str) -> str:
-    """The path of a stored unit or root, as short as a user could write it."""
+    """The path of a stored unit or root, relative to the current folder if it is below it."""
     path = Path(os.path.normpath((layout.root / root).absolute()))
     if unit and (path.name != unit or path.is_dir()):  # a file is its own only unit
         path /= unit
@@ -203,11 +203,11 @@ def _is_gone(path: Path) -> bool:
     try:
         return not path.exists()
     except OSError:
-        return False  # it is there, but cannot be looked at
+        return False  # it exists, but cannot be read
 
 
 def _advice(layout: Layout, paths: Iterable[Path]) -> str:
-    """How to get rid of what an unusable path gave before, or ""."""
+    """How to remove what was read from these paths before; "" if nothing was."""
     if not layout.database.is_file():
         return ""
     with CorpusWriter(layout) as writer:
@@ -266,7 +266,7 @@ def _ingest_source(run: _Run, path: Path, source: Source) -> None:
         report.files[change].append(shown)
     if todo:
         run.progress("reading", len(todo), len(todo))
-    with writer.transaction():  # what was skipped before the reading belongs to the source itself
+    with writer.transaction():  # notes on what was not read belong to the source itself
         writer.replace(root, "", "", [Reading(skips=notes)])
 
 
@@ -341,7 +341,7 @@ class _Names:
     """Chooses the ids of the units of one source: those they had, else those they ask for, else others."""
 
     def __init__(self, writer: CorpusWriter, base: Path, root: str, layout: Layout) -> None:
-        self.found: dict[str, Unit] = {}  # by path, as they ask for their ids
+        self.found: dict[str, Unit] = {}  # by path, with the ids they ask for
         self.renames: dict[str, list[Rename]] = {}  # by path
         self._writer = writer
         self._base = base
@@ -404,7 +404,7 @@ class _Names:
 # ---------------------------------------------------------------- reading
 
 _STREAMED = ("logs", "passages")  # tables of any length are written to disk batch by batch
-_LARGE = 2**20  # bytes of a file that may take longer than a second
+_LARGE = 2**20  # bytes; a larger file may take more than a second
 
 
 def _read_all(run: _Run, base: Path, units: Sequence[Unit]) -> Iterator[tuple[Unit, Iterable[Reading] | str]]:
@@ -433,7 +433,7 @@ def _size(path: Path) -> int:
 
 
 def _readable(readings: Iterator[Reading]) -> Iterator[Reading]:
-    """The readings of a table; what goes wrong in reading, not in writing, is one sentence about the table."""
+    """The readings of a table; an error while reading is _Unreadable, one while writing passes."""
     while True:
         try:
             reading = next(readings, None)

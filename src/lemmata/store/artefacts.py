@@ -1,7 +1,7 @@
-"""The artefacts of a workspace: what each was made from, the command that makes it, and whether its files are whole.
+"""The artefacts of a workspace: what each was made from, which command makes it, and whether its files are damaged.
 
 The manifest of an artefact names its source (the corpus, the graph or the vectors) and the size and hashes of its
-files. Every reader calls `open_artefact`, which looks at sizes and first bytes; `verify` reads everything.
+files. Every reader calls `open_artefact`, which checks sizes and first bytes; `verify` reads all files.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ __all__ = [
     "verify",
 ]
 
-_HEAD = 4096  # bytes of each file that are compared whenever it is opened: the header of an array is shorter
+_HEAD = 4096  # first bytes of each file, checked at every opening; the header of an array is shorter
 
 
 class Artefact(NamedTuple):
     """A folder that a command makes from the corpus, the graph or the vectors."""
 
-    name: str  # in sentences
+    name: str  # in messages
     folder: Path
     command: str
     source: str  # corpus, graph or vectors
-    key: str  # of the manifest, under which its source stands
-    replaceable: bool = True  # whether the command makes a damaged one again, without what it held
+    key: str  # of its source in the manifest
+    replaceable: bool = True  # whether the command replaces a damaged one, without reading it
 
     @property
     def manifest(self) -> Path:
@@ -48,12 +48,12 @@ class Artefact(NamedTuple):
 
     @property
     def cure(self) -> str:
-        """What to do about one that is out of date."""
+        """What to do if it is out of date."""
         return f"run '{self.command}' again"
 
     @property
     def repair(self) -> str:
-        """What to do about a damaged one."""
+        """What to do if it is damaged."""
         return self.cure if self.replaceable else f"delete the folder {self.folder} and run '{self.command}'"
 
 
@@ -70,7 +70,7 @@ def artefact(layout: Layout, name: str) -> Artefact:
 
 
 def problems(layout: Layout) -> Iterator[str]:
-    """A sentence for every artefact that is damaged, as far as its manifest and first bytes tell, or out of date."""
+    """One sentence per artefact that is out of date or damaged; looks at manifests, sizes and first bytes only."""
     for item in artefacts(layout):
         try:
             open_artefact(layout, item)
@@ -80,7 +80,7 @@ def problems(layout: Layout) -> Iterator[str]:
 
 
 def training_set(layout: Layout, name: str) -> Artefact:
-    """A mined set; its manifest does not say which of the miners made it."""
+    """A mined set; its manifest does not say which `mine` command made it."""
     return Artefact(f"training set {name!r}", layout.training(name), "lemmata mine", "corpus", "inputs")
 
 
@@ -95,9 +95,9 @@ def artefacts(layout: Layout) -> list[Artefact]:
 
 
 def open_artefact(layout: Layout, item: Artefact, source: Any = None) -> dict[str, Any]:
-    """The manifest of a complete and undamaged artefact of the present source; else a WorkspaceError with the cure.
+    """The manifest of an artefact; WorkspaceError with the cure if it is missing, damaged or out of date.
 
-    `source` is what the manifest must name; None: as it is on the disk now.
+    `source` is the source that the manifest must name; None means the one on disk now.
     """
     manifest = _complete(item)
     check_source(layout, item, manifest, source)
@@ -106,7 +106,7 @@ def open_artefact(layout: Layout, item: Artefact, source: Any = None) -> dict[st
 
 
 def read_undamaged(item: Artefact) -> dict[str, Any] | None:
-    """The manifest of an artefact of any source; None where it has to be made: it is missing or damaged."""
+    """The manifest of an artefact, also of one that is out of date; None if it is missing or damaged."""
     try:
         manifest = _complete(item)
         check_files(item, manifest)
@@ -123,7 +123,7 @@ def _complete(item: Artefact) -> dict[str, Any]:
 
 
 def check_source(layout: Layout, item: Artefact, manifest: Mapping[str, Any], source: Any = None) -> None:
-    """WorkspaceError where an artefact was made from something else than `source`, by default the present one."""
+    """WorkspaceError if an artefact was not made from `source`; None means the one on disk now."""
     expected = _present(layout, item.source) if source is None else source
     if manifest.get(item.key, "") != expected:
         verb = "changed since" if item.source == "corpus" else "was made again after"
@@ -131,7 +131,7 @@ def check_source(layout: Layout, item: Artefact, manifest: Mapping[str, Any], so
 
 
 def _present(layout: Layout, source: str) -> Any:
-    """What the manifest of an artefact names, if it is made from its source now."""
+    """The source that the manifest of an artefact would name if it were made now."""
     if source == "vectors":
         vectors = artefact(layout, "vectors")
         return open_manifest(vectors.manifest, vectors.cure) or ""
@@ -145,7 +145,7 @@ def _present(layout: Layout, source: str) -> Any:
 
 
 def seal(folder: Path, content: Mapping[str, Any]) -> None:
-    """Write the manifest of a folder with the size and the hashes of its files: the last act of a stage."""
+    """Write the manifest of a folder with the size and hashes of its files; call it when all files are written."""
     files = {}
     for name, path in _files(folder):
         files[name] = {"bytes": path.stat().st_size, "head": _head(path), "sha256": sha256_of([path])}
@@ -164,7 +164,7 @@ def _head(path: Path) -> str:
 
 
 def check_files(item: Artefact, manifest: Mapping[str, Any]) -> None:
-    """WorkspaceError for a file that is missing, has another size or begins otherwise than it was written."""
+    """WorkspaceError for a file that is missing, or whose size or first bytes have changed."""
     for name, facts in _written(item, manifest):
         path = item.folder / name
         if not path.is_file():
@@ -177,7 +177,7 @@ def check_files(item: Artefact, manifest: Mapping[str, Any]) -> None:
 
 
 def verify(item: Artefact) -> dict[str, Any]:
-    """The manifest; WorkspaceError for a file that is not as it was written. Reads all of them."""
+    """The manifest of an artefact, after all its files were read; WorkspaceError if one has changed."""
     manifest = _complete(item)
     check_files(item, manifest)
     for name, facts in _written(item, manifest):
@@ -189,7 +189,7 @@ def verify(item: Artefact) -> dict[str, Any]:
 
 
 def _written(item: Artefact, manifest: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Files with their size and hashes; none for an artefact of an older lemmata."""
+    """Names of the files with their size and hashes; none for an artefact of an older lemmata."""
     files = manifest.get("files", {})
     try:
         for name, facts in files.items():

@@ -126,12 +126,12 @@ class Corpus(Sequence[Passage]):
         locations: Sequence[str] = (),
         where: Sequence[tuple[str, str]] = (),
     ) -> Mask:
-        """Mask of the rows with one of the kinds, documents and categories and a date in the range; empty: all.
+        """Mask of the rows that pass all filters; an empty filter passes every row.
 
         A category includes its subcategories (`math` includes `math.CO`). A passage without a date has its document's.
-        A location includes everything below it; a passage is at the locations that it reports about. `where` has
-        columns and values of the metadata of a passage or its document, in any case of letters: of each column one
-        of the values.
+        A location includes everything below it; a passage is at the locations that it reports about. `where` holds
+        columns and values of the metadata of a passage or its document. Several values of one column are
+        alternatives. Letter case does not matter.
         """
         conditions: list[str] = []
         values: list[str] = []
@@ -140,7 +140,7 @@ class Corpus(Sequence[Passage]):
                 conditions.append(f"{column} IN ({','.join('?' * len(allowed))})")
                 values += allowed
         if categories:
-            start = "substr(value, 1, length(?1) + 1) IN (?1 || '.', ?1 || ':')"  # no LIKE: a name may hold its marks
+            start = "substr(value, 1, length(?1) + 1) IN (?1 || '.', ?1 || ':')"  # not LIKE: % and _ may be in a name
             condition = f"EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value = ?1 OR {start})"
             conditions.append("(" + " OR ".join([condition.replace("?1", "?")] * len(categories)) + ")")
             values += [name for name in categories for _ in range(condition.count("?1"))]
@@ -177,12 +177,12 @@ class Corpus(Sequence[Passage]):
             "SELECT json_array(json_extract(p.metadata, ?1), json_extract(d.metadata, ?1))"
             " FROM rows JOIN passages p ON p.number = passage LEFT JOIN documents d ON d.id = p.document ORDER BY row"
         )
-        if '"' in column:  # it has no path; no reader makes such a name
+        if '"' in column:  # a JSON path cannot hold it, and no reader makes such a column
             return repeat(frozenset(), self._length)
         return (values(both) for (both,) in self._connection.execute(query, (path,)))
 
     def columns(self) -> list[str]:
-        """The columns that `select` knows: the keys of all metadata."""
+        """The columns for `select(where=…)`: the keys of all metadata."""
         query = (
             "SELECT key FROM passages, json_each(passages.metadata) UNION SELECT key"
             " FROM documents, json_each(documents.metadata) WHERE documents.id IN (SELECT document FROM passages)"

@@ -42,9 +42,9 @@ CREATE INDEX links_of_target ON links(target);
 """
 _FIRST_OWNED = ("documents", "passages", "links", "labels", "bibliography", "prefixes", "skips")
 _SCHEMA += "".join(f"CREATE INDEX {table}_of_unit ON {table}(unit);\n" for table in _FIRST_OWNED)
-# Append only: each raises the version of the file by one, and older files are brought up to date by the next ingest.
+# Append only. Each migration raises the version of a file by one; the next ingest applies those that are missing.
 _MIGRATIONS = (
-    # the ids that were chosen for a unit (NULL: none yet, or some were lost), its file, and when it was read
+    # for each unit: the id chosen for it (NULL: none yet, or some were lost), the prefix of its ids, its file, its date
     """
     ALTER TABLE units ADD COLUMN document TEXT;
     ALTER TABLE units ADD COLUMN prefix TEXT NOT NULL DEFAULT '';
@@ -74,6 +74,7 @@ PASSAGE_COLUMNS = (
 
 
 def open_database(path: Path, *, create: bool) -> Connection:
+    """Open a corpus file; with `create`, make a missing one and migrate an older one."""
     cure = f"delete the folder {path.parent} and ingest the sources again"
     connection = connect(path, _SCHEMA, _MIGRATIONS, cure=cure, create=create)
     connection.execute("PRAGMA cache_size = -65536")
@@ -81,10 +82,12 @@ def open_database(path: Path, *, create: bool) -> Connection:
 
 
 def to_json(value: Any) -> str:
+    """JSON with sorted keys; values that JSON lacks become strings."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
 
 
 def read_documents(connection: sqlite3.Connection, where: str = "", values: Sequence[str] = ()) -> Iterator[Document]:
+    """Documents by id, without their links; `where` is an SQL condition on `values`."""
     rows = connection.execute(
         "SELECT id, title, kind, authors, date, categories, file, metadata FROM documents " + where + " ORDER BY id",
         values,

@@ -39,7 +39,7 @@ class StoredUnit(NamedTuple):
     number: int
     fingerprint: str
     files: Mapping[str, str]
-    document: str | None  # the id chosen for it; "" where all its ids come from its content, None where none is settled
+    document: str | None  # the id chosen for it; "" if all its ids come from its content, None if none was chosen yet
     prefix: str  # in front of the ids that come from its content
 
 
@@ -49,7 +49,7 @@ class Rename(NamedTuple):
     file: str
     what: str  # document, passage, or ids: all of a table or archive
     wanted: str
-    id: str  # or what stands in front of all ids
+    id: str  # or the prefix of all ids
     owner: str  # the file that has the id
 
     def __str__(self) -> str:
@@ -74,7 +74,7 @@ class _Ids:
 
     def __init__(self, unit: int, settled: Mapping[str, str] | None, own: bool) -> None:
         self.unit = unit
-        self.settled = settled  # the ids that the unit had to give up before; None for a new unit
+        self.settled = settled  # wanted: used, from the reading before; None for a new unit
         self.shares = not own  # whether the rows of the unit name their documents
         self.documents: dict[str, str] = {}  # wanted: used
         self.moved: dict[str, str] = {}  # wanted: used, where another unit has the id
@@ -82,6 +82,7 @@ class _Ids:
         self._uses: dict[str, int] = {}
 
     def first(self, wanted: str) -> str:
+        """The first id to try: the one used before, else the wanted one."""
         return self.settled.get(wanted, wanted) if self.settled else wanted
 
     def following(self, wanted: str) -> str:
@@ -90,7 +91,7 @@ class _Ids:
         return f"{wanted}~{self._uses[wanted]}"
 
     def below(self, identity: str, document: str) -> str:
-        """The id of something in a document, after the renaming of the document."""
+        """The id of something in a document, after its document was renamed."""
         used = self.documents.get(document, document)
         return used + identity[len(document) :] if used != document and identity.startswith(document) else identity
 
@@ -98,8 +99,8 @@ class _Ids:
 class CorpusWriter:
     """The only writer of a corpus file; a context manager that also locks the workspace.
 
-    It writes to a copy, which replaces the corpus when the block ends: until then, and if it fails, the old corpus can
-    be searched. A copy that a stopped run left is taken up again; one that filled the disk is removed.
+    It writes to a copy that replaces the corpus when the block ends. The old corpus can be searched until then, and
+    after a failure. A copy left by a stopped run is continued; a copy that filled the disk is removed.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -126,7 +127,7 @@ class CorpusWriter:
         self.resumed = layout.incoming.is_file()
         if layout.database.is_file() and not self.resumed:
             with contextlib.closing(open_database(layout.database, create=False)) as connection:
-                # the file will be replaced below its readers: they must not share a write-ahead log with the new one
+                # readers keep the old file open when it is replaced; a write-ahead log would belong to both files
                 connection.execute("PRAGMA journal_mode = DELETE")
                 with writing(layout.incoming, durable=False) as temporary:
                     copy_to(connection, temporary)
@@ -136,7 +137,7 @@ class CorpusWriter:
 
     def _leave(self, kind: type[BaseException] | None, error: BaseException | None, _trace: Any) -> None:
         opened = hasattr(self, "connection")
-        useless = isinstance(error, WorkspaceError)  # nothing more could be written
+        useless = isinstance(error, WorkspaceError)  # the copy could not be written
         if opened and self.layout.incoming.exists() and not self.resumed and not self.connection.total_changes:
             useless = useless or self.layout.database.is_file()  # it is the same corpus
         if kind is None and not useless:
@@ -148,10 +149,10 @@ class CorpusWriter:
                 self.layout.incoming.with_name(self.layout.incoming.name + suffix).unlink(missing_ok=True)
 
     def publish(self, manifest: Mapping[str, Any] | None = None) -> None:
-        """Replace the corpus by what was written, and its manifest if it changed; the last act of a writer."""
+        """Replace the corpus by the copy, and its manifest if one is given. Nothing can be written afterwards."""
         layout = self.layout
         if not layout.incoming.exists():
-            return  # done before
+            return  # already published
         self.connection.execute("PRAGMA journal_mode = DELETE")  # one file, which can be read without writing
         self.connection.close()
         sync(layout.incoming)
@@ -196,7 +197,7 @@ class CorpusWriter:
         return transaction(self.connection)
 
     def remove(self, number: int) -> None:
-        """Delete a unit and everything that came from it; documents that other units define too are theirs now."""
+        """Delete a unit and everything that came from it. A document that another unit defines too passes to it."""
         shared = self._take_shared(number)
         self._delete(number)
         self._return_shared(shared)
@@ -215,7 +216,7 @@ class CorpusWriter:
         return [(list(row), self.connection.execute(query, (number, row[0])).fetchall()) for row in rows]
 
     def _return_shared(self, shared: Iterable[tuple[list[Any], list[Any]]]) -> None:
-        """Give documents whose unit no longer defines them to another that does; it is read again when it can be."""
+        """Pass documents that lost their unit to another that defines them; the next ingest reads that one again."""
         execute = self.connection.execute
         for (identity, _, *fields), links in shared:
             claim = execute("SELECT unit FROM claims WHERE document = ? ORDER BY unit", (identity,)).fetchone()
@@ -239,10 +240,9 @@ class CorpusWriter:
     ) -> list[Rename]:
         """Replace the content of a unit, and return the ids inside it that had to be changed.
 
-        `document` is the id chosen for the unit, `prefix` stands in front of the ids from its content (the readings
-        have it already), `file` is where it lies. Raises IdTaken where the unit is new and another has one of its
-        ids; a unit that was read before keeps its ids, and only new clashes get a number (`id~2`). Call inside a
-        transaction.
+        `document` is the id chosen for the unit, `prefix` the prefix of the ids from its content (the readings have
+        it already), `file` its path. A new unit raises IdTaken if another unit has one of its ids. A unit that was
+        read before keeps its ids, and only new clashes get a number (`id~2`). Call inside a transaction.
         """
         execute = self.connection.execute
         query = "SELECT number, document FROM units WHERE root = ? AND id = ?"
@@ -272,7 +272,7 @@ class CorpusWriter:
         return ids.renames
 
     def _follow_renames(self, ids: _Ids, prefix: str) -> None:
-        """Make links inside a unit follow its renamed passages; locations are named by the plant."""
+        """Point the links inside a unit to its renamed passages. Names of locations are not ids of the unit."""
         if ids.moved:
             rows = ((ids.unit, *item) for item in ids.moved.items())
             self.connection.executemany("INSERT INTO renames VALUES (?, ?, ?)", rows)
@@ -361,7 +361,7 @@ class CorpusWriter:
         return identity
 
     def _is_shared(self, ids: _Ids, document: Document, values: Sequence[Any], skips: list[Skip]) -> bool:
-        """Whether another unit defines the same location, or the same document that rows name."""
+        """Whether another unit already defines this location or text; if so, this unit's claim to it is stored."""
         if not ids.shares or document.kind not in ("location", "text"):
             return False
         row = self.connection.execute(
@@ -423,9 +423,9 @@ class CorpusWriter:
         )
 
     def set_other_links(self, others: Sequence[tuple[int, str, str | None]]) -> None:
-        """Replace the links to the further ids in a cell: number of the cell's link, label and target.
+        """Replace the links of cells with several ids, from the second id on: number of the first link, label, target.
 
-        They have negative numbers, as they are made anew whenever links are resolved.
+        Their own numbers are negative, as they are made again whenever links are resolved.
         """
         self.connection.execute("DELETE FROM links WHERE number < 0")
         self.connection.executemany(

@@ -1,4 +1,4 @@
-"""SQLite files: opened for writing, or for reading even where nothing can be written; every failure in one sentence."""
+"""Opens SQLite files, also in read-only folders, and turns their errors into WorkspaceErrors of one sentence."""
 
 from __future__ import annotations
 
@@ -63,15 +63,16 @@ class Connection(sqlite3.Connection):
 
     @contextlib.contextmanager
     def explain(self) -> Iterator[None]:
+        """Turn errors of SQLite into WorkspaceErrors."""
         try:
             yield
         except sqlite3.DatabaseError as error:
             self.refuse(error)
 
     def refuse(self, error: sqlite3.DatabaseError) -> NoReturn:
-        """Raise the sentence about an error."""
+        """Raise a WorkspaceError that says what is wrong and what to do; errors of the code stay as they are."""
         if isinstance(error, sqlite3.ProgrammingError | sqlite3.IntegrityError):
-            raise error  # a mistake of the code, not of the disk
+            raise error  # not a problem of the disk
         text = str(error)
         for word, sentence in (
             ("full", f"{self.path} could not be written: the disk is full; {RETRY}"),
@@ -86,10 +87,10 @@ class Connection(sqlite3.Connection):
 
 
 def connect(path: Path, schema: str, migrations: Sequence[str] = (), *, cure: str, create: bool = False) -> Connection:
-    """Open a file, which `create` makes where there is none, and brings up to date where it is older.
+    """Open a file; with `create`, make a missing one and migrate an older one.
 
-    A file has the version FORMAT as `schema` makes it, and one more after each of the `migrations`. `cure` says what
-    to do when it is damaged. A file in a read-only folder can be read.
+    `schema` makes a file of version FORMAT, and each of the `migrations` raises the version by one. `cure` says what
+    to do if the file is damaged. A file in a read-only folder can be read.
     """
     try:
         connection = sqlite3.connect(
@@ -119,22 +120,23 @@ def connect(path: Path, schema: str, migrations: Sequence[str] = (), *, cure: st
 
 
 def _address(path: Path) -> str:
+    """The URI of a file, for reading only where the file or its folder cannot be written."""
     address = path.absolute().as_uri()
     if is_writable(path.parent) and (not path.exists() or is_writable(path)):
         return address
     if not path.exists():
-        return "file::memory:"  # nothing is stored, and nothing can be
+        return "file::memory:"  # there is nothing to read, and nothing can be written
     beside = (path.with_name(f"{path.name}-{suffix}") for suffix in ("wal", "journal"))
     log = next((file for file in beside if file.exists() and file.stat().st_size), None)
     if log is None:
-        return f"{address}?mode=ro&immutable=1"  # a file of a version that wrote ahead cannot be read otherwise
+        return f"{address}?mode=ro&immutable=1"  # older versions left files in WAL mode, which need it
     if log.suffix.endswith("-journal") or not path.with_name(f"{path.name}-shm").exists():
         raise WorkspaceError(f"{path} needs its folder to be writable once: its last change is still in {log.name}")
     return f"{address}?mode=ro"
 
 
 def copy_to(connection: sqlite3.Connection, path: Path) -> None:
-    """Write everything to a new file."""
+    """Copy the whole database to a new file."""
     with contextlib.closing(sqlite3.connect(path, isolation_level=None, factory=Connection)) as copy:
         copy.path, copy.cure = path, "try again"
         with copy.explain():
@@ -142,7 +144,7 @@ def copy_to(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def check_integrity(connection: Connection) -> None:
-    """Read the whole file; WorkspaceError where anything in it is damaged."""
+    """Read the whole file; WorkspaceError if it is damaged."""
     result = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     if result != "ok":
         raise WorkspaceError(f"{connection.path} is damaged ({result}): {connection.cure}")
@@ -150,12 +152,12 @@ def check_integrity(connection: Connection) -> None:
 
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing."""
+    """Commit at the end of the block, or undo everything after an exception."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:  # SQLite itself ends one that ran out of disk
+        if connection.in_transaction:  # SQLite has already rolled back if the disk is full
             connection.execute("ROLLBACK")
         raise

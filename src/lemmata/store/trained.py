@@ -1,4 +1,4 @@
-"""What a model or a training job has seen: hashes of passages and queries, by the split that they were mined under."""
+"""What a model or job was trained on: hashes of passages and queries, grouped by the split they were mined under."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = ["Trained", "read_trained", "summary", "write_trained"]
 
 
 class Trained(NamedTuple):
-    """What was seen under one split."""
+    """The training data that was mined under one split."""
 
     split: str  # digest
     seed: int
     method: str
-    passages: Keys  # of ids, ascending
-    queries: Keys  # of normalised texts, ascending
+    passages: Keys  # hashes of ids, ascending
+    queries: Keys  # hashes of normalised texts, ascending
 
 
 def write_trained(folder: Path, records: Iterable[Trained]) -> None:
-    """Write what was seen beside a model or a job; records of one split become one."""
+    """Write the records into the folder of a model or job; records of the same split are merged."""
     merged: dict[str, Trained] = {}
     for record in records:
         former = merged.get(record.split, record)
@@ -48,7 +48,7 @@ def summary(records: Sequence[Trained]) -> list[dict[str, Any]]:
 
 
 def read_trained(folder: Path) -> list[Trained]:
-    """What the model in a folder was trained on; empty where it is not recorded. An export stands in its model."""
+    """What the model in a folder was trained on; empty if that was not recorded. `onnx` is a folder in its model's."""
     folder = folder.parent if folder.name == "onnx" else folder
     try:
         facts = json.loads((folder / "trained.json").read_bytes())
