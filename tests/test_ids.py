@@ -276,7 +276,10 @@ def test_every_statement_is_there_once_and_keeps_its_id(
         for tree, name in zip(trees, ("A", "B", "C/A"), strict=False):
             roots.append(base / name)
             for (stem, suffix), count in tree.items():
-                lines = [f"Sentence {n} of {name} {stem} {suffix[1:]}." for n in range(1, count + 1)]
+                lines = [
+                    f"Sentence {n} of {name} {stem} {suffix[1:]} is as long as a passage of its own must be in Markdown."
+                    for n in range(1, count + 1)
+                ]
                 expected += lines
                 content: str | bytes = theorem("\\end{thm}\n\\begin{thm}".join(lines))
                 if suffix in (".md", ".txt"):

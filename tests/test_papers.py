@@ -613,3 +613,14 @@ def test_hostile_repetition_is_read_in_linear_time(fragment: str) -> None:
     start = time.process_time()
     read(source, {"a.tex": "x"})
     assert time.process_time() - start < 4
+
+
+def test_a_citation_in_the_note_of_a_proof_counts() -> None:
+    source = r"""\documentclass{article}\newtheorem{thm}{Theorem}\begin{document}
+\begin{thm}\label{a} Every set is a set. \end{thm}
+\begin{proof}[Proof (Good~\cite{Good})] Clear. \end{proof}
+\begin{thebibliography}{9}\bibitem{Good} J. Good, \emph{A short proof}. \end{thebibliography}
+\end{document}"""
+    reading = read(source)
+    [statement] = [passage for passage in reading.passages if passage.kind == "theorem"]
+    assert ("cites", "Good") in [link[:2] for link in statement.links]

@@ -28,6 +28,7 @@ __all__ = [
     "Label",
     "Link",
     "Mask",
+    "Metric",
     "Negative",
     "Pair",
     "Passage",
@@ -315,3 +316,9 @@ class Index(Protocol):
     """
 
     def search(self, queries: Floats, k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]: ...
+
+
+class Metric(Protocol):
+    """Lengths of the edges from `source` to `targets`."""
+
+    def lengths(self, source: int, targets: Integers) -> Floats: ...

@@ -6,6 +6,7 @@ A broken statement costs that statement; a broken paper costs that paper. Everyt
 from __future__ import annotations
 
 import hashlib
+import itertools
 import posixpath
 import re
 from bisect import bisect_right
@@ -91,7 +92,9 @@ def _statement(paper: PaperState, statement: Statement, identity: str) -> Passag
         paper.skip(statement.begin, f"{statement.kind} without text")
         return None
     note = clean(expand(statement.note, paper.macros.at(statement.begin)))
-    cited = [key for family, key in note.references if family == "cite"]
+    proof_notes = (clean(expand(text, paper.macros.at(statement.begin))) for text in statement.proof_notes)
+    references = itertools.chain(note.references, *(note.references for note in proof_notes))
+    cited = [key for family, key in references if family == "cite"]
     paper.cited += cited
     links += [Link("cites", key) for key in cited]
     proofs = []

@@ -105,11 +105,16 @@ def resolve_links(
     in_document: dict[tuple[str, str], str] = {}
     in_folder: dict[tuple[str, str], str | None] = {}  # None where the label is ambiguous
     in_corpus: dict[str, str | None] = {}
+    ids: set[str] = set()  # a name that is an id means the passage of that id
     for document, name, target in labels:
         in_document.setdefault((document, name), target)
         place = (folder_of(document), name)
         in_folder[place] = target if in_folder.get(place, target) == target else None
-        in_corpus[name] = target if in_corpus.get(name, target) == target else None
+        if name == target:
+            ids.add(name)
+            in_corpus[name] = target
+        elif name not in ids:
+            in_corpus[name] = target if in_corpus.get(name, target) == target else None
     imported: dict[str, dict[str, str]] = {}
     for document, prefix, other in prefixes:
         imported.setdefault(document, {})[prefix] = at_place.get(neighbour(document, other), other)
@@ -136,8 +141,8 @@ def resolve_links(
             continue
         resolved = look_up(document, relation, label)
         if resolved is None and relation in _CELLS and not label.startswith("name:"):
-            ids = _split_cell(label, partial(look_up, document, relation))
-            first = next((place for place, (_, target) in enumerate(ids) if target is not None), 0)
-            yield Resolved(ids[first][1] if ids else None, number, (*ids[:first], *ids[first + 1 :]))
+            parts = _split_cell(label, partial(look_up, document, relation))
+            first = next((place for place, (_, target) in enumerate(parts) if target is not None), 0)
+            yield Resolved(parts[first][1] if parts else None, number, (*parts[:first], *parts[first + 1 :]))
         else:
             yield Resolved(resolved, number)

@@ -623,12 +623,10 @@ def _with_prefix(reading: Reading, prefix: str, table: str) -> Reading:
             replace(passage, id=targets[passage.id], document=named(passage.document)) for passage in reading.passages
         ],
         labels=[
-            Label(
-                named(label.document),
-                targets.get(label.name, label.name) if label.name == label.target else label.name,
-                targets.get(label.target) or named(label.target),
-            )
+            Label(named(label.document), name, targets.get(label.target) or named(label.target))
             for label in reading.labels
+            # rows of a table name each other by the ids that stand there
+            for name in dict.fromkeys((label.name, targets.get(label.name, label.name)))
         ],
         references={named(document): entries for document, entries in reading.references.items()},
         prefixes={

@@ -46,6 +46,7 @@ class Statement:
     label: str = ""
     section: tuple[str, ...] = ()
     proofs: list[tuple[int, int]] = field(default_factory=list)  # contents
+    proof_notes: list[str] = field(default_factory=list)  # the optional arguments of the proofs
     confidence: float = 1.0
     outer: Statement | None = None  # the statement that contains it
     barrier: int = -1  # offset of the first statement inside: where it ends if it is never closed
@@ -387,6 +388,7 @@ class _Reader:
                 owners = self.named(proof.section[-1], by_label, by_note)
             for statement in owners:
                 statement.proofs.append((proof.content, proof.close))
+                statement.proof_notes.append(proof.note)
             if owners:
                 self.paper.apart.append((proof.begin, proof.end))
                 previous = proof.end, owners[0]

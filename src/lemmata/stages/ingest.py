@@ -210,8 +210,8 @@ def _advice(layout: Layout, paths: Iterable[Path]) -> str:
     """How to remove what was read from these paths before; "" if nothing was."""
     if not layout.database.is_file():
         return ""
-    with CorpusWriter(layout) as writer:
-        known = {_resolved(layout, root) for root in writer.roots()}
+    with contextlib.closing(Corpus(layout)) as corpus:
+        known = {_resolved(layout, source.root) for source in corpus.sources()}
     read_before = [str(path) for path in paths if os.path.realpath(path) in known]
     return f"; to remove what was read before: lemmata ingest --remove {' '.join(read_before)}" if read_before else ""
 
