@@ -277,7 +277,7 @@ def test_every_statement_is_there_once_and_keeps_its_id(
             roots.append(base / name)
             for (stem, suffix), count in tree.items():
                 lines = [
-                    f"Sentence {n} of {name} {stem} {suffix[1:]} is as long as a passage of its own must be in Markdown."
+                    f"Sentence {n} of {name} {stem} {suffix[1:]} is as long as a passage of its own has to be."
                     for n in range(1, count + 1)
                 ]
                 expected += lines

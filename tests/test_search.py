@@ -368,10 +368,12 @@ def test_a_section_is_found_by_its_heading(tmp_path: Path) -> None:
     (tmp_path / "notes" / "guide.md").write_text(
         "# Guide\n\nIntroduction to the reader of archives, which opens them all in one pass.\n\n"
         "## Hostile input\n\nAn archive may be a bomb: its members are counted first, and the sum is bounded.\n\n"
+        "## Limits\n\n### Depth\n\nNo folder is entered that lies more than a hundred levels below the first.\n\n"
         "## Output\n\nEverything is written to one folder, which is made where there is none.\n"
     )
     (tmp_path / "notes" / "paper.tex").write_text(
-        "\\documentclass{article}\\newtheorem{lemma}{Lemma}\\begin{document}\\section{Start}Some words stand here.\n"
+        "\\documentclass{article}\\title{Jumps of filtrations}\\newtheorem{lemma}{Lemma}\\begin{document}"
+        "\\section{Start}Some words stand here.\n"
         "\\section{Wild ramification}\\begin{lemma}\\label{a}Every jump is an integer.\\end{lemma}\n"
         "\\begin{lemma}\\label{b}The different is large.\\end{lemma}\\section{End}More words stand here.\\end{document}"
     )
@@ -389,6 +391,8 @@ def test_a_section_is_found_by_its_heading(tmp_path: Path) -> None:
             assert retriever.search("hostile input", 1, retriever=name)[0].id == "guide@2"
             found = {hit.id for hit in retriever.search("wild ramification", 2, retriever=name)}
             assert found == {"paper#a", "paper#b"}
+            assert retriever.search("limits", 1, retriever=name)[0].id == "guide@3"  # above a subsection
+            assert retriever.search("jumps of filtrations", 1, retriever=name)[0].id.startswith("paper")
             assert retriever.search("alpha particles", 1, retriever=name)[0].id == "tiny@1"
             assert retriever.search("gamma rays", 1, retriever=name)[0].id == "small@1"
         assert retriever.lexical.search(["wild ramification"], 1)[0].tolist() == [[-1]]  # mining reads the text alone

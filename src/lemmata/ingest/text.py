@@ -39,10 +39,10 @@ def _strip_markup(text: str) -> str:
 
 
 def _blocks(text: str, start: int, file: str) -> Iterator[Block]:
-    suffixes = file.lower().split(".")[1:]
-    if "rst" in suffixes:
+    kinds = [suffix for suffix in file.lower().split(".")[1:] if suffix in ("md", "markdown", "rst", "txt", "text")]
+    if kinds[-1:] == ["rst"]:
         return rest_blocks(text, start)
-    return plain_blocks(text, start) if {"txt", "text"} & set(suffixes) else markdown_blocks(text, start)
+    return plain_blocks(text, start) if kinds[-1:] in (["txt"], ["text"]) else markdown_blocks(text, start)
 
 
 def _pieces(block: Block, text: str, size: int) -> list[tuple[int, int]]:

@@ -100,7 +100,7 @@ class Corpus(Sequence[Passage]):
         marks = ",".join("?" * len(ids))
         grouped: dict[str, list[Link]] = {}
         for source, *link in self._connection.execute(
-            f"SELECT source, relation, label, target FROM links WHERE source IN ({marks}) ORDER BY number",
+            f"SELECT source, relation, label, target FROM links WHERE source IN ({marks}) ORDER BY number < 0, number",
             ids,
         ):
             grouped.setdefault(source, []).append(Link(*link))
@@ -211,12 +211,15 @@ class Corpus(Sequence[Passage]):
             yield titled(title, without_references(text, json.loads(metadata)) if metadata else text)
 
     def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
-        """The innermost heading above each of consecutive rows; empty where there is none."""
-        for (section,) in self._connection.execute(
-            "SELECT section FROM rows JOIN passages ON number = passage WHERE row >= ? AND row < ? ORDER BY row",
-            (start, self._length if stop is None else stop),
-        ):
-            yield section.rpartition(" / ")[2]
+        """The headings above each of consecutive rows; the first passage of a document has its title, too."""
+        query = (
+            "SELECT p.section, CASE WHEN d.title NOT IN (p.title, p.text) AND p.position ="
+            " (SELECT MIN(position) FROM passages WHERE document = d.id) THEN d.title END FROM rows"
+            " JOIN passages p ON p.number = passage LEFT JOIN documents d ON d.id = p.document"
+            " WHERE row >= ? AND row < ? ORDER BY row"
+        )
+        for section, title in self._connection.execute(query, (start, self._length if stop is None else stop)):
+            yield f"{title or ''} {section}".strip()
 
     def ids(self) -> list[str]:
         """All ids, in the order of the rows."""
