@@ -270,3 +270,35 @@ def test_run_without_its_table_trains_nothing(tmp_path: Path) -> None:
     lemmata("ingest", tmp_path / "note.md", "-w", tmp_path)
     assert "has no table [run]" in lemmata("run", "-w", tmp_path, code=1)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_second_split_or_index_without_options_keeps_those_of_the_first(tmp_path: Path) -> None:
+    lemmata("init", tmp_path)
+    rows = [{"id": f"n{number}", "text": f"Note {number} about pumps."} for number in range(30)]
+    (tmp_path / "notes.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    lemmata("ingest", tmp_path / "notes.jsonl", "-w", tmp_path)
+    lemmata("index", "--encoder", "hashing", "-w", tmp_path)
+    lemmata("split", "--seed", "5", "--test", "0.3", "-w", tmp_path)
+    before = json.loads((tmp_path / "split" / "manifest.json").read_text())
+    again = json.loads(lemmata("split", "-w", tmp_path, "--json"))
+    assert again["counts"] == before["counts"]
+    assert json.loads((tmp_path / "split" / "manifest.json").read_text())["options"] == before["options"]
+    lemmata("index", "-w", tmp_path)
+    assert json.loads((tmp_path / "vectors" / "manifest.json").read_text())["encoder"] == "hashing"
+
+
+def test_sources_are_listed_by_paths_that_can_be_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "note.md").write_text("# Parts\n\nOdd parts and distinct parts are equally many.\n", encoding="utf-8")
+    lemmata("init", "w")
+    lemmata("ingest", "note.md", "-w", "w")
+    [source] = json.loads(lemmata("list", "sources", "-w", "w", "--json"))
+    assert source["path"] == "note.md"
+    lemmata("ingest", "--remove", source["path"], "-w", "w")
+    assert json.loads(lemmata("list", "sources", "-w", "w", "--json")) == []
+
+
+def test_unknown_kinds_and_two_folders_are_refused(workspace: Path, tmp_path: Path) -> None:
+    assert "did you mean 'theorem'" in lemmata("list", "passages", "--kind", "theorm", "-w", workspace, code=1)
+    assert "one folder at a time" in lemmata("init", tmp_path / "a", "-w", tmp_path / "b", code=1)
+    assert not (tmp_path / "a").exists()

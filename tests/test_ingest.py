@@ -118,6 +118,13 @@ def test_a_line_of_more_than_10_mb_costs_that_line_only(project: Project, tmp_pa
     corpus.close()
 
 
+def test_a_row_of_a_table_of_more_than_10_mb_costs_that_row_only(project: Project, tmp_path: Path) -> None:
+    write(tmp_path, {"logs.csv": f"id,text\n1,one\n2,{'x' * 10_100_000}\n3,three\n"})
+    project.ingest([tmp_path / "logs.csv"])
+    assert ids(project) == ["1", "3"]
+    assert [(skip.line, skip.cause) for skip in project.skips()] == [(3, "a line of more than 10,000,000 characters")]
+
+
 # ---------------------------------------------------------------- failures
 
 

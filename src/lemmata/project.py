@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,7 +17,7 @@ from lemmata.config import Option, build, load_options, merged, options_of, read
 from lemmata.errors import ConfigError, LemmataError, WorkspaceError
 from lemmata.files import write_atomically
 from lemmata.store.corpus import Corpus, IngestedSource
-from lemmata.store.layout import Layout, read_manifests
+from lemmata.store.layout import Layout, read_manifest, read_manifests
 from lemmata.types import Progress, Skip
 
 if TYPE_CHECKING:
@@ -189,6 +190,10 @@ class Project:
     def _index_options(self, settings: Settings | None) -> IndexOptions:
         from lemmata.stages.index import IndexOptions
 
+        settings = dict(settings or {})
+        if "encoder" not in {**settings, **self.config.get("index", {})}:  # the index keeps its encoder
+            stored = read_manifest(self.layout.manifest(self.layout.vectors)) or {}
+            settings |= {"encoder": stored["encoder"]} if stored.get("encoder") else {}
         return self.options(IndexOptions, "index", settings)
 
     def _endpoint_options(self, settings: Settings | None) -> EndpointOptions:
@@ -366,10 +371,17 @@ class Project:
     # ------------------------------------------------------------ training data
 
     def split(self, *, settings: Settings | None = None, progress: Progress = _silent) -> dict[str, Any]:
-        """Split the corpus and its concepts into train, validation and test, before anything is mined."""
+        """Split the corpus and its concepts into train, validation and test, before anything is mined.
+
+        Without any option, those of the stored split count.
+        """
         from lemmata.mine.splits import SplitOptions
         from lemmata.stages.split import split
 
+        if not settings and "split" not in self.config:  # "run 'lemmata split' again" must not mean another split
+            stored = read_manifest(self.layout.manifest(self.layout.split)) or {}
+            known = {field.name for field in fields(SplitOptions)}
+            settings = {name: value for name, value in stored.get("options", {}).items() if name in known}
         return split(self.layout, self.options(SplitOptions, "split", settings), progress)
 
     def mine(

@@ -14,6 +14,7 @@ from lemmata.errors import LemmataError
 
 __all__ = ["app", "main"]
 
+STOPPED = "stopped; finished work is kept, the same command resumes"
 INTERRUPTED = 130  # the exit code of a program that Ctrl-C stopped; typer exits with it, without a word
 
 app = typer.Typer(
@@ -94,6 +95,10 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output is gone: no error
         sys.exit(0)
+    except ImportError as error:
+        if not isinstance(error.__cause__, KeyboardInterrupt):  # a library that was being loaded
+            raise
+        fail(STOPPED, INTERRUPTED)
     except OSError as error:
         if error.filename is None:
             raise
@@ -101,4 +106,4 @@ def main() -> None:
     except (KeyboardInterrupt, SystemExit) as stop:
         if isinstance(stop, SystemExit) and stop.code != INTERRUPTED:
             raise
-        fail("stopped; finished work is kept, the same command resumes", INTERRUPTED)
+        fail(STOPPED, INTERRUPTED)

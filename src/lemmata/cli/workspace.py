@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lemmata.cli.output import HERE, AsJson, Workspace, fail, open_console, print_json, showing_progress, styled
+from lemmata.errors import LemmataError
 
 if TYPE_CHECKING:
     from lemmata.types import Skip
@@ -28,6 +29,8 @@ def init(
     """Create a workspace."""
     from lemmata.project import Project
 
+    if folder is not None and workspace != HERE:
+        raise LemmataError("one folder at a time: DIR or -w DIR")
     layout = Project.init(workspace if folder is None else folder).layout
     if as_json:
         print_json({"workspace": str(layout.root), "config": str(layout.config)})
@@ -181,7 +184,6 @@ def config(
     as_json: AsJson = False,
 ) -> None:
     """List every setting with its default and its value."""
-    from lemmata.errors import LemmataError
     from lemmata.project import Project, all_options, is_workspace
 
     tables = Project(workspace).config if is_workspace(workspace) else {}

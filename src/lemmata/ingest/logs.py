@@ -172,13 +172,13 @@ def read_hierarchy(rows: Iterable[tuple[int, Mapping[str, Any]]], *, file: str) 
 # ---------------------------------------------------------------- files to rows
 
 
-def csv_rows(stream: BinaryIO) -> Iterator[tuple[int, dict[str, str]]]:
+def csv_rows(stream: BinaryIO, skip: Callable[[int, str], None] | None = None) -> Iterator[tuple[int, dict[str, str]]]:
     """Each row with its first line; the delimiter is that of the header: comma, semicolon, tab or bar.
 
     Bytes that are not UTF-8 are read as cp1252. Unnamed columns are called `column_n`; a repeated name gets
     its position as a suffix. Raises InputError for a file that is no table.
     """
-    lines = _lines(stream)
+    lines = _lines(stream, skip)
     blank = 0
     first = next(lines, "")
     while first and not first.strip():

@@ -426,7 +426,7 @@ def _rows(stream: BinaryIO, name: str, skips: list[Skip]) -> Iterator[tuple[int,
         return parquet_rows(stream)
     if ".jsonl" in suffixes or ".ndjson" in suffixes:
         return jsonl_rows(stream, lambda line, cause: skips.append(Skip(name, line, cause)))
-    return csv_rows(stream)
+    return csv_rows(stream, lambda line, cause: skips.append(Skip(name, line, cause)))
 
 
 def _rows_reader(path: Path, name: str, options: IngestOptions, skips: list[Skip]) -> str:

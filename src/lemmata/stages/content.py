@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import difflib
 import itertools
+import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict
 from typing import Any
 
+from lemmata.config import suggest
 from lemmata.errors import LemmataError, WorkspaceError
 from lemmata.stages.graph import describe_concept
 from lemmata.store.corpus import Corpus
@@ -40,6 +42,8 @@ def list_content(layout: Layout, what: str, *, document: str = "", kind: str = "
     with contextlib.closing(Corpus(layout)) as corpus:
         if document:
             _document(corpus, document)
+        if kind:
+            _check_kind(kind, corpus.counts()[what])
         if what == "documents":
             yield from corpus.document_records(kind=kind)
         elif what == "passages":
@@ -49,12 +53,16 @@ def list_content(layout: Layout, what: str, *, document: str = "", kind: str = "
         elif what == "locations":
             yield from _locations(corpus)
         else:
-            yield from (source._asdict() for source in corpus.sources())
+            for source in corpus.sources():
+                path = os.path.relpath(layout.root / source.root)
+                yield {"path": path, **{name: value for name, value in source._asdict().items() if name != "root"}}
 
 
 def _concepts(layout: Layout, kind: str) -> Iterator[dict[str, Any]]:
     """The concepts of the graph, the most mentioned first."""
     stored = open_graph(layout)
+    if kind:
+        _check_kind(kind, {concept.kind for concept in stored.concepts.values()})
     mentions, _ = concept_passages(stored)
     counts = {identity: len(mentions.get(identity, ())) for identity in stored.concepts}
     for concept in sorted(stored.concepts.values(), key=lambda concept: (-counts[concept.id], concept.id)):
@@ -66,6 +74,11 @@ def _concepts(layout: Layout, kind: str) -> Iterator[dict[str, Any]]:
                 "aliases": list(concept.aliases),
                 "passages": counts[concept.id],
             }
+
+
+def _check_kind(kind: str, known: Collection[str]) -> None:
+    if kind not in known:
+        raise LemmataError(f"there is no kind {kind!r}{suggest(kind, sorted(known))}")
 
 
 def _locations(corpus: Corpus) -> Iterator[dict[str, Any]]:
