@@ -227,6 +227,27 @@ def test_a_restatable_theorem_has_the_kind_of_its_argument() -> None:
     assert body(text, statement) == r"\label{l} Body."
 
 
+@pytest.mark.parametrize(
+    "opening",
+    [
+        r"\begin{restatable}{theorem}{bigone}\label{thm:big} Big.\end{restatable}",
+        r"\begin{theorem}[restate=bigone]\label{thm:big} Big.\end{theorem}",
+    ],
+)
+@pytest.mark.parametrize("heading", ["", r"\appendix\section{Omitted proofs}"])
+def test_a_proof_after_a_restated_theorem_belongs_to_the_theorem(opening: str, heading: str) -> None:
+    text = opening + r"\begin{lemma}\label{l} Small.\end{lemma}" + heading + r"\bigone* \begin{proof}P.\end{proof}"
+    theorem, lemma = statements(text)
+    assert (theorem.label, proofs(text, theorem), proofs(text, lemma)) == ("thm:big", ["P."], [])
+
+
+def test_a_proof_after_a_lemma_that_follows_a_restated_theorem_belongs_to_the_lemma() -> None:
+    text = r"\begin{restatable}{theorem}{big} Big.\end{restatable} \big* \begin{lemma} Small.\end{lemma}"
+    text += r"\begin{proof}P.\end{proof}"
+    theorem, lemma = statements(text)
+    assert (proofs(text, theorem), proofs(text, lemma)) == ([], ["P."])
+
+
 def test_thmtools_options_give_note_and_label() -> None:
     (statement,) = statements(r"\begin{theorem}[name={Gauss, again}, label=thm:g, restate=x] Body.\end{theorem}")
     assert (statement.note, statement.label) == ("Gauss, again", "thm:g")

@@ -44,6 +44,7 @@ class Statement:
     end: int = -1  # after \end{...}
     note: str = ""  # LaTeX
     label: str = ""
+    restated_by: str = ""  # name of the macro that states it again
     section: tuple[str, ...] = ()
     proofs: list[tuple[int, int]] = field(default_factory=list)  # contents
     proof_notes: list[str] = field(default_factory=list)  # the optional arguments of the proofs
@@ -75,7 +76,7 @@ _EVENT = re.compile(
 _LEVELS = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph")
 _DEPTH = 200  # environments inside environments
 _APART = frozenset("thebibliography bibdiv filecontents filecontents* titlepage".split())
-_KEY = re.compile(r"(?:^|,)\s*(name|title|label)\s*=\s*(\{[^{}]*\}|[^,]*)")
+_KEY = re.compile(r"(?:^|,)\s*(name|title|label|restate)\s*=\s*(\{[^{}]*\}|[^,]*)")
 
 
 class _Head(NamedTuple):
@@ -85,6 +86,7 @@ class _Head(NamedTuple):
     note: str
     labels: list[str]
     end: int  # offset of the text
+    restated_by: str = ""
 
 
 _LONGEST_OPENED = 8_000  # characters of an opening with its arguments inserted
@@ -140,6 +142,7 @@ _NO_PROMISE = re.compile(
     re.I,
 )
 _SENTENCE_END = re.compile(r"(?<!Thm)(?<!Prop)(?<!Lem)(?<!Cor)(?<!Def)[.!?][\s}]+(?=[^\s])|\n[ \t]*\n(?=.*\S)", re.S)
+_COMMAND = re.compile(r"\\([a-zA-Z@]+)")
 _ANOTHER = re.compile(r"\b(?:another|alternat\w+|second|different|shorter|direct)\s+proof\b", re.I)
 _USES = re.compile(r"\b(?:from|using|assuming|by|via|modulo|given|with|aus|mit|depuis)\b")
 
@@ -204,7 +207,7 @@ class _Reader:
             return at
         for label in head.labels:
             self.paper.labels.append((begin, label))
-        self.open(name, head.kind, begin, head.end, head.note, head.labels[0] if head.labels else "")
+        self.open(name, head.kind, begin, head.end, head.note, head.labels[0] if head.labels else "", head.restated_by)
         return head.end
 
     def head(self, text: str, at: int, kind: Kind, depth: int = 4) -> _Head | None:
@@ -219,13 +222,13 @@ class _Reader:
         if keys:
             note = keys.get("name", keys.get("title", "")).strip().strip("{}")
             labels += [keys.get("label", "").strip().strip("{}")]
-        statement_kind = kind.kind
+        statement_kind, restated_by = kind.kind, keys.get("restate", "")
         if kind.form == "restatable":
             inner = self.argument(end, text)
             macro = self.argument(inner[1], text) if inner else None
             if inner is None or macro is None:
                 return None
-            end = macro[1]
+            restated_by, end = macro
             inner_kind = self.kinds.get(inner[0].strip())
             statement_kind = inner_kind.kind if inner_kind else kind_of(inner[0]) or "theorem"
         for role in kind.roles:
@@ -238,14 +241,15 @@ class _Reader:
                 labels += _labels_in(value)
             elif value:
                 labels.append(kind.prefix + value)
-        return _Head(statement_kind, note, [" ".join(label.split()) for label in labels if label.strip()], end)
+        labels = [" ".join(label.split()) for label in labels if label.strip()]
+        return _Head(statement_kind, note, labels, end, restated_by.strip("{} "))
 
     def wrapped(self, text: str, at: int, kind: Kind, depth: int) -> _Head:
         """The head of an environment that opens another one or prints its own heading."""
         values, at = self.values(text, at, kind.opening.arguments)
         opened = _ARGUMENT.sub(lambda m: values[int(m[1]) - 1] if int(m[1]) <= len(values) else "", kind.opening.text)
         opened = _choose(opened)[:_LONGEST_OPENED]
-        rest, note, labels = opened, "", []
+        rest, note, labels, restated_by = opened, "", [], ""
         for begin in reversed(list(BEGIN.finditer(opened))):
             inner_kind = self.kinds.get(begin[1].strip())
             if not inner_kind or inner_kind is kind or not depth:
@@ -253,7 +257,7 @@ class _Reader:
             # The inner environment may read its arguments from the text, as TeX does.
             inner = self.head(opened + text[at : at + _LONGEST_OPENED], begin.end(), inner_kind, depth - 1)
             if inner is not None:
-                rest, note, labels = opened[inner.end :], inner.note, inner.labels
+                rest, note, labels, restated_by = opened[inner.end :], inner.note, inner.labels, inner.restated_by
                 at += max(0, inner.end - len(opened))
                 break
         else:
@@ -266,7 +270,7 @@ class _Reader:
             unsaid = {NO_VALUE, *labels, *(default for _, default in kind.opening.arguments)}
             printed = [value for value in values if value in shown and value not in unsaid and "=" not in value]
             note = ", ".join(value for value in printed if re.search(r"[^\W\d_]", value))  # else it is a number
-        return _Head(kind.kind, note, labels, at)
+        return _Head(kind.kind, note, labels, at, restated_by)
 
     def values(self, text: str, at: int, arguments: Iterable[tuple[str, str]]) -> tuple[list[str], int]:
         r"""The arguments of a `\begin`, up to the first that is missing, and the offset after them."""
@@ -283,7 +287,9 @@ class _Reader:
             values.append(value)
         return values, at
 
-    def open(self, name: str, kind: str, begin: int, content: int, note: str, label: str = "") -> None:
+    def open(
+        self, name: str, kind: str, begin: int, content: int, note: str, label: str = "", restated_by: str = ""
+    ) -> None:
         for outer in reversed(self.stack):
             if outer.barrier >= 0:
                 break  # all outer ones have a barrier, too
@@ -292,6 +298,7 @@ class _Reader:
         if len(self.stack) < _DEPTH:
             around = next((entry for entry in reversed(self.stack) if entry.kind not in ("", "proof")), None)
             entry = Statement(kind, name, begin, content, note=note, label=label, section=self.titles(), outer=around)
+            entry.restated_by = restated_by
             self.stack.append(entry)
         else:
             self.paper.problems.append((begin, f"\\begin{{{name}}} is too deep inside other environments"))
@@ -367,6 +374,7 @@ class _Reader:
         """Attach each proof to the statements named in its title or just before it, else to the statement before it."""
         by_label = self.statements_by_label()
         by_note = {name: s for s in self.paper.statements if s.note and (name := _folded(s.note))}
+        by_macro = {s.restated_by: s for s in self.paper.statements if s.restated_by}
         ordered = sorted(self.paper.statements, key=lambda s: s.end)
         borders = [0, *sorted(s.end for s in (*ordered, *self.proofs)), *(s.end for s in self.paper.sections)]
         borders.sort()
@@ -375,7 +383,7 @@ class _Reader:
             owners = self.named(proof.note, by_label, by_note)
             border = borders[bisect_right(borders, proof.begin) - 1]
             before = self.text[max(border, proof.begin - _REACH) : proof.begin]
-            owners = owners or _promised(before, by_label)
+            owners = owners or _restated(before, by_macro) or _promised(before, by_label)
             if not owners and previous and previous[0] == border and (not before.strip() or _ANOTHER.search(before)):
                 owners = [previous[1]]  # a second proof
             outer = proof.outer
@@ -425,6 +433,12 @@ class _Reader:
         if last.proofs or last.kind in _UNPROVED or last.section != proof.section:
             return not between.strip()
         return len(between) < 3000 or not between.strip()
+
+
+def _restated(before: str, by_macro: Mapping[str, Statement]) -> list[Statement]:
+    """The statement that a macro states again just before its proof."""
+    commands = reversed(_COMMAND.findall(before)) if by_macro else ()
+    return [by_macro[name] for name in commands if name in by_macro][:1]
 
 
 def _promised(before: str, by_label: Mapping[str, Statement]) -> list[Statement]:
