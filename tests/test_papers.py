@@ -62,6 +62,23 @@ def test_a_statement_has_text_title_section_proof_links_and_lines() -> None:
     assert theorem.metadata["environment"] == "theorem"
 
 
+@pytest.mark.parametrize(
+    "proof",
+    [
+        r"We now prove \myref{t}. \begin{proof}P.\end{proof}",
+        r"We now prove \thmRef{t}. \begin{proof}P.\end{proof}",
+        r"\begin{proof}[Proof of \myref{t}]P.\end{proof}",
+        r"\begin{proof}[Proof of \myref{t} using \myref{l}]P.\end{proof}",
+    ],
+)
+def test_a_proof_is_announced_with_a_reference_macro_of_the_paper(proof: str) -> None:
+    reading = body(
+        r"\begin{theorem}\label{t} Big.\end{theorem} \begin{lemma}\label{l} Small.\end{lemma} " + proof,
+        r"\newcommand{\myref}[1]{Theorem~\ref{#1}}\newcommand{\thmRef}[1]{Theorem~\ref{#1}}",
+    )
+    assert {passage.id: passage.proof for passage in statements(reading)} == {"doc#t": "P.", "doc#l": ""}
+
+
 REFERRING = r"""
 \begin{abstract}By \cite[Thm 2]{Key} it holds.\end{abstract}
 \section{Limits of \emph{rings}}\label{sec:limits}

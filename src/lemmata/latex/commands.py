@@ -48,7 +48,8 @@ def without_notes(text: str) -> str:
     return "".join((*pieces, text[at:]))
 
 
-_REFERRED = re.compile(r"\\(?:ref|[cC]ref|autoref|eqref|nameref|thmref)\*?\s*\{([^{}]*)\}|\\hyperref\s*\[([^\]]*)\]")
+# Authors name their own macros after \ref, too: \myref, \thmRef, ...
+_REFERRED = re.compile(r"\\(?:[a-zA-Z@]*ref\*?\s*\{([^{}]*)\}|hyperref\s*\[([^\]]*)\])", re.I)
 
 
 def referred_labels(text: str) -> set[str]:

@@ -443,7 +443,7 @@ def _restated(before: str, by_macro: Mapping[str, Statement]) -> list[Statement]
 
 def _promised(before: str, by_label: Mapping[str, Statement]) -> list[Statement]:
     """The statements that the last sentence before a proof announces to prove."""
-    if "ref" not in before:
+    if "ref" not in before.lower():
         return []
     sentence = _SENTENCE_END.split(before.strip())[-1]
     promise = _PROMISE.search(sentence)
