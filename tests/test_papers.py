@@ -389,6 +389,33 @@ def test_chapters_without_a_bibliography_use_the_bib_beside_them() -> None:
 # ---------------------------------------------------------------- self-links
 
 
+def links_of(reading: Reading) -> dict[str, list[tuple[str, str]]]:
+    return {passage.id: [(link.relation, link.label) for link in passage.links] for passage in statements(reading)}
+
+
+def test_references_in_the_note_of_a_theorem_are_links_and_not_part_of_its_title() -> None:
+    reading = body(r"\begin{theorem}[Theorem~\ref{t1} for curves, after \ref{t}]\label{t} Big.\end{theorem}")
+    assert links_of(reading) == {"doc#t": [("refers_to", "t1")]}
+    assert "t1" not in only(reading).title
+
+
+def test_references_in_the_title_of_a_proof_are_links_unless_they_name_what_is_proved() -> None:
+    reading = body(
+        r"""
+\begin{theorem}\label{a} Big.\end{theorem}
+\begin{proof}[Proof (after \cite{Foo}, using Theorem~\ref{c})] P.\end{proof}
+\begin{theorem}\label{b} Big.\end{theorem}
+\begin{theorem}\label{c} Big.\end{theorem}
+\begin{proof}[Proof of Theorems~\ref{b} and~\ref{c} from \cref{a}] P.\end{proof}
+"""
+    )
+    assert links_of(reading) == {
+        "doc#a": [("cites", "Foo"), ("proof_uses", "c")],
+        "doc#b": [("proof_uses", "a")],
+        "doc#c": [("proof_uses", "a")],
+    }
+
+
 def test_a_statement_never_refers_to_itself() -> None:
     reading = body(
         r"""

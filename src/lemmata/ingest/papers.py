@@ -6,7 +6,6 @@ A broken statement costs that statement; a broken paper costs that paper. Everyt
 from __future__ import annotations
 
 import hashlib
-import itertools
 import posixpath
 import re
 from bisect import bisect_right
@@ -22,16 +21,16 @@ from lemmata.ingest.paper_state import PaperOptions, PaperState
 from lemmata.ingest.prose import read_chunks
 from lemmata.ingest.references import bibliographies_beside, bibliographies_by_folder, read_references
 from lemmata.ingest.text import read_pdf
-from lemmata.latex.clean import clean, join
+from lemmata.latex.clean import join
 from lemmata.latex.commands import MOST_FAILURES
 from lemmata.latex.expand import Definitions, expand, read_definitions, read_environments, structural
 from lemmata.latex.kinds import read_kinds
 from lemmata.latex.mains import Main, confidence, rank_mains
 from lemmata.latex.sentences import cut
 from lemmata.latex.source import Flat, decode, flatten, read_argument
-from lemmata.latex.statements import Statement, read_structure
+from lemmata.latex.statements import Statement, proved_labels, read_structure
 from lemmata.latex.targets import read_targets
-from lemmata.types import Label, Link, Passage, Reading, Skip
+from lemmata.types import Label, Passage, Reading, Skip
 
 __all__ = ["is_source_file", "read_package_papers", "read_paper"]
 
@@ -91,14 +90,14 @@ def _statement(paper: PaperState, statement: Statement, identity: str) -> Passag
     if not text.text:
         paper.skip(statement.begin, f"{statement.kind} without text")
         return None
-    note = clean(expand(statement.note, paper.macros.at(statement.begin)))
-    proof_notes = (clean(expand(text, paper.macros.at(statement.begin))) for text in statement.proof_notes)
-    references = itertools.chain(note.references, *(note.references for note in proof_notes))
-    cited = [key for family, key in references if family == "cite"]
-    paper.cited += cited
-    links += [Link("cites", key) for key in cited]
+    macros = paper.macros.at(statement.begin)
+    note, note_links = paper.clean(expand(statement.note, macros), "refers_to")
+    links += note_links
     proofs = []
-    for span in statement.proofs:
+    for span, proof_note in zip(statement.proofs, statement.proof_notes, strict=True):
+        _, note_links = paper.clean(expand(proof_note, macros), "proof_uses")
+        proved = proved_labels(proof_note)
+        links += (link for link in note_links if link.relation == "cites" or link.label not in proved)
         proof, proof_links = paper.clean(paper.expand(*span), "proof_uses")
         proofs.append(proof)
         links += proof_links

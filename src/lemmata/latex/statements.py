@@ -18,7 +18,7 @@ from lemmata.latex.expand import NO_VALUE
 from lemmata.latex.kinds import Kind, kind_of
 from lemmata.latex.source import SHORT, VERBATIM, end_of, read_argument, read_optional, skip_blanks
 
-__all__ = ["Section", "Statement", "Structure", "read_structure"]
+__all__ = ["Section", "Statement", "Structure", "proved_labels", "read_structure"]
 
 
 class Section(NamedTuple):
@@ -452,9 +452,13 @@ def _promised(before: str, by_label: Mapping[str, Statement]) -> list[Statement]
     return _referred(sentence[promise.end() :], by_label)
 
 
+def proved_labels(hint: str) -> set[str]:
+    """The labels that the title of a proof names as proved: those before a word such as "using"."""
+    return referred_labels(_USES.split(hint)[0])
+
+
 def _referred(hint: str, by_label: Mapping[str, Statement]) -> list[Statement]:
-    """The statements that a hint refers to, up to a word such as "using"."""
-    labels = referred_labels(_USES.split(hint)[0]) & by_label.keys()
+    labels = proved_labels(hint) & by_label.keys()
     return sorted({id(by_label[label]): by_label[label] for label in labels}.values(), key=lambda s: s.begin)
 
 
