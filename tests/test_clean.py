@@ -343,3 +343,15 @@ def test_removing_the_names_of_references_gives_the_text(fragments: list[str]) -
 @pytest.mark.parametrize("command", ["printbibliography", "printindex", "pagebreak", "linebreak"])
 def test_options_of_commands_without_arguments_leave_the_text(command: str) -> None:
     assert clean(f"Before \\{command}[title={{References}}, heading=none] after").text == "Before after"
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        (r"By Lemma~\ref{lem:x}\ref{it:a} it holds.", "By Lemma lem:x it:a it holds."),
+        (r"By Lemma~\ref{x}\cite{K}.", "By Lemma x [K]."),
+        (r"See \ref{x}\nocite{K}\ref{y}.", "See x y."),
+    ],
+)
+def test_adjacent_references_are_separated_by_a_blank(source: str, shown: str) -> None:
+    assert clean(source).shown()[0] == shown

@@ -386,6 +386,13 @@ def test_chapters_without_a_bibliography_use_the_bib_beside_them() -> None:
     assert keys == {"pack/book": [], "pack/one": ["a"], "pack/two": ["c"]}
 
 
+def test_the_name_of_a_section_has_no_footnote() -> None:
+    reading = body(
+        r"\section{Curves\footnote{Joint work.}}\label{s} \begin{lemma}\label{l} As Section~\ref{s} says.\end{lemma}"
+    )
+    assert only(reading).text == "As Section “Curves” says."
+
+
 # ---------------------------------------------------------------- self-links
 
 

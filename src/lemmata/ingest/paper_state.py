@@ -69,8 +69,8 @@ class PaperState:
         return result, links
 
     def title(self, source: str, offset: int) -> str:
-        """The clean text of a title."""
-        return plain(expand(source, self.macros.at(offset))).rstrip(" ,;:.")
+        """The clean text of a title, without its footnotes."""
+        return plain(without_notes(expand(source, self.macros.at(offset)))).rstrip(" ,;:.")
 
     def section(self, path: Sequence[str], offset: int) -> str:
         """The headings that lead to a section, cleaned."""

@@ -570,6 +570,8 @@ class _Cleaner:
             shown = self.citation(notes, names) if name != "nocite" else ""
         elif names:
             shown = self.name(name, names, " to " if "range" in name else " and ")
+        if shown and self.output and self.output[-1].endswith(_CLOSE):
+            shown = " " + shown  # \ref{a}\ref{b}: two names, not one word
         self.output.append(f"{_OPEN}{shown}{_CLOSE}")
         return at
 
