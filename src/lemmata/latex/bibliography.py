@@ -452,9 +452,12 @@ _NO_TITLE = re.compile(
     r"|(?:ph\.?\s?d\.?|master['’]?s?|doctoral|diploma|bachelor['’]?s?)\s(?:thes[ie]s|dissertation)|thesis|dissertation"
     r"|(?:\d{1,2}(?:st|nd|rd|th)|first|second|third|fourth|fifth|revised|new)\.?\s(?:rev\w*\s)?ed(?:ition|n)?"
     r"|(?:vol(?:ume)?|no|pp?|pages?|chapter|section|theorem|lemma)\b\.?\s?[\divxlc–-]+"
+    r"|(?:see|cf\.)\s(?:also\b|e\.\s?g\.|for (?:example|instance)\b|.*https?://).*"
     r"|[^\W\d_]+\.?\s[A-Z]?\d[\d:./()–-]*|\w+,\w+|\[.*)",
     re.I,
 )
+# A journal with its volume, year and pages: Nature 5 (2010) 12.
+_JOURNAL_VOLUME = re.compile(r"(?:[^\W\d_][\w.&’'-]{0,30}\s){1,5}[A-Z]?\d{1,4}\s?\((?:1[5-9]|20)\d\d\)[\s\w:.–-]{0,20}")
 _PUBLISHER = re.compile(
     r"\b(?:Verlag|Press|Publish\w*|Springer|Birkh\w+|Wiley|Elsevier|North-Holland|Dover|Academi\w+|Kluwer|Prentice|Addison"
     r"|McGraw|Chelsea|Hermann|Masson|Dunod|Gauthier|Teubner|Vieweg|Gruyter|Freeman|Benjamin|Dekker|Interscience|Univ\w*"
@@ -477,6 +480,7 @@ def _checked_title(title: str, marked: str) -> str:
     if (
         not re.search(r"[^\W\d_]{4}|[^\W\d_]{3}\s[^\W\d_]{3}|[\u0370-\uffff]{2}", title)
         or _NO_TITLE.fullmatch(title)
+        or _JOURNAL_VOLUME.fullmatch(title)
         or _PERSON.fullmatch(title)
     ):
         return ""
