@@ -228,6 +228,33 @@ def test_a_restatable_theorem_has_the_kind_of_its_argument() -> None:
 
 
 @pytest.mark.parametrize(
+    ("spec", "arguments", "note"),
+    [
+        ("D(){none} m", "(Title C){lab:c}", "Title C"),
+        ("D(){no title} m", "{lab:c}", "no title"),
+        ("d<> +m", "<Title <of> C>{lab:c}", "Title <of> C"),
+        ("r() m", "(A {)} (b) c){lab:c}", "A {)} (b) c"),
+        ("D||{none} >{\\TrimSpaces} m", "|Title|{lab:c}", "Title"),
+    ],
+)
+def test_an_environment_may_have_arguments_in_delimiters(spec: str, arguments: str, note: str) -> None:
+    text = rf"\newtheorem{{plain}}{{Theorem}}\NewDocumentEnvironment{{ec}}{{ {spec} }}"
+    text += r"{\begin{plain}[#1]\label{#2}}{\end{plain}}\begin{document}"
+    text += rf"\begin{{ec}}{arguments} Body.\end{{ec}}"
+    (statement,) = statements(text)
+    assert (statement.note, statement.label, body(text, statement)) == (note, "lab:c", "Body.")
+
+
+@pytest.mark.parametrize(("spec", "token"), [("s m", "*"), ("t+ m", "+"), ("t + +m", "+")])
+def test_an_environment_may_have_a_star_or_another_token(spec: str, token: str) -> None:
+    text = rf"\newtheorem{{plain}}{{Theorem}}\NewDocumentEnvironment{{ec}}{{{spec}}}"
+    text += r"{\IfBooleanTF{#1}{\begin{plain}[Starred]}{\begin{plain}}\label{#2}}{\end{plain}}\begin{document}"
+    text += rf"\begin{{ec}}{token}{{a}} One.\end{{ec}} \begin{{ec}}{{b}} Two.\end{{ec}}"
+    parts = [(statement.note, statement.label, body(text, statement)) for statement in statements(text)]
+    assert parts == [("Starred", "a", "One."), ("", "b", "Two.")]
+
+
+@pytest.mark.parametrize(
     "opening",
     [
         r"\begin{restatable}{theorem}{bigone}\label{thm:big} Big.\end{restatable}",

@@ -214,7 +214,7 @@ class Opening(NamedTuple):
     r"""What an environment puts at its beginning, with the arguments of its `\begin`."""
 
     text: str
-    arguments: tuple[tuple[str, str], ...] = ()  # type as in xparse (m, o, s or g), default
+    arguments: tuple[tuple[str, str], ...] = ()  # type as in xparse (m, o, g, t* or d()), default
 
 
 NO_VALUE = "-NoValue-"  # an optional argument without default that is not given
@@ -222,16 +222,25 @@ _ENVIRONMENT = re.compile(
     r"\\(?:(?P<plain>(?:(?:re)?new|provide)environment\*?)|(?P<xparse>(?:New|Renew|Provide|Declare)DocumentEnvironment)"
     r"|(?P<box>(?:re)?newtcolorbox|newtcbox)|(?P<xparsebox>(?:New|Renew|Provide|Declare)TColorBox))(?![a-zA-Z])"
 )
-_XPARSE_ARGUMENT = re.compile(r"[+!]*([a-zA-Z])(?:\{([^{}]*)\})?")
+_XPARSE_ARGUMENT = re.compile(
+    r"(?:[+!]|>\s*\{[^{}]*\}|\s)*+(?:(?P<delimited>[dDrR])\s*(?P<delimiters>\S\s*\S)|t\s*(?P<token>\S)|(?P<simple>[a-zA-Z]))"
+    r"(?:\s*\{(?P<default>[^{}]*)\})?"
+)
 
 
 def _xparse_arguments(spec: str) -> tuple[tuple[str, str], ...]:
-    """The arguments of a specification; none where it has other than simple ones."""
+    """The arguments of a specification; none where it has embellishments or other rare ones."""
     arguments = []
-    for kind, default in _XPARSE_ARGUMENT.findall(spec.replace(" ", "")):
-        if kind in "oOgG":
-            arguments.append((kind.lower(), default if kind.isupper() else NO_VALUE))
-        elif kind in "ms":
+    for match in _XPARSE_ARGUMENT.finditer(spec):
+        kind = match["simple"] or match["delimited"] or "t"
+        default = (match["default"] or "") if kind.isupper() else NO_VALUE
+        if match["delimited"]:
+            arguments.append(("d" + "".join(match["delimiters"].split()), default))
+        elif kind in "oOgG":
+            arguments.append((kind.lower(), default))
+        elif kind in "ts":
+            arguments.append(("t" + (match["token"] or "*"), ""))
+        elif kind == "m":
             arguments.append((kind, ""))
         elif kind != "b":  # the body is not an argument of \begin
             return ()

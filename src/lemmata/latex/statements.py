@@ -275,17 +275,38 @@ class _Reader:
     def values(self, text: str, at: int, arguments: Iterable[tuple[str, str]]) -> tuple[list[str], int]:
         r"""The arguments of a `\begin`, up to the first that is missing, and the offset after them."""
         values: list[str] = []
-        for letter, default in arguments:
-            if letter == "s":
-                values.append("*" * text.startswith("*", at))
-                at += len(values[-1])
+        for kind, default in arguments:
+            if kind[0] == "t":
+                given = text.startswith(kind[1], at)
+                values.append("*" if given else "")  # any token counts as a star, see `_choose`
+                at += given
                 continue
-            argument = read_optional(text, at) if letter == "o" else self.argument(at, text)
-            if argument is None and letter == "m":
+            if kind[0] == "d":
+                argument = self.delimited(text, at, *kind[1:])
+            else:
+                argument = read_optional(text, at) if kind == "o" else self.argument(at, text)
+            if argument is None and kind == "m":
                 break
             value, at = argument or (default, at)
             values.append(value)
         return values, at
+
+    def delimited(self, text: str, at: int, opening: str, closing: str) -> tuple[str, int] | None:
+        """The text between two delimiters after `at`; those inside braces or nested pairs do not close it."""
+        begin = skip_blanks(text, at)
+        if not self.failures_left or not text.startswith(opening, begin):
+            return None
+        depth, braces = 1, 0
+        tokens = re.compile(rf"\\.|[{{}}]|{re.escape(closing)}|{re.escape(opening)}", re.S)
+        for token in tokens.finditer(text, begin + 1, begin + SHORT):
+            if token[0] in "{}":
+                braces += 1 if token[0] == "{" else -1
+            elif braces == 0 and len(token[0]) == 1:
+                depth += -1 if token[0] == closing else 1
+            if depth == 0:
+                return text[begin + 1 : token.start()], token.end()
+        self.failures_left -= 1
+        return None
 
     def open(
         self, name: str, kind: str, begin: int, content: int, note: str, label: str = "", restated_by: str = ""
