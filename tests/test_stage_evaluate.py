@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from lemmata.evaluate.report import as_json
 from lemmata.evaluate.tasks import task_from
 from lemmata.leakage import Example
 from lemmata.project import Project
-from lemmata.stages.evaluate import EvaluateOptions
+from lemmata.stages.evaluate import EvaluateOptions, beir_task
 
 TEXTS = {
     "a1": ("a", "Partitions into odd parts and partitions into distinct parts are equally many."),
@@ -204,6 +206,26 @@ def test_a_beir_folder_with_titles_only_is_evaluated_by_the_command(tmp_path: Pa
     table: list[str | Path] = ["evaluate", "--queries", tmp_path / "asked.tsv", "--retriever", "lexical"]
     assert "--allow-missing" in lemmata(*table, "-w", tmp_path / "w", code=1)
     assert json.loads(lemmata(*table, "-w", tmp_path / "w", "--allow-missing", "--json"))["missing"]["queries"] == 1
+
+
+def test_a_beir_folder_is_judged_by_its_own_passages_when_another_has_the_same_ids(tmp_path: Path) -> None:
+    animals = {"zoo": ("zebras", "lions"), "sea": ("whales", "sharks")}
+    for name, (first, second) in animals.items():
+        (tmp_path / name / "qrels").mkdir(parents=True)
+        rows = [{"_id": "1", "text": f"About {first}."}, {"_id": "2", "text": f"About {second}."}]
+        (tmp_path / name / "corpus.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        (tmp_path / name / "queries.jsonl").write_text(json.dumps({"_id": "q", "text": first}))
+        (tmp_path / name / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\t1\t1\n")
+    project = Project.init(tmp_path / "w")
+    project.ingest([tmp_path / "zoo", tmp_path / "sea"])
+    for name, judged_id in (("zoo", "1"), ("sea", "sea/1")):
+        assert beir_task(project.layout, tmp_path / name, name=name).qrels == {"q": {judged_id: 1}}
+    lemmata("index", "--encoder", "hashing", "-w", tmp_path / "w")
+    command = ("evaluate", "--beir", tmp_path / "sea", "--retriever", "lexical", "-w", tmp_path / "w", "--json")
+    assert json.loads(lemmata(*command))["retrievers"]["lexical"]["measures"]["Success@1"] == 1.0
+    with contextlib.closing(sqlite3.connect(project.layout.database)) as connection:
+        connection.execute("PRAGMA user_version = 1")  # as an older lemmata wrote it: no names of files
+    assert beir_task(project.layout, tmp_path / "sea", name="sea").qrels == {"q": {"1": 1}}
 
 
 def test_tuning_refuses_missing_passages_unless_allowed(project: Project) -> None:

@@ -137,6 +137,7 @@ def run(
 def _check(project: Project, options: RunOptions) -> None:
     """Refuse settings that cannot work before anything long starts."""
     from lemmata.encode.load import encoder_kind
+    from lemmata.ingest.beir import read_judged
     from lemmata.measures import parse_measure
 
     where = f"{project.layout.config}: [run]"
@@ -160,7 +161,7 @@ def _check(project: Project, options: RunOptions) -> None:
             raise ConfigError(f"{where}: there is no {project.layout.root / path}")
     for name in options.tasks:
         if name not in TASKS:
-            _task(project, name)
+            read_judged(_task_folder(project, name))  # there may be no corpus yet
     for measure in options.measures.split(","):
         parse_measure(measure)
     encoder_kind(options.base, project.layout.models)
@@ -226,15 +227,18 @@ def _encoded(project: Project, encoder: str, stages: _Stages, progress: Progress
 
 
 def _task(project: Project, name: str) -> Task:
-    from lemmata.evaluate.tasks import task_from
-    from lemmata.ingest.beir import read_judged
+    from lemmata.stages.evaluate import beir_task
 
     if name in TASKS:
         return project.task(name, part="test")
+    return beir_task(project.layout, _task_folder(project, name), name=Path(name).name)
+
+
+def _task_folder(project: Project, name: str) -> Path:
     folder = project.layout.root / name
     if not folder.is_dir():
         raise ConfigError(f"[run] tasks: {name!r} is neither one of {', '.join(TASKS)} nor a folder")
-    return task_from(Path(name).name, *read_judged(folder))
+    return folder
 
 
 def _measure(

@@ -126,8 +126,8 @@ def _task(
     import numpy as np
 
     from lemmata.evaluate.tasks import sampled, task_from
-    from lemmata.ingest.beir import read_judged, read_qrels, read_queries, read_table
-    from lemmata.stages.evaluate import table_task
+    from lemmata.ingest.beir import read_qrels, read_queries, read_table
+    from lemmata.stages.evaluate import beir_task, table_task
 
     if sum((bool(queries or qrels), beir is not None, bool(name))) != 1:
         raise LemmataError("evaluate needs exactly one of --queries with --qrels, --beir, or --task")
@@ -136,7 +136,7 @@ def _task(
     if part:
         raise LemmataError("--part goes with --task: queries from a file belong to no part of the split")
     if beir is not None:
-        chosen = task_from(str(beir), *read_judged(beir))
+        chosen = beir_task(project.layout, beir, name=str(beir))
     elif queries is not None and qrels is None and queries.suffix == ".tsv":
         # missing passages are for evaluate to count
         chosen = table_task(project.layout, str(queries), *read_table(queries), file=queries, allow_missing=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from lemmata.evaluate.report import Report
 from lemmata.evaluate.runs import write_trec_run
 from lemmata.evaluate.significance import compare
 from lemmata.evaluate.tasks import Task, concepts_task, documents_task, held_out, references_task, task_from
+from lemmata.ingest.beir import read_judged
 from lemmata.leakage import Example, audit, examples, normalise
 from lemmata.measures import evaluate as measure
 from lemmata.measures import gains, judged, parse_measure
@@ -28,7 +30,7 @@ from lemmata.store.split import PARTS, Keys, Split, id_keys, open_split
 from lemmata.store.trained import read_trained
 from lemmata.types import Floats, Integers, Mask, Progress
 
-__all__ = ["TASKS", "EvaluateOptions", "TaskOptions", "corpus_task", "evaluate", "table_task", "tune"]
+__all__ = ["TASKS", "EvaluateOptions", "TaskOptions", "beir_task", "corpus_task", "evaluate", "table_task", "tune"]
 
 TASKS = ("references", "documents", "concepts", "descriptions")
 _BATCH = 128  # queries searched at once
@@ -110,6 +112,22 @@ def table_task(
         raise InputError(f"{missing.sentence()}; the corpus is that of {layout.root}", file=str(file))
     prose_answers = any(is_prose[row_of[identity]] for identity in answers if identity in row_of)
     return replace(task, candidates=None if prose_answers else ~is_prose)
+
+
+def beir_task(layout: Layout, folder: Path, *, name: str) -> Task:
+    """The task of a BEIR folder. Where its passages were stored under other ids, the judgments get these."""
+    queries, qrels = read_judged(folder)
+    judged_ids = {identity for grades in qrels.values() for identity in grades}
+    stored: dict[str, str] = {}
+    with contextlib.closing(Corpus(layout)) as corpus:
+        for path in sorted(folder.glob("corpus.jsonl*")):
+            file = os.path.relpath(path.parent.resolve() / path.name, layout.root.resolve())
+            stored = stored or corpus.stored_ids(file, judged_ids)
+    renamed = {
+        query: {stored.get(identity, identity): grade for identity, grade in grades.items()}
+        for query, grades in qrels.items()
+    }
+    return task_from(name, queries, renamed)
 
 
 def _passage_task(

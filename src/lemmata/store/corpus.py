@@ -327,10 +327,27 @@ class Corpus(Sequence[Passage]):
         query = "SELECT target FROM links WHERE relation = ? AND target IS NOT NULL"
         return (target for (target,) in self._connection.execute(query, (relation,)))
 
+    def _is_migrated(self) -> bool:
+        """Whether the file has the columns of the first migration, which the next ingest adds."""
+        version: int = self._connection.execute("PRAGMA user_version").fetchone()[0]
+        return version > FORMAT
+
+    def stored_ids(self, file: str, ids: Iterable[str]) -> dict[str, str]:
+        """For ids that stand in a file, those under which they are stored; empty if the file was not ingested.
+
+        `file` is relative to the workspace. A file that an older lemmata read counts as not ingested.
+        """
+        find_unit = "SELECT number, prefix FROM units WHERE file = ?"
+        unit = self._connection.execute(find_unit, (file,)).fetchone() if self._is_migrated() else None
+        if unit is None:
+            return {}
+        number, prefix = unit
+        renames = dict(self._connection.execute("SELECT wanted, id FROM renames WHERE unit = ?", (number,)).fetchall())
+        return {identity: renames.get(prefix + identity, prefix + identity) for identity in ids}
+
     def sources(self) -> list[IngestedSource]:
         """Everything that was ingested, by path."""
-        version = self._connection.execute("PRAGMA user_version").fetchone()[0]
-        read_at = "MAX(read_at)" if version > FORMAT else "''"
+        read_at = "MAX(read_at)" if self._is_migrated() else "''"
         tables = ("documents t WHERE kind != 'location' AND", "passages t WHERE", "skips t WHERE")
         counts = ", ".join(f"SUM((SELECT COUNT(*) FROM {table} t.unit = units.number))" for table in tables)
         query = f"SELECT root, {read_at}, {counts} FROM units GROUP BY root ORDER BY root"
