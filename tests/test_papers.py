@@ -564,6 +564,29 @@ def test_chapters_that_share_a_preamble_are_separate_documents() -> None:
     assert len(read_package(files)) == 1
 
 
+def test_every_complete_paper_of_a_package_is_read_or_skipped() -> None:
+    files = {
+        "p1/one.tex": PAPER % "one",
+        "p2/two.tex": PAPER % "two" + "\\input{part}",
+        "p2/part.tex": PAPER % "a part",
+        "p2/two_old.tex": PAPER % "an old copy",
+        "figure.tex": PAPER.replace("article", "standalone") % "a figure",
+    }
+    *papers, last = read_package(files, single_paper=False)
+    assert [reading.documents[0].id for reading in papers] == ["pack/p1/one", "pack/p2/two"]
+    assert [skip[::2] for skip in last.skips] == [("p2/two_old.tex", "looks like an old copy of p2/two.tex")]
+    (reading,) = read_package(files)
+    assert reading.documents[0].metadata["main_file"] == "p2/two.tex"
+    cause = "it is not the main file of this package"
+    assert [skip[::2] for skip in reading.skips] == [("p1/one.tex", cause), ("p2/two_old.tex", cause)]
+
+
+def test_an_old_copy_makes_no_collection() -> None:
+    (reading,) = read_package({"a.tex": PAPER % "one", "a_old.tex": PAPER % "two"}, single_paper=False)
+    assert [document.id for document in reading.documents] == ["pack"]
+    assert [skip.file for skip in reading.skips] == ["a_old.tex"]
+
+
 def test_a_package_without_tex_is_a_skip() -> None:
     (reading,) = read_package({"a.txt": "nothing"})
     assert [skip.cause for skip in reading.skips] == ["no TeX file in this package"]

@@ -186,6 +186,16 @@ def test_a_book_in_an_archive_keeps_its_chapters(tmp_path: Path) -> None:
     assert [r.documents[0].id for r in read_unit(tmp_path, unit, options)] == ["book/one", "book/two"]
 
 
+def test_tables_and_texts_in_an_archive_are_one_skip(tmp_path: Path) -> None:
+    others = {"notes.md": "Notes.", "data/t.csv": "id,text\n1,x\n", "README.md": "r", "f.png": "p"}
+    write(tmp_path, {"work.tar.gz": tar({"main.tex": MAIN % "Some words.", **others})})
+    options = IngestOptions()
+    (unit,) = find_units(tmp_path, options).units
+    (reading,) = read_unit(tmp_path, unit, options)
+    cause = "2 files that are no LaTeX were not read, first notes.md: unpack the archive to read such files"
+    assert reading.skips == [("work.tar.gz", 0, cause)]
+
+
 def test_units_ask_for_their_path_as_id_even_where_two_are_equal(tmp_path: Path) -> None:
     write(tmp_path, {"a.tex": MAIN % "a", "a.md": "# A\n\ntext"})
     assert units_of(tmp_path) == [("text", "a.md", "a"), ("paper", "a.tex", "a")]

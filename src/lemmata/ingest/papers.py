@@ -25,7 +25,7 @@ from lemmata.latex.clean import join
 from lemmata.latex.commands import MOST_FAILURES
 from lemmata.latex.expand import Definitions, expand, read_definitions, read_environments, structural
 from lemmata.latex.kinds import read_kinds
-from lemmata.latex.mains import Main, confidence, rank_mains
+from lemmata.latex.mains import Main, complete_papers, confidence, rank_mains, stale_copy_of
 from lemmata.latex.sentences import cut
 from lemmata.latex.source import Flat, decode, flatten, read_argument
 from lemmata.latex.statements import Statement, proved_labels, read_structure
@@ -339,10 +339,10 @@ def read_package_papers(
 ) -> Iterator[Reading]:
     """The papers in an archive: one, with the best main file, or each of a collection.
 
-    Many main files, or main files that include the same preamble (the chapters of a book), make a
-    collection, unless the package is known to be a single paper, as those from arXiv are. The documents of
-    a collection are named after their paths, below `document` unless that is empty. `load` returns a file of the
-    archive that is not among `files`: the PDF that a paper includes.
+    Several complete papers, or main files that include the same preamble (the chapters of a book), make a
+    collection, unless the package is known to be a single paper, as those from arXiv are; there each other complete
+    paper is a skip. The documents of a collection are named after their paths, below `document` unless that is
+    empty. `load` returns a file of the archive that is not among `files`: the PDF that a paper includes.
     """
 
     def read(path: str) -> bytes | None:
@@ -364,14 +364,26 @@ def read_package_papers(
         for candidate in ranked
         if candidate.score >= 3 and re.search(r"\\begin\{document\}|\\documentstyle", texts[candidate.path])
     ]
+    complete = complete_papers(texts)
+    stale = {path: newer for path in complete if (newer := stale_copy_of(path, complete))}
     declared = ranked[0].score >= 50  # by a file such as 00README
-    if not single_paper and not declared and (len(mains) > _COLLECTION or _share_preamble(mains, texts)):
-        for path in sorted(mains):
+    is_collection = not single_paper and not declared
+    if is_collection and (len(mains) > _COLLECTION or _share_preamble(mains, texts)):
+        collection = sorted({*mains, *complete} - stale.keys())
+    else:
+        collection = [path for path in complete if path not in stale] if is_collection else []
+    if len(collection) > 1:
+        for path in collection:
             name = posixpath.splitext(path)[0]
             yield paper(Main(path), f"{document}/{name}" if document else name)
+        if stale:
+            yield Reading(skips=[Skip(path, 0, f"looks like an old copy of {newer}") for path, newer in stale.items()])
         return
     main = Main(ranked[0].path, confidence(ranked), tuple(candidate.path for candidate in ranked[1:4]))
-    yield paper(main, document or posixpath.splitext(main.path)[0])
+    reading = paper(main, document or posixpath.splitext(main.path)[0])
+    others = (path for path in complete if path != main.path)
+    skips = [Skip(path, 0, "it is not the main file of this package") for path in others]
+    yield replace(reading, skips=[*reading.skips, *skips])
 
 
 def _share_preamble(mains: Iterable[str], texts: Mapping[str, str]) -> bool:

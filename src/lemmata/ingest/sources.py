@@ -57,7 +57,7 @@ _SIDE_FILE = re.compile(r"metadata\.(?:jsonl|csv)(?:\.\w+)?")
 _ABOUT = re.compile(r"(?:readme|license|licence|copying|changelog|contributing|authors|notice)(?:\.|$)", re.I)
 # test data beside a corpus must never get into it
 _TEST_DATA = re.compile(r"(?:^|/)(?:qrels(?:/.*|[^/]*\.tsv)|queries[^/]*\.jsonl|withheld[^/]*\.tsv)(?:\.\w+)?$", re.I)
-_READING = 3  # raised when the readers change, so that everything is read again
+_READING = 4  # raised when the readers change, so that everything is read again
 _START = 4096  # bytes that decide what a file is
 _LARGEST_FILE = 64 * 2**20
 _TOO_LARGE = f"larger than {_LARGEST_FILE >> 20} MiB"
@@ -534,9 +534,15 @@ def _read(base: Path, path: Path, unit: Unit, options: IngestOptions) -> Iterato
             raise InputError("the file no longer exists, or it is too large", file=unit.path) from error
         return
     if unit.reader == "package":
-        package = read_package(path, is_source_file)
+        names: dict[str, None] = {}
+
+        def wanted(name: str) -> bool:
+            names[name] = None
+            return is_source_file(name)
+
+        package = read_package(path, wanted)
         arxiv = arxiv_id_of_file(unit.path)
-        skips = list(package.skips)
+        skips = [*package.skips, *_other_content(names)]
 
         def load(name: str) -> bytes | None:
             return read_package(path, name.__eq__).files.get(name)
@@ -575,6 +581,18 @@ def _read(base: Path, path: Path, unit: Unit, options: IngestOptions) -> Iterato
             yield from read_passages(rows, file=unit.path)
         if skips:
             yield Reading(skips=skips)
+
+
+def _other_content(names: Iterable[str]) -> list[Skip]:
+    """One skip for the tables and texts of an archive, of which only the LaTeX is read."""
+    suffixes = {*_TABLES, *_TEXT} - {".txt"}  # a paper may include a .txt
+    bases = {name: posixpath.basename(name) for name in names if "__MACOSX" not in name.split("/")}
+    others = [name for name, base in bases.items() if posixpath.splitext(base)[1].lower() in suffixes]
+    others = [name for name in others if not bases[name].startswith(".") and not _ABOUT.match(bases[name])]
+    if not others:
+        return []
+    number = "1 file that is no LaTeX was" if len(others) == 1 else f"{len(others):,} files that are no LaTeX were"
+    return [Skip("", 0, f"{number} not read, first {others[0]}: unpack the archive to read such files")]
 
 
 _DOCUMENT_KEYS = ("id", "document", "title", "authors", "date", "created", "categories", "abstract")

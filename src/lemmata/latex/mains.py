@@ -8,7 +8,17 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-__all__ = ["Candidate", "Main", "confidence", "has_class", "included_files", "is_main", "rank_mains", "stale_copy_of"]
+__all__ = [
+    "Candidate",
+    "Main",
+    "complete_papers",
+    "confidence",
+    "has_class",
+    "included_files",
+    "is_main",
+    "rank_mains",
+    "stale_copy_of",
+]
 
 
 class Candidate(NamedTuple):
@@ -33,6 +43,8 @@ _INCLUDE = re.compile(
 )
 _CLASS = re.compile(r"\\document(?:class|style)(?![a-zA-Z])\s*(?:\[[^\]]{0,2000}\])?\s*\{?\s*([\w./-]*)")
 _DOCUMENT = re.compile(r"\\(?:begin\s*\{document\}|documentstyle(?![a-zA-Z])|bye(?![a-zA-Z]))")
+_CLASSES_OF_PARTS = ("standalone", "subfiles")
+_TEX = (".tex", ".ltx", ".texx")
 _STALE = re.compile(r"(?:^|[/_.\- ])(?:old|copy|backup|bak|draft|orig|previous|stale)(?:[_.\- /\d]|$)|~$|\(\d+\)", re.I)
 _PERCENT = re.compile(r"[^\\%]*+(?:\\.[^\\%]*+)*+%", re.DOTALL)
 
@@ -78,6 +90,29 @@ def included_files(text: str) -> list[str]:
     return names
 
 
+def _included_paths(sources: Mapping[str, str]) -> set[str]:
+    """The paths that the files may include, whether they exist or not."""
+    included: set[str] = set()
+    for path, text in sources.items():
+        for name in included_files(text):
+            for folder in {"", posixpath.dirname(path)}:
+                target = posixpath.normpath(posixpath.join(folder, name))
+                included.update((target, target + ".tex"))
+    return included
+
+
+def complete_papers(texts: Mapping[str, str]) -> list[str]:
+    """The TeX files that name a class, start a document and are no part of another, sorted."""
+    sources = {path: text for path, text in texts.items() if path.lower().endswith(_TEX)}
+    included = _included_paths(sources)
+
+    def is_complete(path: str, text: str) -> bool:
+        document_class = _search(_CLASS, text) if path not in included and is_main(text) else None
+        return document_class is not None and document_class[1] not in _CLASSES_OF_PARTS
+
+    return sorted(path for path, text in sources.items() if is_complete(path, text))
+
+
 _HINT_KEYS = ("filename", "usage")
 
 
@@ -107,15 +142,10 @@ def rank_mains(texts: Mapping[str, str]) -> list[Candidate]:
     `texts` has every text file of the package by path: TeX files, bibliographies and `00README`.
     """
     hints = read_hints(texts)
-    sources = {path: text for path, text in texts.items() if path.lower().endswith((".tex", ".ltx", ".texx"))}
+    sources = {path: text for path, text in texts.items() if path.lower().endswith(_TEX)}
     if not sources:  # a package of one file with a strange name, or plain TeX without a suffix
         sources = {path: text for path, text in texts.items() if "\\" in text and _search(_CLASS, text)}
-    included: set[str] = set()
-    for path, text in sources.items():
-        for name in included_files(text):
-            for folder in {"", posixpath.dirname(path)}:
-                target = posixpath.normpath(posixpath.join(folder, name))
-                included.update((target, target + ".tex"))
+    included = _included_paths(sources)
     order = {file: number for number, (file, usage) in enumerate(hints.items()) if usage == "toplevel"}
     candidates = []
     for path, text in sources.items():
@@ -128,7 +158,7 @@ def rank_mains(texts: Mapping[str, str]) -> list[Candidate]:
             (path in order, 100.0 - order.get(path, 0)),
             (hint == "include", -20.0),
             (document_class, 4.0),
-            (document_class and document_class[1] in ("standalone", "subfiles"), -3.0),  # classes for parts
+            (document_class and document_class[1] in _CLASSES_OF_PARTS, -3.0),
             (is_main(text), 3.0),
             ("\\title" in text or "\\maketitle" in text, 1.0),
             (stem + ".bbl" in texts, 2.0),
