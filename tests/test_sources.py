@@ -144,6 +144,24 @@ def test_junk_is_ignored(tmp_path: Path) -> None:
     assert units_of(tmp_path) == [("paper", "a.tex", "a")]
 
 
+def test_files_that_no_reader_takes_are_one_skip_per_suffix(tmp_path: Path) -> None:
+    files: dict[str, str | bytes] = {
+        "NOTES": "Words.", "b/x.org": "Words.", "c/y.org": "Words.", "page.html": "<p>", "tool.bin": b"\0\1\2\3",
+        "a.tex": MAIN % "\\input{part.inc}", "part.inc": "Words.",
+        "fig.eps": "%!PS", "a.aux": "y", "a.synctex.gz": gzip.compress(b"y"), "LICENSE": "Free.", "Makefile": "all:",
+        "empty.org2": "", ".hidden": "y",
+    }  # fmt: skip
+    source = find_units(write(tmp_path, files), IngestOptions())
+    assert [unit.path for unit in source.units] == ["a.tex"]
+    cure = ": name a file to read it as text"
+    assert sorted((skip.file, skip.cause) for skip in source.skips) == [
+        ("NOTES", "1 file without a suffix is not read" + cure),
+        ("b/x.org", "2 files with the suffix .org are not read, first b/x.org" + cure),
+        ("page.html", "1 file with the suffix .html is not read" + cure),
+        ("tool.bin", "1 file with the suffix .bin is not read: it is binary data, not text"),
+    ]
+
+
 def test_a_pdf_beside_a_paper_is_a_figure_and_not_read(tmp_path: Path) -> None:
     write(tmp_path, {"p/a.tex": MAIN % "a", "p/figures/f.pdf": b"%PDF-1.4", "books/b.pdf": b"%PDF-1.4"})
     assert units_of(tmp_path) == [("pdf", "books/b.pdf", "books/b"), ("paper", "p/a.tex", "p/a")]

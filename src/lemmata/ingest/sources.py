@@ -10,7 +10,7 @@ import hashlib
 import os
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import count, islice
@@ -55,6 +55,14 @@ _COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 _ARCHIVES = (".tar", ".tgz", ".zip", ".txz", ".tbz2", *_COMPRESSED)
 _SIDE_FILE = re.compile(r"metadata\.(?:jsonl|csv)(?:\.\w+)?")
 _ABOUT = re.compile(r"(?:readme|license|licence|copying|changelog|contributing|authors|notice)(?:\.|$)", re.I)
+# Files beside a paper that hold no text of it: figures, settings and what LaTeX writes. Not reading them needs no note.
+_BESIDE_PAPERS = re.compile(
+    r"makefile|latexmkrc|00readme.*|.*\.(?:synctex\.gz|synctex|run\.xml|pdf_tex|pdf_t|pstex_t|fdb_latexmk|"
+    r"png|jpe?g|gif|svgz?|e?ps|epsi|epsf|bmp|tiff?|webp|pgf|tikz|asy|mps?|fig|pstex|ai|xcf|ico|drawio|"
+    r"aux|log|out|toc|lo[aeft]|bbl|bib|blg|bcf|bst|bbx|cbx|lbx|dbx|sty|cls|clo|def|ldf|fd|cfg|dtx|ins|ist|ind|idx|ilg|"
+    r"gl[gos]|ac[nr]|alg|brf|nav|snm|vrb|thm|spl|fls|dvi|xdv|tfm|vf|pf[ab]|afm|ttf|otf|bak|swp|tmp|orig)",
+    re.I,
+)
 # test data beside a corpus must never get into it
 _TEST_DATA = re.compile(r"(?:^|/)(?:qrels(?:/.*|[^/]*\.tsv)|queries[^/]*\.jsonl|withheld[^/]*\.tsv)(?:\.\w+)?$", re.I)
 _READING = 4  # raised when the readers change, so that everything is read again
@@ -140,7 +148,7 @@ def _reader_of(path: Path, *, named: bool) -> tuple[str, str]:
     with path.open("rb") as stream:
         start = stream.read(_START)
     reader = _reader_by_content(path, start, named=named)
-    is_text = reader in ("text", "paper", "rows", "logs", "hierarchy") and not sniff(start[:512])
+    is_text = reader in ("", "text", "paper", "rows", "logs", "hierarchy") and not sniff(start[:512])
     if not start or (is_text and ".parquet" not in path.suffixes):
         return reader, _flaw(start)
     return reader, ""
@@ -256,9 +264,12 @@ def find_units(path: Path, options: IngestOptions) -> Source:
     others: list[Unit] = []
     sources: dict[str, str] = {}
     flaws: dict[str, str] = {}  # of TeX files; a skip unless another file includes them
+    unread: dict[str, str] = {}  # files without a reader, and why they are no text ("" if they are)
     for name in names:
         base = posixpath.basename(name)
         if _TEST_DATA.search(name) or _SIDE_FILE.fullmatch(name) or _ABOUT.match(base):
+            continue
+        if _BESIDE_PAPERS.fullmatch(base):
             continue
         try:
             reader, flaw = _reader_of(path / name, named=False)
@@ -280,6 +291,8 @@ def find_units(path: Path, options: IngestOptions) -> Source:
             others.append(Unit(_rows_reader(path / name, name, options, skips), name, _stem(name)))
         elif reader:
             others.append(_file_unit(reader, name, side))
+        else:
+            unread[name] = flaw
     bibliographies = bibliographies_by_folder(names)
     units = [
         replace(unit, bibliographies=bibliographies_beside(unit.path, bibliographies))
@@ -289,11 +302,37 @@ def find_units(path: Path, options: IngestOptions) -> Source:
     # a PDF beside a paper is one of its figures
     units += (unit for unit in others if unit.reader != "pdf" or not _is_inside(unit.path, paper_folders))
     units = _select(units, options.reader, skips)
+    skips += _unread_files(unread, sources)
     if not units:
         reason = f"{skips[0].file}: {skips[0].cause}" if skips else "LaTeX, archives, tables, text or PDF"
         reason += f", and {len(skips) - 1:,} more" if len(skips) > 1 else ""
         raise InputError(f"nothing in it can be read ({reason})", file=str(path))
     return Source(path, sorted(units, key=lambda unit: unit.path), skips)
+
+
+def _unread_files(unread: Mapping[str, str], sources: Mapping[str, str]) -> Iterator[Skip]:
+    """One skip per suffix for the files that no reader takes, without those that are empty or that a paper includes."""
+    included = _included(sources, unread) if unread else set()
+    by_suffix: dict[str, list[str]] = {}
+    for name, flaw in unread.items():
+        if name not in included and flaw != _EMPTY:
+            by_suffix.setdefault(posixpath.splitext(name)[1].lower(), []).append(name)
+    for suffix, names in by_suffix.items():
+        which = f"with the suffix {suffix}" if suffix else "without a suffix"
+        many = f"{len(names):,} files {which} are not read, first {names[0]}"
+        cure = unread[names[0]] or "name a file to read it as text"
+        yield Skip(names[0], 0, f"{many if len(names) > 1 else f'1 file {which} is not read'}: {cure}")
+
+
+def _included(sources: Mapping[str, str], names: Container[str]) -> set[str]:
+    """Those of the names that one of the sources includes."""
+    included: set[str] = set()
+    for name, text in sources.items():
+        for other in included_files(text):
+            for folder in {"", posixpath.dirname(name)}:
+                target = posixpath.normpath(posixpath.join(folder, other))
+                included.update(candidate for candidate in (target, target + ".tex") if candidate in names)
+    return included
 
 
 def _is_inside(path: str, folders: Iterable[str]) -> bool:
@@ -349,12 +388,7 @@ def _papers(
     sources: Mapping[str, str], flaws: Mapping[str, str], side: _SideMetadata, skips: list[Skip]
 ) -> Iterator[Unit]:
     """One unit per main file. Another file that nothing includes is a paper only in a folder without a main file."""
-    included: set[str] = set()
-    for name, text in sources.items():
-        for other in included_files(text):
-            for folder in {"", posixpath.dirname(name)}:
-                target = posixpath.normpath(posixpath.join(folder, other))
-                included.update(candidate for candidate in (target, target + ".tex") if candidate in sources)
+    included = _included(sources, sources)
     roots = [name for name in sources if name not in included]
     mains = [n for n in roots if is_main(sources[n]) or (has_class(sources[n]) and included_files(sources[n]))]
     main_folders = {posixpath.dirname(name) for name in mains}
