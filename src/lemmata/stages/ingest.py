@@ -234,7 +234,9 @@ def _ingest_source(run: _Run, path: Path, source: Source) -> None:
         file = os.path.normpath(Path(folder, found.path))
         other = writer.reader_of_file(file, root) if old is None else None
         if other is not None:
-            notes.append(Skip(found.path, 0, f"it was already read, with {_shown(layout, other, '')}"))
+            reader = _shown(layout, other, "")
+            cause = f"it was already read, with {reader}: 'lemmata ingest {reader}' updates it"
+            notes.append(Skip(found.path, 0, cause))
             continue
         present.add(found.path)
         unit = names.choose(found, old)
