@@ -241,6 +241,17 @@ def test_prose_that_only_connects_statements_is_left_out_and_counted_once() -> N
     assert [p.text for p in body("We now prove the following.").passages] == ["We now prove the following."]
 
 
+def test_a_short_paragraph_that_is_repeated_is_kept_once() -> None:
+    let = "Let $C$ and $D$ be categories."
+    parts = [f"{let}\\label{{l{n}}}\n\\begin{{lemma}}\\label{{s{n}}}Number {n}.\\end{{lemma}}\n" for n in range(3)]
+    reading = body("".join(parts) + "It follows from \\ref{s0}.\n\nIt follows from \\ref{s1}.")
+    (chunk,) = (passage for passage in reading.passages if passage.kind == "chunk")
+    assert chunk.bare_text == f"{let}\n\nIt follows from.\n\nIt follows from."
+    assert [skip.cause for skip in reading.skips] == [f"2 repeated short texts left out, first {let!r}"]
+    targets = {label.name: label.target for label in reading.labels}
+    assert [targets[f"l{n}"] for n in range(3)] == ["doc@1", "doc#s1", "doc#s2"]
+
+
 def test_chunks_can_cover_all_text_or_be_turned_off() -> None:
     source = "\\begin{document}Words here.\\begin{lemma}inside\\end{lemma}\\end{document}"
     everything = read(source, options=PaperOptions(chunks="all"))

@@ -23,6 +23,7 @@ _LETTERS = re.compile(r"[^\W\d_]{2}")
 
 
 _TINY = 100  # characters of prose in a section; in real papers shorter ones are remarks between statements
+_LONGEST_REPEATED = 200  # characters; a longer paragraph is kept each time
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 
 
@@ -98,23 +99,37 @@ def _only_connects(paragraph: _Paragraph) -> bool:
 
 
 def _sections(paper: PaperState) -> list[_Section]:
-    """The sections that have prose. Text that only connects statements is left out, with one skip for all of it."""
+    """The sections that have prose, with one skip for what is left out.
+
+    That is text that only connects statements, and short paragraphs that stood in the paper before.
+    """
     sections = []
     left_out: list[_Paragraph] = []
+    repeated: list[_Paragraph] = []
+    seen: set[tuple[str, tuple[Link, ...]]] = set()
     for path, title, spans in _prose(paper):
         paragraphs: list[_Paragraph] = []
         for span in spans:
             between = _paragraphs(paper, *span)
             if paper.structure.statements and all(map(_only_connects, between)):
                 left_out += between
-            else:
-                paragraphs += between
+                continue
+            for paragraph in between:
+                key = (paragraph.text, tuple(paragraph.links))  # the same words may refer to something else
+                is_repeated = len(paragraph.text) < _LONGEST_REPEATED and key in seen
+                (repeated if is_repeated else paragraphs).append(paragraph)
+                seen.add(key)
         if paragraphs:
             sections.append(_Section(path, title, paragraphs))
+    causes = []
     if left_out:
         number = "a short text" if len(left_out) == 1 else f"{len(left_out):,} short texts"
-        cause = f"{number} between statements left out, as {left_out[0].text!r} says nothing by itself"
-        paper.skip(left_out[0].begin, cause)
+        causes.append(f"{number} between statements left out, as {left_out[0].text!r} says nothing by itself")
+    if repeated:
+        number = "a repeated short text" if len(repeated) == 1 else f"{len(repeated):,} repeated short texts"
+        causes.append(f"{number} left out, first {repeated[0].text!r}")
+    if causes:
+        paper.skip((left_out or repeated)[0].begin, "; ".join(causes))
     return sections
 
 
