@@ -128,6 +128,8 @@ def test_the_parts_of_a_long_text_keep_the_names_of_their_references() -> None:
         numbers = re.findall(r"Sentence (\d+)", passage.text)
         assert passage.text == " ".join(f"Sentence {n} is by Lemma l{n} here." for n in numbers)
         assert passage.bare_text == " ".join(f"Sentence {n} is by Lemma here." for n in numbers)
+        if passage.kind == "chunk":
+            assert [link.label for link in passage.links] == [f"l{n}" for n in numbers]
         assert len(passage.bare_text) <= (300 if passage.kind == "theorem" else 200)
 
 

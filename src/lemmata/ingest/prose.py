@@ -31,7 +31,7 @@ class _Paragraph(NamedTuple):
     begin: int  # in the source
     end: int
     content: Cleaned
-    links: list[Link]
+    links: list[tuple[int, int, Link]]  # with the offsets in the clean text between which each stands
     terms: list[tuple[int, str]]  # emphasised terms with their offsets in the clean text
 
     @property
@@ -87,7 +87,10 @@ def _paragraphs(paper: PaperState, begin: int, end: int) -> list[_Paragraph]:
         if _LETTERS.search(content.text) is None and "$" not in content.text:
             continue
         terms = list(_locate(_emphasised_terms(source), content.text))
-        paragraphs.append(_Paragraph(start, stop, content, links, terms))
+        pairs = zip(content.references, content.places, strict=True)
+        places = [place for reference, place in pairs if reference != ("cite", "*")]  # which is no link
+        placed = [(*place, link) for place, link in zip(places, links, strict=True)]
+        paragraphs.append(_Paragraph(start, stop, content, placed, terms))
     return paragraphs
 
 
@@ -115,7 +118,10 @@ def _sections(paper: PaperState) -> list[_Section]:
                 left_out += between
                 continue
             for paragraph in between:
-                key = (paragraph.text, tuple(paragraph.links))  # the same words may refer to something else
+                key = (
+                    paragraph.text,
+                    tuple(link for *_, link in paragraph.links),
+                )  # the same words may refer to something else
                 is_repeated = len(paragraph.text) < _LONGEST_REPEATED and key in seen
                 (repeated if is_repeated else paragraphs).append(paragraph)
                 seen.add(key)
@@ -170,7 +176,12 @@ def _chunks_of(paper: PaperState, sections: Sequence[_Section], number: int) -> 
         first = max(0, bisect_right(offsets, start) - 1)
         last = max(first, bisect_left(offsets, stop) - 1)
         covered = range(first, min(last + 1, len(paragraphs)))
-        links = [link for place in covered for link in paragraphs[place].links]
+        links = [
+            link
+            for place in covered
+            for low, high, link in paragraphs[place].links
+            if start <= offsets[place] + high and offsets[place] + low <= stop
+        ]
         terms = [
             term for place in covered for at, term in paragraphs[place].terms if start <= offsets[place] + at < stop
         ]

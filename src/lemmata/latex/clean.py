@@ -34,6 +34,7 @@ class Cleaned(NamedTuple):
     text: str
     references: list[tuple[str, str]]  # (`ref` or `cite` or `name`, key)
     insertions: Sequence[tuple[int, str]] = ()  # ascending
+    places: Sequence[tuple[int, int]] = ()  # from `clean`: the offsets between which each reference stands
 
     def part(self, start: int, stop: int) -> Cleaned:
         """The text between two offsets with its insertions, and all references."""
@@ -187,6 +188,7 @@ _SPACE = re.compile(r"[ \t]*(?:\n[ \t]*(?!\n))?")
 # A reference leaves its name between these marks, so that the rest of "Lemmas 1, 2 and 3" and "(see [4])" can be
 # marked with it; all that is marked is left out of the text.
 _OPEN, _INNER_OPEN, _CLOSE = "\x00", "\x02", "\x01"  # the second inside formulas, which lists do not cross
+_NAMED = "\x03"  # in front of each name, so that references can be found again where several were joined
 _ALL_MARKS = re.compile(r"[\x00-\x02]")
 _MARKED = r"\x00[^\x01]*+\x01"
 _LIST = re.compile(
@@ -274,6 +276,7 @@ class _Cleaner:
         self.depth = depth
         self.output: list[str] = []
         self.references: list[tuple[str, str]] = []
+        self.named: list[tuple[int, int]] = []  # for each name in the output, the references that it stands for
         self.closers: list[str] = []  # the output at the end of each open group
         self.counters: list[int] = []  # of the open lists; -1 for bullets
         self.failures_left = 50  # groups that never close: each costs a search to the end
@@ -307,13 +310,17 @@ class _Cleaner:
         if escape:
             return str(escape)
         family = "cite" if command.startswith("cite") else "ref"
+        before = len(self.references)
         self.refer(family, keys)
         name = _enumerate([re.sub(r"([_#%&])", r"\\\1", _label_name(key)) for key in _keys(keys)])
         if family == "cite":
             name = f"[{name}]"
         elif command == "eqref":
             name = f"({name})"
-        return f"{_INNER_OPEN}\\text{{{name}}}{_CLOSE}" if name else ""
+        if not name:
+            return ""
+        self.named.append((before, len(self.references)))
+        return f"{_INNER_OPEN}{_NAMED}\\text{{{name}}}{_CLOSE}"
 
     def refer(self, family: str, keys: str) -> None:
         self.references += ((family, key) for key in _keys(keys))
@@ -530,6 +537,8 @@ class _Cleaner:
         part.failures_left = min(10, self.failures_left) if part.depth < _DEPTH else 0
         part.run()
         self.output += part.output
+        before = len(self.references)
+        self.named += ((before + first, before + last) for first, last in part.named)
         self.references += part.references
         return resume
 
@@ -558,6 +567,7 @@ class _Cleaner:
         if group is None:
             return start
         keys = self.text[slice(*group)]
+        before = len(self.references)
         self.refer(family, keys)
         names = _keys(keys)
         at = group[1] + 1
@@ -570,8 +580,11 @@ class _Cleaner:
             shown = self.citation(notes, names) if name != "nocite" else ""
         elif names:
             shown = self.name(name, names, " to " if "range" in name else " and ")
-        if shown and self.output and self.output[-1].endswith(_CLOSE):
-            shown = " " + shown  # \ref{a}\ref{b}: two names, not one word
+        if shown:
+            self.named.append((before, len(self.references)))
+            shown = _NAMED + shown
+            if self.output and self.output[-1].endswith(_CLOSE):
+                shown = " " + shown  # \ref{a}\ref{b}: two names, not one word
         self.output.append(f"{_OPEN}{shown}{_CLOSE}")
         return at
 
@@ -582,7 +595,7 @@ class _Cleaner:
         part = _Cleaner(self.text[slice(*span)], self.find_target, _DEPTH)
         part.failures_left = 0
         part.run()
-        return " ".join(_ALL_MARKS.sub("", "".join(part.output)).split())
+        return " ".join(_ALL_MARKS.sub("", "".join(part.output)).replace(_NAMED, "").split())
 
     def skip_second(self, name: str, end: int) -> int:
         first = self.group(end)
@@ -703,13 +716,25 @@ def _parts_of_gap(gap: str, separator: str) -> list[str]:
     return parts
 
 
+def _places(cleaner: _Cleaner, insertions: Sequence[tuple[int, str]], length: int) -> list[tuple[int, int]]:
+    """The offsets between which each reference stands: equal if it has a name, else those of its neighbours."""
+    offsets = [offset for offset, name in insertions for _ in range(name.count(_NAMED))]
+    places: list[tuple[int, int]] = []
+    low = 0
+    for offset, (first, last) in zip(offsets, cleaner.named, strict=False):
+        places += [(low, offset)] * (first - len(places))
+        places += [(offset, offset)] * (last - first)
+        low = offset
+    return places + [(low, length)] * (len(cleaner.references) - len(places))
+
+
 def clean(text: str, find: Callable[[str], Target | None] = _unknown, separator: str = "\n\n") -> Cleaned:
     """The text of a piece of LaTeX, with `separator` between its paragraphs.
 
     `find` says what a label leads to, None where it is not known.
     """
     # Only the empty lines of the author separate paragraphs, not those that dropped commands leave.
-    text = "\n\n".join(part.replace("\n", " ") for part in _BREAK.split(_ALL_MARKS.sub("", text)))
+    text = "\n\n".join(part.replace("\n", " ") for part in _BREAK.split(_ALL_MARKS.sub("", text).replace(_NAMED, "")))
     cleaner = _Cleaner(text, find)
     cleaner.run()
     result = "".join(cleaner.output)
@@ -718,8 +743,11 @@ def clean(text: str, find: Callable[[str], Target | None] = _unknown, separator:
         result = _NEIGHBOURS.sub(lambda names: f" {_OPEN}{_ALL_MARKS.sub('', names[0]).lstrip()}{_CLOSE}", result)
         result = _BLANKS_BEFORE.sub(_marked, _BRACKETED.sub(_marked, result))
         settled, insertions = _settle(result, separator)
-        return Cleaned(settled, cleaner.references, insertions)
-    return Cleaned(_spaced(result, separator), cleaner.references)
+        places = _places(cleaner, insertions, len(settled))
+        shown = [(offset, name.replace(_NAMED, "")) for offset, name in insertions]
+        return Cleaned(settled, cleaner.references, shown, places)
+    settled = _spaced(result, separator)
+    return Cleaned(settled, cleaner.references, places=_places(cleaner, [], len(settled)))
 
 
 def plain(text: str) -> str:
