@@ -86,8 +86,10 @@ def problems(layout: Layout, items: Iterable[Artefact] | None = None) -> Iterato
 
 
 def training_set(layout: Layout, name: str) -> Artefact:
-    """A mined set; its manifest does not say which `mine` command made it."""
-    return Artefact(f"training set {name!r}", layout.training(name), "lemmata mine", "corpus", "inputs")
+    """A mined set; the manifest has the command that made it."""
+    folder = layout.training(name)
+    command = (read_manifest(layout.manifest(folder)) or {}).get("command") or "lemmata mine"  # missing in older ones
+    return Artefact(f"training set {name!r}", folder, str(command), "corpus", "inputs")
 
 
 def model(folder: Path) -> Artefact:
@@ -149,6 +151,15 @@ def check_source(layout: Layout, item: Artefact, manifest: Mapping[str, Any], so
     if manifest.get(item.key, "") != expected:
         verb = "changed since" if item.source == "corpus" else "was made again after"
         raise WorkspaceError(f"the {item.source} {verb} the {item.name} was made: {item.cure}")
+    if item.folder.parent == layout.training_sets:
+        _check_split(layout, item, manifest)
+
+
+def _check_split(layout: Layout, item: Artefact, manifest: Mapping[str, Any]) -> None:
+    """WorkspaceError for a training set of another split; older splits and sets do not tell."""
+    present = (read_manifest(layout.manifest(layout.split)) or {}).get("digest")
+    if present and manifest.get("split", present) != present:
+        raise WorkspaceError(f"the {item.name} was mined under another split: {item.cure}")
 
 
 def _present(layout: Layout, source: str) -> Any:
