@@ -147,7 +147,7 @@ def test_doctor_and_info_name_what_is_out_of_date_with_its_command(project: Proj
         "dense index": "lemmata index",
         "graph": "lemmata graph build",
         "split": "lemmata split",
-        "training set 'pairs'": "lemmata mine",
+        "training set 'pairs'": "lemmata mine pairs --name pairs",
         "graph records (text)": "lemmata graph build",
     }.items():
         assert not findings[name].fine, name
@@ -155,6 +155,20 @@ def test_doctor_and_info_name_what_is_out_of_date_with_its_command(project: Proj
         assert f"run '{command}' again" in findings[name].finding
     assert len(project.info()["problems"]) == 5
     assert lemmata(project, "doctor").returncode == 0  # out of date is no damage
+
+
+def test_a_training_set_of_another_split_is_out_of_date(project: Project) -> None:
+    project.split(settings={"seed": 7})
+    finding = "the training set 'pairs' was mined under another split: run 'lemmata mine pairs --name pairs' again"
+    [check] = [check for check in doctor(project.layout.root) if check.name == "training set 'pairs'"]
+    assert check == (check.name, False, finding, False)
+    assert project.info()["problems"] == [finding]
+    project.mine("pairs")
+    assert project.info()["problems"] == []
+    manifest = project.layout.manifest(project.layout.training("pairs"))
+    content = read_manifest(manifest) or {}
+    write_manifest(manifest, {key: value for key, value in content.items() if key != "split"})  # as older versions did
+    assert project.info()["problems"] == []
 
 
 def test_an_embedding_of_another_graph_is_refused(project: Project) -> None:

@@ -328,6 +328,12 @@ def test_entries_of_a_wrong_shape_are_skipped_and_the_others_kept(tmp_path: Path
     assert len(extraction.skips) == 4
 
 
+def test_a_bare_list_of_concepts_is_used(tmp_path: Path) -> None:
+    [extraction], calls = asked_of_a_server(tmp_path, [concept("Bailey pair"), concept("Bailey's lemma")])
+    assert (extraction.complete, calls) == (True, 1)
+    assert [concept.name for concept in extraction.concepts] == ["Bailey pair", "Bailey's lemma"]
+
+
 def test_an_answer_without_any_valid_entry_is_asked_again(tmp_path: Path) -> None:
     [extraction], calls = asked_of_a_server(tmp_path, {"concepts": [{"nom": "x"}], "relations": []}, ring(0) | {"x": 1})
     assert (extraction.complete, calls) == (True, 2)

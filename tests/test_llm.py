@@ -693,6 +693,39 @@ def test_what_can_mean_one_thing_only_is_taken_as_that(written: Any, schema: dic
     assert fit(written, schema) == (meant, "", (), False)
 
 
+def table_of(*required: str, **properties: Any) -> dict[str, Any]:
+    """The schema of a list of objects."""
+    texts = {name: {"type": "string"} for name in required}
+    entry = {"type": "object", "properties": texts | properties, "required": [*required]}
+    return {"type": "array", "items": {**entry, "additionalProperties": False}}
+
+
+def test_a_bare_list_is_the_one_list_whose_entries_have_its_keys() -> None:
+    tables = {"concepts": table_of("name", "kind"), "relations": table_of("source", "target")}
+    schema = {"type": "object", "properties": tables, "required": ["concepts", "relations"]}
+    hecke, edge = {"name": "Hecke algebra", "kind": "object"}, {"source": "a", "target": "b"}
+    assert fit([hecke], schema).value == {"concepts": [hecke], "relations": []}
+    assert fit([edge, edge], schema).value == {"concepts": [], "relations": [edge, edge]}
+    assert fit([hecke, "and so on"], schema).value == {"concepts": [hecke], "relations": []}
+    assert fit([{"Name": "Hecke algebra"}], schema, {"kind": "object"}).value["concepts"] == [hecke]
+    for unclear in ([hecke, edge], [hecke | edge], [{"name": "x"}], ["x"], []):
+        assert fit(unclear, schema).complaint == "the answer must be of type object", unclear
+
+
+def test_an_object_with_numbers_as_keys_is_a_list_in_their_order() -> None:
+    queries = table_of("text", passage={"type": "integer"})
+    written = {"10": {"text": "c"}, "[2]": {"text": "b", "passage": 7}, "1": {"text": "a"}}
+    assert fit(written, queries).value == [
+        {"text": "a", "passage": 1},
+        {"text": "b", "passage": 7},
+        {"text": "c", "passage": 10},
+    ]
+    assert fit({"2": {"text": "b"}, "1": {"text": "a"}}, table_of("text")).value == [{"text": "a"}, {"text": "b"}]
+    two = table_of("text", first={"type": "integer"}, last={"type": "integer"})
+    assert fit({"1": {"text": "a"}}, two).value == [{"text": "a"}]
+    assert fit({"1": "a", "2": "b"}, {"type": "array", "items": {"type": "string"}}).value == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("written", "schema"),
     [

@@ -374,7 +374,7 @@ def test_any_answer_can_be_read(value: Any) -> None:
 def test_the_passages_of_a_failed_prompt_are_unanswered_and_the_others_continue() -> None:
     ask = replying(Answer("", error="budget"), {"queries": [entry(1)]})
     first, second = model_queries(shelved(LIBRARY[:2]), ask, WrittenOptions(passages=1))
-    assert first == ([], 1, 0)
+    assert first == ([], 1, 0, "budget")
     assert not second.unanswered
     assert {pair.positive for pair in second.pairs} == {1}
 
@@ -416,7 +416,7 @@ def test_a_model_behind_a_server_is_asked_once_within_its_budget(server: Server,
     assert len(server.calls()) == calls  # everything from the cache, with nothing left to spend
     new = shelved([*LIBRARY[:2], statement("Every prime ideal of a domain is something special here.", identity="d#9")])
     *_, last = model_queries(new, partial(chat.run, budget=Budget(calls=0)), options)
-    assert last == ([], 1, 0)
+    assert last == ([], 1, 0, "budget")
     chat.close()
 
 

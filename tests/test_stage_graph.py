@@ -220,6 +220,17 @@ def test_bad_answers_are_reported_and_asked_again_later(project: Project, server
     assert report["extracted"] == PAPERS
 
 
+def test_an_extraction_of_nothing_at_all_is_an_error_with_its_cause(project: Project, server: Server) -> None:
+    server.script(answer="I cannot do that.")
+    process = start(project, server, "--calls", "100")
+    out, error = process.communicate()
+    assert process.returncode == 1
+    assert json.loads(out)["extracted"] == 0
+    last = " ".join(error.split())
+    assert f"none of {PAPERS} documents could be extracted: paper00 was not extracted: tiny gave no valid" in last
+    assert "Traceback" not in error
+
+
 # ---------------------------------------------------------------- import and export
 
 

@@ -322,6 +322,21 @@ def test_a_passage_counts_as_answered_only_if_it_was(built: Project, server: Ser
     assert 3 * prompts < len(server.calls()) <= 4 * prompts
 
 
+def test_a_model_that_answers_nonsense_is_named_with_what_is_wrong(tmp_path: Path, server: Server) -> None:
+    project = Project.init(tmp_path / "w")
+    line = '{{"_id": "p{0}", "text": "remark {0} of a{0} b{0} c{0} and d{0}, with some more words"}}\n'
+    (tmp_path / "p.jsonl").write_text("".join(map(line.format, range(20))), encoding="utf-8")
+    project.ingest([tmp_path / "p.jsonl"])
+    passages = project.split()["counts"]["train"]["rows"]
+    server.script(answer="I cannot do that.")
+    model = {"url": server.url, "model": "m", "retries": 1}
+    with pytest.raises(LemmataError, match=f"^m gave no valid answer for {passages} passages: .*JSON"):
+        project.write_queries(Limits(calls=1000), model=model)
+    with pytest.raises(LemmataError, match=f"^m gave no valid answer for {passages} passages: the limits were reached"):
+        project.write_queries(Limits(calls=1), model=model)
+    assert project.training_sets() == {}
+
+
 def test_training_statements_of_a_document_do_not_ask_as_test(tmp_path: Path) -> None:
     project = Project.init(tmp_path / "w")
     lines = [

@@ -23,7 +23,9 @@ from lemmata.encode.export import export_encoder
 from lemmata.encode.load import load_encoder
 from lemmata.errors import ConfigError, InputError, LeakageError, LemmataError, WorkspaceError
 from lemmata.mine.export import read_training
-from lemmata.project import Project
+from lemmata.project import Project, doctor
+from lemmata.stages.info import Check
+from lemmata.store.layout import read_manifest, write_manifest
 from lemmata.store.split import open_split
 from lemmata.train.job import open_job
 
@@ -153,6 +155,48 @@ def test_a_model_has_card_report_and_export(trained: Path, base: Path) -> None:
     exported = load_encoder("tuned", models=project.layout.models)
     assert exported.name.startswith("tuned-int8-blocks-")
     np.testing.assert_allclose(exported.encode(texts), vectors, atol=0.02)
+
+
+def test_doctor_finds_a_damaged_model_and_training_it_again_helps(trained: Path, tmp_path: Path, say: Say) -> None:
+    project = Project(shutil.copytree(trained, tmp_path / "notes"))
+
+    def found() -> Check:
+        [check] = [check for check in doctor(project.layout.root) if check.name == "model 'tuned'"]
+        return check
+
+    assert found().fine
+    assert not project.info()["problems"]
+    cure = "train it again with 'lemmata train finetune tuned'"
+    weights = project.layout.model("tuned") / "onnx" / "model.onnx"
+    content = bytearray(weights.read_bytes())
+    content[-5] ^= 1  # where only the checksum of the whole file shows it
+    weights.write_bytes(content)
+    assert found().damaged
+    assert found().finding == f"{weights} is damaged (its checksum is wrong): {cure}"
+    weights.unlink()
+    assert project.info()["problems"] == [f"{weights} is missing: {cure}"]
+    assert "done_before" not in project.finetune()
+    assert found().fine
+    assert project.finetune()["done_before"]
+
+
+def test_a_model_with_a_damaged_manifest_is_not_passed_over(trained: Path, tmp_path: Path, say: Say) -> None:
+    project = Project(shutil.copytree(trained, tmp_path / "notes"))
+    path = project.layout.manifest(project.layout.model("tuned"))
+    content = read_manifest(path) or {}
+    path.write_bytes(path.read_bytes()[:-20])
+    code, out, error = say("train", "models", "-w", project.layout.root)
+    assert code == 1
+    assert "no models yet" not in out
+    said = " ".join(error.split())
+    assert "manifest.json is damaged" in said
+    assert "train it again with 'lemmata train finetune tuned' (or 'lemmata train pretrain tuned')" in said
+    [check] = [check for check in doctor(project.layout.root) if check.name == "model 'tuned'"]
+    assert check.damaged
+    write_manifest(path, {key: value for key, value in content.items() if key != "files"})  # as older versions did
+    [check] = [check for check in doctor(project.layout.root) if check.name == "model 'tuned'"]
+    assert (check.fine, check.finding) == (True, "of an older lemmata, unchecked")
+    assert "tuned finetune of" in say("train", "models", "-w", project.layout.root)[1]
 
 
 def test_prompts_go_from_the_settings_into_card_and_search(copied: Path) -> None:

@@ -92,6 +92,9 @@ def extract(
         for cause in report["unanswered"][:5]:
             console.print(cause, style="yellow")
     _print_report(report, as_json)
+    if report["documents"] and not report["extracted"]:
+        cause = report["unanswered"][0] if report["unanswered"] else "they have no text"
+        raise LemmataError(f"none of {report['documents']:,} documents could be extracted: {cause}")
 
 
 def import_(

@@ -152,17 +152,27 @@ def prepare(
 def models(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
     """List the trained models."""
     from lemmata.project import Project
+    from lemmata.store.artefacts import models as model_artefacts
+    from lemmata.store.artefacts import problems
 
-    manifests = Project(workspace).models()
+    project = Project(workspace)
+    manifests = project.models()
+    damaged = list(problems(project.layout, model_artefacts(project.layout)))
     if as_json:
         print_json(manifests)
-        return
+    else:
+        _print_models(manifests, "" if damaged else "no models yet: lemmata train finetune")
+    if damaged:
+        raise LemmataError("; ".join(damaged))
+
+
+def _print_models(manifests: dict[str, dict[str, Any]], if_none: str) -> None:
     console = open_console()
     for name, manifest in manifests.items():
         kept = "" if manifest["report"].get("kept", True) else " (not kept: worse than its base)"
         console.print(styled((name, "bold"), f" {manifest['verb']} of {manifest['options']['base']}", (kept, "dim")))
-    if not manifests:
-        console.print("no models yet: lemmata train finetune")
+    if not manifests and if_none:
+        console.print(if_none)
 
 
 def run(workspace: Workspace = HERE, as_json: AsJson = False) -> None:

@@ -321,7 +321,8 @@ def fit(value: Any, schema: Mapping[str, Any], defaults: Mapping[str, Any] | Non
     """The part of a value that satisfies the schema, where its meaning is beyond doubt.
 
     Numbers may be written as text, keys and choices in another case, a list of one as its only item, an object with
-    a single list as that list; further keys are ignored. Invalid items of a list are dropped and noted, a missing
+    a single list as that list, of several lists the one whose required keys the items have, a list as an object with
+    the numbers of its items as keys; further keys are ignored. Invalid items of a list are dropped and noted, a missing
     list is empty. A property that is missing or invalid has the value that `defaults` has for its name. A value of
     which nothing is left gets a complaint.
 
@@ -355,7 +356,7 @@ class _Fit:
         named = schema.get("type") or []
         types = [named] if isinstance(named, str) else named
         if isinstance(named, str) and named:
-            value = _as_type(value, named, schema)
+            value = _as_type(value, named, schema, self.defaults)
         if types and not any(_has_type(value, name) for name in types):
             raise _Unfit(f"{place} must be of type {' or '.join(types)}")
         if "enum" in schema:
@@ -420,14 +421,16 @@ class _Fit:
             return self.defaults[name]
 
 
-def _as_type(value: Any, name: str, schema: Mapping[str, Any]) -> Any:
+def _as_type(value: Any, name: str, schema: Mapping[str, Any], defaults: Mapping[str, Any]) -> Any:
     """A value of another type that can mean only one value of this one; else the value unchanged."""
     if name == "object":
-        return _as_object(value, schema.get("properties", {}))
+        return _as_object(value, schema.get("properties", {}), defaults)
     if _has_type(value, name):
         return value
     if name == "array":
         inner = schema.get("items", {}).get("type")
+        if inner in ("object", "string") and (numbered := _numbered(value, inner)):
+            return [_with_number(item, number, schema["items"]) for number, item in numbered]
         return [value] if inner in ("object", "string") and _has_type(value, inner) else value
     if name == "integer":
         match = _INTEGER.fullmatch(value) if isinstance(value, str) else None
@@ -441,13 +444,30 @@ def _as_type(value: Any, name: str, schema: Mapping[str, Any]) -> Any:
     return value
 
 
-def _as_object(value: Any, properties: Mapping[str, Any]) -> Any:
-    """An object where only its list was written, only one item of that list, or a list of that one object."""
+def _numbered(value: Any, item_type: str) -> list[tuple[int, Any]]:
+    """The members of an object by number, in order; empty where a key is no number or a member of another type."""
+    members = [(_INTEGER.fullmatch(key), item) for key, item in value.items()] if isinstance(value, dict) else []
+    numbered = [(int(match[1]), item) for match, item in members if match and _has_type(item, item_type)]
+    return sorted(numbered, key=lambda member: member[0]) if len(numbered) == len(members) else []
+
+
+def _with_number(item: Any, number: int, schema: Mapping[str, Any]) -> Any:
+    """An item with its number in the one integer property that it may lack."""
+    properties = schema.get("properties", {})
+    integers = [name for name, inner in properties.items() if inner.get("type") == "integer"]
+    if not isinstance(item, dict) or len(integers) != 1 or integers[0] in _by_property(item, properties):
+        return item
+    return {**item, integers[0]: number}
+
+
+def _as_object(value: Any, properties: Mapping[str, Any], defaults: Mapping[str, Any]) -> Any:
+    """An object where only one of its lists was written, only one item of its list, or a list of that one object."""
     only = value[0] if isinstance(value, list) and len(value) == 1 else None
     if isinstance(only, dict) and _by_property(only, properties):
         return only
     if len(properties) != 1:
-        return value
+        lists = _lists_with_keys_of(value, properties, defaults) if isinstance(value, list) else []
+        return {lists[0]: value} if len(lists) == 1 else value
     [(name, inner)] = properties.items()
     if inner.get("type") != "array":
         return value
@@ -457,6 +477,18 @@ def _as_object(value: Any, properties: Mapping[str, Any]) -> Any:
     if isinstance(value, dict) and not _by_property(value, properties) and _by_property(value, item_properties):
         return {name: [value]}
     return value
+
+
+def _lists_with_keys_of(items: Sequence[Any], properties: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
+    """The list properties of which an item has all required keys, except those with a default."""
+    names = []
+    for name, inner in properties.items():
+        entry = inner.get("items", {}) if inner.get("type") == "array" else {}
+        required = {*entry.get("required", ())} - {*defaults}
+        members = (_by_property(item, entry.get("properties", {})) for item in items if isinstance(item, dict))
+        if required and any(required <= {*written} for written in members):
+            names.append(name)
+    return names
 
 
 def _by_property(value: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:

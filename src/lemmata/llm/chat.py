@@ -63,6 +63,7 @@ class Answer(NamedTuple):
     error: str = ""  # one sentence, or "budget" where the budget ended before it was asked
     truncated: bool = False  # the text breaks off; `value` holds its complete items
     notes: tuple[str, ...] = ()  # entries that were dropped because they do not fit the schema, and replaced texts
+    complaint: str = ""  # what is wrong with the last text, where that is the error
 
 
 class Preview(NamedTuple):
@@ -188,16 +189,16 @@ class Chat:
             return cached
         messages = _opening(request)
         incomplete: Answer | None = None  # an answer that breaks off, used where no complete one comes
-        text = error = ""
+        text = error = complaint = ""
         tokens_in = tokens_out = 0
         for _ in range(_TURNS):
             try:
                 reply = self._service.call(partial(self._send, messages, request, key, run), run.wait)
             except _Stopped as stopped:
-                error = str(stopped)
+                error, complaint = str(stopped), ""
                 break
             except CallError as failure:
-                error = self._record_failure(failure)
+                error, complaint = self._record_failure(failure), ""
                 break
             self._failures, self._answered = 0, True
             text, tokens_in, tokens_out = reply.text, tokens_in + reply.tokens[0], tokens_out + reply.tokens[1]
@@ -218,7 +219,7 @@ class Chat:
             messages = [*_opening(request), *_correction(text, complaint, request.schema)]
         if incomplete is not None:
             return self._store(key, incomplete._replace(tokens_in=tokens_in, tokens_out=tokens_out))
-        return Answer(text, None, tokens_in, tokens_out, error=error)
+        return Answer(text, None, tokens_in, tokens_out, error=error, complaint=complaint)
 
     def _send(self, messages: Messages, request: Request, key: bytes, run: _Run) -> _Reply:
         """One call within the budget, in a simpler dialect where the server refuses this one.

@@ -128,10 +128,9 @@ def _check_artefact(layout: Layout, item: Artefact, corpus: str) -> Check:
             check_source(layout, item, manifest)
     except WorkspaceError as error:
         return Check(item.name, False, str(error))
-    number = len(manifest.get("files", {}))
-    return Check(
-        item.name, True, f"{number} files as they were written" if number else "of an older lemmata, unchecked"
-    )
+    if "files" not in manifest:
+        return Check(item.name, True, "of an older lemmata, unchecked")
+    return Check(item.name, True, f"{len(manifest['files'])} files as they were written")
 
 
 def _check_records(layout: Layout, corpus: str) -> list[Check]:

@@ -149,12 +149,17 @@ def mine_written_set(
 
         def pairs() -> Iterator[Pair]:
             nonlocal unanswered, dropped
+            any_answer, cause = False, ""
             send = partial(chat.run, budget=budget)
             for written in model_queries(part.material, send, options):
                 unanswered, dropped = unanswered + written.unanswered, dropped + written.dropped
+                any_answer = any_answer or not written.unanswered
+                cause = cause if written.cause in ("", "budget") else written.cause
                 yield from written.pairs
                 if chat.down:
                     raise LemmataError(f"{chat.down}; the answers so far are stored: run the same command to resume")
+            if unanswered and not any_answer:
+                raise LemmataError(_no_answer(endpoint.model, unanswered, cause))
 
         def details() -> dict[str, Any]:
             spent = chat.spent().without(spent_before)
@@ -167,6 +172,11 @@ def mine_written_set(
         if not unanswered:
             start_file.unlink()
         return report
+
+
+def _no_answer(model: str, passages: int, cause: str) -> str:
+    number = f"{passages:,} {'passage' if passages == 1 else 'passages'}"
+    return f"{model} gave no valid answer for {number}: {cause or 'the limits were reached before the first one'}"
 
 
 def mine_imported_set(

@@ -21,15 +21,16 @@ from lemmata.encode.bert import is_bert, read_architecture
 from lemmata.encode.export import export_encoder
 from lemmata.encode.load import BASELINE, PACKAGED, baseline_folder
 from lemmata.encode.restore import restore
-from lemmata.errors import ConfigError, InputError, LemmataError, require
+from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError, require
 from lemmata.files import replace_folder, sha256_of, write_atomically
 from lemmata.mine.material import material
 from lemmata.stages.evaluate import TASKS
 from lemmata.stages.prepare import prepare, resolve_workspace
 from lemmata.stages.training_sets import sets as mined_sets
 from lemmata.stages.training_sets import split_key
+from lemmata.store.artefacts import model, seal, verify
 from lemmata.store.corpus import Corpus
-from lemmata.store.layout import Layout, read_manifest, read_manifests, write_manifest
+from lemmata.store.layout import Layout, read_manifest, read_manifests
 from lemmata.store.split import id_keys, open_split
 from lemmata.store.trained import Trained, read_trained, summary, write_trained
 from lemmata.train.card import Estimate, Guard, Measured, ModelFacts, SplitFacts, TrainingSet, write_card
@@ -428,9 +429,13 @@ def _check_name(name: str, base: str) -> None:
 
 
 def _finished(place: Path, work: Path, inputs: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The report of a model that was made from the same inputs; None where there is none."""
+    """The report of a model that was made from the same inputs; None where there is none, or a damaged one."""
     manifest = read_manifest(place / "manifest.json")
     if manifest is None or any(manifest.get(key) != json.loads(json.dumps(value)) for key, value in inputs.items()):
+        return None
+    try:
+        verify(model(place))
+    except WorkspaceError:
         return None
     if is_first_process():
         shutil.rmtree(work, ignore_errors=True)  # of a run that was killed at its very end, or with other options
@@ -454,7 +459,7 @@ def _begin(work: Path, inputs: Mapping[str, Any]) -> None:
 def _finish(place: Path, work: Path, manifest: Mapping[str, Any], layout: Layout | None) -> None:
     """Move the model into place. Vectors made by an earlier model of its name are no longer valid."""
     trained_under = summary(read_trained(work / "out"))
-    write_manifest(work / "out" / "manifest.json", {**manifest, "trained_under": trained_under})
+    seal(work / "out", {**manifest, "trained_under": trained_under})
     if layout is not None:
         vectors = layout.manifest(layout.vectors)
         if (read_manifest(vectors) or {}).get("encoder") == place.name:

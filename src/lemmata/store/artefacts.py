@@ -7,13 +7,13 @@ files. Every reader calls `open_artefact`, which checks sizes and first bytes; `
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lemmata.errors import WorkspaceError
 from lemmata.files import sha256_of
-from lemmata.store.layout import Layout, open_manifest, read_corpus_manifest, write_manifest
+from lemmata.store.layout import Layout, open_manifest, read_corpus_manifest, read_manifest, write_manifest
 
 __all__ = [
     "Artefact",
@@ -21,6 +21,8 @@ __all__ = [
     "artefacts",
     "check_files",
     "check_source",
+    "model",
+    "models",
     "open_artefact",
     "problems",
     "read_undamaged",
@@ -33,14 +35,15 @@ _HEAD = 4096  # first bytes of each file, checked at every opening; the header o
 
 
 class Artefact(NamedTuple):
-    """A folder that a command makes from the corpus, the graph or the vectors."""
+    """A folder that a command makes from the corpus, the graph or the vectors, or a model."""
 
     name: str  # in messages
     folder: Path
     command: str
-    source: str  # corpus, graph or vectors
+    source: str  # corpus, graph or vectors; empty for a model, which stays valid when they change
     key: str  # of its source in the manifest
     replaceable: bool = True  # whether the command replaces a damaged one, without reading it
+    other_command: str = ""  # that may have made it, where a damaged manifest does not tell
 
     @property
     def manifest(self) -> Path:
@@ -49,6 +52,9 @@ class Artefact(NamedTuple):
     @property
     def cure(self) -> str:
         """What to do if it is out of date."""
+        if not self.source:
+            other = f" (or '{self.other_command}')" if self.other_command else ""
+            return f"train it again with '{self.command}'{other}"
         return f"run '{self.command}' again"
 
     @property
@@ -69,9 +75,9 @@ def artefact(layout: Layout, name: str) -> Artefact:
     }[name]
 
 
-def problems(layout: Layout) -> Iterator[str]:
+def problems(layout: Layout, items: Iterable[Artefact] | None = None) -> Iterator[str]:
     """One sentence per artefact that is out of date or damaged; looks at manifests, sizes and first bytes only."""
-    for item in artefacts(layout):
+    for item in artefacts(layout) if items is None else items:
         try:
             open_artefact(layout, item)
         except WorkspaceError as error:
@@ -80,15 +86,30 @@ def problems(layout: Layout) -> Iterator[str]:
 
 
 def training_set(layout: Layout, name: str) -> Artefact:
-    """A mined set; its manifest does not say which `mine` command made it."""
-    return Artefact(f"training set {name!r}", layout.training(name), "lemmata mine", "corpus", "inputs")
+    """A mined set; the manifest has the command that made it."""
+    folder = layout.training(name)
+    command = (read_manifest(layout.manifest(folder)) or {}).get("command") or "lemmata mine"  # missing in older ones
+    return Artefact(f"training set {name!r}", folder, str(command), "corpus", "inputs")
+
+
+def model(folder: Path) -> Artefact:
+    """A trained model, in a workspace or elsewhere."""
+    verb = (read_manifest(folder / "manifest.json") or {}).get("verb")
+    pretrain, finetune = (f"lemmata train {name} {folder.name}" for name in ("pretrain", "finetune"))
+    command = pretrain if verb == "pretrain" else finetune
+    return Artefact(f"model {folder.name!r}", folder, command, "", "", other_command="" if verb else pretrain)
+
+
+def models(layout: Layout) -> list[Artefact]:
+    """The trained models of a workspace; those that were brought from elsewhere may have no manifest."""
+    return [model(path.parent) for path in sorted(layout.models.glob("[!.]*/manifest.json"))]
 
 
 def artefacts(layout: Layout) -> list[Artefact]:
     """All artefacts that exist, complete or not."""
     named = [artefact(layout, name) for name in ("lexical", "vectors", "ann", "graph", "embedding", "split")]
     sets = [training_set(layout, folder.name) for folder in sorted(layout.training_sets.glob("[!.]*"))]
-    return [item for item in (*named, *sets) if item.folder.is_dir()]
+    return [item for item in (*named, *sets, *models(layout)) if item.folder.is_dir()]
 
 
 # ---------------------------------------------------------------- the source
@@ -124,10 +145,21 @@ def _complete(item: Artefact) -> dict[str, Any]:
 
 def check_source(layout: Layout, item: Artefact, manifest: Mapping[str, Any], source: Any = None) -> None:
     """WorkspaceError if an artefact was not made from `source`; None means the one on disk now."""
+    if not item.source:
+        return
     expected = _present(layout, item.source) if source is None else source
     if manifest.get(item.key, "") != expected:
         verb = "changed since" if item.source == "corpus" else "was made again after"
         raise WorkspaceError(f"the {item.source} {verb} the {item.name} was made: {item.cure}")
+    if item.folder.parent == layout.training_sets:
+        _check_split(layout, item, manifest)
+
+
+def _check_split(layout: Layout, item: Artefact, manifest: Mapping[str, Any]) -> None:
+    """WorkspaceError for a training set of another split; older splits and sets do not tell."""
+    present = (read_manifest(layout.manifest(layout.split)) or {}).get("digest")
+    if present and manifest.get("split", present) != present:
+        raise WorkspaceError(f"the {item.name} was mined under another split: {item.cure}")
 
 
 def _present(layout: Layout, source: str) -> Any:
@@ -183,7 +215,8 @@ def verify(item: Artefact) -> dict[str, Any]:
     for name, facts in _written(item, manifest):
         path = item.folder / name
         if sha256_of([path]) != facts["sha256"]:
-            cure = f"delete the folder {item.folder} and run '{item.command}'"
+            # training reads all files of a model before it calls it up to date; other commands look at first bytes only
+            cure = f"delete the folder {item.folder} and run '{item.command}'" if item.source else item.repair
             raise WorkspaceError(f"{path} is damaged (its checksum is wrong): {cure}")
     return manifest
 

@@ -50,6 +50,7 @@ class WrittenQueries(NamedTuple):
     pairs: list[Pair]
     unanswered: int = 0  # passages of a prompt that failed; they are asked again in the next run
     dropped: int = 0  # entries and texts that do not fit, or are about none of the passages
+    cause: str = ""  # why passages are unanswered: what is wrong with the answer, an error, or "budget"
 
 
 _SYSTEM = r"""You write search queries for a library of technical and mathematical passages. Each query is what a \
@@ -118,7 +119,7 @@ def model_queries(
         left_out: list[list[int]] = []  # rows by prompt
         for batch, answer in _answers(batches, send, options):
             if answer.error:
-                yield WrittenQueries([], unanswered=len(batch))
+                yield WrittenQueries([], unanswered=len(batch), cause=answer.complaint or answer.error)
                 continue
             entries = _entries_by_number(answer.value, len(batch), parse_styles(options.styles, STYLES))
             dropped = len(answer.notes) + len(answer.value["queries"]) - len(entries)
