@@ -117,15 +117,18 @@ def showing_progress() -> Iterator[Progress]:
     if not console.is_terminal:
         last = time.monotonic()
         begins: dict[str, float] = {}
+        lines: dict[str, str] = {}  # of what has moved since the last lines
 
         def log(what: str, done: int, total: int | None) -> None:
             nonlocal last
             now = time.monotonic()
             begin = begins.setdefault(what, now)
+            rate = f" ({done / (now - begin):,.0f}/s)" if done and now > begin else ""
+            lines[what] = f"{what}: {done:,}" + (f" of {total:,}" if total else "") + rate
             if now - last > 10:
                 last = now
-                rate = f" ({done / (now - begin):,.0f}/s)" if done and now > begin else ""
-                print(f"{what}: {done:,}" + (f" of {total:,}" if total else "") + rate, file=sys.stderr)  # noqa: T201
+                print("\n".join(lines.values()), file=sys.stderr)  # noqa: T201
+                lines.clear()
 
         yield log
         return
