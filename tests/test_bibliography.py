@@ -521,4 +521,4 @@ def test_time_is_linear_in_hostile_text(text: str) -> None:
         read_bib("@a{b," + text * (size // len(text)))
         return time.process_time() - begin
 
-    assert seconds(200_000) < 3  # quadratic time would be minutes
+    assert seconds(200_000) < 20  # quadratic time would be minutes
