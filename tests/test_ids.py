@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.folders import write
 
 from lemmata.project import Project
 
@@ -20,14 +21,6 @@ MAIN = "\\documentclass{article}\\newtheorem{thm}{Theorem}\n\\begin{document}\n%
 
 def theorem(text: str, label: str = "same") -> str:
     return MAIN % f"\\begin{{thm}}\\label{{{label}}} {text} \\end{{thm}}"
-
-
-def write(folder: Path, files: dict[str, str | bytes]) -> Path:
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return folder
 
 
 def archive(files: dict[str, str]) -> bytes:

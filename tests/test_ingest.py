@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from tests.folders import write
 from typer.testing import CliRunner
 
 from lemmata.cli.main import app
@@ -26,14 +27,6 @@ from lemmata.types import Skip
 
 MAIN = "\\documentclass{article}\n\\begin{document}\n%s\n\\end{document}\n"
 NOISE = random.Random(1).randbytes(5000)
-
-
-def write(folder: Path, files: dict[str, str | bytes]) -> Path:
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return folder
 
 
 @pytest.fixture

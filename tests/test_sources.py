@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from tests.folders import write
 from tests.test_pdf import one_page
 
 from lemmata.errors import InputError
@@ -20,14 +21,6 @@ MAIN = "\\documentclass{article}\n\\begin{document}\n%s\n\\end{document}\n"
 
 def units_of(path: Path, reader: str = "auto") -> list[tuple[str, str, str]]:
     return [(unit.reader, unit.path, unit.document) for unit in find_units(path, IngestOptions(reader=reader)).units]
-
-
-def write(folder: Path, files: dict[str, str | bytes]) -> Path:
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return folder
 
 
 def tar(files: Mapping[str, str | bytes]) -> bytes:

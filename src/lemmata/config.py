@@ -13,14 +13,14 @@ import inspect
 import io
 import tokenize
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from lemmata.errors import ConfigError
 
-__all__ = ["Option", "build", "load_options", "merged", "options_of", "read_toml", "suggest"]
+__all__ = ["Option", "build", "load_options", "merged", "near", "options_of", "read_toml", "suggest"]
 
 Options = TypeVar("Options")
 _MOST_SHOWN = 20  # known words that an error lists
@@ -76,6 +76,12 @@ def suggest(word: str, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(word, known, 1)
     more = ", …" if len(known) > _MOST_SHOWN else ""
     return f"; did you mean {close[0]!r}?" if close else f" (there are: {', '.join(known[:_MOST_SHOWN])}{more})"
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown id: up to three known ones that look like it, or nothing."""
+    close = difflib.get_close_matches(word, list(known), 3, 0.6)
+    return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -321,18 +321,21 @@ class Retriever:
                 break
             depth *= 4
         if diversity > 0 and distinct and self.has_vectors:
-            vectors = np.stack([self.vectors.matrix[self.corpus.row(hit.id)] for hit in distinct]).astype(np.float32)
-            relevance = np.array([hit.score for hit in distinct], dtype=np.float32)
+            vectors = np.stack([self.vectors.matrix[row] for row, _ in distinct]).astype(np.float32)
+            relevance = np.array([hit.score for _, hit in distinct], dtype=np.float32)
             distinct = [distinct[place] for place in diversify(relevance, vectors, k, min(diversity, 1.0))]
-        return distinct[:k]
+        return [hit for _, hit in distinct[:k]]
 
-    def _distinct(self, rows: Integers, scores: Floats) -> list[Hit]:
-        """The hits of a ranking, each text once, whatever its case and spacing."""
-        same: dict[str, list[Hit]] = {}
-        for passage, score in zip(self.corpus.passages(rows.tolist()), scores.tolist(), strict=True):
+    def _distinct(self, rows: Integers, scores: Floats) -> list[tuple[int, Hit]]:
+        """The rows and hits of a ranking, each text once, whatever its case and spacing."""
+        same: dict[str, list[tuple[int, Hit]]] = {}
+        numbers = rows.tolist()
+        for row, passage, score in zip(numbers, self.corpus.passages(numbers), scores.tolist(), strict=True):
             text = " ".join(passage.content.split()).casefold()
-            same.setdefault(text, []).append(Hit(passage.id, score, passage=passage))
-        return [first._replace(repeats=tuple(hit.id for hit in others)) for first, *others in same.values()]
+            same.setdefault(text, []).append((row, Hit(passage.id, score, passage=passage)))
+        return [
+            (row, best._replace(repeats=tuple(hit.id for _, hit in others))) for (row, best), *others in same.values()
+        ]
 
 
 # ---------------------------------------------------------------- choosing the fusion

@@ -29,9 +29,8 @@ def list_(
     """List documents, passages, concepts, bibliography, locations or sources."""
     from lemmata.project import Project
 
-    records = iter(Project(workspace).listing(what, document=document, kind=kind))
+    records = Project(workspace).listing(what, document=document, kind=kind)
     shown = list(itertools.islice(records, k or None))
-    more = sum(1 for _ in records)
     if as_json:
         print_json(shown)
         return
@@ -49,7 +48,7 @@ def list_(
     for record in shown:
         table.add_row(*(_cell(record[name]) for name in columns))
     console.print(table)
-    if more:
+    if more := sum(1 for _ in records):
         console.print(f"and {more:,} more")
 
 

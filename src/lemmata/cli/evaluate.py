@@ -73,8 +73,7 @@ def evaluate(
     from lemmata.project import Project
 
     project = Project(workspace)
-    settings = {key: value for key, value in {"measures": measures, "level": level}.items() if value}
-    options = project.evaluate_options({**settings, **given(seed=seed)})
+    options = project.evaluate_options(given(measures=measures or None, level=level or None, seed=seed))
     chosen = _task(project, queries, qrels, beir, task, part, share, limit, options.seed, protocol)
     with showing_progress() as progress:
         if tune:

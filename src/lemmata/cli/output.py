@@ -160,11 +160,9 @@ def row_of(corpus: Corpus, identity: str) -> int:
     try:
         return corpus.row(identity)
     except KeyError:
-        import difflib
+        from lemmata.config import near
 
-        near = difflib.get_close_matches(identity, corpus.ids(), 3, 0.6)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise LemmataError(f"there is no passage {identity!r}{hint}") from None
+        raise LemmataError(f"there is no passage {identity!r}{near(identity, corpus.ids())}") from None
 
 
 def endpoint(url: str, model: str, price: tuple[float, float], concurrency: int) -> dict[str, Any]:

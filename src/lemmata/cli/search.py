@@ -12,7 +12,7 @@ from lemmata.errors import LemmataError
 if TYPE_CHECKING:
     from lemmata.search import Filter
     from lemmata.store.corpus import Corpus
-    from lemmata.types import Hit, Passage
+    from lemmata.types import Hit
 
 
 __all__ = ["index", "search", "similar"]
@@ -176,7 +176,7 @@ def _print_hits(corpus: Corpus, hits: list[Hit], query: str, as_json: bool) -> N
                     "last_line": passage.last_line or None,
                     "date": passage.date or dates[passage.document],
                     "section": passage.section,
-                    "location": _locations(passage),
+                    "location": list(passage.locations),
                     "repeats": list(hit.repeats),
                 }
                 for rank, (hit, passage) in enumerate(rows, 1)
@@ -202,7 +202,7 @@ def _print_hits(corpus: Corpus, hits: list[Hit], query: str, as_json: bool) -> N
         cell.append(f"  {hit.id}\n", "cyan")
         place = f"{passage.file}:{passage.first_line}" if passage.first_line else passage.file
         date = (passage.date or dates[passage.document] or "")[:10]
-        source = " · ".join(filter(None, (place, passage.section, date, ", ".join(_locations(passage)))))
+        source = " · ".join(filter(None, (place, passage.section, date, ", ".join(passage.locations))))
         cell.append(f"{source}\n" if source else "", "dim")
         shown, marks = excerpt(passage.text, query)
         body = Text(shown)
@@ -214,9 +214,3 @@ def _print_hits(corpus: Corpus, hits: list[Hit], query: str, as_json: bool) -> N
             cell.append(f"\nalso in: {', '.join(hit.repeats[:3])}{more}", "dim")
         table.add_row(str(rank), f"{hit.score:.3f}", cell)
     open_console().print(table)
-
-
-def _locations(passage: Passage) -> list[str]:
-    """The locations that a log is about, as their ids without the prefix, or as the log calls them."""
-    links = [link for link in passage.links if link.relation == "reports_about"]
-    return [link.target.removeprefix("location:") if link.target else link.label for link in links]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import itertools
 import os
 from collections import Counter
@@ -11,7 +10,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from lemmata.config import suggest
+from lemmata.config import near, suggest
 from lemmata.errors import LemmataError, WorkspaceError
 from lemmata.stages.graph import describe_concept
 from lemmata.store.corpus import Corpus
@@ -112,8 +111,7 @@ def _document(corpus: Corpus, identity: str) -> Document:
         return corpus.document(identity)
     except KeyError:
         known = itertools.chain(corpus.ids(), (document.id for document in corpus.documents()))
-        near = difflib.get_close_matches(identity, list(known), 3, 0.6)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ": 'lemmata list' shows what there is"
+        hint = near(identity, known) or ": 'lemmata list' shows what there is"
         raise LemmataError(f"there is no passage, document or location {identity!r}{hint}") from None
 
 

@@ -7,7 +7,6 @@ ends with `compress`, which writes all of them as one graph.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import hashlib
 import itertools
 import time
@@ -21,6 +20,7 @@ import numpy as np
 
 from lemmata.concepts.build import ConceptOptions, build_concepts
 from lemmata.concepts.merge import Merge, apply, decide, propose, unite
+from lemmata.config import near
 from lemmata.errors import LemmataError
 from lemmata.graph.formats.any_format import read_graph, write_graph
 from lemmata.graph.formats.shared import GraphRecords
@@ -204,9 +204,7 @@ def describe_concept(layout: Layout, identity: str) -> dict[str, Any]:
     identity = stored.merged.get(identity, identity)
     concept = stored.concepts.get(identity)
     if concept is None:
-        near = difflib.get_close_matches(identity, stored.concepts, 3, 0.6)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise LemmataError(f"there is no concept {identity!r}{hint}")
+        raise LemmataError(f"there is no concept {identity!r}{near(identity, stored.concepts)}")
     with GraphRecordStore(layout) as records:
         edges = {
             edge
