@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -12,3 +15,15 @@ def write(folder: Path, files: dict[str, str | bytes]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return folder
+
+
+def tar(files: Mapping[str, str | bytes]) -> bytes:
+    """A gzipped tar archive of files."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name, text in files.items():
+            data = text if isinstance(text, bytes) else text.encode()
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return buffer.getvalue()

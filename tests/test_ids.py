@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
-import tarfile
 import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.folders import write
+from tests.folders import tar, write
 
 from lemmata.project import Project
 
@@ -21,16 +19,6 @@ MAIN = "\\documentclass{article}\\newtheorem{thm}{Theorem}\n\\begin{document}\n%
 
 def theorem(text: str, label: str = "same") -> str:
     return MAIN % f"\\begin{{thm}}\\label{{{label}}} {text} \\end{{thm}}"
-
-
-def archive(files: dict[str, str]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
-        for name, text in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(text.encode())
-            tar.addfile(member, io.BytesIO(text.encode()))
-    return buffer.getvalue()
 
 
 def texts(project: Project) -> dict[str, str]:
@@ -176,10 +164,10 @@ def test_archives_whose_papers_have_the_same_names_keep_all_of_them(project: Pro
     chapter = "\\input{pre}\n\\begin{document}\n%s\n\\end{document}\n"
     for name in "AB":
         files = {n: chapter % f"Words of {n} in {name}." for n in ("one.tex", "two.tex")}
-        write(tmp_path, {f"{name}/book.tar.gz": archive({"pre.tex": "\\documentclass{book}", **files})})
+        write(tmp_path, {f"{name}/book.tar.gz": tar({"pre.tex": "\\documentclass{book}", **files})})
     project.ingest([tmp_path / "A/book.tar.gz", tmp_path / "B/book.tar.gz"])
     assert sorted(texts(project)) == ["book/one@1", "book/two@1", "one@1", "two@1"]
-    package = archive({"main.tex": MAIN % "In a folder."})
+    package = tar({"main.tex": MAIN % "In a folder."})
     write(tmp_path, {"C/book.tar.gz": package, "C/book/main.tex": MAIN % "Also here."})
     project.ingest([tmp_path / "C"])
     assert len(texts(project)) == 6
@@ -190,7 +178,7 @@ def test_a_paper_in_an_archive_and_a_file_that_would_have_its_id_are_both_kept(
 ) -> None:
     chapter = "\\input{pre}\n\\begin{document}\n%s\n\\end{document}\n"
     book = {"pre.tex": "\\documentclass{book}", "one.tex": chapter % "In the archive.", "two.tex": chapter % "Two."}
-    write(tmp_path, {"A/book.tar.gz": archive(book), "A/book/one.tex": MAIN % "In the folder."})
+    write(tmp_path, {"A/book.tar.gz": tar(book), "A/book/one.tex": MAIN % "In the folder."})
     for _ in range(2):
         project.ingest([tmp_path / "A"], again=True)
         assert sorted(texts(project).values()) == ["In the archive.", "In the folder.", "Two."]
@@ -286,7 +274,7 @@ def test_every_statement_is_there_once_and_keeps_its_id(
                 elif suffix == ".jsonl":
                     content = "".join(json.dumps({"id": str(n), "text": t}) + "\n" for n, t in enumerate(lines, 1))
                 elif suffix == ".tar.gz":
-                    content = archive({"main.tex": str(content)})
+                    content = tar({"main.tex": str(content)})
                 write(roots[-1], {stem + suffix: content})
         project = Project.init(base / "workspace")
         random.shuffle(roots)  # type: ignore[attr-defined]

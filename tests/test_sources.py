@@ -4,13 +4,11 @@ import gzip
 import io
 import os
 import sys
-import tarfile
 import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tests.folders import write
+from tests.folders import tar, write
 from tests.test_pdf import one_page
 
 from lemmata.errors import InputError
@@ -21,17 +19,6 @@ MAIN = "\\documentclass{article}\n\\begin{document}\n%s\n\\end{document}\n"
 
 def units_of(path: Path, reader: str = "auto") -> list[tuple[str, str, str]]:
     return [(unit.reader, unit.path, unit.document) for unit in find_units(path, IngestOptions(reader=reader)).units]
-
-
-def tar(files: Mapping[str, str | bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
-        for name, text in files.items():
-            data = text if isinstance(text, bytes) else text.encode()
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
-    return buffer.getvalue()
 
 
 def test_one_document_per_main_file(tmp_path: Path) -> None:
