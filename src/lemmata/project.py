@@ -18,6 +18,7 @@ from lemmata.errors import ConfigError, LemmataError, WorkspaceError
 from lemmata.files import write_atomically
 from lemmata.store.corpus import Corpus, IngestedSource
 from lemmata.store.layout import Layout, read_manifest, read_manifests
+from lemmata.store.vector_sets import default_encoder
 from lemmata.types import Progress, Skip
 
 if TYPE_CHECKING:
@@ -192,8 +193,9 @@ class Project:
 
         settings = dict(settings or {})
         if "encoder" not in {**settings, **self.config.get("index", {})}:  # the index keeps its encoder
-            stored = read_manifest(self.layout.manifest(self.layout.vectors)) or {}
-            settings |= {"encoder": stored["encoder"]} if stored.get("encoder") else {}
+            with contextlib.suppress(WorkspaceError):  # a damaged note is made again
+                encoder = default_encoder(self.layout)
+                settings |= {"encoder": encoder} if encoder else {}
         return self.options(IndexOptions, "index", settings)
 
     def _endpoint_options(self, settings: Settings | None) -> EndpointOptions:
@@ -271,6 +273,12 @@ class Project:
 
         options = self._index_options(settings)
         return index(self.layout, options, progress, dense=dense, rebuild=rebuild, key=_key())
+
+    def remove_encoder(self, name: str) -> dict[str, Any]:
+        """Delete the vectors of an encoder; those of the others stay."""
+        from lemmata.stages.index import remove_encoder
+
+        return remove_encoder(self.layout, name)
 
     def estimate_index(self, *, settings: Settings | None = None) -> Estimate | None:
         """Calls and tokens that a remote encoder would need for the corpus; None for a local encoder."""

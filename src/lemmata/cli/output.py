@@ -42,6 +42,7 @@ __all__ = [
     "endpoint",
     "fail",
     "given",
+    "megabytes",
     "open_console",
     "print_json",
     "row_of",
@@ -169,6 +170,11 @@ def endpoint(url: str, model: str, price: tuple[float, float], concurrency: int)
     """The settings of a language model that were given on the command line."""
     settings = {"url": url, "model": model, "concurrency": concurrency, "price_in": price[0], "price_out": price[1]}
     return {key: value for key, value in settings.items() if value}
+
+
+def megabytes(size: int) -> str:
+    """A number of bytes in MB."""
+    return f"{size / 1e6:,.0f} MB" if size >= 10_000_000 else f"{size / 1e6:.2g} MB"
 
 
 def given(**settings: Any) -> dict[str, Any]:

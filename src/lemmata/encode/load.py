@@ -10,7 +10,16 @@ from lemmata.errors import InputError, require
 from lemmata.files import sha256_of, writing
 from lemmata.types import Encoder
 
-__all__ = ["BASELINE", "DEFAULT", "PACKAGED", "baseline_folder", "encoder_kind", "load_encoder", "model_folder"]
+__all__ = [
+    "BASELINE",
+    "DEFAULT",
+    "PACKAGED",
+    "baseline_folder",
+    "encoder_id",
+    "encoder_kind",
+    "load_encoder",
+    "model_folder",
+]
 
 DEFAULT = "lemmata-mini"
 BASELINE = "minilm"  # all-MiniLM-L6-v2, from which the default was trained
@@ -76,6 +85,15 @@ def encoder_kind(spec: str, models: Path | None = None) -> str:
     if models is not None and folder.parent == models:
         raise InputError(f"the model {spec!r} was not kept: it scored worse on validation than its base")
     raise InputError(f"there is no encoder {spec!r}; possible are {_POSSIBLE}")
+
+
+def encoder_id(spec: str, models: Path | None = None) -> str:
+    """The name under which the vectors of an encoder are kept: `spec` itself, or the absolute path of a folder."""
+    own = models is not None and "/" not in spec and (models / spec).is_dir()
+    if own or spec in (*PACKAGED, BASELINE, "hashing") or spec.startswith(("http://", "https://")):
+        return spec
+    folder = Path(spec).expanduser()
+    return str(folder.absolute()) if folder.is_dir() else spec
 
 
 def model_folder(spec: str, models: Path | None = None) -> Path:

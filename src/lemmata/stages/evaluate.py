@@ -28,6 +28,7 @@ from lemmata.store.graph import concept_passages, open_graph
 from lemmata.store.layout import Layout, read_manifest, write_manifest
 from lemmata.store.split import PARTS, Keys, Split, id_keys, open_split
 from lemmata.store.trained import read_trained
+from lemmata.store.vector_sets import vector_set
 from lemmata.types import Floats, Integers, Mask, Progress
 
 __all__ = ["TASKS", "EvaluateOptions", "TaskOptions", "beir_task", "corpus_task", "evaluate", "table_task", "tune"]
@@ -439,5 +440,7 @@ def tune(
     best, tried = choose_fusion(value, dense, lexical, max(100, chosen_measure.cutoff))
     report = {"verb": "tune", "fusion": asdict(best), "measure": measure_name, "queries": len(task.queries)}
     table = [{**asdict(fusion), measure_name: round(score, 4)} for fusion, score in tried]
-    write_manifest(layout.fusion, {**report, "task": task.name, "tried": table})
+    vectors = vector_set(layout)
+    assert vectors is not None  # the dense ranking came from them
+    write_manifest(vectors.fusion, {**report, "task": task.name, "tried": table})
     return {**report, "tried": table}

@@ -19,20 +19,38 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.encode.load import DEFAULT, load_encoder
+from lemmata.config import suggest
+from lemmata.encode.load import DEFAULT, encoder_id, load_encoder
 from lemmata.encode.remote import BATCH, Estimate, RemoteEncoder
-from lemmata.errors import WorkspaceError
+from lemmata.errors import LemmataError, WorkspaceError
 from lemmata.files import read_array, writing
 from lemmata.index.ann import EXACT_UP_TO, AnnIndex
 from lemmata.index.lexical import FORMAT, LexicalIndex
 from lemmata.stages.link import ExpandedCorpus
-from lemmata.store.artefacts import artefact, read_undamaged, seal
+from lemmata.store.artefacts import artefact, dense_index, neighbour_index, read_undamaged, seal
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, read_manifest
-from lemmata.store.vectors import VectorWriter, open_old_vectors, open_vectors
+from lemmata.store.vector_sets import (
+    move_old_vectors,
+    remove_vectors,
+    set_default_encoder,
+    size_on_disk,
+    vector_set,
+    vector_sets,
+)
+from lemmata.store.vectors import VectorWriter, open_old_vectors, open_vectors, vectors_manifest
 from lemmata.types import Encoder, Integers, Progress
 
-__all__ = ["IndexOptions", "content_hashes", "estimate", "index", "index_ann", "index_lexical", "index_vectors"]
+__all__ = [
+    "IndexOptions",
+    "content_hashes",
+    "estimate",
+    "index",
+    "index_ann",
+    "index_lexical",
+    "index_vectors",
+    "remove_encoder",
+]
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -88,32 +106,61 @@ def index(
             layout.manifest(layout.lexical).unlink(missing_ok=True)
         report["tokenised"] = index_lexical(layout, corpus, progress)
         if dense:
-            encoder = _encoder(layout, options, key)
-            report["encoder"] = encoder.name
-            before = read_manifest(layout.manifest(layout.vectors)) or {}
-            if before.get("made_by", encoder.name) != encoder.name:
-                report["replaced_encoder"] = before["made_by"]
-            texts: Contents = corpus
-            expansion = ""
-            if options.expand:
-                texts = expanded = ExpandedCorpus(layout, corpus)
-                expansion = expanded.expansion
-            report["encoded"] = index_vectors(
-                layout,
-                texts,
-                content_hashes(texts, progress),
-                encoder,
-                options.encoder,
-                progress,
-                cut=options.dimension,
-                expansion=expansion,
-            )
-            report["neighbours"] = index_ann(layout, corpus, progress)  # exact or ann
-            if "replaced_encoder" in report and layout.fusion.exists():
-                layout.fusion.unlink()  # it was chosen for the vectors of the other encoder
-                report["dropped_fusion"] = True
+            report |= _index_dense(layout, corpus, options, progress, key)
+            spec = encoder_id(options.encoder, layout.models)
+            others = [other for other in vector_sets(layout) if other.encoder != spec]
+            if others and others[0].is_default:
+                report["default_before"] = others[0].encoder
+            set_default_encoder(layout, spec)  # last: until now, search uses what it used before
+            report["kept_encoders"] = [other.encoder for other in others]
     report["seconds"] = time.perf_counter() - begin
     return report
+
+
+def _index_dense(layout: Layout, corpus: Corpus, options: IndexOptions, progress: Progress, key: str) -> dict[str, Any]:
+    """Bring the vectors of one encoder up to date, with their neighbour index; those of others stay as they are."""
+    move_old_vectors(layout)
+    encoder = _encoder(layout, options, key)
+    spec = encoder_id(options.encoder, layout.models)
+    report: dict[str, Any] = {"encoder": encoder.name}
+    before = vectors_manifest(layout, spec) or {}
+    if before.get("made_by", encoder.name) != encoder.name:
+        report["replaced_encoder"] = before["made_by"]
+    texts: Contents = corpus
+    expansion = ""
+    if options.expand:
+        texts = expanded = ExpandedCorpus(layout, corpus)
+        expansion = expanded.expansion
+    report["encoded"] = index_vectors(
+        layout,
+        texts,
+        content_hashes(texts, progress),
+        encoder,
+        spec,
+        progress,
+        cut=options.dimension,
+        expansion=expansion,
+    )
+    report["neighbours"] = index_ann(layout, corpus, progress, encoder=spec)  # exact or ann
+    vectors = vector_set(layout, spec)
+    if vectors and "replaced_encoder" in report and vectors.fusion.exists():
+        vectors.fusion.unlink()  # it was chosen for the vectors of the other encoder
+        report["dropped_fusion"] = True
+    return report
+
+
+def remove_encoder(layout: Layout, name: str) -> dict[str, Any]:
+    """Delete the vectors of an encoder, and what was made from them; LemmataError where there are none."""
+    with layout.hold():
+        move_old_vectors(layout)
+        sets = {vectors.encoder: vectors for vectors in vector_sets(layout)}
+        removed = sets.get(name) or sets.get(encoder_id(name, layout.models))
+        if removed is None:
+            raise LemmataError(f"there are no vectors of {name!r}{suggest(name, list(sets))}")
+        freed = size_on_disk(removed)
+        remove_vectors(layout, removed)
+    kept = [encoder for encoder in sets if encoder != removed.encoder]
+    return {"removed": removed.encoder, "bytes": freed, "was_default": removed.is_default, "kept_encoders": kept}
 
 
 def estimate(layout: Layout, options: IndexOptions, *, key: str = "") -> Estimate | None:
@@ -245,7 +292,8 @@ def index_vectors(
     Vectors of unchanged passages are copied when the same encoder made them. `spec` is the encoder as the user named
     it, `cut` the length to which it truncates its vectors, `expansion` a hash of what was added to the texts.
     """
-    manifest = read_undamaged(artefact(layout, "vectors"))
+    place = vector_set(layout, spec)
+    manifest = read_undamaged(dense_index(place)) if place else None
     # the name is compared too: the model that `spec` names may have been trained again
     maker = {"encoder": spec, "made_by": encoder.name, "dimension": encoder.dimension}
     same_maker = manifest is not None and {name: manifest.get(name) for name in maker} == maker
@@ -253,7 +301,7 @@ def index_vectors(
     if manifest is not None and same_maker and {name: manifest.get(name, "") for name in source} == source:
         return 0
     writer = VectorWriter(layout, spec, encoder.dimension, hashes, made_by=encoder.name)
-    stored = open_old_vectors(layout) if same_maker else None
+    stored = open_old_vectors(layout, spec) if same_maker else None
     if stored is not None:
         matches = _match_rows(np.asarray(stored.hashes), hashes)
         for start in range(0, len(matches), 100_000):
@@ -288,20 +336,26 @@ def index_vectors(
 # ---------------------------------------------------------------- neighbours
 
 
-def index_ann(layout: Layout, corpus: Corpus, progress: Progress, *, more_than: int = EXACT_UP_TO) -> str:
+def index_ann(
+    layout: Layout, corpus: Corpus, progress: Progress, *, encoder: str = "", more_than: int = EXACT_UP_TO
+) -> str:
     """Build the HNSW graph where the corpus is large enough to need one; returns which index there is.
 
-    Without faiss, large corpora are searched exactly: slower, but exact.
+    `encoder` says for whose vectors, by default for those that search uses. Without faiss, large corpora are searched
+    exactly: slower, but exact.
     """
+    vectors = vector_set(layout, encoder)
+    if vectors is None:
+        raise WorkspaceError("there is no dense index yet: run 'lemmata index'")
     if len(corpus) <= more_than or importlib.util.find_spec("faiss") is None:
-        shutil.rmtree(layout.ann, ignore_errors=True)
+        shutil.rmtree(vectors.ann, ignore_errors=True)
         return "exact"
-    vectors = read_manifest(layout.manifest(layout.vectors))
-    manifest = read_undamaged(artefact(layout, "ann"))
-    if manifest is None or manifest["vectors"] != vectors:
+    source = read_manifest(vectors.manifest)
+    manifest = read_undamaged(neighbour_index(vectors))
+    if manifest is None or manifest["vectors"] != source:
         progress("neighbour index", 0, None)
-        with writing(layout.ann) as temporary:
+        with writing(vectors.ann) as temporary:
             temporary.mkdir()
-            AnnIndex.build(open_vectors(layout).matrix, layout.ann_graph(temporary))
-            seal(temporary, {"verb": "index", "vectors": vectors})
+            AnnIndex.build(open_vectors(layout, encoder=vectors.encoder).matrix, layout.ann_graph(temporary))
+            seal(temporary, {"verb": "index", "vectors": source})
     return "ann"
