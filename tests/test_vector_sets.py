@@ -384,10 +384,10 @@ def test_a_move_that_is_killed_anywhere_can_be_read_and_completed(
     left = iter(range(renames))
     rename = os.replace
 
-    def replace(source: object, target: object, **_: object) -> None:
+    def replace(source: Path, target: Path) -> None:
         if next(left, None) is None:
             raise KeyboardInterrupt
-        rename(source, target)  # type: ignore[call-overload]
+        rename(source, target)
 
     monkeypatch.setattr("os.replace", replace)
     monkeypatch.setattr("pathlib.Path.replace", lambda path, target: replace(path, target))

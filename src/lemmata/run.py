@@ -261,14 +261,14 @@ def _measure(
         key = fingerprint([name, encoder, options.measures, task.queries, task.qrels])
         record = read_manifest(file)
         if record is None or record.get("key") != key:
-            _ensure_vectors(project, *encoder[:2], progress)
+            named = [name if name == "lexical" else f"{name}:{encoder[0]}" for name in retrievers]
             measured = project.evaluate(
-                task, retrievers=retrievers, options=EvaluateOptions(measures=options.measures), progress=progress
+                task, retrievers=named, options=EvaluateOptions(measures=options.measures), progress=progress
             )
             record = {
                 "key": key,
                 "retrievers": {
-                    retriever: {measure: values.tolist() for measure, values in measures.items()}
+                    retriever.partition(":")[0]: {measure: values.tolist() for measure, values in measures.items()}
                     for retriever, measures in measured.retrievers.items()
                 },
                 "groups": {group: members.tolist() for group, members in measured.groups.items()},

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +28,9 @@ from lemmata.store.layout import Layout, open_manifest
 from lemmata.store.vector_sets import vector_set, vector_sets
 from lemmata.store.vectors import StoredVectors, open_vectors
 from lemmata.types import Encoder, Floats, Hit, Index, Integers, Mask
+
+if TYPE_CHECKING:
+    from lemmata.encode.remote import Allowance
 
 __all__ = [
     "RETRIEVERS",
@@ -170,8 +174,18 @@ class DenseSide:
     `encoder` is empty for the default one. `given` replaces the encoder that made the vectors.
     """
 
-    def __init__(self, layout: Layout, corpus: str, encoder: str = "", *, given: Encoder | None, key: str) -> None:
-        self._layout, self._corpus, self._name, self._given, self._key = layout, corpus, encoder, given, key
+    def __init__(
+        self,
+        layout: Layout,
+        corpus: str,
+        encoder: str = "",
+        *,
+        given: Encoder | None = None,
+        key: str = "",
+        allowance: Allowance | None = None,
+    ) -> None:
+        self._layout, self._corpus, self._name = layout, corpus, encoder
+        self._given, self._key, self._allowance = given, key, allowance
 
     @property
     def exists(self) -> bool:
@@ -203,6 +217,7 @@ class DenseSide:
             key=self._key,
             cache=self._layout.encodings if is_writable(self._layout.root) else None,
             models=self._layout.models,
+            allowance=self._allowance,
         )
         if encoder.dimension != dimension:
             raise InputError(
@@ -237,14 +252,17 @@ class Retriever:
     """Search in a workspace; `Retriever.open(folder)` opens one. Use it as a context manager, or call `close`.
 
     `encoder` replaces the one that made the index, for example to share a loaded one; `key` is the API key of a
-    remote encoder.
+    remote encoder, `allowance` what such encoders may use.
     """
 
-    def __init__(self, layout: Layout, *, encoder: Encoder | None = None, key: str = "") -> None:
+    def __init__(
+        self, layout: Layout, *, encoder: Encoder | None = None, key: str = "", allowance: Allowance | None = None
+    ) -> None:
         self.layout = layout
         self.corpus = Corpus(layout)
         self._encoder = encoder
         self._key = key
+        self._allowance = allowance
         self._dense: dict[str, DenseSide] = {}
         if not len(self.corpus):
             raise WorkspaceError(f"the corpus in {layout.root} is empty: ingest something first")
@@ -274,10 +292,14 @@ class Retriever:
         """Everything that is made from the vectors of an encoder, by default of the one that search uses."""
         encoder = encoder_id(encoder, self.layout.models) if encoder else ""
         if encoder not in self._dense:
-            self._dense[encoder] = DenseSide(
-                self.layout, self.corpus.inputs, encoder, given=None if encoder else self._encoder, key=self._key
-            )
+            given = None if encoder else self._encoder
+            more: dict[str, Any] = {"given": given, "key": self._key, "allowance": self._allowance}
+            self._dense[encoder] = DenseSide(self.layout, self.corpus.inputs, encoder, **more)
         return self._dense[encoder]
+
+    def release(self, encoder: str) -> None:
+        """Free the memory of an encoder and its vectors; they are opened again when they are needed."""
+        self._dense.pop(encoder_id(encoder, self.layout.models), None)
 
     @property
     def vectors(self) -> StoredVectors:

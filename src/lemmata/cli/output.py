@@ -31,9 +31,12 @@ __all__ = [
     "Concurrency",
     "Cost",
     "Model",
+    "MostCost",
+    "MostTokens",
     "Price",
     "Seconds",
     "Seed",
+    "TokenPrice",
     "Tokens",
     "Unlimited",
     "Url",
@@ -63,6 +66,11 @@ Model = Annotated[str, typer.Option(help="Name of the model on that server.", me
 Calls = Annotated[int, typer.Option(help="Maximum number of calls, over all runs.", min=0)]
 Tokens = Annotated[int, typer.Option(help="Maximum number of tokens, over all runs.", min=0)]
 Cost = Annotated[float, typer.Option(help="Maximum cost, over all runs.", min=0)]
+MostTokens = Annotated[int, typer.Option("--tokens", help="Maximum number of tokens of remote encoders.", min=0)]
+MostCost = Annotated[float, typer.Option("--cost", help="Maximum cost of remote encoders; needs --price.", min=0)]
+TokenPrice = Annotated[
+    float, typer.Option("--price", help="Price of a million tokens of a remote encoder; default: as configured.", min=0)
+]
 Seconds = Annotated[float, typer.Option(help="Maximum time of this run.", min=0)]
 Unlimited = Annotated[bool, typer.Option("--unlimited", help="Run without a limit.")]
 Price = Annotated[

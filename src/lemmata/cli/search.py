@@ -6,7 +6,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lemmata.cli.output import HERE, AsJson, Workspace, megabytes, open_console, print_json, row_of, showing_progress
+from lemmata.cli.output import (
+    HERE,
+    AsJson,
+    MostCost,
+    MostTokens,
+    TokenPrice,
+    Workspace,
+    megabytes,
+    open_console,
+    print_json,
+    row_of,
+    showing_progress,
+)
 from lemmata.errors import LemmataError
 
 if TYPE_CHECKING:
@@ -34,6 +46,9 @@ def index(
     ] = True,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Rebuild the lexical index from scratch.")] = False,
     remove: Annotated[str, typer.Option(help="Delete the vectors of this encoder.", metavar="ENCODER")] = "",
+    tokens: MostTokens = 0,
+    cost: MostCost = 0.0,
+    price: TokenPrice = 0.0,
     as_json: AsJson = False,
 ) -> None:
     """Build or update the indexes.
@@ -52,11 +67,13 @@ def index(
         settings["expand"] = True
     project = Project(workspace)
     estimate = project.estimate_index(settings=settings) if dense else None
+    allowance = project.allowance(tokens=tokens, cost=cost, price=price)
     if estimate is not None:
-        summary = f"about {estimate.tokens:,} tokens in {estimate.calls:,} calls; {estimate.cached:,} passages cached"
-        typer.echo(summary, err=True)
+        expected = f", at a cost of {estimate.tokens * allowance.price / 1e6:.4g}" if allowance.price else ""
+        summary = f"about {estimate.tokens:,} tokens in {estimate.calls:,} calls{expected}"
+        typer.echo(f"{summary}; {estimate.cached:,} passages cached", err=True)
     with showing_progress() as progress:
-        report = project.index(settings=settings, dense=dense, rebuild=rebuild, progress=progress)
+        report = project.index(settings=settings, dense=dense, rebuild=rebuild, allowance=allowance, progress=progress)
     if as_json:
         print_json(report)
         return
@@ -105,7 +122,7 @@ def search(
     workspace: Workspace = HERE,
     k: Count = 10,
     retriever: Annotated[
-        str, typer.Option(help="auto, hybrid, dense or lexical; dense:ENCODER.", metavar="NAME")
+        str, typer.Option(help="auto, hybrid, dense, lexical, dense:ENCODER or hybrid:ENCODER.", metavar="NAME")
     ] = "auto",
     kind: Kinds = None,
     document: Documents = None,

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lemmata.errors import InputError, require
 from lemmata.files import sha256_of, writing
 from lemmata.types import Encoder
+
+if TYPE_CHECKING:
+    from lemmata.encode.remote import Allowance
 
 __all__ = [
     "BASELINE",
@@ -41,11 +45,12 @@ def load_encoder(
     key: str = "",
     cache: Path | None = None,
     models: Path | None = None,
+    allowance: Allowance | None = None,
 ) -> Encoder:
     """The encoder that `spec` names; `dimension` cuts its vectors.
 
-    `threads` applies to a local model, `key` and `cache` (a SQLite file) to one at an address. `models` is the folder
-    of a workspace's own models, whose names come first.
+    `threads` applies to a local model, `key`, `cache` (a SQLite file) and `allowance` to one at an address. `models` is
+    the folder of a workspace's own models, whose names come first.
     """
     kind = encoder_kind(spec, models)
     if kind == "hashing":
@@ -57,7 +62,7 @@ def load_encoder(
         from lemmata.http import Service
 
         address, model = spec.rsplit("#", 1)
-        return RemoteEncoder(Service(address, model, key), dimension=dimension, cache=cache)
+        return RemoteEncoder(Service(address, model, key), dimension=dimension, cache=cache, allowance=allowance)
     folder = model_folder(spec, models)
     if kind == "onnx":
         from lemmata.encode.onnx import OnnxEncoder

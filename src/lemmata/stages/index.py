@@ -11,8 +11,9 @@ import importlib.util
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Any, ClassVar, Protocol
 
@@ -20,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.config import suggest
-from lemmata.encode.load import DEFAULT, encoder_id, load_encoder
-from lemmata.encode.remote import BATCH, Estimate, RemoteEncoder
+from lemmata.encode.load import DEFAULT, encoder_id, encoder_kind, load_encoder
+from lemmata.encode.remote import BATCH, Allowance, Estimate, RemoteEncoder
 from lemmata.errors import LemmataError, WorkspaceError
 from lemmata.files import read_array, writing
 from lemmata.index.ann import EXACT_UP_TO, AnnIndex
@@ -50,6 +51,7 @@ __all__ = [
     "index_lexical",
     "index_vectors",
     "remove_encoder",
+    "update_vectors",
 ]
 
 Hashes = npt.NDArray[np.uint64]
@@ -67,6 +69,7 @@ class IndexOptions:
     encoder: str = DEFAULT  # packaged; or minilm, a model of the workspace, a folder, a hub name, a URL
     dimension: int = 0  # truncate the vectors of a Matryoshka model; 0: full length
     expand: bool = False  # encode logs with the descriptions of the locations that they name
+    price: float = 0.0  # of a million tokens of a remote encoder, in any currency
 
 
 class Contents(Protocol):
@@ -92,12 +95,17 @@ def index(
     dense: bool = True,
     rebuild: bool = False,
     key: str = "",
+    allowance: Allowance | None = None,
 ) -> dict[str, Any]:
-    """Bring all indexes up to date; returns how many passages each of them had to work on.
+    """Bring the lexical index and the vectors of one encoder up to date; search uses that encoder from then on.
 
-    `rebuild` starts the lexical index from scratch.
+    Returns how many passages each had to work on. Vectors of other encoders stay as they are. `rebuild` starts the
+    lexical index from scratch; `allowance` caps what a remote encoder uses.
     """
     begin = time.perf_counter()
+    needed = estimate(layout, options, key=key) if dense and allowance else None
+    if needed is not None and allowance is not None:
+        allowance.check(needed)
     with layout.hold(), contextlib.closing(Corpus(layout)) as corpus:
         if not len(corpus):
             raise WorkspaceError(f"the corpus in {layout.root} is empty: ingest something first")
@@ -106,7 +114,7 @@ def index(
             layout.manifest(layout.lexical).unlink(missing_ok=True)
         report["tokenised"] = index_lexical(layout, corpus, progress)
         if dense:
-            report |= _index_dense(layout, corpus, options, progress, key)
+            report |= _index_dense(layout, corpus, options, progress, key, allowance)
             spec = encoder_id(options.encoder, layout.models)
             others = [other for other in vector_sets(layout) if other.encoder != spec]
             if others and others[0].is_default:
@@ -117,10 +125,12 @@ def index(
     return report
 
 
-def _index_dense(layout: Layout, corpus: Corpus, options: IndexOptions, progress: Progress, key: str) -> dict[str, Any]:
+def _index_dense(
+    layout: Layout, corpus: Corpus, options: IndexOptions, progress: Progress, key: str, allowance: Allowance | None
+) -> dict[str, Any]:
     """Bring the vectors of one encoder up to date, with their neighbour index; those of others stay as they are."""
     move_old_vectors(layout)
-    encoder = _encoder(layout, options, key)
+    encoder = _encoder(layout, options, key, allowance)
     spec = encoder_id(options.encoder, layout.models)
     report: dict[str, Any] = {"encoder": encoder.name}
     before = vectors_manifest(layout, spec) or {}
@@ -163,31 +173,92 @@ def remove_encoder(layout: Layout, name: str) -> dict[str, Any]:
     return {"removed": removed.encoder, "bytes": freed, "was_default": removed.is_default, "kept_encoders": kept}
 
 
-def estimate(layout: Layout, options: IndexOptions, *, key: str = "") -> Estimate | None:
-    """Calls and tokens that a remote encoder would need for the whole corpus; None for a local encoder."""
+def update_vectors(
+    layout: Layout,
+    encoders: Iterable[str],
+    options: IndexOptions,
+    progress: Progress,
+    *,
+    queries: Sequence[str] = (),
+    key: str = "",
+    allowance: Allowance | None = None,
+) -> dict[str, int]:
+    """Make the vectors of encoders, or bring them up to date; returns how many passages each had to encode.
+
+    Which encoder search uses by default stays. Sets that exist keep their length and expansion, `options` are for new
+    ones. What remote encoders need for the corpus and the `queries` is checked against the allowance first.
+    """
+    allowance = allowance or Allowance()
+    wanted = [_options_of(layout, encoder, options) for encoder in dict.fromkeys(encoders)]
+    for each in wanted:
+        encoder_kind(each.encoder, layout.models)  # refuse a typing error before anything long starts
+    estimates = [estimate(layout, each, queries=queries, key=key) for each in wanted]
+    allowance.check(_total(each for each in estimates if each is not None))
+    with contextlib.closing(Corpus(layout)) as corpus:
+        stale = [each for each in wanted if not _is_up_to_date(layout, corpus, each, key)]
+        if not stale:
+            return {}  # a read-only workspace can be evaluated
+        encoded = {}
+        with layout.hold():
+            for each in stale:
+                labelled = partial(_labelled, progress, each.encoder)
+                encoded[each.encoder] = _index_dense(layout, corpus, each, labelled, key, allowance)["encoded"]
+    return encoded
+
+
+def _labelled(progress: Progress, encoder: str, what: str, done: int, total: int | None) -> None:
+    progress(f"{what} ({encoder})", done, total)
+
+
+def _options_of(layout: Layout, encoder: str, options: IndexOptions) -> IndexOptions:
+    """How the vectors of an encoder are made: as they were made before, or as `options` say."""
+    manifest = vectors_manifest(layout, encoder_id(encoder, layout.models))
+    if manifest is None:
+        return replace(options, encoder=encoder)
+    dimension, expand = manifest.get("cut", 0), bool(manifest.get("expansion"))
+    return replace(options, encoder=encoder, dimension=dimension, expand=expand)
+
+
+def _is_up_to_date(layout: Layout, corpus: Corpus, options: IndexOptions, key: str) -> bool:
+    vectors = vector_set(layout, encoder_id(options.encoder, layout.models))
+    manifest = read_undamaged(dense_index(vectors)) if vectors else None
+    if manifest is None or manifest.get("corpus") != corpus.inputs:
+        return False
+    return bool(manifest.get("made_by") == _encoder(layout, options, key).name)
+
+
+def estimate(layout: Layout, options: IndexOptions, *, queries: Sequence[str] = (), key: str = "") -> Estimate | None:
+    """Calls and tokens that a remote encoder needs for what has no vectors yet; None for a local encoder."""
     if not options.encoder.startswith(("http://", "https://")):
         return None
     encoder = _encoder(layout, options, key)
     assert isinstance(encoder, RemoteEncoder)
-    parts = []
     with contextlib.closing(Corpus(layout)) as corpus:
-        contents = (ExpandedCorpus(layout, corpus) if options.expand else corpus).contents()
-        while batch := list(islice(contents, 1000)):
+        texts: Contents = ExpandedCorpus(layout, corpus) if options.expand else corpus
+        hashes = content_hashes(texts, lambda *_: None)
+        stored = open_old_vectors(layout, encoder_id(options.encoder, layout.models))
+        usable = stored is not None and stored.made_by == encoder.name
+        matches = _match_rows(np.asarray(stored.hashes) if stored and usable else hashes[:0], hashes)
+        missing = np.flatnonzero(matches < 0)
+        contents = _of_rows(texts.contents, missing) if len(missing) < len(hashes) else texts.contents()
+        parts = [Estimate(0, 0, len(hashes) - len(missing)), encoder.estimate(queries, role="query")]
+        while batch := list(islice(contents, SHARD)):
             parts.append(encoder.estimate(batch))
-    return Estimate(
-        sum(part.tokens for part in parts),
-        sum(part.calls for part in parts),
-        sum(part.cached for part in parts),
-    )
+    return _total(parts)
 
 
-def _encoder(layout: Layout, options: IndexOptions, key: str) -> Encoder:
+def _total(parts: Iterable[Estimate]) -> Estimate:
+    return Estimate(*(sum(numbers) for numbers in zip(Estimate(0, 0, 0), *parts, strict=True)))
+
+
+def _encoder(layout: Layout, options: IndexOptions, key: str, allowance: Allowance | None = None) -> Encoder:
     return load_encoder(
         options.encoder,
         dimension=options.dimension or None,
         key=key,
         cache=layout.encodings,
         models=layout.models,
+        allowance=allowance,
     )
 
 
