@@ -24,7 +24,7 @@ from lemmata.config import suggest
 from lemmata.encode.load import DEFAULT, encoder_id, encoder_kind, load_encoder
 from lemmata.encode.remote import BATCH, Allowance, Estimate, RemoteEncoder
 from lemmata.errors import LemmataError, WorkspaceError
-from lemmata.files import read_array, writing
+from lemmata.files import is_writable, read_array, writing
 from lemmata.index.ann import EXACT_UP_TO, AnnIndex
 from lemmata.index.lexical import FORMAT, LexicalIndex
 from lemmata.stages.link import ExpandedCorpus
@@ -256,7 +256,7 @@ def _encoder(layout: Layout, options: IndexOptions, key: str, allowance: Allowan
         options.encoder,
         dimension=options.dimension or None,
         key=key,
-        cache=layout.encodings,
+        cache=layout.encodings if is_writable(layout.root) else None,
         models=layout.models,
         allowance=allowance,
     )
