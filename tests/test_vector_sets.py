@@ -266,7 +266,7 @@ def test_info_lists_every_set_with_its_size_and_state(project: Project, exported
     assert "out of date" in text
 
 
-def test_damage_to_one_set_is_found_and_leaves_the_others_usable(project: Project) -> None:
+def test_damage_to_one_set_is_found_and_leaves_the_others_usable(project: Project, exported: Path) -> None:
     path = project.layout.encoder_folder(MINI) / "vectors" / "matrix.npy"
     path.write_bytes(path.read_bytes()[:-1])
     assert first_hits(project, "dense")
@@ -277,6 +277,10 @@ def test_damage_to_one_set_is_found_and_leaves_the_others_usable(project: Projec
     manifest.write_text("{")
     assert MINI in names(project)
     project.remove_encoder(MINI)
+    manifest = project.layout.encoder_folder(str(exported)) / "vectors" / "manifest.json"
+    manifest.write_text("{")  # its encoder cannot be read any more
+    project.remove_encoder(str(exported))
+    assert names(project) == ["hashing"]
     assert not [check for check in doctor(project.layout.root) if check.damaged]
 
 

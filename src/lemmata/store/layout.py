@@ -66,7 +66,7 @@ class Layout:
 
     @property
     def default_encoder(self) -> Path:
-        return self.root / "index" / "encoder.json"
+        return self.root / "index" / "default_encoder.json"
 
     @property
     def old_vectors(self) -> Path:
