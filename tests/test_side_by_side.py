@@ -103,7 +103,8 @@ class CountingHandler(BaseHTTPRequestHandler):
 
 def word_vector(text: str) -> np.ndarray:
     seeds = [int.from_bytes(hashlib.sha256(word.encode()).digest()[:4], "big") for word in text.lower().split()]
-    return np.sum([np.random.default_rng(seed).standard_normal(16) for seed in seeds], axis=0)
+    vector: np.ndarray = np.sum([np.random.default_rng(seed).standard_normal(16) for seed in seeds], axis=0)
+    return vector
 
 
 @pytest.fixture
@@ -271,15 +272,15 @@ def test_a_service_that_counts_more_than_estimated_is_stopped_before_the_cap(
 def test_an_index_that_was_stopped_by_its_cap_resumes_and_ends_the_same(
     project: Project, server: CountingServer
 ) -> None:
-    cap = project.allowance(tokens=150)
-    cap.check = lambda _estimate: None  # type: ignore[method-assign]  # as if the estimate had been too low
+    notes = {f"n{n}": f"{n} a b c d e f g h" for n in range(20)}  # 180 tokens; the estimate is 100
+    project.ingest([write_notes(project.layout.root.parent, notes)])
     with pytest.raises(LemmataError, match="the same command goes on from there with a new cap"):
-        project.index(settings={"encoder": server.url}, allowance=cap)
-    assert 0 < sum(server.tokens) <= 150
+        project.index(settings={"encoder": server.url}, allowance=project.allowance(tokens=150))
+    assert 100 < sum(server.tokens) <= 150
     assert default_encoder(project.layout) == "hashing"
     project.index(settings={"encoder": server.url})
     texts = [text for text in server.texts if text != "dimension"]
-    assert sorted(texts) == sorted(NOTES.values())
+    assert sorted(texts) == sorted(notes.values())
     with contextlib.closing(project.corpus) as corpus:
         fresh = np.stack([word_vector(text) for text in corpus.contents()])
     fresh /= np.linalg.norm(fresh, axis=1, keepdims=True)
