@@ -9,6 +9,7 @@ lexical index. Then a fresh process opens it and searches, once with files in th
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import subprocess
 import sys
@@ -17,11 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
-from lemmata.files import replace_folder
-from lemmata.index.ann import AnnIndex
+from lemmata.encode.load import load_encoder
 from lemmata.project import Project
-from lemmata.stages.index import content_hashes, index_lexical
-from lemmata.store.layout import write_manifest
+from lemmata.stages.index import content_hashes, index_ann, index_lexical
+from lemmata.store.vector_sets import set_default_encoder
 from lemmata.store.vectors import VectorWriter
 
 DIMENSION = 384
@@ -67,25 +67,18 @@ def make(folder: Path, count: int) -> None:
         vectors = centres[generator.integers(0, len(centres), len(rows))]
         vectors = vectors + 0.7 * generator.standard_normal(vectors.shape).astype(np.float32)
         writer.write(rows, vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
-    writer.finish({"verb": "index", "corpus": corpus.inputs, "dimension": DIMENSION, "made_by": "random"})
+    name = load_encoder("minilm").name  # searching checks that it is the encoder of the vectors
+    writer.finish({"verb": "index", "corpus": corpus.inputs, "dimension": DIMENSION, "made_by": name})
+    set_default_encoder(project.layout, "minilm")
     corpus.close()
 
 
 def graph(folder: Path) -> float:
     """Build the neighbour graph; returns the seconds it took."""
-    from lemmata.store.layout import read_manifest
-    from lemmata.store.vectors import open_vectors
-
-    layout = Project(folder).layout
-    if read_manifest(layout.manifest(layout.ann)) is not None:
-        return 0.0
+    project = Project(folder)
     begin = time.perf_counter()
-    new = layout.ann.with_name("ann.partial")
-    new.mkdir(parents=True, exist_ok=True)
-    AnnIndex.build(open_vectors(layout).matrix, layout.ann_graph(new))
-    key = read_manifest(layout.manifest(layout.vectors))
-    write_manifest(layout.manifest(new), {"verb": "index", "vectors": key})
-    replace_folder(new, layout.ann)
+    with contextlib.closing(project.corpus) as corpus:
+        index_ann(project.layout, corpus, lambda *_: None)
     return time.perf_counter() - begin
 
 

@@ -83,6 +83,10 @@ def similar(project: Project) -> list[str]:
         return [hit.id for hit in retriever.similar("width#def-width", k=3)]
 
 
+def vectors_of(project: Project, encoder: str = "hashing") -> Path:
+    return project.layout.encoder_folder(encoder) / "vectors"
+
+
 def lemmata(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "lemmata", *arguments, "-w", str(project.layout.root)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
@@ -283,7 +287,7 @@ def test_every_damaged_file_is_one_sentence_and_doctor_finds_it(made: Project) -
             failed = []
             path.write_bytes(broken)
             try:
-                embeds = below in ("corpus", "vectors") or path.parent == made.layout.graph
+                embeds = below in ("corpus", "index") or path.parent == made.layout.graph
                 for name, command in {**commands, **(more if embeds else {})}.items():
                     sentence = sentence_of(command)
                     assert not sentence or str(path) in sentence, (path, how, name, sentence)
@@ -297,19 +301,21 @@ def test_every_damaged_file_is_one_sentence_and_doctor_finds_it(made: Project) -
 
 
 def test_a_changed_byte_deep_in_a_file_is_found_by_doctor_which_exits_with_1(project: Project) -> None:
-    path = project.layout.vectors / "matrix.npy"
+    path = vectors_of(project) / "matrix.npy"
     content = bytearray(path.read_bytes())
     content[-5] ^= 1
     path.write_bytes(content)
     done = lemmata(project, "doctor")
     assert done.returncode == 1
     assert "its checksum is wrong" in " ".join(done.stdout.split())
-    shutil.rmtree(project.layout.vectors)  # the cure that it names
+    shutil.rmtree(vectors_of(project))  # the cure that it names
     project.index(settings={"encoder": "hashing"})
     assert lemmata(project, "doctor").returncode == 0
 
 
-@pytest.mark.parametrize("name", ["index/lexical/hashes.npy", "index/lexical/index.json", "vectors/matrix.npy"])
+@pytest.mark.parametrize(
+    "name", ["index/lexical/hashes.npy", "index/lexical/index.json", "index/dense/hashing/vectors/matrix.npy"]
+)
 def test_a_damaged_index_is_made_again_by_the_command_that_the_sentence_names(project: Project, name: str) -> None:
     before = search(project)
     path = project.layout.root / name
@@ -329,7 +335,7 @@ def test_a_manifest_with_one_changed_letter_is_damaged(project: Project) -> None
 
 
 def test_artefacts_of_a_version_without_checksums_can_be_read(project: Project) -> None:
-    for folder in (project.layout.graph, project.layout.lexical, project.layout.vectors, project.layout.split):
+    for folder in (project.layout.graph, project.layout.lexical, vectors_of(project), project.layout.split):
         path = project.layout.manifest(folder)
         content = json.loads(path.read_bytes())
         del content["files"], content["checksum"]
@@ -470,7 +476,7 @@ def test_every_other_writer_on_a_full_disk_keeps_the_last_good_state(project: Pr
         assert names_below(root) == names, name
     with files_up_to(2000), pytest.raises(WorkspaceError, match="could not be"):
         project.index(settings={"encoder": "hashing", "dimension": 64})
-    assert not (root / "vectors.partial").exists()
+    assert not list(root.rglob("vectors.partial"))
     assert search(project) == before
     assert project.show("concept:width") == concept
     assert project.layout.training_file("pairs").read_bytes() == set_before

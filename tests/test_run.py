@@ -19,6 +19,7 @@ from lemmata.evaluate.report import Report, as_json
 from lemmata.project import Project
 from lemmata.run import RunOptions, run
 from lemmata.stages.evaluate import EvaluateOptions
+from lemmata.store.vectors import open_vectors
 
 pytest.importorskip("torch")
 pytest.importorskip("accelerate")
@@ -203,7 +204,7 @@ def test_a_changed_fine_tuning_runs_again_and_nothing_before_it(ran: Path) -> No
     corpus = project.corpus
     fresh = load_encoder("tuned", models=project.layout.models).encode(list(corpus.contents()))
     corpus.close()
-    np.testing.assert_allclose(np.load(project.layout.vectors / "matrix.npy"), fresh, atol=1e-6)
+    np.testing.assert_allclose(open_vectors(project.layout).matrix, fresh, atol=1e-6)
     assert values(after, "tuned") == measured(ran)
 
 

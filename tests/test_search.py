@@ -13,6 +13,8 @@ from tests.test_cli import lemmata
 from lemmata.errors import InputError, LemmataError, WorkspaceError
 from lemmata.project import Project
 from lemmata.search import Filter, Fusion, Retriever, choose_fusion, diversify, fuse
+from lemmata.store.layout import write_manifest
+from lemmata.store.vector_sets import vector_set
 from lemmata.types import Floats, Hit, Integers, Mask
 
 Ranking = tuple[Integers, Floats]
@@ -128,7 +130,7 @@ def test_fusion_looks_deeper_than_the_number_of_hits(tmp_path: Path) -> None:
     project.index(settings={"encoder": "hashing"})
     with project.retriever() as retriever:
         row = retriever.corpus.row
-        retriever.__dict__["dense_index"] = FixedIndex([row("other"), row("both"), row("weak")], [1.0, 0.99, 0.0])
+        retriever.dense().__dict__["index"] = FixedIndex([row("other"), row("both"), row("weak")], [1.0, 0.99, 0.0])
         assert retriever.search("zebra horse", 1, retriever="lexical")[0].id == "both"
         assert retriever.search("zebra", 1, retriever="lexical")[0].id == "words"
         assert retriever.search("zebra", 1, retriever="dense")[0].id == "other"
@@ -291,10 +293,10 @@ def test_marginal_relevance_equals_a_worked_example() -> None:
     assert diversify(relevance[:0], vectors[:0], 3, 0.5).tolist() == []
 
 
-def test_another_encoder_is_announced_and_drops_the_fusion_that_was_tuned(indexed: Project) -> None:
-    from lemmata.store.layout import write_manifest
-
-    write_manifest(indexed.layout.fusion, {"fusion": {"method": "rank", "weight": 0.1, "depth": 200}})
+def test_other_vectors_of_an_encoder_are_announced_and_drop_the_fusion_that_was_tuned(indexed: Project) -> None:
+    places = vector_set(indexed.layout)
+    assert places is not None
+    write_manifest(places.fusion, {"fusion": {"method": "rank", "weight": 0.1, "depth": 200}})
     assert "replaced_encoder" not in indexed.index(settings={"encoder": "hashing"})
     with indexed.retriever() as retriever:
         assert retriever.fusion == Fusion("rank", 0.1)
@@ -327,7 +329,7 @@ def test_an_ann_index_finds_the_same_passages(indexed: Project) -> None:
     assert (
         indexed.index(settings={"encoder": "hashing"})["neighbours"] == "exact"
     )  # too few passages for a neighbour graph
-    assert not indexed.layout.ann.exists()
+    assert indexed.info()["indexes"] == ["lexical", "dense"]
 
 
 def test_truncated_vectors_are_searched_with_a_truncated_query(project: Project) -> None:

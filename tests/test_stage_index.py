@@ -55,7 +55,7 @@ def test_an_interrupted_encoding_resumes(project: Project) -> None:
     assert index_vectors(project.layout, corpus, hashes, second, "x", silent) == SHARD + 10  # type: ignore[arg-type]
     assert first.encoded + second.encoded == len(corpus)
     expected = HashingEncoder(dimension=32).encode(list(corpus.contents()))
-    np.testing.assert_array_equal(open_vectors(project.layout).matrix, expected)
+    np.testing.assert_array_equal(open_vectors(project.layout, encoder="x").matrix, expected)
     corpus.close()
 
 
@@ -70,17 +70,17 @@ def test_another_encoder_starts_from_scratch(project: Project) -> None:
 
 def test_old_vectors_stay_until_the_new_ones_are_complete(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
-    old = VectorWriter(layout, "old", 2, np.arange(3, dtype=np.uint64))
+    old = VectorWriter(layout, "x", 2, np.arange(3, dtype=np.uint64))
     old.write(np.arange(3), np.ones((3, 2), np.float32))
     old.finish({})
-    new = VectorWriter(layout, "new", 4, np.arange(5, dtype=np.uint64))
+    new = VectorWriter(layout, "x", 4, np.arange(5, dtype=np.uint64))
     new.write(np.array([0, 4]), np.ones((2, 4), np.float32))
     assert new.missing().tolist() == [1, 2, 3]
-    assert open_vectors(layout).encoder == "old"
+    assert open_vectors(layout, encoder="x").matrix.shape == (3, 2)
     new.write(np.array([1, 2, 3]), np.ones((3, 4), np.float32))
     new.finish({})
-    assert open_vectors(layout).matrix.shape == (5, 4)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["vectors"]
+    assert open_vectors(layout, encoder="x").matrix.shape == (5, 4)
+    assert sorted(path.name for path in layout.encoder_folder("x").iterdir()) == ["vectors"]
 
 
 class SlowEncoder(InterruptedEncoder):
@@ -113,7 +113,7 @@ def test_a_slow_encoding_reports_early_and_often(tmp_path: Path) -> None:
         assert counts[-1] == 200
         assert all(after - before <= 64 for before, after in pairwise(counts))
         expected = HashingEncoder(dimension=32).encode(list(corpus.contents()))
-        np.testing.assert_array_equal(open_vectors(project.layout).matrix, expected)
+        np.testing.assert_array_equal(open_vectors(project.layout, encoder="x").matrix, expected)
 
 
 def test_half_made_vectors_of_other_texts_are_not_taken_up(tmp_path: Path) -> None:
@@ -125,7 +125,6 @@ def test_half_made_vectors_of_other_texts_are_not_taken_up(tmp_path: Path) -> No
     for texts, encoder, name in (
         ([1, 5, 3], "encoder", "its name"),  # a passage has another text
         ([2, 1, 3], "encoder", "its name"),  # the passages have moved
-        ([1, 2, 3], "other", "its name"),
         ([1, 2, 3], "encoder", "trained again"),  # the model of that name is another by now
     ):
         other = VectorWriter(layout, encoder, 8, np.array(texts, np.uint64), made_by=name)
@@ -148,5 +147,5 @@ def test_an_interrupted_encoding_does_not_resume_with_the_texts_of_before(projec
     hashes, encoder = content_hashes(corpus, silent), InterruptedEncoder(10**9)
     index_vectors(project.layout, corpus, hashes, encoder, "x", silent)  # type: ignore[arg-type]
     expected = HashingEncoder(dimension=32).encode(list(corpus.contents()))
-    np.testing.assert_array_equal(open_vectors(project.layout).matrix, expected)
+    np.testing.assert_array_equal(open_vectors(project.layout, encoder="x").matrix, expected)
     corpus.close()

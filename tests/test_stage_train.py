@@ -27,6 +27,7 @@ from lemmata.project import Project, doctor
 from lemmata.stages.info import Check
 from lemmata.store.layout import read_manifest, write_manifest
 from lemmata.store.split import open_split
+from lemmata.store.vectors import open_vectors
 from lemmata.train.job import open_job
 
 pytest.importorskip("torch")
@@ -294,7 +295,7 @@ def test_vectors_of_a_model_are_not_taken_for_those_of_its_successor(trained: Pa
     corpus = project.corpus
     fresh = load_encoder("tuned", models=project.layout.models).encode(list(corpus.contents()))
     corpus.close()
-    np.testing.assert_allclose(np.load(project.layout.vectors / "matrix.npy"), fresh, atol=1e-6)
+    np.testing.assert_allclose(open_vectors(project.layout).matrix, fresh, atol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore")  # of torch's exporter

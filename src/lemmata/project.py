@@ -18,11 +18,12 @@ from lemmata.errors import ConfigError, LemmataError, WorkspaceError
 from lemmata.files import write_atomically
 from lemmata.store.corpus import Corpus, IngestedSource
 from lemmata.store.layout import Layout, read_manifest, read_manifests
+from lemmata.store.vector_sets import default_encoder
 from lemmata.types import Progress, Skip
 
 if TYPE_CHECKING:
     from lemmata.concepts.merge import Merge
-    from lemmata.encode.remote import Estimate
+    from lemmata.encode.remote import Allowance, Estimate
     from lemmata.evaluate.report import Report
     from lemmata.evaluate.tasks import Task
     from lemmata.leakage import Audit, Example
@@ -189,11 +190,15 @@ class Project:
 
     def _index_options(self, settings: Settings | None) -> IndexOptions:
         from lemmata.stages.index import IndexOptions
+        from lemmata.store.vectors import vectors_manifest
 
-        settings = dict(settings or {})
-        if "encoder" not in {**settings, **self.config.get("index", {})}:  # the index keeps its encoder
-            stored = read_manifest(self.layout.manifest(self.layout.vectors)) or {}
-            settings |= {"encoder": stored["encoder"]} if stored.get("encoder") else {}
+        settings, table = dict(settings or {}), self.config.get("index", {})
+        if "encoder" not in {**settings, **table}:  # the index keeps its encoder, and how its vectors were made
+            with contextlib.suppress(WorkspaceError):  # a damaged note is made again
+                stored = vectors_manifest(self.layout) or {"encoder": default_encoder(self.layout)}
+                kept = {"encoder": stored["encoder"], "dimension": stored.get("cut", 0)}
+                kept["expand"] = bool(stored.get("expansion"))
+                settings = {key: value for key, value in kept.items() if value} | table | settings
         return self.options(IndexOptions, "index", settings)
 
     def _endpoint_options(self, settings: Settings | None) -> EndpointOptions:
@@ -264,16 +269,28 @@ class Project:
         settings: Settings | None = None,
         dense: bool = True,
         rebuild: bool = False,
+        allowance: Allowance | None = None,
         progress: Progress = _silent,
     ) -> dict[str, Any]:
-        """Bring the lexical index, the vectors and, for large corpora, the neighbour index up to date."""
+        """Bring the lexical index, the vectors and, for large corpora, the neighbour index up to date.
+
+        Search uses the vectors of this encoder from then on; those of others are kept. `allowance` caps what a remote
+        encoder uses.
+        """
         from lemmata.stages.index import index
 
         options = self._index_options(settings)
-        return index(self.layout, options, progress, dense=dense, rebuild=rebuild, key=_key())
+        more: dict[str, Any] = {"key": _key(), "allowance": allowance}
+        return index(self.layout, options, progress, dense=dense, rebuild=rebuild, **more)
+
+    def remove_encoder(self, name: str) -> dict[str, Any]:
+        """Delete the vectors of an encoder; those of the others stay."""
+        from lemmata.stages.index import remove_encoder
+
+        return remove_encoder(self.layout, name)
 
     def estimate_index(self, *, settings: Settings | None = None) -> Estimate | None:
-        """Calls and tokens that a remote encoder would need for the corpus; None for a local encoder."""
+        """Calls and tokens that a remote encoder needs for what has no vectors yet; None for a local encoder."""
         from lemmata.stages.index import estimate
 
         return estimate(self.layout, self._index_options(settings), key=_key())
@@ -546,26 +563,46 @@ class Project:
         allow_missing: bool = False,
         command: str = "",
         trec: str | Path | None = None,
+        allowance: Allowance | None = None,
         progress: Progress = _silent,
     ) -> Report:
         """Run retrievers on a task: measures per query with intervals, comparisons and notes.
+
+        `dense:NAME` and `hybrid:NAME` are retrievers with the encoder NAME, whose vectors are made where they are
+        missing or out of date. `allowance` caps what remote encoders use.
 
         `train` are the examples that anything here was trained on; leaking tasks are refused unless `allow_leakage`,
         judgments of passages that are not in the corpus unless `allow_missing`.
         `trec` names a file for the rankings, as TREC runs.
         """
         from lemmata.stages.evaluate import evaluate
+        from lemmata.stages.index import IndexOptions
 
         options = options or self.evaluate_options()
         more: dict[str, Any] = {"train": train, "allow_leakage": allow_leakage, "command": command, "key": _key()}
-        more["allow_missing"] = allow_missing
+        more |= {"allow_missing": allow_missing, "index": self.options(IndexOptions, "index"), "allowance": allowance}
         file = Path(trec) if trec is not None else None
         return evaluate(self.layout, task, options, progress, retrievers=retrievers, trec=file, **more)
 
     def tune(
-        self, task: Task, *, measure: str = "MRR@10", allow_missing: bool = False, progress: Progress = _silent
+        self,
+        task: Task,
+        *,
+        measure: str = "MRR@10",
+        encoder: str = "",
+        allow_missing: bool = False,
+        allowance: Allowance | None = None,
+        progress: Progress = _silent,
     ) -> dict[str, Any]:
-        """Choose how dense and lexical rankings are fused, on a validation task."""
+        """Choose how dense and lexical rankings are fused, on a validation task, for one encoder."""
         from lemmata.stages.evaluate import tune
+        from lemmata.stages.index import IndexOptions
 
-        return tune(self.layout, task, measure, progress, key=_key(), allow_missing=allow_missing)
+        more: dict[str, Any] = {"key": _key(), "index": self.options(IndexOptions, "index"), "allowance": allowance}
+        return tune(self.layout, task, measure, progress, encoder=encoder, allow_missing=allow_missing, **more)
+
+    def allowance(self, *, tokens: int = 0, cost: float = 0.0, price: float = 0.0) -> Allowance:
+        """What remote encoders may use in one command; 0 is no cap. Without a `price`, that of [index]."""
+        from lemmata.encode.remote import Allowance
+
+        return Allowance(tokens=tokens, cost=cost, price=price or self._index_options(None).price)

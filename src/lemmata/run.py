@@ -22,6 +22,7 @@ from lemmata.files import write_atomically
 from lemmata.project import Project
 from lemmata.stages.evaluate import TASKS, EvaluateOptions
 from lemmata.store.layout import read_manifest, write_manifest
+from lemmata.store.vectors import vectors_manifest
 from lemmata.train.job import fingerprint
 from lemmata.types import Progress
 
@@ -260,14 +261,14 @@ def _measure(
         key = fingerprint([name, encoder, options.measures, task.queries, task.qrels])
         record = read_manifest(file)
         if record is None or record.get("key") != key:
-            _ensure_vectors(project, *encoder[:2], progress)
+            named = [name if name == "lexical" else f"{name}:{encoder[0]}" for name in retrievers]
             measured = project.evaluate(
-                task, retrievers=retrievers, options=EvaluateOptions(measures=options.measures), progress=progress
+                task, retrievers=named, options=EvaluateOptions(measures=options.measures), progress=progress
             )
             record = {
                 "key": key,
                 "retrievers": {
-                    retriever: {measure: values.tolist() for measure, values in measures.items()}
+                    retriever.partition(":")[0]: {measure: values.tolist() for measure, values in measures.items()}
                     for retriever, measures in measured.retrievers.items()
                 },
                 "groups": {group: members.tolist() for group, members in measured.groups.items()},
@@ -292,9 +293,8 @@ def _measure(
 
 
 def _ensure_vectors(project: Project, encoder: str, name: str, progress: Progress) -> None:
-    """Make the vectors of the workspace those of this encoder."""
-    vectors = read_manifest(project.layout.manifest(project.layout.vectors)) or {}
-    if vectors.get("made_by") != name:
+    """Let mining and search use the vectors of this encoder; those of the others stay beside them."""
+    if (vectors_manifest(project.layout) or {}).get("made_by") != name:
         project.index(settings={"encoder": encoder}, progress=progress)
 
 

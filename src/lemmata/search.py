@@ -11,25 +11,41 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lemmata.config import suggest
-from lemmata.encode.load import load_encoder
+from lemmata.encode.load import BASELINE, encoder_id, encoder_kind, load_encoder
 from lemmata.errors import InputError, LemmataError, WorkspaceError
 from lemmata.files import is_writable
 from lemmata.index.ann import AnnIndex
 from lemmata.index.exact import ExactIndex
 from lemmata.index.lexical import LexicalIndex
-from lemmata.store.artefacts import artefact, open_artefact
+from lemmata.store.artefacts import artefact, neighbour_index, open_artefact
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, open_manifest
+from lemmata.store.vector_sets import vector_set, vector_sets
 from lemmata.store.vectors import StoredVectors, open_vectors
 from lemmata.types import Encoder, Floats, Hit, Index, Integers, Mask
 
-__all__ = ["RETRIEVERS", "Filter", "Fusion", "Retriever", "choose_fusion", "diversify", "fuse"]
+if TYPE_CHECKING:
+    from lemmata.encode.remote import Allowance
+
+__all__ = [
+    "RETRIEVERS",
+    "DenseSide",
+    "Filter",
+    "Fusion",
+    "Retriever",
+    "choose_fusion",
+    "diversify",
+    "fuse",
+    "parse_retriever",
+]
 
 RETRIEVERS = ("auto", "hybrid", "dense", "lexical")
+WITH_ENCODER = ("dense", "hybrid")  # those that may name an encoder: dense:minilm
 # of the heading of a section, against 1 for the text below it. On the validation queries for the Stacks project, 0.35
 # and 0.5 rank best; 1 ranks worse there than 0.1, though a heading typed word for word is then found more often
 HEADING_WEIGHT = 0.5
@@ -141,18 +157,113 @@ def _check_date(date: str) -> None:
 # ---------------------------------------------------------------- on a workspace
 
 
+def parse_retriever(name: str) -> tuple[str, str]:
+    """The kind of a retriever and its encoder: `dense:minilm` is ("dense", "minilm"), `dense` is ("dense", "")."""
+    kind, named, encoder = name.partition(":")
+    if kind not in RETRIEVERS:
+        raise LemmataError(f"there is no retriever {name!r} (there are: {', '.join(RETRIEVERS)})")
+    if named and (kind not in WITH_ENCODER or not encoder):
+        possible = " and ".join(f"{each}:ENCODER" for each in WITH_ENCODER)
+        raise LemmataError(f"there is no retriever {name!r}: only {possible} name an encoder")
+    return kind, encoder
+
+
+class DenseSide:
+    """The vectors of one encoder, their index, and the encoder for queries; each opened at its first use.
+
+    `encoder` is empty for the default one. `given` replaces the encoder that made the vectors.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        corpus: str,
+        encoder: str = "",
+        *,
+        given: Encoder | None = None,
+        key: str = "",
+        allowance: Allowance | None = None,
+    ) -> None:
+        self._layout, self._corpus, self._name = layout, corpus, encoder
+        self._given, self._key, self._allowance = given, key, allowance
+
+    @property
+    def exists(self) -> bool:
+        places = vector_set(self._layout, self._name)
+        return places is not None and places.manifest.exists()
+
+    @cached_property
+    def vectors(self) -> StoredVectors:
+        if self._name and not self.exists:
+            self._check_name()
+        return open_vectors(self._layout, self._corpus, self._name)
+
+    def _check_name(self) -> None:
+        """InputError for an encoder that neither has vectors nor exists; names the sets that there are."""
+        if self._name != BASELINE:  # looking for that one would export it
+            try:
+                encoder_kind(self._name, self._layout.models)
+            except InputError as error:
+                sets = ", ".join(vectors.encoder for vectors in vector_sets(self._layout)) or "none"
+                raise InputError(f"{error} (vectors there are of: {sets})") from error
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        vectors = self.vectors
+        dimension = vectors.matrix.shape[1]
+        encoder = self._given or load_encoder(
+            vectors.encoder,
+            dimension=vectors.cut or None,
+            key=self._key,
+            cache=self._layout.encodings if is_writable(self._layout.root) else None,
+            models=self._layout.models,
+            allowance=self._allowance,
+        )
+        if encoder.dimension != dimension:
+            raise InputError(
+                f"the index has vectors of dimension {dimension}, {encoder.name} makes {encoder.dimension}:"
+                " run 'lemmata index --encoder …' with the encoder you want"
+            )
+        if self._given is None and vectors.made_by not in ("", encoder.name):  # of a model of the same name as today's
+            raise WorkspaceError(
+                f"the vectors of {vectors.encoder} were made by {vectors.made_by}, it is {encoder.name} now:"
+                f" run 'lemmata index --encoder {vectors.encoder}' again"
+            )
+        return encoder
+
+    @cached_property
+    def index(self) -> Index:
+        places = vector_set(self._layout, self._name)
+        if places is not None and self._layout.manifest(places.ann).exists():
+            open_artefact(self._layout, neighbour_index(places))
+            return AnnIndex.open(self._layout.ann_graph(places.ann), self.vectors.matrix)
+        return ExactIndex(self.vectors.matrix)
+
+    @cached_property
+    def fusion(self) -> Fusion:
+        """The fusion that validation chose for this encoder, or the default."""
+        places = vector_set(self._layout, self._name)
+        cure = "delete it, or choose again with 'lemmata evaluate --tune'"
+        chosen = open_manifest(places.fusion, cure) if places else None
+        return Fusion(**chosen["fusion"]) if chosen else Fusion()
+
+
 class Retriever:
     """Search in a workspace; `Retriever.open(folder)` opens one. Use it as a context manager, or call `close`.
 
     `encoder` replaces the one that made the index, for example to share a loaded one; `key` is the API key of a
-    remote encoder.
+    remote encoder, `allowance` what such encoders may use.
     """
 
-    def __init__(self, layout: Layout, *, encoder: Encoder | None = None, key: str = "") -> None:
+    def __init__(
+        self, layout: Layout, *, encoder: Encoder | None = None, key: str = "", allowance: Allowance | None = None
+    ) -> None:
         self.layout = layout
         self.corpus = Corpus(layout)
         self._encoder = encoder
         self._key = key
+        self._allowance = allowance
+        self._dense: dict[str, DenseSide] = {}
         if not len(self.corpus):
             raise WorkspaceError(f"the corpus in {layout.root} is empty: ingest something first")
 
@@ -177,43 +288,39 @@ class Retriever:
         open_artefact(self.layout, artefact(self.layout, "lexical"), self.corpus.inputs)
         return LexicalIndex.open(self.layout.lexical)
 
-    @cached_property
+    def dense(self, encoder: str = "") -> DenseSide:
+        """Everything that is made from the vectors of an encoder, by default of the one that search uses."""
+        encoder = encoder_id(encoder, self.layout.models) if encoder else ""
+        if encoder not in self._dense:
+            given = None if encoder else self._encoder
+            more: dict[str, Any] = {"given": given, "key": self._key, "allowance": self._allowance}
+            self._dense[encoder] = DenseSide(self.layout, self.corpus.inputs, encoder, **more)
+        return self._dense[encoder]
+
+    def release(self, encoder: str) -> None:
+        """Free the memory of an encoder and its vectors; they are opened again when they are needed."""
+        self._dense.pop(encoder_id(encoder, self.layout.models), None)
+
+    @property
     def vectors(self) -> StoredVectors:
-        return open_vectors(self.layout, self.corpus.inputs)
+        return self.dense().vectors
 
-    @cached_property
+    @property
     def encoder(self) -> Encoder:
-        dimension = self.vectors.matrix.shape[1]
-        encoder = self._encoder or load_encoder(
-            self.vectors.encoder,
-            dimension=self.vectors.cut or None,
-            key=self._key,
-            cache=self.layout.encodings if is_writable(self.layout.root) else None,
-            models=self.layout.models,
-        )
-        if encoder.dimension != dimension:
-            raise InputError(
-                f"the index has vectors of dimension {dimension}, {encoder.name} makes {encoder.dimension}:"
-                " run 'lemmata index --encoder …' with the encoder you want"
-            )
-        return encoder
+        return self.dense().encoder
 
-    @cached_property
+    @property
     def dense_index(self) -> Index:
-        if self.layout.manifest(self.layout.ann).exists():
-            open_artefact(self.layout, artefact(self.layout, "ann"))
-            return AnnIndex.open(self.layout.ann_graph(self.layout.ann), self.vectors.matrix)
-        return ExactIndex(self.vectors.matrix)
+        return self.dense().index
 
-    @cached_property
+    @property
     def fusion(self) -> Fusion:
         """The fusion that validation chose, or the default."""
-        chosen = open_manifest(self.layout.fusion, "delete it, or choose again with 'lemmata evaluate --tune'")
-        return Fusion(**chosen["fusion"]) if chosen else Fusion()
+        return self.dense().fusion
 
     @property
     def has_vectors(self) -> bool:
-        return self.layout.manifest(self.layout.vectors).exists()
+        return self.dense().exists
 
     # ------------------------------------------------------------ searching
 
@@ -225,18 +332,21 @@ class Retriever:
         allowed: Mask | None = None,
         fusion: Fusion | None = None,
     ) -> tuple[Integers, Floats]:
-        """Rows and scores (n, k) for many queries, best first; -1 where there are fewer than k."""
-        if retriever not in RETRIEVERS:
-            raise LemmataError(f"there is no retriever {retriever!r} (there are: {', '.join(RETRIEVERS)})")
+        """Rows and scores (n, k) for many queries, best first; -1 where there are fewer than k.
+
+        `retriever` is one of RETRIEVERS; dense:NAME and hybrid:NAME use the vectors of that encoder.
+        """
+        retriever, encoder = parse_retriever(retriever)
+        side = self.dense(encoder)
         if retriever == "auto":
             retriever = "hybrid" if self.has_vectors else "lexical"
         texts = [text[:LONGEST_QUERY] for text in texts]
         if retriever == "lexical":
             return self.lexical.search(texts, k, allowed, heading_weight=HEADING_WEIGHT)
-        fusion = fusion or self.fusion
+        fusion = fusion or side.fusion
         depth = k if retriever == "dense" else max(k, fusion.depth)
-        queries = self.encoder.encode(texts, role="query")
-        dense = self.dense_index.search(queries, depth, allowed)
+        queries = side.encoder.encode(texts, role="query")
+        dense = side.index.search(queries, depth, allowed)
         blank = [number for number, text in enumerate(texts) if not text.strip() or not queries[number].any()]
         dense[0][blank], dense[1][blank] = -1, -np.inf  # a query without words has no neighbours
         if retriever == "dense":
@@ -258,7 +368,8 @@ class Retriever:
         Of passages with the same text only the best is a hit; the others are named in its `repeats`.
         """
         allowed = self._allowed(only)
-        return self._hits(lambda depth: self.search_rows([text], depth, retriever, allowed), k, diversity)
+        side = self.dense(parse_retriever(retriever)[1])
+        return self._hits(lambda depth: self.search_rows([text], depth, retriever, allowed), k, diversity, side)
 
     def similar(self, identity: str, k: int = 10, *, only: Filter | None = None, diversity: float = 0.0) -> list[Hit]:
         """The passages nearest to a passage, without itself; by vectors if there are any, else by words."""
@@ -268,9 +379,9 @@ class Retriever:
         allowed[row] = False
         if self.has_vectors:
             query = np.asarray(self.vectors.matrix[row : row + 1], dtype=np.float32)
-            return self._hits(lambda depth: self.dense_index.search(query, depth, allowed), k, diversity)
+            return self._hits(lambda depth: self.dense_index.search(query, depth, allowed), k, diversity, self.dense())
         texts = list(self.corpus.contents(row, row + 1))
-        return self._hits(lambda depth: self.lexical.search(texts, depth, allowed), k, diversity)
+        return self._hits(lambda depth: self.lexical.search(texts, depth, allowed), k, diversity, self.dense())
 
     def _allowed(self, only: Filter | None) -> Mask | None:
         if only is None or only == Filter():
@@ -311,8 +422,10 @@ class Retriever:
         ends = {(category, match.start()) for category in categories for match in re.finditer(r"[.:]", category)}
         return sorted(categories | {category[:end] for category, end in ends})
 
-    def _hits(self, rank: Callable[[int], tuple[Integers, Floats]], k: int, diversity: float) -> list[Hit]:
-        """The k best distinct passages of a ranking (1, depth); `rank` takes the depth."""
+    def _hits(
+        self, rank: Callable[[int], tuple[Integers, Floats]], k: int, diversity: float, side: DenseSide
+    ) -> list[Hit]:
+        """The k best distinct passages of a ranking (1, depth); `rank` takes the depth, `side` tells them apart."""
         depth = max(50, 5 * k if diversity > 0 else 2 * k)
         while True:
             rows, scores = (part[0] for part in rank(depth))
@@ -320,8 +433,8 @@ class Retriever:
             if len(distinct) >= k or rows[-1] < 0:
                 break
             depth *= 4
-        if diversity > 0 and distinct and self.has_vectors:
-            vectors = np.stack([self.vectors.matrix[row] for row, _ in distinct]).astype(np.float32)
+        if diversity > 0 and distinct and side.exists:
+            vectors = np.stack([side.vectors.matrix[row] for row, _ in distinct]).astype(np.float32)
             relevance = np.array([hit.score for _, hit in distinct], dtype=np.float32)
             distinct = [distinct[place] for place in diversify(relevance, vectors, k, min(diversity, 1.0))]
         return [hit for _, hit in distinct[:k]]

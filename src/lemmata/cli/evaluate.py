@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lemmata.cli.output import HERE, AsJson, Seed, Workspace, given, open_console, print_json, showing_progress
+from lemmata.cli.output import (
+    HERE,
+    AsJson,
+    MostCost,
+    MostTokens,
+    Seed,
+    TokenPrice,
+    Workspace,
+    given,
+    open_console,
+    print_json,
+    showing_progress,
+)
 from lemmata.errors import LemmataError
 
 if TYPE_CHECKING:
@@ -41,7 +53,9 @@ def evaluate(
     ] = 0.2,
     protocol: Annotated[str, typer.Option(help="With --task concepts: passage or seed.", metavar="NAME")] = "passage",
     limit: Annotated[int, typer.Option(help="Maximum number of queries, a random sample; 0: all.", min=0)] = 0,
-    retriever: Annotated[str, typer.Option(help="Comma-separated names.", metavar="NAMES")] = "lexical,dense,hybrid",
+    retriever: Annotated[
+        str, typer.Option(help="Comma-separated names, such as lexical,dense:minilm.", metavar="NAMES")
+    ] = "lexical,dense,hybrid",
     measures: Annotated[str, typer.Option(help="Comma-separated names.", metavar="NAMES")] = "",
     level: Annotated[str, typer.Option(help="passage or document.", metavar="LEVEL")] = "",
     train_queries: Annotated[Path | None, typer.Option(help="Queries used for training.", metavar="FILE")] = None,
@@ -63,10 +77,16 @@ def evaluate(
     trec: Annotated[
         Path | None, typer.Option(help="Also write the rankings as TREC runs, one file per retriever.", metavar="FILE")
     ] = None,
+    tokens: MostTokens = 0,
+    cost: MostCost = 0.0,
+    price: TokenPrice = 0.0,
     seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure retrievers on queries with known answers."""
+    """Measure retrievers on queries with known answers.
+
+    dense:ENCODER and hybrid:ENCODER compare encoders; their vectors are made where they are missing.
+    """
     from lemmata.evaluate.report import as_html, terminal_table
     from lemmata.evaluate.report import as_json as report_as_json
     from lemmata.files import write_atomically
@@ -75,10 +95,19 @@ def evaluate(
     project = Project(workspace)
     options = project.evaluate_options(given(measures=measures or None, level=level or None, seed=seed))
     chosen = _task(project, queries, qrels, beir, task, part, share, limit, options.seed, protocol)
+    retrievers = [name.strip() for name in retriever.split(",")]
+    allowance = project.allowance(tokens=tokens, cost=cost, price=price)
     with showing_progress() as progress:
         if tune:
             measure = options.measures.split(",")[0]
-            result = project.tune(chosen, measure=measure, allow_missing=allow_missing, progress=progress)
+            result = project.tune(
+                chosen,
+                measure=measure,
+                encoder=_tuned_encoder(retrievers),
+                allow_missing=allow_missing,
+                allowance=allowance,
+                progress=progress,
+            )
             if as_json:
                 print_json(result)
             else:
@@ -92,12 +121,13 @@ def evaluate(
             return
         report = project.evaluate(
             chosen,
-            retrievers=[name.strip() for name in retriever.split(",")],
+            retrievers=retrievers,
             options=options,
             train=_examples(train_queries, train_qrels),
             allow_leakage=allow_leakage,
             allow_missing=allow_missing,
             trec=trec,
+            allowance=allowance,
             command=" ".join(["lemmata", *sys.argv[1:]]),
             progress=progress,
         )
@@ -108,6 +138,16 @@ def evaluate(
         print_json(report_as_json(report))
     else:
         open_console().print(terminal_table(report))
+
+
+def _tuned_encoder(retrievers: list[str]) -> str:
+    """The encoder whose fusion is tuned: the one that the retrievers name, or the default."""
+    from lemmata.search import parse_retriever
+
+    encoders = dict.fromkeys(encoder for name in retrievers if (encoder := parse_retriever(name)[1]))
+    if len(encoders) > 1:
+        raise LemmataError(f"--tune chooses the fusion of one encoder at a time, not of {', '.join(encoders)}")
+    return next(iter(encoders), "")
 
 
 def _task(

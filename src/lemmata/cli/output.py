@@ -31,9 +31,12 @@ __all__ = [
     "Concurrency",
     "Cost",
     "Model",
+    "MostCost",
+    "MostTokens",
     "Price",
     "Seconds",
     "Seed",
+    "TokenPrice",
     "Tokens",
     "Unlimited",
     "Url",
@@ -42,6 +45,7 @@ __all__ = [
     "endpoint",
     "fail",
     "given",
+    "megabytes",
     "open_console",
     "print_json",
     "row_of",
@@ -62,6 +66,11 @@ Model = Annotated[str, typer.Option(help="Name of the model on that server.", me
 Calls = Annotated[int, typer.Option(help="Maximum number of calls, over all runs.", min=0)]
 Tokens = Annotated[int, typer.Option(help="Maximum number of tokens, over all runs.", min=0)]
 Cost = Annotated[float, typer.Option(help="Maximum cost, over all runs.", min=0)]
+MostTokens = Annotated[int, typer.Option("--tokens", help="Maximum number of tokens of remote encoders.", min=0)]
+MostCost = Annotated[float, typer.Option("--cost", help="Maximum cost of remote encoders; needs --price.", min=0)]
+TokenPrice = Annotated[
+    float, typer.Option("--price", help="Price of a million tokens of a remote encoder; default: as configured.", min=0)
+]
 Seconds = Annotated[float, typer.Option(help="Maximum time of this run.", min=0)]
 Unlimited = Annotated[bool, typer.Option("--unlimited", help="Run without a limit.")]
 Price = Annotated[
@@ -169,6 +178,11 @@ def endpoint(url: str, model: str, price: tuple[float, float], concurrency: int)
     """The settings of a language model that were given on the command line."""
     settings = {"url": url, "model": model, "concurrency": concurrency, "price_in": price[0], "price_out": price[1]}
     return {key: value for key, value in settings.items() if value}
+
+
+def megabytes(size: int) -> str:
+    """A number of bytes in MB."""
+    return f"{size / 1e6:,.0f} MB" if size >= 10_000_000 else f"{size / 1e6:.2g} MB"
 
 
 def given(**settings: Any) -> dict[str, Any]:

@@ -6,10 +6,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lemmata.cli.output import HERE, AsJson, Workspace, open_console, print_json, row_of, showing_progress
+from lemmata.cli.output import (
+    HERE,
+    AsJson,
+    MostCost,
+    MostTokens,
+    TokenPrice,
+    Workspace,
+    megabytes,
+    open_console,
+    print_json,
+    row_of,
+    showing_progress,
+)
 from lemmata.errors import LemmataError
 
 if TYPE_CHECKING:
+    from lemmata.project import Project
     from lemmata.search import Filter
     from lemmata.store.corpus import Corpus
     from lemmata.types import Hit
@@ -32,11 +45,21 @@ def index(
         bool, typer.Option("--dense/--no-dense", help="Compute vectors, or only the lexical index.")
     ] = True,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Rebuild the lexical index from scratch.")] = False,
+    remove: Annotated[str, typer.Option(help="Delete the vectors of this encoder.", metavar="ENCODER")] = "",
+    tokens: MostTokens = 0,
+    cost: MostCost = 0.0,
+    price: TokenPrice = 0.0,
     as_json: AsJson = False,
 ) -> None:
-    """Build or update the indexes."""
+    """Build or update the indexes.
+
+    Vectors of several encoders stay side by side; search uses those of the encoder that was indexed last.
+    """
     from lemmata.project import Project
 
+    if remove:
+        _remove_encoder(Project(workspace), remove, as_json)
+        return
     settings: dict[str, Any] = {"encoder": encoder} if encoder else {}
     if dimension:
         settings["dimension"] = dimension
@@ -44,11 +67,13 @@ def index(
         settings["expand"] = True
     project = Project(workspace)
     estimate = project.estimate_index(settings=settings) if dense else None
+    allowance = project.allowance(tokens=tokens, cost=cost, price=price)
     if estimate is not None:
-        summary = f"about {estimate.tokens:,} tokens in {estimate.calls:,} calls; {estimate.cached:,} passages cached"
-        typer.echo(summary, err=True)
+        expected = f", at a cost of {estimate.tokens * allowance.price / 1e6:.4g}" if allowance.price else ""
+        summary = f"about {estimate.tokens:,} tokens in {estimate.calls:,} calls{expected}"
+        typer.echo(f"{summary}; {estimate.cached:,} passages are encoded already", err=True)
     with showing_progress() as progress:
-        report = project.index(settings=settings, dense=dense, rebuild=rebuild, progress=progress)
+        report = project.index(settings=settings, dense=dense, rebuild=rebuild, allowance=allowance, progress=progress)
     if as_json:
         print_json(report)
         return
@@ -59,8 +84,21 @@ def index(
     console.print(f"{report['passages']:,} passages: {', '.join(parts)}, in {report['seconds']:.1f} s")
     if "replaced_encoder" in report:
         console.print(f"the vectors of {report['replaced_encoder']} are replaced")
+    if "default_before" in report:
+        console.print(f"search now uses them; the vectors of {report['default_before']} are kept", soft_wrap=True)
     if "dropped_fusion" in report:
         console.print("the fusion was chosen for them and is dropped: run 'lemmata evaluate --tune' again")
+
+
+def _remove_encoder(project: Project, encoder: str, as_json: bool) -> None:
+    report = project.remove_encoder(encoder)
+    if as_json:
+        print_json(report)
+        return
+    console = open_console()
+    console.print(f"the vectors of {report['removed']} are deleted, {megabytes(report['bytes'])}", soft_wrap=True)
+    if report["was_default"]:
+        console.print("search uses words only until 'lemmata index --encoder NAME' names another encoder")
 
 
 Count = Annotated[int, typer.Option("-k", help="Number of results.", min=1, max=10_000)]
@@ -83,7 +121,9 @@ def search(
     text: Annotated[str, typer.Argument(help="The query.", metavar="TEXT")],
     workspace: Workspace = HERE,
     k: Count = 10,
-    retriever: Annotated[str, typer.Option(help="auto, hybrid, dense or lexical.", metavar="NAME")] = "auto",
+    retriever: Annotated[
+        str, typer.Option(help="auto, hybrid, dense, lexical, dense:ENCODER or hybrid:ENCODER.", metavar="NAME")
+    ] = "auto",
     kind: Kinds = None,
     document: Documents = None,
     category: Categories = None,

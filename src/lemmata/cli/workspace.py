@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lemmata.cli.output import HERE, AsJson, Workspace, fail, open_console, print_json, showing_progress, styled
+from lemmata.cli.output import (
+    HERE,
+    AsJson,
+    Workspace,
+    fail,
+    megabytes,
+    open_console,
+    print_json,
+    showing_progress,
+    styled,
+)
 from lemmata.errors import LemmataError
 
 if TYPE_CHECKING:
@@ -136,6 +146,7 @@ def info(
         print_json(content)
         return
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold")
@@ -155,6 +166,13 @@ def info(
     bibliography = content["bibliography"]
     table.add_row("bibliography", f"{bibliography['in_corpus']:,} of {bibliography['entries']:,} entries in the corpus")
     table.add_row("skipped", f"{content['skips']:,} notes")
+    if content["vectors"]:
+        table.add_row("vectors", megabytes(sum(vectors["bytes"] for vectors in content["vectors"])))
+    for vectors in content["vectors"]:
+        default = " (default)" if vectors["default"] else ""
+        state = "up to date" if vectors["up_to_date"] else "out of date"
+        details = f"{vectors['dimension']} numbers, {megabytes(vectors['bytes'])}, {state}"
+        table.add_row(Text(f"  {vectors['encoder']}{default}", overflow="fold"), details)
     open_console().print(table)
     for problem in content["problems"]:
         open_console().print(problem, style="yellow")

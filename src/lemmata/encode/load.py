@@ -5,12 +5,25 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lemmata.errors import InputError, require
 from lemmata.files import sha256_of, writing
 from lemmata.types import Encoder
 
-__all__ = ["BASELINE", "DEFAULT", "PACKAGED", "baseline_folder", "encoder_kind", "load_encoder", "model_folder"]
+if TYPE_CHECKING:
+    from lemmata.encode.remote import Allowance
+
+__all__ = [
+    "BASELINE",
+    "DEFAULT",
+    "PACKAGED",
+    "baseline_folder",
+    "encoder_id",
+    "encoder_kind",
+    "load_encoder",
+    "model_folder",
+]
 
 DEFAULT = "lemmata-mini"
 BASELINE = "minilm"  # all-MiniLM-L6-v2, from which the default was trained
@@ -32,11 +45,12 @@ def load_encoder(
     key: str = "",
     cache: Path | None = None,
     models: Path | None = None,
+    allowance: Allowance | None = None,
 ) -> Encoder:
     """The encoder that `spec` names; `dimension` cuts its vectors.
 
-    `threads` applies to a local model, `key` and `cache` (a SQLite file) to one at an address. `models` is the folder
-    of a workspace's own models, whose names come first.
+    `threads` applies to a local model, `key`, `cache` (a SQLite file) and `allowance` to one at an address. `models` is
+    the folder of a workspace's own models, whose names come first.
     """
     kind = encoder_kind(spec, models)
     if kind == "hashing":
@@ -48,7 +62,7 @@ def load_encoder(
         from lemmata.http import Service
 
         address, model = spec.rsplit("#", 1)
-        return RemoteEncoder(Service(address, model, key), dimension=dimension, cache=cache)
+        return RemoteEncoder(Service(address, model, key), dimension=dimension, cache=cache, allowance=allowance)
     folder = model_folder(spec, models)
     if kind == "onnx":
         from lemmata.encode.onnx import OnnxEncoder
@@ -76,6 +90,15 @@ def encoder_kind(spec: str, models: Path | None = None) -> str:
     if models is not None and folder.parent == models:
         raise InputError(f"the model {spec!r} was not kept: it scored worse on validation than its base")
     raise InputError(f"there is no encoder {spec!r}; possible are {_POSSIBLE}")
+
+
+def encoder_id(spec: str, models: Path | None = None) -> str:
+    """The name under which the vectors of an encoder are kept: `spec` itself, or the absolute path of a folder."""
+    own = models is not None and "/" not in spec and (models / spec).is_dir()
+    if own or spec in (*PACKAGED, BASELINE, "hashing") or spec.startswith(("http://", "https://")):
+        return spec
+    folder = Path(spec).expanduser()
+    return str(folder.absolute()) if folder.is_dir() else spec
 
 
 def model_folder(spec: str, models: Path | None = None) -> Path:

@@ -13,16 +13,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lemmata.errors import LemmataError
+from lemmata.errors import ConfigError, LemmataError
 from lemmata.http import AnswerCache, CallError, Service, cache_key
 from lemmata.types import Floats
 
-__all__ = ["BATCH", "Estimate", "RemoteEncoder"]
+__all__ = ["BATCH", "Allowance", "Estimate", "RemoteEncoder"]
 
 _CHARACTERS_PER_TOKEN = 4  # of English prose; an estimate needs no tokenizer
 BATCH = 64
 _BATCH_CHARACTERS = 200_000
 _TEXT_CHARACTERS = 24_000  # services refuse longer texts instead of cutting them
+_MARKS = 2  # tokens that some models add to each text
 
 
 class Estimate(NamedTuple):
@@ -33,15 +34,82 @@ class Estimate(NamedTuple):
     cached: int  # texts that need no call
 
 
+class Allowance:
+    """What remote encoders may use; counts the calls and tokens of all encoders that share it. 0 is no cap.
+
+    A call is made only if its worst case fits, since the tokens are known afterwards: a token has at least one byte.
+    What a service reports counts; where it reports nothing, the estimate. `price` is per million tokens.
+    """
+
+    def __init__(self, *, tokens: int = 0, cost: float = 0.0, price: float = 0.0) -> None:
+        if cost and not price:
+            raise ConfigError("a cap on the cost needs the price of a million tokens: --price, or price in [index]")
+        self.price = price
+        self._caps = " and ".join(
+            ([f"{tokens:,} tokens"] if tokens else []) + ([f"a cost of {cost:g}"] if cost else [])
+        )
+        # a hair more, since sums of cents do not add up exactly
+        self._most = min(tokens or math.inf, cost / price * 1e6 * (1 + 1e-9) if cost else math.inf)
+        self.calls = self.tokens = 0
+
+    def check(self, estimate: Estimate) -> None:
+        """LemmataError if the estimate goes beyond a cap, before anything is sent."""
+        if self.tokens + estimate.tokens > self._most:
+            raise LemmataError(
+                f"encoding would take about {self._sum(estimate.calls, estimate.tokens)}, more than the cap of"
+                f" {self._caps}: nothing was sent; raise the cap, or leave something out"
+            )
+
+    def fitting(self, texts: Sequence[str]) -> int:
+        """How many of the texts can be sent in one call; LemmataError where not even the first can."""
+        worst = self.tokens
+        for number, text in enumerate(texts):
+            worst += _worst_tokens(text)
+            if worst > self._most:
+                if not number:
+                    spent = self._sum(self.calls, self.tokens)
+                    raise LemmataError(
+                        f"after {spent} the next call could go beyond the cap of {self._caps}:"
+                        " what was encoded is kept, and the same command goes on from there with a new cap"
+                    )
+                return number
+        return len(texts)
+
+    def count(self, tokens: int) -> None:
+        """Add one call."""
+        self.calls += 1
+        self.tokens += tokens
+
+    def _sum(self, calls: int, tokens: int) -> str:
+        cost = f" at a cost of {tokens * self.price / 1e6:.4g}" if self.price else ""
+        return f"{calls:,} calls and {tokens:,} tokens{cost}"
+
+
+def _worst_tokens(text: str) -> int:
+    return len(text.encode()) + _MARKS
+
+
+def _estimated_tokens(texts: Sequence[str]) -> int:
+    return sum(math.ceil(len(text) / _CHARACTERS_PER_TOKEN) for text in texts)
+
+
 class RemoteEncoder:
     """A model behind an address.
 
     `dimension` cuts longer vectors and normalises them again; None keeps what the service gives, which costs one
-    small call if nothing was encoded yet. `cache` is a SQLite file; None caches nothing.
+    small call if nothing was encoded yet. `cache` is a SQLite file; None caches nothing. `allowance` may be shared.
     """
 
-    def __init__(self, service: Service, *, dimension: int | None = None, cache: Path | None = None) -> None:
+    def __init__(
+        self,
+        service: Service,
+        *,
+        dimension: int | None = None,
+        cache: Path | None = None,
+        allowance: Allowance | None = None,
+    ) -> None:
         self._service = service
+        self._allowance = allowance or Allowance()
         self._cut_to = self._dimension = dimension
         self._cache = AnswerCache(cache) if cache else None
         self.name = f"{service.model}@{dimension}" if dimension else service.model
@@ -49,21 +117,25 @@ class RemoteEncoder:
     @property
     def dimension(self) -> int:
         if self._dimension is None:
-            self._dimension = len(self._embed(["dimension"])[0])
+            self._dimension = self.encode(["dimension"]).shape[1]  # a call once: it is cached
         return self._dimension
 
     def estimate(self, texts: Sequence[str], role: str = "passage") -> Estimate:
         prepared, vectors, batches = self._prepare(texts, role)
-        tokens = sum(math.ceil(len(text) / _CHARACTERS_PER_TOKEN) for batch in batches for text in batch)
+        tokens = sum(map(_estimated_tokens, batches))
         return Estimate(tokens, len(batches), sum(text in vectors for text in prepared))
 
     def encode(self, texts: Sequence[str], role: str = "passage") -> Floats:
         prepared, vectors, batches = self._prepare(texts, role)
         for batch in batches:
-            for text, vector in zip(batch, self._embed(batch), strict=True):
-                vectors[text] = vector
-                if self._cache:
-                    self._cache.write(cache_key(self.name, role, text), vector.tobytes())
+            start = 0
+            while start < len(batch):
+                part = batch[start : start + self._allowance.fitting(batch[start:])]
+                for text, vector in zip(part, self._embed(part), strict=True):
+                    vectors[text] = vector
+                    if self._cache:
+                        self._cache.write(cache_key(self.name, role, text), vector.tobytes())
+                start += len(part)
         dimensions = {len(vector) for vector in vectors.values()} | ({self._dimension} if self._dimension else set())
         if len(dimensions) > 1:
             raise LemmataError(f"{self._service.url} changed the dimension of {self._service.model}: {dimensions}")
@@ -92,7 +164,15 @@ class RemoteEncoder:
 
     def _request(self, batch: list[str]) -> Floats:
         body = {"model": self._service.model, "input": batch, "encoding_format": "float"}
-        matrix = _read_vectors(self._service.post("embeddings", body), len(batch))
+        if self._allowance.fitting(batch) < len(batch):  # after a failed call that counted
+            raise LemmataError(f"{self._service.url} failed, and another call could go beyond the cap")
+        try:
+            answer = self._service.post("embeddings", body)
+        except CallError as failure:
+            self._allowance.count(sum(map(_worst_tokens, batch)) if failure.charged else 0)
+            raise
+        self._allowance.count(_reported_tokens(answer, batch))
+        matrix = _read_vectors(answer, len(batch))
         if self._cut_to and matrix.shape[1] < self._cut_to:
             raise LemmataError(f"{self._service.model} has {matrix.shape[1]} dimensions, fewer than {self._cut_to}")
         matrix = matrix[:, : self._cut_to]
@@ -114,6 +194,13 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
         characters += len(text)
     if batch:
         yield batch
+
+
+def _reported_tokens(answer: Any, batch: Sequence[str]) -> int:
+    """The tokens that the service counted, or the estimate where it does not tell."""
+    usage = answer.get("usage") if isinstance(answer, dict) else None
+    tokens = usage.get("total_tokens", usage.get("prompt_tokens")) if isinstance(usage, dict) else None
+    return tokens if isinstance(tokens, int) and tokens > 0 else _estimated_tokens(batch)
 
 
 def _read_vectors(answer: Any, count: int) -> Floats:

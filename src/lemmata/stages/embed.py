@@ -17,8 +17,8 @@ from lemmata.errors import LemmataError
 from lemmata.graph.embed import OPERATORS, EmbedOptions, split_edges, train_embedding
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import StoredGraph, open_graph, write_embedding
-from lemmata.store.layout import Layout, read_manifest
-from lemmata.store.vectors import open_vectors
+from lemmata.store.layout import Layout
+from lemmata.store.vectors import open_vectors, vectors_manifest
 from lemmata.types import Floats, Progress
 
 __all__ = ["EmbedStageOptions", "embed"]
@@ -81,7 +81,7 @@ def embed(layout: Layout, options: EmbedStageOptions, key: str, progress: Progre
 
 def _checkpoint(layout: Layout, stored: StoredGraph, options: EmbedStageOptions) -> Path:
     """The file of a run that may be resumed; those of another graph, other vectors or other options are removed."""
-    vectors = read_manifest(layout.manifest(layout.vectors)) if options.start == "text" else None
+    vectors = vectors_manifest(layout) if options.start == "text" else None
     settings = {name: value for name, value in asdict(options).items() if name != "epochs"}
     run = json.dumps([stored.inputs, settings, vectors], sort_keys=True)
     name = f"embedding.{hashlib.sha256(run.encode()).hexdigest()[:12]}.partial.npz"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,7 +13,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from lemmata.encode.load import model_folder
+from lemmata.encode.load import encoder_id, model_folder
+from lemmata.encode.remote import Allowance
 from lemmata.errors import InputError, LeakageError, LemmataError
 from lemmata.evaluate.report import Report
 from lemmata.evaluate.runs import write_trec_run
@@ -21,13 +24,15 @@ from lemmata.ingest.beir import read_judged
 from lemmata.leakage import Example, audit, examples, normalise
 from lemmata.measures import evaluate as measure
 from lemmata.measures import gains, judged, parse_measure
-from lemmata.search import Fusion, Retriever, choose_fusion
+from lemmata.search import Fusion, Retriever, choose_fusion, parse_retriever
+from lemmata.stages.index import IndexOptions, update_vectors
 from lemmata.stages.training_sets import split_key
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import concept_passages, open_graph
 from lemmata.store.layout import Layout, read_manifest, write_manifest
 from lemmata.store.split import PARTS, Keys, Split, id_keys, open_split
 from lemmata.store.trained import read_trained
+from lemmata.store.vector_sets import vector_set
 from lemmata.types import Floats, Integers, Mask, Progress
 
 __all__ = ["TASKS", "EvaluateOptions", "TaskOptions", "beir_task", "corpus_task", "evaluate", "table_task", "tune"]
@@ -243,6 +248,8 @@ def evaluate(
     command: str = "",
     trec: Path | None = None,
     key: str = "",
+    index: IndexOptions | None = None,
+    allowance: Allowance | None = None,
 ) -> Report:
     """Run retrievers on a task: measures per query with intervals, comparisons, and notes on how it was done.
 
@@ -250,11 +257,13 @@ def evaluate(
     `allow_leakage`, which the report then states. Queries whose documents occur in training are reported apart, as
     *seen* and *unseen*. Judgments of passages that are not in the corpus are refused unless `allow_missing`; they then
     count as relevant passages that no retriever finds. `trec` names a file for the rankings; with several retrievers
-    each gets its own.
+    each gets its own. Encoders that retrievers name (`dense:minilm`) get their vectors first, as `index` says, where
+    they have none or those of an older corpus; `allowance` caps what remote ones use for that and for the queries.
     """
+    parsed = {name: parse_retriever(name) for name in retrievers}
     measures = [parse_measure(name) for name in options.measures.split(",")]
     notes = list(task.notes)
-    with contextlib.closing(Retriever(layout, key=key)) as retriever:
+    with contextlib.closing(Retriever(layout, key=key, allowance=allowance)) as retriever:
         corpus = retriever.corpus
         missing, row_of = _rows_of_judged(corpus, task, allow_missing=allow_missing)
         judgments = judged(task.qrels, row_of)
@@ -267,11 +276,17 @@ def evaluate(
         if train:
             notes += _audit(corpus, task, train, allow_leakage)
             groups = _seen_and_unseen(corpus, task, train)
-        dense = [name for name in retrievers if name != "lexical"]
-        encoder = retriever.vectors.encoder if dense else ""
+        if any(kind != "dense" for kind, _ in parsed.values()):
+            _ = retriever.lexical  # refuse an old one before anything long starts
+        named = dict.fromkeys(encoder for _, encoder in parsed.values() if encoder)
+        more: dict[str, Any] = {"queries": list(task.queries.values()), "key": key, "allowance": allowance}
+        update_vectors(layout, named, index or IndexOptions(), progress, **more)
+        is_unnamed_dense = [kind != "lexical" and not encoder for kind, encoder in parsed.values()]
+        encoder = retriever.vectors.encoder if any(is_unnamed_dense) else ""
         trained_on: dict[str, int] = {}
-        if dense and task.part:
-            trained_on, warnings = _trained_on(layout, corpus, task, encoder)
+        for each in dict.fromkeys(filter(None, (encoder, *named))) if task.part else ():
+            counts, warnings = _trained_on(layout, corpus, task, each)
+            trained_on = {count: max(value, trained_on.get(count, 0)) for count, value in counts.items()} or trained_on
             notes += warnings
         documents = corpus.document_numbers() if options.level == "document" else None
         if documents is not None:
@@ -283,13 +298,18 @@ def evaluate(
         relevant = np.array([max(1, sum(grade > 0 for grade in grades.values())) for grades in task.qrels.values()])
         results: dict[str, Any] = {}
         recall: dict[str, Any] = {}
-        for name in retrievers:
+        uses = Counter(encoder for _, encoder in parsed.values())
+        for name, (_, used) in parsed.items():
             ranked, scores = _rank(retriever, task, name, min(depth, len(corpus)), progress)
             if trec is not None:
-                path = trec if len(retrievers) == 1 else trec.with_name(f"{trec.stem}.{name}{trec.suffix}")
+                word = re.sub(r"[^\w.-]+", "-", name)  # an encoder may be a path
+                path = trec if len(retrievers) == 1 else trec.with_name(f"{trec.stem}.{word}{trec.suffix}")
                 write_trec_run(path, _by_id(corpus, task, ranked, scores), retriever=name)
             results[name] = measure(ranked, judgments, measures, documents=documents)
             recall[name] = np.cumsum(gains(ranked[:, :100], judgments) > 0, axis=1) / relevant[:, None]
+            uses[used] -= 1
+            if used and not uses[used]:
+                retriever.release(used)
     generator = np.random.default_rng(options.seed)
     baseline = options.baseline or retrievers[0]
     compared = [str(m) for m in measures][:2] if len(results) > 1 else []
@@ -421,17 +441,30 @@ def _by_id(corpus: Corpus, task: Task, rows: Integers, scores: Floats) -> dict[s
 
 
 def tune(
-    layout: Layout, task: Task, measure_name: str, progress: Progress, *, key: str = "", allow_missing: bool = False
+    layout: Layout,
+    task: Task,
+    measure_name: str,
+    progress: Progress,
+    *,
+    encoder: str = "",
+    key: str = "",
+    allow_missing: bool = False,
+    index: IndexOptions | None = None,
+    allowance: Allowance | None = None,
 ) -> dict[str, Any]:
     """Choose how dense and lexical rankings are fused, on a validation task; search uses it from then on.
 
-    Judgments of passages that are not in the corpus are refused unless `allow_missing`.
+    The choice holds for one `encoder`, by default the one that search uses; vectors of a named one are made where they
+    are missing. Judgments of passages that are not in the corpus are refused unless `allow_missing`.
     """
     chosen_measure = parse_measure(measure_name)
-    with contextlib.closing(Retriever(layout, key=key)) as retriever:
+    with contextlib.closing(Retriever(layout, key=key, allowance=allowance)) as retriever:
         _, row_of = _rows_of_judged(retriever.corpus, task, allow_missing=allow_missing)
         judgments = judged(task.qrels, row_of)
-        dense, lexical = (_rank(retriever, task, name, Fusion().depth, progress) for name in ("dense", "lexical"))
+        ranked = f"dense:{encoder}" if encoder else "dense"
+        more: dict[str, Any] = {"queries": list(task.queries.values()), "key": key, "allowance": allowance}
+        update_vectors(layout, filter(None, [encoder]), index or IndexOptions(), progress, **more)
+        dense, lexical = (_rank(retriever, task, name, Fusion().depth, progress) for name in (ranked, "lexical"))
 
     def value(ranked: Integers) -> float:
         return float(measure(ranked, judgments, [chosen_measure])[str(chosen_measure)].mean())
@@ -439,5 +472,7 @@ def tune(
     best, tried = choose_fusion(value, dense, lexical, max(100, chosen_measure.cutoff))
     report = {"verb": "tune", "fusion": asdict(best), "measure": measure_name, "queries": len(task.queries)}
     table = [{**asdict(fusion), measure_name: round(score, 4)} for fusion, score in tried]
-    write_manifest(layout.fusion, {**report, "task": task.name, "tried": table})
+    vectors = vector_set(layout, encoder_id(encoder, layout.models) if encoder else "")
+    assert vectors is not None  # the dense ranking came from them
+    write_manifest(vectors.fusion, {**report, "task": task.name, "tried": table})
     return {**report, "tried": table}

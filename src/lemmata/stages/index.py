@@ -11,28 +11,48 @@ import importlib.util
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.encode.load import DEFAULT, load_encoder
-from lemmata.encode.remote import BATCH, Estimate, RemoteEncoder
-from lemmata.errors import WorkspaceError
-from lemmata.files import read_array, writing
+from lemmata.config import suggest
+from lemmata.encode.load import DEFAULT, encoder_id, encoder_kind, load_encoder
+from lemmata.encode.remote import BATCH, Allowance, Estimate, RemoteEncoder
+from lemmata.errors import LemmataError, WorkspaceError
+from lemmata.files import is_writable, read_array, writing
 from lemmata.index.ann import EXACT_UP_TO, AnnIndex
 from lemmata.index.lexical import FORMAT, LexicalIndex
 from lemmata.stages.link import ExpandedCorpus
-from lemmata.store.artefacts import artefact, read_undamaged, seal
+from lemmata.store.artefacts import artefact, dense_index, neighbour_index, read_undamaged, seal
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, read_manifest
-from lemmata.store.vectors import VectorWriter, open_old_vectors, open_vectors
+from lemmata.store.vector_sets import (
+    move_old_vectors,
+    remove_vectors,
+    set_default_encoder,
+    size_on_disk,
+    vector_set,
+    vector_sets,
+)
+from lemmata.store.vectors import VectorWriter, open_old_vectors, open_vectors, vectors_manifest
 from lemmata.types import Encoder, Integers, Progress
 
-__all__ = ["IndexOptions", "content_hashes", "estimate", "index", "index_ann", "index_lexical", "index_vectors"]
+__all__ = [
+    "IndexOptions",
+    "content_hashes",
+    "estimate",
+    "index",
+    "index_ann",
+    "index_lexical",
+    "index_vectors",
+    "remove_encoder",
+    "update_vectors",
+]
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -45,10 +65,11 @@ _MAX_DELETED = 0.2  # deleted passages, as a share of the corpus, above which th
 class IndexOptions:
     """How a corpus is indexed."""
 
-    SMALLEST: ClassVar = {"dimension": 0}
+    SMALLEST: ClassVar = {"dimension": 0, "price": 0.0}
     encoder: str = DEFAULT  # packaged; or minilm, a model of the workspace, a folder, a hub name, a URL
     dimension: int = 0  # truncate the vectors of a Matryoshka model; 0: full length
     expand: bool = False  # encode logs with the descriptions of the locations that they name
+    price: float = 0.0  # of a million tokens of a remote encoder, in any currency
 
 
 class Contents(Protocol):
@@ -74,12 +95,17 @@ def index(
     dense: bool = True,
     rebuild: bool = False,
     key: str = "",
+    allowance: Allowance | None = None,
 ) -> dict[str, Any]:
-    """Bring all indexes up to date; returns how many passages each of them had to work on.
+    """Bring the lexical index and the vectors of one encoder up to date; search uses that encoder from then on.
 
-    `rebuild` starts the lexical index from scratch.
+    Returns how many passages each had to work on. Vectors of other encoders stay as they are. `rebuild` starts the
+    lexical index from scratch; `allowance` caps what a remote encoder uses.
     """
     begin = time.perf_counter()
+    needed = estimate(layout, options, key=key) if dense and allowance else None
+    if needed is not None and allowance is not None:
+        allowance.check(needed)
     with layout.hold(), contextlib.closing(Corpus(layout)) as corpus:
         if not len(corpus):
             raise WorkspaceError(f"the corpus in {layout.root} is empty: ingest something first")
@@ -88,59 +114,152 @@ def index(
             layout.manifest(layout.lexical).unlink(missing_ok=True)
         report["tokenised"] = index_lexical(layout, corpus, progress)
         if dense:
-            encoder = _encoder(layout, options, key)
-            report["encoder"] = encoder.name
-            before = read_manifest(layout.manifest(layout.vectors)) or {}
-            if before.get("made_by", encoder.name) != encoder.name:
-                report["replaced_encoder"] = before["made_by"]
-            texts: Contents = corpus
-            expansion = ""
-            if options.expand:
-                texts = expanded = ExpandedCorpus(layout, corpus)
-                expansion = expanded.expansion
-            report["encoded"] = index_vectors(
-                layout,
-                texts,
-                content_hashes(texts, progress),
-                encoder,
-                options.encoder,
-                progress,
-                cut=options.dimension,
-                expansion=expansion,
-            )
-            report["neighbours"] = index_ann(layout, corpus, progress)  # exact or ann
-            if "replaced_encoder" in report and layout.fusion.exists():
-                layout.fusion.unlink()  # it was chosen for the vectors of the other encoder
-                report["dropped_fusion"] = True
+            report |= _index_dense(layout, corpus, options, progress, key, allowance)
+            spec = encoder_id(options.encoder, layout.models)
+            others = [other for other in vector_sets(layout) if other.encoder != spec]
+            if others and others[0].is_default:
+                report["default_before"] = others[0].encoder
+            set_default_encoder(layout, spec)  # last: until now, search uses what it used before
+            report["kept_encoders"] = [other.encoder for other in others]
     report["seconds"] = time.perf_counter() - begin
     return report
 
 
-def estimate(layout: Layout, options: IndexOptions, *, key: str = "") -> Estimate | None:
-    """Calls and tokens that a remote encoder would need for the whole corpus; None for a local encoder."""
+def _index_dense(
+    layout: Layout, corpus: Corpus, options: IndexOptions, progress: Progress, key: str, allowance: Allowance | None
+) -> dict[str, Any]:
+    """Bring the vectors of one encoder up to date, with their neighbour index; those of others stay as they are."""
+    move_old_vectors(layout)
+    encoder = _encoder(layout, options, key, allowance)
+    spec = encoder_id(options.encoder, layout.models)
+    report: dict[str, Any] = {"encoder": encoder.name}
+    before = vectors_manifest(layout, spec) or {}
+    if before.get("made_by", encoder.name) != encoder.name:
+        report["replaced_encoder"] = before["made_by"]
+    texts: Contents = corpus
+    expansion = ""
+    if options.expand:
+        texts = expanded = ExpandedCorpus(layout, corpus)
+        expansion = expanded.expansion
+    report["encoded"] = index_vectors(
+        layout,
+        texts,
+        content_hashes(texts, progress),
+        encoder,
+        spec,
+        progress,
+        cut=options.dimension,
+        expansion=expansion,
+    )
+    report["neighbours"] = index_ann(layout, corpus, progress, encoder=spec)  # exact or ann
+    vectors = vector_set(layout, spec)
+    if vectors and "replaced_encoder" in report and vectors.fusion.exists():
+        vectors.fusion.unlink()  # it was chosen for the vectors of the other encoder
+        report["dropped_fusion"] = True
+    return report
+
+
+def remove_encoder(layout: Layout, name: str) -> dict[str, Any]:
+    """Delete the vectors of an encoder, and what was made from them; LemmataError where there are none."""
+    with layout.hold():
+        move_old_vectors(layout)
+        sets = vector_sets(layout)
+        folder = layout.encoder_folder(encoder_id(name, layout.models))
+        removed = next((one for one in sets if name == one.encoder or folder == one.vectors.parent), None)
+        if removed is None:
+            raise LemmataError(f"there are no vectors of {name!r}{suggest(name, [one.encoder for one in sets])}")
+        freed = size_on_disk(removed)
+        remove_vectors(layout, removed)
+    kept = [one.encoder for one in sets if one != removed]
+    return {"removed": removed.encoder, "bytes": freed, "was_default": removed.is_default, "kept_encoders": kept}
+
+
+def update_vectors(
+    layout: Layout,
+    encoders: Iterable[str],
+    options: IndexOptions,
+    progress: Progress,
+    *,
+    queries: Sequence[str] = (),
+    key: str = "",
+    allowance: Allowance | None = None,
+) -> dict[str, int]:
+    """Make the vectors of encoders, or bring them up to date; returns how many passages each had to encode.
+
+    Which encoder search uses by default stays. Sets that exist keep their length and expansion, `options` are for new
+    ones. What remote encoders need for the corpus and the `queries` is checked against the allowance first.
+    """
+    allowance = allowance or Allowance()
+    wanted = [_options_of(layout, encoder, options) for encoder in dict.fromkeys(encoders)]
+    for each in wanted:
+        encoder_kind(each.encoder, layout.models)  # refuse a typing error before anything long starts
+    estimates = [estimate(layout, each, queries=queries, key=key) for each in wanted]
+    allowance.check(_total(each for each in estimates if each is not None))
+    with contextlib.closing(Corpus(layout)) as corpus:
+        stale = [each for each in wanted if not _is_up_to_date(layout, corpus, each, key)]
+        if not stale:
+            return {}  # a read-only workspace can be evaluated
+        encoded = {}
+        with layout.hold():
+            for each in stale:
+                labelled = partial(_labelled, progress, each.encoder)
+                encoded[each.encoder] = _index_dense(layout, corpus, each, labelled, key, allowance)["encoded"]
+    return encoded
+
+
+def _labelled(progress: Progress, encoder: str, what: str, done: int, total: int | None) -> None:
+    progress(f"{what} ({encoder})", done, total)
+
+
+def _options_of(layout: Layout, encoder: str, options: IndexOptions) -> IndexOptions:
+    """How the vectors of an encoder are made: as they were made before, or as `options` say."""
+    manifest = vectors_manifest(layout, encoder_id(encoder, layout.models))
+    if manifest is None:
+        return replace(options, encoder=encoder)
+    dimension, expand = manifest.get("cut", 0), bool(manifest.get("expansion"))
+    return replace(options, encoder=encoder, dimension=dimension, expand=expand)
+
+
+def _is_up_to_date(layout: Layout, corpus: Corpus, options: IndexOptions, key: str) -> bool:
+    vectors = vector_set(layout, encoder_id(options.encoder, layout.models))
+    manifest = read_undamaged(dense_index(vectors)) if vectors else None
+    if manifest is None or manifest.get("corpus") != corpus.inputs:
+        return False
+    return bool(manifest.get("made_by") == _encoder(layout, options, key).name)
+
+
+def estimate(layout: Layout, options: IndexOptions, *, queries: Sequence[str] = (), key: str = "") -> Estimate | None:
+    """Calls and tokens that a remote encoder needs for what has no vectors yet; None for a local encoder."""
     if not options.encoder.startswith(("http://", "https://")):
         return None
     encoder = _encoder(layout, options, key)
     assert isinstance(encoder, RemoteEncoder)
-    parts = []
     with contextlib.closing(Corpus(layout)) as corpus:
-        contents = (ExpandedCorpus(layout, corpus) if options.expand else corpus).contents()
-        while batch := list(islice(contents, 1000)):
+        texts: Contents = ExpandedCorpus(layout, corpus) if options.expand else corpus
+        hashes = content_hashes(texts, lambda *_: None)
+        stored = open_old_vectors(layout, encoder_id(options.encoder, layout.models))
+        usable = stored is not None and stored.made_by == encoder.name
+        matches = _match_rows(np.asarray(stored.hashes) if stored and usable else hashes[:0], hashes)
+        missing = np.flatnonzero(matches < 0)
+        contents = _of_rows(texts.contents, missing) if len(missing) < len(hashes) else texts.contents()
+        parts = [Estimate(0, 0, len(hashes) - len(missing)), encoder.estimate(queries, role="query")]
+        while batch := list(islice(contents, SHARD)):
             parts.append(encoder.estimate(batch))
-    return Estimate(
-        sum(part.tokens for part in parts),
-        sum(part.calls for part in parts),
-        sum(part.cached for part in parts),
-    )
+    return _total(parts)
 
 
-def _encoder(layout: Layout, options: IndexOptions, key: str) -> Encoder:
+def _total(parts: Iterable[Estimate]) -> Estimate:
+    return Estimate(*(sum(numbers) for numbers in zip(Estimate(0, 0, 0), *parts, strict=True)))
+
+
+def _encoder(layout: Layout, options: IndexOptions, key: str, allowance: Allowance | None = None) -> Encoder:
     return load_encoder(
         options.encoder,
         dimension=options.dimension or None,
         key=key,
-        cache=layout.encodings,
+        cache=layout.encodings if is_writable(layout.root) else None,
         models=layout.models,
+        allowance=allowance,
     )
 
 
@@ -245,7 +364,8 @@ def index_vectors(
     Vectors of unchanged passages are copied when the same encoder made them. `spec` is the encoder as the user named
     it, `cut` the length to which it truncates its vectors, `expansion` a hash of what was added to the texts.
     """
-    manifest = read_undamaged(artefact(layout, "vectors"))
+    place = vector_set(layout, spec)
+    manifest = read_undamaged(dense_index(place)) if place else None
     # the name is compared too: the model that `spec` names may have been trained again
     maker = {"encoder": spec, "made_by": encoder.name, "dimension": encoder.dimension}
     same_maker = manifest is not None and {name: manifest.get(name) for name in maker} == maker
@@ -253,7 +373,7 @@ def index_vectors(
     if manifest is not None and same_maker and {name: manifest.get(name, "") for name in source} == source:
         return 0
     writer = VectorWriter(layout, spec, encoder.dimension, hashes, made_by=encoder.name)
-    stored = open_old_vectors(layout) if same_maker else None
+    stored = open_old_vectors(layout, spec) if same_maker else None
     if stored is not None:
         matches = _match_rows(np.asarray(stored.hashes), hashes)
         for start in range(0, len(matches), 100_000):
@@ -288,20 +408,26 @@ def index_vectors(
 # ---------------------------------------------------------------- neighbours
 
 
-def index_ann(layout: Layout, corpus: Corpus, progress: Progress, *, more_than: int = EXACT_UP_TO) -> str:
+def index_ann(
+    layout: Layout, corpus: Corpus, progress: Progress, *, encoder: str = "", more_than: int = EXACT_UP_TO
+) -> str:
     """Build the HNSW graph where the corpus is large enough to need one; returns which index there is.
 
-    Without faiss, large corpora are searched exactly: slower, but exact.
+    `encoder` says for whose vectors, by default for those that search uses. Without faiss, large corpora are searched
+    exactly: slower, but exact.
     """
+    vectors = vector_set(layout, encoder)
+    if vectors is None:
+        raise WorkspaceError("there is no dense index yet: run 'lemmata index'")
     if len(corpus) <= more_than or importlib.util.find_spec("faiss") is None:
-        shutil.rmtree(layout.ann, ignore_errors=True)
+        shutil.rmtree(vectors.ann, ignore_errors=True)
         return "exact"
-    vectors = read_manifest(layout.manifest(layout.vectors))
-    manifest = read_undamaged(artefact(layout, "ann"))
-    if manifest is None or manifest["vectors"] != vectors:
+    source = read_manifest(vectors.manifest)
+    manifest = read_undamaged(neighbour_index(vectors))
+    if manifest is None or manifest["vectors"] != source:
         progress("neighbour index", 0, None)
-        with writing(layout.ann) as temporary:
+        with writing(vectors.ann) as temporary:
             temporary.mkdir()
-            AnnIndex.build(open_vectors(layout).matrix, layout.ann_graph(temporary))
-            seal(temporary, {"verb": "index", "vectors": vectors})
+            AnnIndex.build(open_vectors(layout, encoder=vectors.encoder).matrix, layout.ann_graph(temporary))
+            seal(temporary, {"verb": "index", "vectors": source})
     return "ann"

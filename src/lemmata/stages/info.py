@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from lemmata.errors import WorkspaceError
-from lemmata.store.artefacts import Artefact, artefacts, check_source, problems, verify
+from lemmata.store.artefacts import Artefact, artefacts, check_source, dense_index, problems, verify
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore
 from lemmata.store.layout import Layout, read_manifest, read_manifests
+from lemmata.store.vector_sets import VectorSet, default_encoder, size_on_disk, vector_sets
 
 __all__ = ["Check", "check_installation", "check_workspace", "info"]
 
@@ -45,8 +46,11 @@ def info(layout: Layout) -> dict[str, Any]:
     locations = counts["documents"].get("location", 0)
     documents = sum(counts["documents"].values()) - locations
     passages = sum(counts["passages"].values())
-    vectors = read_manifest(layout.manifest(layout.vectors))
-    indexes = {"lexical": layout.lexical, "dense": layout.vectors, "ann": layout.ann}
+    sets = vector_sets(layout)
+    manifests = [manifest for vectors in sets if (manifest := read_manifest(vectors.manifest))]
+    default = [vectors for vectors in sets if vectors.is_default]
+    indexes = [("lexical", layout.lexical)]
+    indexes += [(name, folder) for v in default for name, folder in (("dense", v.vectors), ("ann", v.ann))]
     return {
         "workspace": str(layout.root),
         "documents": documents,
@@ -58,10 +62,33 @@ def info(layout: Layout) -> dict[str, Any]:
         "labels": counts["labels"],
         "bibliography": counts["bibliography"],
         "skips": counts["skips"],
-        "models": sorted({*read_manifests(layout.models), *([vectors["made_by"]] if vectors else [])}),
-        "indexes": [name for name, folder in indexes.items() if read_manifest(layout.manifest(folder))],
-        "problems": list(problems(layout)),
+        "models": sorted({*read_manifests(layout.models), *(manifest["made_by"] for manifest in manifests)}),
+        "indexes": [name for name, folder in indexes if read_manifest(layout.manifest(folder))],
+        "vectors": [_describe_vectors(layout, vectors) for vectors in sets],
+        "problems": [*_note_problems(layout), *problems(layout)],
     }
+
+
+def _describe_vectors(layout: Layout, vectors: VectorSet) -> dict[str, Any]:
+    """The vectors of one encoder: size on disk in bytes, and whether search can use them as they are."""
+    manifest = read_manifest(vectors.manifest) or {}
+    return {
+        "encoder": vectors.encoder,
+        "made_by": manifest.get("made_by", ""),
+        "dimension": manifest.get("dimension", 0),
+        "bytes": size_on_disk(vectors),
+        "up_to_date": not list(problems(layout, [dense_index(vectors)])) and bool(manifest),
+        "default": vectors.is_default,
+    }
+
+
+def _note_problems(layout: Layout) -> list[str]:
+    """What is wrong with the note on the default encoder."""
+    try:
+        default_encoder(layout)
+    except WorkspaceError as error:
+        return [str(error)]
+    return []
 
 
 def _graph_counts(
@@ -112,10 +139,11 @@ def check_workspace(layout: Layout) -> list[Check]:
     checks += [_check_artefact(layout, item, corpus) for item in artefacts(layout)]
     if layout.graph_records.is_file():
         checks += _check_records(layout, corpus)
-    if layout.fusion.is_file() and read_manifest(layout.fusion) is None:
-        cure = "delete it, or choose again with 'lemmata evaluate --tune'"
-        checks.append(Check("fusion", False, f"{layout.fusion} is damaged: {cure}", damaged=True))
-    return checks
+    for vectors in vector_sets(layout):
+        if vectors.fusion.is_file() and read_manifest(vectors.fusion) is None:
+            cure = "delete it, or choose again with 'lemmata evaluate --tune'"
+            checks.append(Check("fusion", False, f"{vectors.fusion} is damaged: {cure}", damaged=True))
+    return checks + [Check("default encoder", False, problem, damaged=True) for problem in _note_problems(layout)]
 
 
 def _check_artefact(layout: Layout, item: Artefact, corpus: str) -> Check:

@@ -33,6 +33,7 @@ from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, read_manifest, read_manifests
 from lemmata.store.split import id_keys, open_split
 from lemmata.store.trained import Trained, read_trained, summary, write_trained
+from lemmata.store.vectors import invalidate_vectors
 from lemmata.train.card import Estimate, Guard, Measured, ModelFacts, SplitFacts, TrainingSet, write_card
 from lemmata.train.finetune import FinetuneOptions, FinetuneResult, finetune
 from lemmata.train.job import Job, fingerprint, open_job
@@ -461,9 +462,6 @@ def _finish(place: Path, work: Path, manifest: Mapping[str, Any], layout: Layout
     trained_under = summary(read_trained(work / "out"))
     seal(work / "out", {**manifest, "trained_under": trained_under})
     if layout is not None:
-        vectors = layout.manifest(layout.vectors)
-        if (read_manifest(vectors) or {}).get("encoder") == place.name:
-            vectors.unlink()
-        shutil.rmtree(layout.vectors.with_name("vectors.partial"), ignore_errors=True)
+        invalidate_vectors(layout, place.name)
     replace_folder(work / "out", place)
     shutil.rmtree(work, ignore_errors=True)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from lemmata.errors import WorkspaceError
 from lemmata.files import sha256_of
 from lemmata.store.layout import Layout, open_manifest, read_corpus_manifest, read_manifest, write_manifest
+from lemmata.store.vector_sets import VectorSet, vector_sets
 
 __all__ = [
     "Artefact",
@@ -21,8 +22,10 @@ __all__ = [
     "artefacts",
     "check_files",
     "check_source",
+    "dense_index",
     "model",
     "models",
+    "neighbour_index",
     "open_artefact",
     "problems",
     "read_undamaged",
@@ -44,6 +47,7 @@ class Artefact(NamedTuple):
     key: str  # of its source in the manifest
     replaceable: bool = True  # whether the command replaces a damaged one, without reading it
     other_command: str = ""  # that may have made it, where a damaged manifest does not tell
+    vectors: Path | None = None  # the manifest of the vectors that it was made from, where they are its source
 
     @property
     def manifest(self) -> Path:
@@ -64,15 +68,31 @@ class Artefact(NamedTuple):
 
 
 def artefact(layout: Layout, name: str) -> Artefact:
-    """One of lexical, vectors, ann, graph, embedding and split."""
+    """One of lexical, graph, embedding and split."""
     return {
         "lexical": Artefact("lexical index", layout.lexical, "lemmata index", "corpus", "corpus"),
-        "vectors": Artefact("dense index", layout.vectors, "lemmata index", "corpus", "corpus"),
-        "ann": Artefact("neighbour index", layout.ann, "lemmata index", "vectors", "vectors"),
         "graph": Artefact("graph", layout.graph, "lemmata graph build", "corpus", "corpus"),
         "embedding": Artefact("graph embedding", layout.embedding, "lemmata graph embed", "graph", "inputs"),
         "split": Artefact("split", layout.split, "lemmata split", "corpus", "inputs", replaceable=False),
     }[name]
+
+
+def dense_index(vectors: VectorSet) -> Artefact:
+    """The vectors of an encoder."""
+    name, command = _of_encoder("dense index", vectors)
+    return Artefact(name, vectors.vectors, command, "corpus", "corpus")
+
+
+def neighbour_index(vectors: VectorSet) -> Artefact:
+    """The neighbour index of the vectors of an encoder."""
+    name, command = _of_encoder("neighbour index", vectors)
+    return Artefact(name, vectors.ann, command, "vectors", "vectors", vectors=vectors.manifest)
+
+
+def _of_encoder(name: str, vectors: VectorSet) -> tuple[str, str]:
+    if vectors.is_default:
+        return name, "lemmata index"
+    return f"{name} of {vectors.encoder}", f"lemmata index --encoder {vectors.encoder}"
 
 
 def problems(layout: Layout, items: Iterable[Artefact] | None = None) -> Iterator[str]:
@@ -107,9 +127,11 @@ def models(layout: Layout) -> list[Artefact]:
 
 def artefacts(layout: Layout) -> list[Artefact]:
     """All artefacts that exist, complete or not."""
-    named = [artefact(layout, name) for name in ("lexical", "vectors", "ann", "graph", "embedding", "split")]
+    indexes = [make(vectors) for vectors in vector_sets(layout) for make in (dense_index, neighbour_index)]
+    named = [artefact(layout, name) for name in ("graph", "embedding", "split")]
     sets = [training_set(layout, folder.name) for folder in sorted(layout.training_sets.glob("[!.]*"))]
-    return [item for item in (*named, *sets, *models(layout)) if item.folder.is_dir()]
+    found = (artefact(layout, "lexical"), *indexes, *named, *sets, *models(layout))
+    return [item for item in found if item.folder.is_dir()]
 
 
 # ---------------------------------------------------------------- the source
@@ -147,7 +169,7 @@ def check_source(layout: Layout, item: Artefact, manifest: Mapping[str, Any], so
     """WorkspaceError if an artefact was not made from `source`; None means the one on disk now."""
     if not item.source:
         return
-    expected = _present(layout, item.source) if source is None else source
+    expected = _present(layout, item) if source is None else source
     if manifest.get(item.key, "") != expected:
         verb = "changed since" if item.source == "corpus" else "was made again after"
         raise WorkspaceError(f"the {item.source} {verb} the {item.name} was made: {item.cure}")
@@ -162,12 +184,11 @@ def _check_split(layout: Layout, item: Artefact, manifest: Mapping[str, Any]) ->
         raise WorkspaceError(f"the {item.name} was mined under another split: {item.cure}")
 
 
-def _present(layout: Layout, source: str) -> Any:
+def _present(layout: Layout, item: Artefact) -> Any:
     """The source that the manifest of an artefact would name if it were made now."""
-    if source == "vectors":
-        vectors = artefact(layout, "vectors")
-        return open_manifest(vectors.manifest, vectors.cure) or ""
-    if source == "graph":
+    if item.vectors is not None:
+        return open_manifest(item.vectors, item.cure) or ""
+    if item.source == "graph":
         graph = artefact(layout, "graph")
         return (open_manifest(graph.manifest, graph.cure) or {}).get("inputs", "")
     return (read_corpus_manifest(layout) or {}).get("inputs", "")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,8 +57,29 @@ class Layout:
         return self.corpus / "incoming.sqlite"
 
     @property
-    def vectors(self) -> Path:
+    def dense(self) -> Path:
+        """Folders of encoders, each with vectors, neighbour index and fusion."""
+        return self.root / "index" / "dense"
+
+    def encoder_folder(self, encoder: str) -> Path:
+        return self.dense / _folder_name(encoder)
+
+    @property
+    def default_encoder(self) -> Path:
+        return self.root / "index" / "default_encoder.json"
+
+    @property
+    def old_vectors(self) -> Path:
+        """Where older versions kept the vectors of the only encoder, with its neighbour index and fusion below."""
         return self.root / "vectors"
+
+    @property
+    def old_ann(self) -> Path:
+        return self.root / "index" / "ann"
+
+    @property
+    def old_fusion(self) -> Path:
+        return self.root / "index" / "fusion.json"
 
     @property
     def encodings(self) -> Path:
@@ -67,16 +89,8 @@ class Layout:
     def lexical(self) -> Path:
         return self.root / "index" / "lexical"
 
-    @property
-    def ann(self) -> Path:
-        return self.root / "index" / "ann"
-
     def ann_graph(self, ann: Path) -> Path:
         return ann / "graph.faiss"
-
-    @property
-    def fusion(self) -> Path:
-        return self.root / "index" / "fusion.json"
 
     @property
     def graph_records(self) -> Path:
@@ -126,6 +140,14 @@ class Layout:
         """An exclusive lock on the workspace that dies with its process; WorkspaceError when another has it."""
         with explain_failed_write(self.root), contextlib.closing(lock_file(self.lock)):
             yield
+
+
+def _folder_name(encoder: str) -> str:
+    """The encoder itself where that is a safe file name; else its readable end with a hash of all of it."""
+    if re.fullmatch(r"\w[\w-]{,80}", encoder, re.ASCII):
+        return encoder
+    readable = re.sub(r"\W+", "-", encoder, flags=re.ASCII)[-40:].strip("-") or "encoder"
+    return f"{readable}.{hashlib.sha256(encoder.encode(errors='surrogatepass')).hexdigest()[:8]}"
 
 
 # ---------------------------------------------------------------- manifests

@@ -1,21 +1,31 @@
-"""One vector per row of the corpus, written in shards and read memory-mapped."""
+"""One vector per row of the corpus and encoder, written in shards and read memory-mapped."""
 
 from __future__ import annotations
 
 import hashlib
 import shutil
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from lemmata.errors import WorkspaceError
 from lemmata.files import create_array, explain_failed_write, read_array, replace_folder
-from lemmata.store.artefacts import Artefact, artefact, open_artefact, read_undamaged, seal
-from lemmata.store.layout import Layout
+from lemmata.store.artefacts import Artefact, dense_index, open_artefact, read_undamaged, seal
+from lemmata.store.layout import Layout, read_manifest
+from lemmata.store.vector_sets import vector_set
 from lemmata.types import Floats, Integers
 
-__all__ = ["StoredVectors", "VectorWriter", "open_old_vectors", "open_vectors"]
+__all__ = [
+    "StoredVectors",
+    "VectorWriter",
+    "invalidate_vectors",
+    "open_old_vectors",
+    "open_vectors",
+    "vectors_manifest",
+]
 
 
 class StoredVectors(NamedTuple):
@@ -25,30 +35,56 @@ class StoredVectors(NamedTuple):
     hashes: npt.NDArray[np.uint64]  # (n,) of the texts that were encoded
     encoder: str  # what `load_encoder` takes
     cut: int = 0  # length that its vectors were truncated to; 0: full length
+    made_by: str = ""  # the encoder's own name; empty in older ones
 
 
-def open_vectors(layout: Layout, corpus: str | None = None) -> StoredVectors:
-    """The vectors of a corpus, by default the present one; WorkspaceError where there are none, or of another."""
-    item = artefact(layout, "vectors")
+def open_vectors(layout: Layout, corpus: str | None = None, encoder: str = "") -> StoredVectors:
+    """The vectors of a corpus by an encoder: by default the present corpus, and the encoder that search uses.
+
+    WorkspaceError where there are none, or only those of another state of the corpus.
+    """
+    vectors = vector_set(layout, encoder)
+    if vectors is None:
+        raise WorkspaceError("there is no dense index yet: run 'lemmata index'")
+    item = dense_index(vectors)
     return _read(item, open_artefact(layout, item, corpus))
 
 
-def open_old_vectors(layout: Layout) -> StoredVectors | None:
+def open_old_vectors(layout: Layout, encoder: str) -> StoredVectors | None:
     """The vectors of whatever corpus they were made from; None where there are none, or they are damaged."""
-    item = artefact(layout, "vectors")
-    manifest = read_undamaged(item)
-    return None if manifest is None else _read(item, manifest)
+    vectors = vector_set(layout, encoder)
+    item = dense_index(vectors) if vectors else None
+    manifest = read_undamaged(item) if item else None
+    return None if item is None or manifest is None else _read(item, manifest)
+
+
+def vectors_manifest(layout: Layout, encoder: str = "") -> dict[str, Any] | None:
+    """What is known about the vectors of an encoder, by default of the one that search uses; None without any."""
+    vectors = vector_set(layout, encoder)
+    return read_manifest(vectors.manifest) if vectors else None
+
+
+def invalidate_vectors(layout: Layout, encoder: str) -> None:
+    """Drop the vectors of an encoder that is about to change; its place as the default stays."""
+    vectors = vector_set(layout, encoder)
+    if vectors is not None:
+        vectors.manifest.unlink(missing_ok=True)
+        shutil.rmtree(_partial(layout, encoder), ignore_errors=True)
+
+
+def _partial(layout: Layout, encoder: str) -> Path:
+    return layout.encoder_folder(encoder) / "vectors.partial"
 
 
 def _read(item: Artefact, manifest: Mapping[str, Any]) -> StoredVectors:
     matrix, hashes = (read_array(item.folder / f"{name}.npy", item.cure) for name in ("matrix", "hashes"))
-    return StoredVectors(matrix, hashes, manifest["encoder"], manifest.get("cut", 0))
+    return StoredVectors(matrix, hashes, manifest["encoder"], manifest.get("cut", 0), manifest.get("made_by", ""))
 
 
 class VectorWriter:
     """Writes vectors in shards; a killed run resumes after its last shard.
 
-    Rows may come in any order. `finish` replaces the vectors of the workspace.
+    Rows may come in any order. `finish` replaces the vectors of the encoder.
     """
 
     def __init__(
@@ -56,7 +92,13 @@ class VectorWriter:
     ) -> None:
         self.layout = layout
         self.encoder = encoder
-        self.folder = layout.vectors.with_name("vectors.partial")
+        self.folder = _partial(layout, encoder)
+        begun_before = layout.old_vectors.with_name("vectors.partial")  # by an older version
+        if begun_before.is_dir():
+            if not self.folder.exists():
+                self.folder.parent.mkdir(parents=True, exist_ok=True)
+                begun_before.replace(self.folder)
+            shutil.rmtree(begun_before, ignore_errors=True)
         key = hashlib.sha256(f"{encoder}\0{made_by}\0{dimension}\0".encode() + hashes.tobytes()).hexdigest()
         note = self.folder / "key"
         shape = (len(hashes), dimension)
@@ -90,10 +132,10 @@ class VectorWriter:
         self.done.flush()
 
     def finish(self, manifest: Mapping[str, Any]) -> None:
-        """Replace the workspace's vectors by these."""
+        """Replace the encoder's vectors by these."""
         assert self.done.all()
         del self.matrix, self.done
         (self.folder / "done.npy").unlink()
         (self.folder / "key").unlink()
         seal(self.folder, {**manifest, "encoder": self.encoder})
-        replace_folder(self.folder, self.layout.vectors)
+        replace_folder(self.folder, self.folder.with_name("vectors"))

@@ -1,0 +1,325 @@
+"""`evaluate --retriever dense:A,dense:B`: encoders compared in one workspace; a cap on the cost of remote ones."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lemmata.cli.main import main
+from lemmata.encode.load import load_encoder
+from lemmata.encode.remote import Allowance, Estimate, RemoteEncoder
+from lemmata.errors import ConfigError, LemmataError, WorkspaceError
+from lemmata.evaluate.report import as_json
+from lemmata.evaluate.tasks import Task, task_from
+from lemmata.http import Service
+from lemmata.project import Project
+from lemmata.store.layout import read_manifest
+from lemmata.store.vector_sets import default_encoder, vector_set, vector_sets
+from lemmata.store.vectors import open_vectors
+
+MINI = "lemmata-mini"
+STATES = ("leaking", "loud", "hot", "new", "old")
+FAULTS = [(noun, state) for noun in ("pump", "valve", "seal", "motor") for state in STATES]
+NOTES = {f"n{n}": f"Report {n}: the {noun} of unit {n} is {state}." for n, (noun, state) in enumerate(FAULTS)}
+QUERIES = {f"q{n}": f"{text.split(': ')[1]} again" for n, text in enumerate(NOTES.values())}
+QRELS = {f"q{n}": {f"n{n}": 1} for n in range(len(NOTES))}
+
+
+def write_notes(folder: Path, notes: dict[str, str]) -> Path:
+    path = folder / "notes.jsonl"
+    path.write_text("\n".join(json.dumps({"id": name, "text": text}) for name, text in notes.items()))
+    return path
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    project = Project.init(tmp_path / "w")
+    project.ingest([write_notes(tmp_path, NOTES)])
+    project.index(settings={"encoder": "hashing"})
+    return project
+
+
+@pytest.fixture
+def task() -> Task:
+    return task_from("notes", QUERIES, QRELS)
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Run a command in this process; returns what it printed, or its error where it fails with `code`."""
+
+    def run(*arguments: object, code: int = 0) -> str:
+        monkeypatch.setattr(sys, "argv", ["lemmata", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        assert int(ended.value.code or 0) == code, printed.err
+        return printed.err if code else printed.out
+
+    return run
+
+
+class CountingServer(ThreadingHTTPServer):
+    """An embedding service whose tokens are words; a vector has one random part for each word."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), CountingHandler)
+        self.tokens: list[int] = []
+        self.texts: list[str] = []
+        self.reports_usage = True
+        self.url = f"http://127.0.0.1:{self.server_address[1]}/v1#words"
+
+
+class CountingHandler(BaseHTTPRequestHandler):
+    server: CountingServer
+
+    def do_POST(self) -> None:
+        texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
+        self.server.tokens.append(sum(len(text.split()) for text in texts))
+        self.server.texts += texts
+        data = [{"index": n, "embedding": word_vector(text).tolist()} for n, text in enumerate(texts)]
+        usage = {"usage": {"total_tokens": self.server.tokens[-1]}} if self.server.reports_usage else {}
+        answer = json.dumps({"data": data, **usage}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as in the base class
+        pass
+
+
+def word_vector(text: str) -> np.ndarray:
+    seeds = [int.from_bytes(hashlib.sha256(word.encode()).digest()[:4], "big") for word in text.lower().split()]
+    vector: np.ndarray = np.sum([np.random.default_rng(seed).standard_normal(16) for seed in seeds], axis=0)
+    return vector
+
+
+@pytest.fixture
+def server() -> Iterator[CountingServer]:
+    server = CountingServer()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+# ---------------------------------------------------------------- comparing
+
+
+def test_encoders_are_compared_under_the_names_that_were_typed(project: Project, task: Task) -> None:
+    names = ["lexical", "dense", f"dense:{MINI}", "dense:hashing", f"hybrid:{MINI}"]
+    said: list[str] = []
+    report = project.evaluate(task, retrievers=names, progress=lambda what, *_: said.append(what))
+    content = as_json(report)
+    assert list(content["retrievers"]) == names
+    assert {(c["first"], c["second"]) for c in content["comparisons"]} == {(name, "lexical") for name in names[1:]}
+    assert f"encoding ({MINI})" in said
+    assert "encoding (hashing)" not in said  # those vectors were there
+    for measure, values in report.retrievers["dense"].items():
+        np.testing.assert_array_equal(values, report.retrievers["dense:hashing"][measure])
+    assert default_encoder(project.layout) == "hashing"
+    assert [vectors.encoder for vectors in vector_sets(project.layout)] == ["hashing", MINI]
+    again: list[str] = []
+    project.evaluate(task, retrievers=names, progress=lambda what, *_: again.append(what))
+    assert not [what for what in again if what.startswith("encoding")]
+
+
+def test_each_encoder_measures_what_it_measures_alone(project: Project, task: Task, tmp_path: Path) -> None:
+    together = project.evaluate(task, retrievers=[f"hybrid:{MINI}", f"dense:{MINI}"])
+    alone = Project.init(tmp_path / "alone")
+    alone.ingest([tmp_path / "notes.jsonl"])
+    alone.index(settings={"encoder": MINI})
+    expected = alone.evaluate(task, retrievers=["hybrid", "dense"])
+    for kind in ("hybrid", "dense"):
+        for measure, values in expected.retrievers[kind].items():
+            np.testing.assert_array_equal(together.retrievers[f"{kind}:{MINI}"][measure], values)
+    assert (together.encoder, expected.encoder) == ("", MINI)
+
+
+def test_vectors_of_an_older_corpus_are_brought_up_to_date_by_evaluate(project: Project, task: Task) -> None:
+    project.index(settings={"encoder": "hashing", "dimension": 64})
+    project.index(settings={"encoder": MINI})
+    kept = {name: text for name, text in NOTES.items() if name != "n3"}
+    project.ingest([write_notes(project.layout.root.parent, {"new": "A note that comes first.", **kept})])
+    project.index()
+    reports: list[tuple[str, int, int | None]] = []
+    project.evaluate(
+        task, retrievers=["dense:hashing"], allow_missing=True, progress=lambda *report: reports.append(report)
+    )
+    assert ("encoding (hashing)", 0, 1) in reports  # only the new note
+    with contextlib.closing(project.corpus) as corpus:
+        fresh = load_encoder("hashing", dimension=64).encode(list(corpus.contents()))
+        np.testing.assert_array_equal(open_vectors(project.layout, corpus.inputs, "hashing").matrix, fresh)
+
+
+def test_an_old_lexical_index_is_refused_before_anything_is_encoded(project: Project, task: Task) -> None:
+    project.ingest([write_notes(project.layout.root.parent, {"new": "A note that comes first.", **NOTES})])
+    with pytest.raises(WorkspaceError, match="lexical index was made: run 'lemmata index' again"):
+        project.evaluate(task, retrievers=[f"hybrid:{MINI}"])
+    assert [vectors.encoder for vectors in vector_sets(project.layout)] == ["hashing"]
+    project.evaluate(task, retrievers=[f"dense:{MINI}"])
+
+
+def test_a_typing_error_in_one_name_is_refused_before_another_is_encoded(project: Project, task: Task) -> None:
+    with pytest.raises(LemmataError, match="there is no encoder 'minlm'"):
+        project.evaluate(task, retrievers=[f"dense:{MINI}", "dense:minlm"])
+    with pytest.raises(LemmataError, match="there is no retriever 'sparse:x'"):
+        project.evaluate(task, retrievers=[f"dense:{MINI}", "sparse:x"])
+    assert [vectors.encoder for vectors in vector_sets(project.layout)] == ["hashing"]
+
+
+def test_the_fusion_is_tuned_for_the_encoder_that_is_named(project: Project, task: Task) -> None:
+    project.tune(task, encoder=MINI)
+    tuned, default = vector_set(project.layout, MINI), vector_set(project.layout)
+    assert tuned is not None
+    assert default is not None
+    assert read_manifest(tuned.fusion)
+    assert not default.fusion.exists()
+
+
+def test_the_command_line_compares_encoders_and_writes_a_run_for_each(
+    project: Project, tmp_path: Path, command: Callable[..., str]
+) -> None:
+    (tmp_path / "q.jsonl").write_text("\n".join(json.dumps({"_id": q, "text": t}) for q, t in QUERIES.items()))
+    lines = [f"{query}\t{passage}\t1" for query, grades in QRELS.items() for passage in grades]
+    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n" + "\n".join(lines))
+    files = ("--queries", tmp_path / "q.jsonl", "--qrels", tmp_path / "qrels.tsv", "-w", project.layout.root)
+    names = f"lexical,dense:hashing,hybrid:{MINI}"
+    out = command("evaluate", "--retriever", names, *files, "--trec", tmp_path / "run.txt", "--json")
+    assert list(json.loads(out)["retrievers"]) == names.split(",")
+    assert sorted(path.name for path in tmp_path.glob("run.*")) == [
+        "run.dense-hashing.txt",
+        f"run.hybrid-{MINI}.txt",
+        "run.lexical.txt",
+    ]
+    assert f"hybrid:{MINI}" in command("evaluate", "--retriever", names, *files)
+    assert "vectors of hashing are kept" in command("index", "--encoder", MINI, "-w", project.layout.root)
+    assert "are deleted" in command("index", "--remove", "hashing", "-w", project.layout.root)
+    error = command("search", "pump", "--retriever", "dense:hashing", "-w", project.layout.root, code=1)
+    assert error == "lemmata: there is no dense index of hashing yet: run 'lemmata index --encoder hashing'\n"
+
+
+# ---------------------------------------------------------------- the cost of remote encoders
+
+
+def test_a_cap_below_the_estimate_refuses_before_anything_is_sent(
+    project: Project, task: Task, server: CountingServer
+) -> None:
+    cap = project.allowance(cost=0.0001, price=1.0)  # 100 tokens
+    with pytest.raises(LemmataError) as caught:
+        project.index(settings={"encoder": server.url}, allowance=cap)
+    assert "1 calls and " in str(caught.value)
+    assert "tokens at a cost of 0.0002" in str(caught.value)
+    assert "more than the cap of a cost of 0.0001: nothing was sent" in str(caught.value)
+    with pytest.raises(LemmataError, match="nothing was sent"):
+        project.evaluate(task, retrievers=["dense", f"dense:{server.url}"], allowance=cap)
+    assert server.tokens == []
+
+
+def test_the_estimate_of_an_evaluation_counts_all_encoders_and_the_queries(
+    project: Project, task: Task, server: CountingServer
+) -> None:
+    estimate = project.estimate_index(settings={"encoder": server.url})
+    assert estimate is not None
+    one = Allowance(tokens=2 * estimate.tokens - 1)
+    other = server.url.replace("#words", "#other")
+    with pytest.raises(LemmataError, match="about 4 calls"):
+        project.evaluate(task, retrievers=[f"dense:{server.url}", f"dense:{other}"], allowance=one)
+    assert server.tokens == []
+
+
+def test_a_remote_encoder_is_evaluated_within_its_cap_and_costs_nothing_the_second_time(
+    project: Project, task: Task, server: CountingServer
+) -> None:
+    cap = project.allowance(tokens=5000, price=0.5)
+    report = project.evaluate(task, retrievers=["lexical", f"dense:{server.url}"], allowance=cap)
+    assert (cap.tokens, cap.calls) == (sum(server.tokens), len(server.tokens))
+    assert report.retrievers[f"dense:{server.url}"]["MRR@10"].mean() > 0.8
+    spent = cap.calls
+    project.evaluate(task, retrievers=[f"dense:{server.url}"], allowance=cap)
+    assert cap.calls == spent
+
+
+@pytest.mark.parametrize("most", [40, 120, 200])
+def test_a_service_that_counts_more_than_estimated_is_stopped_before_the_cap(
+    tmp_path: Path, server: CountingServer, most: int
+) -> None:
+    texts = [f"{n} a b c d e f g h" for n in range(30)]  # more tokens than the four characters of the estimate
+    cap = Allowance(tokens=most)
+    service = Service(*server.url.split("#"))
+    with pytest.raises(LemmataError, match=f"the next call could go beyond the cap of {most} tokens: what was enc"):
+        RemoteEncoder(service, cache=tmp_path / "cache.sqlite", allowance=cap).encode(texts)
+    assert most - 30 < sum(server.tokens) == cap.tokens <= most
+    before = list(server.texts)
+    RemoteEncoder(service, cache=tmp_path / "cache.sqlite").encode(texts)
+    assert len(server.texts) == len(set(server.texts)) == len(texts)  # nothing is paid for twice
+    assert server.texts[: len(before)] == before
+
+
+def test_an_index_that_was_stopped_by_its_cap_resumes_and_ends_the_same(
+    project: Project, server: CountingServer
+) -> None:
+    notes = {f"n{n}": f"{n} a b c d e f g h" for n in range(20)}  # 180 tokens; the estimate is 100
+    project.ingest([write_notes(project.layout.root.parent, notes)])
+    with pytest.raises(LemmataError, match="the same command goes on from there with a new cap"):
+        project.index(settings={"encoder": server.url}, allowance=project.allowance(tokens=150))
+    assert 100 < sum(server.tokens) <= 150
+    assert default_encoder(project.layout) == "hashing"
+    project.index(settings={"encoder": server.url})
+    texts = [text for text in server.texts if text != "dimension"]
+    assert sorted(texts) == sorted(notes.values())
+    with contextlib.closing(project.corpus) as corpus:
+        fresh = np.stack([word_vector(text) for text in corpus.contents()])
+    fresh /= np.linalg.norm(fresh, axis=1, keepdims=True)
+    np.testing.assert_allclose(open_vectors(project.layout).matrix, fresh, atol=1e-6)
+
+
+def test_the_estimate_leaves_out_what_has_vectors_even_without_a_cache(
+    project: Project, server: CountingServer
+) -> None:
+    project.index(settings={"encoder": server.url})
+    for path in project.layout.encodings.parent.iterdir():
+        path.unlink()
+    assert project.estimate_index() == Estimate(0, 0, len(NOTES))
+    project.ingest([write_notes(project.layout.root.parent, {**NOTES, "new": "four words are here"})])
+    assert project.estimate_index() == Estimate(5, 1, len(NOTES))
+
+
+def test_a_service_that_reports_no_tokens_is_counted_by_the_estimate(server: CountingServer) -> None:
+    server.reports_usage = False
+    cap = Allowance(tokens=1000)
+    RemoteEncoder(Service(*server.url.split("#")), allowance=cap).encode(["12345678", "1234"])
+    assert (cap.calls, cap.tokens) == (1, 3)
+
+
+def test_a_cap_on_the_cost_needs_a_price(project: Project, command: Callable[..., str]) -> None:
+    with pytest.raises(ConfigError, match="needs the price of a million tokens"):
+        project.allowance(cost=1.0)
+    with project.layout.config.open("a") as stream:
+        stream.write("price = 0.02\n")
+    assert Project(project.layout.root).allowance(cost=1.0).price == 0.02
+    project.layout.config.write_text("")
+    assert "--price" in command("index", "--cost", "1", "-w", project.layout.root, code=1)
+
+
+def test_the_command_line_states_calls_tokens_and_cost(
+    project: Project, server: CountingServer, command: Callable[..., str]
+) -> None:
+    cap = ("--price", "2", "--cost", "0.0001", "-w", project.layout.root)
+    error = command("index", "--encoder", server.url, *cap, code=1)
+    assert "about 200 tokens in 1 calls, at a cost of 0.0004;" in error
+    assert "encoding would take about 1 calls and 200 tokens at a cost of 0.0004, more than the cap of a c" in error
+    assert server.tokens == []

@@ -1,0 +1,443 @@
+"""Vectors of several encoders in one workspace: made, updated, removed, interrupted, and of older versions."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.test_cli import lemmata
+
+from lemmata.encode.load import PACKAGED, load_encoder
+from lemmata.errors import InputError, LemmataError, WorkspaceError
+from lemmata.project import Project, doctor
+from lemmata.search import Fusion, Retriever
+from lemmata.store.layout import Layout, read_manifest, write_manifest
+from lemmata.store.vector_sets import default_encoder, move_old_vectors, vector_set, vector_sets
+from lemmata.store.vectors import VectorWriter, open_vectors
+
+MINI = "lemmata-mini"
+NOTES = {
+    "pump": "The pump of the cooling circuit leaks at its seal.",
+    "valve": "A valve in the steam line does not close.",
+    "prime": "Every prime ideal of a Noetherian ring has finite height.",
+    "parts": "Partitions into odd parts and into distinct parts are equally many.",
+}
+
+
+def write_notes(folder: Path, notes: dict[str, str]) -> Path:
+    path = folder / "notes.jsonl"
+    path.write_text("\n".join(json.dumps({"id": name, "text": text}) for name, text in notes.items()))
+    return path
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An exported encoder in a folder of its own: the packaged one under another name."""
+    folder = shutil.copytree(PACKAGED[MINI], tmp_path_factory.mktemp("encoders") / "my encoder, v1")
+    settings = json.loads((folder / "encoder.json").read_text())
+    (folder / "encoder.json").write_text(json.dumps({**settings, "name": "mine"}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, exported: Path) -> Project:
+    """A workspace with the vectors of three encoders; the last is the default."""
+    folder = tmp_path_factory.mktemp("made")
+    project = Project.init(folder / "w")
+    project.ingest([write_notes(folder, NOTES)])
+    for encoder in (MINI, str(exported), "hashing"):
+        project.index(settings={"encoder": encoder})
+    return project
+
+
+@pytest.fixture
+def project(made: Project, tmp_path: Path) -> Project:
+    shutil.copytree(made.layout.root.parent, tmp_path, dirs_exist_ok=True)
+    return Project(tmp_path / "w")
+
+
+def make_old(project: Project, encoder: str = "hashing") -> None:
+    """Arrange a workspace as versions with one set of vectors did."""
+    layout, folder = project.layout, project.layout.encoder_folder(encoder)
+    (folder / "vectors").rename(layout.old_vectors)
+    for source, target in ((folder / "ann", layout.old_ann), (folder / "fusion.json", layout.old_fusion)):
+        if source.exists():
+            source.rename(target)
+    shutil.rmtree(layout.dense)
+    layout.default_encoder.unlink()
+
+
+def first_hits(project: Project, retriever: str, text: str = "leaking pump") -> list[tuple[str, float]]:
+    with project.retriever() as opened:
+        return [(hit.id, hit.score) for hit in opened.search(text, 4, retriever=retriever)]
+
+
+def assert_vectors_are_those_of(project: Project, encoder: str) -> None:
+    with contextlib.closing(project.corpus) as corpus:
+        fresh = load_encoder(encoder).encode(list(corpus.contents()))
+        np.testing.assert_allclose(open_vectors(project.layout, corpus.inputs, encoder).matrix, fresh, atol=1e-6)
+
+
+def names(project: Project) -> list[str]:
+    return [vectors.encoder for vectors in vector_sets(project.layout)]
+
+
+# ---------------------------------------------------------------- side by side
+
+
+def test_each_encoder_keeps_its_own_vectors_and_the_last_indexed_is_the_default(made: Project, exported: Path) -> None:
+    assert names(made) == ["hashing", str(exported), MINI]
+    assert default_encoder(made.layout) == "hashing"
+    for encoder in names(made):
+        assert_vectors_are_those_of(made, encoder)
+
+
+def test_a_retriever_with_an_encoder_ranks_as_if_that_were_the_only_one(project: Project, exported: Path) -> None:
+    default = first_hits(project, "dense")
+    for encoder in ("hashing", str(exported)):
+        alone = Project.init(project.layout.root.parent / Path(encoder).name)
+        alone.ingest([project.layout.root.parent / "notes.jsonl"])
+        alone.index(settings={"encoder": encoder})
+        for kind in ("dense", "hybrid"):
+            hits = first_hits(project, f"{kind}:{encoder}")
+            assert hits == first_hits(alone, kind)
+            assert (hits == first_hits(project, kind)) == (encoder == "hashing")
+    assert first_hits(project, "dense") == default
+
+
+def test_switching_the_default_encodes_nothing_and_keeps_all_sets(project: Project) -> None:
+    report = project.index(settings={"encoder": MINI})
+    assert report["encoded"] == 0
+    assert report["default_before"] == "hashing"
+    assert default_encoder(project.layout) == MINI
+    assert len(names(project)) == 3
+    assert "default_before" not in project.index()  # without a name, the default stays
+    assert default_encoder(project.layout) == MINI
+
+
+def test_a_folder_is_the_same_encoder_however_it_is_written(
+    project: Project, exported: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(exported.parent)
+    assert project.index(settings={"encoder": f"./{exported.name}"})["encoded"] == 0
+    assert len(names(project)) == 3
+    hits = first_hits(project, f"dense:{exported.name}")
+    monkeypatch.chdir("/")
+    assert first_hits(project, "dense") == hits
+
+
+def test_every_encoder_has_its_own_fusion(project: Project) -> None:
+    places = vector_set(project.layout, MINI)
+    assert places is not None
+    write_manifest(places.fusion, {"fusion": {"method": "rank", "weight": 0.1, "depth": 200}})
+    with project.retriever() as retriever:
+        assert retriever.dense(MINI).fusion == Fusion("rank", 0.1)
+        assert retriever.fusion == Fusion()
+    assert "dropped_fusion" not in project.index(settings={"encoder": MINI})
+    with project.retriever() as retriever:
+        assert retriever.fusion == Fusion("rank", 0.1)
+
+
+def test_every_encoder_has_its_own_neighbour_index(project: Project) -> None:
+    pytest.importorskip("faiss")
+    from lemmata.stages.index import index_ann
+
+    exact = {name: first_hits(project, f"dense:{name}") for name in (MINI, "hashing")}
+    with contextlib.closing(project.corpus) as corpus:
+        for encoder in exact:
+            assert index_ann(project.layout, corpus, lambda *_: None, encoder=encoder, more_than=3) == "ann"
+    for name, hits in exact.items():
+        near = first_hits(project, f"dense:{name}")
+        assert [identity for identity, _ in near] == [identity for identity, _ in hits]
+    project.index(settings={"encoder": MINI})  # too few passages for a neighbour index
+    assert [bool(list(v.ann.glob("*"))) for v in vector_sets(project.layout) if v.encoder in exact] == [False, True]
+
+
+# ---------------------------------------------------------------- names
+
+
+def test_an_encoder_without_vectors_is_named_with_the_command_that_makes_them(project: Project) -> None:
+    project.remove_encoder(MINI)
+    with pytest.raises(WorkspaceError, match=r"no dense index of lemmata-mini yet: run 'lemmata index --encoder lemm"):
+        first_hits(project, f"dense:{MINI}")
+    with pytest.raises(InputError, match=r"there is no encoder 'minilem'.*vectors there are of: hashing, "):
+        first_hits(project, "dense:minilem")
+
+
+@pytest.mark.parametrize("name", ["lexical:hashing", "auto:hashing", "dense:", "sparse:hashing", ":hashing"])
+def test_names_that_are_no_retriever_are_refused(project: Project, name: str) -> None:
+    with pytest.raises(LemmataError, match="there is no retriever"):
+        first_hits(project, name)
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    ["http://localhost:11434/v1#model", "http://localhost:11434/v1#model2", "intfloat/e5-small-v2", "/a/b c", "/a/b-c"],
+)
+def test_any_name_of_an_encoder_has_a_folder_of_its_own(tmp_path: Path, encoder: str) -> None:
+    layout = Layout(tmp_path)
+    others = ["hashing", "/a/b/c", "http://localhost:11434/v1", "..", ".", "a" * 300]
+    folders = {layout.encoder_folder(name) for name in (*others, encoder)}
+    assert len(folders) == len(others) + 1
+    for folder in folders:
+        folder.mkdir(parents=True)
+        assert folder.parent == layout.dense
+        assert not folder.name.startswith(".")
+
+
+# ---------------------------------------------------------------- a corpus that changes
+
+
+def test_a_changed_corpus_updates_the_default_and_no_other_set_gives_a_wrong_hit(project: Project) -> None:
+    notes = {"first": "A new note that comes first.", **{name: NOTES[name] for name in ("valve", "prime", "parts")}}
+    project.ingest([write_notes(project.layout.root.parent, notes)])
+    for name in ("dense", f"dense:{MINI}", f"hybrid:{MINI}"):
+        with pytest.raises(WorkspaceError, match="lemmata index"):
+            first_hits(project, name)
+    assert project.index()["encoded"] == 1
+    assert_vectors_are_those_of(project, "hashing")
+    with pytest.raises(WorkspaceError, match=f"dense index of {MINI} was made: run 'lemmata index --encoder {MINI}'"):
+        first_hits(project, f"dense:{MINI}")
+    assert project.index(settings={"encoder": MINI})["encoded"] == 1
+    assert_vectors_are_those_of(project, MINI)
+    assert "pump" not in dict(first_hits(project, f"dense:{MINI}"))
+
+
+def test_another_model_in_the_same_folder_is_noticed(project: Project, exported: Path) -> None:
+    folder = shutil.copytree(exported, project.layout.root.parent / "changing")
+    project.index(settings={"encoder": str(folder)})
+    assert first_hits(project, "dense")
+    settings = json.loads((folder / "encoder.json").read_text())
+    (folder / "encoder.json").write_text(json.dumps({**settings, "name": "trained again"}))
+    with pytest.raises(WorkspaceError, match=r"were made by mine, it is trained again now: run 'lemmata index --enc"):
+        first_hits(project, "dense")
+    assert project.index(settings={"encoder": str(folder)})["encoded"] == len(NOTES)
+    assert first_hits(project, "dense")
+
+
+# ---------------------------------------------------------------- removing, info, damage
+
+
+def test_a_removed_set_is_gone_and_the_others_stay(project: Project, exported: Path) -> None:
+    before = first_hits(project, "dense")
+    report = project.remove_encoder(str(exported))
+    assert (report["was_default"], report["kept_encoders"]) == (False, ["hashing", MINI])
+    assert report["bytes"] > len(NOTES) * 384 * 4
+    assert names(project) == ["hashing", MINI]
+    assert first_hits(project, "dense") == before
+    with pytest.raises(LemmataError, match=r"there are no vectors of 'hashin'.*hashing"):
+        project.remove_encoder("hashin")
+
+
+def test_without_the_default_search_uses_words_until_another_is_named(project: Project) -> None:
+    assert project.remove_encoder("hashing")["was_default"]
+    with project.retriever() as retriever:
+        assert not retriever.has_vectors
+        assert retriever.search("pump")[0].id == "pump"
+    with pytest.raises(WorkspaceError, match="there is no dense index yet: run 'lemmata index'"):
+        first_hits(project, "dense")
+    project.index(settings={"encoder": MINI})
+    assert first_hits(project, "dense") == first_hits(project, f"dense:{MINI}")
+
+
+def test_info_lists_every_set_with_its_size_and_state(project: Project, exported: Path) -> None:
+    project.ingest([write_notes(project.layout.root.parent, {**NOTES, "more": "One more note."})])
+    project.index()
+    rows = {row["encoder"]: row for row in project.info()["vectors"]}
+    assert list(rows) == ["hashing", str(exported), MINI]
+    assert [(row["default"], row["up_to_date"]) for row in rows.values()] == [
+        (True, True),
+        (False, False),
+        (False, False),
+    ]
+    assert [row["dimension"] for row in rows.values()] == [256, 384, 384]
+    for name, row in rows.items():
+        folder = project.layout.encoder_folder(name) / "vectors"
+        assert row["bytes"] == sum(path.stat().st_size for path in folder.iterdir())
+    text = " ".join(lemmata("info", "-w", project.layout.root).split())
+    assert "hashing (default)" in text
+    assert "out of date" in text
+
+
+def test_damage_to_one_set_is_found_and_leaves_the_others_usable(project: Project, exported: Path) -> None:
+    path = project.layout.encoder_folder(MINI) / "vectors" / "matrix.npy"
+    path.write_bytes(path.read_bytes()[:-1])
+    assert first_hits(project, "dense")
+    with pytest.raises(WorkspaceError, match=f"damaged .*lemmata index --encoder {MINI}' again"):
+        first_hits(project, f"dense:{MINI}")
+    assert any(str(path) in check.finding for check in doctor(project.layout.root) if check.damaged)
+    manifest = project.layout.encoder_folder(MINI) / "vectors" / "manifest.json"
+    manifest.write_text("{")
+    assert MINI in names(project)
+    project.remove_encoder(MINI)
+    manifest = project.layout.encoder_folder(str(exported)) / "vectors" / "manifest.json"
+    manifest.write_text("{")  # its encoder cannot be read any more
+    project.remove_encoder(str(exported))
+    assert names(project) == ["hashing"]
+    assert not [check for check in doctor(project.layout.root) if check.damaged]
+
+
+def test_a_damaged_note_on_the_default_is_one_sentence_with_its_cure(project: Project) -> None:
+    project.layout.default_encoder.write_text("{")
+    with pytest.raises(WorkspaceError, match=r"encoder\.json is damaged .*run 'lemmata index --encoder NAME'"):
+        first_hits(project, "auto")
+    assert first_hits(project, f"dense:{MINI}")
+    assert any("encoder.json" in problem for problem in project.info()["problems"])
+    assert any("encoder.json" in check.finding for check in doctor(project.layout.root) if check.damaged)
+    project.index(settings={"encoder": "hashing"})
+    assert first_hits(project, "dense")
+
+
+# ---------------------------------------------------------------- kills
+
+
+KILLED = """
+import os, sys
+from lemmata.encode.hashing import HashingEncoder
+from lemmata.project import Project
+import lemmata.stages.index as stage
+
+class Killed(HashingEncoder):
+    name = "killed"
+    encoded = 0
+    def encode(self, texts, role="passage"):
+        Killed.encoded += len(texts)
+        if Killed.encoded > 600:
+            os.kill(os.getpid(), 9)
+        return super().encode(texts, role)
+
+stage.load_encoder = lambda *a, **k: Killed()
+Project(sys.argv[1]).index(settings={"encoder": "killed/one"})
+"""
+
+
+def test_a_killed_index_leaves_every_set_and_the_default_as_they_were(project: Project) -> None:
+    root = project.layout.root
+    many = NOTES | {f"n{n}": f"note number {n} on {n % 7}" for n in range(700)}
+    project.ingest([write_notes(root.parent, many)])
+    project.index()
+    before = first_hits(project, "dense")
+    done = subprocess.run([sys.executable, "-c", KILLED, str(root)], check=False, capture_output=True)
+    assert done.returncode == -9, done.stderr
+    assert default_encoder(project.layout) == "hashing"
+    assert len(names(project)) == 3
+    assert first_hits(project, "dense") == before
+    assert not [check for check in doctor(root) if check.damaged]
+    [partial] = root.rglob("vectors.partial")
+    assert int(np.load(partial / "done.npy").sum()) == 512
+
+
+def test_a_kill_before_the_default_is_noted_leaves_the_old_default(project: Project) -> None:
+    project.remove_encoder(MINI)
+    note = project.layout.default_encoder.read_bytes()
+    project.index(settings={"encoder": MINI})
+    project.layout.default_encoder.write_bytes(note)  # as it was just before the last write
+    assert first_hits(project, "dense") == first_hits(project, "dense:hashing")
+    assert project.index(settings={"encoder": MINI})["encoded"] == 0
+    assert first_hits(project, "dense") == first_hits(project, f"dense:{MINI}")
+
+
+# ---------------------------------------------------------------- workspaces of older versions
+
+
+def test_the_vectors_of_an_older_version_are_searched_where_they_lie(project: Project) -> None:
+    write_manifest(
+        project.layout.encoder_folder("hashing") / "fusion.json",
+        {"fusion": {"method": "rank", "weight": 0.3, "depth": 200}},
+    )
+    before = {name: first_hits(project, name) for name in ("dense", "hybrid", "auto")}
+    make_old(project)
+    written = {path: path.stat().st_mtime_ns for path in project.layout.root.rglob("*") if path.is_file()}
+    assert {name: first_hits(project, name) for name in before} == before
+    assert first_hits(project, "dense:hashing") == before["dense"]
+    assert [(row["encoder"], row["default"], row["up_to_date"]) for row in project.info()["vectors"]] == [
+        ("hashing", True, True)
+    ]
+    assert project.info()["problems"] == []
+    assert written.items() <= {p: p.stat().st_mtime_ns for p in project.layout.root.rglob("*") if p.is_file()}.items()
+
+
+def test_the_vectors_of_an_older_version_are_kept_by_the_next_index(project: Project) -> None:
+    layout = project.layout
+    write_manifest(layout.encoder_folder("hashing") / "fusion.json", {"fusion": {"method": "rank", "weight": 0.3}})
+    before = first_hits(project, "hybrid")
+    make_old(project)
+    assert project.index(settings={"encoder": MINI})["encoded"] == len(NOTES)
+    assert names(project) == [MINI, "hashing"]
+    assert not layout.old_vectors.exists()
+    assert not layout.old_fusion.exists()
+    assert first_hits(project, "hybrid:hashing") == before
+    assert project.index(settings={"encoder": "hashing"})["encoded"] == 0
+
+
+@pytest.mark.parametrize("renames", range(4))
+def test_a_move_that_is_killed_anywhere_can_be_read_and_completed(
+    project: Project, renames: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = project.layout
+    write_manifest(layout.encoder_folder("hashing") / "fusion.json", {"fusion": {"method": "rank", "weight": 0.3}})
+    before = first_hits(project, "dense")
+    make_old(project)
+    left = iter(range(renames))
+    rename = os.replace
+
+    def replace(source: Path, target: Path) -> None:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        rename(source, target)
+
+    monkeypatch.setattr("os.replace", replace)
+    monkeypatch.setattr("pathlib.Path.replace", lambda path, target: replace(path, target))
+    with contextlib.suppress(KeyboardInterrupt):
+        move_old_vectors(layout)
+    monkeypatch.undo()
+    assert first_hits(project, "dense") == before
+    move_old_vectors(layout)
+    assert names(project) == ["hashing"]
+    assert default_encoder(layout) == "hashing"
+    assert first_hits(project, "dense") == before
+    with project.retriever() as retriever:
+        assert retriever.fusion == Fusion("rank", 0.3)
+    assert not [check for check in doctor(layout.root) if check.damaged]
+
+
+def test_an_encoding_that_an_older_version_began_is_taken_up(tmp_path: Path) -> None:
+    layout, hashes = Layout(tmp_path), np.array([1, 2, 3], np.uint64)
+    begun = VectorWriter(layout, "x", 8, hashes, made_by="name")
+    begun.write(np.array([0, 1]), np.ones((2, 8), np.float32))
+    begun.folder.rename(tmp_path / "vectors.partial")
+    assert VectorWriter(layout, "x", 8, hashes, made_by="name").missing().tolist() == [2]
+    assert not (tmp_path / "vectors.partial").exists()
+
+
+def test_damaged_vectors_of_an_older_version_are_made_again(project: Project) -> None:
+    make_old(project)
+    (project.layout.old_vectors / "manifest.json").write_text("{")
+    with pytest.raises(WorkspaceError, match=r"manifest\.json is damaged .*run 'lemmata index' again"):
+        first_hits(project, "dense")
+    project.index(settings={"encoder": "hashing"})
+    assert not project.layout.old_vectors.exists()
+    assert_vectors_are_those_of(project, "hashing")
+    assert read_manifest(project.layout.default_encoder)
+
+
+def test_a_shared_encoder_replaces_the_default_one_only(project: Project) -> None:
+    class Counting:
+        name, dimension, calls = "counting", 256, 0
+
+        def encode(self, texts: list[str], role: str = "passage") -> np.ndarray:
+            Counting.calls += 1
+            return load_encoder("hashing").encode(texts, role)
+
+    with Retriever(project.layout, encoder=Counting()) as retriever:  # type: ignore[arg-type]
+        retriever.search("pump", retriever=f"dense:{MINI}")
+        assert Counting.calls == 0
+        retriever.search("pump", retriever="dense")
+        assert Counting.calls > 0
