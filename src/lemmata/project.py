@@ -46,7 +46,7 @@ _NEW_CONFIG = """\
 # Settings of this lemmata workspace, one table per verb. `lemmata config` lists every key with its default.
 
 [index]
-# encoder = "lemmata-mini"
+# encoder = "lemmata-mini"  # if none is named, it is chosen by the language of the corpus
 """
 
 TABLES = {

@@ -31,6 +31,7 @@ __all__ = [
     "TITLE_FRAME_WORDS",
     "UMLAUTS",
     "fold",
+    "fold_german",
     "language_of",
     "language_shares",
     "singular",
@@ -233,9 +234,17 @@ def fold(text: str) -> str:
     return "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
 
 
+_WRITTEN_UE = re.compile(r"(?<![aeiouq])ue")  # not in `neue`, `Quelle`
+
+
+def fold_german(word: str) -> str:
+    """Without case, umlauts and their transcriptions: `Prüfung`, `Pruefung` and `Prufung` are `prufung`."""
+    return _WRITTEN_UE.sub("u", fold(word)).replace("ae", "a").replace("oe", "o")
+
+
 # ---------------------------------------------------------------- language
 
-LANGUAGES = ("en", "de")
+LANGUAGES = ("en", "de", "de+en")  # of a corpus
 
 _WORD = re.compile(r"\\[A-Za-z]+|([^\W\d_]{2,})")  # no command of LaTeX
 _READ = 4000  # characters of a text: enough to tell its language

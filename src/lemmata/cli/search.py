@@ -10,6 +10,7 @@ from lemmata.cli.output import HERE, AsJson, Workspace, open_console, print_json
 from lemmata.errors import LemmataError
 
 if TYPE_CHECKING:
+    from lemmata.index.tokens import Tokenizer
     from lemmata.search import Filter
     from lemmata.store.corpus import Corpus
     from lemmata.types import Hit
@@ -17,12 +18,20 @@ if TYPE_CHECKING:
 
 __all__ = ["index", "search", "similar"]
 
+_LANGUAGE_NAMES = {"de": "German", "de+en": "German and English"}
+
 
 def index(
     workspace: Workspace = HERE,
     encoder: Annotated[
         str,
-        typer.Option(help="lemmata-mini, minilm, a trained model, a folder, a hub name or a URL.", metavar="ENCODER"),
+        typer.Option(
+            help="By default chosen by language; lemmata-mini, minilm, a trained model, a folder, a hub name or a URL.",
+            metavar="ENCODER",
+        ),
+    ] = "",
+    language: Annotated[
+        str, typer.Option(help="Of the corpus: auto (detected), en, de or de+en.", metavar="LANGUAGE")
     ] = "",
     dimension: Annotated[int, typer.Option(help="Truncate vectors to this length; 0: full length.", min=0)] = 0,
     expand: Annotated[
@@ -38,6 +47,8 @@ def index(
     from lemmata.project import Project
 
     settings: dict[str, Any] = {"encoder": encoder} if encoder else {}
+    if language:
+        settings["language"] = language
     if dimension:
         settings["dimension"] = dimension
     if expand:
@@ -57,6 +68,10 @@ def index(
         parts.append(f"{report['encoded']:,} encoded with {report['encoder']}")
     console = open_console()
     console.print(f"{report['passages']:,} passages: {', '.join(parts)}, in {report['seconds']:.1f} s")
+    if report["language"] != "en":
+        console.print(f"words are stemmed and compounds split as in {_LANGUAGE_NAMES[report['language']]}")
+    if report.get("encoder_choice"):
+        console.print(report["encoder_choice"])
     if "replaced_encoder" in report:
         console.print(f"the vectors of {report['replaced_encoder']} are replaced")
     if "dropped_fusion" in report:
@@ -102,7 +117,7 @@ def search(
         hits = opened.search(text, k, retriever=retriever, only=only, diversity=diversity)
         if retriever == "auto" and not opened.has_vectors:
             typer.echo("searched by words only: there are no vectors yet, run 'lemmata index'", err=True)
-        _print_hits(opened.corpus, hits, text, as_json)
+        _print_hits(opened.corpus, hits, text, as_json, opened.lexical.tokenizer)
 
 
 def similar(
@@ -126,7 +141,7 @@ def similar(
     with Project(workspace).retriever() as opened:
         row = row_of(opened.corpus, identity)
         hits = opened.similar(identity, k, only=only, diversity=diversity)
-        _print_hits(opened.corpus, hits, opened.corpus[row].text, as_json)
+        _print_hits(opened.corpus, hits, opened.corpus[row].text, as_json, opened.lexical.tokenizer)
 
 
 def _filter(
@@ -155,7 +170,7 @@ def _filter(
     )
 
 
-def _print_hits(corpus: Corpus, hits: list[Hit], query: str, as_json: bool) -> None:
+def _print_hits(corpus: Corpus, hits: list[Hit], query: str, as_json: bool, tokenizer: Tokenizer) -> None:
     """Print the hits, each with its source: file and line, section, date and the locations that a log is about."""
     rows = [(hit, passage) for hit in hits if (passage := hit.passage)]
     dates = {document: corpus.document(document).date for document in {passage.document for _, passage in rows}}
@@ -204,7 +219,7 @@ def _print_hits(corpus: Corpus, hits: list[Hit], query: str, as_json: bool) -> N
         date = (passage.date or dates[passage.document] or "")[:10]
         source = " · ".join(filter(None, (place, passage.section, date, ", ".join(passage.locations))))
         cell.append(f"{source}\n" if source else "", "dim")
-        shown, marks = excerpt(passage.text, query)
+        shown, marks = excerpt(passage.text, query, tokenize=tokenizer)
         body = Text(shown)
         for begin, end in marks:
             body.stylize("bold yellow", begin, end)
