@@ -194,6 +194,9 @@ class Project:
         if "encoder" not in {**settings, **self.config.get("index", {})}:  # the index keeps its encoder
             stored = read_manifest(self.layout.manifest(self.layout.vectors)) or {}
             settings |= {"encoder": stored["encoder"]} if stored.get("encoder") else {}
+        if "language" not in {**settings, **self.config.get("index", {})}:
+            stored = read_manifest(self.layout.manifest(self.layout.lexical)) or {}
+            settings |= {"language": stored["setting"]} if stored.get("setting") else {}
         return self.options(IndexOptions, "index", settings)
 
     def _endpoint_options(self, settings: Settings | None) -> EndpointOptions:

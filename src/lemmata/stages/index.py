@@ -105,7 +105,7 @@ def index(
         shares = languages_of(corpus) if options.language == "auto" else {}
         language = _language(shares) if options.language == "auto" else options.language
         report |= {"language": language, "language_shares": shares}
-        report["tokenised"] = index_lexical(layout, corpus, progress, language=language)
+        report["tokenised"] = index_lexical(layout, corpus, progress, language=language, setting=options.language)
         if dense:
             if options.encoder == "auto":
                 chosen = encoder_for(language)
@@ -222,9 +222,12 @@ def _reason(encoder: str, options: IndexOptions, language: str, shares: Mapping[
 # ---------------------------------------------------------------- lexical
 
 
-def index_lexical(layout: Layout, corpus: Headed, progress: Progress, *, language: str = "en") -> int:
+def index_lexical(
+    layout: Layout, corpus: Headed, progress: Progress, *, language: str = "en", setting: str = "auto"
+) -> int:
     """Bring the lexical index up to date; returns how many passages were tokenised.
 
+    `language` is what `setting`, which is stored for the next time, came to.
     An index in another language is built again, and so is a German one of a corpus that grew to more than twice the
     size from which the parts of compounds were learnt. In between, new passages and queries are split by the parts that
     the index has, as old ones were.
@@ -234,6 +237,8 @@ def index_lexical(layout: Layout, corpus: Headed, progress: Progress, *, languag
     source = {"corpus": corpus.inputs, "lexical": format_of(language), "language": language}
     before = {"language": "en", **(manifest or {})}  # it is not in older manifests
     if {name: before.get(name) for name in source} == source:
+        if before.get("setting", "auto") != setting:
+            seal(layout.lexical, {**before, "setting": setting})
         return 0
     is_usable = manifest is not None and all(before.get(name) == source[name] for name in ("lexical", "language"))
     learnt_from = before.get("learnt_from", len(corpus))
@@ -263,7 +268,7 @@ def index_lexical(layout: Layout, corpus: Headed, progress: Progress, *, languag
         LexicalIndex.open(layout.lexical).add(contents, _of_rows(corpus.headings, new_rows), order=order)
         hashes = np.concatenate([old_hashes, hashes[new_rows]])
     np.save(layout.lexical / "hashes.npy", hashes)
-    seal(layout.lexical, {"verb": "index", **source, "learnt_from": learnt_from})
+    seal(layout.lexical, {"verb": "index", **source, "setting": setting, "learnt_from": learnt_from})
     return len(new_rows)
 
 
