@@ -56,7 +56,7 @@ def measure(folder: Path, seed: int) -> dict[str, dict[str, dict[str, Any]]]:
             task = Task("plant", asked, {name: qrels[name] for name in asked})
             options = project.evaluate_options({"measures": ",".join(MEASURES)})
             report = project.evaluate(task, options=options, retrievers=("lexical",))
-            measured[reading] = report.retrievers["lexical"]
+            measured[reading] = dict(report.retrievers["lexical"])
     return results
 
 

@@ -1,4 +1,4 @@
-"""Words of English and German: stop lists, singulars, stems, folded spelling, and names as ids.
+"""Words of English and German: stop lists, the language of a text, singulars, stems, folded spelling, and names as ids.
 
 The only home of word lists that several folders use. Nothing here looks at a corpus.
 """
