@@ -98,7 +98,7 @@ def test_the_command_lists_defaults_and_values(tmp_path: Path) -> None:
     assert {key: listed[0][key] for key in ("key", "value", "default")} == {
         "key": "encoder",
         "value": "hashing",
-        "default": "lemmata-mini",
+        "default": "auto",
     }
     project.layout.config.write_text(
         '[index]\nencoder = "hashing"\n[finetune.a]\nepochs = 2.0\n[finetune.b]\nbatch = 8\n'
@@ -108,7 +108,7 @@ def test_the_command_lists_defaults_and_values(tmp_path: Path) -> None:
     assert "[finetune.b]" in shown
     assert "\n[finetune.NAME]" not in shown
     assert "epochs = 2.0" in shown
-    assert '(default "lemmata-mini")' in shown
+    assert '(default "auto")' in shown
     tomllib.loads(shown)  # what is printed is TOML
     assert "there is no table [indx]" in lemmata("config", "indx", "-w", tmp_path / "w", code=1)
 

@@ -19,12 +19,22 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from lemmata.encode.bert import PRECISIONS, build_bert, read_architecture
 from lemmata.encode.export import Drift, export_encoder, measure_drift
 from lemmata.encode.hashing import HashingEncoder
-from lemmata.encode.load import BASELINE, DEFAULT, PACKAGED, baseline_folder, encoder_kind, load_encoder
+from lemmata.encode.load import (
+    BASELINE,
+    DEFAULT,
+    PACKAGED,
+    PLANT,
+    baseline_folder,
+    encoder_for,
+    encoder_kind,
+    load_encoder,
+)
 from lemmata.encode.onnx import OnnxEncoder
 from lemmata.encode.restore import restore
 from lemmata.encode.transformer import cpu_has_bf16
 from lemmata.errors import ConfigError, InputError, MissingExtra
 from lemmata.types import Encoder, Floats
+from lemmata.words import LANGUAGES
 
 WORDS = "the partition function of theta rank crank graph lemma proof counts".split()
 TEXTS = ["the partition function", "rank of the crank", "lemma", "theta graph counts the proof of the lemma", "the"]
@@ -260,6 +270,33 @@ def build(folder: Path, precision: str, prompts: dict[str, str] | None = None) -
     return OnnxEncoder(out, threads=1)
 
 
+def write_unigram(file: Path) -> Tokenizer:
+    """A tokenizer as multilingual models have it: pieces with scores, padding is 1, words begin with a low line."""
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", "▁query", "▁passage", ":", *(f"▁{word}" for word in WORDS[3:])]
+    tokenizer = Tokenizer(models.Unigram([(piece, -float(number)) for number, piece in enumerate(pieces)], unk_id=3))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    tokenizer.add_special_tokens(pieces[:4])
+    tokenizer.save(str(file))
+    return tokenizer
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_tokenizer_of_pieces_and_prompts_on_both_sides_are_read(tmp_path: Path, precision: str) -> None:
+    pytest.importorskip("onnx")
+    tensors = write_bert(tmp_path / "source", MEAN)
+    tokenizer = write_unigram(tmp_path / "source" / "tokenizer.json")
+    encoder = build(tmp_path, precision, {"query": "query: ", "passage": "passage: "})
+    assert tokenizer.encode("query: theta graph").ids[:4] == [0, 4, 6, tokenizer.token_to_id("▁theta")]
+    for role in ("query", "passage"):
+        ids = [tokenizer.encode(f"{role}: {text}").ids for text in TEXTS]
+        expected = np.stack([bert_by_hand(tensors, sequence, "mean") for sequence in ids])
+        cosines = (encoder.encode(TEXTS, role) * expected).sum(axis=1)
+        assert cosines.min() > {"fp32": 0.999999, "int8-blocks": 0.999}[precision]
+
+
 # ---------------------------------------------------------------- options of an exported encoder
 
 
@@ -421,6 +458,13 @@ def test_other_weights_are_not_taken_for_minilm(
         baseline_folder()
     with pytest.raises(InputError, match="is not all-MiniLM-L6-v2"):
         load_encoder(BASELINE)
+
+
+def test_the_packaged_encoder_goes_by_language(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PACKAGED, PLANT, PACKAGED[DEFAULT])
+    assert [encoder_for(language) for language in LANGUAGES] == [DEFAULT, PLANT, PLANT]
+    monkeypatch.delitem(PACKAGED, PLANT)
+    assert {encoder_for(language) for language in LANGUAGES} == {DEFAULT}
 
 
 def test_an_unknown_name_is_refused_with_the_choices() -> None:

@@ -13,9 +13,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from lemmata.errors import InputError, WorkspaceError
+from lemmata.files import read_json
 from lemmata.index import lexical
 from lemmata.index.lexical import LexicalIndex
-from lemmata.index.tokens import tokenize
+from lemmata.index.tokens import Tokenizer, learn_parts, tokenize
 from lemmata.stages import index as stage
 from lemmata.stages.index import index_lexical
 from lemmata.store.layout import Layout, write_manifest
@@ -231,3 +232,89 @@ def test_an_index_of_the_format_before_is_built_again(tmp_path: Path) -> None:
         LexicalIndex.open(layout.lexical)
     assert index_lexical(layout, texts, lambda *_: None) == 2
     assert LexicalIndex.open(layout.lexical).search(["machines"], 1, heading_weight=1.0)[0].tolist() == [[0]]
+
+
+# ---------------------------------------------------------------- German
+
+LOGS = [
+    "Kühlwasserpumpe P-203 undicht, Dichtung erneuert",
+    "Pumpe P-204 läuft wieder",
+    "Kuehlwasser fehlt an Pumpe A1-P-0107",
+    "Lager der Pumpen heiß",
+    "Bearing of cooling water pump renewed, Kühlwasser checked",
+    "Prüfung der Lager ohne Befund",
+]
+
+
+def _found(index: LexicalIndex, query: str) -> set[int]:
+    return {row for row in index.search([query], len(index))[0][0].tolist() if row >= 0}
+
+
+def test_a_compound_is_found_by_its_parts_and_finds_them(tmp_path: Path) -> None:
+    tokenizer = Tokenizer("de+en", learn_parts(LOGS, "de+en"))
+    index = LexicalIndex.build(LOGS, tmp_path / "lexical", tokenizer=tokenizer)
+    for opened in (index, LexicalIndex.open(tmp_path / "lexical")):
+        assert {0, 1, 2, 3} <= _found(opened, "Pumpe")
+        assert {0, 2, 4} == _found(opened, "KUEHLWASSER")
+        assert opened.search(["Kühlwasserpumpen"], 6)[0][0, 0] == 0
+        assert {0, 1, 2, 3, 4} == _found(opened, "Kühlwasserpumpen")
+        assert {3, 5} == _found(opened, "Lagers")
+        assert {4} == _found(opened, "bearings")
+        assert {5} == _found(opened, "Pruefungen")
+        assert opened.search(["P-203"], 1)[0].tolist() == opened.search(["P203"], 1)[0].tolist() == [[0]]
+        assert opened.search(["A1-P-0107"], 1)[0].tolist() == [[2]]
+
+
+def test_scores_of_a_german_index_equal_those_of_bm25s_however_it_grew(tmp_path: Path) -> None:
+    tokenizer = Tokenizer("de+en", learn_parts(LOGS, "de+en"))
+    index = LexicalIndex.build(LOGS[:2], tmp_path / "lexical", tokenizer=tokenizer)
+    index.add(LOGS[2:3])
+    index = LexicalIndex.open(tmp_path / "lexical")
+    index.add(LOGS[3:])
+    oracle = bm25s.BM25(k1=1.2, b=0.8, method="lucene")
+    oracle.index([tokenizer(text) for text in LOGS], show_progress=False)
+    for query in ("Kühlwasserpumpe", "Pumpenlager", "pumps and bearings", "P-203 Dichtungen"):
+        known = [token for token in dict.fromkeys(tokenizer(query)) if token in oracle.vocab_dict]
+        expected = oracle.get_scores(known)
+        rows, scores = index.search([query], 6)
+        np.testing.assert_allclose(scores[rows >= 0], expected[rows[rows >= 0]], rtol=1e-5)
+        assert np.count_nonzero(rows >= 0) == np.count_nonzero(expected)
+
+
+def test_a_german_index_keeps_its_parts_until_the_corpus_has_doubled(tmp_path: Path) -> None:
+    layout, ventils = Layout(tmp_path), ["Ventil klemmt", "Ventil neu"]
+
+    def tokenised(texts: list[str], language: str = "de") -> int:
+        return index_lexical(layout, Texts([(text, "") for text in texts]), lambda *_: None, language=language)
+
+    assert tokenised(LOGS) == 6
+    assert tokenised(LOGS) == 0
+    assert tokenised([*LOGS, *ventils, "Dampf", "Dampf da", "Dampfventil"]) == 5
+    assert 10 not in _found(LexicalIndex.open(layout.lexical), "Ventil")  # no part when the index was made
+    assert tokenised([*LOGS, *ventils, "Dampf", "Dampf da", "Dampfventil", "zu"]) == 1
+    assert tokenised([*LOGS, *ventils, "Dampf", "Dampf da", "Dampfventil", "zu", "auf"]) == 13
+    assert 10 in _found(LexicalIndex.open(layout.lexical), "Ventil")
+    assert tokenised(LOGS, "en") == 6
+    assert 0 not in _found(LexicalIndex.open(layout.lexical), "Pumpe")
+
+
+def test_an_english_index_has_the_files_it_always_had_and_older_ones_open(tmp_path: Path) -> None:
+    layout, texts = Layout(tmp_path), Texts([("a pump", "Machines"), ("a theta function", "")])
+    index_lexical(layout, texts, lambda *_: None)
+    assert read_json(layout.lexical / "index.json", "") == {"format": 2, "k1": 1.2, "b": 0.8, "segments": ["segment-0"]}
+    assert sorted(path.name for path in layout.lexical.iterdir()) == [
+        "hashes.npy",
+        "index.json",
+        "manifest.json",
+        "segment-0",
+    ]
+    write_manifest(layout.manifest(layout.lexical), {"verb": "index", "corpus": texts.inputs, "lexical": 2})
+    assert index_lexical(layout, texts, lambda *_: None) == 0
+    assert index_lexical(layout, texts, lambda *_: None, language="de") == 2  # a German corpus is renewed
+
+
+def test_a_german_index_without_its_parts_is_refused_with_the_cure(tmp_path: Path) -> None:
+    LexicalIndex.build(LOGS, tmp_path / "lexical", tokenizer=Tokenizer("de"))
+    (tmp_path / "lexical" / "parts.txt").unlink()
+    with pytest.raises(WorkspaceError, match=r"parts.txt cannot be read: run 'lemmata index' again"):
+        LexicalIndex.open(tmp_path / "lexical")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.test_encode import HEADS, LAYERS, MAX_TOKENS, MEAN, POOLINGS, TEXTS, WIDTH, write_bert
+from tests.test_encode import HEADS, LAYERS, MAX_TOKENS, MEAN, POOLINGS, TEXTS, WIDTH, write_bert, write_unigram
 
 from lemmata.encode.bert import PRECISIONS, build_bert, read_architecture
 from lemmata.encode.load import DEFAULT, PACKAGED
@@ -162,6 +162,20 @@ def test_an_restored_model_gives_the_vectors_of_the_export(
     for role, encode in (("query", model.encode_query), ("passage", model.encode_document)):
         cosines = (encode(TEXTS, show_progress_bar=False) * encoder.encode(TEXTS, role)).sum(axis=1)
         assert cosines.mean() > least
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_model_with_a_tokenizer_of_pieces_is_restored_with_its_prompts(tmp_path: Path, library: Any) -> None:
+    write_bert(tmp_path / "source", MEAN, {"query": "query: ", "passage": "passage: "})
+    write_unigram(tmp_path / "source" / "tokenizer.json")
+    exported = export(tmp_path / "source", tmp_path / "exported", "fp32")
+    model = library.SentenceTransformer(str(restore(exported, tmp_path / "restored")), device="cpu")
+    assert model.tokenizer.pad_token_id == 1
+    encoder = OnnxEncoder(exported, threads=1)
+    for role, encode in (("query", model.encode_query), ("passage", model.encode_document)):
+        cosines = (encode(TEXTS, show_progress_bar=False) * encoder.encode(TEXTS, role)).sum(axis=1)
+        assert cosines.min() > 0.99999
 
 
 @pytest.mark.slow

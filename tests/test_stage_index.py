@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 
 from lemmata.encode.hashing import HashingEncoder
+from lemmata.encode.load import DEFAULT, PACKAGED, PLANT
+from lemmata.errors import ConfigError
 from lemmata.project import Project
 from lemmata.stages.index import SHARD, content_hashes, index_vectors
 from lemmata.store.layout import Layout
@@ -149,3 +152,93 @@ def test_an_interrupted_encoding_does_not_resume_with_the_texts_of_before(projec
     expected = HashingEncoder(dimension=32).encode(list(corpus.contents()))
     np.testing.assert_array_equal(open_vectors(project.layout, encoder="x").matrix, expected)
     corpus.close()
+
+
+# ---------------------------------------------------------------- language
+
+GERMAN = ["Die Kühlwasserpumpe ist undicht", "Lager der Pumpe heiß", "Kühlwasser fehlt", "Pumpe und Kühlwasser geprüft"]
+ENGLISH = ["The cooling water pump leaks", "bearing of the pump is hot", "there is no cooling water", "P-203: 4,2 bar"]
+
+
+def workspace_of(folder: Path, texts: list[str]) -> Project:
+    """A workspace with these passages; those that it had are replaced."""
+    folder.mkdir(exist_ok=True)
+    lines = [json.dumps({"id": f"p{number}", "text": text}) for number, text in enumerate(texts)]
+    (folder / "p.jsonl").write_text("\n".join(lines))
+    project = Project.init(folder / "w")
+    project.ingest([folder / "p.jsonl"])
+    return project
+
+
+@pytest.fixture
+def packaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A packaged encoder for German: the one for English under its name."""
+    folder = tmp_path / "models" / PLANT
+    folder.mkdir(parents=True)
+    for file in PACKAGED[DEFAULT].iterdir():
+        (folder / file.name).symlink_to(file)
+    settings = json.loads((folder / "encoder.json").read_text())
+    (folder / "encoder.json").unlink()
+    (folder / "encoder.json").write_text(json.dumps(settings | {"name": PLANT}))
+    monkeypatch.setitem(PACKAGED, PLANT, folder)
+    return PLANT
+
+
+def test_an_index_without_a_named_encoder_takes_that_of_the_language(tmp_path: Path, packaged: str) -> None:
+    project = workspace_of(tmp_path / "mixed", [*GERMAN, *ENGLISH])
+    report = project.index()
+    assert (report["language"], report["encoder"]) == ("de+en", packaged)
+    assert report["encoder_choice"] == (
+        "lemmata-plant was chosen by the language of the corpus (57% German and 43% English)"
+    )
+    with project.retriever() as retriever:
+        assert retriever.vectors.encoder == packaged
+        assert {hit.id for hit in retriever.search("Pumpe", retriever="lexical")} >= {"p0", "p1", "p3"}
+        assert [hit.id for hit in retriever.search("bearings", retriever="lexical")] == ["p5"]
+    english = workspace_of(tmp_path / "english", ENGLISH).index()
+    assert (english["language"], english["language_shares"]) == ("en", {"en": 1.0})
+    assert english["encoder"].startswith(DEFAULT)
+    assert "100% English" in english["encoder_choice"]
+    as_english = workspace_of(tmp_path / "german", GERMAN).index(settings={"language": "en"})
+    assert as_english["encoder_choice"] == f"{DEFAULT} was chosen by the language of the corpus (set to en)"
+
+
+def test_without_an_encoder_for_german_the_default_is_taken_and_the_report_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(PACKAGED, PLANT, raising=False)
+    report = workspace_of(tmp_path, GERMAN).index()
+    assert report["encoder"].startswith(DEFAULT)
+    assert report["encoder_choice"].endswith("(100% German); lemmata-plant, the encoder for German, is not installed")
+
+
+def test_a_workspace_keeps_its_encoder_and_the_language_that_was_set(tmp_path: Path, packaged: str) -> None:
+    project = workspace_of(tmp_path, GERMAN)
+    project.index(settings={"encoder": "hashing"})
+    again = project.index()
+    assert again["encoder"].startswith("hashing")
+    assert "encoder_choice" not in again
+    assert project.index(dense=False)["language"] == "de"
+    assert project.index(settings={"language": "en"}, dense=False)["tokenised"] == 4
+    kept = project.index(dense=False)
+    assert (kept["language"], kept["tokenised"]) == ("en", 0)
+    detected = project.index(settings={"language": "auto"}, dense=False)
+    assert (detected["language"], detected["tokenised"]) == ("de", 4)
+    assert project.index(settings={"language": "de"}, dense=False)["tokenised"] == 0
+    workspace_of(tmp_path, [*GERMAN, *ENGLISH])
+    assert project.index(dense=False)["language"] == "de"
+    with pytest.raises(ConfigError, match="language = 'dutch'"):
+        project.index(settings={"language": "dutch"})
+
+
+def test_a_corpus_that_becomes_german_is_indexed_again(tmp_path: Path) -> None:
+    project = workspace_of(tmp_path, ENGLISH)
+    assert project.index(dense=False)["language"] == "en"
+    workspace_of(tmp_path, [*ENGLISH, *GERMAN])
+    report = project.index(dense=False)
+    assert (report["language"], report["tokenised"]) == ("de+en", 8)
+
+
+def test_a_corpus_that_tells_no_language_counts_as_english(tmp_path: Path) -> None:
+    report = workspace_of(tmp_path, ["P-203", "$x^2$"]).index(dense=False)
+    assert (report["language"], report["language_shares"]) == ("en", {})

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lemmata.index.tokens import tokenize
+from lemmata.errors import ConfigError
+from lemmata.index.compounds import split_compound
+from lemmata.index.tokens import Tokenizer, learn_parts, tokenize
 
 
 def test_a_typed_formula_meets_the_formula_of_a_passage() -> None:
@@ -46,7 +48,7 @@ def test_accents_are_folded_and_umlauts_are_found_in_both_spellings() -> None:
     assert tokenize("Straße") == tokenize("STRASSE")
 
 
-def test_german_compounds_are_not_split() -> None:
+def test_german_compounds_are_not_split_in_an_english_corpus() -> None:
     assert tokenize("Kühlwasserpumpe")[0] == "kuhlwasserpump"
 
 
@@ -79,3 +81,107 @@ def test_tokens_are_folded_and_never_empty(text: str) -> None:
         assert token
         assert token == token.casefold()
         assert not set(token) & set("\\{}$ ")
+
+
+# ---------------------------------------------------------------- German
+
+TEXT = "Die Kühlwasserpumpe A1-P-0107 (P0107) läuft nicht, Not-Aus; the bearings of $H^1(X, O_X)$ are running hot"
+
+
+@given(st.text(alphabet=st.sampled_from("aXé ß1-_^{}$\\'.,*!\u2013"), max_size=60) | st.text(max_size=60))
+def test_an_english_corpus_has_the_tokens_it_always_had(text: str) -> None:
+    english = Tokenizer("en", ["pump"])
+    assert english(text) == tokenize(text)
+    assert (
+        english(TEXT)
+        == (
+            "die kuhlwasserpump kuehlwasserpump a1p0107 a1 p 0107 p0107 lauft laeuft nicht notaus aus bear h h^1"
+            " x o o_x run hot"
+        ).split()
+    )
+
+
+@pytest.mark.parametrize("language", ["de", "de+en"])
+def test_umlauts_and_their_transcriptions_are_one_word_in_every_case_and_form(language: str) -> None:
+    german = Tokenizer(language)
+    for words in ("Prüfung Pruefung PRÜFUNGEN pruefung prufung", "Straße STRASSE Strasse", "Pumpe Pumpen PUMPEN"):
+        assert len({tuple(german(word)) for word in words.split()}) == 1, words
+    assert german("neue Quelle") == ["neu", "quell"]
+    assert german("die Pumpe und der Motor") == ["pump", "motor"]
+
+
+@pytest.mark.parametrize("language", ["de", "de+en"])
+@pytest.mark.parametrize(
+    "code", ["A1-P-0107", "P0107", "K201-P3", "PUMP_201", "UE-201", "UE201", "Ü201", "x_i^2", "V2A"]
+)
+def test_codes_and_formulas_are_read_as_in_english(code: str, language: str) -> None:
+    parts = {"ue", "a1", "p", "k"}
+    assert Tokenizer(language, parts)(code) == tokenize(code)
+
+
+def test_a_mixed_corpus_stems_english_words_as_english_too() -> None:
+    mixed = Tokenizer("de+en")
+    for one, other in (("bearings", "bearing"), ("leaking", "leaks"), ("Dichtungen", "Dichtung"), ("valves", "valve")):
+        assert mixed(one) == mixed(other)
+    assert mixed("the pump is not in the Halle") == ["pump", "not", "hall"]
+
+
+def test_compounds_are_followed_by_the_parts_that_the_corpus_knows() -> None:
+    texts = ["Kühlwasser fehlt, Pumpe steht", "Kuehlwasser der Pumpen", "Lager", "Lager, Schaden", "Schaden am Öl, Öl"]
+    parts = learn_parts([*texts, "Öl nachgefüllt"], "de")
+    german = Tokenizer("de", parts)
+    assert set(german("Kühlwasser Pumpe")) < set(german("Kühlwasserpumpe")) == set(german("KUEHLWASSERPUMPEN"))
+    assert set(german("Pumpe Lager Schaden")) < set(german("Pumpenlagerschaden"))
+    assert german("Ölpumpe") == [*german("Oelpumpe")] == ["olpump", "pump"]
+    assert german("Kühlwasser-Pumpe") == german("Kühlwasserpumpe")
+    assert german("Dampfventil") == ["dampfventil"]
+    assert "steht" not in parts  # once is not enough
+    assert learn_parts(texts, "en") == frozenset()
+
+
+def test_a_compound_is_split_whole_or_not_at_all() -> None:
+    known = {"betrieb", "druck", "leitung", "druckleitung", "ol"}.__contains__
+    assert split_compound("betriebsdruckleitung", known) == ["betrieb", "druckleitung"]
+    assert split_compound("druckleitungen", known) == []  # the last part has no linking element
+    assert split_compound("xdruckleitung", known) == []
+    assert split_compound("oldruck", known) == ["druck"]  # too short to be found
+    assert split_compound("druck", known) == split_compound("", known) == []
+
+
+@given(st.lists(st.sampled_from(["wasser", "pumpe", "lager", "ol", "schaden"]), min_size=2, max_size=4), st.data())
+def test_any_chain_of_known_words_is_split_into_known_words(words: list[str], data: st.DataObject) -> None:
+    words.append("ventil")
+    links = [data.draw(st.sampled_from(["", "s", "n", "en"])) for _ in words[1:]]
+    compound = "".join(word + link for word, link in zip(words, [*links, ""], strict=True))
+    parts = split_compound(compound, {*words}.__contains__)
+    assert parts == [word for word in words if len(word) >= 5]
+
+
+@given(st.text(alphabet="abc", max_size=60))
+def test_parts_stand_in_their_compound_in_order(word: str) -> None:
+    rest = word
+    for part in split_compound(word, lambda part: len(part) % 2 == 1):
+        assert len(part) >= 5
+        _, found, rest = rest.partition(part)
+        assert found
+
+
+def test_a_megabyte_of_german_takes_no_more_than_seconds() -> None:
+    german = Tokenizer("de+en", {"aaaaa", "aaaaaa", "aa", "aaa"})
+    begin = time.process_time()
+    german("".join(f"{'a' * (8 + number % 56)} " for number in range(30_000)))
+    german("ä" * 1_000_000)
+    assert time.process_time() - begin < 5
+
+
+@given(st.text(alphabet=st.sampled_from("aXéü ß1-_^{}$\\'.,*!\u2013"), max_size=60) | st.text(max_size=60))
+def test_german_tokens_are_folded_and_never_empty(text: str) -> None:
+    for token in Tokenizer("de+en", {"a", "aa", "x"})(text):
+        assert token
+        assert token == token.casefold()
+        assert not set(token) & set("\\{}$ \n")
+
+
+def test_an_unknown_language_is_refused() -> None:
+    with pytest.raises(ConfigError, match="possible are auto, en, de"):
+        Tokenizer("fr")

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lemmata import words
 from lemmata.words import (
     GENERIC_TITLE_WORDS,
     GERMAN_LINKING_WORDS,
@@ -15,6 +16,8 @@ from lemmata.words import (
     PREPOSITIONS,
     STOP_WORDS,
     fold,
+    language_of,
+    language_shares,
     singular,
     slug,
     stem,
@@ -147,3 +150,43 @@ def test_a_slug_is_its_own_slug(name: str) -> None:
     assert slug(once) == once
     assert not once.startswith("-")
     assert all(letter.isalnum() or letter == "-" for letter in once)
+
+
+@pytest.mark.parametrize(
+    ("language", "texts"),
+    [
+        (
+            "de",
+            (
+                "Lager P-203 heiß",
+                "Die Kühlwasserpumpe wurde abgestellt und entlüftet.",
+                "GLRD undicht, Schlosser kommt Dienstag",
+                "Eine Gruppe heißt abelsch, wenn $ab = ba$ für alle $a, b$ gilt.",
+                "Pruefung der Schaltanlage ohne Befund",
+            ),
+        ),
+        (
+            "en",
+            (
+                "bearing P-203 hot, regreased",
+                "The cooling water pump was stopped and vented.",
+                "Let $G$ be a group. Then $G$ acts on the set of cosets.",
+                "changed out worn teeth on the bucket",
+                "Schur's lemma holds for modules over a ring",
+            ),
+        ),
+        ("", ("", "P-203: 4,2", "$x^2 + y^2$", "\\frac{\\alpha}{\\beta}", "第三章")),
+    ],
+)
+def test_the_language_of_a_text_is_told_by_its_words_and_letters(language: str, texts: tuple[str, ...]) -> None:
+    assert [language_of(text) for text in texts] == [language] * len(texts)
+
+
+def test_shares_count_the_texts_that_tell_their_language() -> None:
+    texts = ["Pumpe läuft nicht", "Lager ist heiß", "P-203", "the seal is leaking"]
+    assert language_shares(texts) == {"de": pytest.approx(2 / 3), "en": pytest.approx(1 / 3)}
+    assert language_shares(["P-203", ""]) == {}
+
+
+def test_no_word_counts_for_both_languages() -> None:
+    assert not words._GERMAN_WORDS & words._ENGLISH_WORDS

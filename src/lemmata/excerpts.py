@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from lemmata.index.tokens import tokenize
 from lemmata.latex.readable import readable
@@ -13,12 +14,14 @@ __all__ = ["excerpt"]
 _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 
 
-def excerpt(text: str, query: str, length: int = 320) -> tuple[str, list[tuple[int, int]]]:
+def excerpt(
+    text: str, query: str, length: int = 320, *, tokenize: Callable[[str], list[str]] = tokenize
+) -> tuple[str, list[tuple[int, int]]]:
     """Consecutive sentences with the most words of the query, about `length` characters, with formulas as Unicode;
     and the spans of those words in it.
 
     A longer sentence is cut after `2 * length` characters, never inside a formula; a formula that is longer than
-    that leaves `…`.
+    that leaves `…`. `tokenize` tells which words are the same, as the index does it.
     """
     query_words = set(tokenize(query[:2000]))
     spans = sentences(text)

@@ -47,7 +47,7 @@ _NEW_CONFIG = """\
 # Settings of this lemmata workspace, one table per verb. `lemmata config` lists every key with its default.
 
 [index]
-# encoder = "lemmata-mini"
+# encoder = "lemmata-mini"  # if none is named, it is chosen by the language of the corpus
 """
 
 TABLES = {
@@ -199,6 +199,9 @@ class Project:
                 kept = {"encoder": stored["encoder"], "dimension": stored.get("cut", 0)}
                 kept["expand"] = bool(stored.get("expansion"))
                 settings = {key: value for key, value in kept.items() if value} | table | settings
+        if "language" not in {**settings, **table}:
+            stored = read_manifest(self.layout.manifest(self.layout.lexical)) or {}
+            settings |= {"language": stored["setting"]} if stored.get("setting") else {}
         return self.options(IndexOptions, "index", settings)
 
     def _endpoint_options(self, settings: Settings | None) -> EndpointOptions:

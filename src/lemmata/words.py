@@ -1,4 +1,4 @@
-"""Words of English and German: stop lists, singulars, stems, folded spelling, and names as ids.
+"""Words of English and German: stop lists, the language of a text, singulars, stems, folded spelling, and names as ids.
 
 The only home of word lists that several folders use. Nothing here looks at a corpus.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections import Counter
+from collections.abc import Iterable
 from functools import lru_cache
 
 __all__ = [
@@ -17,6 +19,8 @@ __all__ = [
     "GENERIC_NOUNS",
     "GENERIC_TITLE_WORDS",
     "GERMAN_LINKING_WORDS",
+    "GERMAN_STOP_WORDS",
+    "LANGUAGES",
     "LINKING_WORDS",
     "LOG_STOP_WORDS",
     "PHRASE_BREAKS",
@@ -27,6 +31,9 @@ __all__ = [
     "TITLE_FRAME_WORDS",
     "UMLAUTS",
     "fold",
+    "fold_german",
+    "language_of",
+    "language_shares",
     "singular",
     "slug",
     "stem",
@@ -52,6 +59,16 @@ GERMAN_LINKING_WORDS = _words(
 STOP_WORDS = _words(
     """a an and are as at be been but by can each for from had has have if in into is it its no not of on or such than
     that the their then there these they this those to was we were which will with"""
+)
+
+# Not indexed for lexical search in German, as they are written with umlauts or without them. `nicht`, `kein`, `aus` and
+# `ab` stay: a pump that is off is not one that runs.
+GERMAN_STOP_WORDS = _words(
+    """aber als also am an auch auf bei beim bin bis da dann das dass daß dem den denn der des die dies diese diesem
+    diesen dieser dieses doch du durch ein eine einem einen einer eines er es für fuer hat hatte hier ich ihr ihre im in
+    ist ja je man mit nach noch nun nur ob oder schon sehr sein seine sich sie sind so um und uns unter vom von vor war
+    waren was welche welchem welchen welcher welches wenn wer werden wie wieder wir wird wo worden wurde wurden über
+    ueber zu zum zur"""
 )
 
 # Never inside a noun phrase of mathematical prose, in English or German: pronouns, verbs of proofs, adverbs, numerals.
@@ -215,6 +232,62 @@ def fold(text: str) -> str:
     if text.isascii():
         return text
     return "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
+
+
+_WRITTEN_UE = re.compile(r"(?<![aeiouq])ue")  # not in `neue`, `Quelle`
+
+
+def fold_german(word: str) -> str:
+    """Without case, umlauts and their transcriptions: `Prüfung`, `Pruefung` and `Prufung` are `prufung`."""
+    return _WRITTEN_UE.sub("u", fold(word)).replace("ae", "a").replace("oe", "o")
+
+
+# ---------------------------------------------------------------- language
+
+LANGUAGES = ("en", "de", "de+en")  # of a corpus
+
+_WORD = re.compile(r"\\[A-Za-z]+|([^\W\d_]{2,})")  # no command of LaTeX
+_READ = 4000  # characters of a text: enough to tell its language
+_ENGLISH_WORDS = (STOP_WORDS | LINKING_WORDS | QUESTION_WORDS) - _words("am an in was will had modulo so")
+_GERMAN_WORDS = (GERMAN_STOP_WORDS | _words("nicht kein keine aus ab bzw sowie jetzt dabei danach wegen seit ohne")) - (
+    _words("also am an das die hat in man so uns war was")
+)
+# letters at the start (<), the end (>) or anywhere in a word that one language has and the other hardly
+_ENGLISH_LETTERS = re.compile(
+    r"th|wh|<wa|ough|igh|ea|oo|ow|ee(?=[dpkt])|sh(?=[aeiou>])|ck(?=[ls>])|ll>|ss>|ity>|ty>|ly>|ry>|ay>|ing>|ed>|ge>|ve>|le>|"
+    r"re>|te>|se>|ce>|ure>|ous>|ful>|ble>|<wr|<ou|<qu|c(?=[aeiourlty])|(?<=[aeou])y|oa|sp>|mp>|wn>|nk>"
+)
+_GERMAN_LETTERS = re.compile(
+    r"[äöüß]|sch|cht|ung>|ungs|keit|heit|lich|ier(?:t|en)>|tz|<ge(?=[^nr])|<ver|<vor|<ein|<aus|<auf|<ab(?=[^sol])|pf|<kn|"
+    r"<z|ei|ie(?=[blfrt])|chen|<um|en>|rk|<k(?=[aolru])|kt|zu|au|eu|aa|uh|eh|ah|oh|<ueb|ch>|<j|lk|rz|nz"
+)
+
+
+def language_of(text: str) -> str:
+    """`en` or `de` by function words and letters; an empty string where nothing tells, as in a formula or a code.
+
+    >>> language_of("Lager der Pumpe P-203 heiß"), language_of("bearing of the pump is hot"), language_of("P-203: 4,2")
+    ('de', 'en', '')
+    """
+    evidence = sum(map(_evidence_of_german, map(str.lower, _WORD.findall(text[:_READ]))))
+    return "de" if evidence > 0 else "en" if evidence < 0 else ""
+
+
+@lru_cache(maxsize=1 << 16)
+def _evidence_of_german(word: str) -> int:
+    """Below 0 for English; a function word weighs as much as three groups of letters."""
+    if word in _GERMAN_WORDS or word in _ENGLISH_WORDS:
+        return 3 if word in _GERMAN_WORDS else -3
+    if len(word) < 4:
+        return 0
+    framed = f"<{word}>"
+    return len(_GERMAN_LETTERS.findall(framed)) - len(_ENGLISH_LETTERS.findall(framed))
+
+
+def language_shares(texts: Iterable[str]) -> dict[str, float]:
+    """The share of each language among the texts that tell theirs, the largest first; empty where none does."""
+    counts = Counter(filter(None, map(language_of, texts)))
+    return {language: count / counts.total() for language, count in counts.most_common()}
 
 
 # ---------------------------------------------------------------- singular and stem

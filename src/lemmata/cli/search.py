@@ -22,6 +22,7 @@ from lemmata.cli.output import (
 from lemmata.errors import LemmataError
 
 if TYPE_CHECKING:
+    from lemmata.index.tokens import Tokenizer
     from lemmata.project import Project
     from lemmata.search import Filter
     from lemmata.store.corpus import Corpus
@@ -30,12 +31,20 @@ if TYPE_CHECKING:
 
 __all__ = ["index", "search", "similar"]
 
+_LANGUAGE_NAMES = {"de": "German", "de+en": "German and English"}
+
 
 def index(
     workspace: Workspace = HERE,
     encoder: Annotated[
         str,
-        typer.Option(help="lemmata-mini, minilm, a trained model, a folder, a hub name or a URL.", metavar="ENCODER"),
+        typer.Option(
+            help="By default chosen by language; lemmata-mini, minilm, a trained model, a folder, a hub name or a URL.",
+            metavar="ENCODER",
+        ),
+    ] = "",
+    language: Annotated[
+        str, typer.Option(help="Of the corpus: auto (detected), en, de or de+en.", metavar="LANGUAGE")
     ] = "",
     dimension: Annotated[int, typer.Option(help="Truncate vectors to this length; 0: full length.", min=0)] = 0,
     expand: Annotated[
@@ -61,6 +70,8 @@ def index(
         _remove_encoder(Project(workspace), remove, as_json)
         return
     settings: dict[str, Any] = {"encoder": encoder} if encoder else {}
+    if language:
+        settings["language"] = language
     if dimension:
         settings["dimension"] = dimension
     if expand:
@@ -71,7 +82,7 @@ def index(
     if estimate is not None:
         expected = f", at a cost of {estimate.tokens * allowance.price / 1e6:.4g}" if allowance.price else ""
         summary = f"about {estimate.tokens:,} tokens in {estimate.calls:,} calls{expected}"
-        typer.echo(f"{summary}; {estimate.cached:,} passages are encoded already", err=True)
+        typer.echo(f"{summary}; {estimate.cached:,} passages cached", err=True)
     with showing_progress() as progress:
         report = project.index(settings=settings, dense=dense, rebuild=rebuild, allowance=allowance, progress=progress)
     if as_json:
@@ -82,6 +93,10 @@ def index(
         parts.append(f"{report['encoded']:,} encoded with {report['encoder']}")
     console = open_console()
     console.print(f"{report['passages']:,} passages: {', '.join(parts)}, in {report['seconds']:.1f} s")
+    if report["language"] != "en":
+        console.print(f"words are stemmed and compounds split as in {_LANGUAGE_NAMES[report['language']]}")
+    if report.get("encoder_choice"):
+        console.print(report["encoder_choice"])
     if "replaced_encoder" in report:
         console.print(f"the vectors of {report['replaced_encoder']} are replaced")
     if "default_before" in report:
@@ -142,7 +157,7 @@ def search(
         hits = opened.search(text, k, retriever=retriever, only=only, diversity=diversity)
         if retriever == "auto" and not opened.has_vectors:
             typer.echo("searched by words only: there are no vectors yet, run 'lemmata index'", err=True)
-        _print_hits(opened.corpus, hits, text, as_json)
+        _print_hits(opened.corpus, hits, text, as_json, opened.lexical.tokenizer)
 
 
 def similar(
@@ -166,7 +181,7 @@ def similar(
     with Project(workspace).retriever() as opened:
         row = row_of(opened.corpus, identity)
         hits = opened.similar(identity, k, only=only, diversity=diversity)
-        _print_hits(opened.corpus, hits, opened.corpus[row].text, as_json)
+        _print_hits(opened.corpus, hits, opened.corpus[row].text, as_json, opened.lexical.tokenizer)
 
 
 def _filter(
@@ -195,7 +210,7 @@ def _filter(
     )
 
 
-def _print_hits(corpus: Corpus, hits: list[Hit], query: str, as_json: bool) -> None:
+def _print_hits(corpus: Corpus, hits: list[Hit], query: str, as_json: bool, tokenizer: Tokenizer) -> None:
     """Print the hits, each with its source: file and line, section, date and the locations that a log is about."""
     rows = [(hit, passage) for hit in hits if (passage := hit.passage)]
     dates = {document: corpus.document(document).date for document in {passage.document for _, passage in rows}}
@@ -244,7 +259,7 @@ def _print_hits(corpus: Corpus, hits: list[Hit], query: str, as_json: bool) -> N
         date = (passage.date or dates[passage.document] or "")[:10]
         source = " · ".join(filter(None, (place, passage.section, date, ", ".join(passage.locations))))
         cell.append(f"{source}\n" if source else "", "dim")
-        shown, marks = excerpt(passage.text, query)
+        shown, marks = excerpt(passage.text, query, tokenize=tokenizer)
         body = Text(shown)
         for begin, end in marks:
             body.stylize("bold yellow", begin, end)

@@ -18,7 +18,9 @@ __all__ = [
     "BASELINE",
     "DEFAULT",
     "PACKAGED",
+    "PLANT",
     "baseline_folder",
+    "encoder_for",
     "encoder_id",
     "encoder_kind",
     "load_encoder",
@@ -26,13 +28,15 @@ __all__ = [
 ]
 
 DEFAULT = "lemmata-mini"
+PLANT = "lemmata-plant"  # German and English
 BASELINE = "minilm"  # all-MiniLM-L6-v2, from which the default was trained
-PACKAGED = {DEFAULT: Path(__file__).parent.parent / "models" / DEFAULT}
+_MODELS = Path(__file__).parent.parent / "models"
+PACKAGED = {name: _MODELS / name for name in (DEFAULT, PLANT) if name == DEFAULT or (_MODELS / name).is_dir()}
 
 _BASELINE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # as on the hub
 _HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")  # not /folder, ./folder, ~/folder
 _POSSIBLE = (
-    "lemmata-mini (the default), minilm, hashing, a folder written by export-encoder, a sentence-transformers folder,"
+    "lemmata-mini, lemmata-plant, minilm, hashing, a folder written by export-encoder, a sentence-transformers folder,"
     " a hub name such as intfloat/e5-small-v2, or an address such as http://localhost:11434/v1#model"
 )
 
@@ -71,6 +75,11 @@ def load_encoder(
     from lemmata.encode.transformer import TransformerEncoder
 
     return TransformerEncoder(folder if folder.exists() else spec, dimension=dimension, threads=threads)
+
+
+def encoder_for(language: str) -> str:
+    """The packaged encoder for a corpus in one of `words.LANGUAGES`; the default where none is packaged for it."""
+    return PLANT if language != "en" and PLANT in PACKAGED else DEFAULT
 
 
 def encoder_kind(spec: str, models: Path | None = None) -> str:

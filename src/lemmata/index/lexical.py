@@ -5,6 +5,9 @@ The score of a passage p for the distinct tokens t of a query (Robertson and Zar
     sum over t of  idf(t) * f / (f + k1 * (1 - b + b * |p| / mean length)),   f: how often t stands in p
     idf(t) = log(1 + (n - df + 0.5) / (df + 0.5)),                            df: passages that hold t
 
+The tokens are those of the corpus' language (see `tokens.py`); the index stores it, with the parts of compounds, so
+that queries and later passages are read in the same way. bm25s is the oracle for the scores, in any language.
+
 A passage may have a heading, that of its section. Its tokens are kept apart: a search may add their weight, and
 without it the scores are those of an index without headings.
 
@@ -30,15 +33,17 @@ import numpy.typing as npt
 from lemmata.errors import WorkspaceError
 from lemmata.files import create_array, read_array, read_json, write_atomically, writing
 from lemmata.index.exact import best, check_allowed
-from lemmata.index.tokens import tokenize
+from lemmata.index.tokens import Tokenizer
 from lemmata.types import Floats, Integers, Mask
 
-__all__ = ["FORMAT", "LexicalIndex"]
+__all__ = ["LexicalIndex", "format_of"]
 
-FORMAT = 2  # raised when the files or the tokens change
+_ENGLISH_FORMAT = 2  # raised when the files or the tokens change
+_FORMAT = 3  # of an index in another language than English; lemmata of before would read its queries as English
 
 _INDEX = "index.json"
 _ORDER = "order.npy"  # the row of each passage, -1 for a removed one; missing where all stand in order
+_PARTS = "parts.txt"  # parts of compounds, one a line; missing in English
 _CURE = "run 'lemmata index' again"
 _CHUNK = 1 << 16  # passages counted in memory at once
 _MERGED_POSTINGS = 1 << 22  # postings moved in memory at once
@@ -54,6 +59,11 @@ class _Segment(NamedTuple):
     lengths: npt.NDArray[np.int32]  # (passages,) in tokens, without the heading
 
 
+def format_of(language: str) -> int:
+    """The format of an index of texts in a language."""
+    return _ENGLISH_FORMAT if language == "en" else _FORMAT
+
+
 class LexicalIndex:
     """BM25 over a folder that `build` or `add` wrote; memory-mapped."""
 
@@ -63,15 +73,26 @@ class LexicalIndex:
 
     @classmethod
     def build(
-        cls, texts: Iterable[str], folder: Path, *, headings: Iterable[str] = (), k1: float = 1.2, b: float = 0.8
+        cls,
+        texts: Iterable[str],
+        folder: Path,
+        *,
+        headings: Iterable[str] = (),
+        tokenizer: Tokenizer | None = None,
+        k1: float = 1.2,
+        b: float = 0.8,
     ) -> LexicalIndex:
         """Index the texts, row by row; an existing index in the folder is replaced at the end.
 
-        `headings` has one per text, or is empty.
+        `headings` has one per text, or is empty. The tokenizer, by default that of English, is stored with the index.
         """
+        tokenizer = tokenizer or Tokenizer()
         with writing(folder) as temporary:
             temporary.mkdir()
-            _write_index(temporary, _write_segments(texts, headings, temporary, first=0), k1, b)
+            if tokenizer.language != "en":
+                (temporary / _PARTS).write_text("".join(f"{part}\n" for part in sorted(tokenizer.parts)), "utf-8")
+            names = _write_segments(texts, headings, temporary, tokenizer, first=0)
+            _write_index(temporary, names, k1, b, tokenizer.language)
         return cls(folder)
 
     @classmethod
@@ -92,7 +113,8 @@ class LexicalIndex:
         never more than log2(passages) of them and each posting is moved at most that often.
         """
         used = [int(name.split("-")[1]) for name in self._names]
-        names = self._names + _write_segments(texts, headings, self._folder, first=max(used, default=-1) + 1)
+        first = max(used, default=-1) + 1
+        names = self._names + _write_segments(texts, headings, self._folder, self.tokenizer, first=first)
         lengths = [len(_read_segment(self._folder / name).lengths) for name in names]
         if order is None and self._order is not None:
             order = np.append(self._order, np.arange(sum(lengths) - len(self._order)) + len(self))
@@ -102,7 +124,7 @@ class LexicalIndex:
             names[-2:] = [merged]
             lengths[-2:] = [lengths[-2] + lengths[-1]]
         _write_order(self._folder / _ORDER, order)
-        _write_index(self._folder, names, self._k1, self._b)
+        _write_index(self._folder, names, self._k1, self._b, self.tokenizer.language)
         for path in self._folder.glob("segment-*"):
             if path.name not in names:
                 shutil.rmtree(path)
@@ -130,7 +152,7 @@ class LexicalIndex:
 
     def _score(self, query: str, heading_weight: float) -> Floats:
         """The score of each row (n,)."""
-        tokens = list(dict.fromkeys(tokenize(query)))
+        tokens = list(dict.fromkeys(self.tokenizer(query)))
         factors = [1.0] * len(tokens)
         if heading_weight:
             factors += [heading_weight] * len(tokens)
@@ -162,8 +184,11 @@ class LexicalIndex:
 
     def _load(self) -> None:
         content = read_json(self._folder / _INDEX, _CURE)
-        if content.get("format") != FORMAT:
+        language = str(content.get("language", "en"))
+        if content.get("format") != format_of(language):
             raise WorkspaceError(f"{self._folder} has another format: {_CURE}")
+        if not hasattr(self, "tokenizer"):  # which an index keeps when it grows
+            self.tokenizer = Tokenizer(language, () if language == "en" else _read_parts(self._folder / _PARTS))
         self._k1, self._b = float(content["k1"]), float(content["b"])
         self._names: list[str] = content["segments"]
         self._segments = [_read_segment(self._folder / name) for name in self._names]
@@ -201,16 +226,27 @@ def _find(segment: _Segment, keys: npt.NDArray[np.uint64]) -> tuple[Integers, In
 # ---------------------------------------------------------------- on disk
 
 
-def _write_index(folder: Path, names: list[str], k1: float, b: float) -> None:
-    content = {"format": FORMAT, "k1": k1, "b": b, "segments": names}
+def _write_index(folder: Path, names: list[str], k1: float, b: float, language: str) -> None:
+    content = {"format": format_of(language), "k1": k1, "b": b, "segments": names}
+    if language != "en":
+        content["language"] = language
     write_atomically(folder / _INDEX, json.dumps(content, indent=1).encode())
 
 
-def _write_segments(texts: Iterable[str], headings: Iterable[str], folder: Path, first: int) -> list[str]:
+def _read_parts(path: Path) -> list[str]:
+    try:
+        return path.read_text("utf-8").split()
+    except (OSError, UnicodeDecodeError) as error:
+        raise WorkspaceError(f"{path} cannot be read: {_CURE}") from error
+
+
+def _write_segments(
+    texts: Iterable[str], headings: Iterable[str], folder: Path, tokenizer: Tokenizer, *, first: int
+) -> list[str]:
     """Write the texts as one segment (none without texts), chunk by chunk so that memory stays bounded."""
     parts: list[Path] = []
     remaining = zip(texts, chain(headings, repeat("")), strict=False)
-    while chunk := _count(islice(remaining, _CHUNK)):
+    while chunk := _count(islice(remaining, _CHUNK), tokenizer):
         parts.append(folder / f"segment-{first + len(parts)}")
         _write_segment(chunk, parts[-1])
     if len(parts) > 1:
@@ -222,7 +258,7 @@ def _write_segments(texts: Iterable[str], headings: Iterable[str], folder: Path,
     return [part.name for part in parts]
 
 
-def _count(passages: Iterator[tuple[str, str]]) -> _Segment | None:
+def _count(passages: Iterator[tuple[str, str]], tokenize: Tokenizer) -> _Segment | None:
     """The postings of some texts with headings; None without texts."""
     vocabulary: defaultdict[str, int] = defaultdict()
     vocabulary.default_factory = vocabulary.__len__  # a new token gets the next number

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
 from itertools import chain
+from typing import Any
 
-from lemmata.words import STOP_WORDS, UMLAUTS, fold, stem
+from lemmata.errors import ConfigError
+from lemmata.index.compounds import split_compound
+from lemmata.words import GERMAN_STOP_WORDS, LANGUAGES, STOP_WORDS, UMLAUTS, fold, fold_german, stem
 
-__all__ = ["tokenize"]
+__all__ = ["Tokenizer", "learn_parts", "tokenize"]
 
 # every repetition is bounded, or cannot match the same characters twice: the time is linear in the text
 _HEAD = r"(?:\\[A-Za-z]{1,64}|[^\W_]{1,64}(?:-{1,2}[^\W_]{1,64}){0,6})"
@@ -45,10 +50,16 @@ def tokenize(text: str) -> list[str]:
     >>> tokenize("K201-P3 Prüfung")
     ['k201p3', 'k201', 'p3', 'prufung', 'pruefung']
     """
-    if not text.isascii():
-        # one form for every way to write a letter; dashes that typesetters use become hyphens
-        text = unicodedata.normalize("NFKC", text).translate(_DASHES)
-    return list(chain.from_iterable(map(_pieces, _TOKEN.findall(text))))
+    return _tokens(text, _pieces)
+
+
+def _tokens(text: str, pieces: Callable[[str], Iterable[str]]) -> list[str]:
+    return list(chain.from_iterable(map(pieces, _TOKEN.findall(_one_form(text)))))
+
+
+def _one_form(text: str) -> str:
+    """One form for every way to write a letter; dashes that typesetters use become hyphens."""
+    return text if text.isascii() else unicodedata.normalize("NFKC", text).translate(_DASHES)
 
 
 _DASHES = str.maketrans({"\u2010": "-", "\u2011": "-", "\u2012": "-", "\u2013": "-", "\u2019": "'"})
@@ -56,6 +67,10 @@ _DASHES = str.maketrans({"\u2010": "-", "\u2011": "-", "\u2012": "-", "\u2013": 
 
 @lru_cache(maxsize=1 << 18)  # texts repeat their words: nearly every call is answered from here
 def _pieces(found: str) -> tuple[str, ...]:
+    return _pieces_of(found, _word)
+
+
+def _pieces_of(found: str, word: Callable[[str], list[str]]) -> tuple[str, ...]:
     """The tokens of one match: the head, its parts where it is hyphenated, and head with script."""
     match = _PARTS.match(found)
     assert match is not None
@@ -65,18 +80,18 @@ def _pieces(found: str) -> tuple[str, ...]:
         tokens = [] if command in _LOOKS else _folded(command)
     elif "-" in head:
         parts = [part for part in head.split("-") if part]
-        tokens = _word("".join(parts))
+        tokens = word("".join(parts))
         for part in parts:
-            tokens += _word(part)
+            tokens += word(part)
     else:
-        tokens = _word(head)
+        tokens = word(head)
     if scripts:
         name = _folded(head.strip("\\"))[0]
         for script in _ONE_SCRIPT.findall(scripts):
             attached = _folded(_NOISE.sub("", script[1:]))[0]
             tokens.append(f"{name}{script[0]}{attached}")
             if len(name) > 1 and not head.startswith("\\"):
-                tokens += _word(attached)  # PUMP_201 is a code, not an indexed letter
+                tokens += word(attached)  # PUMP_201 is a code, not an indexed letter
     return tuple(tokens)
 
 
@@ -93,3 +108,81 @@ def _folded(word: str) -> list[str]:
     plain = fold(word)
     written_out = unicodedata.normalize("NFC", word).translate(UMLAUTS)
     return [plain, written_out] if written_out.isascii() and written_out != plain else [plain]
+
+
+# ---------------------------------------------------------------- German
+
+_MOST_PARTS = 100_000  # the most frequent ones: opened in some ten milliseconds
+_MOST_COUNTED = 1 << 21  # distinct words in memory at once
+_LETTERS = re.compile(r"[^\W\d_]{2,64}")
+# content words of one language among the stop words of the other: `Not-Aus`
+_STOP = {"de": GERMAN_STOP_WORDS, "de+en": (GERMAN_STOP_WORDS | STOP_WORDS) - {"hat", "man", "not", "war", "will"}}
+
+
+class Tokenizer:
+    """The tokens of texts in one language of `LANGUAGES`; in English those of `tokenize`.
+
+    In German, umlauts and their transcriptions are the same letter, words are stemmed by Snowball, and compounds are
+    followed by those of their parts that are in `parts` (see `learn_parts`). Where a corpus has both languages, every
+    word is stemmed first as English, then as German: what becomes of a word depends on the word alone, so that a query
+    meets a passage whatever their languages are. Codes and words of up to three letters are as in English.
+    """
+
+    def __init__(self, language: str = "en", parts: Collection[str] = ()) -> None:
+        if language not in LANGUAGES:
+            raise ConfigError(f"language = {language!r}: possible are auto, {', '.join(LANGUAGES)}")
+        self.language = language
+        self.parts = frozenset(parts)
+        self._pieces: Callable[[str], tuple[str, ...]] = _pieces
+        if language != "en":
+            self._stop = _STOP[language]
+            self._stemmers = _snowball(language)
+            self._pieces = lru_cache(maxsize=1 << 18)(self._german_pieces)
+
+    def __call__(self, text: str) -> list[str]:
+        return _tokens(text, self._pieces)
+
+    def _german_pieces(self, found: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(_pieces_of(found, self._word)))  # a hyphen may stand where a compound is split
+
+    def _word(self, word: str) -> list[str]:
+        if word.casefold() in self._stop:
+            return []
+        if len(word) < 4 or not word.isalpha():
+            return _folded(word)
+        folded = fold_german(word)
+        parts = split_compound(folded, self._is_part) if self.parts else []
+        return [self.stem(folded), *map(self.stem, parts)]
+
+    def _is_part(self, word: str) -> bool:
+        return self.stem(word) in self.parts
+
+    def stem(self, word: str) -> str:
+        """The stem of a folded word."""
+        for stemmer in self._stemmers:
+            word = stemmer(word)
+        return word
+
+
+def _snowball(language: str) -> list[Callable[[str], Any]]:
+    import Stemmer  # not needed for English
+
+    names = {"de": ("german",), "de+en": ("english", "german")}[language]
+    return [lru_cache(maxsize=1 << 18)(Stemmer.Stemmer(name, 0).stemWord) for name in names]
+
+
+def learn_parts(texts: Iterable[str], language: str) -> frozenset[str]:
+    """Stems of the words that stand alone in two or more of the texts, at most 100,000: parts of German compounds."""
+    if language == "en":
+        return frozenset()
+    tokenizer = Tokenizer(language)
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(set(_LETTERS.findall(_one_form(text))))
+        if len(counts) > _MOST_COUNTED:
+            counts = Counter({word: count for word, count in counts.items() if count > 1})
+    stems: Counter[str] = Counter()
+    for word, count in counts.items():
+        if word.casefold() not in tokenizer._stop:
+            stems[tokenizer.stem(fold_german(word))] += count
+    return frozenset(stem for stem, count in stems.most_common(_MOST_PARTS) if count > 1)

@@ -11,7 +11,7 @@ import importlib.util
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -21,12 +21,13 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.config import suggest
-from lemmata.encode.load import DEFAULT, encoder_id, encoder_kind, load_encoder
+from lemmata.encode.load import PLANT, encoder_for, encoder_id, encoder_kind, load_encoder
 from lemmata.encode.remote import BATCH, Allowance, Estimate, RemoteEncoder
 from lemmata.errors import LemmataError, WorkspaceError
 from lemmata.files import is_writable, read_array, writing
 from lemmata.index.ann import EXACT_UP_TO, AnnIndex
-from lemmata.index.lexical import FORMAT, LexicalIndex
+from lemmata.index.lexical import LexicalIndex, format_of
+from lemmata.index.tokens import Tokenizer, learn_parts
 from lemmata.stages.link import ExpandedCorpus
 from lemmata.store.artefacts import artefact, dense_index, neighbour_index, read_undamaged, seal
 from lemmata.store.corpus import Corpus
@@ -41,6 +42,7 @@ from lemmata.store.vector_sets import (
 )
 from lemmata.store.vectors import VectorWriter, open_old_vectors, open_vectors, vectors_manifest
 from lemmata.types import Encoder, Integers, Progress
+from lemmata.words import LANGUAGES, language_shares
 
 __all__ = [
     "IndexOptions",
@@ -50,6 +52,7 @@ __all__ = [
     "index_ann",
     "index_lexical",
     "index_vectors",
+    "languages_of",
     "remove_encoder",
     "update_vectors",
 ]
@@ -58,6 +61,9 @@ Hashes = npt.NDArray[np.uint64]
 
 SHARD = 512  # passages encoded between two checkpoints: less than a minute on a small machine
 _FIRST_STEP = 8  # passages until the first report on them
+_SAMPLE = 500  # passages from which the language is told
+_LEAST_SHARE = 0.1  # of the sampled passages in a language, for the corpus to count as written in it
+_MAX_GROWN = 2  # times as many passages as the parts of compounds were learnt from, above which they are learnt again
 _MAX_DELETED = 0.2  # deleted passages, as a share of the corpus, above which the lexical index is rebuilt
 
 
@@ -65,8 +71,10 @@ _MAX_DELETED = 0.2  # deleted passages, as a share of the corpus, above which th
 class IndexOptions:
     """How a corpus is indexed."""
 
-    SMALLEST: ClassVar = {"dimension": 0, "price": 0.0}
-    encoder: str = DEFAULT  # packaged; or minilm, a model of the workspace, a folder, a hub name, a URL
+    CHOICES: ClassVar = {"language": ("auto", *LANGUAGES)}
+    SMALLEST: ClassVar = {"dimension": 0}
+    encoder: str = "auto"  # packaged, by language; or minilm, a model of the workspace, a folder, a hub name, a URL
+    language: str = "auto"  # detected; or en, de, de+en: stemming, stop words, and whether compounds are split
     dimension: int = 0  # truncate the vectors of a Matryoshka model; 0: full length
     expand: bool = False  # encode logs with the descriptions of the locations that they name
     price: float = 0.0  # of a million tokens of a remote encoder, in any currency
@@ -112,8 +120,15 @@ def index(
         report: dict[str, Any] = {"passages": len(corpus)}
         if rebuild:
             layout.manifest(layout.lexical).unlink(missing_ok=True)
-        report["tokenised"] = index_lexical(layout, corpus, progress)
+        shares = languages_of(corpus) if options.language == "auto" else {}
+        language = _language(shares) if options.language == "auto" else options.language
+        report |= {"language": language, "language_shares": shares}
+        report["tokenised"] = index_lexical(layout, corpus, progress, language=language, setting=options.language)
         if dense:
+            if options.encoder == "auto":
+                chosen = encoder_for(language)
+                report["encoder_choice"] = _reason(chosen, options, language, shares)
+                options = replace(options, encoder=chosen)
             report |= _index_dense(layout, corpus, options, progress, key, allowance)
             spec = encoder_id(options.encoder, layout.models)
             others = [other for other in vector_sets(layout) if other.encoder != spec]
@@ -163,14 +178,13 @@ def remove_encoder(layout: Layout, name: str) -> dict[str, Any]:
     """Delete the vectors of an encoder, and what was made from them; LemmataError where there are none."""
     with layout.hold():
         move_old_vectors(layout)
-        sets = vector_sets(layout)
-        folder = layout.encoder_folder(encoder_id(name, layout.models))
-        removed = next((one for one in sets if name == one.encoder or folder == one.vectors.parent), None)
+        sets = {vectors.encoder: vectors for vectors in vector_sets(layout)}
+        removed = sets.get(name) or sets.get(encoder_id(name, layout.models))
         if removed is None:
-            raise LemmataError(f"there are no vectors of {name!r}{suggest(name, [one.encoder for one in sets])}")
+            raise LemmataError(f"there are no vectors of {name!r}{suggest(name, list(sets))}")
         freed = size_on_disk(removed)
         remove_vectors(layout, removed)
-    kept = [one.encoder for one in sets if one != removed]
+    kept = [encoder for encoder in sets if encoder != removed.encoder]
     return {"removed": removed.encoder, "bytes": freed, "was_default": removed.is_default, "kept_encoders": kept}
 
 
@@ -290,17 +304,55 @@ def _match_rows(old: Hashes, new: Hashes) -> Integers:
     return matches
 
 
+# ---------------------------------------------------------------- language
+
+
+def languages_of(corpus: Contents) -> dict[str, float]:
+    """The share of each language in a sample of the passages, the largest first; empty where no passage tells."""
+    rows = np.unique(np.linspace(0, len(corpus) - 1, min(len(corpus), _SAMPLE)).astype(np.int64))
+    return language_shares(_of_rows(corpus.contents, rows))
+
+
+def _language(shares: Mapping[str, float]) -> str:
+    """One of LANGUAGES; English where nothing tells."""
+    return "+".join(sorted(name for name, share in shares.items() if share >= _LEAST_SHARE)) or "en"
+
+
+def _reason(encoder: str, options: IndexOptions, language: str, shares: Mapping[str, float]) -> str:
+    """Why an encoder was chosen, as a sentence."""
+    names = {"en": "English", "de": "German"}
+    written = " and ".join(f"{share:.0%} {names[name]}" for name, share in shares.items() if share >= 0.005)
+    if options.language != "auto":
+        written = f"set to {language}"
+    why = f"{encoder} was chosen by the language of the corpus ({written or 'not told by its passages'})"
+    missing = language != "en" and encoder != PLANT
+    return f"{why}; {PLANT}, the encoder for German, is not installed" if missing else why
+
+
 # ---------------------------------------------------------------- lexical
 
 
-def index_lexical(layout: Layout, corpus: Headed, progress: Progress) -> int:
-    """Bring the lexical index up to date; returns how many passages were tokenised."""
+def index_lexical(
+    layout: Layout, corpus: Headed, progress: Progress, *, language: str = "en", setting: str = "auto"
+) -> int:
+    """Bring the lexical index up to date; returns how many passages were tokenised.
+
+    `language` is what `setting`, which is stored for the next time, came to.
+    An index in another language is built again, and so is a German one of a corpus that grew to more than twice the
+    size from which the parts of compounds were learnt. In between, new passages and queries are split by the parts that
+    the index has, as old ones were.
+    """
     path = layout.manifest(layout.lexical)
     manifest = read_undamaged(artefact(layout, "lexical"))
-    source = {"corpus": corpus.inputs, "lexical": FORMAT}
-    if manifest is not None and {name: manifest.get(name) for name in source} == source:
+    source = {"corpus": corpus.inputs, "lexical": format_of(language), "language": language}
+    before = {"language": "en", **(manifest or {})}  # it is not in older manifests
+    if {name: before.get(name) for name in source} == source:
+        if before.get("setting", "auto") != setting:
+            seal(layout.lexical, {**before, "setting": setting})
         return 0
-    is_usable = manifest is not None and manifest.get("lexical") == FORMAT
+    is_usable = manifest is not None and all(before.get(name) == source[name] for name in ("lexical", "language"))
+    learnt_from = before.get("learnt_from", len(corpus))
+    is_usable = is_usable and (language == "en" or len(corpus) <= _MAX_GROWN * learnt_from)
     old_hashes = np.empty(0, np.uint64)
     if is_usable:  # copied: the file is replaced below
         old_hashes = np.array(read_array(layout.lexical / "hashes.npy", "run 'lemmata index --rebuild'"))
@@ -310,8 +362,11 @@ def index_lexical(layout: Layout, corpus: Headed, progress: Progress) -> int:
     path.unlink(missing_ok=True)
     deleted = len(old_hashes) - int((matches >= 0).sum())
     if not is_usable or deleted > _MAX_DELETED * len(hashes):
+        learnt_from = len(corpus)
+        texts = () if language == "en" else _with_progress(corpus.contents(), len(corpus), progress, "parts of words")
+        tokenizer = Tokenizer(language, learn_parts(texts, language))
         contents = _with_progress(corpus.contents(), len(corpus), progress)
-        LexicalIndex.build(contents, layout.lexical, headings=corpus.headings())
+        LexicalIndex.build(contents, layout.lexical, headings=corpus.headings(), tokenizer=tokenizer)
         new_rows = np.arange(len(corpus))
     else:
         new_rows = np.flatnonzero(matches < 0)
@@ -323,14 +378,16 @@ def index_lexical(layout: Layout, corpus: Headed, progress: Progress) -> int:
         LexicalIndex.open(layout.lexical).add(contents, _of_rows(corpus.headings, new_rows), order=order)
         hashes = np.concatenate([old_hashes, hashes[new_rows]])
     np.save(layout.lexical / "hashes.npy", hashes)
-    seal(layout.lexical, {"verb": "index", **source})
+    seal(layout.lexical, {"verb": "index", **source, "setting": setting, "learnt_from": learnt_from})
     return len(new_rows)
 
 
-def _with_progress(contents: Iterator[str], total: int, progress: Progress) -> Iterator[str]:
+def _with_progress(
+    contents: Iterator[str], total: int, progress: Progress, what: str = "lexical index"
+) -> Iterator[str]:
     for number, content in enumerate(contents):
         if number % 1000 == 0:
-            progress("lexical index", number, total)
+            progress(what, number, total)
         yield content
 
 
