@@ -43,7 +43,7 @@ def evaluate(
     limit: Annotated[int, typer.Option(help="Maximum number of queries, a random sample; 0: all.", min=0)] = 0,
     retriever: Annotated[str, typer.Option(help="Comma-separated names.", metavar="NAMES")] = "lexical,dense,hybrid",
     measures: Annotated[str, typer.Option(help="Comma-separated names.", metavar="NAMES")] = "",
-    level: Annotated[str, typer.Option(help="passage or document.", metavar="LEVEL")] = "",
+    level: Annotated[str, typer.Option(help="passage, document or whole-document.", metavar="LEVEL")] = "",
     train_queries: Annotated[Path | None, typer.Option(help="Queries used for training.", metavar="FILE")] = None,
     train_qrels: Annotated[Path | None, typer.Option(help="Judgments used for training.", metavar="FILE")] = None,
     allow_leakage: Annotated[

@@ -20,7 +20,7 @@ from lemmata.evaluate.tasks import Task, concepts_task, documents_task, held_out
 from lemmata.ingest.beir import read_judged
 from lemmata.leakage import Example, audit, examples, normalise
 from lemmata.measures import evaluate as measure
-from lemmata.measures import gains, judged, parse_measure
+from lemmata.measures import evaluate_whole_documents, gains, judged, parse_measure
 from lemmata.search import Fusion, Retriever, choose_fusion
 from lemmata.stages.training_sets import split_key
 from lemmata.store.corpus import Corpus
@@ -35,15 +35,19 @@ __all__ = ["TASKS", "EvaluateOptions", "TaskOptions", "beir_task", "corpus_task"
 TASKS = ("references", "documents", "concepts", "descriptions")
 _BATCH = 128  # queries searched at once
 _MOST_SHOWN = 5  # missing passages in a message
+_LEVELS = {
+    "document": "document level: a document counts by its best passage",
+    "whole-document": "whole-document level: all passages of the documents of the answers are relevant",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluateOptions:
     """What is measured and how."""
 
-    CHOICES: ClassVar = {"level": ("passage", "document")}
+    CHOICES: ClassVar = {"level": ("passage", "document", "whole-document")}
     measures: str = "MRR@10,nDCG@10,R@20,R@100,Success@1,MAP@100"  # comma-separated; the first two are compared
-    level: str = "passage"  # or document: any passage of a relevant document counts
+    level: str = "passage"  # document: documents are ranked; whole-document: all passages of an answer's document count
     baseline: str = ""  # retriever that the others are compared with; empty: the first
     seed: int = 0  # random seed
 
@@ -273,12 +277,12 @@ def evaluate(
         if dense and task.part:
             trained_on, warnings = _trained_on(layout, corpus, task, encoder)
             notes += warnings
-        documents = corpus.document_numbers() if options.level == "document" else None
+        documents = corpus.document_numbers() if options.level != "passage" else None
         if documents is not None:
             # each missing passage is a document of its own
             documents = np.append(documents, documents.max(initial=-1) + 1 + np.arange(len(missing.passages)))
-            notes.append("document level: a document counts by its best passage")
-        depth = max(100, *(m.cutoff for m in measures)) * (10 if documents is not None else 1)
+            notes.append(_LEVELS[options.level])
+        depth = max(100, *(m.cutoff for m in measures)) * (10 if options.level == "document" else 1)
         # a query without relevant passages misses nothing
         relevant = np.array([max(1, sum(grade > 0 for grade in grades.values())) for grades in task.qrels.values()])
         results: dict[str, Any] = {}
@@ -288,7 +292,13 @@ def evaluate(
             if trec is not None:
                 path = trec if len(retrievers) == 1 else trec.with_name(f"{trec.stem}.{name}{trec.suffix}")
                 write_trec_run(path, _by_id(corpus, task, ranked, scores), retriever=name)
-            results[name] = measure(ranked, judgments, measures, documents=documents)
+            if options.level == "whole-document" and documents is not None:
+                own = _own_rows(corpus, task)
+                results[name] = evaluate_whole_documents(
+                    ranked, judgments, measures, documents=documents, candidates=task.candidates, itself=own
+                )
+            else:
+                results[name] = measure(ranked, judgments, measures, documents=documents)
             recall[name] = np.cumsum(gains(ranked[:, :100], judgments) > 0, axis=1) / relevant[:, None]
     generator = np.random.default_rng(options.seed)
     baseline = options.baseline or retrievers[0]
@@ -387,11 +397,15 @@ def _seen_and_unseen(corpus: Corpus, task: Task, train: Sequence[Example]) -> di
     return {"seen": seen, "unseen": ~seen}
 
 
+def _own_rows(corpus: Corpus, task: Task) -> Integers:
+    """The row of the passage that each query was made from (queries,), -1 for none."""
+    return np.array([corpus.row(task.itself[q]) if q in task.itself else -1 for q in task.qrels], np.int64)
+
+
 def _rank(retriever: Retriever, task: Task, name: str, depth: int, progress: Progress) -> tuple[Integers, Floats]:
     """Rows and scores (queries, depth); a query that is itself a passage does not find itself."""
     queries = list(task.qrels)
-    row = retriever.corpus.row
-    own_rows = np.array([row(task.itself[query]) if query in task.itself else -1 for query in queries], np.int64)
+    own_rows = _own_rows(retriever.corpus, task)
     rows = np.full((len(queries), depth), -1, np.int64)
     scores = np.full((len(queries), depth), -np.inf, np.float32)
     for start in range(0, len(queries), _BATCH):
