@@ -1,4 +1,4 @@
-"""Commands: evaluate, export-encoder."""
+"""Commands: evaluate, mteb, export-encoder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lemmata.project import Project
 
 
-__all__ = ["evaluate", "export_encoder"]
+__all__ = ["chosen_task", "evaluate", "export_encoder", "mteb"]
 
 
 def evaluate(
@@ -74,7 +74,7 @@ def evaluate(
 
     project = Project(workspace)
     options = project.evaluate_options(given(measures=measures or None, level=level or None, seed=seed))
-    chosen = _task(project, queries, qrels, beir, task, part, share, limit, options.seed, protocol)
+    chosen = chosen_task(project, queries, qrels, beir, task, part, share, limit, options.seed, protocol)
     with showing_progress() as progress:
         if tune:
             measure = options.measures.split(",")[0]
@@ -110,7 +110,7 @@ def evaluate(
         open_console().print(terminal_table(report))
 
 
-def _task(
+def chosen_task(
     project: Project,
     queries: Path | None,
     qrels: Path | None,
@@ -122,6 +122,7 @@ def _task(
     seed: int,
     protocol: str,
 ) -> Task:
+    """The task that the options of a command describe: made from the corpus, or from files."""
     import numpy as np
 
     from lemmata.evaluate.tasks import sampled, task_from
@@ -129,7 +130,7 @@ def _task(
     from lemmata.stages.evaluate import beir_task, table_task
 
     if sum((bool(queries or qrels), beir is not None, bool(name))) != 1:
-        raise LemmataError("evaluate needs exactly one of --queries with --qrels, --beir, or --task")
+        raise LemmataError("a task needs exactly one of --queries with --qrels, --beir, or --task")
     if name:
         return project.task(name, part=part, share=share, limit=limit, seed=seed, protocol=protocol)
     if part:
@@ -155,6 +156,35 @@ def _examples(queries: Path | None, qrels: Path | None) -> list[Example]:
     if queries is None or qrels is None:
         raise LemmataError("--train-queries and --train-qrels go together")
     return examples(read_queries(queries), read_qrels(qrels))
+
+
+def mteb(
+    tasks: Annotated[
+        list[str], typer.Argument(help="Names of mteb tasks, BEIR folders, or NAME=DIR.", metavar="TASKS...")
+    ],
+    workspace: Workspace = HERE,
+    encoder: Annotated[str, typer.Option(help="Encoder; default: that of the index.", metavar="NAME")] = "",
+    retriever: Annotated[str, typer.Option(help="dense, lexical or both.", metavar="NAMES")] = "dense",
+    as_json: AsJson = False,
+) -> None:
+    """Run tasks of mteb on an encoder and on BM25."""
+    from lemmata.project import Project
+
+    names = [name.strip() for name in retriever.split(",")]
+    with showing_progress() as progress:
+        records = Project(workspace).mteb(tasks, encoder=encoder, retrievers=names, progress=progress)
+    if as_json:
+        print_json(records)
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in ("task", "part", "measure", "retriever", "value"):
+        table.add_column(head, justify="right" if head == "value" else "left", overflow="fold")
+    for record in records:
+        cells = (str(record[name]) for name in ("task", "part", "measure", "retriever"))
+        table.add_row(*cells, f"{record['value']:.4f}")
+    open_console().print(table)
 
 
 def export_encoder(
