@@ -577,17 +577,10 @@ class Project:
         progress: Progress = _silent,
     ) -> list[dict[str, Any]]:
         """Run tasks of mteb, or BEIR folders as such, on an encoder (default: that of the index) and on BM25."""
-        from lemmata.encode.load import load_encoder
         from lemmata.stages.mteb import run_mteb
 
-        options = self._index_options({"encoder": encoder} if encoder else None)
-        cache, models = self.layout.remote_cache, self.layout.models
-        return run_mteb(
-            tasks,
-            lambda: load_encoder(options.encoder, key=_key(), cache=cache, models=models),
-            progress,
-            retrievers=retrievers,
-        )
+        name = self._index_options({"encoder": encoder} if encoder else None).encoder
+        return run_mteb(self.layout, tasks, name, progress, retrievers=retrievers, key=_key())
 
     def export_corpus(self, path: str | Path, *, progress: Progress = _silent) -> dict[str, Any]:
         """Write the cleaned passages as JSON lines, which `ingest` reads back."""

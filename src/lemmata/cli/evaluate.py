@@ -61,7 +61,7 @@ def evaluate(
     ] = False,
     html: Annotated[Path | None, typer.Option(help="Also write an HTML report.", metavar="FILE")] = None,
     trec: Annotated[
-        Path | None, typer.Option(help="Also write the rankings as TREC runs, one file per retriever.", metavar="FILE")
+        Path | None, typer.Option(help="Also write TREC files: runs by retriever, judgments.", metavar="FILE")
     ] = None,
     seed: Seed = None,
     as_json: AsJson = False,

@@ -2,7 +2,8 @@
 
     mteb.evaluate(mteb_encoder(encoder), mteb.get_tasks(tasks=["SciFact"]))
 
-`local_task` is a retrieval task whose data is at hand, `evaluate_task` runs one task on one model. mteb caches results by the name of the model: use another name for a changed model, or `mteb.evaluate(..., cache=None)`.
+`local_task` is a retrieval task whose data is at hand, `evaluate_task` runs one task on one model. mteb itself caches
+results by the name of the model: use another name for a changed model, or `mteb.evaluate(..., cache=None)`.
 """
 
 from __future__ import annotations

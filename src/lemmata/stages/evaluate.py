@@ -14,7 +14,7 @@ import numpy as np
 from lemmata.encode.load import model_folder
 from lemmata.errors import InputError, LeakageError, LemmataError
 from lemmata.evaluate.report import Report
-from lemmata.evaluate.runs import write_trec_run
+from lemmata.evaluate.runs import write_trec_qrels, write_trec_run
 from lemmata.evaluate.significance import compare
 from lemmata.evaluate.tasks import Task, concepts_task, documents_task, held_out, references_task, task_from
 from lemmata.ingest.beir import read_judged
@@ -253,8 +253,8 @@ def evaluate(
     `train` are the examples that anything here was trained or tuned on. A task that leaks from them is refused unless
     `allow_leakage`, which the report then states. Queries whose documents occur in training are reported apart, as
     *seen* and *unseen*. Judgments of passages that are not in the corpus are refused unless `allow_missing`; they then
-    count as relevant passages that no retriever finds. `trec` names a file for the rankings; with several retrievers
-    each gets its own.
+    count as relevant passages that no retriever finds. `trec` names a file for the rankings (with several retrievers
+    each gets its own); the judgments stand beside it, with the suffix `.qrels`.
     """
     measures = [parse_measure(name) for name in options.measures.split(",")]
     notes = list(task.notes)
@@ -287,6 +287,8 @@ def evaluate(
         relevant = np.array([max(1, sum(grade > 0 for grade in grades.values())) for grades in task.qrels.values()])
         results: dict[str, Any] = {}
         recall: dict[str, Any] = {}
+        if trec is not None:
+            write_trec_qrels(trec.with_name(f"{trec.stem}.qrels"), task.qrels)
         for name in retrievers:
             ranked, scores = _rank(retriever, task, name, min(depth, len(corpus)), progress)
             if trec is not None:

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from lemmata.encode.load import load_encoder
 from lemmata.errors import ConfigError
 from lemmata.evaluate.mteb import evaluate_task, local_task, mteb_encoder, mteb_search, named_task
 from lemmata.index.lexical import LexicalIndex
 from lemmata.ingest.beir import read_corpus, read_judged
+from lemmata.store.layout import Layout
 from lemmata.types import Encoder, Floats, Progress
 
 __all__ = ["run_mteb"]
@@ -23,7 +25,13 @@ RETRIEVERS = ("dense", "lexical")
 
 
 def run_mteb(
-    tasks: Sequence[str], encoder: Callable[[], Encoder], progress: Progress, *, retrievers: Sequence[str] = ("dense",)
+    layout: Layout,
+    tasks: Sequence[str],
+    encoder: str,
+    progress: Progress,
+    *,
+    retrievers: Sequence[str] = ("dense",),
+    key: str = "",
 ) -> list[dict[str, Any]]:
     """The scores of each task and retriever, as mteb computes them.
 
@@ -38,8 +46,8 @@ def run_mteb(
         models = {}
         for name in retrievers:
             if name == "dense":
-                loaded = encoder()
-                models[loaded.name] = mteb_encoder(_Encoder(loaded, progress))
+                loaded = load_encoder(encoder, key=key, cache=layout.encodings, models=layout.models)
+                models[encoder] = mteb_encoder(_Encoder(loaded, progress))
             else:
                 models["BM25"] = mteb_search(_lexical(Path(folder)), name="BM25")
         for spec in tasks:
