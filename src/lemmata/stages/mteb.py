@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lemmata.encode.load import load_encoder
-from lemmata.errors import ConfigError
+from lemmata.errors import ConfigError, require
 from lemmata.evaluate.mteb import evaluate_task, local_task, mteb_encoder, mteb_search, named_task
 from lemmata.index.lexical import LexicalIndex
 from lemmata.ingest.beir import read_corpus, read_judged
@@ -41,6 +41,7 @@ def run_mteb(
     unknown = [name for name in retrievers if name not in RETRIEVERS]
     if unknown:
         raise ConfigError(f"mteb runs the retrievers {', '.join(RETRIEVERS)}, not {', '.join(unknown)}")
+    require("datasets", "mteb").disable_progress_bars()  # ours are enough
     records = []
     with tempfile.TemporaryDirectory() as folder:
         models = {}
