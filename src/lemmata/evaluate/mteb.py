@@ -168,7 +168,7 @@ def local_task(
     return type("LocalTask", (base,), members | ({"ignore_identical_ids": True} if itself else {}))()
 
 
-def _task_class(mteb: Any, name: str, kind: type) -> Any:
+def _task_class(mteb: Any, name: str, kind: Any) -> Any:
     """The class of a task of mteb, whose data can be replaced."""
     task = _get_task(mteb, name)
     if not isinstance(task, kind) or task.metadata.is_multilingual or len(task.metadata.eval_splits) > 1:
