@@ -145,6 +145,9 @@ def main() -> None:
                     label = {"lexical": "BM25", "dense": encoder, "hybrid": f"{encoder} and BM25"}[name]
                     for level in LEVELS:
                         values[level][label] = found[level]
+        if not kept:
+            print(f"\n{table}: no query about the chosen chapters")
+            continue
         groups = {"all": np.ones(len(kept), bool), "unseen": np.array([query in unseen for query in kept], bool)}
         groups["seen"] = ~groups["unseen"]
         results[table] = {"queries": len(kept), "passages": len(row_of), "levels": {}}
@@ -159,12 +162,14 @@ def show(table: str, level: str, values: dict[str, Any], groups: dict[str, Any],
     names = MEASURES.split(",")
     report: dict[str, Any] = {"retrievers": {}}
     for group, mask in groups.items():
+        if not mask.any():
+            continue
         print(f"\n{table}, {level} level, {group}: {int(mask.sum())} queries")
         print("| retriever |", " | ".join(names), "|\n|---|" + "---|" * len(names))
         for retriever, by_name in values.items():
-            means = {name: float(by_name[name][mask].mean()) if mask.any() else None for name in names}
-            interval = bootstrap(by_name["MRR@10"][mask], generator=np.random.default_rng(0)) if mask.any() else (0, 0)
-            cells = [f"{means[name]:.3f}" if means[name] is not None else "–" for name in names]
+            means = {name: float(by_name[name][mask].mean()) for name in names}
+            interval = bootstrap(by_name["MRR@10"][mask], generator=np.random.default_rng(0))
+            cells = [f"{means[name]:.3f}" for name in names]
             cells[names.index("MRR@10")] += f" [{interval[0]:.3f}, {interval[1]:.3f}]"
             print(f"| {retriever} |", " | ".join(cells), "|")
             report["retrievers"].setdefault(retriever, {})[group] = {

@@ -68,7 +68,7 @@ def info(layout: Layout) -> dict[str, Any]:
 
 def document_statistics(layout: Layout, progress: Progress) -> dict[str, Any]:
     """Statistics of every document, by id, and the sum, mean, median and largest value of each number."""
-    documents = []
+    documents: list[dict[str, Any]] = []
     with contextlib.closing(Corpus(layout)) as corpus:
         for record in corpus.document_statistics():
             if len(documents) % 1000 == 0:
