@@ -2,13 +2,14 @@
 
     python bench/thesis_table.py DATA WORK [--share 0.25] [--encoders minilm lemmata-mini] [--json FILE]
 
-DATA holds the folders stacks and stacks-questions. WORK gets the corpus and its split as recipes/lemmata_mini makes
-them, the statements as JSON lines (`lemmata export corpus`), and an index of them for each encoder. Finished steps are
-skipped. `--share` takes a random share of the chapters and their queries only, where encoding is slow.
+DATA holds the folders stacks and stacks-questions. WORK gets the corpus, its statements as JSON lines (`lemmata export
+corpus`), and an index of them for each encoder. Finished steps are skipped. `--share` takes a random share of the
+chapters and their queries only, where encoding is slow.
 
 Queries: 100 written ones and 200 summaries (validation of lemmata-mini), and generated questions about statements of
-the test part. *Seen*: other statements of the chapter were in lemmata-mini's training; *unseen*: none was. Below each
-table stand the differences to the first encoder with intervals and corrected p.
+its test part. *Seen*: other statements of the chapter were in lemmata-mini's training; *unseen*: none was. What was held
+out when lemmata-mini was trained stands in lemmata_mini_test.tsv: today's `lemmata split` holds out other statements.
+Below each table stand the differences to the first encoder with intervals and corrected p.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import argparse
 import contextlib
 import json
 import lzma
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -30,9 +30,7 @@ from lemmata.evaluate.significance import bootstrap, compare
 from lemmata.ingest.beir import read_table
 from lemmata.measures import Judged, Measure, evaluate, evaluate_whole_documents, judged, parse_measure
 from lemmata.search import Retriever
-from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout
-from lemmata.store.split import open_split
 from lemmata.types import Integers
 
 ROOT = Path(__file__).parents[1]
@@ -48,9 +46,8 @@ def lemmata(*words: object) -> None:
 
 
 def make_corpus(data: Path, work: Path) -> Path:
-    """The workspace of the recipe: corpus, graph and split."""
     folder = work / "stacks"
-    if (folder / "split" / "manifest.json").exists():
+    if (folder / "corpus" / "manifest.json").exists():
         return folder
     source = work / "sources" / "stacks"
     if not source.exists():
@@ -59,10 +56,7 @@ def make_corpus(data: Path, work: Path) -> Path:
             archive.extractall(part, filter="data")
         part.rename(source)
     lemmata("init", folder)
-    shutil.copyfile(ROOT / "recipes" / "lemmata_mini" / "stacks.toml", folder / "lemmata.toml")
     lemmata("ingest", source, "-w", folder)
-    lemmata("graph", "build", "-w", folder)
-    lemmata("split", "-w", folder)
     return folder
 
 
@@ -83,23 +77,24 @@ def make_statements(folder: Path, work: Path, share: float) -> Path:
     return out
 
 
-def read_queries(data: Path, folder: Path) -> dict[str, tuple[dict[str, str], dict[str, dict[str, int]], set[str]]]:
+def read_queries(data: Path) -> dict[str, tuple[dict[str, str], dict[str, dict[str, int]], set[str]]]:
     """For each table: queries, judgments, and the queries about chapters that were held out as a whole."""
-    layout = Layout(folder)
-    with contextlib.closing(Corpus(layout)) as corpus:
-        ids, split = corpus.ids(), open_split(layout, corpus.inputs)
-    test = {ids[row] for row in np.flatnonzero(split.rows("test")).tolist()}
-    unseen = {ids[row] for row in np.flatnonzero(split.unseen).tolist()}
+    lines = (ROOT / "bench" / "lemmata_mini_test.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    held_out = {(kind, identity) for kind, _, identity in (line.partition("\t") for line in lines)}
     tables = {name: read_table(ROOT / "bench" / f"stacks_{name}.tsv") for name in ("queries", "summaries")}
     questions: dict[str, str] = {}
     answers: dict[str, dict[str, int]] = {}
     with lzma.open(data / "stacks-questions" / "questions.jsonl.xz", "rt", encoding="utf-8") as lines:
         for number, record in enumerate(map(json.loads, lines)):
-            if record["style"] == "question" and record["id"] in test:
+            if record["style"] == "question" and ("statement", record["id"]) in held_out:
                 questions[str(number)], answers[str(number)] = " ".join(record["text"].split()), {record["id"]: 1}
     tables["questions"] = (questions, answers)
     return {
-        name: (queries, qrels, {query for query, grades in qrels.items() if unseen & grades.keys()})
+        name: (
+            queries,
+            qrels,
+            {q for q, grades in qrels.items() if any(("chapter", i.split("#")[0]) in held_out for i in grades)},
+        )
         for name, (queries, qrels) in tables.items()
     }
 
@@ -131,7 +126,7 @@ def main() -> None:
         lemmata("ingest", statements, "-w", workspace)
         lemmata("index", "--encoder", encoder, "-w", workspace)
     results: dict[str, Any] = {}
-    for table, (queries, qrels, unseen) in read_queries(arguments.data, folder).items():
+    for table, (queries, qrels, unseen) in read_queries(arguments.data).items():
         values: dict[str, dict[str, dict[str, Any]]] = {level: {} for level in LEVELS}
         for encoder, workspace in workspaces.items():
             with contextlib.closing(Retriever(Layout(workspace))) as retriever:
