@@ -79,8 +79,8 @@ def make_statements(folder: Path, work: Path, share: float) -> Path:
 
 def read_queries(data: Path) -> dict[str, tuple[dict[str, str], dict[str, dict[str, int]], set[str]]]:
     """For each table: queries, judgments, and the queries about chapters that were held out as a whole."""
-    lines = (ROOT / "bench" / "lemmata_mini_test.tsv").read_text(encoding="utf-8").splitlines()[1:]
-    held_out = {(kind, identity) for kind, _, identity in (line.partition("\t") for line in lines)}
+    table = (ROOT / "bench" / "lemmata_mini_test.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    held_out = {(kind, identity) for kind, _, identity in (line.partition("\t") for line in table)}
     tables = {name: read_table(ROOT / "bench" / f"stacks_{name}.tsv") for name in ("queries", "summaries")}
     questions: dict[str, str] = {}
     answers: dict[str, dict[str, int]] = {}
