@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lemmata.errors import ConfigError, InputError
-from lemmata.measures import Judged, Measure, evaluate, gains, judged, parse_measure
+from lemmata.measures import Judged, Measure, evaluate, evaluate_whole_documents, gains, judged, parse_measure
 
 Qrels = dict[str, dict[str, int]]
 Run = dict[str, list[str]]
@@ -45,6 +45,7 @@ def values(qrels: Qrels, run: Run, *measures: str) -> dict[str, list[float]]:
         ("Recall@20", "R@20"),
         ("Precision@5", "P@5"),
         ("Accuracy@1", "Success@1"),
+        ("Acc@3", "Success@3"),
         ("AP@100", "MAP@100"),
         (" map@7 ", "MAP@7"),
     ],
@@ -169,6 +170,37 @@ def test_a_document_counts_once_at_its_first_passage_with_its_highest_grade() ->
     }
 
 
+def test_with_whole_documents_every_passage_of_the_answers_document_counts() -> None:
+    documents = np.array([0, 0, 0, 0, 1, 1, 2, 2, 2, 2, 2, 2])
+    judgments = judged({"a": {"d0": 1}}, ROWS.__getitem__)
+    ranked = np.array([[4, 3, 1, 6, -1]])  # document 0 has four passages; two are found, and the judged one is not
+    names = ("Acc@1", "Acc@3", "MRR@10", "P@3", "R@30", "MAP@100", "nDCG@3")
+    measures = [parse_measure(name) for name in names]
+
+    def values_with(**more: object) -> dict[str, float]:
+        results = evaluate_whole_documents(ranked, judgments, measures, documents=documents, **more)  # type: ignore[arg-type]
+        return {name: array.item() for name, array in results.items()}
+
+    ideal = 1 + 1 / math.log2(3) + 1 / 2
+    assert values_with() == {
+        "Success@1": 0.0,
+        "Success@3": 1.0,
+        "MRR@10": 0.5,
+        "P@3": pytest.approx(2 / 3),
+        "R@30": 0.5,
+        "MAP@100": pytest.approx((1 / 2 + 2 / 3) / 4),
+        "nDCG@3": pytest.approx((1 / math.log2(3) + 1 / 2) / ideal),
+    }
+    assert values_with(itself=np.array([2]))["R@30"] == pytest.approx(2 / 3)  # of the three others
+    assert values_with(itself=np.array([6]))["R@30"] == 0.5  # of another document
+    statements = np.array([False, True, True, True, *[True] * 8])
+    assert values_with(candidates=statements)["R@30"] == pytest.approx(2 / 3)
+    assert values_with(candidates=statements, itself=np.array([2]))["R@30"] == 1.0
+    assert values_with(candidates=statements, itself=np.array([0]))["R@30"] == pytest.approx(2 / 3)
+    with pytest.raises(InputError, match="twice"):
+        evaluate_whole_documents(np.array([[6, 5, 6]]), judgments, measures, documents=documents)
+
+
 # ---------------------------------------------------------------- oracles
 
 
@@ -227,6 +259,74 @@ def test_document_level_equals_the_definition_on_rankings_collapsed_by_hand(
             highest[name] = max(grade, highest.get(name, grade))
         for measure in ALL:
             assert results[str(measure)][n] == pytest.approx(by_the_formula(measure, highest, collapsed), abs=1e-9)
+
+
+def whole_judgments(
+    cases: list[tuple[dict[str, int], list[str]]], owners: list[int], allowed: list[bool], own: list[int]
+) -> dict[str, dict[str, int]]:
+    """The judgments of each query with all countable passages of the judged documents written out."""
+    expanded: dict[str, dict[str, int]] = {}
+    for n, (grades, _) in enumerate(cases):
+        highest: dict[int, int] = {}
+        for passage, grade in grades.items():
+            owner = owners[ROWS[passage]]
+            highest[owner] = max(grade, highest.get(owner, grade))
+        expanded[f"q{n}"] = {
+            passage: highest[owners[row]]
+            for passage, row in ROWS.items()
+            if owners[row] in highest and allowed[row] and row != own[n]
+        }
+    return expanded
+
+
+corpora = st.tuples(
+    st.lists(st.integers(0, 4), min_size=PASSAGES, max_size=PASSAGES),  # document of each passage
+    st.lists(st.booleans(), min_size=PASSAGES, max_size=PASSAGES),  # whether it is a candidate
+    st.lists(st.integers(-1, PASSAGES - 1), min_size=4, max_size=4),  # what each query was made from
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(queries, min_size=1, max_size=4), corpora)
+def test_whole_documents_equal_the_definition_and_ir_measures_on_judgments_written_out(
+    cases: list[tuple[dict[str, int], list[str]]], corpus: tuple[list[int], list[bool], list[int]]
+) -> None:
+    owners, allowed, own = corpus
+    qrels = {f"q{n}": grades for n, (grades, _) in enumerate(cases)}
+    found = [[p for p in ranked if allowed[ROWS[p]] and ROWS[p] != own[n]] for n, (_, ranked) in enumerate(cases)]
+    results = evaluate_whole_documents(
+        rankings({f"q{n}": ids for n, ids in enumerate(found)}, PASSAGES),
+        judged(qrels, ROWS.__getitem__),
+        ALL,
+        documents=np.array(owners, np.int64),
+        candidates=np.array(allowed),
+        itself=np.array(own[: len(cases)]),
+    )
+    expanded = whole_judgments(cases, owners, allowed, own)
+    for n, ids in enumerate(found):
+        for measure in ALL:
+            expected = by_the_formula(measure, expanded[f"q{n}"], ids)
+            assert results[str(measure)][n] == pytest.approx(expected, abs=1e-9)
+    library = pytest.importorskip("ir_measures")
+    pytest.importorskip("pytrec_eval", reason="has no wheel for this platform")
+    if not any(found):
+        return  # ir_measures refuses a run without results
+    theirs = {library.parse_measure(str(ours).replace("MRR", "RR").replace("MAP", "AP")): str(ours) for ours in ALL}
+    run = {f"q{n}": {passage: -float(rank) for rank, passage in enumerate(ids)} for n, ids in enumerate(found)}
+    for metric in library.iter_calc(list(theirs), expanded, run):
+        ours = results[theirs[metric.measure]][int(metric.query_id[1:])]
+        assert ours == pytest.approx(metric.value, abs=1e-9), (metric.measure, metric.query_id)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(queries, min_size=1, max_size=4))
+def test_documents_of_one_passage_make_all_three_levels_equal(cases: list[tuple[dict[str, int], list[str]]]) -> None:
+    judgments = judged({f"q{n}": grades for n, (grades, _) in enumerate(cases)}, ROWS.__getitem__)
+    ranked = rankings({f"q{n}": ids for n, (_, ids) in enumerate(cases)}, PASSAGES)
+    single = np.arange(PASSAGES)
+    whole = evaluate_whole_documents(ranked, judgments, ALL, documents=single)
+    for other in (evaluate(ranked, judgments, ALL), evaluate(ranked, judgments, ALL, documents=single)):
+        assert all(whole[name].tolist() == pytest.approx(value.tolist()) for name, value in other.items())
 
 
 def test_values_equal_those_that_ir_measures_gave() -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.folders import write
 
 from lemmata.encode.hashing import HashingEncoder
-from lemmata.errors import InputError
-from lemmata.evaluate.mteb import mteb_encoder, mteb_search
+from lemmata.errors import ConfigError, InputError, LemmataError
+from lemmata.evaluate.mteb import evaluate_task, local_task, mteb_encoder, mteb_search
 from lemmata.index.lexical import LexicalIndex
 from lemmata.measures import evaluate, judged, parse_measure
+from lemmata.project import Project
 from lemmata.types import Floats, Integers
 
 # For the first query, BM25 scores d1 and d2 alike: both are five words long and share one with it.
@@ -186,3 +189,65 @@ def test_a_ranking_that_repeats_a_passage_is_refused() -> None:
     model.index([{"id": "a", "text": "closed"}])
     with pytest.raises(InputError, match="holds 'a' twice"):
         model.search([{"id": "q", "text": "closed"}], top_k=5)
+
+
+# ---------------------------------------------------------------- tasks with data at hand
+
+
+def beir_folder(folder: Path) -> Path:
+    lines = "".join(f"{query}\t{passage}\t{grade}\n" for query in QRELS for passage, grade in QRELS[query].items())
+    return write(
+        folder,
+        {
+            "corpus.jsonl": "\n".join(json.dumps({"_id": i, "title": "", "text": t}) for i, t in CORPUS.items()),
+            "queries.jsonl": "\n".join(json.dumps({"_id": i, "text": t}) for i, t in QUERIES.items()),
+            "qrels/test.tsv": "query-id\tcorpus-id\tscore\n" + lines,
+        },
+    )
+
+
+def test_a_folder_runs_as_a_task_of_its_own_and_as_the_data_of_a_task_of_mteb(tmp_path: Path) -> None:
+    pytest.importorskip("mteb")
+    folder = beir_folder(tmp_path / "tiny")
+    tasks = [str(folder), f"SciFact={folder}"]
+    records = Project.init(tmp_path / "w").mteb(tasks, encoder="hashing", retrievers=["dense", "lexical"])
+    assert [(record["task"], record["retriever"]) for record in records] == [
+        ("tiny", "hashing"),
+        ("tiny", "BM25"),
+        ("SciFact", "hashing"),
+        ("SciFact", "BM25"),
+    ]
+    encoder = HashingEncoder()
+    scores = encoder.encode(list(QUERIES.values()), "query") @ encoder.encode(list(CORPUS.values())).T
+    rows, _ = LexicalIndex.build(CORPUS.values(), tmp_path / "here").search(list(QUERIES.values()), 10)
+    here = [scored_here(np.argsort(-scores, axis=1)), scored_here(rows)]
+    assert [record["value"] for record in records] == pytest.approx([*here, *here], abs=1e-5)
+    assert {record["measure"] for record in records} == {"ndcg_at_10"}
+    assert records[0]["scores"]["recall_at_10"] > 0
+
+
+def test_a_query_that_is_a_passage_does_not_find_itself(tmp_path: Path) -> None:
+    pytest.importorskip("mteb")
+    rows = [{"id": identity, "title": "", "text": text} for identity, text in CORPUS.items()]
+    queries = {"d1": CORPUS["d1"], "d3": CORPUS["d3"]}
+    task = local_task("own", rows, queries, {"d1": {"d2": 1}, "d3": {"d4": 1}})
+    (record,) = evaluate_task(mteb_encoder(HashingEncoder()), task)
+    assert record["scores"]["recall_at_5"] == 1.0  # five passages are left
+    others = local_task("others", rows, {"d1": "eigenvalues", "d3": "closure"}, {"d1": {"d1": 1}, "d3": {"d3": 1}})
+    (record,) = evaluate_task(mteb_encoder(HashingEncoder()), others)
+    assert record["scores"]["recall_at_10"] == 1.0  # an id in common is no reason to leave a passage out
+
+
+def test_what_mteb_cannot_run_is_a_sentence(tmp_path: Path) -> None:
+    pytest.importorskip("mteb")
+    folder = beir_folder(tmp_path / "tiny")
+    project = Project.init(tmp_path / "w")
+    with pytest.raises(LemmataError, match="mteb has no task 'SciFakt'"):
+        project.mteb(["SciFakt"], encoder="hashing")
+    with pytest.raises(LemmataError, match="no retrieval task"):
+        project.mteb([f"STS12={folder}"], encoder="hashing")
+    with pytest.raises(ConfigError, match="dense, lexical, not hybrid"):
+        project.mteb([str(folder)], encoder="hashing", retrievers=["hybrid"])
+    (folder / "corpus.jsonl").write_text('{"_id": "a", "text": "x"}\n{"text": "no id"}\n')
+    with pytest.raises(InputError, match=r"corpus.jsonl:2.*_id"):
+        project.mteb([str(folder)], encoder="hashing")

@@ -66,6 +66,23 @@ def test_document_level_counts_any_passage_of_the_document(project: Project) -> 
     assert values == [0.0, 1.0]
 
 
+def test_whole_document_level_counts_every_passage_of_the_answers_document(project: Project) -> None:
+    task = task_from("t", {"q": "odd parts and distinct parts", "r": "ideal"}, {"q": {"a2": 1}, "r": {"b1": 1}})
+    options = EvaluateOptions(measures="Acc@1,R@30,P@5", level="whole-document")
+    report = project.evaluate(task, retrievers=["lexical"], options=options)
+    assert report.retrievers["lexical"]["Success@1"].tolist() == [1.0, 1.0]  # a1 is of the same document as a2
+    assert report.retrievers["lexical"]["R@30"][1] == 1.0  # b1 and b2
+    assert report.retrievers["lexical"]["P@5"][1] == 0.4
+    assert report.notes[-1].startswith("whole-document level: all passages")
+    widened = task_from("t", task.queries, {"q": {"a1": 1, "a2": 1}, "r": {"b1": 1, "b2": 1}})
+    same = project.evaluate(widened, retrievers=["lexical"], options=EvaluateOptions(measures="Acc@1,R@30,P@5"))
+    for name, value in same.retrievers["lexical"].items():
+        assert report.retrievers["lexical"][name].tolist() == value.tolist()
+    with_missing = task_from("t", task.queries, {"q": {"a2": 1, "gone": 1}, "r": {"b1": 1}})
+    missing = project.evaluate(with_missing, retrievers=["lexical"], options=options, allow_missing=True)
+    assert missing.retrievers["lexical"]["R@30"][0] < report.retrievers["lexical"]["R@30"][0]
+
+
 def test_leaked_test_data_is_refused_unless_allowed_and_then_noted(project: Project) -> None:
     task = task_from("t", QUERIES, QRELS)
     train = [Example("t1", "Odd parts  and Distinct parts", ("a1",))]

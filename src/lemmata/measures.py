@@ -30,12 +30,12 @@ import numpy.typing as npt
 from lemmata.errors import ConfigError, InputError
 from lemmata.types import Integers, Mask
 
-__all__ = ["Judged", "Measure", "evaluate", "gains", "judged", "parse_measure"]
+__all__ = ["Judged", "Measure", "evaluate", "evaluate_whole_documents", "gains", "judged", "parse_measure"]
 
 Floats64 = npt.NDArray[np.float64]
 
 _MEASURES = ("nDCG", "MRR", "R", "P", "Success", "MAP")
-_SYNONYMS = {"rr": "MRR", "recall": "R", "precision": "P", "accuracy": "Success", "ap": "MAP"}
+_SYNONYMS = {"rr": "MRR", "recall": "R", "precision": "P", "accuracy": "Success", "acc": "Success", "ap": "MAP"}
 _NAMES = {name.lower(): name for name in _MEASURES} | _SYNONYMS
 _MOST_SHOWN = 1000  # unknown ids in a message
 
@@ -108,11 +108,21 @@ def gains(ranked: Integers, judged: Judged) -> Integers:
 
     Raises InputError if a ranking holds a judged passage twice: it would count twice.
     """
+    grades, judgments = _grades_of(ranked, judged)
+    counts = np.bincount(judgments[judgments >= 0], minlength=1)
+    if counts.max() > 1:
+        query = judged.queries[int(_owners(judged)[int(counts.argmax())])]
+        raise InputError(f"the ranking for the query {query!r} holds a passage twice")
+    return grades
+
+
+def _grades_of(ranked: Integers, judged: Judged) -> tuple[Integers, Integers]:
+    """The grade at each rank and the number of its judgment, -1 where there is none; both (n, k)."""
     if len(ranked) != len(judged.queries):
         raise InputError(f"there are {len(ranked)} rankings for {len(judged.queries)} queries")
-    grades = np.zeros(ranked.shape, np.int64)
+    grades, judgments = np.zeros(ranked.shape, np.int64), np.full(ranked.shape, -1, np.int64)
     if not ranked.size or not judged.rows.size:
-        return grades
+        return grades, judgments
     # One key per (query, row), so that one search in one sorted array serves all queries.
     span = max(int(ranked.max()), int(judged.rows.max())) + 2
     keys = _owners(judged) * span + judged.rows
@@ -121,12 +131,9 @@ def gains(ranked: Integers, judged: Judged) -> Integers:
     ranked_keys = (np.arange(len(ranked)) * span)[:, None] + ranked
     positions = np.minimum(np.searchsorted(keys, ranked_keys), len(keys) - 1)
     is_judged = (keys[positions] == ranked_keys) & (ranked >= 0)
-    counts = np.bincount(positions[is_judged], minlength=len(keys))
-    if counts.max() > 1:
-        query = judged.queries[int(keys[int(counts.argmax())]) // span]
-        raise InputError(f"the ranking for the query {query!r} holds a passage twice")
-    grades[is_judged] = judged.grades[order[positions[is_judged]]]
-    return grades
+    judgments[is_judged] = order[positions[is_judged]]
+    grades[is_judged] = judged.grades[judgments[is_judged]]
+    return grades, judgments
 
 
 # ---------------------------------------------------------------- from passages to documents
@@ -220,3 +227,41 @@ def evaluate(
     ranked_grades = np.maximum(gains(ranked, judged), 0)
     total = np.bincount(_owners(judged)[judged.grades > 0], minlength=len(judged.queries))
     return {str(measure): _value(measure, ranked_grades, total, judged) for measure in measures}
+
+
+def evaluate_whole_documents(
+    ranked: Integers,
+    judged: Judged,
+    measures: Iterable[Measure],
+    *,
+    documents: Integers,
+    candidates: Mask | None = None,
+    itself: Integers | None = None,
+) -> dict[str, Floats64]:
+    """Every measure for every query (n,) where all passages of a judged passage's document count as relevant.
+
+    As in `evaluate`, passages are ranked. Each has the highest grade that a passage of its document got.
+    `documents` has the document number of each passage, also of judged ones behind the corpus. Only `candidates` (bool
+    for each passage of the corpus; None: all) count among the relevant ones, and `itself`, the row that a query was
+    made from (n,), -1 for none, never does. Nothing grows with the size of a document.
+    """
+    if np.any((np.diff(np.sort(ranked, axis=1), axis=1) == 0) & (np.sort(ranked, axis=1)[:, 1:] >= 0)):
+        raise InputError("a ranking holds a passage twice")
+    whole = _by_document(judged, documents)
+    ranked_grades = np.maximum(_grades_of(np.where(ranked >= 0, documents[ranked], -1), whole)[0], 0)
+    countable = np.ones(len(documents), np.bool_)
+    if candidates is not None:
+        countable[: len(candidates)] = candidates
+    sizes = np.bincount(documents[countable], minlength=int(documents.max(initial=-1)) + 1)[whole.rows]
+    owners = _owners(whole)
+    if itself is not None:
+        own = np.where((itself >= 0) & countable[itself], documents[itself], -1)
+        sizes = sizes - (whole.rows == own[owners])
+    relevant = whole.grades > 0
+    total = np.bincount(owners[relevant], sizes[relevant], minlength=len(whole.queries)).astype(np.int64)
+    measures = list(measures)
+    # the best ranking shows no more passages of a document than the largest cut-off
+    shown = np.minimum(sizes, max((measure.cutoff for measure in measures), default=0))
+    indptr = np.concatenate(([0], np.cumsum(np.bincount(owners, shown, minlength=len(whole.queries)).astype(np.int64))))
+    best = Judged(whole.queries, indptr, np.repeat(whole.rows, shown), np.repeat(whole.grades, shown))
+    return {str(measure): _value(measure, ranked_grades, total, best) for measure in measures}

@@ -143,6 +143,12 @@ class Project:
 
         return info(self.layout)
 
+    def document_statistics(self, *, progress: Progress = _silent) -> dict[str, Any]:
+        """For each document its passages by kind, size, links and references, and a summary of these numbers."""
+        from lemmata.stages.info import document_statistics
+
+        return document_statistics(self.layout, progress)
+
     def listing(self, what: str, *, document: str = "", kind: str = "") -> Iterator[dict[str, Any]]:
         """Records of the `documents`, `passages`, `concepts`, `bibliography`, `locations` or `sources`."""
         from lemmata.stages.content import list_content
@@ -586,6 +592,32 @@ class Project:
         more |= {"allow_missing": allow_missing, "index": self.options(IndexOptions, "index"), "allowance": allowance}
         file = Path(trec) if trec is not None else None
         return evaluate(self.layout, task, options, progress, retrievers=retrievers, trec=file, **more)
+
+    def mteb(
+        self,
+        tasks: Sequence[str],
+        *,
+        encoder: str = "",
+        retrievers: Sequence[str] = ("dense",),
+        progress: Progress = _silent,
+    ) -> list[dict[str, Any]]:
+        """Run tasks of mteb, or BEIR folders as such, on an encoder (default: that of the index) and on BM25."""
+        from lemmata.stages.mteb import run_mteb
+
+        name = self._index_options({"encoder": encoder} if encoder else None).encoder
+        return run_mteb(self.layout, tasks, name, progress, retrievers=retrievers, key=_key())
+
+    def export_corpus(self, path: str | Path, *, progress: Progress = _silent) -> dict[str, Any]:
+        """Write the cleaned passages as JSON lines, which `ingest` reads back."""
+        from lemmata.stages.export import export_corpus
+
+        return export_corpus(self.layout, Path(path), progress)
+
+    def export_beir(self, task: Task, folder: str | Path, *, progress: Progress = _silent) -> dict[str, Any]:
+        """Write a task as a BEIR folder: `corpus.jsonl`, `queries.jsonl` and `qrels/test.tsv`."""
+        from lemmata.stages.export import export_beir
+
+        return export_beir(self.layout, task, Path(folder), progress)
 
     def tune(
         self,

@@ -1,4 +1,4 @@
-"""Commands: evaluate, export-encoder."""
+"""Commands: evaluate, mteb, export-encoder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lemmata.project import Project
 
 
-__all__ = ["evaluate", "export_encoder"]
+__all__ = ["chosen_task", "evaluate", "export_encoder", "mteb"]
 
 
 def evaluate(
@@ -57,7 +57,7 @@ def evaluate(
         str, typer.Option(help="Comma-separated names, such as lexical,dense:minilm.", metavar="NAMES")
     ] = "lexical,dense,hybrid",
     measures: Annotated[str, typer.Option(help="Comma-separated names.", metavar="NAMES")] = "",
-    level: Annotated[str, typer.Option(help="passage or document.", metavar="LEVEL")] = "",
+    level: Annotated[str, typer.Option(help="passage, document or whole-document.", metavar="LEVEL")] = "",
     train_queries: Annotated[Path | None, typer.Option(help="Queries used for training.", metavar="FILE")] = None,
     train_qrels: Annotated[Path | None, typer.Option(help="Judgments used for training.", metavar="FILE")] = None,
     allow_leakage: Annotated[
@@ -75,7 +75,7 @@ def evaluate(
     ] = False,
     html: Annotated[Path | None, typer.Option(help="Also write an HTML report.", metavar="FILE")] = None,
     trec: Annotated[
-        Path | None, typer.Option(help="Also write the rankings as TREC runs, one file per retriever.", metavar="FILE")
+        Path | None, typer.Option(help="Also write TREC files: runs by retriever, judgments.", metavar="FILE")
     ] = None,
     tokens: MostTokens = 0,
     cost: MostCost = 0.0,
@@ -94,7 +94,7 @@ def evaluate(
 
     project = Project(workspace)
     options = project.evaluate_options(given(measures=measures or None, level=level or None, seed=seed))
-    chosen = _task(project, queries, qrels, beir, task, part, share, limit, options.seed, protocol)
+    chosen = chosen_task(project, queries, qrels, beir, task, part, share, limit, options.seed, protocol)
     retrievers = [name.strip() for name in retriever.split(",")]
     allowance = project.allowance(tokens=tokens, cost=cost, price=price)
     with showing_progress() as progress:
@@ -150,7 +150,7 @@ def _tuned_encoder(retrievers: list[str]) -> str:
     return next(iter(encoders), "")
 
 
-def _task(
+def chosen_task(
     project: Project,
     queries: Path | None,
     qrels: Path | None,
@@ -162,6 +162,7 @@ def _task(
     seed: int,
     protocol: str,
 ) -> Task:
+    """The task that the options of a command describe: made from the corpus, or from files."""
     import numpy as np
 
     from lemmata.evaluate.tasks import sampled, task_from
@@ -169,7 +170,7 @@ def _task(
     from lemmata.stages.evaluate import beir_task, table_task
 
     if sum((bool(queries or qrels), beir is not None, bool(name))) != 1:
-        raise LemmataError("evaluate needs exactly one of --queries with --qrels, --beir, or --task")
+        raise LemmataError("a task needs exactly one of --queries with --qrels, --beir, or --task")
     if name:
         return project.task(name, part=part, share=share, limit=limit, seed=seed, protocol=protocol)
     if part:
@@ -195,6 +196,35 @@ def _examples(queries: Path | None, qrels: Path | None) -> list[Example]:
     if queries is None or qrels is None:
         raise LemmataError("--train-queries and --train-qrels go together")
     return examples(read_queries(queries), read_qrels(qrels))
+
+
+def mteb(
+    tasks: Annotated[
+        list[str], typer.Argument(help="Names of mteb tasks, BEIR folders, or NAME=DIR.", metavar="TASKS...")
+    ],
+    workspace: Workspace = HERE,
+    encoder: Annotated[str, typer.Option(help="Encoder; default: that of the index.", metavar="NAME")] = "",
+    retriever: Annotated[str, typer.Option(help="dense, lexical or both.", metavar="NAMES")] = "dense",
+    as_json: AsJson = False,
+) -> None:
+    """Run tasks of mteb on an encoder and on BM25."""
+    from lemmata.project import Project
+
+    names = [name.strip() for name in retriever.split(",")]
+    with showing_progress() as progress:
+        records = Project(workspace).mteb(tasks, encoder=encoder, retrievers=names, progress=progress)
+    if as_json:
+        print_json(records)
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in ("task", "part", "measure", "retriever", "value"):
+        table.add_column(head, justify="right" if head == "value" else "left", overflow="fold")
+    for record in records:
+        cells = (str(record[name]) for name in ("task", "part", "measure", "retriever"))
+        table.add_row(*cells, f"{record['value']:.4f}")
+    open_console().print(table)
 
 
 def export_encoder(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from lemmata.cli import content, demo, evaluate, graph, mine, search, train, workspace
+from lemmata.cli import content, demo, evaluate, export, graph, mine, search, train, workspace
 from lemmata.cli.output import fail
 from lemmata.errors import LemmataError
 
@@ -60,6 +60,7 @@ for command in (
     search.search,
     search.similar,
     evaluate.evaluate,
+    evaluate.mteb,
     evaluate.export_encoder,
     train.run,
 ):
@@ -83,6 +84,7 @@ _group(
     "Mine training data from the corpus and its graph.",
     (mine.pairs, mine.queries, mine.import_, mine.triplets, mine.negatives, mine.mix, mine.sets, mine.export),
 )
+_group("export", "Write the corpus and its tasks for other tools.", (export.corpus, export.beir))
 _group("train", "Train an encoder on what was mined.", (train.pretrain, train.finetune, train.prepare, train.models))
 
 

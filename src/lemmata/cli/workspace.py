@@ -128,12 +128,22 @@ def ingest(
 def info(
     workspace: Workspace = HERE,
     skips: Annotated[bool, typer.Option("--skips", help="List skipped input with its cause.")] = False,
+    documents: Annotated[bool, typer.Option("--documents", help="Statistics of each document.")] = False,
+    k: Annotated[int, typer.Option("-k", help="With --documents: number of documents to print; 0: all.", min=0)] = 50,
     as_json: AsJson = False,
 ) -> None:
     """Show what the workspace holds."""
     from lemmata.project import Project
 
     project = Project(workspace)
+    if documents:
+        with showing_progress() as progress:
+            statistics = project.document_statistics(progress=progress)
+        if as_json:
+            print_json(statistics)
+        else:
+            _print_statistics(statistics["documents"], statistics["summary"], k)
+        return
     if skips:
         notes = project.skips()
         if as_json:
@@ -176,6 +186,41 @@ def info(
     open_console().print(table)
     for problem in content["problems"]:
         open_console().print(problem, style="yellow")
+
+
+def _print_statistics(documents: Sequence[dict[str, Any]], summary: dict[str, dict[str, float]], k: int) -> None:
+    """Print a row for each document, then the summary of all."""
+    from rich.table import Table
+
+    console = open_console()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("document", "date", "passages", "kinds", "characters", "words", "links", "out", "in", "references"):
+        table.add_column(name, justify="left" if name in ("document", "date", "kinds") else "right", overflow="fold")
+    for record in documents[: k or None]:
+        links, bibliography = record["links"], record["bibliography"]
+        table.add_row(
+            record["id"],
+            record["date"] or "",
+            f"{record['passages']:,}",
+            ", ".join(f"{number:,} {kind}" for kind, number in record["kinds"].items()),
+            f"{record['characters']:,}",
+            f"{record['words']:,}",
+            f"{links['resolved']:,} of {links['all']:,}",
+            f"{links['out']:,}",
+            f"{links['in']:,}",
+            f"{bibliography['in_corpus']:,} of {bibliography['entries']:,}",
+        )
+    console.print(table)
+    if k and len(documents) > k:
+        console.print(f"and {len(documents) - k:,} more: -k 0 prints all, --json too")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(f"of {len(documents):,} documents")
+    for name in ("sum", "mean", "median", "largest"):
+        table.add_column(name, justify="right")
+    for name, values in summary.items():
+        table.add_row(name, *(f"{value:,.1f}".removesuffix(".0") for value in values.values()))
+    console.print()
+    console.print(table)
 
 
 def _print_skips(notes: Sequence[Skip]) -> None:

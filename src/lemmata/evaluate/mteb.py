@@ -2,7 +2,8 @@
 
     mteb.evaluate(mteb_encoder(encoder), mteb.get_tasks(tasks=["SciFact"]))
 
-mteb caches results by the name of the model: use another name for a changed model, or `mteb.evaluate(..., cache=None)`.
+`local_task` is a retrieval task whose data is at hand, `evaluate_task` runs one task on one model. mteb itself caches
+results by the name of the model: use another name for a changed model, or `mteb.evaluate(..., cache=None)`.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from lemmata.errors import InputError, require
+from lemmata.errors import InputError, LemmataError, require
 from lemmata.evaluate.runs import strictly_falling
 from lemmata.types import Encoder, Floats
 
-__all__ = ["mteb_encoder", "mteb_search"]
+__all__ = ["evaluate_task", "local_task", "mteb_encoder", "mteb_search", "named_task"]
 
 Search = Callable[[Sequence[str], int], list[list[tuple[str, float]]]]
 BuildIndex = Callable[[Sequence[tuple[str, str]]], Search]
@@ -100,3 +101,102 @@ class _Search:
 def _joined(*parts: str | None) -> str:
     """Joined as mteb does it for an encoder, so that all retrievers see the same texts."""
     return " ".join(part for part in parts if part).strip()
+
+
+# ---------------------------------------------------------------- tasks
+
+
+def named_task(name: str) -> Any:
+    """The task of mteb with this name, and its data; LemmataError where there is none, InputError without its data."""
+    task = _get_task(require("mteb", "mteb"), name)
+    try:
+        task.load_data()
+    except Exception as error:  # of the network, of the hub or of the reader of the data: whatever they raise
+        cause = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(
+            f"the data of {name} could not be loaded ({cause}): mteb takes it from the Hugging Face hub; with a BEIR"
+            f" folder of the same data, write {name}=DIR"
+        ) from error
+    return task
+
+
+def local_task(
+    name: str,
+    corpus: Sequence[Mapping[str, str]],
+    queries: Mapping[str, str],
+    qrels: Mapping[str, Mapping[str, int]],
+    *,
+    like: str = "",
+) -> Any:
+    """A retrieval task of mteb from data at hand; corpus: rows with `id`, `title` and `text`.
+
+    With `like`, the name of a task of mteb, it is that task with other data. A query that is a passage of the corpus,
+    by its id and its text, does not find itself.
+    """
+    mteb = require("mteb", "mteb")
+    retrieval = require("mteb.abstasks.retrieval", "mteb")
+    datasets = require("datasets", "mteb")
+    texts = {row["id"]: row["text"] for row in corpus}
+    split = {
+        "corpus": datasets.Dataset.from_list([{key: row[key] for key in ("id", "title", "text")} for row in corpus]),
+        "queries": datasets.Dataset.from_list([{"id": query, "text": queries[query]} for query in qrels]),
+        "relevant_docs": {query: dict(grades) for query, grades in qrels.items()},
+        "top_ranked": None,
+    }
+    base: Any = retrieval.AbsTaskRetrieval
+    metadata = mteb.TaskMetadata(
+        name=name,
+        description="Retrieval on local data.",
+        dataset={"path": "local", "revision": "local"},
+        type="Retrieval",
+        category="t2t",
+        modalities=["text"],
+        eval_splits=["test"],
+        eval_langs=["eng-Latn"],
+        main_score="ndcg_at_10",
+    )
+    if like:
+        base = _task_class(mteb, like, retrieval.AbsTaskRetrieval)
+        metadata = base.metadata
+
+    def load_data(self: Any, **_: Any) -> None:
+        self.dataset = {"default": dict.fromkeys(metadata.eval_splits, split)}
+        self.data_loaded = True
+
+    itself = any(query in texts and texts[query] and texts[query] in queries[query] for query in qrels)
+    members = {"metadata": metadata, "load_data": load_data, "__module__": __name__}
+    return type("LocalTask", (base,), members | ({"ignore_identical_ids": True} if itself else {}))()
+
+
+def _task_class(mteb: Any, name: str, kind: Any) -> Any:
+    """The class of a task of mteb, whose data can be replaced."""
+    task = _get_task(mteb, name)
+    if not isinstance(task, kind) or task.metadata.is_multilingual or len(task.metadata.eval_splits) > 1:
+        raise LemmataError(f"{name} is no retrieval task with one language and one part, so a folder cannot replace it")
+    return type(task)
+
+
+def _get_task(mteb: Any, name: str) -> Any:
+    try:
+        return mteb.get_task(name)
+    except KeyError as error:
+        raise LemmataError(f"mteb has no task {name!r}: {str(error.args[0]).splitlines()[0]}") from error
+
+
+def evaluate_task(model: Any, task: Any) -> list[dict[str, Any]]:
+    """Run a task on a model: a record with all scores for each part and language. No cache is read or written."""
+    mteb = require("mteb", "mteb")
+    result = mteb.evaluate(model, task, cache=None, show_progress_bar=False, co2_tracker=False).task_results[0]
+    measure = task.metadata.main_score
+    return [
+        {
+            "task": task.metadata.name,
+            "part": part,
+            "languages": scores["languages"],
+            "measure": measure,
+            "value": scores["main_score"],
+            "scores": {name: value for name, value in scores.items() if isinstance(value, int | float)},
+        }
+        for part, several in result.scores.items()
+        for scores in several
+    ]

@@ -1,4 +1,4 @@
-"""Rankings as a TREC run, the format that trec_eval, ir_measures and ranx read."""
+"""Rankings and judgments as TREC files, the formats that trec_eval, ir_measures and ranx read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from lemmata.errors import InputError
 from lemmata.files import writing
 
-__all__ = ["strictly_falling", "write_trec_run"]
+__all__ = ["strictly_falling", "write_trec_qrels", "write_trec_run"]
 
 
 def write_trec_run(path: Path, rankings: Mapping[str, Iterable[tuple[str, float]]], *, retriever: str) -> None:
@@ -27,9 +27,17 @@ def write_trec_run(path: Path, rankings: Mapping[str, Iterable[tuple[str, float]
                 stream.write(f"{_word(query)} Q0 {_word(passage)} {rank} {score:.9g} {tag}\n")
 
 
+def write_trec_qrels(path: Path, qrels: Mapping[str, Mapping[str, int]]) -> None:
+    """Write lines of `query 0 passage grade`. Ids with white space raise InputError, and no file is written."""
+    with writing(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as stream:
+        for query, grades in qrels.items():
+            for passage, grade in grades.items():
+                stream.write(f"{_word(query)} 0 {_word(passage)} {grade}\n")
+
+
 def _word(text: str) -> str:
     if text.split() != [text]:
-        raise InputError(f"a TREC run cannot hold {text!r}: its columns are separated by white space")
+        raise InputError(f"a TREC file cannot hold {text!r}: its columns are separated by white space")
     return text
 
 

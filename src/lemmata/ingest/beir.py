@@ -1,38 +1,46 @@
-"""Passages from JSON lines (a BEIR folder, abstracts, or passages with links), and BEIR queries and judgments."""
+"""Passages from and to JSON lines (a BEIR folder, abstracts, or passages with links); BEIR queries and judgments."""
 
 from __future__ import annotations
 
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from lemmata.archives import open_decompressed
 from lemmata.errors import InputError
 from lemmata.ingest.dates import read_date
-from lemmata.types import Document, Label, Link, Passage, Reading, Skip
+from lemmata.types import Document, Label, Link, Passage, Progress, Reading, Skip
 
-__all__ = ["read_judged", "read_passages", "read_qrels", "read_queries", "read_table"]
+__all__ = [
+    "passage_record",
+    "read_corpus",
+    "read_judged",
+    "read_passages",
+    "read_qrels",
+    "read_queries",
+    "read_table",
+    "write_beir",
+]
 
-_PASSAGE_KEYS = frozenset(
-    "_id id title text abstract kind document date created section links categories authors metadata proof".split()
-)
-
-
-_TEXT_KEYS = ("title", "text", "abstract", "kind", "document", "date", "created", "section", "proof")
+_TEXT_KEYS = ("title", "text", "abstract", "kind", "document", "document_title", "date", "created", "section", "proof")
+_PASSAGE_KEYS = frozenset(("_id", "id", "links", "categories", "authors", "metadata", *_TEXT_KEYS))
 
 
 def _links(value: Any) -> tuple[Link, ...] | None:
-    """`["id", …]`, `[{"target": "id", "relation": "cites"}, …]` or `{"cites": ["id", …]}`; None for anything else."""
+    """`["id", …]`, `[{"target": "id", "relation": "cites"}, …]` or `{"cites": ["id", …]}`; None for anything else.
+
+    A link that has no target may have a `label` instead: what the source calls it.
+    """
     pairs: list[tuple[Any, Any]] = []
     if isinstance(value, Mapping):
         for relation, targets in value.items():
             pairs += [(relation, target) for target in (targets if isinstance(targets, list) else [targets])]
     elif isinstance(value, list):
         items = (item if isinstance(item, Mapping) else {"target": item} for item in value)
-        pairs = [(item.get("relation", "refers_to"), item.get("target", "")) for item in items]
+        pairs = [(item.get("relation", "refers_to"), item.get("target") or item.get("label", "")) for item in items]
     elif value is not None:
         return None
     texts = [(_as_text(relation), _as_text(target)) for relation, target in pairs]
@@ -60,9 +68,10 @@ def read_passages(rows: Iterable[tuple[int, Mapping[str, Any]]], *, file: str, b
     """One passage per row, in a document of its own unless the row names its document.
 
     A row has an id (`id` or `_id`) and a text (`text` or `abstract`) or at least a title, and may have `title`, `kind`,
-    `document`, `date` or `created`, `section`, `categories`, `authors`, `links`, `proof` and `metadata`; other keys
-    become metadata. A title without a text is the passage's text. A row without an id or any text is a skip; so is
-    a field of a wrong type or an unreadable date, but its passage stays.
+    `document`, `document_title`, `date` or `created`, `section`, `categories`, `authors`, `links`, `proof` and
+    `metadata`; other keys become metadata. A title without a text is the passage's text. A document without a
+    `document_title` is called like its first passage. A row without an id or any text is a skip; so is a field of a
+    wrong type or an unreadable date, but its passage stays.
     """
     documents: list[Document] = []
     passages: list[Passage] = []
@@ -106,7 +115,7 @@ def read_passages(rows: Iterable[tuple[int, Mapping[str, Any]]], *, file: str, b
             documents.append(
                 Document(
                     document,
-                    texts["title"] or "",
+                    texts["document_title" if "document_title" in row else "title"] or "",
                     "text",
                     authors=lists["authors"] or (),
                     date=date,
@@ -132,13 +141,94 @@ def read_passages(rows: Iterable[tuple[int, Mapping[str, Any]]], *, file: str, b
             )
         )
         if len(passages) >= batch:
-            yield Reading(documents, passages, _own_labels(passages), skips=skips)
+            yield Reading(documents, passages, _own_labels(documents, passages), skips=skips)
             documents, passages, skips = [], [], []
-    yield Reading(documents, passages, _own_labels(passages), skips=skips)
+    yield Reading(documents, passages, _own_labels(documents, passages), skips=skips)
 
 
-def _own_labels(passages: Iterable[Passage]) -> list[Label]:
-    return [Label("", passage.id, passage.id) for passage in passages]
+def _own_labels(documents: Iterable[Document], passages: Iterable[Passage]) -> list[Label]:
+    """The ids as names. A passage that is called like its document is meant, not the document."""
+    ids = dict.fromkeys(passage.id for passage in passages)
+    ids |= dict.fromkeys(document.id for document in documents)
+    return [Label("", identity, identity) for identity in ids]
+
+
+# ---------------------------------------------------------------- writing
+
+
+def passage_record(
+    passage: Passage, document: Document | None, *, is_id: Callable[[str], bool] = lambda _name: False
+) -> dict[str, Any]:
+    """A passage as a row that `read_passages` reads; what is empty is left out.
+
+    A link has the id of its target, or its label if that is not in the corpus; a label that is also the id of something
+    else (`is_id`) would lead there, so that such a link is left out. A passage without a date has its document's.
+    """
+    record: dict[str, Any] = {
+        "id": passage.id,
+        "document": passage.document,
+        "document_title": document.title if document else "",
+        "kind": passage.kind,
+        "title": passage.title,
+        "text": passage.text,
+        "section": passage.section,
+        "proof": passage.proof,
+        "date": passage.date or (document.date if document else None),
+        "authors": list(document.authors) if document else [],
+        "categories": list(document.categories) if document else [],
+        "links": [_link_record(link) for link in passage.links if link.target or not is_id(link.label)],
+        "metadata": dict(passage.metadata),
+    }
+    return {key: value for key, value in record.items() if value or key == "document_title"}
+
+
+def _link_record(link: Link) -> dict[str, str]:
+    if link.target is None:
+        return {"relation": link.relation, "label": link.label}
+    # a table of locations calls them by their own names
+    target = link.target.removeprefix("location:") if link.relation == "reports_about" else link.target
+    return {"relation": link.relation, "target": target}
+
+
+def write_beir(
+    folder: Path,
+    passages: Iterable[Passage],
+    queries: Mapping[str, str],
+    qrels: Mapping[str, Mapping[str, int]],
+    progress: Progress,
+    *,
+    total: int,
+) -> dict[str, int]:
+    """Write `corpus.jsonl`, `queries.jsonl` and `qrels/test.tsv`; returns their counts.
+
+    Texts are without the names of references, as they are indexed. The keys `document` and `kind` are lemmata's own.
+    InputError for an id with a tab or line end. Judgments of passages that are not among these are counted.
+    """
+    (folder / "qrels").mkdir(parents=True)
+    written: set[str] = set()
+    with (folder / "corpus.jsonl").open("w", encoding="utf-8", newline="\n") as stream:
+        for number, passage in enumerate(passages):
+            if number % 1000 == 0:
+                progress("writing passages", number, total)
+            keys = {"document": passage.document, "kind": passage.kind}
+            record = {"_id": passage.id, "title": passage.title, "text": passage.bare_text, **keys}
+            stream.write(json.dumps(record, ensure_ascii=False) + "\n")
+            written.add(passage.id)
+    with (folder / "queries.jsonl").open("w", encoding="utf-8", newline="\n") as stream:
+        for query in qrels:
+            stream.write(json.dumps({"_id": query, "text": queries[query]}, ensure_ascii=False) + "\n")
+    judgments = missing = 0
+    with (folder / "qrels" / "test.tsv").open("w", encoding="utf-8", newline="\n") as stream:
+        stream.write("query-id\tcorpus-id\tscore\n")
+        for query, grades in qrels.items():
+            for passage_id, grade in grades.items():
+                if len(f"{query}\t{passage_id}\n".splitlines()) > 1 or "\t" in query + passage_id:
+                    raise InputError(f"a judgment cannot hold {query!r} and {passage_id!r}: ids are separated by tabs")
+                stream.write(f"{query}\t{passage_id}\t{grade}\n")
+                judgments += 1
+                missing += passage_id not in written
+    counts = {"passages": len(written), "queries": len(qrels), "judgments": judgments}
+    return counts | ({"missing": missing} if missing else {})
 
 
 # ---------------------------------------------------------------- queries and judgments
@@ -199,6 +289,19 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
             cause = "a judgment needs query, passage and a whole number, tab-separated"
             raise InputError(cause, file=str(path), line=number) from error
     return judgments
+
+
+def read_corpus(folder: Path) -> Iterator[dict[str, str]]:
+    """`id`, `title` and `text` of each passage of a BEIR folder, compressed or not, as they stand there."""
+    paths = sorted(folder.glob("corpus.jsonl*"))
+    path = paths[0] if paths else folder / "corpus.jsonl"
+    for number, line in _lines(path):
+        try:
+            row = json.loads(line)
+            yield {"id": str(row["_id"]), "title": str(row.get("title") or ""), "text": str(row.get("text") or "")}
+        except (ValueError, KeyError, AttributeError, TypeError) as error:
+            cause = 'a passage needs a JSON object with "_id" and "text"'
+            raise InputError(cause, file=str(path), line=number) from error
 
 
 def read_judged(folder: Path, which: str = "test") -> tuple[dict[str, str], dict[str, dict[str, int]]]:

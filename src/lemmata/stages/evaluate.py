@@ -17,13 +17,13 @@ from lemmata.encode.load import encoder_id, model_folder
 from lemmata.encode.remote import Allowance
 from lemmata.errors import InputError, LeakageError, LemmataError
 from lemmata.evaluate.report import Report
-from lemmata.evaluate.runs import write_trec_run
+from lemmata.evaluate.runs import write_trec_qrels, write_trec_run
 from lemmata.evaluate.significance import compare
 from lemmata.evaluate.tasks import Task, concepts_task, documents_task, held_out, references_task, task_from
 from lemmata.ingest.beir import read_judged
 from lemmata.leakage import Example, audit, examples, normalise
 from lemmata.measures import evaluate as measure
-from lemmata.measures import gains, judged, parse_measure
+from lemmata.measures import evaluate_whole_documents, gains, judged, parse_measure
 from lemmata.search import Fusion, Retriever, choose_fusion, parse_retriever
 from lemmata.stages.index import IndexOptions, update_vectors
 from lemmata.stages.training_sets import split_key
@@ -40,15 +40,19 @@ __all__ = ["TASKS", "EvaluateOptions", "TaskOptions", "beir_task", "corpus_task"
 TASKS = ("references", "documents", "concepts", "descriptions")
 _BATCH = 128  # queries searched at once
 _MOST_SHOWN = 5  # missing passages in a message
+_LEVELS = {
+    "document": "document level: a document counts by its best passage",
+    "whole-document": "whole-document level: all passages of the documents of the answers are relevant",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluateOptions:
     """What is measured and how."""
 
-    CHOICES: ClassVar = {"level": ("passage", "document")}
+    CHOICES: ClassVar = {"level": ("passage", "document", "whole-document")}
     measures: str = "MRR@10,nDCG@10,R@20,R@100,Success@1,MAP@100"  # comma-separated; the first two are compared
-    level: str = "passage"  # or document: any passage of a relevant document counts
+    level: str = "passage"  # document: documents are ranked; whole-document: all passages of an answer's document count
     baseline: str = ""  # retriever that the others are compared with; empty: the first
     seed: int = 0  # random seed
 
@@ -256,9 +260,10 @@ def evaluate(
     `train` are the examples that anything here was trained or tuned on. A task that leaks from them is refused unless
     `allow_leakage`, which the report then states. Queries whose documents occur in training are reported apart, as
     *seen* and *unseen*. Judgments of passages that are not in the corpus are refused unless `allow_missing`; they then
-    count as relevant passages that no retriever finds. `trec` names a file for the rankings; with several retrievers
-    each gets its own. Encoders that retrievers name (`dense:minilm`) get their vectors first, as `index` says, where
-    they have none or those of an older corpus; `allowance` caps what remote ones use for that and for the queries.
+    count as relevant passages that no retriever finds. `trec` names a file for the rankings (with several retrievers
+    each gets its own); the judgments stand beside it, with the suffix `.qrels`. Encoders that retrievers name
+    (`dense:minilm`) get their vectors first, as `index` says, where they have none or those of an older corpus;
+    `allowance` caps what remote ones use for that and for the queries.
     """
     parsed = {name: parse_retriever(name) for name in retrievers}
     measures = [parse_measure(name) for name in options.measures.split(",")]
@@ -288,24 +293,32 @@ def evaluate(
             counts, warnings = _trained_on(layout, corpus, task, each)
             trained_on = {count: max(value, trained_on.get(count, 0)) for count, value in counts.items()} or trained_on
             notes += warnings
-        documents = corpus.document_numbers() if options.level == "document" else None
+        documents = corpus.document_numbers() if options.level != "passage" else None
         if documents is not None:
             # each missing passage is a document of its own
             documents = np.append(documents, documents.max(initial=-1) + 1 + np.arange(len(missing.passages)))
-            notes.append("document level: a document counts by its best passage")
-        depth = max(100, *(m.cutoff for m in measures)) * (10 if documents is not None else 1)
+            notes.append(_LEVELS[options.level])
+        depth = max(100, *(m.cutoff for m in measures)) * (10 if options.level == "document" else 1)
         # a query without relevant passages misses nothing
         relevant = np.array([max(1, sum(grade > 0 for grade in grades.values())) for grades in task.qrels.values()])
         results: dict[str, Any] = {}
         recall: dict[str, Any] = {}
         uses = Counter(encoder for _, encoder in parsed.values())
+        if trec is not None:
+            write_trec_qrels(trec.with_name(f"{trec.stem}.qrels"), task.qrels)
         for name, (_, used) in parsed.items():
             ranked, scores = _rank(retriever, task, name, min(depth, len(corpus)), progress)
             if trec is not None:
                 word = re.sub(r"[^\w.-]+", "-", name)  # an encoder may be a path
                 path = trec if len(retrievers) == 1 else trec.with_name(f"{trec.stem}.{word}{trec.suffix}")
                 write_trec_run(path, _by_id(corpus, task, ranked, scores), retriever=name)
-            results[name] = measure(ranked, judgments, measures, documents=documents)
+            if options.level == "whole-document" and documents is not None:
+                own = _own_rows(corpus, task)
+                results[name] = evaluate_whole_documents(
+                    ranked, judgments, measures, documents=documents, candidates=task.candidates, itself=own
+                )
+            else:
+                results[name] = measure(ranked, judgments, measures, documents=documents)
             recall[name] = np.cumsum(gains(ranked[:, :100], judgments) > 0, axis=1) / relevant[:, None]
             uses[used] -= 1
             if used and not uses[used]:
@@ -407,11 +420,15 @@ def _seen_and_unseen(corpus: Corpus, task: Task, train: Sequence[Example]) -> di
     return {"seen": seen, "unseen": ~seen}
 
 
+def _own_rows(corpus: Corpus, task: Task) -> Integers:
+    """The row of the passage that each query was made from (queries,), -1 for none."""
+    return np.array([corpus.row(task.itself[q]) if q in task.itself else -1 for q in task.qrels], np.int64)
+
+
 def _rank(retriever: Retriever, task: Task, name: str, depth: int, progress: Progress) -> tuple[Integers, Floats]:
     """Rows and scores (queries, depth); a query that is itself a passage does not find itself."""
     queries = list(task.qrels)
-    row = retriever.corpus.row
-    own_rows = np.array([row(task.itself[query]) if query in task.itself else -1 for query in queries], np.int64)
+    own_rows = _own_rows(retriever.corpus, task)
     rows = np.full((len(queries), depth), -1, np.int64)
     scores = np.full((len(queries), depth), -np.inf, np.float32)
     for start in range(0, len(queries), _BATCH):

@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Mapping
+from statistics import fmean, median
 from typing import Any, NamedTuple
 
 from lemmata.errors import WorkspaceError
@@ -17,8 +18,9 @@ from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore
 from lemmata.store.layout import Layout, read_manifest, read_manifests
 from lemmata.store.vector_sets import VectorSet, default_encoder, size_on_disk, vector_sets
+from lemmata.types import Progress
 
-__all__ = ["Check", "check_installation", "check_workspace", "info"]
+__all__ = ["Check", "check_installation", "check_workspace", "document_statistics", "info"]
 
 _OPTIONAL = {
     "pypdfium2": "pdf",
@@ -89,6 +91,33 @@ def _note_problems(layout: Layout) -> list[str]:
     except WorkspaceError as error:
         return [str(error)]
     return []
+
+
+def document_statistics(layout: Layout, progress: Progress) -> dict[str, Any]:
+    """Statistics of every document, by id, and the sum, mean, median and largest value of each number."""
+    documents: list[dict[str, Any]] = []
+    with contextlib.closing(Corpus(layout)) as corpus:
+        for record in corpus.document_statistics():
+            if len(documents) % 1000 == 0:
+                progress("reading documents", len(documents), None)
+            documents.append(record)
+    numbers = {
+        "passages": [record["passages"] for record in documents],
+        "characters": [record["characters"] for record in documents],
+        "words": [record["words"] for record in documents],
+        "links": [record["links"]["all"] for record in documents],
+        "links resolved": [record["links"]["resolved"] for record in documents],
+        "links out": [record["links"]["out"] for record in documents],
+        "links in": [record["links"]["in"] for record in documents],
+        "bibliography": [record["bibliography"]["entries"] for record in documents],
+        "bibliography in corpus": [record["bibliography"]["in_corpus"] for record in documents],
+    }
+    summary = {
+        name: {"sum": sum(values), "mean": fmean(values), "median": median(values), "largest": max(values)}
+        for name, values in numbers.items()
+        if values
+    }
+    return {"documents": documents, "summary": summary}
 
 
 def _graph_counts(

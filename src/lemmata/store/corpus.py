@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
+import operator
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, repeat
@@ -30,6 +33,10 @@ UNION SELECT source FROM links WHERE relation = 'reports_about' AND target IS NU
 """
 
 
+def _count_words(text: str) -> int:
+    return len(text.split())
+
+
 class IngestedSource(NamedTuple):
     """What was ingested under one path."""
 
@@ -52,6 +59,7 @@ class Corpus(Sequence[Passage]):
         self.inputs: str = (manifest or {}).get("inputs", "")  # changes whenever the corpus does
         self._connection = open_database(layout.database, create=False)
         self._connection.create_function("casefold", 1, str.casefold, deterministic=True)
+        self._connection.create_function("words", 1, _count_words, deterministic=True)
         self._length: int = self._connection.execute("SELECT COUNT(*) FROM rows").fetchone()[0]
 
     def close(self) -> None:
@@ -76,8 +84,12 @@ class Corpus(Sequence[Passage]):
         return self.passages([row % self._length])[0]
 
     def __iter__(self) -> Iterator[Passage]:
-        for start in range(0, self._length, 1000):
-            yield from self[start : start + 1000]
+        yield from self.in_rows(range(self._length))
+
+    def in_rows(self, rows: Sequence[int]) -> Iterator[Passage]:
+        """The passages of some rows, read as they are asked for."""
+        for start in range(0, len(rows), 1000):
+            yield from self.passages(rows[start : start + 1000])
 
     def passages(self, rows: Iterable[int]) -> list[Passage]:
         """Passages of some rows, with their links, in the given order."""
@@ -302,6 +314,57 @@ class Corpus(Sequence[Passage]):
             " WHERE d.kind != 'location' AND ?1 IN ('', d.kind) GROUP BY d.id ORDER BY d.id",
             (kind,),
         )
+
+    def document_statistics(self) -> Iterator[dict[str, Any]]:
+        """Each document, by id and without locations: passages by kind, size of its texts, links, references.
+
+        `links` counts all that it and its passages have, those that were resolved, and those to and from other
+        documents. The texts stay in the database, and only numbers are kept for all documents.
+        """
+        execute = self._connection.execute
+        links = {row[0]: row[1:] for row in execute("SELECT document, COUNT(*), COUNT(target) FROM links GROUP BY 1")}
+        ends = (
+            "SELECT l.document AS source, COALESCE(p.document, l.target) AS target FROM links l"
+            " LEFT JOIN passages p ON p.id = l.target WHERE l.target IS NOT NULL"
+        )
+        outgoing, incoming = (
+            dict(execute(f"SELECT {side}, COUNT(*) FROM ({ends}) WHERE source != target GROUP BY 1").fetchall())
+            for side in ("source", "target")
+        )
+        query = "SELECT document, COUNT(*), COUNT(target) FROM bibliography GROUP BY 1"
+        entries = {row[0]: row[1:] for row in execute(query)}
+        # in the order of the index, so that nothing is sorted
+        sizes = itertools.groupby(
+            execute("SELECT document, kind, LENGTH(text), words(text) FROM passages ORDER BY document, position"),
+            key=operator.itemgetter(0),
+        )
+        document, passages = next(sizes, ("", iter(())))
+        for record in self._records("SELECT id, kind, title, date FROM documents WHERE kind != 'location' ORDER BY id"):
+            kinds: Counter[str] = Counter()
+            characters = words = 0
+            while document and document < record["id"]:  # its document is a location, or is not stored
+                document, passages = next(sizes, ("", iter(())))
+            if document == record["id"]:
+                for _, kind, length, number in passages:
+                    kinds[kind] += 1
+                    characters += length
+                    words += number
+            total, resolved = links.get(record["id"], (0, 0))
+            listed, in_corpus = entries.get(record["id"], (0, 0))
+            yield {
+                **record,
+                "passages": kinds.total(),
+                "kinds": dict(kinds.most_common()),
+                "characters": characters,
+                "words": words,
+                "links": {
+                    "all": total,
+                    "resolved": resolved,
+                    "out": outgoing.get(record["id"], 0),
+                    "in": incoming.get(record["id"], 0),
+                },
+                "bibliography": {"entries": listed, "in_corpus": in_corpus},
+            }
 
     def passage_records(self, *, document: str = "", kind: str = "") -> Iterator[dict[str, Any]]:
         """The passages without their texts, in the order of the rows."""

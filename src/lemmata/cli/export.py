@@ -1,0 +1,67 @@
+"""Commands of the group export: corpus, beir."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lemmata.cli.evaluate import chosen_task
+from lemmata.cli.output import HERE, AsJson, Seed, Workspace, open_console, print_json, showing_progress
+
+__all__ = ["beir", "corpus"]
+
+
+def corpus(
+    path: Annotated[Path, typer.Argument(help="File to write, .jsonl.", metavar="FILE")],
+    workspace: Workspace = HERE,
+    as_json: AsJson = False,
+) -> None:
+    """Write the cleaned passages as JSON lines, which `ingest` reads back."""
+    from lemmata.project import Project
+
+    with showing_progress() as progress:
+        report = Project(workspace).export_corpus(path, progress=progress)
+    if as_json:
+        print_json(report)
+    else:
+        open_console().print(f"{path}: {report['passages']:,} passages of {report['documents']:,} documents")
+
+
+def beir(
+    folder: Annotated[Path, typer.Argument(help="Folder to write.", metavar="DIR")],
+    workspace: Workspace = HERE,
+    task: Annotated[
+        str, typer.Option(help="Task from the corpus: references, documents, concepts or descriptions.", metavar="NAME")
+    ] = "",
+    part: Annotated[str, typer.Option(help="With --task: part of the split, validation or test.", metavar="PART")] = "",
+    share: Annotated[
+        float, typer.Option(help="With --task and no part: share of the corpus to query from.", min=0, max=1)
+    ] = 0.2,
+    protocol: Annotated[str, typer.Option(help="With --task concepts: passage or seed.", metavar="NAME")] = "passage",
+    queries: Annotated[
+        Path | None, typer.Option(help="Instead of --task: JSON lines, or a .tsv table with ids.", metavar="FILE")
+    ] = None,
+    qrels: Annotated[Path | None, typer.Option(help="Judgments of these queries.", metavar="FILE")] = None,
+    limit: Annotated[int, typer.Option(help="Maximum number of queries, a random sample; 0: all.", min=0)] = 0,
+    seed: Seed = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a task as a BEIR folder: corpus, queries, judgments."""
+    from lemmata.project import Project
+
+    project = Project(workspace)
+    chosen = chosen_task(project, queries, qrels, None, task, part, share, limit, seed or 0, protocol)
+    with showing_progress() as progress:
+        report = project.export_beir(chosen, folder, progress=progress)
+    if as_json:
+        print_json(report)
+        return
+    console = open_console()
+    counts = ", ".join(f"{report[name]:,} {name}" for name in ("passages", "queries", "judgments"))
+    console.print(f"{folder}: {counts}")
+    if "missing" in report:
+        console.print(f"{report['missing']:,} judgments name passages that are no candidates", style="yellow")
+    for note in report["notes"]:
+        console.print(note, style="dim")
