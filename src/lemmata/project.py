@@ -576,3 +576,18 @@ class Project:
         from lemmata.stages.evaluate import tune
 
         return tune(self.layout, task, measure, progress, key=_key(), allow_missing=allow_missing)
+
+    def tune_rerank(
+        self,
+        task: Task,
+        retriever: str = "auto+rerank",
+        *,
+        measure: str = "MRR@10",
+        allow_missing: bool = False,
+        progress: Progress = _silent,
+    ) -> dict[str, Any]:
+        """Choose the weight of a cross-encoder beside the retriever's own score, on a validation task."""
+        from lemmata.stages.evaluate import tune_rerank
+
+        more: dict[str, Any] = {"key": _key(), "allow_missing": allow_missing}
+        return tune_rerank(self.layout, task, retriever, measure, progress, **more)

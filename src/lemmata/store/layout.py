@@ -79,6 +79,10 @@ class Layout:
         return self.root / "index" / "fusion.json"
 
     @property
+    def rerank(self) -> Path:
+        return self.root / "index" / "rerank.json"
+
+    @property
     def graph_records(self) -> Path:
         return self.root / "graph" / "records.sqlite"
 
