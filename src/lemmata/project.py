@@ -63,6 +63,7 @@ TABLES = {
     "mixtures.*": "lemmata.mine.export:Mixture",
     "pretrain.*": "lemmata.train.pretrain:PretrainOptions",
     "finetune.*": "lemmata.train.finetune:FinetuneOptions",
+    "reranker.*": "lemmata.train.reranker:RerankerOptions",
     "evaluate": "lemmata.stages.evaluate:EvaluateOptions",
     "run": "lemmata.run:RunOptions",
 }
@@ -518,6 +519,16 @@ class Project:
         from lemmata.stages.train import finetune_model
 
         return finetune_model(self.layout, name, self.finetune_options(name, settings), progress)
+
+    def train_reranker(
+        self, name: str = "reranker", *, settings: Settings | None = None, progress: Progress = _silent
+    ) -> dict[str, Any]:
+        """Train a cross-encoder on mined sets, by [reranker.NAME]; resumes from the last checkpoint."""
+        from lemmata.stages.train import reranker_model
+        from lemmata.train.reranker import RerankerOptions
+
+        options = self.named_options(RerankerOptions, "reranker", name, settings)
+        return reranker_model(self.layout, name, options, progress, key=_key())
 
     def prepare(
         self, name: str, folder: str | Path, *, settings: Settings | None = None, progress: Progress = _silent

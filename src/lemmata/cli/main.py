@@ -83,7 +83,11 @@ _group(
     "Mine training data from the corpus and its graph.",
     (mine.pairs, mine.queries, mine.import_, mine.triplets, mine.negatives, mine.mix, mine.sets, mine.export),
 )
-_group("train", "Train an encoder on what was mined.", (train.pretrain, train.finetune, train.prepare, train.models))
+_group(
+    "train",
+    "Train an encoder on what was mined.",
+    (train.pretrain, train.finetune, train.reranker, train.prepare, train.models),
+)
 
 
 def main() -> None:
