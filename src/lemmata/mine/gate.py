@@ -68,7 +68,7 @@ def gated(
     """The records that pass, in order, with those of their negatives that pass; `report` is added to.
 
     A positive passes where it scores more than 95 % of unrelated pairs of its kind (source and relation), a negative
-    where it scores less than its positive by at least the margin. The first records of a kind give its thresholds.
+    where it scores less than its positive by more than the margin. The first records of a kind give its thresholds.
     """
     texts = RecordTexts(material)
     iterator = iter(records)
@@ -109,7 +109,7 @@ def _passed(record: Record, positive: float, negatives: Sequence[float], report:
         return None
     kept: list[Negative] = []
     for negative, value in zip(others, negatives, strict=True):
-        if positive - value >= threshold.margin:
+        if positive - value > threshold.margin:
             kept.append(negative)
         else:
             report.dropped["negative like the positive"] += 1

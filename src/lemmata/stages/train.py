@@ -506,7 +506,7 @@ def _describe_reranker(
         ],
         intended_use="Rerank the first hits of a search in its corpus, and check mined training data.",
         limits=[
-            "The held-out pairs come from the training part; 'lemmata evaluate --retriever dense+rerank' measures others.",
+            "The held-out pairs are of the training part; 'lemmata evaluate --retriever dense+rerank' measures others.",
             "Scores are comparable between queries of one kind, but are no probabilities.",
         ],
     )

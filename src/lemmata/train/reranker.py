@@ -43,7 +43,6 @@ LONGEST = 256  # tokens of a pair
 GROUP = 4  # passages of a query that are compared: the positive, at most two hard negatives, and random ones
 HARD = 2
 BATCH = 16  # groups of a step
-RATE = 1e-4  # learning rate
 WARM_UP = 0.1  # share of steps
 HELD_OUT = 100  # queries, at most a tenth of all, and not so many that measuring takes longer than training
 CANDIDATES = 10  # passages of a held-out query
@@ -54,10 +53,11 @@ CHUNK = {"cuda": 131_072, "mps": 16_384, "cpu": 2_048}  # tokens that go through
 class RerankerOptions:
     """How a cross-encoder is trained; in `lemmata.toml` a table [reranker.NAME]."""
 
-    SMALLEST: ClassVar = {"records": 1}
+    SMALLEST: ClassVar = {"records": 1, "rate": 0.0}
     base: str = DEFAULT  # an encoder or a cross-encoder: a packaged model, one of the workspace, a folder or a hub name
     sets: dict[str, float] = field(default_factory=dict)  # training set: its weight; those with negatives, else all
     records: int = 2_000  # shown in training, a random choice: two thousand are some minutes on two cores
+    rate: float = 1e-4  # learning rate
 
 
 class RerankerResult(NamedTuple):
@@ -86,7 +86,7 @@ def train_reranker(
     steps = objective.steps
 
     def rate(step: int) -> float:
-        return RATE * warm_up_and_decay(step, steps, math.ceil(WARM_UP * steps))
+        return options.rate * warm_up_and_decay(step, steps, math.ceil(WARM_UP * steps))
 
     groups = [
         Group([weight for weight in model.parameters() if (weight.ndim > 1) == is_matrix], rate, decay)
