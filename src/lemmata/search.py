@@ -141,6 +141,8 @@ def rerank(rows: Integers, scores: Floats, cross: Floats, weight: float) -> tupl
     cross-encoder alone decides. The hits after them keep their order, and stay behind.
     """
     first = cross.shape[1]
+    if not first:
+        return rows, scores
     is_hit = rows[:, :first] >= 0
     old, new = _standardised(scores[:, :first], is_hit), _standardised(cross, is_hit)
     combined = np.where(is_hit, (1 - weight) * old + weight * new, -np.inf)
