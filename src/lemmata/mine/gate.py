@@ -26,7 +26,7 @@ Score = Callable[[Sequence[tuple[str, str]]], Floats]
 UNRELATED = 500  # random pairs of an anchor and a passage, for each kind of anchor
 QUANTILE = 0.95  # of their scores: a positive has to score more
 _ANCHORS = 100  # different ones in those pairs, or as many as there are
-_BLOCK = 512  # records whose pairs are scored together, sorted by length; memory does not grow with the set
+_BLOCK = 128  # records whose pairs are scored together, sorted by length; memory does not grow with the set
 
 
 class Threshold(NamedTuple):
