@@ -150,3 +150,15 @@ def test_a_cross_encoder_is_trained_further(trained: Path, tmp_path: Path) -> No
     assert facts
     with pytest.raises(ConfigError, match="cannot be its own base"):
         Project(workspace).train_reranker("further", settings={"base": "further"})
+
+
+def test_evaluate_warns_of_a_reranker_that_was_trained_under_another_split(trained: Path, tmp_path: Path) -> None:
+    project = Project(shutil.copytree(trained / "notes", tmp_path / "notes"))
+    task = project.task("references", part="test", limit=8)
+    report = project.evaluate(task, retrievers=["lexical+rerank5"])
+    assert not [note for note in report.notes if "trained under another split" in note]
+    project.split(settings={"method": "stratified", "validation": 0.2, "test": 0.2, "seed": 5})
+    task = project.task("references", part="test", limit=8)
+    report = project.evaluate(task, retrievers=["lexical", "lexical+rerank5"])
+    [warning] = [note for note in report.notes if "trained under another split" in note]
+    assert "reranker was trained under another split" in warning

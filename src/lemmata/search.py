@@ -277,12 +277,15 @@ class Retriever:
 
     def cross_encoder(self, model: str = "") -> CrossEncoder:
         """The cross-encoder that a name means; without a name, the workspace's reranker that was trained last."""
-        model = model or self._latest_reranker()
+        model = self.reranker_name(model)
         if model not in self._cross:
             self._cross[model] = load_cross_encoder(model, models=self.layout.models)
         return self._cross[model]
 
-    def _latest_reranker(self) -> str:
+    def reranker_name(self, model: str = "") -> str:
+        """The name as it was given; without one, that of the reranker that was trained last."""
+        if model:
+            return model
         manifests = read_manifests(self.layout.models)
         names = [name for name, manifest in manifests.items() if manifest.get("verb") == "reranker"]
         if not names:

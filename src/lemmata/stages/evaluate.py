@@ -284,6 +284,10 @@ def evaluate(
         if dense and task.part:
             trained_on, warnings = _trained_on(layout, corpus, task, encoder)
             notes += warnings
+        rerankers = [split_reranker(name) for name in retrievers]
+        for model in dict.fromkeys(retriever.reranker_name(model) for _, number, model in rerankers if number):
+            if task.part:
+                notes += _trained_on(layout, corpus, task, model)[1]
         documents = corpus.document_numbers() if options.level == "document" else None
         if documents is not None:
             # each missing passage is a document of its own
