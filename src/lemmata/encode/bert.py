@@ -218,11 +218,11 @@ class _Graph:
         values = self.cast(self.node("Gather", self.constant(integers), rows), "FLOAT")
         return self.node("Mul", values, self.node("Gather", self.constant(scales), rows))
 
-    def model(self, output_name: str, dimension: int, inputs: tuple[str, ...] = ("input_ids", "attention_mask")) -> Any:
+    def model(self, output_name: str, dimension: int, names: tuple[str, ...] = ("input_ids", "attention_mask")) -> Any:
         """The graph, whose last node gives the output (batch, dimension)."""
         self.nodes[-1].output[0] = output_name
         helper, kinds = self.onnx.helper, self.onnx.TensorProto
-        inputs = [helper.make_tensor_value_info(name, kinds.INT64, ["batch", "tokens"]) for name in inputs]
+        inputs = [helper.make_tensor_value_info(name, kinds.INT64, ["batch", "tokens"]) for name in names]
         output = helper.make_tensor_value_info(output_name, kinds.FLOAT, ["batch", dimension])
         graph = helper.make_graph(self.nodes, "bert", inputs, [output], self.initializers)
         opsets = [helper.make_opsetid("", 18), helper.make_opsetid(_MICROSOFT, 1)]
