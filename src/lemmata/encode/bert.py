@@ -234,6 +234,7 @@ def build_bert(model_folder: Path, out_file: Path, precision: str) -> int:
 
     `precision` is one of PRECISIONS. InputError where `is_bert` is false.
     """
+    _check_precision(precision)
     if not is_bert(model_folder):
         raise InputError("is no BERT with mean or CLS pooling in model.safetensors", file=str(model_folder))
     pooling = read_architecture(model_folder).pooling
@@ -253,6 +254,7 @@ def build_cross_bert(model_folder: Path, out_file: Path, precision: str) -> None
 
     InputError where `is_cross_bert` is false.
     """
+    _check_precision(precision)
     if not is_cross_bert(model_folder):
         raise InputError("is no BERT with one score for a pair in model.safetensors", file=str(model_folder))
     graph, tensors, config = _read_bert(model_folder, precision)
@@ -268,10 +270,13 @@ def build_cross_bert(model_folder: Path, out_file: Path, precision: str) -> None
     graph.onnx.save(graph.model("score", 1, ("input_ids", "attention_mask", "token_type_ids")), out_file)
 
 
-def _read_bert(model_folder: Path, precision: str) -> tuple[_Graph, dict[str, Floats], dict[str, Any]]:
-    """An empty graph, the weights by the names that BERT gives them, and the configuration."""
+def _check_precision(precision: str) -> None:
     if precision not in PRECISIONS:
         raise ConfigError(f"there is no precision {precision!r}; choose from {', '.join(PRECISIONS)}")
+
+
+def _read_bert(model_folder: Path, precision: str) -> tuple[_Graph, dict[str, Floats], dict[str, Any]]:
+    """An empty graph, the weights by the names that BERT gives them, and the configuration."""
     tensors = {
         name.removeprefix("bert."): values
         for name, values in _read_safetensors(model_folder / "model.safetensors").items()
