@@ -219,7 +219,7 @@ def test_the_command_reranks_and_evaluate_measures_it_beside_the_plain_retriever
     assert "--reranker needs --rerank N" in lemmata("search", "a1", "-w", folder, "--reranker", exported, code=1)
     (tmp_path / "queries.jsonl").write_text('{"_id": "q", "text": "a3 a21"}\n')
     (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq\tp3\t1\n")
-    files = ["--queries", tmp_path / "queries.jsonl", "--qrels", tmp_path / "qrels.tsv"]
+    files: list[str | Path] = ["--queries", tmp_path / "queries.jsonl", "--qrels", tmp_path / "qrels.tsv"]
     name = f"lexical+rerank5:{exported}"
     report = json.loads(lemmata("evaluate", "-w", folder, *files, "--retriever", f"lexical,{name}", "--json"))
     assert list(report["retrievers"]) == ["lexical", name]
