@@ -41,7 +41,8 @@ def bare_base(
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     around = [(token, vocabulary[token]) for token in special[2:4] if token]
     single = " ".join(filter(None, (special[2], "$A", special[3])))
-    backend.post_processor = processors.TemplateProcessing(single=single, special_tokens=around)
+    pair = " ".join(filter(None, (single, "$B:1", special[3] and f"{special[3]}:1")))
+    backend.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=around)
     folder.mkdir(parents=True, exist_ok=True)
     backend.save(str(folder / "tokenizer.json"))
     kind = "sentence_transformers.models"

@@ -64,6 +64,7 @@ TABLES = {
     "mixtures.*": "lemmata.mine.export:Mixture",
     "pretrain.*": "lemmata.train.pretrain:PretrainOptions",
     "finetune.*": "lemmata.train.finetune:FinetuneOptions",
+    "reranker.*": "lemmata.train.reranker:RerankerOptions",
     "evaluate": "lemmata.stages.evaluate:EvaluateOptions",
     "run": "lemmata.run:RunOptions",
 }
@@ -234,10 +235,12 @@ class Project:
         queries = read_queries(self.layout.root / options.queries)
         return AuditPolicy(options, examples(queries, read_qrels(self.layout.root / options.qrels)))
 
-    def _new_set(self, name: str, progress: Progress) -> NewSet:
+    def _new_set(self, name: str, progress: Progress, gate: str = "") -> NewSet:
+        """A set to be mined; `gate` is a cross-encoder, "none" for no gate, and by default that of [mine]."""
         from lemmata.stages.training_sets import NewSet
 
-        return NewSet(self.layout, name, self._audit_policy(), progress, _key())
+        gate = gate or self._mine_options().gate
+        return NewSet(self.layout, name, self._audit_policy(), progress, _key(), "" if gate == "none" else gate)
 
     # ------------------------------------------------------------ ingest, index, search
 
@@ -425,10 +428,12 @@ class Project:
 
         `of` is the set that negatives are added to (`pairs`), or whose queries get triplets (`queries`); `kind` says
         where triplets come from; `found_within` keeps only queries that find their passage among so many hits.
+        The cross-encoder `gate` in `settings` drops positives and negatives that it doubts; "none": no gate.
         """
         from lemmata.stages import mine
 
-        options, new = self._mine_options(settings), self._new_set(name or what, progress)
+        options = self._mine_options(settings)
+        new = self._new_set(name or what, progress, options.gate)
         if what == "pairs":
             return mine.mine_pair_set(new, options.pairs)
         if what == "queries":
@@ -452,13 +457,15 @@ class Project:
         name: str = "written",
         model: Settings | None = None,
         found_within: int = 0,
+        gate: str = "",
         progress: Progress = _silent,
     ) -> dict[str, Any]:
         """Queries for the passages by a language model, never beyond the limits."""
         from lemmata.stages.mine import mine_written_set
 
         options, endpoint = self._mine_options().written, self._endpoint_options(model)
-        return mine_written_set(self._new_set(name, progress), options, endpoint, limits, found_within=found_within)
+        new = self._new_set(name, progress, gate)
+        return mine_written_set(new, options, endpoint, limits, found_within=found_within)
 
     def import_queries(
         self,
@@ -469,6 +476,7 @@ class Project:
         name: str = "imported",
         complete: bool = False,
         found_within: int = 0,
+        gate: str = "",
         progress: Progress = _silent,
     ) -> dict[str, Any]:
         """Import existing queries, from JSON lines at `path` or from `queries` with their `qrels`.
@@ -488,7 +496,7 @@ class Project:
             command = f"import --queries {queries} --qrels {qrels}"
         else:
             raise LemmataError("queries come from one file of JSON lines, or from --queries with --qrels")
-        new = self._new_set(name, progress)
+        new = self._new_set(name, progress, gate)
         return mine_imported_set(new, records, file=file, complete=complete, found_within=found_within, command=command)
 
     def mix(self, mixture: str, *, name: str = "", progress: Progress = _silent) -> dict[str, Any]:
@@ -497,7 +505,7 @@ class Project:
         from lemmata.stages.mine import mix_sets
 
         options = self.named_options(Mixture, "mixtures", mixture, required=True)
-        report, table = mix_sets(self._new_set(name or mixture, progress), options, mixture)
+        report, table = mix_sets(self._new_set(name or mixture, progress, "none"), options, mixture)
         return {**report, "table": [row._asdict() for row in table]}
 
     def audit(self, names: Sequence[str] = (), *, test: Sequence[Example] = (), progress: Progress = _silent) -> Audit:
@@ -537,6 +545,16 @@ class Project:
         from lemmata.stages.train import finetune_model
 
         return finetune_model(self.layout, name, self.finetune_options(name, settings), progress)
+
+    def train_reranker(
+        self, name: str = "reranker", *, settings: Settings | None = None, progress: Progress = _silent
+    ) -> dict[str, Any]:
+        """Train a cross-encoder on mined sets, by [reranker.NAME]; resumes from the last checkpoint."""
+        from lemmata.stages.train import reranker_model
+        from lemmata.train.reranker import RerankerOptions
+
+        options = self.named_options(RerankerOptions, "reranker", name, settings)
+        return reranker_model(self.layout, name, options, progress, key=_key())
 
     def prepare(
         self, name: str, folder: str | Path, *, settings: Settings | None = None, progress: Progress = _silent
@@ -641,3 +659,18 @@ class Project:
         from lemmata.encode.remote import Allowance
 
         return Allowance(tokens=tokens, cost=cost, price=price or self._index_options(None).price)
+
+    def tune_rerank(
+        self,
+        task: Task,
+        retriever: str = "auto+rerank",
+        *,
+        measure: str = "MRR@10",
+        allow_missing: bool = False,
+        progress: Progress = _silent,
+    ) -> dict[str, Any]:
+        """Choose the weight of a cross-encoder beside the retriever's own score, on a validation task."""
+        from lemmata.stages.evaluate import tune_rerank
+
+        more: dict[str, Any] = {"key": _key(), "allow_missing": allow_missing}
+        return tune_rerank(self.layout, task, retriever, measure, progress, **more)

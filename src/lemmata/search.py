@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lemmata.config import suggest
+from lemmata.encode.cross import load_cross_encoder
 from lemmata.encode.load import BASELINE, encoder_id, encoder_kind, load_encoder
 from lemmata.errors import InputError, LemmataError, WorkspaceError
 from lemmata.files import is_writable
@@ -24,24 +25,28 @@ from lemmata.index.exact import ExactIndex
 from lemmata.index.lexical import LexicalIndex
 from lemmata.store.artefacts import artefact, neighbour_index, open_artefact
 from lemmata.store.corpus import Corpus
-from lemmata.store.layout import Layout, open_manifest
+from lemmata.store.layout import Layout, open_manifest, read_manifests
 from lemmata.store.vector_sets import vector_set, vector_sets
 from lemmata.store.vectors import StoredVectors, open_vectors
-from lemmata.types import Encoder, Floats, Hit, Index, Integers, Mask
+from lemmata.types import CrossEncoder, Encoder, Floats, Hit, Index, Integers, Mask
 
 if TYPE_CHECKING:
     from lemmata.encode.remote import Allowance
 
 __all__ = [
+    "RERANKED",
     "RETRIEVERS",
     "DenseSide",
     "Filter",
     "Fusion",
     "Retriever",
     "choose_fusion",
+    "choose_rerank_weight",
     "diversify",
     "fuse",
     "parse_retriever",
+    "rerank",
+    "split_reranker",
 ]
 
 RETRIEVERS = ("auto", "hybrid", "dense", "lexical")
@@ -49,6 +54,9 @@ WITH_ENCODER = ("dense", "hybrid")  # those that may name an encoder: dense:mini
 # of the heading of a section, against 1 for the text below it. On the validation queries for the Stacks project, 0.35
 # and 0.5 rank best; 1 ranks worse there than 0.1, though a heading typed word for word is then found more often
 HEADING_WEIGHT = 0.5
+RERANKED = 50  # hits that a retriever NAME+rerank reads again
+RERANK_WEIGHT = 0.5  # of the cross-encoder, until validation chose another
+_RERANK = re.compile(r"(?P<retriever>.+?)\+rerank(?P<number>\d*)(?::(?P<model>.+))?", re.DOTALL)
 LONGEST_QUERY = 20_000  # characters; the rest is ignored
 
 
@@ -126,6 +134,47 @@ def fuse(
     return rows, scores.astype(np.float32)
 
 
+def split_reranker(name: str) -> tuple[str, int, str]:
+    """`dense+rerank20:MODEL` as retriever, number of hits and cross-encoder; 0 hits where the name has no `+rerank`."""
+    match = _RERANK.fullmatch(name)
+    if match is None:
+        return name, 0, ""
+    return match["retriever"], int(match["number"] or RERANKED), match["model"] or ""
+
+
+def rerank(rows: Integers, scores: Floats, cross: Floats, weight: float) -> tuple[Integers, Floats]:
+    """Sort the first hits of rankings (n, k) again, by their scores `cross` (n, first) of a cross-encoder.
+
+    The new score is (1 - w) · old + w · cross, each standardised within the query's first hits; with w = 1 the
+    cross-encoder alone decides. The hits after them keep their order, and stay behind.
+    """
+    first = cross.shape[1]
+    if not first:
+        return rows, scores
+    is_hit = rows[:, :first] >= 0
+    old, new = _standardised(scores[:, :first], is_hit), _standardised(cross, is_hit)
+    combined = np.where(is_hit, (1 - weight) * old + weight * new, -np.inf)
+    order = np.argsort(-combined, axis=1, kind="stable")
+    low = np.min(np.where(is_hit, combined, np.inf), axis=1, keepdims=True)
+    last = np.min(np.where(is_hit, scores[:, :first], np.inf), axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        behind = np.where(rows[:, first:] >= 0, low + scores[:, first:] - last, -np.inf)
+    head = np.take_along_axis(rows[:, :first], order, 1), np.take_along_axis(combined, order, 1)
+    return (
+        np.concatenate([head[0], rows[:, first:]], axis=1),
+        np.concatenate([head[1], behind], axis=1).astype(np.float32),
+    )
+
+
+def _standardised(scores: Floats, is_hit: Mask) -> Floats:
+    """Mean 0 and standard deviation 1 in each row, over the hits; 0 where all are equal."""
+    count = np.maximum(is_hit.sum(axis=1, keepdims=True), 1)
+    filled = np.where(is_hit, scores, 0).astype(np.float64)
+    centred = np.where(is_hit, filled - filled.sum(axis=1, keepdims=True) / count, 0)
+    spread = np.sqrt((centred**2).sum(axis=1, keepdims=True) / count)
+    return np.where(spread > 1e-6, centred / np.maximum(spread, 1e-6), 0).astype(np.float32)
+
+
 def diversify(relevance: Floats, vectors: Floats, k: int, weight: float) -> Integers:
     """Positions of `k` candidates by maximal marginal relevance (Carbonell and Goldstein 1998).
 
@@ -158,8 +207,8 @@ def _check_date(date: str) -> None:
 
 
 def parse_retriever(name: str) -> tuple[str, str]:
-    """The kind of a retriever and its encoder: `dense:minilm` is ("dense", "minilm"), `dense` is ("dense", "")."""
-    kind, named, encoder = name.partition(":")
+    """The kind of a retriever and its encoder, without a `+rerank`: `dense:minilm` is ("dense", "minilm")."""
+    kind, named, encoder = split_reranker(name)[0].partition(":")
     if kind not in RETRIEVERS:
         raise LemmataError(f"there is no retriever {name!r} (there are: {', '.join(RETRIEVERS)})")
     if named and (kind not in WITH_ENCODER or not encoder):
@@ -264,6 +313,7 @@ class Retriever:
         self._key = key
         self._allowance = allowance
         self._dense: dict[str, DenseSide] = {}
+        self._cross: dict[str, CrossEncoder] = {}
         if not len(self.corpus):
             raise WorkspaceError(f"the corpus in {layout.root} is empty: ingest something first")
 
@@ -322,6 +372,42 @@ class Retriever:
     def has_vectors(self) -> bool:
         return self.dense().exists
 
+    # ------------------------------------------------------------ reranking
+
+    def cross_encoder(self, model: str = "") -> CrossEncoder:
+        """The cross-encoder that a name means; without a name, the workspace's reranker that was trained last."""
+        model = self.reranker_name(model)
+        if model not in self._cross:
+            self._cross[model] = load_cross_encoder(model, models=self.layout.models)
+        return self._cross[model]
+
+    def reranker_name(self, model: str = "") -> str:
+        """The name as it was given; without one, that of the reranker that was trained last."""
+        if model:
+            return model
+        manifests = read_manifests(self.layout.models)
+        names = [name for name, manifest in manifests.items() if manifest.get("verb") == "reranker"]
+        if not names:
+            raise WorkspaceError(
+                "there is no reranker yet: run 'lemmata train reranker', or name a cross-encoder with --reranker"
+            )
+        return max(names, key=lambda name: self.layout.manifest(self.layout.model(name)).stat().st_mtime_ns)
+
+    def rerank_weight(self, model: str = "") -> float:
+        """The weight that validation chose for a cross-encoder, or the default."""
+        chosen = open_manifest(self.layout.rerank, "delete it, or choose again with 'lemmata evaluate --tune'") or {}
+        return float(chosen.get("weights", {}).get(self.cross_encoder(model).name, {}).get("weight", RERANK_WEIGHT))
+
+    def cross_scores(self, texts: Sequence[str], rows: Integers, model: str = "") -> Floats:
+        """Scores (n, k) of the passages in `rows` for each query; -inf where there is no hit."""
+        places = np.argwhere(rows >= 0)
+        needed = np.unique(rows[rows >= 0]).tolist()
+        contents = {row: passage.content for row, passage in zip(needed, self.corpus.passages(needed), strict=True)}
+        pairs = [(texts[query][:LONGEST_QUERY], contents[int(rows[query, place])]) for query, place in places.tolist()]
+        scores = np.full(rows.shape, -np.inf, np.float32)
+        scores[places[:, 0], places[:, 1]] = self.cross_encoder(model).score(pairs)
+        return scores
+
     # ------------------------------------------------------------ searching
 
     def search_rows(
@@ -334,8 +420,15 @@ class Retriever:
     ) -> tuple[Integers, Floats]:
         """Rows and scores (n, k) for many queries, best first; -1 where there are fewer than k.
 
-        `retriever` is one of RETRIEVERS; dense:NAME and hybrid:NAME use the vectors of that encoder.
+        `retriever` is one of RETRIEVERS; dense:NAME and hybrid:NAME use the vectors of that encoder. `NAME+rerank`
+        reranks the first 50 hits, `NAME+rerank20:MODEL` the first 20 by another cross-encoder.
         """
+        base, number, model = split_reranker(retriever)
+        if number:
+            rows, scores = self.search_rows(texts, max(k, number), base, allowed, fusion)
+            cross = self.cross_scores(texts, rows[:, :number], model)
+            rows, scores = rerank(rows, scores, cross, self.rerank_weight(model))
+            return rows[:, :k], scores[:, :k]
         retriever, encoder = parse_retriever(retriever)
         side = self.dense(encoder)
         if retriever == "auto":
@@ -362,11 +455,16 @@ class Retriever:
         retriever: str = "auto",
         only: Filter | None = None,
         diversity: float = 0.0,
+        rerank: int = 0,
+        reranker: str = "",
     ) -> list[Hit]:
         """The best passages for a text; `diversity` (0 to 1) trades relevance for variety.
 
-        Of passages with the same text only the best is a hit; the others are named in its `repeats`.
+        A cross-encoder reads the first `rerank` hits again: the `reranker`, by default the one trained last. Of
+        passages with the same text only the best is a hit; the others are named in its `repeats`.
         """
+        if rerank:
+            retriever = f"{retriever}+rerank{rerank}" + (f":{reranker}" if reranker else "")
         allowed = self._allowed(only)
         side = self.dense(parse_retriever(retriever)[1])
         return self._hits(lambda depth: self.search_rows([text], depth, retriever, allowed), k, diversity, side)
@@ -466,3 +564,17 @@ def choose_fusion(
             tried.append((fusion, objective(fuse(dense, lexical, k, fusion)[0])))
     best = max(tried, key=lambda pair: (pair[1], pair[0].method == "score", -abs(pair[0].weight - 0.5)))
     return best[0], tried
+
+
+def choose_rerank_weight(
+    objective: Callable[[Integers], float], ranking: tuple[Integers, Floats], cross: Floats
+) -> tuple[float, list[tuple[float, float]]]:
+    """The weight of a cross-encoder with the highest value on validation rankings, and all tried with their values.
+
+    Of equal values the smaller weight is taken.
+    """
+    tried = [
+        (weight, objective(rerank(*ranking, cross, weight)[0]))
+        for weight in (round(float(step), 2) for step in np.linspace(0, 1, 11))
+    ]
+    return max(tried, key=lambda pair: (pair[1], -pair[0]))[0], tried

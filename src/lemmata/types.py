@@ -17,6 +17,7 @@ __all__ = [
     "CONCEPT_KINDS",
     "INSERTED",
     "Concept",
+    "CrossEncoder",
     "Document",
     "Edge",
     "Encoder",
@@ -307,6 +308,14 @@ class Encoder(Protocol):
     @property
     def dimension(self) -> int: ...
     def encode(self, texts: Sequence[str], role: str = "passage") -> Floats: ...
+
+
+class CrossEncoder(Protocol):
+    """Pairs of a query and a passage to scores (n,), in order; each model has its own scale."""
+
+    @property
+    def name(self) -> str: ...
+    def score(self, pairs: Sequence[tuple[str, str]]) -> Floats: ...
 
 
 class Index(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -54,7 +54,10 @@ def evaluate(
     protocol: Annotated[str, typer.Option(help="With --task concepts: passage or seed.", metavar="NAME")] = "passage",
     limit: Annotated[int, typer.Option(help="Maximum number of queries, a random sample; 0: all.", min=0)] = 0,
     retriever: Annotated[
-        str, typer.Option(help="Comma-separated names, such as lexical,dense:minilm.", metavar="NAMES")
+        str,
+        typer.Option(
+            help="Comma-separated: lexical, dense, hybrid, dense:ENCODER, NAME+rerank[N][:MODEL].", metavar="NAMES"
+        ),
     ] = "lexical,dense,hybrid",
     measures: Annotated[str, typer.Option(help="Comma-separated names.", metavar="NAMES")] = "",
     level: Annotated[str, typer.Option(help="passage, document or whole-document.", metavar="LEVEL")] = "",
@@ -71,7 +74,10 @@ def evaluate(
         ),
     ] = False,
     tune: Annotated[
-        bool, typer.Option("--tune", help="Choose the fusion on these queries, as validation data.")
+        bool,
+        typer.Option(
+            "--tune", help="Choose the fusion, or the weight of a NAME+rerank, on these queries, as validation data."
+        ),
     ] = False,
     html: Annotated[Path | None, typer.Option(help="Also write an HTML report.", metavar="FILE")] = None,
     trec: Annotated[
@@ -100,6 +106,11 @@ def evaluate(
     with showing_progress() as progress:
         if tune:
             measure = options.measures.split(",")[0]
+            reranking = [name for name in retrievers if "+rerank" in name]
+            if reranking:
+                more: dict[str, Any] = {"measure": measure, "allow_missing": allow_missing, "progress": progress}
+                _print_weights([project.tune_rerank(chosen, name, **more) for name in reranking], as_json)
+                return
             result = project.tune(
                 chosen,
                 measure=measure,
@@ -148,6 +159,20 @@ def _tuned_encoder(retrievers: list[str]) -> str:
     if len(encoders) > 1:
         raise LemmataError(f"--tune chooses the fusion of one encoder at a time, not of {', '.join(encoders)}")
     return next(iter(encoders), "")
+
+
+def _print_weights(reports: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print_json(reports)
+        return
+    for report in reports:
+        values = {row["weight"]: row[report["measure"]] for row in report["tried"]}
+        open_console().print(
+            f"{report['reranker']} now has weight {report['weight']} in reranking: {report['measure']}"
+            f" {values[report['weight']]:.3f}, with equal weights {values[0.5]:.3f}, alone {values[1.0]:.3f},"
+            f" without it {values[0.0]:.3f}",
+            markup=False,
+        )
 
 
 def chosen_task(

@@ -85,7 +85,11 @@ _group(
     (mine.pairs, mine.queries, mine.import_, mine.triplets, mine.negatives, mine.mix, mine.sets, mine.export),
 )
 _group("export", "Write the corpus and its tasks for other tools.", (export.corpus, export.beir))
-_group("train", "Train an encoder on what was mined.", (train.pretrain, train.finetune, train.prepare, train.models))
+_group(
+    "train",
+    "Train an encoder on what was mined.",
+    (train.pretrain, train.finetune, train.reranker, train.prepare, train.models),
+)
 
 
 def main() -> None:

@@ -37,6 +37,10 @@ FoundWithin = Annotated[
     int, typer.Option(help="Keep only queries that find their passage among so many hits; 0: keep all.", min=0)
 ]
 
+Gate = Annotated[
+    str, typer.Option(help="Cross-encoder that positives and negatives have to pass, or none.", metavar="MODEL")
+]
+
 
 def split(
     workspace: Workspace = HERE,
@@ -68,11 +72,17 @@ def split(
         console.print(note, style="dim")
 
 
-def pairs(workspace: Workspace = HERE, name: Name = "pairs", seed: Seed = None, as_json: AsJson = False) -> None:
+def pairs(
+    workspace: Workspace = HERE,
+    name: Name = "pairs",
+    gate: Gate = "",
+    seed: Seed = None,
+    as_json: AsJson = False,
+) -> None:
     """Mine pairs from concepts, structure and citations."""
     from lemmata.project import Project
 
-    settings = {"pairs": given(seed=seed)}
+    settings = {"pairs": given(seed=seed), **given(gate=gate or None)}
     with showing_progress() as progress:
         report = Project(workspace).mine("pairs", name=name, settings=settings, progress=progress)
     _print_report(report, as_json)
@@ -84,6 +94,7 @@ def queries(
         str, typer.Option(help="Name of the training set; default: queries, or written.", metavar="NAME")
     ] = "",
     found_within: FoundWithin = 0,
+    gate: Gate = "",
     url: Url = "",
     model: Model = "",
     calls: Calls = 0,
@@ -108,10 +119,15 @@ def queries(
             return
         with showing_progress() as progress:
             report = project.write_queries(
-                limits, name=name or "written", model=endpoint_settings, found_within=found_within, progress=progress
+                limits,
+                name=name or "written",
+                model=endpoint_settings,
+                found_within=found_within,
+                gate=gate,
+                progress=progress,
             )
     else:
-        settings = {"queries": given(seed=seed)}
+        settings = {"queries": given(seed=seed), **given(gate=gate or None)}
         with showing_progress() as progress:
             report = project.mine("queries", name=name, found_within=found_within, settings=settings, progress=progress)
     _print_report(report, as_json)
@@ -127,6 +143,7 @@ def import_(
     ] = None,
     complete: Annotated[bool, typer.Option("--complete", help="Drop queries that do not end in punctuation.")] = False,
     found_within: FoundWithin = 0,
+    gate: Gate = "",
     as_json: AsJson = False,
 ) -> None:
     """Import existing queries for passages."""
@@ -140,6 +157,7 @@ def import_(
             name=name,
             complete=complete,
             found_within=found_within,
+            gate=gate,
             progress=progress,
         )
     _print_report(report, as_json)
@@ -156,6 +174,7 @@ def triplets(
         str,
         typer.Option(help="With --from citations: comma-separated relations.", metavar="NAMES"),
     ] = "",
+    gate: Gate = "",
     seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
@@ -164,6 +183,7 @@ def triplets(
 
     seeds = given(seed=seed)
     settings = {"triplets": seeds, "citations": seeds | ({"relations": relations} if relations else {})}
+    settings |= given(gate=gate or None)
     with showing_progress() as progress:
         report = Project(workspace).mine("triplets", name=name, kind=kind, of=of, settings=settings, progress=progress)
     _print_report(report, as_json)
@@ -174,12 +194,14 @@ def negatives(
     workspace: Workspace = HERE,
     name: Annotated[str, typer.Option(help="Name of the result; default: SET-hard.", metavar="NAME")] = "",
     number: Annotated[int, typer.Option(help="Negatives per pair; 0: as configured.", min=0)] = 0,
+    gate: Gate = "",
     as_json: AsJson = False,
 ) -> None:
     """Add hard negatives to the pairs of a set."""
     from lemmata.project import Project
 
-    settings = {"negatives": {"number": number}} if number else {}
+    settings: dict[str, Any] = {"negatives": {"number": number}} if number else {}
+    settings |= given(gate=gate or None)
     with showing_progress() as progress:
         report = Project(workspace).mine(
             "negatives", name=name or f"{of}-hard", of=of, settings=settings, progress=progress
@@ -293,3 +315,7 @@ def _print_report(report: dict[str, Any], as_json: bool) -> None:
         console.print(f"  {report['unanswered']:,} passages have no answer yet; the same command continues")
     for rule, number in sorted(report.get("dropped", {}).items(), key=lambda item: -item[1]):
         console.print(f"  {number:>9,}  dropped: {rule}")
+    if gate := report.get("gate"):
+        console.print(f"  gate {gate['model']}: {gate['kept']:,} of {gate['offered']:,} records kept", markup=False)
+        for rule, number in sorted(gate["dropped"].items(), key=lambda item: -item[1]):
+            console.print(f"  {number:>9,}  dropped by the gate: {rule}")

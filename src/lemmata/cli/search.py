@@ -129,6 +129,10 @@ Where = Annotated[
     list[str] | None,
     typer.Option("--where", help="Only with this value in a column; repeatable.", metavar="COLUMN=VALUE"),
 ]
+Rerank = Annotated[int, typer.Option(help="Let a cross-encoder rerank this many hits; 0: none.", min=0, max=10_000)]
+Reranker = Annotated[
+    str, typer.Option(help="Cross-encoder for --rerank; default: the one trained last.", metavar="MODEL")
+]
 Diversity = Annotated[float, typer.Option(help="0: most relevant; up to 1: most varied.", min=0, max=1)]
 
 
@@ -147,14 +151,20 @@ def search(
     location: Locations = None,
     where: Where = None,
     diversity: Diversity = 0.0,
+    rerank: Rerank = 0,
+    reranker: Reranker = "",
     as_json: AsJson = False,
 ) -> None:
     """Search the corpus."""
     from lemmata.project import Project
 
+    if reranker and not rerank:
+        raise LemmataError("--reranker needs --rerank N: the number of hits that it reads")
+
     only = _filter(kind, document, category, since, until, location, where)
     with Project(workspace).retriever() as opened:
-        hits = opened.search(text, k, retriever=retriever, only=only, diversity=diversity)
+        more: dict[str, Any] = {"diversity": diversity, "rerank": rerank, "reranker": reranker}
+        hits = opened.search(text, k, retriever=retriever, only=only, **more)
         if retriever == "auto" and not opened.has_vectors:
             typer.echo("searched by words only: there are no vectors yet, run 'lemmata index'", err=True)
         _print_hits(opened.corpus, hits, text, as_json, opened.lexical.tokenizer)

@@ -1,4 +1,4 @@
-"""Commands: train pretrain, finetune, prepare, models; run."""
+"""Commands: train pretrain, finetune, reranker, prepare, models; run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from lemmata.cli.output import HERE, AsJson, Workspace, given, open_console, print_json, showing_progress, styled
 from lemmata.errors import LemmataError
 
-__all__ = ["finetune", "models", "prepare", "pretrain", "run"]
+__all__ = ["finetune", "models", "prepare", "pretrain", "reranker", "run"]
 
 Base = Annotated[str, typer.Option(help="A packaged model, a model of the workspace, or a folder.", metavar="MODEL")]
 Epochs = Annotated[float, typer.Option(help="Number of epochs; 0: as configured.", min=0)]
@@ -93,6 +93,52 @@ def finetune(
     _print_training(report)
     console = open_console()
     console.print(f"model: {out}" if job is not None else f"model: models/{name}; next: lemmata index --encoder {name}")
+
+
+def reranker(
+    name: Annotated[
+        str, typer.Argument(help="Table [reranker.NAME], and name of the model.", metavar="NAME")
+    ] = "reranker",
+    workspace: Workspace = HERE,
+    base: Annotated[str, typer.Option(help="An encoder or a cross-encoder to start from.", metavar="MODEL")] = "",
+    records: Annotated[int, typer.Option(help="Training records to show; 0: as configured.", min=0)] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Train a cross-encoder that reranks hits and checks training data.
+
+    Resumes from the last checkpoint.
+    """
+    from lemmata.project import Project
+
+    settings = given(base=base or None, records=records or None)
+    with showing_progress() as progress:
+        report = Project(workspace).train_reranker(name, settings=settings, progress=progress)
+    if not _is_first_process():
+        return
+    if as_json:
+        print_json(report)
+        return
+    console = open_console()
+    if report.get("done_before"):
+        console.print(UP_TO_DATE, style="dim")
+    for measure, value in report["before"].items():
+        console.print(
+            f"{report['held_out']:,} held-out pairs, {measure}: {value:.3f} -> {report['after'][measure]:.3f}"
+        )
+    weight = report["weight"]
+    if weight is not None:
+        values = {row["weight"]: row[weight["measure"]] for row in weight["tried"]}
+        best = values[weight["weight"]]
+        console.print(
+            f"weight {weight['weight']} beside {weight['retriever']}: {weight['measure']} {best:.3f},"
+            f" without it {values[0.0]:.3f}, alone {values[1.0]:.3f} ({weight['queries']:,} held-out pairs)"
+        )
+    else:
+        console.print(f"its weight in search is the default: {report.get('not_weighed', 'no held-out pairs')}")
+    console.print(f"{report['pairs_per_second']:,.0f} pairs/s, {report['seconds']:.0f} s")
+    if "not_exported" in report:
+        console.print(f"not exported, so reranking needs torch: {report['not_exported']}")
+    console.print(f"model: models/{name}; next: lemmata search TEXT --rerank 20")
 
 
 def _train_job(job: Path, out: Path, settings: dict[str, Any], progress: Any) -> dict[str, Any]:

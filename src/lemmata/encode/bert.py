@@ -20,7 +20,17 @@ import numpy.typing as npt
 from lemmata.errors import ConfigError, InputError, require
 from lemmata.types import Floats
 
-__all__ = ["PRECISIONS", "Architecture", "build_bert", "is_bert", "read_architecture", "read_json"]
+__all__ = [
+    "PRECISIONS",
+    "Architecture",
+    "build_bert",
+    "build_cross_bert",
+    "is_bert",
+    "is_cross_bert",
+    "max_tokens",
+    "read_architecture",
+    "read_json",
+]
 
 PRECISIONS = ("fp32", "int8-blocks")  # int8-blocks: weights and activations in int8 with a scale per 64 values
 
@@ -66,7 +76,7 @@ def read_architecture(folder: Path) -> Architecture:
     passage = prompts.get("passage") or prompts.get("document") or default
     return Architecture(
         pooling=pooling,
-        max_tokens=_max_tokens(folder),
+        max_tokens=max_tokens(folder),
         prompts={"query": prompts.get("query") or default, "passage": passage},
         modules=names,
     )
@@ -74,15 +84,33 @@ def read_architecture(folder: Path) -> Architecture:
 
 def is_bert(folder: Path) -> bool:
     """Whether `build_bert` can build this model."""
-    config, architecture = read_json(folder / "config.json"), read_architecture(folder)
+    architecture = read_architecture(folder)
+    return (
+        _has_bert_layers(folder)
+        and bool(architecture.pooling)
+        and set(architecture.pooling) <= {"mean", "cls"}
+        and architecture.modules in (("Transformer", "Pooling"), ("Transformer", "Pooling", "Normalize"))
+    )
+
+
+def is_cross_bert(folder: Path) -> bool:
+    """Whether `build_cross_bert` can build this model."""
+    config = read_json(folder / "config.json")
+    names = config.get("architectures") or []
+    return (
+        _has_bert_layers(folder)
+        and "BertForSequenceClassification" in names
+        and len(config.get("id2label") or [0]) == 1
+    )
+
+
+def _has_bert_layers(folder: Path) -> bool:
+    config = read_json(folder / "config.json")
     return (
         config.get("model_type") == "bert"
         and config.get("hidden_act", "gelu") == "gelu"
         and config.get("position_embedding_type", "absolute") == "absolute"
         and (folder / "model.safetensors").is_file()
-        and bool(architecture.pooling)
-        and set(architecture.pooling) <= {"mean", "cls"}
-        and architecture.modules in (("Transformer", "Pooling"), ("Transformer", "Pooling", "Normalize"))
     )
 
 
@@ -94,7 +122,8 @@ def _pooling(config: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(sorted(re.sub(r"^pooling_mode_|_tokens?$", "", key) for key in chosen))
 
 
-def _max_tokens(folder: Path) -> int:
+def max_tokens(folder: Path) -> int:
+    """How many tokens a model reads."""
     candidates = [
         _optional(folder / "sentence_bert_config.json").get("max_seq_length"),
         _optional(folder / "tokenizer_config.json").get("model_max_length"),
@@ -189,13 +218,12 @@ class _Graph:
         values = self.cast(self.node("Gather", self.constant(integers), rows), "FLOAT")
         return self.node("Mul", values, self.node("Gather", self.constant(scales), rows))
 
-    def model(self, dimension: int) -> Any:
+    def model(self, output_name: str, dimension: int, names: tuple[str, ...] = ("input_ids", "attention_mask")) -> Any:
+        """The graph, whose last node gives the output (batch, dimension)."""
+        self.nodes[-1].output[0] = output_name
         helper, kinds = self.onnx.helper, self.onnx.TensorProto
-        inputs = [
-            helper.make_tensor_value_info(name, kinds.INT64, ["batch", "tokens"])
-            for name in ("input_ids", "attention_mask")
-        ]
-        output = helper.make_tensor_value_info("embedding", kinds.FLOAT, ["batch", dimension])
+        inputs = [helper.make_tensor_value_info(name, kinds.INT64, ["batch", "tokens"]) for name in names]
+        output = helper.make_tensor_value_info(output_name, kinds.FLOAT, ["batch", dimension])
         graph = helper.make_graph(self.nodes, "bert", inputs, [output], self.initializers)
         opsets = [helper.make_opsetid("", 18), helper.make_opsetid(_MICROSOFT, 1)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=9, producer_name="lemmata")
@@ -206,27 +234,60 @@ def build_bert(model_folder: Path, out_file: Path, precision: str) -> int:
 
     `precision` is one of PRECISIONS. InputError where `is_bert` is false.
     """
-    if precision not in PRECISIONS:
-        raise ConfigError(f"there is no precision {precision!r}; choose from {', '.join(PRECISIONS)}")
+    _check_precision(precision)
     if not is_bert(model_folder):
         raise InputError("is no BERT with mean or CLS pooling in model.safetensors", file=str(model_folder))
-    config, pooling = read_json(model_folder / "config.json"), read_architecture(model_folder).pooling
-    tensors = {
-        name.removeprefix("bert."): values
-        for name, values in _read_safetensors(model_folder / "model.safetensors").items()
-    }
-    graph = _Graph(precision)
+    pooling = read_architecture(model_folder).pooling
+    graph, tensors, config = _read_bert(model_folder, precision)
     try:
         hidden = _transformer(graph, tensors, config)
     except KeyError as error:
         raise InputError(f"the weights have no tensor {error}", file=str(model_folder)) from error
     _normalise(graph, _pool(graph, hidden, pooling))
     dimension = int(config["hidden_size"]) * len(pooling)
-    graph.onnx.save(graph.model(dimension), out_file)
+    graph.onnx.save(graph.model("embedding", dimension), out_file)
     return dimension
 
 
-def _transformer(graph: _Graph, tensors: Mapping[str, Floats], config: Mapping[str, Any]) -> str:
+def build_cross_bert(model_folder: Path, out_file: Path, precision: str) -> None:
+    """Write the ONNX graph of a BERT cross-encoder: a `score` (batch, 1) for each pair, as the logit of the model.
+
+    InputError where `is_cross_bert` is false.
+    """
+    _check_precision(precision)
+    if not is_cross_bert(model_folder):
+        raise InputError("is no BERT with one score for a pair in model.safetensors", file=str(model_folder))
+    graph, tensors, config = _read_bert(model_folder, precision)
+    try:
+        hidden = _transformer(graph, tensors, config, typed=True)
+        first = graph.node("Gather", hidden, graph.constant(np.array(0)), axis=1)
+        for part in ("pooler.dense", "classifier"):
+            product = graph.node("MatMul", first, graph.constant(tensors[f"{part}.weight"].T))
+            first = graph.node("Add", product, graph.constant(tensors[f"{part}.bias"]))
+            first = graph.node("Tanh", first) if part == "pooler.dense" else first
+    except KeyError as error:
+        raise InputError(f"the weights have no tensor {error}", file=str(model_folder)) from error
+    graph.onnx.save(graph.model("score", 1, ("input_ids", "attention_mask", "token_type_ids")), out_file)
+
+
+def _check_precision(precision: str) -> None:
+    if precision not in PRECISIONS:
+        raise ConfigError(f"there is no precision {precision!r}; choose from {', '.join(PRECISIONS)}")
+
+
+def _read_bert(model_folder: Path, precision: str) -> tuple[_Graph, dict[str, Floats], dict[str, Any]]:
+    """An empty graph, the weights by the names that BERT gives them, and the configuration."""
+    tensors = {
+        name.removeprefix("bert."): values
+        for name, values in _read_safetensors(model_folder / "model.safetensors").items()
+    }
+    return _Graph(precision), tensors, read_json(model_folder / "config.json")
+
+
+def _transformer(
+    graph: _Graph, tensors: Mapping[str, Floats], config: Mapping[str, Any], *, typed: bool = False
+) -> str:
+    """The last hidden states; unless `typed`, every token is of type 0."""
     epsilon = float(config.get("layer_norm_eps", 1e-12))
     heads = int(config["num_attention_heads"])
 
@@ -235,16 +296,20 @@ def _transformer(graph: _Graph, tensors: Mapping[str, Floats], config: Mapping[s
         constants = [graph.constant(values) for values in parts]
         return graph.node("SkipLayerNormalization", name, residual, *constants, domain=_MICROSOFT, epsilon=epsilon)
 
-    # every token is of type 0, so that the row of this type is added to the positions
-    positions = tensors["embeddings.position_embeddings.weight"] + tensors["embeddings.token_type_embeddings.weight"][0]
+    # the row of type 0 is added to the positions, and taken from the other types
+    types = tensors["embeddings.token_type_embeddings.weight"]
+    positions = tensors["embeddings.position_embeddings.weight"] + types[0]
     tokens = graph.node("Slice", graph.node("Shape", "input_ids"), graph.integers(1), graph.integers(2))
+    summed = graph.node(
+        "Add",
+        graph.embedding(tensors["embeddings.word_embeddings.weight"], "input_ids"),
+        graph.node("Slice", graph.constant(positions), graph.integers(0), tokens),
+    )
+    if typed:
+        summed = graph.node("Add", summed, graph.node("Gather", graph.constant(types - types[0]), "token_type_ids"))
     hidden = graph.node(
         "LayerNormalization",
-        graph.node(
-            "Add",
-            graph.embedding(tensors["embeddings.word_embeddings.weight"], "input_ids"),
-            graph.node("Slice", graph.constant(positions), graph.integers(0), tokens),
-        ),
+        summed,
         graph.constant(tensors["embeddings.LayerNorm.weight"]),
         graph.constant(tensors["embeddings.LayerNorm.bias"]),
         axis=-1,
@@ -292,7 +357,6 @@ def _normalise(graph: _Graph, pooled: str) -> None:
     norm = graph.node("ReduceL2", pooled, graph.integers(1), keepdims=1)
     least = graph.constant(np.array(1e-12, np.float32))
     graph.node("Div", pooled, graph.node("Max", norm, least))
-    graph.nodes[-1].output[0] = "embedding"
 
 
 def _to_int8(values: Floats, axis: int) -> tuple[npt.NDArray[np.int8], Floats]:

@@ -10,14 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lemmata.encode.bert import build_bert, is_bert, read_architecture
+from lemmata.encode.bert import build_bert, build_cross_bert, is_bert, read_architecture
+from lemmata.encode.cross import SETTINGS
 from lemmata.encode.onnx import OnnxEncoder
 from lemmata.encode.transformer import open_model
 from lemmata.errors import ConfigError, InputError, require
 from lemmata.files import sha256_of, writing
 from lemmata.types import Floats
 
-__all__ = ["Drift", "export_encoder", "measure_drift", "write_encoder"]
+__all__ = ["Drift", "export_encoder", "measure_drift", "write_cross_encoder", "write_encoder"]
 
 _LEAST_COSINE = 0.98  # mean; below it the export is another model
 
@@ -79,6 +80,22 @@ def write_encoder(source: Path, folder: Path, precision: str, name: str) -> None
         "source_sha256": sha256,
     }
     (folder / "encoder.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+
+
+def write_cross_encoder(source: Path, folder: Path, precision: str, name: str, max_tokens: int) -> None:
+    """Write `folder`/{model.onnx, tokenizer.json, reranker.json} of a BERT cross-encoder, in Hugging Face's format."""
+    with writing(folder) as temporary:
+        temporary.mkdir()
+        build_cross_bert(source, temporary / "model.onnx", precision)
+        shutil.copyfile(source / "tokenizer.json", temporary / "tokenizer.json")
+        sha256 = sha256_of([source / "model.safetensors"])
+        settings = {
+            "name": f"{name}-{precision}-{sha256[:8]}",
+            "max_tokens": max_tokens,
+            "precision": precision,
+            "source_sha256": sha256,
+        }
+        (temporary / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
 
 def measure_drift(original: Floats, exported: Floats) -> Drift:

@@ -96,6 +96,8 @@ def encoder_kind(spec: str, models: Path | None = None) -> str:
         return "remote"
     if (folder / "modules.json").is_file() or (_HUB_NAME.fullmatch(spec) and not folder.exists()):
         return "transformer"
+    if (folder / "onnx" / "reranker.json").is_file() or (folder / "reranker.json").is_file():
+        raise InputError(f"{spec!r} is a cross-encoder, which reranks (search --rerank) and does not encode")
     if models is not None and folder.parent == models:
         raise InputError(f"the model {spec!r} was not kept: it scored worse on validation than its base")
     raise InputError(f"there is no encoder {spec!r}; possible are {_POSSIBLE}")

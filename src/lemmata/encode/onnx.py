@@ -18,7 +18,17 @@ from lemmata.errors import ConfigError, InputError
 from lemmata.types import Floats, Integers
 from lemmata.workers import available_cores
 
-__all__ = ["CHARACTERS_PER_TOKEN", "OnnxEncoder", "check_folder", "cut_to", "normalised", "open_tokenizer", "readable"]
+__all__ = [
+    "CHARACTERS_PER_TOKEN",
+    "OnnxEncoder",
+    "batches",
+    "check_folder",
+    "cut_to",
+    "normalised",
+    "open_session",
+    "open_tokenizer",
+    "readable",
+]
 
 _TOKENS = 1024  # of one batch, padding included; 4,096 was 3 % slower on two cores, 16,384 7 %
 _TEXTS = 4096  # tokenised at once: enough to sort by length, few enough for memory
@@ -41,7 +51,7 @@ class OnnxEncoder:
         self._tokenizer = open_tokenizer(folder / "tokenizer.json")
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(self._max_tokens)
-        self._session = _open_session(folder / "model.onnx", threads or available_cores())
+        self._session = open_session(folder / "model.onnx", threads or available_cores())
 
     def encode(self, texts: Sequence[str], role: str = "passage") -> Floats:
         prompt = self._prompts.get(role, "")
@@ -55,7 +65,7 @@ class OnnxEncoder:
         rows = [row for row, text in enumerate(texts) if text.strip()]
         prompted = [prompt + readable(texts[row], longest) for row in rows]
         tokens = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(prompted)]
-        for batch in _batches([len(ids) for ids in tokens]):
+        for batch in batches([len(ids) for ids in tokens]):
             ids, mask = _pad([tokens[position] for position in batch])
             vectors = self._session.run(["embedding"], {"input_ids": ids, "attention_mask": mask})[0]
             if self.dimension < vectors.shape[1]:
@@ -86,7 +96,7 @@ def readable(text: str, longest: int) -> str:
     return text.lstrip()[:longest].encode("utf-8", "replace").decode("utf-8")
 
 
-def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
     """Positions grouped by similar length, at most `_TOKENS` tokens a group (one text at least)."""
     batch: list[int] = []
     for position in sorted(range(len(lengths)), key=lengths.__getitem__):
@@ -114,7 +124,7 @@ def open_tokenizer(file: Path) -> Tokenizer:
         raise InputError("is no tokenizer", file=str(file)) from error
 
 
-def _open_session(file: Path, threads: int) -> Any:
+def open_session(file: Path, threads: int) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1

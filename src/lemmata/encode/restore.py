@@ -1,12 +1,14 @@
 """Restore the sentence-transformers folder of an exported ONNX model, so that it can be trained without a hub.
 
-Only for the BERT graphs that `bert.py` builds. Weights that such a graph does not hold are zeros: the token types
-(type 0 is part of the positions already) and the pooler, which no sentence encoder reads.
+For the BERT graphs that `bert.py` builds. Weights that such a graph does not hold are zeros: the token types (type 0
+is part of the positions already) and the pooler, which no sentence encoder reads. A cross-encoder is restored from a
+graph that torch exported and onnxruntime quantised, which names its nodes after the parts of BERT.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +23,7 @@ from lemmata.errors import InputError, require
 from lemmata.files import writing
 from lemmata.types import Floats
 
-__all__ = ["restore"]
+__all__ = ["restore", "restore_cross_encoder"]
 
 _SPECIAL = {
     "pad_token": ("[PAD]", "<pad>"),
@@ -183,3 +185,83 @@ def _configuration(file: Path, config: Mapping[str, Any], tokenizer: Tokenizer) 
             **special,
         },
     }
+
+
+# ---------------------------------------------------------------- cross-encoders
+
+
+def restore_cross_encoder(folder: Path, out: Path) -> Path:
+    """Write the BERT cross-encoder in `folder` (model.onnx, tokenizer.json) to `out` in Hugging Face's format, fp32."""
+    save = require("safetensors.numpy", "train").save_file
+    tokenizer = open_tokenizer(folder / "tokenizer.json")
+    tensors = _named_weights(_Graph(folder / "model.onnx"))
+    try:
+        width = len(tensors["classifier.weight"][0])
+        layers = sum(name.endswith("attention.self.query.weight") for name in tensors)
+        inner = len(tensors["bert.encoder.layer.0.intermediate.dense.bias"])
+        tables = {part: len(tensors[f"bert.embeddings.{part}_embeddings.weight"]) for part in _TABLES}
+    except (KeyError, IndexError) as error:
+        cause = "names no parts of BERT with one score for a pair, so it cannot be restored"
+        raise InputError(cause, file=str(folder / "model.onnx")) from error
+    ids = {name: tokenizer.token_to_id(name) for names in _SPECIAL.values() for name in names}
+    special = {role: name for role, names in _SPECIAL.items() for name in reversed(names) if ids[name] is not None}
+    files = {
+        "config.json": {
+            "model_type": "bert",
+            "architectures": ["BertForSequenceClassification"],
+            "id2label": {"0": "LABEL_0"},
+            "hidden_size": width,
+            "num_hidden_layers": layers,
+            "num_attention_heads": max(1, width // _HEAD_SIZE),
+            "intermediate_size": inner,
+            "vocab_size": tables["word"],
+            "max_position_embeddings": tables["position"],
+            "type_vocab_size": tables["token_type"],
+            "hidden_act": "gelu",
+            "layer_norm_eps": 1e-12,
+        },
+        "tokenizer_config.json": {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+            "model_max_length": tables["position"],
+            **special,
+        },
+    }
+    with writing(out) as model:
+        model.mkdir()
+        for name, content in files.items():
+            (model / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        shutil.copyfile(folder / "tokenizer.json", model / "tokenizer.json")
+        save(tensors, model / "model.safetensors", metadata={"format": "pt"})
+    return out
+
+
+_TABLES = ("word", "position", "token_type")
+_HEAD_SIZE = 32  # of every MiniLM; the graph does not tell
+_PLACE = re.compile(r"/(?P<part>(?:bert|classifier)(?:/[\w./]+?)?)/(?:MatMul|Gemm)_?(?:MatMul)?_?(?:quant)?")
+
+
+def _named_weights(graph: _Graph) -> dict[str, Floats]:
+    """The weights by the names of Hugging Face: kept as they are, integers times their scale, and matrices by the name
+    of the node that multiplies by them."""
+    constants = graph.constants
+
+    def dequantised(name: str) -> Floats:
+        """Integers minus the zero point, times the scale."""
+        base = name.removesuffix("_quantized")
+        return np.asarray((constants[name] - constants[f"{base}_zero_point"]) * constants[f"{base}_scale"], np.float32)
+
+    tensors: dict[str, Floats] = {}
+    for name, values in constants.items():
+        if name.endswith("_embeddings.weight_quantized"):
+            tensors[name.removesuffix("_quantized")] = dequantised(name)
+        elif name.startswith(("bert.", "classifier.")) and name.endswith((".weight", ".bias")):
+            tensors[name] = values
+    for node in graph.nodes:
+        place = _PLACE.fullmatch(node.name) if node.op_type in ("MatMulInteger", "MatMul") else None
+        if place is None or len(node.input) < 2 or node.input[1] not in constants:
+            continue
+        weights = node.input[1]
+        matrix = dequantised(weights) if weights.endswith("_quantized") else constants[weights]
+        tensors[f"{place['part'].replace('/', '.')}.weight"] = matrix.T
+    return {name: np.ascontiguousarray(values, np.float32) for name, values in tensors.items() if values.ndim}

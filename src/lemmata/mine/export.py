@@ -32,7 +32,9 @@ __all__ = [
     "Mixed",
     "Mixture",
     "Record",
+    "RecordTexts",
     "mix",
+    "parts_of",
     "read_batches",
     "read_training",
     "text_columns",
@@ -127,11 +129,11 @@ class _Offers(NamedTuple):
 def _spool_records(spool: IO[bytes], streams: Sequence[Iterable[Record]], material: Material) -> _Offers:
     starts, sources, text_hashes, record_hashes = array("q", [0]), array("b"), bytearray(), bytearray()
     end = 0
-    texts = _Texts(material)
+    texts = RecordTexts(material)
     for number, stream in enumerate(streams):
         for batch in texts.batches(stream, 0):
             for record in batch:
-                pair, _ = _parts(record, 0)
+                pair, _ = parts_of(record, 0)
                 value = json.dumps(record, ensure_ascii=False, default=lambda scalar: scalar.item())  # numpy scalars
                 line = value.encode("utf-8", "surrogatepass") + b"\n"
                 spool.write(line)
@@ -197,11 +199,12 @@ def _read_spool(spool: IO[bytes], starts: Integers, order: Integers) -> Iterator
             yield Pair(*value)
 
 
-def _parts(record: Record, most: int) -> tuple[Pair, tuple[Negative, ...]]:
+def parts_of(record: Record, most: int | None = None) -> tuple[Pair, tuple[Negative, ...]]:
+    """The pair of a record, and its negatives or the first of them."""
     return (record, ()) if isinstance(record, Pair) else (record.pair, record.negatives[:most])
 
 
-class _Texts:
+class RecordTexts:
     """The passages of records; those read last stay in memory, because the same ones come again."""
 
     def __init__(self, material: Material) -> None:
@@ -212,13 +215,17 @@ class _Texts:
         """The records in batches, the passages of each batch ready; of their negatives the first ones only."""
         iterator = iter(records)
         while batch := list(itertools.islice(iterator, BATCH)):
-            rows: set[int] = set()
-            for record in batch:
-                pair, others = _parts(record, negatives)
-                ends = [pair.positive] if isinstance(pair.anchor, str) else [pair.positive, pair.anchor]
-                rows.update(map(int, [*ends, *(negative.row for negative in others)]))
-            self._read(rows)
+            self.read(batch, negatives)
             yield batch
+
+    def read(self, batch: Sequence[Record], negatives: int | None = None) -> None:
+        """Make the passages of some records ready; of their negatives the first ones only, or all."""
+        rows: set[int] = set()
+        for record in batch:
+            pair, others = parts_of(record, negatives)
+            ends = [pair.positive] if isinstance(pair.anchor, str) else [pair.positive, pair.anchor]
+            rows.update(map(int, [*ends, *(negative.row for negative in others)]))
+        self._read(rows)
 
     def _read(self, rows: set[int]) -> None:
         if len(self.passages) + len(rows) > CACHE:
@@ -257,11 +264,11 @@ def write_training(
         if file_format == "parquet":
             return _write_parquet(records, material, temporary, negatives)
         count = 0
-        texts = _Texts(material)
+        texts = RecordTexts(material)
         to_line = LINES[file_format]
         with temporary.open("w", encoding="utf-8", errors="replace", newline="\n") as stream:
             for batch in texts.batches(records, negatives):
-                stream.writelines(to_line(*_parts(record, negatives), texts) for record in batch)
+                stream.writelines(to_line(*parts_of(record, negatives), texts) for record in batch)
                 count += len(batch)
         return count
 
@@ -278,11 +285,11 @@ def _write_parquet(records: Iterable[Record], material: Material, path: Path, ne
         ("weight", arrow.float64()),
     ]
     schema = arrow.schema(columns)
-    texts = _Texts(material)
+    texts = RecordTexts(material)
     count = 0
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         for batch in texts.batches(records, negatives):
-            rows = [_columns(*_parts(record, negatives), texts, negatives) for record in batch]
+            rows = [_columns(*parts_of(record, negatives), texts, negatives) for record in batch]
             writer.write_table(arrow.Table.from_pylist(rows, schema=schema))
             count += len(batch)
     return count
@@ -292,7 +299,7 @@ def _negative_columns(number: int) -> list[str]:
     return [f"negative_{n}" for n in range(1, number + 1)]
 
 
-def _columns(pair: Pair, others: Sequence[Negative], texts: _Texts, negatives: int) -> dict[str, Any]:
+def _columns(pair: Pair, others: Sequence[Negative], texts: RecordTexts, negatives: int) -> dict[str, Any]:
     negative_texts = [_encodable(texts.text(negative.row)) for negative in others]
     return {
         "anchor": _encodable(texts.anchor(pair)),
@@ -316,7 +323,7 @@ def _encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _tevatron(pair: Pair, others: Sequence[Negative], texts: _Texts) -> str:
+def _tevatron(pair: Pair, others: Sequence[Negative], texts: RecordTexts) -> str:
     def passage(row: int) -> dict[str, str]:
         shown = texts.passages[row]
         return {"docid": shown.id, "title": shown.title, "text": shown.text}
@@ -332,7 +339,7 @@ def _tevatron(pair: Pair, others: Sequence[Negative], texts: _Texts) -> str:
     return json.dumps(value, ensure_ascii=False) + "\n"
 
 
-def _flagembedding(pair: Pair, others: Sequence[Negative], texts: _Texts) -> str:
+def _flagembedding(pair: Pair, others: Sequence[Negative], texts: RecordTexts) -> str:
     value = {
         "query": texts.anchor(pair),
         "pos": [texts.positive(pair)],
@@ -341,7 +348,7 @@ def _flagembedding(pair: Pair, others: Sequence[Negative], texts: _Texts) -> str
     return json.dumps(value, ensure_ascii=False) + "\n"
 
 
-def _tsv(pair: Pair, others: Sequence[Negative], texts: _Texts) -> str:
+def _tsv(pair: Pair, others: Sequence[Negative], texts: RecordTexts) -> str:
     head = [" ".join(text.split()) for text in (texts.anchor(pair), texts.positive(pair))]
     tails = [" ".join(texts.text(negative.row).split()) for negative in others] or [""]
     return "".join("\t".join((*head, tail)) + "\n" for tail in tails)

@@ -24,7 +24,7 @@ from lemmata.ingest.beir import read_judged
 from lemmata.leakage import Example, audit, examples, normalise
 from lemmata.measures import evaluate as measure
 from lemmata.measures import evaluate_whole_documents, gains, judged, parse_measure
-from lemmata.search import Fusion, Retriever, choose_fusion, parse_retriever
+from lemmata.search import Fusion, Retriever, choose_fusion, choose_rerank_weight, parse_retriever, split_reranker
 from lemmata.stages.index import IndexOptions, update_vectors
 from lemmata.stages.training_sets import split_key
 from lemmata.store.corpus import Corpus
@@ -35,10 +35,21 @@ from lemmata.store.trained import read_trained
 from lemmata.store.vector_sets import vector_set
 from lemmata.types import Floats, Integers, Mask, Progress
 
-__all__ = ["TASKS", "EvaluateOptions", "TaskOptions", "beir_task", "corpus_task", "evaluate", "table_task", "tune"]
+__all__ = [
+    "TASKS",
+    "EvaluateOptions",
+    "TaskOptions",
+    "beir_task",
+    "corpus_task",
+    "evaluate",
+    "table_task",
+    "tune",
+    "tune_rerank",
+]
 
 TASKS = ("references", "documents", "concepts", "descriptions")
 _BATCH = 128  # queries searched at once
+_RERANK_BATCH = 8  # the same with reranking, which takes seconds for a query
 _MOST_SHOWN = 5  # missing passages in a message
 _LEVELS = {
     "document": "document level: a document counts by its best passage",
@@ -293,6 +304,10 @@ def evaluate(
             counts, warnings = _trained_on(layout, corpus, task, each)
             trained_on = {count: max(value, trained_on.get(count, 0)) for count, value in counts.items()} or trained_on
             notes += warnings
+        rerankers = [split_reranker(name) for name in retrievers]
+        for model in dict.fromkeys(retriever.reranker_name(model) for _, number, model in rerankers if number):
+            if task.part:
+                notes += _trained_on(layout, corpus, task, model)[1]
         documents = corpus.document_numbers() if options.level != "passage" else None
         if documents is not None:
             # each missing passage is a document of its own
@@ -431,8 +446,9 @@ def _rank(retriever: Retriever, task: Task, name: str, depth: int, progress: Pro
     own_rows = _own_rows(retriever.corpus, task)
     rows = np.full((len(queries), depth), -1, np.int64)
     scores = np.full((len(queries), depth), -np.inf, np.float32)
-    for start in range(0, len(queries), _BATCH):
-        batch = slice(start, start + _BATCH)
+    step = _RERANK_BATCH if split_reranker(name)[1] else _BATCH
+    for start in range(0, len(queries), step):
+        batch = slice(start, start + step)
         progress(f"searching ({name})", start, len(queries))
         texts = [task.queries[query] for query in queries[batch]]
         hits, values = retriever.search_rows(texts, depth + 1, name, task.candidates)
@@ -493,3 +509,53 @@ def tune(
     assert vectors is not None  # the dense ranking came from them
     write_manifest(vectors.fusion, {**report, "task": task.name, "tried": table})
     return {**report, "tried": table}
+
+
+def tune_rerank(
+    layout: Layout,
+    task: Task,
+    name: str,
+    measure_name: str,
+    progress: Progress,
+    *,
+    key: str = "",
+    allow_missing: bool = False,
+) -> dict[str, Any]:
+    """Choose the weight of a cross-encoder, on a validation task; search uses it from then on.
+
+    `name` is a retriever such as `hybrid+rerank` or `dense+rerank20:MODEL`. The weight 0 is the retriever alone, 1 the
+    cross-encoder alone.
+    """
+    chosen_measure = parse_measure(measure_name)
+    base, number, model = split_reranker(name)
+    with contextlib.closing(Retriever(layout, key=key)) as retriever:
+        _, row_of = _rows_of_judged(retriever.corpus, task, allow_missing=allow_missing)
+        judgments = judged(task.qrels, row_of)
+        depth = min(max(number, chosen_measure.cutoff), len(retriever.corpus))
+        rows, scores = _rank(retriever, task, base, depth, progress)
+        cross = np.full((len(rows), min(number, depth)), -np.inf, np.float32)
+        texts = [task.queries[query] for query in task.qrels]
+        for start in range(0, len(rows), _RERANK_BATCH):
+            progress("reranking", start, len(rows))
+            batch = slice(start, start + _RERANK_BATCH)
+            cross[batch] = retriever.cross_scores(texts[batch], rows[batch, : cross.shape[1]], model)
+        reranker = retriever.cross_encoder(model).name
+
+    def value(ranked: Integers) -> float:
+        return float(measure(ranked, judgments, [chosen_measure])[str(chosen_measure)].mean())
+
+    weight, tried = choose_rerank_weight(value, (rows, scores), cross)
+    table = [{"weight": each, measure_name: round(score, 4)} for each, score in tried]
+    report = {
+        "reranker": reranker,
+        "retriever": base,
+        "hits": number,
+        "weight": weight,
+        "measure": measure_name,
+        "queries": len(task.qrels),
+        "task": task.name,
+        "tried": table,
+    }
+    weights = (read_manifest(layout.rerank) or {}).get("weights", {})
+    write_manifest(layout.rerank, {"verb": "tune", "weights": {**weights, reranker: report}})
+    return report

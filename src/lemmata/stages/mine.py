@@ -60,6 +60,7 @@ TRIPLETS = ("embedding", "scincl", "citations", "queries")
 class MineOptions:
     """The options of all miners; each has a table below [mine] in `lemmata.toml`."""
 
+    gate: str = ""  # a cross-encoder that positives and negatives have to pass: a model, a folder or a hub name
     pairs: PairOptions = field(default_factory=PairOptions)
     queries: QueryOptions = field(default_factory=QueryOptions)
     written: WrittenOptions = field(default_factory=WrittenOptions)

@@ -17,17 +17,20 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.encode.bert import is_bert, read_architecture
-from lemmata.encode.export import export_encoder
+from lemmata.encode.bert import is_bert, is_cross_bert, read_architecture
+from lemmata.encode.cross import cross_folder, is_cross_encoder, load_cross_encoder
+from lemmata.encode.export import export_encoder, write_cross_encoder
 from lemmata.encode.load import BASELINE, PACKAGED, baseline_folder
-from lemmata.encode.restore import restore
+from lemmata.encode.restore import restore, restore_cross_encoder
 from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError, require
+from lemmata.evaluate.tasks import Task
 from lemmata.files import replace_folder, sha256_of, write_atomically
+from lemmata.mine.export import read_training, text_columns
 from lemmata.mine.material import material
-from lemmata.stages.evaluate import TASKS
+from lemmata.stages.evaluate import TASKS, tune_rerank
 from lemmata.stages.prepare import prepare, resolve_workspace
+from lemmata.stages.training_sets import set_file, split_key
 from lemmata.stages.training_sets import sets as mined_sets
-from lemmata.stages.training_sets import split_key
 from lemmata.store.artefacts import model, seal, verify
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, read_manifest, read_manifests
@@ -41,6 +44,7 @@ from lemmata.train.loop import is_first_process, once
 from lemmata.train.losses import cut_lengths
 from lemmata.train.pretrain import PretrainOptions, pretrain
 from lemmata.train.report import History, Point, training_report, write_history
+from lemmata.train.reranker import LONGEST, RerankerOptions, RerankerResult, train_reranker
 from lemmata.train.validate import selection
 from lemmata.train.windows import worth_reading
 from lemmata.types import Progress
@@ -52,11 +56,14 @@ __all__ = [
     "finetune_model",
     "prepare_job",
     "pretrain_model",
+    "reranker_model",
     "train_job",
     "weights_sha256",
 ]
 
 DRIFT_TEXTS = 100  # on which an export is compared with the model
+RERANKED = 20  # hits of a held-out query that are reranked to choose the weight of the reranker
+WEIGHED = 50  # held-out queries for that
 PRECISION = "int8-blocks"  # of the export with which a workspace searches; models other than BERT have fp32
 
 
@@ -332,6 +339,179 @@ def _export(layout: Layout, folder: Path, name: str, progress: Progress) -> dict
     except (LemmataError, RuntimeError, NotImplementedError) as error:  # torch raises them for unusual architectures
         return {"drift": None, "not_exported": str(error).strip().split("\n")[0]}
     return {"drift": drift._asdict(), "precision": precision}
+
+
+# ---------------------------------------------------------------- rerankers
+
+
+def reranker_model(
+    layout: Layout, name: str, options: RerankerOptions, progress: Progress, *, key: str = ""
+) -> dict[str, Any]:
+    """Train a cross-encoder on the workspace's sets; writes `models/NAME`. Resumes from the last checkpoint.
+
+    Its weight beside the retriever's own score is chosen on held-out pairs, where the workspace has an index.
+    """
+    _check_name(name, options.base)
+    work = layout.model_work(name)
+    with _lock(layout):
+        chosen = options.sets or dict.fromkeys(_sets_with_negatives(layout), 1.0)
+        as_finetune = FinetuneOptions(sets=chosen, prompts={"query": "", "passage": ""})
+        hashes = {part: value for part, value in _inputs(layout, as_finetune).items() if part in ("sets", "split")}
+        source = _cross_source(layout, options.base)
+        sha256 = weights_sha256(source) if source is not None else _base_sha256(layout, options.base)
+        inputs = {"verb": "reranker", "options": asdict(options), "base_sha256": sha256, **hashes}
+        if finished := _finished(layout.model(name), work, inputs):
+            return finished
+        _begin(work, inputs)
+        base = _cross_base(source, work) if source is not None else base_folder(layout, options.base, work)
+        job = _prepared(layout, base, as_finetune, work / "job", progress)
+        out = work / "out"
+        result = train_reranker(base, job, out, replace(options, sets=chosen), work=work / "work", progress=progress)
+        values = {part: value for part, value in result._asdict().items() if part not in ("history", "held_out")}
+        report = {"name": name, **values, "held_out": sum(map(len, result.held_out.values()))}
+        if is_first_process():
+            task = _held_out_task(layout, result)
+            _describe_reranker(out, name, base, job, options, result)
+            before = read_trained(source) if source is not None else _trained_before(layout, options.base)
+            write_trained(out, [*before, *read_trained(job.folder)])
+            report |= _export_reranker(out, name, task)
+            report |= _weigh(layout, out, task, progress, key)
+            _finish(layout.model(name), work, {**inputs, "report": report}, layout)
+    return report
+
+
+def _sets_with_negatives(layout: Layout) -> list[str]:
+    """All sets that have negatives, or all where none has."""
+    names = list(mined_sets(layout))
+    with_negatives = [name for name in names if len(text_columns(set_file(layout, name))) > 2]
+    return with_negatives or names
+
+
+def _cross_source(layout: Layout, name: str) -> Path | None:
+    """The folder of a base that is a cross-encoder already; None for an encoder."""
+    folder = cross_folder(name, layout.models)
+    folder = folder.parent if folder.name == "onnx" else folder
+    if not folder.is_dir() and name not in (*PACKAGED, BASELINE) and find_base(layout, name) is None:
+        folder = _from_hub(name)
+    return folder if is_cross_encoder(folder) else None
+
+
+def _cross_base(folder: Path, scratch: Path) -> Path:
+    """A cross-encoder with weights that can be trained; those of an exported one are restored to `scratch`."""
+    if (folder / "config.json").is_file():
+        return folder
+    out = scratch / f"base-{folder.name}-{weights_sha256(folder)[:8]}"
+    once((out / "config.json").is_file, lambda: restore_cross_encoder(folder, out))
+    return out
+
+
+def _held_out_task(layout: Layout, result: RerankerResult) -> Task:
+    """Held-out records as queries; every positive that the sets have for such a query is an answer."""
+    queries: dict[str, str] = {}
+    itself: dict[str, str] = {}
+    files = {
+        spec: set_file(layout, spec.partition(":")[0]) for spec in result.held_out if "/" not in spec.partition(":")[0]
+    }
+    for spec, file in files.items():
+        places = set(result.held_out[spec])
+        restriction = spec.partition(":")[2]
+        records = (line for line in read_training(file) if _is_of(line, restriction))
+        for number, line in enumerate(records):
+            if number in places and line["anchor"] not in queries.values():
+                query = f"{spec}-{number}"
+                queries[query] = line["anchor"]
+                if line["anchor_id"] is not None:
+                    itself[query] = line["anchor_id"]
+    by_text = {text: query for query, text in queries.items()}
+    qrels: dict[str, dict[str, int]] = {query: {} for query in queries}
+    for file in dict.fromkeys(files.values()):
+        for line in read_training(file):
+            if line["anchor"] in by_text:
+                qrels[by_text[line["anchor"]]][line["positive_id"]] = 1
+    return Task("held-out pairs", queries, qrels, itself=itself)
+
+
+def _is_of(line: Mapping[str, Any], restriction: str) -> bool:
+    source, relation = line["source"], line["relation"]
+    return restriction in ("", source, relation, f"{source}/{relation}")
+
+
+def _export_reranker(folder: Path, name: str, task: Task) -> dict[str, Any]:
+    """Export a reranker, so that searching needs no torch, and compare scores; the report says why where that fails."""
+    if not is_cross_bert(folder):
+        return {"drift": None, "not_exported": "it is no BERT with one score for a pair"}
+    write_cross_encoder(folder, folder / "onnx", PRECISION, name, LONGEST)
+    texts = list(task.queries.values())[:DRIFT_TEXTS]
+    pairs = list(zip(texts, texts[1:] + texts[:1], strict=True)) + [(text, text) for text in texts]
+    if len(pairs) < 4:
+        return {"drift": None, "precision": PRECISION}
+    exported, original = (load_cross_encoder(str(place)).score(pairs) for place in (folder / "onnx", folder))
+    correlation = float(np.corrcoef(exported, original)[0, 1])
+    return {"drift": {"pairs": len(pairs), "correlation": correlation}, "precision": PRECISION}
+
+
+def _weigh(layout: Layout, folder: Path, task: Task, progress: Progress, key: str) -> dict[str, Any]:
+    """Choose the reranker's weight on held-out pairs; without an index, search gives it the default weight."""
+    model = folder / "onnx" if (folder / "onnx").is_dir() else folder
+    names = list(task.queries)[:WEIGHED]
+    few = replace(
+        task,
+        queries={query: task.queries[query] for query in names},
+        qrels={query: task.qrels[query] for query in names},
+    )
+    if not names:
+        return {"weight": None}
+    try:
+        return {"weight": tune_rerank(layout, few, f"auto+rerank{RERANKED}:{model}", "MRR@10", progress, key=key)}
+    except WorkspaceError as error:
+        return {"weight": None, "not_weighed": str(error)}
+
+
+def _describe_reranker(
+    folder: Path, name: str, base: Path, job: Job, options: RerankerOptions, result: RerankerResult
+) -> None:
+    """Write report, history and card into the model's folder."""
+    history = replace(
+        History.from_log(result.history),
+        best_step=result.best_step,
+        options=asdict(options),
+        sets={facts["name"]: facts["records"] for facts in job.facts["sets"]},
+        seconds=result.seconds,
+        pairs_per_second=result.pairs_per_second,
+        name=name,
+    )
+    write_history(folder / "history.json", history)
+    training_report(history, folder)
+    queries = sum(map(len, result.held_out.values()))
+    facts = ModelFacts(
+        name=name,
+        base=options.base,
+        base_sha256=weights_sha256(base),
+        licence="apache-2.0",
+        dimension=0,
+        max_tokens=LONGEST,
+        pooling=(),
+        command=" ".join(["lemmata", *sys.argv[1:]]),
+        sets=[
+            TrainingSet(facts["name"], facts["records"], {"data.parquet": facts.get("sha256", "")})
+            for facts in job.facts["sets"]
+        ],
+        split=SplitFacts(**job.facts["split"]) if job.facts.get("split") else None,
+        options=asdict(options),
+        versions=_versions(),
+        measures=[
+            Measured(
+                "held-out pairs", "ten passages", measure, queries, Estimate(value), Estimate(result.after[measure])
+            )
+            for measure, value in result.before.items()
+        ],
+        intended_use="Rerank the first hits of a search in its corpus, and check mined training data.",
+        limits=[
+            "The held-out pairs are of the training part; 'lemmata evaluate --retriever dense+rerank' measures others.",
+            "Scores are comparable between queries of one kind, but are no probabilities.",
+        ],
+    )
+    write_card(folder, facts)
 
 
 # ---------------------------------------------------------------- report and card

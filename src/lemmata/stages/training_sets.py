@@ -16,11 +16,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from lemmata.encode.cross import load_cross_encoder
 from lemmata.errors import ConfigError, InputError, LeakageError, LemmataError, WorkspaceError
 from lemmata.files import writing
 from lemmata.leakage import Audit, Example
 from lemmata.mine.audit import LINKS, inspect_mined, refuse
 from lemmata.mine.export import Record, read_batches, read_training, write_training
+from lemmata.mine.gate import GateReport, gated
 from lemmata.mine.material import Material, material
 from lemmata.store.artefacts import check_files, seal, training_set
 from lemmata.store.corpus import Corpus
@@ -72,6 +74,7 @@ class NewSet(NamedTuple):
     policy: AuditPolicy
     progress: Progress
     key: str = ""  # of a remote encoder or language model
+    gate: str = ""  # a cross-encoder that positives and negatives have to pass
 
 
 class TrainingPart(NamedTuple):
@@ -219,12 +222,17 @@ def write_set(
     `details` are added to the report; they are asked for after the last record. `command` makes the set again, after
     `lemmata mine`. The report says whether a set of that name is `replaced`.
     """
-    layout, name, policy, progress, _ = new
+    layout, name, policy, progress, *_ = new
     if not re.fullmatch(r"[\w-]+(?:\.[\w-]+)*", name):
         raise ConfigError(f"a training set is named with letters, digits, - and _, not {name!r}")
     begin = time.perf_counter()
     replaced = name in sets(layout)
     counts: Counter[str] = Counter()
+    gate: GateReport | None = None
+    if new.gate:
+        scorer = load_cross_encoder(new.gate, models=layout.models)
+        gate = GateReport(scorer.name)
+        records = gated(records, scorer.score, part.material, gate, progress)
 
     def allowed_records() -> Iterator[Record]:
         for number, record in enumerate(records):
@@ -241,6 +249,8 @@ def write_set(
         temporary = folder.name
         number = write_training(allowed_records(), part.material, layout.training_file(temporary), negatives=negatives)
         mined = time.perf_counter() - begin
+        if not number and gate is not None and gate.by_kind:
+            raise LemmataError(f"the gate {new.gate!r} let none of the records of {name!r} pass: mine them without it")
         if not number:
             raise LemmataError(f"the training part has nothing to mine for {name!r}: no such links, concepts or titles")
         progress("auditing", 0, None)
@@ -253,13 +263,14 @@ def write_set(
             "by_source": dict(sorted(counts.items())),
             "audit": result.sentence(),
             **details(),
+            **({"gate": gate.as_json()} if gate is not None else {}),
         }
         content = {
             "verb": "mine",
             "inputs": part.corpus.inputs,
             "split": split_key(layout),
-            "command": f"lemmata mine {command}",
-            "options": dict(options),
+            "command": f"lemmata mine {command}" + (f" --gate {new.gate}" if new.gate else ""),
+            "options": {**options, **({"gate": new.gate} if new.gate else {})},
             "report": report,
         }
         seal(folder, content)

@@ -115,8 +115,8 @@ def training_set(layout: Layout, name: str) -> Artefact:
 def model(folder: Path) -> Artefact:
     """A trained model, in a workspace or elsewhere."""
     verb = (read_manifest(folder / "manifest.json") or {}).get("verb")
-    pretrain, finetune = (f"lemmata train {name} {folder.name}" for name in ("pretrain", "finetune"))
-    command = pretrain if verb == "pretrain" else finetune
+    pretrain = f"lemmata train pretrain {folder.name}"
+    command = f"lemmata train {verb or 'finetune'} {folder.name}"
     return Artefact(f"model {folder.name!r}", folder, command, "", "", other_command="" if verb else pretrain)
 
 

@@ -93,6 +93,10 @@ class Layout:
         return ann / "graph.faiss"
 
     @property
+    def rerank(self) -> Path:
+        return self.root / "index" / "rerank.json"
+
+    @property
     def graph_records(self) -> Path:
         return self.root / "graph" / "records.sqlite"
 

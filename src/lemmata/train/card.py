@@ -99,6 +99,11 @@ class ModelFacts:
     intended_use: str = ""
     limits: Sequence[str] = ()
 
+    @property
+    def is_cross_encoder(self) -> bool:
+        """Whether the model gives a score for a pair instead of a vector for a text."""
+        return not self.dimension
+
 
 def write_card(folder: Path, facts: ModelFacts) -> None:
     """Write README.md and card.json into a model's folder; the README shows curves.png if the folder has it."""
@@ -111,7 +116,10 @@ def write_card(folder: Path, facts: ModelFacts) -> None:
 def model_card(facts: ModelFacts, picture: str = "") -> str:
     """The README: front matter in YAML, then the facts in Markdown; `picture` is the file name of the curves."""
     summary = (
-        f"A sentence encoder: it maps a text of up to {facts.max_tokens:,} tokens to a vector of"
+        f"A cross-encoder: it reads a query and a passage, together up to {facts.max_tokens:,} tokens, and gives one"
+        f" score, higher for passages that answer. Trained from {_code(facts.base)} with lemmata."
+        if facts.is_cross_encoder
+        else f"A sentence encoder: it maps a text of up to {facts.max_tokens:,} tokens to a vector of"
         f" {facts.dimension:,} numbers, so that texts about the same subject have similar vectors. Trained from"
         f" {_code(facts.base)} with lemmata."
     )
@@ -148,12 +156,14 @@ def model_card(facts: ModelFacts, picture: str = "") -> str:
 
 def _front_matter(facts: ModelFacts) -> str:
     """YAML, with values in JSON: these are valid YAML too, and unambiguous."""
-    tags = ["sentence-transformers", "sentence-similarity", "feature-extraction", "lemmata"]
+    task = "text-ranking" if facts.is_cross_encoder else "sentence-similarity"
+    kinds = ["cross-encoder", "reranker"] if facts.is_cross_encoder else ["feature-extraction"]
+    tags = ["sentence-transformers", task, *kinds, "lemmata"]
     entries: dict[str, Any] = {
         "language": list(facts.languages),
         "license": facts.licence.lower(),  # as the hub writes SPDX
         "library_name": "sentence-transformers",
-        "pipeline_tag": "sentence-similarity",
+        "pipeline_tag": task,
         "tags": [*tags, "matryoshka"] if facts.matryoshka else tags,
         "base_model": facts.base_on_hub,
     }
@@ -165,6 +175,15 @@ def _front_matter(facts: ModelFacts) -> str:
 
 
 def _use(facts: ModelFacts) -> list[str]:
+    if facts.is_cross_encoder:
+        with_transformers = f"""from sentence_transformers import CrossEncoder
+
+model = CrossEncoder({_json(facts.name)})  # the folder of this file
+print(model.predict([("a question", "a passage")]))"""
+        with_lemmata = f"""from lemmata.encode.cross import load_cross_encoder
+
+print(load_cross_encoder({_json(facts.name)}).score([("a question", "a passage")]))"""
+        return [_block(with_transformers, "python"), "or", _block(with_lemmata, "python")]
     with_transformers = f"""from sentence_transformers import SentenceTransformer
 
 model = SentenceTransformer({_json(facts.name)})  # the folder of this file
@@ -198,9 +217,13 @@ def _model_table(facts: ModelFacts) -> str:
         ["sha256 of the base weights", _code(facts.base_sha256) if facts.base_sha256 else "not recorded"],
         ["licence", _line(facts.licence) or "not stated"],
         ["languages", ", ".join(map(_line, facts.languages)) or "not stated"],
+        ["maximum length", f"{facts.max_tokens:,} tokens; longer texts are truncated"],
+    ]
+    if facts.is_cross_encoder:
+        return _table(["", ""], rows)
+    rows += [
         ["dimension", f"{facts.dimension:,}"],
         ["Matryoshka dimensions", _dimensions(facts) or "none"],
-        ["maximum length", f"{facts.max_tokens:,} tokens; longer texts are truncated"],
         ["pooling", " and ".join(map(_line, facts.pooling)) + (", concatenated" if len(facts.pooling) > 1 else "")],
         ["prompts", prompts or "none"],
     ]

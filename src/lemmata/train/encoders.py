@@ -14,6 +14,7 @@ from lemmata.errors import ConfigError, require
 __all__ = [
     "add_adapters",
     "between",
+    "fastest_device",
     "freeze",
     "load_model",
     "merge_adapters",
@@ -46,6 +47,7 @@ def load_model(folder: Path, device: str = "") -> Any:
 
 
 def fastest_device() -> str:
+    """The GPU of this process, or what there is instead."""
     torch = require("torch", "train")
     if torch.cuda.is_available():
         return f"cuda:{os.environ.get('LOCAL_RANK', '0')}"

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.encode.bert import read_architecture
+from lemmata.encode.bert import max_tokens, read_architecture
 from lemmata.errors import InputError, WorkspaceError
 from lemmata.measures import Judged, evaluate, parse_measure
 from lemmata.store.layout import read_manifest, write_manifest
@@ -101,14 +101,13 @@ class JobWriter:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         (folder / "manifest.json").unlink(missing_ok=True)
-        architecture = read_architecture(base)
-        self._longest = architecture.max_tokens
+        self._longest = max_tokens(base)
         shutil.copyfile(_tokenizer_of(base), folder / "tokenizer.json")
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(self._longest)
         self._kind = np.uint16 if self._tokenizer.get_vocab_size() < 2**16 else np.int32
-        self._prompts = {"query": "", "passage": "", **prompts} if prompts else architecture.prompts
+        self._prompts = {"query": "", "passage": "", **prompts} if prompts else read_architecture(base).prompts
         self._number_of: dict[bytes, int] = {}
         self._waiting: list[str] = []
         self._lengths: list[npt.NDArray[np.int32]] = []
