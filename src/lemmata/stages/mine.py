@@ -271,7 +271,27 @@ def mine_negative_set(new: NewSet, of: str, options: NegativeOptions) -> dict[st
 
         used = {"of": of, **asdict(options)}
         command = f"negatives {of} --name {new.name}"
-        return write_set(new, part, triplets, used, command=command, negatives=options.number, details=details)
+        return write_set(
+            new,
+            part,
+            triplets,
+            used,
+            command=command,
+            negatives=options.number,
+            details=details,
+            why_none=lambda: _why_no_negatives(mined, of),
+        )
+
+
+def _why_no_negatives(mined: NegativeReport, of: str) -> str:
+    """Which rules left no candidate for any pair, the strictest first."""
+    if not mined.pairs:
+        return f"the set {of!r} has no pairs"
+    rules = ", ".join(f"{rule} {count:,}" for rule, count in mined.dropped.most_common() if count)
+    return (
+        f"every candidate for the {mined.pairs:,} pairs of {of!r} was dropped (by rule: {rules or 'none was proposed'});"
+        " see the keys of [mine.negatives]"
+    )
 
 
 # ---------------------------------------------------------------- mix and export

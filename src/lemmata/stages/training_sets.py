@@ -213,10 +213,12 @@ def write_set(
     command: str,
     negatives: int = 0,
     details: Callable[[], Mapping[str, Any]] = dict,
+    why_none: Callable[[], str] = lambda: "no such links, concepts or titles",
 ) -> dict[str, Any]:
     """Write records under a temporary name, audit the file, and give it its name; returns the report.
 
-    `details` are added to the report; they are asked for after the last record. `command` makes the set again, after
+    `details` are added to the report, `why_none` explains a set without any record; both are asked for after the last
+    record. `command` makes the set again, after
     `lemmata mine`. The report says whether a set of that name is `replaced`.
     """
     layout, name, policy, progress, _ = new
@@ -242,7 +244,7 @@ def write_set(
         number = write_training(allowed_records(), part.material, layout.training_file(temporary), negatives=negatives)
         mined = time.perf_counter() - begin
         if not number:
-            raise LemmataError(f"the training part has nothing to mine for {name!r}: no such links, concepts or titles")
+            raise LemmataError(f"the training part has nothing to mine for {name!r}: {why_none()}")
         progress("auditing", 0, None)
         result, dropped = _drop_near_duplicates(part, temporary, policy, negatives, name)
         if dropped:
