@@ -172,15 +172,15 @@ def test_logs_of_one_table_are_negatives_of_each_other_but_not_those_of_a_thread
 
 def test_a_location_that_most_logs_are_about_ties_nothing_together() -> None:
     strict = replace(FREE, other_document=True)
+    vectors = turned(0, *range(40, 79))
     everywhere = [(f"p{row}", "reports_about", "location:plant") for row in range(40)]
-    assert rows(mined([PAIR], logs(*everywhere, count=40), turned(0, *range(40, 79)), options=strict)[0]) == [
+    assert rows(mined([PAIR], logs(*everywhere, count=40), vectors, options=strict)[0]) == [
         2,
         3,
         4,
         5,
     ]
     narrow = [(source, relation, f"location:{n // 20}") for n, (source, relation, _) in enumerate(everywhere)]
-    vectors = turned(0, *range(40, 79))
     assert rows(mined([PAIR], logs(*narrow, count=40), vectors, options=strict)[0]) == [20, 21, 22, 23]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import time
 from collections.abc import Iterator
@@ -20,7 +21,8 @@ from lemmata.plant.scorer import measure
 from lemmata.stages.graph import compress
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore
-from lemmata.store.layout import Layout
+from lemmata.store.layout import Layout, read_manifest
+from lemmata.store.split import open_split
 from lemmata.types import Edge, Progress, titled
 
 __all__ = ["ExpandedCorpus", "LinkOptions", "link", "read_withheld"]
@@ -40,7 +42,9 @@ class LinkOptions:
 def link(layout: Layout, options: LinkOptions, withheld: Path | None, progress: Progress) -> dict[str, Any]:
     """Predict the locations that logs report about and the logs they follow up, learned from the known links.
 
-    `withheld` is a table of true links that the corpus does not have; the report measures how many are predicted.
+    With a split only the links of training logs are learned from; the report measures how many links of the other
+    logs are predicted, as if they were unknown. `withheld` is a table of true links that the corpus does not have; the
+    report measures how many are predicted.
     """
     begin = time.perf_counter()
     with layout.hold(), contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
@@ -52,7 +56,8 @@ def link(layout: Layout, options: LinkOptions, withheld: Path | None, progress: 
             raise LemmataError("link prediction needs logs and a tree of locations: ingest both first")
         progress("predicting links", 0, None)
         rng = np.random.default_rng(options.seed)
-        prediction = predict_links(logs, locations, rng, window_days=options.window_days)
+        held_out = _held_out(layout, corpus)
+        prediction = predict_links(logs, locations, rng, window_days=options.window_days, held_out=held_out)
         edges = [*(entity.edge for entity in prediction.entities), *prediction.records]
         records.replace(
             PREDICTED,
@@ -65,6 +70,7 @@ def link(layout: Layout, options: LinkOptions, withheld: Path | None, progress: 
         report = compress(layout, corpus, records, progress)
     report["restored"] = {name: restored._asdict() for name, restored in prediction.restored.items()}
     report["hierarchy"] = [flaw.cause for flaw in prediction.flaws]
+    report["held_out"] = {relation: measures._asdict() for relation, measures in prediction.held_out.items()}
     if true:
         report["withheld"] = {
             relation: measure(
@@ -75,6 +81,14 @@ def link(layout: Layout, options: LinkOptions, withheld: Path | None, progress: 
         }
     report["seconds"] = time.perf_counter() - begin
     return report
+
+
+def _held_out(layout: Layout, corpus: Corpus) -> frozenset[str]:
+    """The passages outside the training part; none where this corpus is not split."""
+    if (read_manifest(layout.manifest(layout.split)) or {}).get("inputs") != corpus.inputs:
+        return frozenset()
+    outside = ~open_split(layout, corpus.inputs).rows("train")
+    return frozenset(itertools.compress(corpus.ids(), outside.tolist()))
 
 
 def read_withheld(path: Path, corpus: Corpus) -> list[Edge]:

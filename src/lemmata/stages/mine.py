@@ -288,10 +288,10 @@ def _why_no_negatives(mined: NegativeReport, of: str) -> str:
     if not mined.pairs:
         return f"the set {of!r} has no pairs"
     rules = ", ".join(f"{rule} {count:,}" for rule, count in mined.dropped.most_common() if count)
-    return (
-        f"every candidate for the {mined.pairs:,} pairs of {of!r} was dropped (by rule: {rules or 'none was proposed'});"
-        " see the keys of [mine.negatives]"
+    cause = (
+        f"all candidates for its {mined.pairs:,} pairs were dropped, by the rules {rules}" if rules else "no candidates"
     )
+    return f"{cause} (see the keys of [mine.negatives])"
 
 
 # ---------------------------------------------------------------- mix and export
