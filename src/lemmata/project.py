@@ -401,6 +401,7 @@ class Project:
         where triplets come from; `found_within` keeps only queries that find their passage among so many hits.
         """
         from lemmata.stages import mine
+        from lemmata.stages.embed import EmbedStageOptions
 
         options, new = self._mine_options(settings), self._new_set(name or what, progress)
         if what == "pairs":
@@ -408,7 +409,8 @@ class Project:
         if what == "queries":
             return mine.mine_query_set(new, options.queries, found_within=found_within)
         if what == "triplets":
-            return mine.mine_triplet_set(new, options, kind=kind, of=of)
+            embedding = self.options(EmbedStageOptions, "embed")
+            return mine.mine_triplet_set(new, options, embedding, kind=kind, of=of)
         if what == "negatives":
             return mine.mine_negative_set(new, of or "pairs", options.negatives)
         raise LemmataError(f"cannot mine {what!r} (there are: pairs, queries, triplets, negatives)")

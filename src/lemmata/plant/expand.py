@@ -1,12 +1,33 @@
-"""Context expansion: the text of a log with the description of each location after the code that names it."""
+"""What locations say in words: their own texts, and the text of a log with the descriptions of its locations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from lemmata.plant.hierarchy import build_tree
 from lemmata.plant.names import tokenise
+from lemmata.types import Document
 
-__all__ = ["expand"]
+__all__ = ["expand", "location_texts"]
+
+
+def location_texts(locations: Iterable[Document]) -> dict[str, str]:
+    """For each location its title, then those of the locations above it: `Rücklaufpumpe P202, Kolonne K201`.
+
+    A location without a title is called by its code. Of the locations above, the root of the plant says nothing and
+    is left out; so is a title that repeats one below it.
+    """
+    tree = build_tree(locations)
+    texts = {}
+    for row, identity in enumerate(tree.ids):
+        path = [tree.titles[row].strip() or tree.codes[row]]
+        above = int(tree.parent[row])
+        while above >= 0 and tree.parent[above] >= 0:
+            if (title := tree.titles[above].strip()) and title not in path:
+                path.append(title)
+            above = int(tree.parent[above])
+        texts[identity] = ", ".join(path)
+    return texts
 
 
 def expand(text: str, mentions: Iterable[tuple[int, int, str]], titles: Mapping[str, str]) -> str:
