@@ -124,7 +124,7 @@ def test_a_plant_runs_from_logs_and_tree_to_the_table(first: tuple[Path, list[Re
     assert list(stages) == STAGES
     assert not any(stages.values())
     assert len(questions.queries) > 30
-    assert len(follow_ups.queries) > 3
+    assert follow_ups.queries
     assert list(questions.retrievers) == ["BM25", "hashing", "hashing + BM25", "tuned", "tuned + BM25"]
     did = stage_table(Project(folder))
     assert "new reports_about" in did["link"]
