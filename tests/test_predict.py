@@ -478,7 +478,8 @@ def test_each_location_is_described_once_after_its_first_mention() -> None:
 def test_no_description_is_added_twice_or_empty_or_inside_a_code() -> None:
     assert expand("Zulaufpumpe P201", [(0, 16, "location:W1-K201-P1")], TITLES) == "Zulaufpumpe P201"
     assert expand("P201", [(0, 4, "x")], {"x": " "}) == "P201"
-    assert expand("P201", [(0, 0, "x")], {"x": "pump"}) == "P201"
+    assert expand("P201", [(0, 0, "x")], {"x": "pump"}) == "P201 (pump)"
+    assert expand("P201 hot", [(0, 4, "x")], {"x": "pump", "y": "tank", "z": "hot"}, "xyz") == "P201 (pump) hot (tank)"
     spans = [(0, 7, "location:W1-K201-P1"), (0, 4, "location:W1-K201")]
     assert expand("K201-P1 heiß", spans, TITLES) == "K201-P1 (Zulaufpumpe P201) heiß"
 

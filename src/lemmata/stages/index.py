@@ -48,7 +48,7 @@ class IndexOptions:
     SMALLEST: ClassVar = {"dimension": 0}
     encoder: str = DEFAULT  # packaged; or minilm, a model of the workspace, a folder, a hub name, a URL
     dimension: int = 0  # truncate the vectors of a Matryoshka model; 0: full length
-    expand: bool = False  # encode logs with the descriptions of the locations that they name
+    expand: bool = False  # index logs, and train on them, with the descriptions of their locations
 
 
 class Contents(Protocol):
@@ -86,18 +86,18 @@ def index(
         report: dict[str, Any] = {"passages": len(corpus)}
         if rebuild:
             layout.manifest(layout.lexical).unlink(missing_ok=True)
-        report["tokenised"] = index_lexical(layout, corpus, progress)
+        texts: Corpus | ExpandedCorpus = corpus
+        expansion = ""
+        if options.expand:
+            texts = expanded = ExpandedCorpus(layout, corpus)
+            expansion = expanded.expansion
+        report["tokenised"] = index_lexical(layout, texts, progress, expansion=expansion)
         if dense:
             encoder = _encoder(layout, options, key)
             report["encoder"] = encoder.name
             before = read_manifest(layout.manifest(layout.vectors)) or {}
             if before.get("made_by", encoder.name) != encoder.name:
                 report["replaced_encoder"] = before["made_by"]
-            texts: Contents = corpus
-            expansion = ""
-            if options.expand:
-                texts = expanded = ExpandedCorpus(layout, corpus)
-                expansion = expanded.expansion
             report["encoded"] = index_vectors(
                 layout,
                 texts,
@@ -174,12 +174,15 @@ def _match_rows(old: Hashes, new: Hashes) -> Integers:
 # ---------------------------------------------------------------- lexical
 
 
-def index_lexical(layout: Layout, corpus: Headed, progress: Progress) -> int:
-    """Bring the lexical index up to date; returns how many passages were tokenised."""
+def index_lexical(layout: Layout, corpus: Headed, progress: Progress, *, expansion: str = "") -> int:
+    """Bring the lexical index up to date; returns how many passages were tokenised.
+
+    `expansion` is a hash of what was added to the texts.
+    """
     path = layout.manifest(layout.lexical)
     manifest = read_undamaged(artefact(layout, "lexical"))
-    source = {"corpus": corpus.inputs, "lexical": FORMAT}
-    if manifest is not None and {name: manifest.get(name) for name in source} == source:
+    source = {"corpus": corpus.inputs, "lexical": FORMAT, "expansion": expansion}
+    if manifest is not None and {name: manifest.get(name, "") for name in source} == source:
         return 0
     is_usable = manifest is not None and manifest.get("lexical") == FORMAT
     old_hashes = np.empty(0, np.uint64)

@@ -10,7 +10,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -22,6 +22,7 @@ from lemmata.leakage import Audit, Example
 from lemmata.mine.audit import LINKS, inspect_mined, refuse
 from lemmata.mine.export import Record, read_batches, read_training, write_training
 from lemmata.mine.material import Material, material
+from lemmata.stages.link import ExpandedCorpus, indexed_corpus
 from lemmata.store.artefacts import check_files, seal, training_set
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore, StoredGraph, open_graph_if_built
@@ -105,6 +106,9 @@ def open_training_part(layout: Layout) -> Iterator[TrainingPart]:
             concepts=stored.concepts if stored else None,
             edges=_edges_with_evidence(layout, stored) if stored else None,
         )
+        texts = indexed_corpus(layout, corpus)
+        if isinstance(texts, ExpandedCorpus):
+            part = replace(part, indexed=texts.content)
         yield TrainingPart(layout, corpus, split, stored, part)
 
 
