@@ -156,7 +156,7 @@ class ExpandedCorpus:
             return passage.content
         spans = self._spans.get(passage.id, [])
         tree = self._tree
-        rows = [tree.rows[link.target] for link in passage.links if link.target in tree.rows]
+        rows = [tree.rows[link.target] for link in passage.links if link.target and link.target in tree.rows]
         every = {*rows, *(tree.rows[location] for *_, location in spans if location in tree.rows)}
         known = [tree.ids[row] for row in rows if not any(row != one and contains(tree, row, one) for one in every)]
         return titled(passage.title, expand(passage.bare_text, spans, self._titles, known))
