@@ -33,14 +33,13 @@ if TYPE_CHECKING:
 __all__ = ["RunOptions", "run", "stage_table"]
 
 MINED = ("pairs", "queries", "triplets", "written")
-LIMITS = ("calls", "tokens", "cost", "seconds")
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """What `lemmata run` does, in the order of the keys; each stage takes its options from its own table."""
 
-    CHOICES: ClassVar = {"mine": MINED, "limits": LIMITS}
+    CHOICES: ClassVar = {"mine": MINED, "limits": Limits._fields}
     sources: list[str] = field(default_factory=list)  # files and folders to ingest; empty: the corpus as it is
     graph: bool = True  # build the graph
     extract: bool = False  # concepts and relations by the language model of [llm]
@@ -113,9 +112,7 @@ def run(
     if options.graph:
         build_graph = partial(project.build_graph, progress=progress)
         stages.run("graph", config.get("graph", {}), build_graph, layout.manifest(layout.graph))
-    limits = Limits(
-        **{name: int(value) if name in ("calls", "tokens") else value for name, value in options.limits.items()}
-    )
+    limits = Limits._make(options.limits.get(name, 0) for name in Limits._fields)
     if options.extract:  # before the split, which the new concepts need as well
         tables = [config.get("extract", {}), config.get("llm", {}), limits]
         extract = partial(project.extract_graph, limits, progress=progress)
