@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lemmata.errors import InputError
-from lemmata.ingest.logs import Columns, csv_rows, jsonl_rows, parquet_rows, read_hierarchy, read_logs
+from lemmata.ingest.logs import Columns, csv_rows, derive_hierarchy, jsonl_rows, parquet_rows, read_hierarchy, read_logs
 from lemmata.types import Document, Label, Link, Passage, Reading, Skip
 
 
@@ -403,3 +403,46 @@ def test_any_row_becomes_a_log_or_a_skip(table: list[dict[str, Any]]) -> None:
     assert len({log.id for log in logs}) == len(logs)
     for log in logs:
         json.dumps(dict(log.metadata), allow_nan=False)
+
+
+# ---------------------------------------------------------------- locations without a table of them
+
+
+def derived(*cells: str) -> dict[str, str]:
+    """Each location with its parent."""
+    reading = derive_hierarchy(cells, file="logs.csv")
+    return {one.id.removeprefix("location:"): (one.links[0].label if one.links else "") for one in reading.documents}
+
+
+def test_codes_that_share_prefixes_are_a_tree_and_a_prefix_that_nothing_shares_is_none() -> None:
+    tree = derived("A1-P-0107", "A1-P-0108", "A1-V-0003", "B2.P.0001", "B2.P", "C9-X-1")
+    assert tree == {
+        "A1-P-0107": "A1-P",
+        "A1-P-0108": "A1-P",
+        "A1-V-0003": "A1",
+        "B2.P.0001": "B2.P",
+        "B2.P": "",
+        "C9-X-1": "",
+        "A1": "",
+        "A1-P": "A1",
+    }
+
+
+def test_names_without_shared_prefixes_are_a_flat_list_and_a_note_says_so() -> None:
+    reading = derive_hierarchy(["Halle 3", "Pump, main", "P101; P102", "P103, P104", "Halle 3"], file="logs.csv")
+    names = ["Halle 3", "Pump, main", "P101", "P102", "P103", "P104"]
+    assert [one.metadata["location"] for one in reading.documents] == names
+    assert [one.title for one in reading.documents] == ["Halle 3", "Pump, main", "", "", "", ""]
+    assert not any(one.links for one in reading.documents)
+    assert [skip.cause for skip in reading.skips] == [
+        "no table of locations was read: the 6 locations that logs name are a flat list"
+    ]
+    assert derive_hierarchy([], file="logs.csv").documents == ()
+
+
+@given(st.lists(st.text(st.sampled_from("AB12-."), min_size=1, max_size=8), max_size=8))
+def test_a_derived_tree_has_no_cycle_no_unknown_parent_and_parents_are_prefixes(cells: list[str]) -> None:
+    tree = derived(*cells)
+    assert {cell for cell in cells if cell.strip()} <= tree.keys()
+    for name, parent in tree.items():
+        assert not parent or (parent in tree and name.startswith(parent) and len(parent) < len(name))

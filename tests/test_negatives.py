@@ -149,6 +149,41 @@ def test_negatives_come_from_other_documents_than_both_ends() -> None:
     assert rows(mined([PAIR], part(said), vectors, options=FREE)[0]) == [2, 3, 4]
 
 
+def logs(*edges: tuple[str, str, str], count: int = 6) -> Material:
+    """Training material of logs that stand in one table."""
+    records = [Edge(*edge) for edge in edges]
+    places = sorted({edge.target for edge in records if edge.target.startswith("location:")})
+    written = [Passage(f"p{row}", "table", "log", text) for row, (_, text) in enumerate(passages(count))]
+    known = [Document("table", kind="table"), *(Document(place, kind="location") for place in places)]
+    kinds = {passage.id: "log" for passage in written} | dict.fromkeys(places, "location")
+    parts = np.zeros(count, np.int8)
+    return material(Shelf(written, known), Split(parts, parts > 0), graph=build_graph(records, kinds))
+
+
+def test_logs_of_one_table_are_negatives_of_each_other_but_not_those_of_a_thread_or_location() -> None:
+    strict = replace(FREE, other_document=True)
+    vectors = turned(0, 30, 40, 50, 60, 70)
+    assert rows(mined([PAIR], logs(), vectors, options=strict)[0]) == [2, 3, 4, 5]
+    thread = [("p2", "related_to", "p1"), ("p3", "related_to", "p2")]
+    place = [("p0", "reports_about", "location:P1"), ("p4", "reports_about", "location:P1")]
+    assert rows(mined([PAIR], logs(*thread, *place), vectors, options=strict)[0]) == [5]
+    assert rows(mined([PAIR], logs(*thread, *place), vectors, options=FREE)[0]) == [2, 3, 4, 5]
+
+
+def test_a_location_that_most_logs_are_about_ties_nothing_together() -> None:
+    strict = replace(FREE, other_document=True)
+    vectors = turned(0, *range(40, 79))
+    everywhere = [(f"p{row}", "reports_about", "location:plant") for row in range(40)]
+    assert rows(mined([PAIR], logs(*everywhere, count=40), vectors, options=strict)[0]) == [
+        2,
+        3,
+        4,
+        5,
+    ]
+    narrow = [(source, relation, f"location:{n // 20}") for n, (source, relation, _) in enumerate(everywhere)]
+    assert rows(mined([PAIR], logs(*narrow, count=40), vectors, options=strict)[0]) == [20, 21, 22, 23]
+
+
 def test_negatives_share_a_category_and_rare_ones_are_pooled() -> None:
     """Six passages at angles that matter, then as many as make three categories frequent."""
     categories = {"d1": ("math.CO", "cs.DM"), "d2": ("math.NT",), "d3": ("cs.DM",), "d4": ("math.CO.x",), "d5": ("q",)}

@@ -478,7 +478,8 @@ def test_each_location_is_described_once_after_its_first_mention() -> None:
 def test_no_description_is_added_twice_or_empty_or_inside_a_code() -> None:
     assert expand("Zulaufpumpe P201", [(0, 16, "location:W1-K201-P1")], TITLES) == "Zulaufpumpe P201"
     assert expand("P201", [(0, 4, "x")], {"x": " "}) == "P201"
-    assert expand("P201", [(0, 0, "x")], {"x": "pump"}) == "P201"
+    assert expand("P201", [(0, 0, "x")], {"x": "pump"}) == "P201 (pump)"
+    assert expand("P201 hot", [(0, 4, "x")], {"x": "pump", "y": "tank", "z": "hot"}, "xyz") == "P201 (pump) hot (tank)"
     spans = [(0, 7, "location:W1-K201-P1"), (0, 4, "location:W1-K201")]
     assert expand("K201-P1 heiß", spans, TITLES) == "K201-P1 (Zulaufpumpe P201) heiß"
 
@@ -495,3 +496,62 @@ def test_an_expanded_text_without_its_brackets_is_the_text(text: str, cuts: list
         assert expanded.count(f" ({name})") <= 1
         expanded = expanded.replace(f" ({name})", "")
     assert expanded == text
+
+
+# ---------------------------------------------------------------- the split
+
+
+def dated(number: int) -> str:
+    return (datetime.datetime(2024, 1, 1) + datetime.timedelta(hours=number)).isoformat()
+
+
+def shift_logs(count: int = 120) -> list[Passage]:
+    """Logs about four pumps in turn, every third of which follows up the one before it at the same pump."""
+    pumps = ("W1-K201-P1", "W1-K201-P2", "W1-K202-P1", "W1-K202-P2")
+    names = ("Zulaufpumpe P201", "Rücklaufpumpe P202", "Zulaufpumpe P203", "Rücklaufpumpe P204")
+    faults = ("kavitiert", "undicht", "laut und heiß")
+    written = []
+    for number in range(count):
+        again = number >= 4 and number % 3 == 0
+        text = f"{names[number % 4]} {'erneut ' * again}{faults[number % 3]} Wert {number}"
+        related = f"L{number - 4}" if again else ""
+        written.append(log(f"L{number}", text, pumps[number % 4], date=dated(number), related=related))
+    return written
+
+
+def predicted_for(logs: Sequence[Passage], held_out: frozenset[str], relation: str) -> list[Edge]:
+    """The predictions for training logs that lack a link."""
+    prediction = predict_links(logs, PLANT, np.random.default_rng(0), held_out=held_out)
+    edges = [*(link.edge for link in prediction.entities), *prediction.records]
+    return [edge for edge in edges if edge.relation == relation and edge.source not in held_out]
+
+
+@pytest.mark.parametrize("relation", ["reports_about", "related_to"])
+def test_links_of_held_out_logs_teach_nothing(relation: str) -> None:
+    logs = shift_logs()
+    held_out = frozenset(f"L{number}" for number in range(80, 120))
+    lacking = list(logs)
+    for number in (12, 24, 36):  # of training
+        others = tuple(link for link in logs[number].links if link.relation != relation)
+        lacking[number] = replace(logs[number], links=others)
+    wrong = {"reports_about": "location:W1-C401", "related_to": "L1"}[relation]
+    confused = list(lacking)
+    for number in range(80, 120):
+        links = (link._replace(target=wrong) if link.relation == relation else link for link in logs[number].links)
+        confused[number] = replace(logs[number], links=tuple(links))
+    honest = predicted_for(lacking, held_out, relation)
+    assert honest
+    assert predicted_for(confused, held_out, relation) == honest
+    assert predicted_for(confused, frozenset(), relation) != honest  # where nothing is held out, they do teach
+
+
+def test_known_links_of_held_out_logs_measure_the_prediction_and_are_not_predicted_again() -> None:
+    logs = shift_logs()
+    held_out = frozenset(f"L{number}" for number in range(80, 120))
+    prediction = predict_links(logs, PLANT, np.random.default_rng(0), held_out=held_out)
+    places, follow_ups = prediction.held_out["reports_about"], prediction.held_out["related_to"]
+    assert (places.wanted, follow_ups.wanted) == (40, sum(len(one.links) - 1 for one in logs if one.id in held_out))
+    assert places.recall > 0.8
+    known = {edge[:3] for edge in known_edges(logs, PLANT)}
+    assert not known & {edge[:3] for edge in (*(link.edge for link in prediction.entities), *prediction.records)}
+    assert predict_links(logs, PLANT, np.random.default_rng(0)).held_out == {}

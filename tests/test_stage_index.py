@@ -12,6 +12,7 @@ import pytest
 from lemmata.encode.hashing import HashingEncoder
 from lemmata.encode.load import DEFAULT, PACKAGED, PLANT
 from lemmata.errors import ConfigError
+from lemmata.mine.export import read_training
 from lemmata.project import Project
 from lemmata.stages.index import SHARD, content_hashes, index_vectors
 from lemmata.store.layout import Layout
@@ -242,3 +243,49 @@ def test_a_corpus_that_becomes_german_is_indexed_again(tmp_path: Path) -> None:
 def test_a_corpus_that_tells_no_language_counts_as_english(tmp_path: Path) -> None:
     report = workspace_of(tmp_path, ["P-203", "$x^2$"]).index(dense=False)
     assert (report["language"], report["language_shares"]) == ("en", {})
+
+
+# ---------------------------------------------------------------- descriptions of locations
+
+
+def test_logs_are_found_and_trained_on_with_the_descriptions_of_their_known_locations(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    words = ("kavitiert", "tropft", "vibriert", "steht", "pfeift", "klopft")
+    lines = [
+        f"L{n},2024-01-{n + 1:02},P{n % 3},{f'L{n - 3}' if n >= 3 else ''},{words[n % 6]} seit Schicht {n}\n"
+        for n in range(24)
+    ]
+    (tmp_path / "logs.csv").write_text("id,date,location,related,text\n" + "".join(lines), encoding="utf-8")
+    places = "id,parent,description\nP0,,Rücklaufpumpe\nP1,,Dosierpumpe\nP2,,Tauchpumpe\n"
+    (tmp_path / "hierarchy.csv").write_text(places, encoding="utf-8")
+    project = Project.init(tmp_path / "w")
+    project.ingest([tmp_path / "logs.csv", tmp_path / "hierarchy.csv"])
+    project.build_graph()
+    project.split(settings={"method": "time"})
+    hashing = {"encoder": "hashing"}
+    bare = project.index(settings=hashing)
+    assert (bare["tokenised"], bare["encoded"]) == (24, 24)
+
+    def found() -> set[str]:
+        with project.retriever() as retriever:
+            return {hit.id for hit in retriever.search("Tauchpumpe", 24, retriever="lexical")}
+
+    def texts() -> dict[str, set[str]]:
+        project.mine("pairs")
+        records = list(read_training(project.layout.training_file("pairs")))
+        chosen = {"anchor": "related_to", "positive": "related_to"}
+        columns = {name: {line[name] for line in records if line["relation"] == kind} for name, kind in chosen.items()}
+        return {**columns, "of a location": {line["positive"] for line in records if line["relation"] == "location"}}
+
+    assert found() == set()
+    assert not any("pumpe" in text for of_column in texts().values() for text in of_column)
+    expanded = project.index(settings={**hashing, "expand": True})
+    assert (expanded["tokenised"], expanded["encoded"]) == (24, 24)
+    assert found() == {f"L{n}" for n in range(2, 24, 3)}
+    trained = texts()
+    assert all(text.endswith("pumpe)") for text in trained["positive"])
+    assert not any("pumpe" in text for text in trained["anchor"] | trained["of a location"])
+    again = project.index(settings={**hashing, "expand": True})
+    assert (again["tokenised"], again["encoded"]) == (0, 0)
+    project.index(settings=hashing)
+    assert found() == set()

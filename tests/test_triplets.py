@@ -23,7 +23,7 @@ from lemmata.mine.triplets import (
     query_triplets,
 )
 from lemmata.store.split import Split
-from lemmata.types import Edge, Floats, Negative, Pair, Passage, Triplet, Vectors
+from lemmata.types import Document, Edge, Floats, Negative, Pair, Passage, Triplet, Vectors
 
 
 def made_of(texts: dict[str, str], edges: Sequence[Edge] = (), test: Iterable[str] = ()) -> Material:
@@ -62,6 +62,30 @@ def on_a_line(count: int) -> tuple[Material, Vectors]:
 
 
 # ---------------------------------------------------------------- graph embeddings
+
+
+def test_the_text_of_a_location_is_an_anchor_with_its_nearest_logs_and_none_of_its_own_as_negatives() -> None:
+    logs = [Passage(f"L{n:02}", "table", "log", f"Log number {n}.") for n in range(9)]
+    places = [Document(f"location:{name}", kind="location") for name in ("P1", "P2", "P3")]
+    edges = [Edge(f"L{n:02}", "reports_about", "location:P1") for n in (0, 1, 4)]
+    edges += [Edge("L08", "reports_about", "location:P2")]
+    kinds = {one.id: "log" for one in logs} | {one.id: "location" for one in places}
+    graph = build_graph(edges, kinds)
+    shelf = Shelf(logs, [Document("table", kind="table"), *places])
+    part = material(shelf, Split(np.zeros(9, np.int8), np.zeros(9, bool)), graph=graph)
+    angle = {f"L{n:02}": 0.1 * n for n in range(9)} | {"location:P1": -0.1, "location:P2": 0.9, "location:P3": 0.3}
+    angles = np.array([angle.get(node, 1.5) for node in graph.nodes])
+    vectors = Vectors(np.stack((np.cos(angles), np.sin(angles)), axis=1).astype(np.float32), "line")
+    options = replace(ANY_LENGTH, positives=2, positive_rank=2, hard=2, hard_rank=5)
+    texts = {"location:P1": "reflux pump", "location:P2": "", "location:P3": "tank that no log is about"}
+    triplets = list(graph_triplets(part, vectors, options, texts=texts))
+    mined = by_anchor(part, triplets)
+    assert {anchor for anchor in mined if not anchor.startswith("L")} == {"reflux pump"}
+    positives, negatives = mined["reflux pump"]
+    assert positives == ["L00", "L01"]
+    assert negatives["graph"] == ["L03"]  # the fifth, L04, is about the pump as well
+    of_logs = [triplet for triplet in triplets if not isinstance(triplet.pair.anchor, str)]
+    assert of_logs == list(graph_triplets(part, vectors, options))
 
 
 def test_bands_are_counted_from_the_nearest_neighbour() -> None:

@@ -431,6 +431,7 @@ class Project:
         The cross-encoder `gate` in `settings` drops positives and negatives that it doubts; "none": no gate.
         """
         from lemmata.stages import mine
+        from lemmata.stages.embed import EmbedStageOptions
 
         options = self._mine_options(settings)
         new = self._new_set(name or what, progress, options.gate)
@@ -439,7 +440,8 @@ class Project:
         if what == "queries":
             return mine.mine_query_set(new, options.queries, found_within=found_within)
         if what == "triplets":
-            return mine.mine_triplet_set(new, options, kind=kind, of=of)
+            embedding = self.options(EmbedStageOptions, "embed")
+            return mine.mine_triplet_set(new, options, embedding, kind=kind, of=of)
         if what == "negatives":
             return mine.mine_negative_set(new, of or "pairs", options.negatives)
         raise LemmataError(f"cannot mine {what!r} (there are: pairs, queries, triplets, negatives)")

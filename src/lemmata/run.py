@@ -19,6 +19,7 @@ from lemmata.config import suggest
 from lemmata.encode.load import DEFAULT
 from lemmata.errors import ConfigError, WorkspaceError
 from lemmata.files import write_atomically
+from lemmata.llm.endpoint import Limits
 from lemmata.project import Project
 from lemmata.stages.evaluate import TASKS, EvaluateOptions
 from lemmata.store.layout import read_manifest, write_manifest
@@ -30,20 +31,24 @@ if TYPE_CHECKING:
     from lemmata.evaluate.report import Report
     from lemmata.evaluate.tasks import Task
 
-__all__ = ["RunOptions", "run"]
+__all__ = ["RunOptions", "run", "stage_table"]
 
-MINED = ("pairs", "queries", "triplets")
+MINED = ("pairs", "queries", "triplets", "written")
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """What `lemmata run` does, in the order of the keys; each stage takes its options from its own table."""
 
-    CHOICES: ClassVar = {"mine": MINED}
+    CHOICES: ClassVar = {"mine": MINED, "limits": Limits._fields}
     sources: list[str] = field(default_factory=list)  # files and folders to ingest; empty: the corpus as it is
     graph: bool = True  # build the graph
+    extract: bool = False  # concepts and relations by the language model of [llm]
     split: bool = True  # split the corpus
-    mine: list[str] = field(default_factory=lambda: ["pairs"])  # pairs, queries, triplets
+    link: bool = False  # predict links of plant logs, learned from the training part
+    embed: bool = False  # graph embedding of the training part
+    mine: list[str] = field(default_factory=lambda: ["pairs"])  # pairs, queries, triplets; written: by [llm]
+    limits: dict[str, float] = field(default_factory=dict)  # calls, tokens, cost, seconds of extract and of written
     imports: dict[str, str] = field(default_factory=dict)  # training set: file of existing queries
     negatives: list[str] = field(default_factory=list)  # training sets to add hard negatives to, as NAME-hard
     pretrain: list[str] = field(default_factory=list)  # [pretrain.NAME]
@@ -108,14 +113,29 @@ def run(
     if options.graph:
         build_graph = partial(project.build_graph, progress=progress)
         stages.run("graph", config.get("graph", {}), build_graph, layout.manifest(layout.graph))
+    limits = Limits._make(options.limits.get(name, 0) for name in Limits._fields)
+    if options.extract:  # before the split, which the new concepts need as well
+        tables = [config.get("extract", {}), config.get("llm", {}), limits]
+        extract = partial(project.extract_graph, limits, progress=progress)
+        stages.run("extract", tables, extract, layout.manifest(layout.graph))
     if options.split:
         split = partial(project.split, progress=progress)
         stages.run("split", config.get("split", {}), split, layout.manifest(layout.split))
+    if options.link:  # after the split: it learns from the links of training logs only
+        link = partial(project.link_graph, progress=progress)
+        stages.run("link", config.get("link", {}), link, layout.manifest(layout.graph))
     tasks = {task: _task(project, task) for task in options.tasks}
     before = _encoded(project, options.base, stages, progress)
     first = (options.base, before, stages.key)
     baseline = _measure(project, tasks, ("lexical", "dense", "hybrid"), options, folder / "before", first, progress)
-    _mine(project, options, before, stages, progress)
+    if options.embed:
+
+        def embed() -> Any:
+            _ensure_vectors(project, options.base, before, progress)
+            return project.embed_graph(progress=progress)
+
+        stages.run("embed", config.get("embed", {}), embed, layout.manifest(layout.embedding))
+    _mine(project, options, limits, before, stages, progress)
     _audit(project, tasks, stages, progress)
     for name in options.pretrain:
         table = config.get("pretrain", {}).get(name, {})
@@ -133,6 +153,37 @@ def run(
     reports = [_report(name, task, baseline[name], tuned[name], options) for name, task in tasks.items()]
     _write(folder, reports)
     return reports
+
+
+def stage_table(project: Project) -> dict[str, str]:
+    """What each stage of the runs so far did, in a few words."""
+    manifest = read_manifest(project.layout.root / "run" / "stages.json") or {}
+    return {name: _did(name.partition(" ")[0], record["report"]) for name, record in manifest.get("stages", {}).items()}
+
+
+def _did(stage: str, report: Mapping[str, Any]) -> str:
+    """The few figures of a report that say what its stage did."""
+    if stage in ("graph", "link", "extract") and "edges" in report:
+        edges = f"{sum(report['edges'].values()):,} edges, {sum(report['concepts'].values()):,} concepts"
+        if stage == "extract":
+            spent = f"{report['spent']['calls']:,} calls, cost {report['spent']['cost']:.2f}"
+            return f"{report['extracted']:,} of {report['documents']:,} documents, {spent}; {edges}"
+        if stage == "link":
+            found = [f"{new['edges']:,} new {name}" for name, new in report["restored"].items() if name != "both"]
+            tried = [f"{name} {row['recall']:.2f}" for name, row in report["held_out"].items()]
+            return ", ".join(found) + (f"; recall on held-out logs: {', '.join(tried)}" if tried else "")
+        return edges
+    if stage == "split":
+        return ", ".join(f"{part} {row['rows']:,}" for part, row in report["counts"].items())
+    if stage == "embed":
+        measured = f", MRR {report['measures']['mrr']:.2f} on held-out edges" if "measures" in report else ""
+        return f"{report['nodes']:,} nodes, {report['edges']:,} edges{measured}"
+    if stage == "index":
+        return f"{report.get('encoded', 0):,} passages encoded"
+    if stage in ("mine", "import", "negatives"):
+        spent = f", {report['spent']['calls']:,} calls" if "spent" in report else ""
+        return f"{report['records']:,} records{spent}"
+    return ""
 
 
 def _check(project: Project, options: RunOptions) -> None:
@@ -157,6 +208,11 @@ def _check(project: Project, options: RunOptions) -> None:
         for name in names if choices else ():
             if name not in choices:
                 raise ConfigError(f"{where}: {key} = {name!r}{suggest(name, choices)}")
+    if options.extract or "written" in options.mine:
+        if not any(options.limits.values()):
+            raise ConfigError(f"{where}: extract and written ask a language model: set limits, as in {{ calls = 500 }}")
+        if not project.config.get("llm", {}).get("model"):
+            raise ConfigError(f"{where}: extract and written ask a language model: name it as model in [llm]")
     for path in (*options.sources, *options.imports.values()):
         if not (project.layout.root / path).exists():
             raise ConfigError(f"{where}: there is no {project.layout.root / path}")
@@ -185,16 +241,25 @@ def _check_models(project: Project, options: RunOptions) -> None:
             trained.add(name)
 
 
-def _mine(project: Project, options: RunOptions, encoder: str, stages: _Stages, progress: Progress) -> None:
+def _mine(
+    project: Project, options: RunOptions, limits: Limits, encoder: str, stages: _Stages, progress: Progress
+) -> None:
     layout = project.layout
     tables = [project.config.get("mine", {}), project.config.get("audit", {})]
 
     def mine(what: str, name: str, of: str = "") -> Any:
         _ensure_vectors(project, options.base, encoder, progress)  # they may be those of an earlier run's model
+        if what == "written":
+            return project.write_queries(limits, name=name, progress=progress)
         return project.mine(what, name=name, of=of, progress=progress)
 
+    more = {
+        "triplets": [project.config.get("embed", {})],
+        "written": [project.config.get("llm", {}), limits],
+    }
     for name in options.mine:
-        stages.run(f"mine {name}", tables, partial(mine, name, name), layout.manifest(layout.training(name)))
+        inputs = [*tables, *more.get(name, [])]
+        stages.run(f"mine {name}", inputs, partial(mine, name, name), layout.manifest(layout.training(name)))
     for name, file in options.imports.items():
         path = layout.root / file
         act = partial(project.import_queries, path, name=name, progress=progress)

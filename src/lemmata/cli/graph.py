@@ -164,6 +164,11 @@ def link(
                 f"{relation}: {measured['right']:,} of {measured['wanted']:,} withheld links recovered,"
                 f" recall {measured['recall']:.3f}"
             )
+        for relation, measured in report["held_out"].items():
+            console.print(
+                f"{relation}: {measured['wanted']:,} links of held-out logs, which nothing was learned from: precision"
+                f" {measured['precision']:.3f}, recall {measured['recall']:.3f}"
+            )
         for cause in report["hierarchy"][:5]:
             console.print(f"hierarchy: {cause}", style="yellow")
     _print_report(report, as_json)

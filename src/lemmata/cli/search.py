@@ -48,7 +48,7 @@ def index(
     ] = "",
     dimension: Annotated[int, typer.Option(help="Truncate vectors to this length; 0: full length.", min=0)] = 0,
     expand: Annotated[
-        bool, typer.Option("--expand", help="Encode logs with the descriptions of their locations.")
+        bool, typer.Option("--expand", help="Index logs with the descriptions of their locations.")
     ] = False,
     dense: Annotated[
         bool, typer.Option("--dense/--no-dense", help="Compute vectors, or only the lexical index.")

@@ -227,18 +227,26 @@ def run(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
     from lemmata.evaluate.report import terminal_table
     from lemmata.project import Project
     from lemmata.run import run as execute
+    from lemmata.run import stage_table
 
     console = open_console()
+    stages: dict[str, bool] = {}
 
     def announce(stage: str, done: bool) -> None:
+        stages[stage] = done
         if not as_json:
             console.print(f"{stage}{': up to date' if done else ' …'}", style="dim")
 
+    project = Project(workspace)
     with showing_progress() as progress:
-        reports = execute(Project(workspace), announce=announce, progress=progress)
+        reports = execute(project, announce=announce, progress=progress)
     if as_json:
         print_json([report_as_json(report) for report in reports])
         return
+    did = stage_table(project)
+    for stage, done in stages.items():
+        if did.get(stage):
+            console.print(f"{stage:<{max(map(len, stages))}}  {'up to date' if done else 'done':<10}  {did[stage]}")
     for report in reports:
         console.print(terminal_table(report))
     console.print(f"results per query: {workspace / 'run'}/report-0.html")

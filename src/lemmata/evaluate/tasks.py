@@ -59,7 +59,7 @@ def references_task(
     limit: int = 0,
     generator: np.random.Generator,
 ) -> Task:
-    """Retrieve the statements that a statement refers to, in its text or its proof.
+    """Retrieve the statements that a statement refers to, in its text or its proof; for a log those it follows up.
 
     The query is the text of a statement of `documents`, restricted to `query_ids` where given; candidates are all
     other statements.
@@ -72,10 +72,11 @@ def references_task(
             continue
         if query_ids is not None and passage.id not in query_ids:
             continue
+        relations = ("related_to",) if passage.kind == "log" else ("refers_to", "proof_uses")
         targets = {
             link.target
             for link in passage.links
-            if link.relation in ("refers_to", "proof_uses") and link.target in statements and link.target != passage.id
+            if link.relation in relations and link.target in statements and link.target != passage.id
         }
         if targets:
             queries[passage.id] = passage.content

@@ -23,7 +23,7 @@ from lemmata.ingest.ids import unique_id
 from lemmata.plant.hierarchy import cycles
 from lemmata.types import Document, Label, Link, Passage, Reading, Skip
 
-__all__ = ["Columns", "csv_rows", "jsonl_rows", "parquet_rows", "read_hierarchy", "read_logs"]
+__all__ = ["Columns", "csv_rows", "derive_hierarchy", "jsonl_rows", "parquet_rows", "read_hierarchy", "read_logs"]
 
 _LONGEST_LINE = 10_000_000  # characters; a longer line is no table, and would fill the memory
 _PIECE = 1 << 16  # characters of such a line that are read at a time
@@ -167,6 +167,62 @@ def read_hierarchy(rows: Iterable[tuple[int, Mapping[str, Any]]], *, file: str) 
     ]
     labels = [Label("", name, f"location:{name}") for name in titles]
     return Reading(documents=documents, labels=labels, skips=skips)
+
+
+_SEPARATORS = re.compile(r"[-._/]")
+_CODE = re.compile(r"(?=\S*\d)\S+")  # one word with a digit: A1-P-0107
+_WORD = re.compile(r"[^\W\d_]{4,}")
+
+
+def derive_hierarchy(cells: Iterable[str], *, file: str) -> Reading:
+    """The locations that logs name, for a plant without a table of them: a tree by the prefixes of their codes.
+
+    `A1-P-0107` and `A1-P-0108` are below `A1-P`, and below `A1` where other codes share that. Names that share no
+    prefix are a flat list. One skip says what was made. A cell may hold several ids, separated as codes are.
+    """
+    names: dict[str, None] = {}
+    for cell in cells:
+        pieces = [piece.strip() for piece in re.split(r"[;|\n]", cell)]
+        for piece in pieces:
+            parts = [part.strip() for part in piece.split(",")]
+            names |= dict.fromkeys(filter(None, parts if all(map(_CODE.fullmatch, parts)) else [piece]))
+    if not names:
+        return Reading()
+    parents = _parents_by_prefix([name for name in names if _CODE.fullmatch(name)])
+    every = [*names, *sorted(parents.keys() - names.keys())]
+    documents = [
+        Document(
+            id=f"location:{name}",
+            title=name if _WORD.search(name) and not _CODE.fullmatch(name) else "",
+            kind="location",
+            file=file,
+            metadata={"location": name, "derived": True},
+            links=(Link("part_of", parents[name]),) if parents.get(name) else (),
+        )
+        for name in every
+    ]
+    shape = "a tree by the prefixes of their codes" if any(parents.values()) else "a flat list"
+    note = f"no table of locations was read: the {len(names):,} locations that logs name are {shape}"
+    labels = [Label("", name, f"location:{name}") for name in every]
+    return Reading(documents=documents, labels=labels, skips=[Skip(file, 0, note)])
+
+
+def _parents_by_prefix(codes: Sequence[str]) -> dict[str, str]:
+    """The parent of each code and of each shared prefix, "" for a root.
+
+    A prefix counts if it is a code itself, or if codes that share it differ right after it.
+    """
+    branches: dict[str, set[str]] = {}  # prefix: the prefixes and codes directly after it
+    for code in codes:
+        cuts = [code[: match.start()] for match in _SEPARATORS.finditer(code) if match.start()]
+        for shorter, longer in itertools.pairwise([*cuts, code]):
+            branches.setdefault(shorter, set()).add(longer)
+    known = {*codes, *(prefix for prefix, after in branches.items() if len(after) > 1)}
+    parents = {}
+    for name in known:
+        above = [name[: match.start()] for match in _SEPARATORS.finditer(name)]
+        parents[name] = next((prefix for prefix in reversed(above) if prefix in known), "")
+    return parents
 
 
 # ---------------------------------------------------------------- files to rows

@@ -210,6 +210,7 @@ class RecordTexts:
     def __init__(self, material: Material) -> None:
         self.material = material
         self.passages: dict[int, Passage] = {}
+        self.indexed: dict[int, str] = {}
 
     def batches(self, records: Iterable[Record], negatives: int) -> Iterator[list[Record]]:
         """The records in batches, the passages of each batch ready; of their negatives the first ones only."""
@@ -230,19 +231,23 @@ class RecordTexts:
     def _read(self, rows: set[int]) -> None:
         if len(self.passages) + len(rows) > CACHE:
             self.passages = {row: self.passages[row] for row in rows if row in self.passages}
+            self.indexed = {row: self.indexed[row] for row in self.passages}
         missing = sorted(rows.difference(self.passages))
         for row, passage in zip(missing, self.material.passages(missing), strict=True):
+            self.indexed[row] = self.material.indexed(passage)
             # without what no file shows, which can be long
             self.passages[row] = Passage(passage.id, passage.document, passage.kind, passage.text, passage.title)
 
     def text(self, row: int) -> str:
-        return self.passages[row].content
+        """Of a passage that is found, as it is indexed."""
+        return self.indexed[row]
 
     def positive(self, pair: Pair) -> str:
-        return positive_text(pair, self.passages[pair.positive])
+        return positive_text(pair, self.passages[pair.positive], self.indexed[pair.positive])
 
     def anchor(self, pair: Pair) -> str:
-        return pair.anchor if isinstance(pair.anchor, str) else self.text(pair.anchor)
+        """A passage that stands for a query is as it was written."""
+        return pair.anchor if isinstance(pair.anchor, str) else self.passages[pair.anchor].content
 
 
 # ---------------------------------------------------------------- writing

@@ -44,6 +44,10 @@ def in_batches(
         yield from zip(batch, passages(batch), strict=True)
 
 
+def content_of(passage: Passage) -> str:
+    return passage.content
+
+
 @dataclass(frozen=True, slots=True)
 class Material:
     """One part of a corpus and its graph."""
@@ -59,6 +63,7 @@ class Material:
     concepts: Mapping[str, Concept]  # of this part
     answers: Mask  # (n rows,) rows outside this part that links may lead to; none unless the split allows answers
     answer_of: Mapping[str, int]  # id of such a passage: its row
+    indexed: Callable[[Passage], str] = content_of  # the text of a passage that is found, where it is not its content
 
     def passages(self, rows: Iterable[int]) -> list[Passage]:
         """Passages in the given order, without the targets of links to other parts; LeakageError for other rows.

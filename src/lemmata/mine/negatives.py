@@ -60,7 +60,7 @@ class NegativeOptions:
     depth: int = 300  # candidates from words, and as many from vectors
     ratio: float = 0.95  # a negative has at most this share of the positive's cosine
     margin: float = 0.0  # and is at least this much below it
-    other_document: bool = True  # negatives come from other documents than the positive and the anchor
+    other_document: bool = True  # negatives come from other documents; of logs, from other threads and locations
     hops: int = 2  # in the graph: neighbours of the positive and the anchor are no negatives; 0: they may be
 
 
@@ -233,6 +233,8 @@ class _NegativeSampler:
         self.options = options
         self.report = report
         self._marked = np.zeros(len(material.allowed), dtype=bool)
+        self._documents = _documents(material)
+        self._places, self._rows_of_place = _places(material)
         self._categories = _categories(material)
         self._node_of = np.full(len(material.allowed), -1, np.int64)
         inside = np.flatnonzero(material.node_rows >= 0)
@@ -302,8 +304,9 @@ class _NegativeSampler:
     def _same_document(self, rows: Integers, ends: Sequence[int]) -> Mask:
         if not self.options.other_document:
             return np.zeros(len(rows), dtype=bool)
-        documents = self.material.document_numbers
-        return np.asarray((documents[rows, None] == documents[ends]).any(axis=1))
+        same_place = self._rows_of_place.of(self._places.of(np.array(ends, np.int64)))
+        same = (self._documents[rows, None] == self._documents[ends]).any(axis=1)
+        return np.asarray(same | self._among(rows, [same_place]))
 
     def _neighbours(self, row: int) -> Integers:
         """Rows within the hops, over edges in either direction; wide nodes are reached, but not walked through."""
@@ -333,6 +336,43 @@ class _NegativeSampler:
         if len(words) < 4:
             return frozenset([hash(tuple(words))])
         return frozenset(map(hash, zip(words, words[1:], words[2:], words[3:], strict=False)))
+
+
+def _documents(material: Material) -> Integers:
+    """The document of each row, as a number; a log's is the thread of its follow-ups, not the table that it is in.
+
+    All logs of a plant may be rows of one table, which says nothing about any two of them.
+    """
+    numbers = material.document_numbers.copy()
+    if not any(document.kind == "table" for document in material.documents.values()):
+        return numbers
+    _, first = np.unique(numbers[material.rows], return_index=True)
+    tables = [
+        numbers[row]
+        for row, passage in material.read(material.rows[first].tolist())
+        if material.documents[passage.document].kind == "table"
+    ]
+    graph = material.graph
+    related = edges_of(graph, ("related_to",))
+    thread = components(len(graph.nodes), graph.sources()[related], graph.indices[related])
+    beyond = int(numbers.max(initial=0)) + 1
+    own = beyond + len(graph.nodes) + np.arange(len(numbers))  # of a log that the graph does not know
+    nodes = np.flatnonzero(material.node_rows >= 0)
+    own[material.node_rows[nodes]] = beyond + thread[nodes]
+    is_log = np.isin(numbers, tables)
+    numbers[is_log] = own[is_log]
+    return numbers
+
+
+def _places(material: Material) -> tuple[Adjacency, Adjacency]:
+    """Locations of each row, and rows of each location; those with many logs tie nothing together."""
+    graph = material.graph
+    rows = material.node_rows[graph.sources()]
+    about = edges_of(graph, ("reports_about",)) & (rows >= 0)
+    logs = np.bincount(graph.indices[about], minlength=len(graph.nodes))
+    about &= (logs <= WIDEST_NODE)[graph.indices]
+    places, members = graph.indices[about], rows[about]
+    return adjacency(members, places, len(material.allowed)), adjacency(places, members, len(graph.nodes))
 
 
 def _both_ways(graph: Graph) -> Adjacency:

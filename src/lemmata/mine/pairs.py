@@ -181,12 +181,16 @@ def _add_answers(surveyed: Survey, material: Material) -> Survey:
     )
 
 
-def positive_text(pair: Pair, passage: Passage) -> str:
-    """The text of a pair's positive in training: without its title where the anchor is that title.
+def positive_text(pair: Pair, passage: Passage, indexed: str | None = None) -> str:
+    """The text of a pair's positive in training, as it is `indexed`: without what the anchor repeats.
 
+    That is its title where the anchor is that title, and the descriptions of locations where it is one of them.
     Otherwise the model would only learn to find a string again.
     """
-    return passage.text if _without_title(pair) else passage.content
+    if _without_title(pair):
+        return passage.text
+    describes = pair.source == "structure" and pair.relation == "location"
+    return passage.content if indexed is None or describes else indexed
 
 
 def _without_title(pair: Pair) -> bool:

@@ -7,8 +7,9 @@ papers, so there are as many negatives as positives.
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -18,7 +19,7 @@ import numpy as np
 from lemmata.errors import ConfigError, InputError, LeakageError
 from lemmata.index.ann import AnnIndex
 from lemmata.index.exact import ExactIndex
-from lemmata.mine.adjacency import Adjacency, adjacency
+from lemmata.mine.adjacency import Adjacency, adjacency, edges_of
 from lemmata.mine.material import Material
 from lemmata.mine.pairs import Survey, linked_rows, survey
 from lemmata.types import Floats, Index, Integers, Negative, Pair, Triplet, Vectors
@@ -68,14 +69,18 @@ SCINCL = GraphTripletOptions(positives=5, positive_rank=25, hard=2, hard_rank=40
 
 
 def graph_triplets(
-    material: Material, vectors: Vectors, options: GraphTripletOptions | None = None
-) -> Iterator[Triplet]:  # fmt: skip
+    material: Material,
+    vectors: Vectors,
+    options: GraphTripletOptions | None = None,
+    *,
+    texts: Mapping[str, str] | None = None,
+) -> Iterator[Triplet]:
     """Triplets by cosine in a graph embedding, one vector per node of the material's graph (Ostendorff et al. 2022).
 
     Positives are the neighbours of the ranks (k+ - c+, k+], hard negatives those of (k- - c-, k-]; easy ones are
     drawn from all passages beyond the larger rank. A negative has no edge with its anchor. A node without a vector
     (zeros) is left out. Vectors trained on more than the material's edges know of other parts: embed
-    `material.graph`.
+    `material.graph`. A location with a text in `texts` is an anchor as well: its text, with its nearest passages.
     """
     options = options or GraphTripletOptions()
     _check_bands(options)
@@ -97,31 +102,78 @@ def graph_triplets(
         index: Index = ExactIndex(matrix)
         if len(rows) > _EXACT_ANCHORS and last <= _ANN_RANKS:
             index = AnnIndex.build(matrix, Path(folder) / "neighbours", threads=1)  # more are not repeatable
+        yield from _location_triplets(material, vectors, options, texts or {}, rows, index)
         for start in range(0, len(rows), _BLOCK):
             nearest, scores = index.search(matrix[start : start + _BLOCK], last + 1)
             for place, (near, score) in enumerate(zip(nearest, scores, strict=True), start):
                 others = np.flatnonzero(near != place)[:last]
                 near, score = near[others], score[others]
                 anchor, excluded = int(rows[place]), linked.of(np.array([place]))
-                positives = [
-                    Pair(
-                        anchor,
-                        int(rows[near[n]]),
-                        "graph_triplets",
-                        "neighbour",
-                        f"rank {n + 1}, cosine {score[n]:.2f}",
-                    )
-                    for n in range(options.positive_rank - options.positives, options.positive_rank)
-                ]
-                hard = [
-                    Negative(int(rows[near[n]]), "graph", f"rank {n + 1}", float(score[n]))
-                    for n in range(options.hard_rank - options.hard, options.hard_rank)
-                    if near[n] not in excluded
-                ]
+                positives = _positives(options, anchor, near, score, rows)
                 taken = np.union1d(np.append(near, place), excluded)
                 drawn = _draw(_generator(options.seed, surveyed, anchor), len(rows), taken, options.easy)
-                easy = [Negative(int(rows[other]), "random", f"beyond rank {len(near)}") for other in drawn]
-                yield from _combined(positives, hard + easy)
+                yield from _combined(positives, _negatives(options, near, score, rows, excluded, drawn))
+
+
+def _positives(
+    options: GraphTripletOptions, anchor: int | str, near: Integers, scores: Floats, rows: Integers
+) -> list[Pair]:
+    """The anchor with its neighbours in the band of the positives; `near` are places in `rows`."""
+    return [
+        Pair(anchor, int(rows[near[n]]), "graph_triplets", "neighbour", f"rank {n + 1}, cosine {scores[n]:.2f}")
+        for n in range(options.positive_rank - options.positives, options.positive_rank)
+    ]
+
+
+def _negatives(
+    options: GraphTripletOptions,
+    near: Integers,
+    scores: Floats,
+    rows: Integers,
+    excluded: Integers,
+    drawn: Sequence[int],
+) -> list[Negative]:
+    """The neighbours in the band of the hard negatives that have no edge with the anchor, and the random ones."""
+    hard = [
+        Negative(int(rows[near[n]]), "graph", f"rank {n + 1}", float(scores[n]))
+        for n in range(options.hard_rank - options.hard, options.hard_rank)
+        if near[n] not in excluded
+    ]
+    return hard + [Negative(int(rows[other]), "random", f"beyond rank {len(near)}") for other in drawn]
+
+
+def _location_triplets(
+    material: Material,
+    vectors: Vectors,
+    options: GraphTripletOptions,
+    texts: Mapping[str, str],
+    rows: Integers,
+    index: Index,
+) -> Iterator[Triplet]:
+    """Triplets whose anchor is the text of a location, by the order of the ids."""
+    graph = material.graph
+    nodes = [number for number, name in enumerate(graph.nodes) if graph.kinds[number] == "location" and texts.get(name)]
+    nodes = [number for number in nodes if np.linalg.norm(vectors.matrix[number]) > 0]
+    nodes.sort(key=lambda number: graph.nodes[number])
+    place_of = np.full(len(material.allowed), -1, np.int64)
+    place_of[rows] = np.arange(len(rows))
+    about = edges_of(graph, ("reports_about",)) & (material.node_rows[graph.sources()] >= 0)
+    logs = place_of[material.node_rows[graph.sources()[about]]]
+    linked = adjacency(graph.indices[about][logs >= 0], logs[logs >= 0], len(graph.nodes))
+    last = max(options.positive_rank, options.hard_rank if options.hard else 0)
+    for start in range(0, len(nodes), _BLOCK):
+        block = nodes[start : start + _BLOCK]
+        points = np.asarray(vectors.matrix[block], np.float32)
+        nearest, scores = index.search(points / np.linalg.norm(points, axis=1, keepdims=True), last)
+        for node, near, score in zip(block, nearest, scores, strict=True):
+            excluded = linked.of(np.array([node]))
+            if not len(excluded):
+                continue  # nothing is known about it but its name
+            positives = _positives(options, texts[graph.nodes[node]], near, score, rows)
+            name = int.from_bytes(hashlib.blake2b(graph.nodes[node].encode(), digest_size=8).digest(), "little")
+            generator = np.random.default_rng((options.seed, name))  # as for passages: by its id
+            drawn = _draw(generator, len(rows), np.union1d(near, excluded), options.easy)
+            yield from _combined(positives, _negatives(options, near, score, rows, excluded, drawn))
 
 
 def _check_bands(options: GraphTripletOptions) -> None:

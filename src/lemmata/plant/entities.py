@@ -453,10 +453,14 @@ def _explained(
 # ---------------------------------------------------------------- linking
 
 
-def link_entities(linker: EntityLinker, logs: Iterable[Passage]) -> Iterator[EntityLink]:
-    """The links that each log lacks, best first; never to a known location or to one above it."""
+def link_entities(linker: EntityLinker, logs: Sequence[Passage]) -> Iterator[EntityLink]:
+    """The links that each log lacks, best first; never to a known location or to one above it.
+
+    What the logs themselves know counts, whether the linker learned from it or not.
+    """
     tree = linker.names.tree
-    with_known = ((log, (*linker.known.get(log.id, ()), *linker.context.get(log.id, ()))) for log in logs)
+    known, context = _known_rows(logs, tree)
+    with_known = ((log, (*known.get(log.id, ()), *context.get(log.id, ()))) for log in logs)
     for draft, features in _candidates(linker, with_known):
         probabilities = linker.scorer.probabilities(features)
         for position in _best_per_line(draft.rows, probabilities, tree, linker.threshold):

@@ -79,7 +79,7 @@ def _repaired(locations: Iterable[Document]) -> tuple[dict[str, Document], dict[
         flaws.append(Skip(location.file, 0, cause))
 
     for location in by_id.values():
-        if not location.title.strip():
+        if not location.title.strip() and not location.metadata.get("derived"):
             report(location, f"the location {_code(location)!r} has no description, only its code is known")
         targets = [link.target or f"location:{link.label}" for link in location.links if link.relation == "part_of"]
         present = [target for target in dict.fromkeys(targets) if target in by_id]

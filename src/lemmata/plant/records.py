@@ -71,7 +71,9 @@ class RecordLinker:
     frequency: Mapping[str, int]  # logs with the word
     tree: Tree
     window: float  # hours
-    known: Mapping[int, tuple[int, ...]]  # later log: earlier logs
+    known: Mapping[int, tuple[int, ...]]  # later log: earlier logs; those that may be learned from
+    linked: frozenset[int]  # later logs with a known link, learned from or not
+    held_out: frozenset[int]  # logs whose links may not be learned from
     followed: Counter[int]  # how often an earlier log is followed up
     follows_scores: Sequence[float]  # how typical the words of a log are of logs that follow up
     followed_scores: Sequence[float]  # the same for logs that are followed up
@@ -86,16 +88,18 @@ def learn_records(
     rng: np.random.Generator,
     *,
     window_days: float = 14.0,
+    held_out: Container[str] = (),
 ) -> RecordLinker:
-    """Train on all logs, and choose the threshold by scorers that did not see the log in question.
+    """Train on all logs but those `held_out`, and choose the threshold by scorers that did not see the log in question.
 
     `places` are the locations of each log, known or predicted, but not predicted with the help of `related_to`
     links. All `related_to` links of the given logs count as known, so the caller removes those to be predicted.
     A log without one counts as following nothing, which is not always true and keeps probabilities low. Logs without
     a date are left out.
     """
-    linker = _prepare(logs, tree, places, window_days * 24)
+    linker = _prepare(logs, tree, places, window_days * 24, held_out)
     sampled = rng.random(len(linker.ids)) < MOST_TRAINING_LOGS / max(len(linker.ids), 1)
+    sampled[list(linker.held_out)] = False
     groups = [
         (features, np.asarray([candidate in linker.known.get(later, ()) for candidate in candidates], np.int8))
         for later, candidates, features in _compared(linker, sampled)
@@ -112,7 +116,7 @@ def learn_records(
 
 def link_records(linker: RecordLinker) -> Iterator[Edge]:
     """For each log without a known follow-up link its most likely earlier log, if likely enough; in order of time."""
-    unlinked = np.asarray([later not in linker.known for later in range(len(linker.ids))], bool)
+    unlinked = np.asarray([later not in linker.linked for later in range(len(linker.ids))], bool)
     for later, candidates, features in _compared(linker, unlinked):
         probabilities = linker.scorer.probabilities(features)
         best = int(probabilities.argmax())
@@ -124,7 +128,13 @@ def link_records(linker: RecordLinker) -> Iterator[Edge]:
 # ---------------------------------------------------------------- preparation
 
 
-def _prepare(logs: Sequence[Passage], tree: Tree, places: Mapping[str, Sequence[str]], window: float) -> RecordLinker:
+def _prepare(
+    logs: Sequence[Passage],
+    tree: Tree,
+    places: Mapping[str, Sequence[str]],
+    window: float,
+    held_out: Container[str],
+) -> RecordLinker:
     """Sort and index the logs; the scorer is still untrained."""
     dated = sorted((hours, row) for row, log in enumerate(logs) if (hours := _hours(log.date)) is not None)
     position = {logs[row].id: number for number, (_, row) in enumerate(dated)}
@@ -140,7 +150,12 @@ def _prepare(logs: Sequence[Passage], tree: Tree, places: Mapping[str, Sequence[
     frequency = Counter(word for of_log in words for word in of_log)
     rarity = {word: logarithm(1 + len(words) / count) for word, count in frequency.items()}
     rows = [{tree.rows[place] for place in places.get(logs[row].id, ()) if place in tree.rows} for _, row in dated]
-    known = _known_links(logs, position)
+    every_link = _known_links(logs, position)
+    unseen = frozenset(number for name, number in position.items() if name in held_out)
+    trained = {
+        later: tuple(number for number in earlier if number not in unseen) for later, earlier in every_link.items()
+    }
+    known = {later: earlier for later, earlier in trained.items() if earlier and later not in unseen}
     followed = Counter(earlier for targets in known.values() for earlier in targets)
     return RecordLinker(
         ids=list(position),
@@ -154,9 +169,11 @@ def _prepare(logs: Sequence[Passage], tree: Tree, places: Mapping[str, Sequence[
         tree=tree,
         window=window,
         known=known,
+        linked=frozenset(every_link),
+        held_out=unseen,
         followed=followed,
-        follows_scores=_word_scores(words, known),
-        followed_scores=_word_scores(words, followed),
+        follows_scores=_word_scores(words, known, unseen),
+        followed_scores=_word_scores(words, followed, unseen),
         scorer=fit(np.zeros((0, len(FEATURES))), np.zeros(0, bool)),
         threshold=1.0,
     )
@@ -186,13 +203,17 @@ def _known_links(logs: Sequence[Passage], position: Mapping[str, int]) -> dict[i
     return {later: tuple(sorted(earlier)) for later, earlier in known.items()}
 
 
-def _word_scores(words: Sequence[frozenset[str]], members: Container[int]) -> list[float]:
-    """How typical the words of each log are of the logs in `members`; the log itself is left out of the counts."""
+def _word_scores(words: Sequence[frozenset[str]], members: Container[int], unseen: Container[int]) -> list[float]:
+    """How typical the words of each log are of the logs in `members`; the log itself is left out of the counts.
+
+    Logs that are `unseen` are not counted at all.
+    """
     classes = [("yes",) * (number in members) for number in range(len(words))]
     logs = list(zip(words, classes, strict=True))
-    counts = count_associations(logs)
+    counts = count_associations(log for number, log in enumerate(logs) if number not in unseen)
     return [
-        association_scores(counts, of_log, ("yes",), counted=True, members=of_class)["yes"] for of_log, of_class in logs
+        association_scores(counts, of_log, ("yes",), counted=number not in unseen, members=of_class)["yes"]
+        for number, (of_log, of_class) in enumerate(logs)
     ]
 
 

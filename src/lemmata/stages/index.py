@@ -76,7 +76,7 @@ class IndexOptions:
     encoder: str = "auto"  # packaged, by language; or minilm, a model of the workspace, a folder, a hub name, a URL
     language: str = "auto"  # detected; or en, de, de+en: stemming, stop words, and whether compounds are split
     dimension: int = 0  # truncate the vectors of a Matryoshka model; 0: full length
-    expand: bool = False  # encode logs with the descriptions of the locations that they name
+    expand: bool = False  # index logs, and train on them, with the descriptions of their locations
     price: float = 0.0  # of a million tokens of a remote encoder, in any currency
 
 
@@ -123,7 +123,9 @@ def index(
         shares = languages_of(corpus) if options.language == "auto" else {}
         language = _language(shares) if options.language == "auto" else options.language
         report |= {"language": language, "language_shares": shares}
-        report["tokenised"] = index_lexical(layout, corpus, progress, language=language, setting=options.language)
+        texts, expansion = _texts(layout, corpus, options)
+        spoken = {"language": language, "setting": options.language}
+        report["tokenised"] = index_lexical(layout, texts, progress, expansion=expansion, **spoken)
         if dense:
             if options.encoder == "auto":
                 chosen = encoder_for(language)
@@ -140,6 +142,14 @@ def index(
     return report
 
 
+def _texts(layout: Layout, corpus: Corpus, options: IndexOptions) -> tuple[Headed, str]:
+    """The texts to index, and a hash of what was added to them."""
+    if not options.expand:
+        return corpus, ""
+    expanded = ExpandedCorpus(layout, corpus)
+    return expanded, expanded.expansion
+
+
 def _index_dense(
     layout: Layout, corpus: Corpus, options: IndexOptions, progress: Progress, key: str, allowance: Allowance | None
 ) -> dict[str, Any]:
@@ -151,11 +161,7 @@ def _index_dense(
     before = vectors_manifest(layout, spec) or {}
     if before.get("made_by", encoder.name) != encoder.name:
         report["replaced_encoder"] = before["made_by"]
-    texts: Contents = corpus
-    expansion = ""
-    if options.expand:
-        texts = expanded = ExpandedCorpus(layout, corpus)
-        expansion = expanded.expansion
+    texts, expansion = _texts(layout, corpus, options)
     report["encoded"] = index_vectors(
         layout,
         texts,
@@ -249,7 +255,7 @@ def estimate(layout: Layout, options: IndexOptions, *, queries: Sequence[str] = 
     encoder = _encoder(layout, options, key)
     assert isinstance(encoder, RemoteEncoder)
     with contextlib.closing(Corpus(layout)) as corpus:
-        texts: Contents = ExpandedCorpus(layout, corpus) if options.expand else corpus
+        texts, _ = _texts(layout, corpus, options)
         hashes = content_hashes(texts, lambda *_: None)
         stored = open_old_vectors(layout, encoder_id(options.encoder, layout.models))
         usable = stored is not None and stored.made_by == encoder.name
@@ -333,19 +339,30 @@ def _reason(encoder: str, options: IndexOptions, language: str, shares: Mapping[
 
 
 def index_lexical(
-    layout: Layout, corpus: Headed, progress: Progress, *, language: str = "en", setting: str = "auto"
+    layout: Layout,
+    corpus: Headed,
+    progress: Progress,
+    *,
+    language: str = "en",
+    setting: str = "auto",
+    expansion: str = "",
 ) -> int:
     """Bring the lexical index up to date; returns how many passages were tokenised.
 
-    `language` is what `setting`, which is stored for the next time, came to.
-    An index in another language is built again, and so is a German one of a corpus that grew to more than twice the
-    size from which the parts of compounds were learnt. In between, new passages and queries are split by the parts that
-    the index has, as old ones were.
+    `language` is what `setting`, which is stored for the next time, came to; `expansion` is a hash of what was added to
+    the texts. An index in another language is built again, and so is a German one of a corpus that grew to more than
+    twice the size from which the parts of compounds were learnt. In between, new passages and queries are split by the
+    parts that the index has, as old ones were.
     """
     path = layout.manifest(layout.lexical)
     manifest = read_undamaged(artefact(layout, "lexical"))
-    source = {"corpus": corpus.inputs, "lexical": format_of(language), "language": language}
-    before = {"language": "en", **(manifest or {})}  # it is not in older manifests
+    source = {
+        "corpus": corpus.inputs,
+        "lexical": format_of(language),
+        "language": language,
+        "expansion": expansion,
+    }
+    before = {"language": "en", "expansion": "", **(manifest or {})}  # they are not in older manifests
     if {name: before.get(name) for name in source} == source:
         if before.get("setting", "auto") != setting:
             seal(layout.lexical, {**before, "setting": setting})

@@ -18,6 +18,7 @@ from typing import Any
 
 from lemmata.archives import printable
 from lemmata.errors import InputError, LemmataError
+from lemmata.ingest.logs import derive_hierarchy
 from lemmata.ingest.resolve import match_bibliography, resolve_links
 from lemmata.ingest.sources import (
     IngestOptions,
@@ -449,6 +450,10 @@ def _readable(readings: Iterator[Reading]) -> Iterator[Reading]:
 
 
 def _resolve(writer: CorpusWriter) -> None:
+    writer.remove_derived()
+    named = writer.named_locations()
+    derived = derive_hierarchy((cell for cell, _ in named), file=named[0][1]) if named else Reading()
+    writer.add_derived(replace(derived, skips=()))
     cited: dict[tuple[str, str], str] = {}
     matches = []
     for number, document, key, target in match_bibliography(writer.bibliography(), writer.documents()):
@@ -469,6 +474,7 @@ def _resolve(writer: CorpusWriter) -> None:
     writer.set_targets("links", targets())
     writer.set_other_links(others)
     writer.note_unknown_names()
+    writer.add_derived(Reading(skips=derived.skips))
 
 
 def _versions() -> dict[str, str]:

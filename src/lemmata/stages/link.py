@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import time
 from collections.abc import Iterator
@@ -15,15 +16,17 @@ import numpy as np
 
 from lemmata.errors import InputError, LemmataError, WorkspaceError
 from lemmata.plant.expand import expand
+from lemmata.plant.hierarchy import build_tree, contains
 from lemmata.plant.predict import predict_links
 from lemmata.plant.scorer import measure
 from lemmata.stages.graph import compress
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore
-from lemmata.store.layout import Layout
-from lemmata.types import Edge, Progress, titled
+from lemmata.store.layout import Layout, read_manifest
+from lemmata.store.split import open_split
+from lemmata.types import Edge, Passage, Progress, titled
 
-__all__ = ["ExpandedCorpus", "LinkOptions", "link", "read_withheld"]
+__all__ = ["ExpandedCorpus", "LinkOptions", "indexed_corpus", "link", "read_withheld"]
 
 PREDICTED = "predicted"  # the name of this source of records
 
@@ -40,7 +43,9 @@ class LinkOptions:
 def link(layout: Layout, options: LinkOptions, withheld: Path | None, progress: Progress) -> dict[str, Any]:
     """Predict the locations that logs report about and the logs they follow up, learned from the known links.
 
-    `withheld` is a table of true links that the corpus does not have; the report measures how many are predicted.
+    With a split only the links of training logs are learned from; the report measures how many links of the other
+    logs are predicted, as if they were unknown. `withheld` is a table of true links that the corpus does not have; the
+    report measures how many are predicted.
     """
     begin = time.perf_counter()
     with layout.hold(), contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
@@ -52,7 +57,8 @@ def link(layout: Layout, options: LinkOptions, withheld: Path | None, progress: 
             raise LemmataError("link prediction needs logs and a tree of locations: ingest both first")
         progress("predicting links", 0, None)
         rng = np.random.default_rng(options.seed)
-        prediction = predict_links(logs, locations, rng, window_days=options.window_days)
+        held_out = _held_out(layout, corpus)
+        prediction = predict_links(logs, locations, rng, window_days=options.window_days, held_out=held_out)
         edges = [*(entity.edge for entity in prediction.entities), *prediction.records]
         records.replace(
             PREDICTED,
@@ -65,6 +71,7 @@ def link(layout: Layout, options: LinkOptions, withheld: Path | None, progress: 
         report = compress(layout, corpus, records, progress)
     report["restored"] = {name: restored._asdict() for name, restored in prediction.restored.items()}
     report["hierarchy"] = [flaw.cause for flaw in prediction.flaws]
+    report["held_out"] = {relation: measures._asdict() for relation, measures in prediction.held_out.items()}
     if true:
         report["withheld"] = {
             relation: measure(
@@ -75,6 +82,14 @@ def link(layout: Layout, options: LinkOptions, withheld: Path | None, progress: 
         }
     report["seconds"] = time.perf_counter() - begin
     return report
+
+
+def _held_out(layout: Layout, corpus: Corpus) -> frozenset[str]:
+    """The passages outside the training part; none where this corpus is not split."""
+    if (read_manifest(layout.manifest(layout.split)) or {}).get("inputs") != corpus.inputs:
+        return frozenset()
+    outside = ~open_split(layout, corpus.inputs).rows("train")
+    return frozenset(itertools.compress(corpus.ids(), outside.tolist()))
 
 
 def read_withheld(path: Path, corpus: Corpus) -> list[Edge]:
@@ -101,19 +116,24 @@ def read_withheld(path: Path, corpus: Corpus) -> list[Edge]:
 
 
 class ExpandedCorpus:
-    """A corpus whose logs describe each location after the code that names it; for encoders only."""
+    """A corpus whose logs describe their locations, known or predicted, for indexes and training.
+
+    What stands for a query, as the anchor of a training pair does, stays as it was written.
+    """
 
     def __init__(self, layout: Layout, corpus: Corpus) -> None:
         self.corpus = corpus
         with GraphRecordStore(layout) as records:
             self._spans = records.spans()
             stale = records.stale(corpus.inputs)
-        if not self._spans:
-            raise LemmataError("there are no predicted links to expand logs with: run 'lemmata graph link' first")
-        if PREDICTED in stale:  # the spans are places in texts that may be others by now
+        if self._spans and PREDICTED in stale:  # the spans are places in texts that may be others by now
             raise WorkspaceError("the corpus changed since links were predicted: run 'lemmata graph link' again")
-        self._titles = {document.id: document.title for document in corpus.documents() if document.kind == "location"}
-        digest = hashlib.sha256(json.dumps(self._spans, sort_keys=True).encode())
+        locations = [document for document in corpus.documents(links=True) if document.kind == "location"]
+        self._titles = {location.id: location.title for location in locations}
+        self._tree = build_tree(locations)
+        if not any(title.strip() for title in self._titles.values()):
+            raise LemmataError("there are no descriptions of locations to expand logs with: ingest a hierarchy.csv")
+        digest = hashlib.sha256(json.dumps(["known and predicted", self._spans], sort_keys=True).encode())
         self.inputs = corpus.inputs
         self.expansion = digest.hexdigest()  # changes with the added descriptions
 
@@ -121,9 +141,28 @@ class ExpandedCorpus:
         return len(self.corpus)
 
     def contents(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
-        """The text that an encoder gets for consecutive rows."""
+        """The text of consecutive rows, as it is indexed."""
         stop = len(self) if stop is None else stop
         for first in range(start, stop, 1000):
-            for passage in self.corpus[first : min(first + 1000, stop)]:
-                spans = self._spans.get(passage.id, [])
-                yield titled(passage.title, expand(passage.bare_text, spans, self._titles))
+            yield from map(self.content, self.corpus[first : min(first + 1000, stop)])
+
+    def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
+        """The headings of the sections of consecutive rows."""
+        return self.corpus.headings(start, stop)
+
+    def content(self, passage: Passage) -> str:
+        """The text of a passage as it is indexed."""
+        if passage.kind != "log":
+            return passage.content
+        spans = self._spans.get(passage.id, [])
+        tree = self._tree
+        rows = [tree.rows[link.target] for link in passage.links if link.target and link.target in tree.rows]
+        every = {*rows, *(tree.rows[location] for *_, location in spans if location in tree.rows)}
+        known = [tree.ids[row] for row in rows if not any(row != one and contains(tree, row, one) for one in every)]
+        return titled(passage.title, expand(passage.bare_text, spans, self._titles, known))
+
+
+def indexed_corpus(layout: Layout, corpus: Corpus) -> Corpus | ExpandedCorpus:
+    """The texts as the lexical index holds them: expanded, or as they are."""
+    manifest = read_manifest(layout.manifest(layout.lexical)) or {}
+    return ExpandedCorpus(layout, corpus) if manifest.get("expansion") else corpus

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.errors import ConfigError, LemmataError, WorkspaceError
+from lemmata.errors import ConfigError, LemmataError
 from lemmata.files import write_atomically
-from lemmata.graph.embed import EmbedOptions, train_embedding
 from lemmata.llm.chat import Chat, Preview
 from lemmata.llm.endpoint import EndpointOptions, Limits, Spent
 from lemmata.mine.export import Contribution, Mixture, mix, text_columns, write_training
@@ -34,11 +33,11 @@ from lemmata.mine.triplets import (
     query_triplets,
 )
 from lemmata.search import Retriever
+from lemmata.stages.embed import EmbedStageOptions, training_embedding
 from lemmata.stages.training_sets import NewSet, TrainingPart, open_training_part, pair_of, set_file, sets, write_set
 from lemmata.store.layout import Layout
 from lemmata.store.split import LEFT_OUT, PARTS
-from lemmata.store.vectors import open_vectors
-from lemmata.types import Integers, Mask, Pair, Progress, Triplet, Vectors
+from lemmata.types import Integers, Mask, Pair, Triplet
 
 __all__ = [
     "MineOptions",
@@ -214,7 +213,9 @@ def mine_imported_set(
 # ---------------------------------------------------------------- triplets and negatives
 
 
-def mine_triplet_set(new: NewSet, options: MineOptions, *, kind: str = "embedding", of: str = "") -> dict[str, Any]:
+def mine_triplet_set(
+    new: NewSet, options: MineOptions, embedding: EmbedStageOptions, *, kind: str = "embedding", of: str = ""
+) -> dict[str, Any]:
     """Triplets from a graph embedding (`embedding`, `scincl`), from citations, or for the queries of the set `of`."""
     if kind not in TRIPLETS:
         raise ConfigError(f"triplets come from {', '.join(TRIPLETS)}, not {kind!r}")
@@ -226,7 +227,8 @@ def mine_triplet_set(new: NewSet, options: MineOptions, *, kind: str = "embeddin
             used: Mapping[str, Any] = asdict(options.citations)
         else:
             chosen = SCINCL if kind == "scincl" else options.triplets
-            triplets = graph_triplets(part.material, _training_embedding(part, new.progress), chosen)
+            vectors, texts = training_embedding(part, embedding, new.key, new.progress)
+            triplets = graph_triplets(part.material, vectors, chosen, texts=texts)
             negatives, used = chosen.hard + chosen.easy, asdict(chosen)
             if kind == "queries":
                 records = part.records(of or "queries")
@@ -234,19 +236,6 @@ def mine_triplet_set(new: NewSet, options: MineOptions, *, kind: str = "embeddin
                 triplets, negatives = query_triplets(pairs, triplets, part.material), 10
         command = f"triplets --from {kind} --name {new.name}" + (f" --of {of}" if of else "")
         return write_set(new, part, triplets, used, command=command, negatives=negatives)
-
-
-def _training_embedding(part: TrainingPart, progress: Progress) -> Vectors:
-    """A graph embedding of the training part alone: one of the whole graph has seen the edges of the test part."""
-    if part.stored is None:
-        raise WorkspaceError("there is no graph to embed: run 'lemmata graph build'")
-    vectors = open_vectors(part.layout)
-    graph, node_rows = part.material.graph, part.material.node_rows
-    initial = np.zeros((len(graph.nodes), vectors.matrix.shape[1]), np.float32)
-    passages = np.flatnonzero(node_rows >= 0)
-    initial[passages] = vectors.matrix[node_rows[passages]]
-    trained = train_embedding(graph, EmbedOptions(epochs=20), initial=initial, progress=progress)
-    return Vectors(trained.vectors, "graph embedding of the training part")
 
 
 def mine_negative_set(new: NewSet, of: str, options: NegativeOptions) -> dict[str, Any]:
@@ -272,7 +261,27 @@ def mine_negative_set(new: NewSet, of: str, options: NegativeOptions) -> dict[st
 
         used = {"of": of, **asdict(options)}
         command = f"negatives {of} --name {new.name}"
-        return write_set(new, part, triplets, used, command=command, negatives=options.number, details=details)
+        return write_set(
+            new,
+            part,
+            triplets,
+            used,
+            command=command,
+            negatives=options.number,
+            details=details,
+            why_none=lambda: _why_no_negatives(mined, of),
+        )
+
+
+def _why_no_negatives(mined: NegativeReport, of: str) -> str:
+    """Which rules left no candidate for any pair, the strictest first."""
+    if not mined.pairs:
+        return f"the set {of!r} has no pairs"
+    rules = ", ".join(f"{rule} {count:,}" for rule, count in mined.dropped.most_common() if count)
+    cause = (
+        f"all candidates for its {mined.pairs:,} pairs were dropped, by the rules {rules}" if rules else "no candidates"
+    )
+    return f"{cause} (see the keys of [mine.negatives])"
 
 
 # ---------------------------------------------------------------- mix and export

@@ -26,6 +26,7 @@ from lemmata.leakage import normalise
 from lemmata.measures import judged
 from lemmata.mine.export import read_batches, text_columns
 from lemmata.stages.evaluate import TASKS, TaskOptions, corpus_task, table_task
+from lemmata.stages.link import indexed_corpus
 from lemmata.stages.training_sets import check_sets, set_file, split_key
 from lemmata.stages.training_sets import sets as mined_sets
 from lemmata.store.corpus import Corpus
@@ -223,7 +224,8 @@ def _on_corpus(layout: Layout, task: Task) -> _Posed:
         if read_manifest(layout.manifest(layout.split)) is not None:
             rows = np.flatnonzero(open_split(layout, corpus.inputs).unseen)
             held_out = frozenset(ids[row] for row in rows.tolist())
-        return _Posed(task, ids, list(corpus.contents()), corpus.document_numbers(), held_out)
+        texts = list(indexed_corpus(layout, corpus).contents())
+        return _Posed(task, ids, texts, corpus.document_numbers(), held_out)
 
 
 def _from_folder(layout: Layout, folder: Path, judgments: str) -> _Posed:

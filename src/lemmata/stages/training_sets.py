@@ -10,7 +10,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -24,6 +24,7 @@ from lemmata.mine.audit import LINKS, inspect_mined, refuse
 from lemmata.mine.export import Record, read_batches, read_training, write_training
 from lemmata.mine.gate import GateReport, gated
 from lemmata.mine.material import Material, material
+from lemmata.stages.link import ExpandedCorpus, indexed_corpus
 from lemmata.store.artefacts import check_files, seal, training_set
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore, StoredGraph, open_graph_if_built
@@ -108,6 +109,9 @@ def open_training_part(layout: Layout) -> Iterator[TrainingPart]:
             concepts=stored.concepts if stored else None,
             edges=_edges_with_evidence(layout, stored) if stored else None,
         )
+        texts = indexed_corpus(layout, corpus)
+        if isinstance(texts, ExpandedCorpus):
+            part = replace(part, indexed=texts.content)
         yield TrainingPart(layout, corpus, split, stored, part)
 
 
@@ -216,10 +220,12 @@ def write_set(
     command: str,
     negatives: int = 0,
     details: Callable[[], Mapping[str, Any]] = dict,
+    why_none: Callable[[], str] = lambda: "no such links, concepts or titles",
 ) -> dict[str, Any]:
     """Write records under a temporary name, audit the file, and give it its name; returns the report.
 
-    `details` are added to the report; they are asked for after the last record. `command` makes the set again, after
+    `details` are added to the report, `why_none` explains a set without any record; both are asked for after the last
+    record. `command` makes the set again, after
     `lemmata mine`. The report says whether a set of that name is `replaced`.
     """
     layout, name, policy, progress, *_ = new
@@ -252,7 +258,7 @@ def write_set(
         if not number and gate is not None and gate.by_kind:
             raise LemmataError(f"the gate {new.gate!r} let none of the records of {name!r} pass: mine them without it")
         if not number:
-            raise LemmataError(f"the training part has nothing to mine for {name!r}: no such links, concepts or titles")
+            raise LemmataError(f"the training part has nothing to mine for {name!r}: {why_none()}")
         progress("auditing", 0, None)
         result, dropped = _drop_near_duplicates(part, temporary, policy, negatives, name)
         if dropped:

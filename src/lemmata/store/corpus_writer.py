@@ -292,6 +292,8 @@ class CorpusWriter:
         unit = ids.unit
         links: list[tuple[int, str, str, str, str]] = []
         skips = list(reading.skips)
+        if unit != _NO_UNIT and any(document.kind == "location" for document in reading.documents):
+            self.remove_derived()  # a table of locations counts more than their names
         for d in reading.documents:
             values = (d.kind, d.title, to_json(d.authors), d.date, to_json(d.categories), d.file, to_json(d.metadata))
             if self._is_shared(ids, d, values, skips):
@@ -384,6 +386,26 @@ class CorpusWriter:
             )
         self.connection.execute("INSERT INTO claims VALUES (?, ?)", (ids.unit, document.id))
         return True
+
+    # ------------------------------------------------------------ locations without a table of them
+
+    def remove_derived(self) -> None:
+        """Remove the locations that were derived from the names in logs."""
+        for table in ("documents", "links", "labels"):
+            self.connection.execute(f"DELETE FROM {table} WHERE unit = ?", (_NO_UNIT,))
+
+    def named_locations(self) -> list[tuple[str, str]]:
+        """Cell and file of the locations that logs name, each once; none where a table of locations was read."""
+        if self.connection.execute("SELECT 1 FROM documents WHERE kind = 'location' LIMIT 1").fetchone():
+            return []
+        return self.connection.execute(
+            "SELECT l.label, MIN(p.file) FROM links l JOIN passages p ON p.id = l.source WHERE l.number >= 0"
+            " AND l.relation = 'reports_about' AND p.kind = 'log' GROUP BY l.label ORDER BY MIN(p.number), l.label"
+        ).fetchall()
+
+    def add_derived(self, reading: Reading) -> None:
+        """Store derived locations and notes on them, which belong to no unit."""
+        self._add(_Ids(_NO_UNIT, {}, own=True), reading, 0)
 
     # ------------------------------------------------------------ for resolving links
 
