@@ -60,6 +60,7 @@ for command in (
     search.search,
     search.similar,
     evaluate.evaluate,
+    evaluate.judge,
     evaluate.export_encoder,
     train.run,
 ):
