@@ -466,6 +466,22 @@ class Project:
         new = self._new_set(name, progress)
         return mine_imported_set(new, records, file=file, complete=complete, found_within=found_within, command=command)
 
+    def select_domain(
+        self,
+        general: str | Path,
+        out: str | Path,
+        *,
+        share: float = 0.1,
+        encoder: str = "",
+        seed: int = 0,
+        progress: Progress = _silent,
+    ) -> dict[str, Any]:
+        """Write the passages of a general corpus (JSON lines) that are about the field of this one to `out`."""
+        from lemmata.stages.domain import select_domain
+
+        more: dict[str, Any] = {"share": share, "encoder": encoder, "seed": seed, "key": _key()}
+        return select_domain(self.layout, Path(general), Path(out), progress, **more)
+
     def mix(self, mixture: str, *, name: str = "", progress: Progress = _silent) -> dict[str, Any]:
         """Mix several training sets into one, as [mixtures.NAME] says; returns what each contributed."""
         from lemmata.mine.export import Mixture

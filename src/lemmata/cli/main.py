@@ -82,7 +82,17 @@ _group(
 _group(
     "mine",
     "Mine training data from the corpus and its graph.",
-    (mine.pairs, mine.queries, mine.import_, mine.triplets, mine.negatives, mine.mix, mine.sets, mine.export),
+    (
+        mine.pairs,
+        mine.queries,
+        mine.import_,
+        mine.triplets,
+        mine.negatives,
+        mine.domain,
+        mine.mix,
+        mine.sets,
+        mine.export,
+    ),
 )
 _group("train", "Train an encoder on what was mined.", (train.pretrain, train.finetune, train.prepare, train.models))
 
