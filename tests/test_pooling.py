@@ -72,11 +72,10 @@ def test_a_judge_that_gives_no_number_is_an_error() -> None:
         score_pairs([("q", "a")], lambda pairs: np.full(len(pairs), np.nan, np.float32), quiet)
 
 
-def test_thresholds_lie_above_random_pairs_and_at_the_median_of_the_sources() -> None:
-    sources = np.arange(1, 101, dtype=np.float32)  # 25 of them below 26
-    far = calibrate(sources, np.linspace(-5, 0, 50, dtype=np.float32))
-    assert far.relevant == pytest.approx(25.75)
-    assert far.highly == pytest.approx(50.5)
+def test_thresholds_lie_above_random_pairs_and_halfway_to_the_sources() -> None:
+    sources = np.array([7.0, 8.0, 30.0], np.float32)
+    far = calibrate(sources, np.arange(-100, 1, dtype=np.float32))  # one of 101 is above -1
+    assert far == Thresholds(pytest.approx(-1.0), pytest.approx(3.5))  # type: ignore[arg-type]
     near = calibrate(sources, np.full(50, 60, np.float32))  # a judge that cannot tell
     assert near == Thresholds(60.0, 60.0)
     with pytest.raises(InputError, match="give both thresholds"):

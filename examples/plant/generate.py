@@ -1868,7 +1868,7 @@ UNITS_IN_ENGLISH = {"Tropfen/min": "drops/min", "KBE/ml": "cfu/ml", "% UEG": "% 
 
 # ---------------------------------------------------------------- other plants
 
-LETTERS = (  # of codes: as in plant 1, and in other plants
+LETTERS: tuple[dict[str, str], ...] = (  # of codes: as in plant 1, and in other plants
     {},
     dict(
         pair.split("=")
@@ -1967,8 +1967,12 @@ class Site:
 
 def parts_of(kind: str) -> tuple[tuple[str, str, str], ...]:
     """Kind, German and English name of each part of a unit."""
-    split = (part.split(maxsplit=1) for part in re.split(r";|\n", EQUIPMENT[kind][2]))
-    return tuple((letters, *names.strip().split("|")) for letters, names in split)  # type: ignore[misc]
+    parts: list[tuple[str, str, str]] = []
+    for part in re.split(r";|\n", EQUIPMENT[kind][2]):
+        letters, names = part.split(maxsplit=1)
+        german, english = names.strip().split("|")
+        parts.append((letters, german, english))
+    return tuple(parts)
 
 
 def first_site() -> Site:
@@ -2006,9 +2010,9 @@ def other_site(number: int) -> Site:
         )
     equipment = {part for own in units.values() for kind, _, parts in own for part in (kind, *(p[0] for p in parts))}
     faults = [
-        replace(fault, kinds=kinds)
+        replace(fault, kinds=there)
         for fault in FAULTS
-        if (kinds := tuple(kind for kind in fault.kinds if kind in equipment))
+        if (there := tuple(kind for kind in fault.kinds if kind in equipment))
     ]
     dialect = {language: {word: randomness.choice(forms) for word, forms in table.items()}
                for language, table in OTHER_JARGON.items()}  # fmt: skip
