@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.llm_server import Server
 
 from lemmata.errors import InputError, LemmataError, WorkspaceError
 from lemmata.evaluate.pooling import Thresholds
+from lemmata.llm.endpoint import Limits
 from lemmata.project import Project
 from lemmata.stages.evaluate import EvaluateOptions, beir_task
 from lemmata.stages.judge import PoolOptions, judge, ruled
@@ -149,6 +151,26 @@ def test_queries_from_a_file_need_thresholds_and_have_no_source(project: Project
     assert queries == [{"_id": "a", "text": "leaking seal"}]
     assert set(qrels["a"].values()) <= {1, 2}
     assert report["part"] == ""
+
+
+def test_a_language_model_writes_the_queries_within_its_limits(project: Project, tmp_path: Path) -> None:
+    server = Server(tmp_path / "journal")
+    try:
+        entry = {"question": "Which pump has a fault?", "keyword": "pump fault seal", "slogan": "Pumps fail."}
+        answer = {"queries": [{"passage": n, **entry, "paraphrase": "A machine broke."} for n in range(1, 5)]}
+        server.script(answer=json.dumps(answer))
+        model = {"url": server.url, "model": "tiny"}
+        preview = project.preview_judged_queries(limit=8, model=model)
+        assert 1 <= preview.calls <= 3  # ten passages, four in a prompt
+        assert server.calls() == []
+        report = project.judge(tmp_path / "out", Overlap(), model=model, limits=Limits(calls=1), limit=8)
+        assert len(server.calls()) == 1
+    finally:
+        server.kill()
+    queries, _ = read(tmp_path / "out")
+    assert report["made_by"] == "tiny"
+    assert {query["text"] for query in queries} <= {*entry.values(), "A machine broke."}
+    assert all(len(query["metadata"]["sources"]) > 1 for query in queries)  # equal texts are one query
 
 
 def test_a_folder_that_is_no_collection_is_not_replaced(project: Project, tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ from lemmata.types import Floats, Integers, Pair, Progress
 __all__ = ["Judge", "JudgedQuery", "PoolOptions", "given_queries", "judge", "preview_written", "ruled", "written"]
 
 _QUERIES_AT_ONCE = 128
-_RANDOM_PAIRS = 4  # per query, to calibrate the thresholds
+_RANDOM_PAIRS = 400  # of queries and passages, to calibrate the thresholds; a few more with more queries
 _FILES = {"validation": "dev", "test": "test"}  # of judgments, as BEIR names them
 NOTE = (
     "Judged by a model, not by people. Passages that none of these retrievers found are not judged and count as not"
@@ -185,7 +185,8 @@ def judge(
         rankings = {name: _rank(retriever, texts, options.depth, name, progress) for name in options.retrievers}
         candidates = pool(rankings, sources)
         generator = np.random.default_rng(options.seed)
-        drawn = generator.integers(0, len(corpus), (len(queries), _RANDOM_PAIRS)) if any(sources) else _no_rows(queries)
+        each = -(-_RANDOM_PAIRS // len(queries)) if any(sources) and options.thresholds is None else 0
+        drawn = generator.integers(0, len(corpus), (len(queries), each))
         text_of = _contents(corpus, {*candidates.rows.tolist(), *drawn.ravel().tolist()})
         ids = corpus.ids()
         parts = _parts(layout, corpus)
@@ -251,10 +252,6 @@ def _rank(retriever: Retriever, texts: Sequence[str], depth: int, name: str, pro
         progress(f"searching ({name})", start, len(texts))
         ranked.append(retriever.search_rows(texts[start : start + _QUERIES_AT_ONCE], depth, name)[0])
     return np.concatenate(ranked)
-
-
-def _no_rows(queries: Sequence[JudgedQuery]) -> Integers:
-    return np.zeros((len(queries), 0), np.int64)
 
 
 def _contents(corpus: Corpus, rows: Iterable[int]) -> dict[int, str]:
