@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.test_cli import lemmata
 
 from lemmata.errors import InputError, LemmataError
 from lemmata.mine.domain import _area, train_domain_classifier
@@ -130,3 +131,10 @@ def test_a_share_is_between_0_and_1(share: float) -> None:
         train_domain_classifier(
             np.zeros((60, 2), np.float32), np.zeros((60, 2), np.float32), share, np.random.default_rng()
         )
+
+
+def test_the_command_says_how_many_it_selected(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "g.jsonl").write_text("\n".join(map(json.dumps, general(project))), encoding="utf-8")
+    printed = lemmata("mine", "domain", tmp_path / "g.jsonl", tmp_path / "out.jsonl", "-w", project.layout.root)
+    number = len((tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines())
+    assert f"{number} of 200 passages" in " ".join(printed.split())

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.llm_server import Server
+from tests.test_cli import lemmata
 
 from lemmata.errors import InputError, LemmataError, WorkspaceError
 from lemmata.evaluate.pooling import Thresholds
@@ -196,3 +197,8 @@ def test_without_a_split_there_is_no_held_out_part(tmp_path: Path) -> None:
 def test_no_queries_is_an_error(project: Project, tmp_path: Path) -> None:
     with pytest.raises(LemmataError, match="no query"):
         judge(project.layout, tmp_path / "out", [], Overlap(), PoolOptions(), lambda *_: None)
+
+
+def test_the_command_refuses_thresholds_that_are_not_two_numbers(project: Project, tmp_path: Path) -> None:
+    words = ("judge", tmp_path / "out", "--by", "any", "--thresholds", "3", "-w", project.layout.root)
+    assert "two numbers such as 3,5, not '3'" in lemmata(*words, code=1)
