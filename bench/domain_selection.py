@@ -16,13 +16,15 @@ import argparse
 import json
 import lzma
 import random
+import shutil
 import sys
 import tarfile
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-from learning_tables import prepare_jobs, read_declarations, report_tables, train_runs
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from bench.learning_tables import prepare_jobs, read_declarations, report_tables, train_runs
+
 from lemmata.project import Project
 
 CLASSES = {  # of PlanetMath: category of arXiv
@@ -90,7 +92,7 @@ def declare(options: dict[str, Any]) -> str:
             f"sets = {json.dumps([*OWN, *more.values()])}",
             "[jobs.domain-test]",
             'workspace = "planetmath"',
-            f'tasks = {{ concepts = "nDCG@10", "{QUERIES.resolve()}" = "MRR@10" }}',
+            f'tasks = {{ concepts = "nDCG@10", "../{QUERIES.name}" = "MRR@10" }}',
             "[tables.domain]",
             'title = "PlanetMath with abstracts from arXiv"',
             'job = "domain"',
@@ -116,6 +118,7 @@ def prepare(work: Path, jobs: Path, base: Path, options: dict[str, Any]) -> None
         other.ingest([work / f"{name}.jsonl"])
         other.split(settings=NOTHING_HELD_OUT)
         other.mine("pairs")
+    shutil.copy(QUERIES, work)
     jobs.mkdir(parents=True, exist_ok=True)
     (jobs / "tables.toml").write_text(declare(options), encoding="utf-8")
     prepare_jobs(read_declarations([], jobs / "tables.toml"), work, jobs, base)

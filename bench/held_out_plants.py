@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent))
-from learning_tables import prepare_jobs, read_declarations, train_runs
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from bench.learning_tables import prepare_jobs, read_declarations, train_runs
+
 from lemmata.project import Project
 from lemmata.train.job import open_job
 

@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import sys
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from bench import held_out_plants as bench
+from bench import learning_tables as tables
 from tests.small_bert import small_bert
 
-BENCH = Path(__file__).parents[1] / "bench"
+from lemmata.train.job import open_job
+
 WORDS = "pumpe pump tropft leckt leaks seal ventil valve klemmt sticks druck pressure filter".split()
-
-
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, BENCH / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")
 def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    tables, bench = load("learning_tables"), load("held_out_plants")
     out = tmp_path_factory.mktemp("plants")
     base = small_bert(out / "base", WORDS)
     sets = bench.make_workspaces(out / "work", 2, 60, triplets=False)
@@ -45,7 +33,7 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         for run in ("base", "other plants"):
             place = argparse.Namespace(jobs=jobs, models=models, base=[f"tiny={base}"], table=table, run=run)
             tables.train_one(declarations, place)
-    job = tables.open_job(jobs / "without-1")
+    job = open_job(jobs / "without-1")
     return {"report": bench.report(jobs, models, declarations, None), "sets": list(job.sets)}
 
 
@@ -66,6 +54,5 @@ def test_bm25_the_base_and_the_trained_model_stand_side_by_side(figures: dict[st
 
 
 def test_every_plant_counts_the_same_however_many_queries_it_has() -> None:
-    bench = load("held_out_plants")
     values = [np.ones(100), np.zeros(1)]
     assert bench.macro_mean(values, np.random.default_rng(0)) == (0.5, 0.5, 0.5)

@@ -605,6 +605,7 @@ class Project:
         `limits`; or come from the file `queries`. Options: `part`, `limit`, `depth`, `retrievers`, `thresholds` and
         `seed`.
         """
+        from lemmata.encode.cross import load_cross_encoder
         from lemmata.ingest.beir import read_queries
         from lemmata.stages import judge
 
@@ -617,11 +618,8 @@ class Project:
             asked = judge.written(self.layout, chosen, self._mine_options().written, endpoint, limits, _key())
         else:
             asked = judge.ruled(self.layout, chosen, self._mine_options().queries)
-        if isinstance(by, str):
-            from lemmata.encode.cross import load_cross_encoder
-
-            by = load_cross_encoder(by, models=self.layout.models)
-        return judge.judge(self.layout, Path(folder), asked, by, chosen, progress, made_by=made_by, key=_key())
+        grader = load_cross_encoder(by, models=self.layout.models) if isinstance(by, str) else by
+        return judge.judge(self.layout, Path(folder), asked, grader, chosen, progress, made_by=made_by, key=_key())
 
     def tune(
         self, task: Task, *, measure: str = "MRR@10", allow_missing: bool = False, progress: Progress = _silent

@@ -7,7 +7,7 @@ judged and counts as not relevant, so a pool favours the retrievers that made it
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 Score = Callable[[Sequence[tuple[str, str]]], Floats]  # pairs of query and passage to scores, higher is better
+Scores = npt.NDArray[np.floating[Any]]  # (n,)
 HIGHEST = 2  # grade
 _BATCH = 512  # pairs scored at once, between two reports of progress
 _RANDOM_ABOVE = 0.01  # share of random pairs that count as relevant
@@ -90,7 +91,7 @@ def score_pairs(
     return scores[place]
 
 
-def calibrate(source_scores: Floats, random_scores: Floats) -> Thresholds:
+def calibrate(source_scores: Scores, random_scores: Scores) -> Thresholds:
     """Thresholds for a judge whose scale is not known, from pairs that are known to be relevant and from random ones.
 
     `relevant`: one random pair in a hundred reaches it. `highly`: halfway from there to the median of the sources.
@@ -103,7 +104,7 @@ def calibrate(source_scores: Floats, random_scores: Floats) -> Thresholds:
     return Thresholds(relevant, max(relevant, (relevant + float(np.median(source_scores))) / 2))
 
 
-def grade(scores: Floats, thresholds: Thresholds) -> Integers:
+def grade(scores: Scores, thresholds: Thresholds) -> Integers:
     """0, 1 or 2 for each score."""
     return np.searchsorted(np.asarray(thresholds), scores, side="right").astype(np.int64)
 
