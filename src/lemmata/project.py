@@ -605,7 +605,6 @@ class Project:
         `limits`; or come from the file `queries`. Options: `part`, `limit`, `depth`, `retrievers`, `thresholds` and
         `seed`.
         """
-        from lemmata.encode.cross import load_cross_encoder
         from lemmata.ingest.beir import read_queries
         from lemmata.stages import judge
 
@@ -618,7 +617,12 @@ class Project:
             asked = judge.written(self.layout, chosen, self._mine_options().written, endpoint, limits, _key())
         else:
             asked = judge.ruled(self.layout, chosen, self._mine_options().queries)
-        grader = load_cross_encoder(by, models=self.layout.models) if isinstance(by, str) else by
+        if isinstance(by, str):
+            from lemmata.encode.cross import load_cross_encoder
+
+            grader: Judge = load_cross_encoder(by, models=self.layout.models)
+        else:
+            grader = by
         return judge.judge(self.layout, Path(folder), asked, grader, chosen, progress, made_by=made_by, key=_key())
 
     def tune(
