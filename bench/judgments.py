@@ -84,7 +84,7 @@ def true_grades(sources: Mapping[str, Sequence[str]], plant: int, logs: int) -> 
 
 
 def agreement(pool: Path, truth: Grades) -> dict[str, float]:
-    """Agreement of judgments within the pool, without the sources, which both call highly relevant."""
+    """Agreement of judgments within the pool; the sources, which both call highly relevant, count too."""
     with pool.open(encoding="utf-8") as stream:
         lines = [line for line in csv.DictReader(stream, delimiter="\t") if line["query-id"] in truth]
     grades = np.array([(int(line["grade"]), truth[line["query-id"]].get(line["corpus-id"], 0)) for line in lines])
