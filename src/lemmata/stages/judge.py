@@ -141,8 +141,9 @@ def _one_of_each(pairs: Iterable[Pair], options: PoolOptions) -> list[JudgedQuer
         sources.setdefault(normalise(str(pair.anchor)), set()).add(pair.positive)
     generator = np.random.default_rng(options.seed)
     chosen: dict[str, JudgedQuery] = {}
-    for number in generator.permutation(len(by_passage)).tolist():
-        own = list(by_passage.values())[number]
+    groups = list(by_passage.values())
+    for number in generator.permutation(len(groups)).tolist():
+        own = groups[number]
         pair = own[int(generator.integers(len(own)))]
         text = str(pair.anchor)
         query = JudgedQuery(text, tuple(sorted(sources[normalise(text)])), pair.relation, pair.reason)
