@@ -155,10 +155,13 @@ def test_queries_from_a_file_need_thresholds_and_have_no_source(project: Project
 
 
 def test_a_language_model_writes_the_queries_within_its_limits(project: Project, tmp_path: Path) -> None:
+    with project.layout.config.open("a", encoding="utf-8") as stream:
+        stream.write('\n[mine.written]\nstyles = "question,keyword"\npassages = 4\n')
+    project = Project(project.layout.root)
     server = Server(tmp_path / "journal")
     try:
-        entry = {"question": "Which pump has a fault?", "keyword": "pump fault seal", "slogan": "Pumps fail."}
-        answer = {"queries": [{"passage": n, **entry, "paraphrase": "A machine broke."} for n in range(1, 5)]}
+        entry = {"question": "Which machine of the plant has a fault?", "keyword": "machine fault seal"}
+        answer = {"queries": [{"passage": n, **entry} for n in range(1, 5)]}
         server.script(answer=json.dumps(answer))
         model = {"url": server.url, "model": "tiny"}
         preview = project.preview_judged_queries(limit=8, model=model)
@@ -170,7 +173,7 @@ def test_a_language_model_writes_the_queries_within_its_limits(project: Project,
         server.kill()
     queries, _ = read(tmp_path / "out")
     assert report["made_by"] == "tiny"
-    assert {query["text"] for query in queries} <= {*entry.values(), "A machine broke."}
+    assert {query["text"] for query in queries} <= set(entry.values())
     assert all(len(query["metadata"]["sources"]) > 1 for query in queries)  # equal texts are one query
 
 
