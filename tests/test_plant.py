@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import importlib.util
 import json
 import os
@@ -56,6 +57,45 @@ def test_a_seed_gives_the_same_bytes_in_any_process(tmp_path: Path) -> None:
     subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": "5"})
     for name in FILES:
         assert (tmp_path / "imported" / name).read_bytes() == (tmp_path / "command" / name).read_bytes()
+
+
+def test_plant_1_keeps_its_bytes_since_tables_were_measured_on_it(tmp_path: Path) -> None:
+    plant.generate(tmp_path, logs=400, seed=3)
+    written = b"".join((tmp_path / name).read_bytes() for name in FILES)
+    assert hashlib.sha256(written).hexdigest()[:16] == "4a51174264972710"
+
+
+@pytest.mark.parametrize("number", range(2, 9))
+def test_every_plant_is_complete_and_speaks_its_own_language(tmp_path: Path, number: int) -> None:
+    plant.generate(tmp_path, logs=600, plant=number)
+    logs, places = table(tmp_path / "logs.csv"), table(tmp_path / "hierarchy.csv")
+    ids, locations = {log["id"] for log in logs}, {place["id"] for place in places}
+    assert all(name.startswith(f"S{number}-") for name in ids)  # several plants fit in one workspace
+    assert all(name.split("-")[0] == f"PL{number}" for name in locations)
+    assert {log["location"] for log in logs} <= locations | {""}
+    assert {row["corpus-id"] for row in table(tmp_path / "qrels/test.tsv", "\t")} <= ids
+    assert len((tmp_path / "queries.jsonl").read_text(encoding="utf-8").splitlines()) >= 30
+    texts = "\n".join(log["text"] for log in logs)
+    assert not set("{}[]|") & set(texts)
+    own, first = plant.site(number), plant.site(1)
+    assert own == plant.site(number)
+    assert own.sections.keys() != first.sections.keys()
+    assert len(own.faults) < len(first.faults)
+    other_words = {short for language in own.jargon.values() for short in language.values()}
+    assert not other_words & {short for language in first.jargon.values() for short in language.values()} - {"&"}
+
+
+def test_plants_have_few_codes_and_half_of_their_phrases_in_common(tmp_path: Path) -> None:
+    codes, grams = {}, {}
+    for number in (1, 2, 3):
+        plant.generate(tmp_path / str(number), logs=600, plant=number)
+        texts = [words(log["text"]) for log in table(tmp_path / str(number) / "logs.csv")]
+        codes[number] = {word for text in texts for word in text if re.fullmatch(r"[a-z]+\d{3,}", word)}
+        letters = [[word for word in text if not re.search(r"\d", word)] for text in texts]
+        grams[number] = {tuple(text[at : at + 4]) for text in letters for at in range(len(text) - 3)}
+    for one, other in ((1, 2), (1, 3), (2, 3)):
+        assert len(codes[one] & codes[other]) < 0.2 * len(codes[one])
+        assert len(grams[one] & grams[other]) < 0.5 * len(grams[one])
 
 
 def test_another_seed_gives_other_logs(tmp_path: Path) -> None:
@@ -163,7 +203,7 @@ def test_texts_vary_in_length_jargon_and_spelling(folder: Path) -> None:
 
 def test_there_are_many_kinds_of_faults() -> None:
     assert len({fault.name for fault in plant.FAULTS}) == len(plant.FAULTS) >= 25
-    kinds = {place.kind for place in plant.build_plant()}
+    kinds = {place.kind for place in plant.build_plant(plant.site(1))}
     for fault in plant.FAULTS:
         assert kinds.issuperset(fault.kinds)
         assert all(set(phrases) == set("sdcmfzq") for phrases in (fault.de, fault.en))

@@ -1,8 +1,9 @@
 """Shift logs of an invented chemical plant, with their true links and graded queries.
 
-python examples/plant/generate.py OUT_FOLDER [--logs 3000] [--seed 7]
+python examples/plant/generate.py OUT_FOLDER [--logs 3000] [--seed 7] [--plant 1]
 
-Needs only the standard library. The same seed and number of logs give the same bytes.
+Needs only the standard library. The same plant, seed and number of logs give the same bytes. Plants differ in sections,
+equipment, codes, jargon and faults, and in which of the phrases below their people use.
 
 Phrases are patterns: `[a|b]` is a choice (choices nest), `{e}` the equipment in one of its spellings,
 `{v}` a measured value during the fault, `{g}` a normal value, `{t}` a time of day, `{o}` the number of an order, `{n}` a small number, `{d}` a day of the week.
@@ -20,8 +21,9 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 Phrases = dict[str, list[str]]  # part of a log: its patterns
 
@@ -167,10 +169,11 @@ class Place:
 
     id: str
     parent: str
-    kind: str  # letters of its code; "" for the plant and its sections
+    kind: str  # of equipment; "" for the plant and its sections
     number: str  # as in P203
     german: str
     english: str
+    letters: str  # of its code: those of its kind, unless the plant has its own
 
     @property
     def section(self) -> str:
@@ -181,29 +184,28 @@ class Place:
         return "-".join(self.id.split("-")[:3])
 
 
-def build_plant() -> list[Place]:
+def build_plant(site: Site) -> list[Place]:
     """All locations, parents first. `PL1-DEST-K201-P3` is the third pump of K201; its plate says P203."""
-    plant = Place("PL1", "", "", "", "Werk 1 Feinchemie", "site 1 fine chemicals")
-    places = [plant]
-    for hundred, (section, (german, english, _, _)) in enumerate(SECTIONS.items(), 1):
-        places.append(Place(f"PL1-{section}", "PL1", "", "", german, english))
+    root = f"PL{site.number}"
+    places = [Place(root, "", "", "", f"Werk {site.number} {site.german}", f"site {site.number} {site.english}", "")]
+    for hundred, (section, (german, english, _, _)) in enumerate(site.sections.items(), 1):
+        places.append(Place(f"{root}-{section}", root, "", "", german, english, ""))
         plates: Counter[str] = Counter()
-        for unit in UNITS[section].split():
-            kind, number = re.fullmatch(r"([A-Z]+)(\d+)", unit).groups()  # type: ignore[union-attr]
-            name, called, parts = EQUIPMENT[kind]
-            top = Place(f"PL1-{section}-{unit}", f"PL1-{section}", kind, number, name, called)
+        for kind, number, parts in site.units[section]:
+            name, called, _ = EQUIPMENT[kind]
+            letters = site.letters.get(kind, kind)
+            top = Place(f"{root}-{section}-{letters}{number}", f"{root}-{section}", kind, number, name, called, letters)
             places.append(top)
             inside: Counter[str] = Counter()
-            for part in re.split(r";|\n", parts):
-                letters, names = part.split(maxsplit=1)
-                german_name, english_name = names.strip().split("|")
-                plates[letters] += 1
-                inside[letters] += 1
-                plate = str(hundred * 100 + plates[letters])
-                code = f"{top.id}-{letters}{inside[letters]}"
-                places.append(Place(code, top.id, letters, plate, german_name, english_name))
-                if letters in DRIVEN:
-                    places.append(Place(f"{code}-M1", code, "M", plate, "Antriebsmotor", "drive motor"))
+            for part, german_name, english_name in parts:
+                letters = site.letters.get(part, part)
+                plates[part] += 1
+                inside[part] += 1
+                plate = str(hundred * site.hundred + plates[part])
+                code = f"{top.id}-{letters}{inside[part]}"
+                places.append(Place(code, top.id, part, plate, german_name, english_name, letters))
+                if part in DRIVEN:
+                    places.append(Place(f"{code}-M1", code, "M", plate, "Antriebsmotor", "drive motor", "M"))
     return places
 
 
@@ -1864,6 +1866,203 @@ DAYS = {
 UMLAUTS = {"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss"}
 UNITS_IN_ENGLISH = {"Tropfen/min": "drops/min", "KBE/ml": "cfu/ml", "% UEG": "% LEL"}
 
+# ---------------------------------------------------------------- other plants
+
+LETTERS: tuple[dict[str, str], ...] = (  # of codes: as in plant 1, and in other plants
+    {},
+    dict(
+        pair.split("=")
+        for pair in """P=GA W=EA V=CV G=GB RW=AG F=FL LI=LT TI=TT SV=PSV VP=VA KA=ST GD=AE BH=HT B=D K=TW R=RX C=KC KT=CT
+        BB=BA T=TK FS=LB DK=BO TN=TO WA=SC""".split()
+    ),
+    dict(
+        pair.split("=")
+        for pair in """P=PU W=WT V=RV G=GE RW=RK F=FI LI=LA TI=TA SV=SI VP=VK KA=KD GD=GW BH=EH B=BE K=KO R=RE C=VD KT=RT
+        BB=AB T=LT FS=LS DK=KE TN=NV WA=WS""".split()
+    ),
+)
+SECTION_CODES = (  # in the order of SECTIONS
+    tuple(SECTIONS),
+    ("RXN", "DIS", "REC", "CMP", "CWS", "WWT", "TFM", "LDG", "UTL", "VGT"),
+    ("B10", "B20", "B25", "B30", "B40", "B50", "B60", "B65", "B70", "B80"),
+)
+TRADES = (  # what other plants make
+    ("Pharmawirkstoffe", "pharmaceutical ingredients"),
+    ("Lackharze", "coating resins"),
+    ("Spezialpolymere", "specialty polymers"),
+    ("Pflanzenschutz", "crop protection"),
+    ("Riechstoffe", "fragrances"),
+)
+OTHER_JARGON = {  # proper word: what the shop floors of other plants write
+    "de": {
+        "Lösungsmittel": ("LM", "Solvens", "Lsg.mittel"),
+        "Kühlwasser": ("KüWa", "Kühlw.", "Kühle"),
+        "Pumpe": ("Pp.", "Pmp", "Förderer"),
+        "Wärmetauscher": ("Tauscher", "Wtausch.", "WÜ"),
+        "Temperatur": ("T°", "Tmp", "Wärme"),
+        "Stickstoff": ("Stick", "Inertgas", "Stickst."),
+        "Gleitringdichtung": ("Gleitring", "Gleiri", "Wellendichtung"),
+        "Differenzdruck": ("Diffdruck", "Delta-p", "DiDru"),
+        "Sicherheitsventil": ("SV", "Sich.-Ventil", "Abblaser"),
+        "Instandhaltung": ("Technik", "Insth.", "Werkstatt"),
+        "informiert": ("info", "Bescheid", "verst."),
+        "kontrolliert": ("ktr.", "gecheckt", "angeschaut"),
+        "gereinigt": ("sauber", "gepuzt", "geputzt"),
+        "Betriebsleiter": ("Chef", "BetrLtr", "Ltg."),
+        "Messwarte": ("Warte", "Leitst.", "Meßw."),
+        "Elektriker": ("Elo", "EMSR", "Elektr."),
+        "Auftrag": ("Schein", "AU", "Auftrg"),
+        "und": ("+", "&", "un"),
+        "nicht": ("nich", "net", "n."),
+        "wieder": ("wied.", "erneut", "nochmal"),
+        "vermutlich": ("vmtl.", "wohl", "evtl."),
+        "wahrscheinlich": ("wohl", "warsch.", "vllt."),
+        "beobachten": ("beobacht.", "schauen", "dranbleiben"),
+        "Vorlauf": ("Vorl.", "Zulauf", "Vlf"),
+        "Rücklauf": ("Rückl.", "Rlf", "Retour"),
+    },
+    "en": {
+        "cooling water": ("cool wtr", "C/W", "tower water"),
+        "pressure": ("prs", "P.", "pres."),
+        "temperature": ("tmp", "T", "temps"),
+        "nitrogen": ("nitro", "inert", "N-two"),
+        "maintenance": ("mtce", "mech", "MNT"),
+        "replaced": ("rplcd", "swapped", "renewed"),
+        "changed": ("chg'd", "swopped", "exch"),
+        "checked": ("ckd", "looked at", "verified"),
+        "cleaned": ("cln'd", "washed", "scrubbed"),
+        "control room": ("ctrl rm", "DCS", "panel"),
+        "level": ("LVL", "lev", "hgt"),
+        "and": ("+", "n", "plus"),
+        "please": ("plz", "pl.", "kindly"),
+        "solvent": ("slv", "svt", "solvt"),
+        "vibration": ("vibes", "vibr", "shaking"),
+        "suspected": ("suspct", "poss.", "prob."),
+        "differential": ("dP", "delta", "diffl"),
+        "position": ("posn", "psn", "setting"),
+    },
+}
+
+Unit = tuple[str, str, tuple[tuple[str, str, str], ...]]  # kind, number, and kind, German and English name of its parts
+
+
+@dataclass(frozen=True)
+class Site:
+    """What distinguishes one plant from another."""
+
+    number: int
+    german: str  # what it makes
+    english: str
+    log_prefix: str
+    sections: dict[str, tuple[str, str, str, str]]
+    units: dict[str, tuple[Unit, ...]]  # by section
+    letters: dict[str, str]  # kind of equipment: letters of its codes, where they are others
+    hundred: int  # plates of the third section begin with 3 times this
+    words: dict[str, tuple[str, str]]
+    jargon: dict[str, dict[str, str]]
+    faults: tuple[Fault, ...]
+    shared: dict[str, Phrases]
+    routine: dict[str, Phrases]
+
+
+def parts_of(kind: str) -> tuple[tuple[str, str, str], ...]:
+    """Kind, German and English name of each part of a unit."""
+    parts: list[tuple[str, str, str]] = []
+    for part in re.split(r";|\n", EQUIPMENT[kind][2]):
+        letters, names = part.split(maxsplit=1)
+        german, english = names.strip().split("|")
+        parts.append((letters, german, english))
+    return tuple(parts)
+
+
+def first_site() -> Site:
+    """Plant 1: every section, fault and phrase."""
+
+    def unit(code: str) -> Unit:
+        kind, number = re.fullmatch(r"([A-Z]+)(\d+)", code).groups()  # type: ignore[union-attr]
+        return kind, number, parts_of(kind)
+
+    units = {section: tuple(map(unit, codes.split())) for section, codes in UNITS.items()}
+    return Site(
+        1, "Feinchemie", "fine chemicals", "SB-", SECTIONS, units, {}, 100, WORDS, JARGON, FAULTS, SHARED, ROUTINE
+    )
+
+
+def other_site(number: int) -> Site:
+    """A plant with sections, equipment, codes, jargon, faults and phrases of its own; the number decides on all."""
+    randomness = random.Random(f"plant {number}")
+    german, english = TRADES[(number - 2) % len(TRADES)]
+    codes = SECTION_CODES[number % len(SECTION_CODES)]
+    letters = LETTERS[randomness.randrange(len(LETTERS))] if number > 3 else LETTERS[number - 1]
+    names = list(SECTIONS)
+    present = sorted(
+        randomness.sample(range(len(names)), randomness.randrange(6, 9)), key=lambda _: randomness.random()
+    )
+    sections = {codes[place]: SECTIONS[names[place]] for place in present}
+    units: dict[str, tuple[Unit, ...]] = {}
+    hundred = randomness.choice((100, 1000))
+    for position, place in enumerate(present, 1):
+        kinds = [re.sub(r"\d", "", unit) for unit in UNITS[names[place]].split()]
+        chosen = [randomness.choice(kinds) for _ in range(randomness.randrange(3, 6))]
+        first = position * hundred + randomness.randrange(1, 6) * 10
+        units[codes[place]] = tuple(
+            (kind, str(first + count), some(parts_of(kind), 0.75, randomness)) for count, kind in enumerate(chosen)
+        )
+    equipment = {part for own in units.values() for kind, _, parts in own for part in (kind, *(p[0] for p in parts))}
+    faults = [
+        replace(fault, kinds=there)
+        for fault in FAULTS
+        if (there := tuple(kind for kind in fault.kinds if kind in equipment))
+    ]
+    dialect = {language: {word: randomness.choice(forms) for word, forms in table.items()}
+               for language, table in OTHER_JARGON.items()}  # fmt: skip
+    words = {
+        kind: tuple(" ".join(some(names.split(), 0.7, randomness)) for names in both) for kind, both in WORDS.items()
+    }
+    return Site(
+        number,
+        german,
+        english,
+        f"S{number}-",
+        sections,
+        units,
+        letters,
+        hundred,
+        words,  # type: ignore[arg-type]
+        dialect,
+        tuple(
+            replace(fault, de=habits(fault.de, randomness), en=habits(fault.en, randomness))
+            for fault in some(faults, 0.85, randomness)
+        ),
+        {language: habits(patterns, randomness) for language, patterns in SHARED.items()},
+        {language: habits(patterns, randomness) for language, patterns in ROUTINE.items()},
+    )
+
+
+def some(items: Sequence[Any], share: float, randomness: random.Random) -> tuple[Any, ...]:
+    """A random share of the items, at least one, in random order."""
+    return tuple(randomness.sample(items, max(1, round(share * len(items)))))
+
+
+def habits(patterns: Phrases, randomness: random.Random) -> Phrases:
+    """Most of the patterns of each part, and of the choices in each pattern; questions stay as they are."""
+
+    def fewer(choice: re.Match[str]) -> str:
+        return f"[{'|'.join(some(choice[1].split('|'), 0.8, randomness))}]"
+
+    return {
+        part: list(texts)
+        if part == "q"
+        else [re.sub(r"\[([^\[\]]*)\]", fewer, text) for text in some(texts, 0.75, randomness)]
+        for part, texts in patterns.items()
+    }
+
+
+def site(number: int) -> Site:
+    """The plant of a number, from 1."""
+    return first_site() if number == 1 else other_site(number)
+
+
 # ---------------------------------------------------------------- who writes, and how
 
 
@@ -1924,18 +2123,18 @@ def expand(pattern: str, randomness: random.Random) -> str:
     return re.sub(r" +", " ", pattern).replace(" ,", ",").strip()
 
 
-def spell(place: Place, author: Author, randomness: random.Random) -> str:
+def spell(site: Site, place: Place, author: Author, randomness: random.Random) -> str:
     """The equipment as this author writes it: by its plate, its location or its name."""
     german = author.language == "de"
-    code = place.kind + place.number
+    code = place.letters + place.number
     unit, tail = place.id.split("-")[2], place.id.split("-")[3:4]
     local = f"{unit}-{tail[0]}" if tail else unit
-    words = WORDS[place.kind][0 if german else 1].split()
+    words = site.words[place.kind][0 if german else 1].split()
     name = place.german if german else place.english
     spellings = (
         code,
-        f"{place.kind}-{place.number}",
-        f"{place.kind} {place.number}",
+        f"{place.letters}-{place.number}",
+        f"{place.letters} {place.number}",
         f"{randomness.choice(words)} {place.number}",
         f"{words[0]} {place.number}",
         local,
@@ -1958,13 +2157,15 @@ def measured(low: float, high: float, digits: int, unit: str, author: Author, ra
     return f"{number}{unit}" if randomness.random() < 0.2 else f"{number} {unit}"
 
 
-def fill(pattern: str, place: Place | None, fault: Fault | None, author: Author, randomness: random.Random) -> str:
+def fill(
+    pattern: str, site: Site, place: Place | None, fault: Fault | None, author: Author, randomness: random.Random
+) -> str:
     """The pattern with its choices made and its slots filled."""
     text = expand(pattern, randomness)
     while slot := re.search(r"\{(\w)\}", text):
         match slot[1]:
             case "e" if place:
-                value = spell(place, author, randomness)
+                value = spell(site, place, author, randomness)
             case "v" if fault:
                 value = measured(*fault.bad, fault.unit, author, randomness)
             case "g" if fault:
@@ -1996,9 +2197,9 @@ def mistype(word: str, randomness: random.Random) -> str:
             return word[:at] + randomness.choice("enrtsai") + word[at + 1 :]
 
 
-def scrawl(text: str, author: Author, randomness: random.Random) -> str:
+def scrawl(text: str, site: Site, author: Author, randomness: random.Random) -> str:
     """The text as the author writes it: abbreviations, typos, missing umlauts."""
-    for proper, short in JARGON[author.language].items():
+    for proper, short in site.jargon[author.language].items():
         if randomness.random() < author.jargon:
             text = re.sub(rf"\b{proper}\b", short, text)
     text = re.sub(
@@ -2012,10 +2213,12 @@ def scrawl(text: str, author: Author, randomness: random.Random) -> str:
     return text.lower() if author.lower else text
 
 
-def compose(stage: str, fault: Fault, place: Place, author: Author, again: bool, randomness: random.Random) -> str:
+def compose(
+    stage: str, site: Site, fault: Fault, place: Place, author: Author, again: bool, randomness: random.Random
+) -> str:
     """A log of one stage of an incident: d detected, m measure, f follow-up, z closed."""
     own = fault.de if author.language == "de" else fault.en
-    shared = SHARED[author.language]
+    shared = site.shared[author.language]
     terse = author.length == 0
     main = "s" if stage == "d" and randomness.random() < (0.7, 0.2, 0)[author.length] else stage
     clauses = [randomness.choice(own[main])]
@@ -2047,7 +2250,7 @@ def compose(stage: str, fault: Fault, place: Place, author: Author, again: bool,
     ]
     if len(clauses) > 2 and randomness.random() < 0.25:
         clauses[1:] = randomness.sample(clauses[1:], len(clauses) - 1)
-    texts = [fill(clause, place, fault, author, randomness) for clause in clauses]
+    texts = [fill(clause, site, place, fault, author, randomness) for clause in clauses]
     if author.joint == ". ":
         texts = [text[0].upper() + text[1:] for text in texts]
     text = author.joint.join(texts) + ("." if author.joint == ". " and not terse else "")
@@ -2061,8 +2264,8 @@ def compose(stage: str, fault: Fault, place: Place, author: Author, again: bool,
     elif stage != "d" and randomness.random() < (0.05, 0.2, 0.4)[author.length]:
         lead = randomness.choice(shared["back"])
     if lead:
-        text = f"{fill(lead, place, fault, author, randomness)} {text}"
-    return scrawl(text, author, randomness)
+        text = f"{fill(lead, site, place, fault, author, randomness)} {text}"
+    return scrawl(text, site, author, randomness)
 
 
 # ---------------------------------------------------------------- what happens
@@ -2083,7 +2286,9 @@ def stages(randomness: random.Random) -> str:
     return "d" + (between[:-1] + "z" if closed else between)
 
 
-def happen(places: Sequence[Place], authors: Sequence[Author], count: int, randomness: random.Random) -> list[Log]:
+def happen(
+    site: Site, places: Sequence[Place], authors: Sequence[Author], count: int, randomness: random.Random
+) -> list[Log]:
     """`count` logs in order of time."""
     by_id = {place.id: place for place in places}
     by_kind: dict[str, list[Place]] = defaultdict(list)
@@ -2100,9 +2305,9 @@ def happen(places: Sequence[Place], authors: Sequence[Author], count: int, rando
     for number, (course, begin) in enumerate(zip(courses, begins, strict=True)):
         if last and randomness.random() < 0.25:  # some equipment is a patient for years
             name, code = randomness.choice(sorted(last))
-            fault, place = next(fault for fault in FAULTS if fault.name == name), by_id[code]
+            fault, place = next(fault for fault in site.faults if fault.name == name), by_id[code]
         else:
-            fault = FAULTS[number % len(FAULTS)]
+            fault = site.faults[number % len(site.faults)]
             place = randomness.choice([place for kind in fault.kinds for place in by_kind[kind]])
         date = BEGIN + datetime.timedelta(minutes=begin)
         before = last.get((fault.name, place.id))
@@ -2111,7 +2316,7 @@ def happen(places: Sequence[Place], authors: Sequence[Author], count: int, rando
         for stage in course:
             free = [author for author in authors if not incident or author is not incident[-1].author]
             author = randomness.choice(free)
-            text = compose(stage, fault, place, author, stage == "d" and related is not None, randomness)
+            text = compose(stage, site, fault, place, author, stage == "d" and related is not None, randomness)
             truth = by_id.get(f"{place.id}-M1", place) if fault.motor else place
             incident.append(Log(date, author, text, truth, fault, related))
             related = incident[0 if randomness.random() < 0.15 else -1]
@@ -2120,19 +2325,19 @@ def happen(places: Sequence[Place], authors: Sequence[Author], count: int, rando
         last[fault.name, place.id] = incident[-1]
     while len(logs) < count:
         author = randomness.choice(authors)
-        sorts = ROUTINE[author.language]
+        sorts = site.routine[author.language]
         sort = randomness.choice([name for name, patterns in sorts.items() for _ in patterns])
         pattern = expand(randomness.choice(sorts[sort]), randomness)
-        kind = randomness.choice(ROUTINE_KINDS.get(sort, ("P",)))
+        kind = randomness.choice([kind for kind in ROUTINE_KINDS.get(sort, ("P",)) if by_kind[kind]] or ["P"])
         about = randomness.choice(by_kind[kind]) if "{e}" in pattern else None
-        text = scrawl(fill(pattern, about, None, author, randomness), author, randomness)
+        text = scrawl(fill(pattern, site, about, None, author, randomness), site, author, randomness)
         date = BEGIN + datetime.timedelta(minutes=randomness.randrange(minutes))
         logs.append(Log(date, author, text, about))
     logs.sort(key=lambda log: log.date)  # stable, and within an incident time moves on
     return logs
 
 
-def hand_in(logs: Sequence[Log], places: Sequence[Place], randomness: random.Random) -> None:
+def hand_in(site: Site, logs: Sequence[Log], places: Sequence[Place], randomness: random.Random) -> None:
     """Assign ids, and fill in the columns as authors do: not always, and not always correctly."""
     siblings: dict[str, list[str]] = defaultdict(list)
     for place in places:
@@ -2140,7 +2345,7 @@ def hand_in(logs: Sequence[Log], places: Sequence[Place], randomness: random.Ran
     number = 240_000
     for log in logs:
         number += randomness.randrange(1, 5)
-        log.id = f"SB-{number}"
+        log.id = f"{site.log_prefix}{number}"
         log.related_given = randomness.random() >= WITHHELD_SHARE
         chance = randomness.random()
         if log.place is None or chance < 0.18:
@@ -2148,7 +2353,7 @@ def hand_in(logs: Sequence[Log], places: Sequence[Place], randomness: random.Ran
         elif chance < 0.30:
             log.location = log.place.parent
         elif chance < 0.34:
-            log.location = f"PL1-{log.place.section}"
+            log.location = f"PL{site.number}-{log.place.section}"
         elif chance < 0.37:
             log.location = randomness.choice(siblings[log.place.parent])
         else:
@@ -2166,11 +2371,11 @@ class Query:
     grades: dict[str, int]  # log id: 2 this fault there, 1 this fault elsewhere
 
 
-def ask(logs: Sequence[Log], randomness: random.Random, count: int = 40) -> list[Query]:
+def ask(site: Site, logs: Sequence[Log], randomness: random.Random, count: int = 40) -> list[Query]:
     """Up to `count` queries; the second query about a fault is in the other language, about another location."""
     queries: list[Query] = []
     asked: set[tuple[str, str]] = set()
-    faults = randomness.sample(FAULTS, len(FAULTS))
+    faults = randomness.sample(site.faults, len(site.faults))
     for position, fault in enumerate([*faults, *faults]):
         language = ("de", "en")[(position + position // len(faults) * (len(faults) % 2 == 0)) % 2]
         reports = [log for log in logs if log.fault is fault and log.place]
@@ -2184,18 +2389,19 @@ def ask(logs: Sequence[Log], randomness: random.Random, count: int = 40) -> list
         where = randomness.choice(usual)
         asked.add((fault.name, where))
         own = fault.de if language == "de" else fault.en
-        text = own["q"][0].replace("{place}", say(where, language)).replace(" , ", ", ")
+        text = own["q"][0].replace("{place}", say(site, where, language)).replace(" , ", ", ")
         grades = {log.id: 2 if log.place and where in (log.place.section, log.place.unit) else 1 for log in reports}
         queries.append(Query(text, grades))
     return queries
 
 
-def say(where: str, language: str) -> str:
+def say(site: Site, where: str, language: str) -> str:
     """A section or a unit as a query names it."""
-    if where in SECTIONS:
-        return SECTIONS[where][2 if language == "de" else 3]
-    kind, number = re.fullmatch(r".*-([A-Z]+)(\d+)", where).groups()  # type: ignore[union-attr]
-    word = WORDS[kind][0 if language == "de" else 1].split()[0]
+    if where in site.sections:
+        return site.sections[where][2 if language == "de" else 3]
+    letters, number = re.fullmatch(r".*-([A-Z]+)(\d+)", where).groups()  # type: ignore[union-attr]
+    kind = next((kind for kind, own in site.letters.items() if own == letters), letters)
+    word = site.words[kind][0 if language == "de" else 1].split()[0]
     return f"bei {word} Nr. {number}" if language == "de" else f"at {word} no. {number}"
 
 
@@ -2204,7 +2410,7 @@ def say(where: str, language: str) -> str:
 
 def describe(place: Place, randomness: random.Random) -> str:
     """The description in the hierarchy, in German, English or both, with the plate if there is one."""
-    plate = f" {place.kind}{place.number}" if place.kind not in ("", "M") else ""
+    plate = f" {place.letters}{place.number}" if place.kind not in ("", "M") else ""
     match randomness.choices("geb", weights=(6, 3, 1))[0]:
         case "g":
             return place.german + plate
@@ -2220,13 +2426,24 @@ def write_table(path: Path, rows: Sequence[Sequence[str]], delimiter: str) -> No
         csv.writer(stream, delimiter=delimiter, lineterminator="\n").writerows(rows)
 
 
-def generate(folder: Path, logs: int = 3000, seed: int = 7) -> None:
+def make_logs(site: Site, count: int, randomness: random.Random) -> tuple[list[Log], list[Place]]:
+    """The logs of a plant with their true faults and places, and all places."""
+    places = build_plant(site)
+    logs = happen(site, places, hire(randomness), count, randomness)
+    hand_in(site, logs, places, randomness)
+    return logs, places
+
+
+def random_of(seed: int, plant: int) -> random.Random:
+    return random.Random(seed if plant == 1 else f"{seed}, plant {plant}")
+
+
+def generate(folder: Path, logs: int = 3000, seed: int = 7, plant: int = 1) -> None:
     """Write logs.csv, hierarchy.csv, withheld.tsv, queries.jsonl and qrels/test.tsv below `folder`."""
-    randomness = random.Random(seed)
-    places = build_plant()
-    written = happen(places, hire(randomness), logs, randomness)
-    hand_in(written, places, randomness)
-    queries = ask(written, randomness)
+    randomness = random_of(seed, plant)
+    own = site(plant)
+    written, places = make_logs(own, logs, randomness)
+    queries = ask(own, written, randomness)
     table = [["id", "date", "shift", "author", "language", "location", "related", "text"]]
     withheld = [["log", "relation", "target"]]
     for log in written:
@@ -2280,8 +2497,11 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="folder to write to")
     parser.add_argument("--logs", type=int, default=3000, help="number of logs")
     parser.add_argument("--seed", type=int, default=7, help="random seed")
+    parser.add_argument("--plant", type=int, default=1, help="number of the plant, from 1; each has its own vocabulary")
     options = parser.parse_args()
-    generate(options.folder, options.logs, options.seed)
+    if options.plant < 1:
+        parser.error("plants are numbered from 1")
+    generate(options.folder, options.logs, options.seed, options.plant)
     with (options.folder / "logs.csv").open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
     twice, shared = repetition([row["text"] for row in rows])

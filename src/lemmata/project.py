@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from lemmata.stages.index import IndexOptions
     from lemmata.stages.info import Check
     from lemmata.stages.ingest import IngestReport
+    from lemmata.stages.judge import Judge
     from lemmata.stages.mine import MineOptions
     from lemmata.stages.training_sets import AuditPolicy, NewSet
     from lemmata.train.finetune import FinetuneOptions
@@ -501,6 +502,22 @@ class Project:
         new = self._new_set(name, progress, gate)
         return mine_imported_set(new, records, file=file, complete=complete, found_within=found_within, command=command)
 
+    def select_domain(
+        self,
+        general: str | Path,
+        out: str | Path,
+        *,
+        share: float = 0.1,
+        encoder: str = "",
+        seed: int = 0,
+        progress: Progress = _silent,
+    ) -> dict[str, Any]:
+        """Write the passages of a general corpus (JSON lines) that are about the field of this one to `out`."""
+        from lemmata.stages.domain import select_domain
+
+        more: dict[str, Any] = {"share": share, "encoder": encoder, "seed": seed, "key": _key()}
+        return select_domain(self.layout, Path(general), Path(out), progress, **more)
+
     def mix(self, mixture: str, *, name: str = "", progress: Progress = _silent) -> dict[str, Any]:
         """Mix several training sets into one, as [mixtures.NAME] says; returns what each contributed."""
         from lemmata.mine.export import Mixture
@@ -612,6 +629,52 @@ class Project:
         more |= {"allow_missing": allow_missing, "index": self.options(IndexOptions, "index"), "allowance": allowance}
         file = Path(trec) if trec is not None else None
         return evaluate(self.layout, task, options, progress, retrievers=retrievers, trec=file, **more)
+
+    def preview_judged_queries(self, *, part: str = "test", limit: int = 200, model: Settings | None = None) -> Preview:
+        """Calls, tokens, cost and seconds that the queries of `judge` would need from a language model."""
+        from lemmata.stages.judge import PoolOptions, preview_written
+
+        options = PoolOptions(part=part, limit=limit)
+        return preview_written(
+            self.layout, options, self._mine_options().written, self._endpoint_options(model), _key()
+        )
+
+    def judge(
+        self,
+        folder: str | Path,
+        by: str | Judge,
+        *,
+        queries: str | Path | None = None,
+        model: Settings | None = None,
+        limits: Limits | None = None,
+        progress: Progress = _silent,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Make a test collection in `folder`: queries from a held-out part, candidates of all retrievers, judged.
+
+        `by` is a cross-encoder, or its name. Queries are made by rules; by the language model of `model`, within
+        `limits`; or come from the file `queries`. Options: `part`, `limit`, `depth`, `retrievers`, `thresholds` and
+        `seed`.
+        """
+        from lemmata.ingest.beir import read_queries
+        from lemmata.stages import judge
+
+        chosen = judge.PoolOptions(**options)
+        made_by = "rules"
+        if queries is not None:
+            asked, made_by = judge.given_queries(read_queries(Path(queries))), str(queries)
+        elif limits is not None:
+            endpoint, made_by = self._endpoint_options(model), self._endpoint_options(model).model
+            asked = judge.written(self.layout, chosen, self._mine_options().written, endpoint, limits, _key())
+        else:
+            asked = judge.ruled(self.layout, chosen, self._mine_options().queries)
+        if isinstance(by, str):
+            from lemmata.encode.cross import load_cross_encoder
+
+            grader: Judge = load_cross_encoder(by, models=self.layout.models)
+        else:
+            grader = by
+        return judge.judge(self.layout, Path(folder), asked, grader, chosen, progress, made_by=made_by, key=_key())
 
     def mteb(
         self,

@@ -11,11 +11,22 @@ import typer
 from lemmata.cli.output import (
     HERE,
     AsJson,
+    Calls,
+    Concurrency,
+    Cost,
+    Model,
     MostCost,
     MostTokens,
+    Price,
+    Seconds,
     Seed,
     TokenPrice,
+    Tokens,
+    Unlimited,
+    Url,
     Workspace,
+    confirm_limits,
+    endpoint,
     given,
     open_console,
     print_json,
@@ -29,7 +40,7 @@ if TYPE_CHECKING:
     from lemmata.project import Project
 
 
-__all__ = ["chosen_task", "evaluate", "export_encoder", "mteb"]
+__all__ = ["chosen_task", "evaluate", "export_encoder", "judge", "mteb"]
 
 
 def evaluate(
@@ -250,6 +261,91 @@ def mteb(
         cells = (str(record[name]) for name in ("task", "part", "measure", "retriever"))
         table.add_row(*cells, f"{record['value']:.4f}")
     open_console().print(table)
+
+
+def judge(
+    out: Annotated[Path, typer.Argument(help="Output folder, as BEIR has them.", metavar="OUT")],
+    by: Annotated[str, typer.Option("--by", help="A cross-encoder: model, folder or hub name.", metavar="MODEL")],
+    workspace: Workspace = HERE,
+    part: Annotated[str, typer.Option(help="Where queries come from: test or validation.", metavar="PART")] = "test",
+    queries: Annotated[
+        Path | None, typer.Option(help="Judge these queries instead: JSON lines with _id and text.", metavar="FILE")
+    ] = None,
+    limit: Annotated[int, typer.Option(help="Maximum number of queries; 0: all.", min=0)] = 200,
+    retriever: Annotated[str, typer.Option(help="Comma-separated names.", metavar="NAMES")] = "lexical,dense,hybrid",
+    depth: Annotated[int, typer.Option(help="Candidates of each retriever.", min=1)] = 20,
+    thresholds: Annotated[
+        str,
+        typer.Option(
+            help="Scores for grade 1 and 2, comma-separated; default: by the scores of sources and random passages.",
+            metavar="A,B",
+        ),
+    ] = "",
+    url: Url = "",
+    model: Model = "",
+    calls: Calls = 0,
+    tokens: Tokens = 0,
+    cost: Cost = 0.0,
+    seconds: Seconds = 0.0,
+    unlimited: Unlimited = False,
+    price: Price = (0.0, 0.0),
+    concurrency: Concurrency = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Make a test collection: queries by rules or a --model, judged by a cross-encoder."""
+    from lemmata.evaluate.pooling import Thresholds
+    from lemmata.llm.endpoint import Limits
+    from lemmata.project import Project
+
+    project = Project(workspace)
+    chosen = None
+    if thresholds:
+        try:
+            chosen = Thresholds(*map(float, thresholds.split(",")))
+        except (TypeError, ValueError):
+            raise LemmataError(f"--thresholds needs two numbers such as 3,5, not {thresholds!r}") from None
+    limits, settings = None, None
+    if model:
+        limits = Limits(calls, tokens, cost, seconds)
+        settings = endpoint(url, model, price, concurrency)
+        preview = project.preview_judged_queries(part=part, limit=limit, model=settings)
+        if not confirm_limits(preview, any(limits) or unlimited, as_json):
+            return
+    with showing_progress() as progress:
+        report = project.judge(
+            out,
+            by,
+            queries=queries,
+            model=settings,
+            limits=limits,
+            part=part,
+            limit=limit,
+            depth=depth,
+            retrievers=tuple(name.strip() for name in retriever.split(",")),
+            thresholds=chosen,
+            seed=seed,
+            progress=progress,
+        )
+    if as_json:
+        print_json(report)
+        return
+    console = open_console()
+    grades, limits_shown = report["grades"], report["thresholds"]
+    console.print(
+        f"{out}: {report['queries']:,} queries, {report['judged']:,} candidates judged by {report['judge']}:"
+        f" {grades['2']:,} highly relevant, {grades['1']:,} relevant"
+        f" (from {limits_shown['relevant']:.2f} and {limits_shown['highly']:.2f} on)"
+    )
+    for name, numbers in report["retrievers"].items():
+        console.print(
+            f"  {name}: {numbers['relevant']:,} relevant of {numbers['candidates']:,},"
+            f" {numbers['relevant_alone']:,} that no other found"
+        )
+    if sources := report["sources"]["passages"]:
+        agreed = report["sources"]["relevant_by_judge"]
+        console.print(f"  the judge finds {agreed:,} of {sources + report['sources']['repeats']:,} sources relevant")
+    console.print(report["note"], style="dim")
 
 
 def export_encoder(

@@ -60,6 +60,7 @@ for command in (
     search.search,
     search.similar,
     evaluate.evaluate,
+    evaluate.judge,
     evaluate.mteb,
     evaluate.export_encoder,
     train.run,
@@ -82,7 +83,17 @@ _group(
 _group(
     "mine",
     "Mine training data from the corpus and its graph.",
-    (mine.pairs, mine.queries, mine.import_, mine.triplets, mine.negatives, mine.mix, mine.sets, mine.export),
+    (
+        mine.pairs,
+        mine.queries,
+        mine.import_,
+        mine.triplets,
+        mine.negatives,
+        mine.domain,
+        mine.mix,
+        mine.sets,
+        mine.export,
+    ),
 )
 _group("export", "Write the corpus and its tasks for other tools.", (export.corpus, export.beir))
 _group(

@@ -30,7 +30,7 @@ from lemmata.cli.output import (
     styled,
 )
 
-__all__ = ["audit", "export", "import_", "mix", "negatives", "pairs", "queries", "sets", "split", "triplets"]
+__all__ = ["audit", "domain", "export", "import_", "mix", "negatives", "pairs", "queries", "sets", "split", "triplets"]
 
 Name = Annotated[str, typer.Option(help="Name of the training set.", metavar="NAME")]
 FoundWithin = Annotated[
@@ -207,6 +207,37 @@ def negatives(
             "negatives", name=name or f"{of}-hard", of=of, settings=settings, progress=progress
         )
     _print_report(report, as_json)
+
+
+def domain(
+    general: Annotated[Path, typer.Argument(help="A general corpus, JSON lines.", metavar="GENERAL")],
+    out: Annotated[Path, typer.Argument(help="Output file, JSON lines.", metavar="OUT")],
+    workspace: Workspace = HERE,
+    share: Annotated[float, typer.Option(help="Share of the general corpus to select.", min=0, max=1)] = 0.1,
+    encoder: Annotated[str, typer.Option(help="Encoder; default: that of the index.", metavar="NAME")] = "",
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Select passages of this field from a general corpus."""
+    from lemmata.project import Project
+
+    with showing_progress() as progress:
+        report = Project(workspace).select_domain(
+            general, out, share=share, encoder=encoder, seed=seed, progress=progress
+        )
+    if as_json:
+        print_json(report)
+        return
+    console = open_console()
+    console.print(
+        f"{out}: {report['selected']:,} of {report['read']:,} passages, with a score from {report['threshold']:.3f} on"
+    )
+    for number, cause in (
+        (report["skipped"], "lines without a text were skipped"),
+        (report["nearly_held_out"], "passages were dropped: nearly equal to held-out text"),
+    ):
+        if number:
+            console.print(f"  {number:,} {cause}")
 
 
 def mix(

@@ -135,8 +135,12 @@ def table_task(
 
 
 def beir_task(layout: Layout, folder: Path, *, name: str) -> Task:
-    """The task of a BEIR folder. Where its passages were stored under other ids, the judgments get these."""
-    queries, qrels = read_judged(folder)
+    """The task of a BEIR folder, by its test judgments, else by the only ones that it has.
+
+    Where its passages were stored under other ids, the judgments get these.
+    """
+    files = sorted(folder.glob("qrels/*.tsv"))
+    queries, qrels = read_judged(folder, files[0].stem if len(files) == 1 else "test")
     judged_ids = {identity for grades in qrels.values() for identity in grades}
     stored: dict[str, str] = {}
     with contextlib.closing(Corpus(layout)) as corpus:
