@@ -290,8 +290,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def test_a_model_writes_queries_within_its_limits(built: Project, server: Server) -> None:
     entry = {"question": "How many ways are there?", "keyword": "ways number counting", "slogan": "Counting is fun."}
-    answer = {"queries": [{"passage": n, **entry, "paraphrase": "One counts ways."} for n in range(1, 5)]}
-    server.script(answer=json.dumps(answer))
+    server.script(answer=json.dumps({**entry, "paraphrase": "One counts ways."}))
     model = {"url": server.url, "model": "tiny"}
     preview = built.preview_queries(model=model)
     assert server.calls() == []
@@ -311,14 +310,15 @@ def test_a_passage_counts_as_answered_only_if_it_was(built: Project, server: Ser
     entry = {"question": "How many ways are there?", "keyword": "ways number counting", "slogan": "Counting is fun."}
     server.script(answer=json.dumps([{"passage": "1", **entry, "paraphrase": "One counts ways."}, "and so on"]))
     model = {"url": server.url, "model": "one-by-one", "concurrency": 1}
+    (built.layout.root / "lemmata.toml").write_text("[mine.written]\npassages = 4\n", encoding="utf-8")
     prompts = built.preview_queries(model=model).calls
     report = built.write_queries(Limits(calls=prompts + 1), name="partly", model=model)
     assert len(server.calls()) == prompts + 1
-    assert report["dropped"] == {"parts of answers that do not fit": prompts + 1}
+    assert report["dropped"] == {"does not fit the schema": prompts + 1}
     assert report["unanswered"] > 2 * prompts  # of most prompts, three passages have no answer yet
     report = built.write_queries(Limits(calls=1000), name="partly", model=model)
     assert report["unanswered"] == 0
-    assert len(server.calls()) == report["dropped"]["parts of answers that do not fit"]  # one passage for each call
+    assert len(server.calls()) == report["dropped"]["does not fit the schema"]  # one passage for each call
     assert 3 * prompts < len(server.calls()) <= 4 * prompts
 
 
