@@ -112,11 +112,18 @@ def transformers_engine(path: Path, most: int, _threads: int) -> Engine:
                 logits_processor=LogitsProcessorList([Grammar(calls, start)] if vocabulary is not None else []),
             )
         replies = []
-        for call, sent, row in zip(calls, batch["attention_mask"].sum(1).tolist(), output[:, start:].tolist(), strict=True):
+        for call, sent, row in zip(
+            calls, batch["attention_mask"].sum(1).tolist(), output[:, start:].tolist(), strict=True
+        ):
             end = next((n for n, token in enumerate(row) if token in ends), len(row))
             written = row[: min(end, call.limit)]
             replies.append(
-                Reply(tokenizer.decode(written, skip_special_tokens=True), sent, len(written), end >= min(call.limit, len(row)))
+                Reply(
+                    tokenizer.decode(written, skip_special_tokens=True),
+                    sent,
+                    len(written),
+                    end >= min(call.limit, len(row)),
+                )
             )
         return replies
 
@@ -129,7 +136,7 @@ def transformers_engine(path: Path, most: int, _threads: int) -> Engine:
             begin = time.perf_counter()
             try:
                 replies = complete(calls)
-            except Exception as error:  # noqa: BLE001 - every caller is told, and the server goes on
+            except Exception as error:
                 sys.stderr.write(f"{type(error).__name__}: {error}\n")
                 for call in calls:
                     call.reply.set_exception(error)
@@ -174,9 +181,13 @@ def openvino_engine(path: Path, most: int, threads: int) -> Engine:
                 running.remove(item)
                 [output] = handle.read_all()
                 cut = output.finish_reason == genai.GenerationFinishReason.LENGTH
-                call.reply.set_result(Reply(tokenizer.decode(output.generated_ids), sent, len(output.generated_ids), cut))
+                call.reply.set_result(
+                    Reply(tokenizer.decode(output.generated_ids), sent, len(output.generated_ids), cut)
+                )
                 seconds = time.perf_counter() - begin
-                sys.stderr.write(f"answer {number}: {len(output.generated_ids)} tokens, {seconds:.0f} s after the start\n")
+                sys.stderr.write(
+                    f"answer {number}: {len(output.generated_ids)} tokens, {seconds:.0f} s after the start\n"
+                )
 
     return Engine(work, has_grammar=True)
 
@@ -219,7 +230,7 @@ class Handler(BaseHTTPRequestHandler):
         self.server.waiting.put(Call(body["messages"], int(body.get("max_tokens", 1024)), schema, reply))
         try:
             text, tokens_in, tokens_out, cut = reply.result()
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             return self.send(500, {"error": {"message": f"{type(error).__name__}: {error}"}})
         message = {"role": "assistant", "content": text}
         choice = {"index": 0, "message": message, "finish_reason": "length" if cut else "stop"}

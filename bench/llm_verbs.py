@@ -108,7 +108,11 @@ def _extraction(workspace: Path, report: dict[str, Any]) -> tuple[list[Any], lis
         skips = store.execute("SELECT cause FROM skips WHERE source = 'llm'").fetchall()
         [(options,)] = store.execute("SELECT options FROM sources WHERE name = 'llm'").fetchall()
     records = [" | ".join(row) for row in (*concepts, *edges)]
-    details = {"kept_by_kind": report["kept"], "documents": report["extracted"], "prompt": json.loads(options)["prompt"]}
+    details = {
+        "kept_by_kind": report["kept"],
+        "documents": report["extracted"],
+        "prompt": json.loads(options)["prompt"],
+    }
     return records, [cause for (cause,) in skips], details
 
 

@@ -244,9 +244,10 @@ def test_several_prompts_of_a_document_are_one_extraction() -> None:
         for number, _ in enumerate(prompts):
             yield Reply(answer([concept("Bailey pair", aliases=[f"pair{number}"])], []))
 
+    names = ("pair", "Bailey's lemma", "Slater")
     [extraction] = extract([(PAPER, PASSAGES)], ask, ExtractOptions(chunks="all", characters=80))
     assert extraction.complete
-    assert extraction.concepts == [Concept("concept:bailey-pair", "Bailey pair", aliases=("pair0", "pair1", "pair2"))]
+    assert extraction.concepts == [Concept("concept:bailey-pair", "Bailey pair", aliases=names)]
 
 
 def test_missing_answers_are_an_error() -> None:

@@ -361,7 +361,13 @@ def test_one_passage_is_asked_about_with_one_flat_object() -> None:
     [request] = query_requests(library, options)
     assert set((request.schema or {})["properties"]) == {"question", "slogan"}
     value = {style: entry(1)[style] for style in ("question", "slogan")}
-    for written_value in (value, [value], {"queries": [value]}, {"answer": value}, {"queries": {"passage": 7, **value}}):
+    for written_value in (
+        value,
+        [value],
+        {"queries": [value]},
+        {"answer": value},
+        {"queries": {"passage": 7, **value}},
+    ):
         [written] = model_queries(library, replying(written_value), options)
         assert [pair.anchor for pair in written.pairs] == list(value.values()), written_value
 

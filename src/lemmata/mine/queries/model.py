@@ -21,7 +21,15 @@ from lemmata.mine.material import Material
 from lemmata.mine.queries.wording import parse_styles, word_overlap
 from lemmata.types import Pair, Passage
 
-__all__ = ["STYLES", "WrittenOptions", "WrittenQueries", "model_queries", "query_prompt", "query_requests", "query_schema"]
+__all__ = [
+    "STYLES",
+    "WrittenOptions",
+    "WrittenQueries",
+    "model_queries",
+    "query_prompt",
+    "query_requests",
+    "query_schema",
+]
 
 Batch = Sequence[tuple[int, Passage]]  # rows with their passages, one prompt
 _SHORTEST = 40  # characters of a passage worth a query
