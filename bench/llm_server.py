@@ -1,4 +1,4 @@
-"""A small OpenAI-compatible chat server over a GGUF file or a Hugging Face folder, for measuring the verbs that ask a model.
+"""A small OpenAI-compatible chat server over a GGUF file or a Hugging Face folder, to measure verbs that ask a model.
 
     python bench/llm_server.py MODEL --port 8193                      # transformers, on a GPU where there is one
     python bench/llm_server.py MODEL --port 8193 --engine openvino    # two cores: openvino-genai with its batching
@@ -221,7 +221,8 @@ class Handler(BaseHTTPRequestHandler):
         wanted = body.get("response_format") or {"type": "text"}
         schema: dict[str, Any] | None = None
         if wanted["type"] in ("json_schema", "json_object") and not self.server.engine.has_grammar:
-            return self.send(400, {"error": {"message": f"response_format {wanted['type']!r} is not supported"}})
+            self.send(400, {"error": {"message": f"response_format {wanted['type']!r} is not supported"}})
+            return
         if wanted["type"] == "json_schema":
             schema = wanted["json_schema"]["schema"]
         elif wanted["type"] == "json_object":
@@ -231,7 +232,8 @@ class Handler(BaseHTTPRequestHandler):
         try:
             text, tokens_in, tokens_out, cut = reply.result()
         except Exception as error:
-            return self.send(500, {"error": {"message": f"{type(error).__name__}: {error}"}})
+            self.send(500, {"error": {"message": f"{type(error).__name__}: {error}"}})
+            return
         message = {"role": "assistant", "content": text}
         choice = {"index": 0, "message": message, "finish_reason": "length" if cut else "stop"}
         usage = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out}

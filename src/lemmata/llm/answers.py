@@ -322,9 +322,9 @@ def fit(value: Any, schema: Mapping[str, Any], defaults: Mapping[str, Any] | Non
 
     Numbers may be written as text, keys and choices in another case, a list of one as its only item, an object with
     a single list as that list, of several lists the one whose required keys the items have, a list as an object with
-    the numbers of its items as keys, an object inside another one under a name of its own; further keys are ignored. Invalid items of a list are dropped and noted, a missing
-    list is empty. A property that is missing or invalid has the value that `defaults` has for its name. A value of
-    which nothing is left gets a complaint.
+    the numbers of its items as keys, an object inside another one under a name of its own; further keys are ignored.
+    Invalid items of a list are dropped and noted, a missing list is empty. A property that is missing or
+    invalid has the value that `defaults` has for its name. A value of which nothing is left gets a complaint.
 
     Reads type, enum, properties, required, additionalProperties, items, and the lengths of strings and lists; other
     keywords of JSON schema are ignored.

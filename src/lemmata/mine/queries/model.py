@@ -97,7 +97,7 @@ _EXAMPLES = (
             "question": "How is the size of a finite group related to the sizes of its subgroups?",
             "keyword": "order of subgroup, divisibility, finite group",
             "slogan": "The order of a finite group is a multiple of the order of each subgroup.",
-            "paraphrase": "The number of elements of a subgroup is a factor of the number of elements of the whole group.",
+            "paraphrase": "The number of elements of a subgroup is a factor of that of the whole finite group.",
         },
     ),
 )
@@ -109,7 +109,7 @@ def query_schema(styles: Sequence[str], passages: int) -> dict[str, Any]:
     def strict(properties: dict[str, Any]) -> dict[str, Any]:
         return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
-    texts = dict.fromkeys(styles, {"type": "string", "minLength": 1, "maxLength": 400})
+    texts = {style: {"type": "string", "minLength": 1, "maxLength": 400} for style in styles}
     if passages == 1:
         return strict(texts)
     entry = strict({"passage": {"type": "integer"}, **texts})
@@ -266,7 +266,7 @@ _REFERS_TO_PASSAGE = re.compile(
 
 
 def _fault(text: str, passage: Passage, most_overlap: float) -> str:
-    """Why a text is no good query: too short, about the passage instead of its subject, or a copy; "" for a good one."""
+    """Why a text is no good query: too short, about the passage and not its subject, or a copy; "" for a good one."""
     if len(re.findall(r"[^\W\d_]{2,}", text)) < 2:
         return "has fewer than two words"
     if _REFERS_TO_PASSAGE.search(text):
