@@ -715,6 +715,8 @@ def test_complaints_name_place_and_cause() -> None:
         ("Is instance-of", {"enum": ["is_instance_of", "uses"]}, "is_instance_of"),
         ("one", {"type": "array", "items": {"type": "string"}}, ["one"]),
         ([{"Echo": "x"}], SCHEMA, {"echo": "x"}),
+        ({"answer": {"echo": "x"}}, SCHEMA, {"echo": "x"}),
+        ({"answers": [{"echo": "x"}, "and so on"]}, SCHEMA, {"echo": "x"}),
     ],
 )
 def test_what_can_mean_one_thing_only_is_taken_as_that(written: Any, schema: dict[str, Any], meant: Any) -> None:

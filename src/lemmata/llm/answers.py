@@ -464,9 +464,9 @@ def _as_object(value: Any, properties: Mapping[str, Any], defaults: Mapping[str,
     """An object where only one of its lists was written, only one item of its list, or that object in another one."""
     wrapped = isinstance(value, dict) and len(value) == 1 and not _by_property(value, properties)
     inside = next(iter(value.values())) if wrapped else value
-    only = inside[0] if isinstance(inside, list) and len(inside) == 1 else inside if wrapped else None
-    if isinstance(only, dict) and _by_property(only, properties):
-        return only
+    objects = [item for item in (inside if isinstance(inside, list) else [inside] * wrapped) if isinstance(item, dict)]
+    if len(objects) == 1 and _by_property(objects[0], properties):
+        return objects[0]
     if len(properties) != 1:
         lists = _lists_with_keys_of(value, properties, defaults) if isinstance(value, list) else []
         return {lists[0]: value} if len(lists) == 1 else value
