@@ -54,12 +54,13 @@ def transformers_engine(path: Path, most: int, _threads: int) -> Engine:
 
     folder, source = (str(path.parent), {"gguf_file": path.name}) if path.is_file() else (str(path), {})
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left", **source)
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, **source).to(device).eval()
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder, padding_side="left", **source)
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, **source)
+    model = model.to(device).eval()
     model.generation_config.update(temperature=None, top_p=None, top_k=None, repetition_penalty=1.0)
     # the file of an instruct model may name the end of the text only, while an answer ends with the end of the turn
-    ends = {tokenizer.eos_token_id, tokenizer.convert_tokens_to_ids("<|im_end|>"), model.generation_config.eos_token_id}
-    ends = sorted(end for end in ends if isinstance(end, int))
+    named = {tokenizer.eos_token_id, tokenizer.convert_tokens_to_ids("<|im_end|>"), model.config.eos_token_id}
+    ends = sorted(end for end in named if isinstance(end, int))
     padding = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else ends[0]
     try:
         import llguidance
@@ -70,17 +71,17 @@ def transformers_engine(path: Path, most: int, _threads: int) -> Engine:
     except ImportError:
         vocabulary = None
 
+    def matcher_of(schema: dict[str, Any]) -> Any:
+        matcher = llguidance.LLMatcher
+        # small models would write blanks between two tokens for ever
+        overrides = {"whitespace_flexible": False}
+        return matcher(vocabulary, matcher.grammar_from_json_schema(json.dumps(schema), overrides=overrides))
+
     class Grammar(LogitsProcessor):
         """Masks the tokens that would leave the schema of their row."""
 
         def __init__(self, calls: Sequence[Call], start: int) -> None:
-            grammars = [None if call.schema is None else json.dumps(call.schema) for call in calls]
-            self.matchers = [
-                None
-                if grammar is None
-                else llguidance.LLMatcher(vocabulary, llguidance.LLMatcher.grammar_from_json_schema(grammar))
-                for grammar in grammars
-            ]
+            self.matchers = [None if call.schema is None else matcher_of(call.schema) for call in calls]
             self.start = start
             self.bits = torch.arange(32, dtype=torch.int32, device=device)
 
