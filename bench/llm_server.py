@@ -88,14 +88,16 @@ def transformers_engine(path: Path, most: int, _threads: int) -> Engine:
         def __call__(self, tokens: Any, scores: Any) -> Any:
             mask = allocate_token_bitmask(len(tokens), scores.shape[1])
             for row, matcher in enumerate(self.matchers):
-                if matcher is None or matcher.is_stopped():
-                    continue
-                if tokens.shape[1] > self.start:
+                if matcher is not None and tokens.shape[1] > self.start and not matcher.is_stopped():
                     matcher.consume_token(int(tokens[row, -1]))
-                if not matcher.is_stopped():
+                if matcher is not None and not matcher.is_stopped():
                     fill_next_token_bitmask(matcher, mask, row)
-            allowed = (mask.to(device)[:, :, None] >> self.bits & 1).reshape(len(tokens), -1)[:, : scores.shape[1]]
-            return scores.masked_fill(allowed == 0, float("-inf"))
+            allowed = (mask.to(device)[:, :, None] >> self.bits & 1).reshape(len(tokens), -1)[:, : scores.shape[1]] == 1
+            for row, matcher in enumerate(self.matchers):
+                if matcher is not None and matcher.is_stopped():  # the value is complete
+                    allowed[row] = False
+                    allowed[row, ends[0]] = True
+            return scores.masked_fill(~allowed, float("-inf"))
 
     def complete(calls: Sequence[Call]) -> list[Reply]:
         texts = [
