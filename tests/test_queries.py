@@ -373,15 +373,22 @@ def test_one_passage_is_asked_about_with_one_flat_object() -> None:
 
 
 @pytest.mark.parametrize("passages", [1, 3])
-def test_the_example_in_a_prompt_is_a_valid_answer(passages: int) -> None:
-    log = statement("Pump P203 is loud, the bearing was replaced by the night shift.", "log")
-    for passage in (LIBRARY[0], log):
+def test_the_examples_in_a_prompt_are_valid_answers(passages: int) -> None:
+    for passage in (LIBRARY[0], statement("Every ideal is something special here. " * 9)):
         batch = [passage, *LIBRARY[1:3]][:passages]
         [request] = query_requests(shelved(batch), WrittenOptions(passages=passages))
-        prompt = query_prompt(WrittenOptions(passages=passages), log=passage is log)
-        assert request.system == prompt
-        example = json.loads(prompt.rpartition("\n")[2])
-        assert fit(example, request.schema or {}) == (example, "", (), False)
+        assert request.system == query_prompt(WrittenOptions(passages=passages), short=passage is LIBRARY[0])
+        answers = [json.loads(line) for line in request.system.splitlines() if line.startswith("{")]
+        assert len(answers) == (3 if passages == 1 else 1)
+        for answer in answers:
+            assert fit(answer, request.schema or {}) == (answer, "", (), False)
+
+
+def test_a_short_passage_is_not_asked_for_a_paraphrase_beside_its_slogan() -> None:
+    short = shelved([statement("Every ideal is something special here. " * 2)])
+    for styles, asked_for in ((",".join(STYLES), set(STYLES) - {"paraphrase"}), ("paraphrase", {"paraphrase"})):
+        [request] = query_requests(short, WrittenOptions(styles=styles))
+        assert set((request.schema or {})["properties"]) == asked_for
 
 
 def test_unusable_queries_are_dropped_with_the_reason() -> None:

@@ -168,7 +168,7 @@ def mine_written_set(
             by_rule = dict(dropped.most_common())
             return {"round_trip": {}, "unanswered": unanswered, "dropped": by_rule, "spent": spent._asdict()}
 
-        prompts = {"prompt": query_prompt(options), "prompt_of_logs": query_prompt(options, log=True)}
+        prompts = {"prompt": query_prompt(options), "prompt_of_short": query_prompt(options, short=True)}
         used = {"model": endpoint.model, **asdict(options), **prompts}
         command = f"queries --model {endpoint.model} --name {new.name}"
         report = _write_queries(new, part, pairs(), used, found_within, command, details)

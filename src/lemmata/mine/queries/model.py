@@ -33,6 +33,7 @@ __all__ = [
 
 Batch = Sequence[tuple[int, Passage]]  # rows with their passages, one prompt
 _SHORTEST = 40  # characters of a passage worth a query
+_SHORT = 250  # characters of a passage that makes one point only
 _PROMPT_LINES = {
     "question": "a question that the passage answers, ending with a question mark",
     "keyword": "three to seven key words as typed into a search box, without small words",
@@ -72,25 +73,13 @@ what a person would type who does not have the text at hand and wants to find it
 Rules:
 - Say it in your own words. Do not copy a sentence.
 - Name the things. Never write "this lemma", "the passage", "the given set", or a letter that only the passage explains.
-- Write in the language of the passage: German for a German passage.
+- Write in the language of the passage: English for an English passage, German for a German one.
 - Answer with the JSON object only. Every backslash inside it is doubled: "$\\\\alpha$".
 
-Example. A passage:
-{passage}
-Its answer:
-{answer}""".replace("\\\n", "")
+{examples}""".replace("\\\n", "")
 
-# A passage and its answer; the first for logs, the second for all others.
+# Passages and their answers, so that a small model sees that logs are asked about too, each in its own language.
 _EXAMPLES = (
-    (
-        "log: Lüfter V12 laut, Keilriemen locker. Nachgespannt, läuft wieder ruhig.",
-        {
-            "question": "Was tun, wenn ein Ventilator starke Geräusche macht?",
-            "keyword": "Ventilator Geräusch Riemenspannung",
-            "slogan": "Ein schlaffer Riemen machte den Ventilator V12 laut; mehr Spannung half.",
-            "paraphrase": "Der Ventilator V12 war nach dem Spannen seines Antriebsriemens wieder leise.",
-        },
-    ),
     (
         "theorem (Lagrange): Let $H$ be a subgroup of a finite group $G$. Then $|H|$ divides $|G|$.",
         {
@@ -98,6 +87,24 @@ _EXAMPLES = (
             "keyword": "order of subgroup, divisibility, finite group",
             "slogan": "The order of a finite group is a multiple of the order of each subgroup.",
             "paraphrase": "The number of elements of a subgroup is a factor of that of the whole finite group.",
+        },
+    ),
+    (
+        "log: Lüfter V12 laut, Keilriemen locker. Nachgespannt, läuft wieder ruhig.",
+        {
+            "question": "Was tun, wenn ein Ventilator starke Geräusche macht?",
+            "keyword": "Ventilator Geräusch Riemenspannung",
+            "slogan": "Ein schlaffer Riemen machte den Ventilator V12 laut.",
+            "paraphrase": "Nach dem Spannen seines Antriebsriemens war der Ventilator wieder leise.",
+        },
+    ),
+    (
+        "log: Valve 7 on tank B3 leaking again, packing worn, spare ordered.",
+        {
+            "question": "Why does a valve at tank B3 drip?",
+            "keyword": "tank B3 valve leak worn packing",
+            "slogan": "A worn seal made a valve of tank B3 leak.",
+            "paraphrase": "Someone ordered a new part because liquid came out of the seventh valve.",
         },
     ),
 )
@@ -116,42 +123,53 @@ def query_schema(styles: Sequence[str], passages: int) -> dict[str, Any]:
     return strict({"queries": {"type": "array", "items": entry}})
 
 
-def query_prompt(options: WrittenOptions, *, log: bool = False) -> str:
-    """What the model is told before it reads passages, or entries of a log."""
-    return _system(parse_styles(options.styles, STYLES), options.passages, log)
+def query_prompt(options: WrittenOptions, *, short: bool = False) -> str:
+    """What the model is told before it reads passages, or one short passage."""
+    return _system(_styles(options, short), options.passages)
 
 
-def _system(styles: Sequence[str], passages: int, log: bool) -> str:
-    passage, example = _EXAMPLES[0 if log else 1]
-    texts: dict[str, Any] = {style: example[style] for style in styles}
+def _styles(options: WrittenOptions, short: bool) -> tuple[str, ...]:
+    """What is asked for; a short passage makes one point, so that its paraphrase would repeat its slogan."""
+    styles = parse_styles(options.styles, STYLES)
+    one_point = short and options.passages == 1 and "slogan" in styles
+    return tuple(style for style in styles if not (one_point and style == "paraphrase"))
+
+
+def _system(styles: Sequence[str], passages: int) -> str:
     shape = "Answer with one JSON object with these fields, each a text:"
     if passages > 1:
-        passage, texts = f"[1] {passage}", {"queries": [{"passage": 1, **texts}]}
         shape = (
             'Answer with one JSON object with the list "queries". It has one entry for each passage, with the field '
             '"passage" (its number in brackets) and these fields, each a text:'
         )
+    answers = [{style: answer[style] for style in styles} for _, answer in _EXAMPLES]
+    if passages == 1:
+        pairs = zip(_EXAMPLES, answers, strict=True)
+        examples = "\n".join(f"Example: {passage}\n{to_json_text(answer)}" for (passage, _), answer in pairs)
+    else:
+        numbered = "\n".join(f"[{number}] {passage}" for number, (passage, _) in enumerate(_EXAMPLES, 1))
+        entries = [{"passage": number, **answer} for number, answer in enumerate(answers, 1)]
+        examples = f"Example:\n{numbered}\n{to_json_text({'queries': entries})}"
     fields = {
         "subject": "one passage" if passages == 1 else "several passages",
         "shape": shape,
         "styles": "\n".join(f'- "{style}": {_PROMPT_LINES[style]}' for style in styles),
-        "passage": passage,
-        "answer": to_json_text(texts),
+        "examples": examples,
     }
     return re.sub(r"\{(\w+)\}", lambda field: fields[field[1]], _SYSTEM)
 
 
 def _request(batch: Batch, options: WrittenOptions) -> Request:
-    styles = parse_styles(options.styles, STYLES)
+    styles = _styles(options, len(batch[0][1].text) < _SHORT)
     shown = []
     for number, (_, passage) in enumerate(batch, 1):
         text = passage.text if len(passage.text) <= options.characters else passage.text[: options.characters] + " …"
         mark = f"[{number}] " if len(batch) > 1 else ""
         shown.append(f"{mark}{passage.kind}{f' ({passage.title})' if passage.title else ''}: {text}")
-    system = _system(styles, len(batch), batch[0][1].kind == "log")
     check = partial(_complaint, len(batch), styles)
     schema = query_schema(styles, len(batch))
-    return Request(system, "\n\n".join(shown), schema, "queries", dict.fromkeys(styles, ""), check)
+    user = "\n\n".join(shown)
+    return Request(_system(styles, len(batch)), user, schema, "queries", dict.fromkeys(styles, ""), check)
 
 
 def _batches(material: Material, options: WrittenOptions) -> Iterator[Batch]:
@@ -187,7 +205,7 @@ def model_queries(
             if answer.error:
                 yield WrittenQueries([], unanswered=len(batch), cause=answer.complaint or answer.error)
                 continue
-            entries = _entries_by_number(answer.value, len(batch), parse_styles(options.styles, STYLES))
+            entries = _entries_by_number(answer.value, len(batch))
             unfit = len(answer.notes) + len(_entries(answer.value, len(batch))) - len(entries)
             dropped = Counter({"does not fit the schema": unfit} if unfit else {})
             if len(entries) < len(batch):
@@ -217,7 +235,7 @@ def _answers(
 
 def _complaint(passages: int, styles: Sequence[str], value: Mapping[str, Any]) -> str:
     """What is wrong with an answer that is about none of the passages."""
-    if _entries_by_number(value, passages, styles):
+    if _entries_by_number(value, passages):
         return ""
     if passages == 1:
         return f"none of {', '.join(styles)} has a text"
@@ -228,12 +246,12 @@ def _entries(value: Mapping[str, Any], passages: int) -> Sequence[Mapping[str, A
     return [value] if passages == 1 else value["queries"]
 
 
-def _entries_by_number(value: Mapping[str, Any], passages: int, styles: Sequence[str]) -> dict[int, Mapping[str, Any]]:
+def _entries_by_number(value: Mapping[str, Any], passages: int) -> dict[int, Mapping[str, Any]]:
     """The first entry with a text for each passage that the answer is about."""
     by_number: dict[int, Mapping[str, Any]] = {}
     for entry in _entries(value, passages):
         number = entry.get("passage", 1)
-        if 1 <= number <= passages and any(entry[style] for style in styles):
+        if 1 <= number <= passages and any(entry.get(style) for style in STYLES):
             by_number.setdefault(number, entry)
     return by_number
 
@@ -245,8 +263,8 @@ def _pairs(
     pairs: list[Pair] = []
     for number, (row, passage) in enumerate(batch, 1):
         queries: dict[str, Pair] = {}
-        for style in parse_styles(options.styles, STYLES) if number in entries else ():
-            text = " ".join(entries[number][style].split())
+        for style in STYLES if number in entries else ():
+            text = " ".join(entries[number].get(style, "").split())
             if not text:  # missing, or noted as a text that does not fit
                 continue
             fault = "repeats another query" if text.casefold() in queries else _fault(text, passage, options.overlap)
