@@ -345,12 +345,13 @@ def replying(*values: Any) -> Callable[[Iterable[Request]], Iterator[Answer]]:
 
 def test_passages_share_a_prompt_and_every_style_becomes_a_pair() -> None:
     material_ = shelved(LIBRARY[:2])
-    [request] = query_requests(material_, WrittenOptions(passages=2))
+    options = WrittenOptions(passages=2, styles=",".join(STYLES))
+    [request] = query_requests(material_, options)
     assert "[1] lemma (Ratliff's criterion): Let $R$" in request.user
     assert "[2] lemma: Let $M$" in request.user
     value = {"queries": [entry(2, question="Is a flat module torsion free?"), entry(1)]}
     assert fit(value, query_schema(STYLES, 2)).value == value
-    [written] = model_queries(material_, replying(value), WrittenOptions(passages=2))
+    [written] = model_queries(material_, replying(value), options)
     assert not written.unanswered
     assert [pair.relation for pair in written.pairs] == [*STYLES, *STYLES]
     assert written.pairs[4] == Pair("Is a flat module torsion free?", 1, "queries", "question", "model")
@@ -374,27 +375,19 @@ def test_one_passage_is_asked_about_with_one_flat_object() -> None:
 
 @pytest.mark.parametrize("passages", [1, 3])
 def test_the_examples_in_a_prompt_are_valid_answers(passages: int) -> None:
-    for passage in (LIBRARY[0], statement("Every ideal is something special here. " * 9)):
-        batch = [passage, *LIBRARY[1:3]][:passages]
-        [request] = query_requests(shelved(batch), WrittenOptions(passages=passages))
-        assert request.system == query_prompt(WrittenOptions(passages=passages), short=passage is LIBRARY[0])
-        answers = [json.loads(line) for line in request.system.splitlines() if line.startswith("{")]
-        assert len(answers) == (3 if passages == 1 else 1)
-        for answer in answers:
-            assert fit(answer, request.schema or {}) == (answer, "", (), False)
-
-
-def test_a_short_passage_is_not_asked_for_a_paraphrase_beside_its_slogan() -> None:
-    short = shelved([statement("Every ideal is something special here. " * 2)])
-    for styles, asked_for in ((",".join(STYLES), set(STYLES) - {"paraphrase"}), ("paraphrase", {"paraphrase"})):
-        [request] = query_requests(short, WrittenOptions(styles=styles))
-        assert set((request.schema or {})["properties"]) == asked_for
+    options = WrittenOptions(styles=",".join(STYLES), passages=passages)
+    [request] = query_requests(shelved(LIBRARY[:passages]), options)
+    assert request.system == query_prompt(options)
+    answers = [json.loads(line) for line in request.system.splitlines() if line.startswith("{")]
+    assert len(answers) == (3 if passages == 1 else 1)
+    for answer in answers:
+        assert fit(answer, request.schema or {}) == (answer, "", (), False)
 
 
 def test_unusable_queries_are_dropped_with_the_reason() -> None:
     bad = entry(1, question="What does this lemma say?", keyword="rings", slogan=FOUR[0].text, paraphrase="for $x all")
     answer = {"queries": [bad, "nonsense", entry(5), entry(2)]}
-    options = WrittenOptions(passages=2)
+    options = WrittenOptions(passages=2, styles=",".join(STYLES))
     [written] = model_queries(shelved(FOUR[:1] + LIBRARY[:1]), replying(answer), options)
     assert {pair.positive for pair in written.pairs} == {1}
     assert written.unanswered == 0

@@ -168,8 +168,7 @@ def mine_written_set(
             by_rule = dict(dropped.most_common())
             return {"round_trip": {}, "unanswered": unanswered, "dropped": by_rule, "spent": spent._asdict()}
 
-        prompts = {"prompt": query_prompt(options), "prompt_of_short": query_prompt(options, short=True)}
-        used = {"model": endpoint.model, **asdict(options), **prompts}
+        used = {"model": endpoint.model, "prompt": query_prompt(options), **asdict(options)}
         command = f"queries --model {endpoint.model} --name {new.name}"
         report = _write_queries(new, part, pairs(), used, found_within, command, details)
         if not unanswered:

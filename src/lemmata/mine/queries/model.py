@@ -33,7 +33,6 @@ __all__ = [
 
 Batch = Sequence[tuple[int, Passage]]  # rows with their passages, one prompt
 _SHORTEST = 40  # characters of a passage worth a query
-_SHORT = 250  # characters of a passage that makes one point only
 _PROMPT_LINES = {
     "question": "a question that the passage answers, ending with a question mark",
     "keyword": "three to seven key words as typed into a search box, without small words",
@@ -48,7 +47,7 @@ class WrittenOptions:
     """Queries written by a language model."""
 
     SMALLEST: ClassVar = {"passages": 1, "characters": 1, "overlap": 0.0}
-    styles: str = ",".join(STYLES)  # comma-separated
+    styles: str = "question,keyword,slogan"  # comma-separated; a small model's paraphrase is its slogan again
     passages: int = 1  # per prompt; small models need one
     characters: int = 1500  # of each passage that the model sees
     overlap: float = 0.6  # share of a passage's words that a query may repeat in their order
@@ -123,16 +122,9 @@ def query_schema(styles: Sequence[str], passages: int) -> dict[str, Any]:
     return strict({"queries": {"type": "array", "items": entry}})
 
 
-def query_prompt(options: WrittenOptions, *, short: bool = False) -> str:
-    """What the model is told before it reads passages, or one short passage."""
-    return _system(_styles(options, short), options.passages)
-
-
-def _styles(options: WrittenOptions, short: bool) -> tuple[str, ...]:
-    """What is asked for; a short passage makes one point, so that its paraphrase would repeat its slogan."""
-    styles = parse_styles(options.styles, STYLES)
-    one_point = short and options.passages == 1 and "slogan" in styles
-    return tuple(style for style in styles if not (one_point and style == "paraphrase"))
+def query_prompt(options: WrittenOptions) -> str:
+    """What the model is told before it reads passages."""
+    return _system(parse_styles(options.styles, STYLES), options.passages)
 
 
 def _system(styles: Sequence[str], passages: int) -> str:
@@ -160,7 +152,7 @@ def _system(styles: Sequence[str], passages: int) -> str:
 
 
 def _request(batch: Batch, options: WrittenOptions) -> Request:
-    styles = _styles(options, len(batch[0][1].text) < _SHORT)
+    styles = parse_styles(options.styles, STYLES)
     shown = []
     for number, (_, passage) in enumerate(batch, 1):
         text = passage.text if len(passage.text) <= options.characters else passage.text[: options.characters] + " …"
