@@ -241,8 +241,8 @@ def test_documents_come_one_by_one_and_failures_are_marked() -> None:
 
 def test_several_prompts_of_a_document_are_one_extraction() -> None:
     def ask(prompts: Iterable[str]) -> Iterator[Reply]:
-        for number, _ in enumerate(prompts):
-            yield Reply(answer([concept("Bailey pair", aliases=[f"pair{number}"])], []))
+        for name, _ in zip(names, prompts, strict=True):
+            yield Reply(answer([concept("Bailey pair", aliases=[name])], []))
 
     names = ("pair", "Bailey's lemma", "Slater")
     [extraction] = extract([(PAPER, PASSAGES)], ask, ExtractOptions(chunks="all", characters=80))

@@ -59,7 +59,7 @@ def _object_with(**properties: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
-_MOST_CONCEPTS, _MOST_RELATIONS = 12, 8  # of one prompt; a small model would list more and more
+_MOST_CONCEPTS, _MOST_RELATIONS = 8, 6  # of one prompt; a small model would list more and more
 _NAME = {"type": "string", "minLength": 1, "maxLength": 200}
 SCHEMA: Mapping[str, Any] = _object_with(
     concepts=_list_of(
