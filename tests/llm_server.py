@@ -5,7 +5,9 @@
 It prints its port. Every call is written to JOURNAL before anything else happens, so that its own count of calls
 and tokens survives a kill; `POST /begin` clears it. `POST /script` sets what happens:
 `{"replies": {PIECE: [REPLY, …]}, …}`; each call whose first question contains PIECE takes the next REPLY of the list.
-Its tokenizer is the worst possible one: a byte is a token.
+It behaves as the servers it was compared with: it refuses a `response_format` that is not in `formats` or has a keyword
+of `unsupported`, puts plain text around JSON where `fenced` is set and no format is asked for, and cuts an answer at
+`max_tokens`. Its tokenizer is the worst possible one: a byte is a token.
 """
 
 from __future__ import annotations
@@ -91,6 +93,11 @@ class Handler(BaseHTTPRequestHandler):
         if format_type not in script.get("formats", ["json_schema", "json_object", "text"]):
             self.refuse(400, f"response_format of type {format_type} is not supported")
             return
+        wanted = json.dumps(body.get("response_format", {}))
+        keywords = [word for word in script.get("unsupported", []) if f'"{word}"' in wanted]
+        if keywords:  # in the words of OpenAI
+            self.refuse(400, f"Invalid schema for response_format: '{keywords[0]}' is not permitted")
+            return
         limit = script.get("limit", "max_tokens")
         if limit not in body:
             self.refuse(400, f"Unsupported parameter: 'max_tokens'. Use '{limit}' instead.")
@@ -106,6 +113,8 @@ class Handler(BaseHTTPRequestHandler):
             return
         usual = json.dumps({"echo": question}) if script.get("json", True) else question
         text = reply.get("text", script.get("answer", usual))
+        if script.get("fenced") and format_type == "text":  # as models write JSON that no grammar holds them to
+            text = f"Here is the JSON:\n```json\n{text}\n```\nLet me know if you need anything else."
         encoded = text.encode()[: body[limit]]
         tokens_in = 100 + sum(len(message["content"].encode()) for message in messages)
         tokens_in += len(json.dumps(body.get("response_format", "")))

@@ -78,8 +78,10 @@ def test_the_model_reads_the_ends_of_a_document_or_all_of_it() -> None:
 
 def test_prompts_show_the_text_and_the_closed_lists() -> None:
     [prompt] = extraction_prompts(PAPER, PASSAGES, ExtractOptions())
-    for text in ("Bailey chains", *(passage.text for passage in PASSAGES), *CONCEPT_KINDS, *RELATIONS):
+    for text in ("Bailey chains", *(passage.text for passage in PASSAGES)):
         assert text in prompt
+    for text in (*CONCEPT_KINDS, *RELATIONS):
+        assert text in SYSTEM
     assert extraction_prompts(Document("empty"), [], ExtractOptions()) == []
 
 
@@ -90,6 +92,33 @@ def test_long_documents_get_several_prompts_and_lose_nothing() -> None:
     shown = "".join(prompts)
     assert all(passage.text in shown for passage in PASSAGES)
     assert len(extraction_prompts(PAPER, [long], ExtractOptions(characters=300))) == 1
+
+
+def test_the_example_in_the_prompt_is_a_valid_answer_of_which_everything_is_kept() -> None:
+    passages, _, example = SYSTEM.partition("Example. Passages:\n[1] theorem (")[2].partition("\nAnswer:\n")
+    title, _, text = passages.partition("): ")
+    value = json.loads(example)
+    assert fit(value, SCHEMA) == (value, "", (), False)
+    concepts, edges, skips = read_extraction(value, PAPER, [Passage("p", "paper", "theorem", text, title=title)])
+    assert skips == []
+    assert len(concepts) == len(value["concepts"])
+    assert len([edge for edge in edges if edge.relation != "mentions"]) == len(value["relations"])
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.sampled_from(["word", "Sentence.", "\n\n", "a" * 700, "$x$"]), max_size=200))
+def test_a_long_passage_is_split_at_sentences_or_words_and_loses_nothing(words: list[str]) -> None:
+    passage = Passage("d@1", "d", "chunk", " ".join(words))
+    prompts = extraction_prompts(Document("d"), [passage], ExtractOptions(chunks="all", characters=500))
+    pieces = [prompt.partition("chunk: ")[2] for prompt in prompts]
+    assert all(len(piece) <= 500 for piece in pieces)
+    assert "".join("".join(pieces).split()) == "".join(passage.text.split())
+
+
+def test_other_names_that_the_text_does_not_have_are_left_out() -> None:
+    value = answer([concept("Bailey pair", aliases=["Bailey's lemma", "conjugate pair"])], [])
+    [found], _, skips = read_extraction(value, PAPER, PASSAGES)
+    assert (found.aliases, skips) == (("Bailey's lemma",), [])
 
 
 def test_an_answer_becomes_concepts_relations_and_mentions() -> None:
@@ -212,12 +241,13 @@ def test_documents_come_one_by_one_and_failures_are_marked() -> None:
 
 def test_several_prompts_of_a_document_are_one_extraction() -> None:
     def ask(prompts: Iterable[str]) -> Iterator[Reply]:
-        for number, _ in enumerate(prompts):
-            yield Reply(answer([concept("Bailey pair", aliases=[f"pair{number}"])], []))
+        for name, _ in zip(names, prompts, strict=True):
+            yield Reply(answer([concept("Bailey pair", aliases=[name])], []))
 
+    names = ("pair", "Bailey's lemma", "Slater")
     [extraction] = extract([(PAPER, PASSAGES)], ask, ExtractOptions(chunks="all", characters=80))
     assert extraction.complete
-    assert extraction.concepts == [Concept("concept:bailey-pair", "Bailey pair", aliases=("pair0", "pair1", "pair2"))]
+    assert extraction.concepts == [Concept("concept:bailey-pair", "Bailey pair", aliases=names)]
 
 
 def test_missing_answers_are_an_error() -> None:

@@ -439,6 +439,34 @@ def test_newer_parameter_names_are_tried_after_a_refusal(server: Server, cache: 
     assert len(server.calls()) == 3
 
 
+BOUNDED = {
+    "type": "object",
+    "properties": {"echo": {"type": "array", "items": {"type": "string", "maxLength": 9}, "maxItems": 2}},
+    "required": ["echo"],
+}
+
+
+def test_a_server_that_refuses_lengths_in_a_schema_gets_the_schema_without_them(server: Server, cache: Path) -> None:
+    answer = text_answer({"echo": ["one", "much too long", "two", "three"]})
+    server.script(unsupported=["maxLength", "maxItems"], replies={"a": [answer], "b": [answer]})
+    answers = list(open_chat(server, cache, concurrency=1).run(questions("a", "b", schema=BOUNDED)))
+    assert [answer.value for answer in answers] == [{"echo": ["one", "two"]}] * 2  # the lengths still hold
+    assert [call["format"] for call in server.calls()] == ["json_schema"] * 3  # refused, then twice without them
+
+
+def test_a_server_with_plain_text_only_may_fence_its_json_and_cut_it(server: Server, cache: Path) -> None:
+    long = {"items": [f"item {number}" for number in range(40)], "more": []}
+    server.script(formats=["text"], fenced=True, replies={"q": [text_answer({"items": ["a"], "more": []})]})
+    chat = open_chat(server, cache, concurrency=1, answer_tokens=150)
+    [answer] = chat.run(questions("q", schema=ITEMS))
+    assert (answer.value, answer.truncated) == ({"items": ["a"], "more": []}, False)
+    server.change(formats=["text"], fenced=True, replies={"long": [text_answer(long)] * 3})
+    [answer] = chat.run(questions("long", schema=ITEMS))
+    assert answer.truncated
+    assert answer.value["items"] == long["items"][: len(answer.value["items"])]
+    assert len(answer.value["items"]) >= 6
+
+
 def test_a_configured_json_mode_is_kept(server: Server, cache: Path) -> None:
     server.script(formats=["text"])
     [answer] = open_chat(server, cache, json_mode="json_object").run(questions("a"))
@@ -687,6 +715,8 @@ def test_complaints_name_place_and_cause() -> None:
         ("Is instance-of", {"enum": ["is_instance_of", "uses"]}, "is_instance_of"),
         ("one", {"type": "array", "items": {"type": "string"}}, ["one"]),
         ([{"Echo": "x"}], SCHEMA, {"echo": "x"}),
+        ({"answer": {"echo": "x"}}, SCHEMA, {"echo": "x"}),
+        ({"answers": [{"echo": "x"}, "and so on"]}, SCHEMA, {"echo": "x"}),
     ],
 )
 def test_what_can_mean_one_thing_only_is_taken_as_that(written: Any, schema: dict[str, Any], meant: Any) -> None:

@@ -25,7 +25,14 @@ from lemmata.llm.chat import Answer, Chat, Request
 from lemmata.llm.endpoint import Budget, EndpointOptions
 from lemmata.mine.material import Material, material
 from lemmata.mine.queries.filter import round_trip
-from lemmata.mine.queries.model import STYLES, WrittenOptions, model_queries, query_requests, query_schema
+from lemmata.mine.queries.model import (
+    STYLES,
+    WrittenOptions,
+    model_queries,
+    query_prompt,
+    query_requests,
+    query_schema,
+)
 from lemmata.mine.queries.rules import QueryOptions, passage_queries, rule_queries
 from lemmata.mine.queries.wording import Query, is_plural, with_article, word_overlap
 from lemmata.store.split import Split
@@ -234,9 +241,8 @@ def test_queries_are_only_made_for_the_training_part() -> None:
     train = shelved(LIBRARY, parts=[0, 2, 1, 0])
     pairs = list(rule_queries(train, QueryOptions(overlap=1.0)))
     assert {pair.positive for pair in pairs} == {0, 3}
-    [request] = query_requests(train, WrittenOptions())
-    assert "[1] lemma (Ratliff's criterion): Let $R$" in request.user
-    assert "[2]" not in request.user  # the other one is too short to ask about
+    [request] = query_requests(train, WrittenOptions())  # the other one is too short to ask about
+    assert request.user.startswith("lemma (Ratliff's criterion): Let $R$")
     with pytest.raises(LeakageError):
         train.passages([1])
 
@@ -309,6 +315,10 @@ def test_long_passages_take_linear_time() -> None:
 # ---------------------------------------------------------------- a model
 
 
+def texts_of(entry_: dict[str, Any]) -> dict[str, Any]:
+    return {name: text for name, text in entry_.items() if name != "passage"}
+
+
 def entry(number: int, **texts_: str) -> dict[str, Any]:
     given_texts = {
         "question": "When is a Noetherian ring catenary?",
@@ -335,23 +345,59 @@ def replying(*values: Any) -> Callable[[Iterable[Request]], Iterator[Answer]]:
 
 def test_passages_share_a_prompt_and_every_style_becomes_a_pair() -> None:
     material_ = shelved(LIBRARY[:2])
-    [request] = query_requests(material_, WrittenOptions(passages=2))
+    options = WrittenOptions(passages=2, styles=",".join(STYLES))
+    [request] = query_requests(material_, options)
     assert "[1] lemma (Ratliff's criterion): Let $R$" in request.user
     assert "[2] lemma: Let $M$" in request.user
     value = {"queries": [entry(2, question="Is a flat module torsion free?"), entry(1)]}
-    assert fit(value, query_schema(STYLES)).value == value
-    [written] = model_queries(material_, replying(value), WrittenOptions(passages=2))
+    assert fit(value, query_schema(STYLES, 2)).value == value
+    [written] = model_queries(material_, replying(value), options)
     assert not written.unanswered
     assert [pair.relation for pair in written.pairs] == [*STYLES, *STYLES]
     assert written.pairs[4] == Pair("Is a flat module torsion free?", 1, "queries", "question", "model")
 
 
-def test_unusable_queries_are_dropped() -> None:
+def test_one_passage_is_asked_about_with_one_flat_object() -> None:
+    library, options = shelved(LIBRARY[:1]), WrittenOptions(styles="question,slogan")
+    [request] = query_requests(library, options)
+    assert set((request.schema or {})["properties"]) == {"question", "slogan"}
+    value = {style: entry(1)[style] for style in ("question", "slogan")}
+    for written_value in (
+        value,
+        [value],
+        {"queries": [value]},
+        {"answer": value},
+        {"queries": {"passage": 7, **value}},
+    ):
+        [written] = model_queries(library, replying(written_value), options)
+        assert [pair.anchor for pair in written.pairs] == list(value.values()), written_value
+
+
+@pytest.mark.parametrize("passages", [1, 3])
+def test_the_examples_in_a_prompt_are_valid_answers(passages: int) -> None:
+    options = WrittenOptions(styles=",".join(STYLES), passages=passages)
+    [request] = query_requests(shelved(LIBRARY[:passages]), options)
+    assert request.system == query_prompt(options)
+    answers = [json.loads(line) for line in request.system.splitlines() if line.startswith("{")]
+    assert len(answers) == (3 if passages == 1 else 1)
+    for answer in answers:
+        assert fit(answer, request.schema or {}) == (answer, "", (), False)
+
+
+def test_unusable_queries_are_dropped_with_the_reason() -> None:
     bad = entry(1, question="What does this lemma say?", keyword="rings", slogan=FOUR[0].text, paraphrase="for $x all")
     answer = {"queries": [bad, "nonsense", entry(5), entry(2)]}
-    [written] = model_queries(shelved(FOUR[:1] + LIBRARY[:1]), replying(answer), WrittenOptions())
+    options = WrittenOptions(passages=2, styles=",".join(STYLES))
+    [written] = model_queries(shelved(FOUR[:1] + LIBRARY[:1]), replying(answer), options)
     assert {pair.positive for pair in written.pairs} == {1}
-    assert (written.unanswered, written.dropped) == (0, 2)
+    assert written.unanswered == 0
+    assert written.dropped == {
+        "does not fit the schema": 2,
+        "speaks of the passage": 1,
+        "has fewer than two words": 1,
+        "copies the passage": 1,
+        "ends inside a formula": 1,
+    }
 
 
 @given(
@@ -372,9 +418,9 @@ def test_any_answer_can_be_read(value: Any) -> None:
 
 
 def test_the_passages_of_a_failed_prompt_are_unanswered_and_the_others_continue() -> None:
-    ask = replying(Answer("", error="budget"), {"queries": [entry(1)]})
+    ask = replying(Answer("", error="budget"), texts_of(entry(1)))
     first, second = model_queries(shelved(LIBRARY[:2]), ask, WrittenOptions(passages=1))
-    assert first == ([], 1, 0, "budget")
+    assert first == ([], 1, {}, "budget")
     assert not second.unanswered
     assert {pair.positive for pair in second.pairs} == {1}
 
@@ -396,8 +442,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def test_a_model_behind_a_server_is_asked_once_within_its_budget(server: Server, tmp_path: Path) -> None:
-    latex = json.dumps({"queries": [entry(1)]}).replace("\\\\", "\\")  # as small models write it
-    other = json.dumps({"queries": [entry(1, question="Is a flat module torsion free?")]})
+    latex = json.dumps(texts_of(entry(1))).replace("\\\\", "\\")  # as small models write it
+    other = json.dumps(texts_of(entry(1, question="Is a flat module torsion free?")))
     server.script(
         replies={
             "Noetherian": [{"text": "no JSON"}, {"text": f"Sure!\n```json\n{latex}\n```"}],
@@ -416,7 +462,7 @@ def test_a_model_behind_a_server_is_asked_once_within_its_budget(server: Server,
     assert len(server.calls()) == calls  # everything from the cache, with nothing left to spend
     new = shelved([*LIBRARY[:2], statement("Every prime ideal of a domain is something special here.", identity="d#9")])
     *_, last = model_queries(new, partial(chat.run, budget=Budget(calls=0)), options)
-    assert last == ([], 1, 0, "budget")
+    assert last == ([], 1, {}, "budget")
     chat.close()
 
 
@@ -428,10 +474,10 @@ def test_a_bare_list_a_number_as_text_and_a_further_key_cost_one_call_for_four_p
         del written_entry["passage"]
     server.script(answer=json.dumps(entries))
     chat = Chat(EndpointOptions(server.url, "tiny"), tmp_path / "cache.sqlite", back_off=0.01)
-    [written] = model_queries(shelved(FOUR), chat.run, WrittenOptions(overlap=1.0))
+    [written] = model_queries(shelved(FOUR), chat.run, WrittenOptions(passages=4, overlap=1.0))
     chat.close()
     assert {pair.positive for pair in written.pairs} == {0, 1, 2, 3}
-    assert (written.unanswered, written.dropped) == (0, 0)
+    assert (written.unanswered, written.dropped) == (0, {})
     assert len(server.calls()) == 1
 
 
@@ -442,15 +488,15 @@ def test_only_the_passages_that_an_answer_left_out_are_asked_again(server: Serve
             "[3]": [
                 {"text": json.dumps({"queries": [entry(1), entry(2, question="Is a flat module free?"), entry(9)]})}
             ],
-            "[1]": [{"text": json.dumps({"queries": entry(7)})}],  # one passage, one entry: its number says nothing
+            FOUR[3].text: [{"text": json.dumps({"queries": entry(7)})}],  # one passage: its number says nothing
         }
     )
-    library, options = shelved(FOUR), WrittenOptions(overlap=1.0)
+    library, options = shelved(FOUR), WrittenOptions(passages=4, overlap=1.0)
     chat = Chat(EndpointOptions(server.url, "tiny"), tmp_path / "cache.sqlite", back_off=0.01)
     first = list(model_queries(library, partial(chat.run, budget=Budget(calls=2)), options))
     assert [{pair.positive for pair in written.pairs} for written in first] == [{1}, {0, 2}, set()]
     assert [written.unanswered for written in first] == [0, 0, 1]  # the budget has ended
-    assert [written.dropped for written in first] == [0, 1, 0]
+    assert [written.dropped for written in first] == [{}, {"does not fit the schema": 1}, {}]
     again = list(model_queries(library, partial(chat.run, budget=Budget(calls=1)), options))
     chat.close()
     assert [{pair.positive for pair in written.pairs} for written in again] == [{1}, {0, 2}, {3}]
@@ -466,7 +512,7 @@ def test_only_the_passages_that_an_answer_left_out_are_asked_again(server: Serve
 def test_an_answer_about_no_passage_is_corrected_and_not_stored(server: Server, tmp_path: Path) -> None:
     server.script(answer=json.dumps({"queries": [entry(8), {"passage": 1, "question": ""}]}))
     chat = Chat(EndpointOptions(server.url, "tiny"), tmp_path / "cache.sqlite", back_off=0.01)
-    library, options = shelved(FOUR[:2]), WrittenOptions(overlap=1.0)
+    library, options = shelved(FOUR[:2]), WrittenOptions(passages=2, overlap=1.0)
     assert [written.unanswered for written in model_queries(library, chat.run, options)] == [2]
     assert len(server.calls()) == 3
     server.script(answer=json.dumps({"queries": [entry(1), entry(2)]}))
@@ -477,22 +523,22 @@ def test_an_answer_about_no_passage_is_corrected_and_not_stored(server: Server, 
 
 def test_an_answer_that_breaks_off_is_used_and_the_rest_is_asked_for(server: Server, tmp_path: Path) -> None:
     broken = json.dumps({"queries": [entry(1), entry(2)]})[:-40]
-    server.script(replies={"[2]": [{"text": broken}], "[1]": [{"text": json.dumps({"queries": [entry(1)]})}]})
+    server.script(replies={"[2]": [{"text": broken}], FOUR[1].text: [{"text": json.dumps(texts_of(entry(1)))}]})
     chat = Chat(EndpointOptions(server.url, "tiny"), tmp_path / "cache.sqlite", back_off=0.01)
-    first, second = model_queries(shelved(FOUR[:2]), chat.run, WrittenOptions(overlap=1.0))
+    first, second = model_queries(shelved(FOUR[:2]), chat.run, WrittenOptions(passages=2, overlap=1.0))
     chat.close()
     assert ({pair.positive for pair in first.pairs}, {pair.positive for pair in second.pairs}) == ({0}, {1})
     assert len(server.calls()) == 2
 
 
 def test_one_text_that_is_missing_or_too_long_does_not_cost_the_others(server: Server, tmp_path: Path) -> None:
-    partly = {"passage": 1, "question": "When is a ring catenary?", "slogan": "x" * 401, "keyword": None}
-    server.script(answer=json.dumps({"queries": [partly]}))
+    partly = {"question": "When is a ring catenary?", "slogan": "x" * 401, "keyword": None}
+    server.script(answer=json.dumps(partly))
     chat = Chat(EndpointOptions(server.url, "tiny"), tmp_path / "cache.sqlite", back_off=0.01)
     [written] = model_queries(shelved(FOUR[:1]), chat.run, WrittenOptions(overlap=1.0))
     chat.close()
     assert [pair.anchor for pair in written.pairs] == ["When is a ring catenary?"]
-    assert written.dropped == 1  # the slogan; what is missing was not dropped
+    assert written.dropped == {"does not fit the schema": 1}  # the slogan; what is missing was not dropped
     assert len(server.calls()) == 1
 
 

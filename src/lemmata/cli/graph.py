@@ -89,6 +89,10 @@ def extract(
             f"{report['extracted']:,} of {report['documents']:,} documents extracted with {spent['calls']:,} calls and"
             f" {spent['tokens']:,} tokens so far, cost {spent['cost']:.2f}"
         )
+        kept, dropped = sum(report["kept"].values()), sum(report["dropped"].values())
+        console.print(f"{kept:,} of {kept + dropped:,} records kept")
+        for reason, number in report["dropped"].items():
+            console.print(f"  {number:,} dropped: {reason}", style="dim")
         for cause in report["unanswered"][:5]:
             console.print(cause, style="yellow")
     _print_report(report, as_json)

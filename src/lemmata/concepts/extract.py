@@ -28,6 +28,7 @@ __all__ = [
     "extract",
     "extraction_prompts",
     "read_extraction",
+    "reason_of",
     "shown_passages",
 ]
 
@@ -46,66 +47,78 @@ class ExtractOptions:
     chunks: str = "ends"  # the first and last passages of a document, or all
     first: int = 2  # first passages that are shown
     last: int = 2  # last passages that are shown
-    characters: int = 12_000  # of one prompt
+    characters: int = 4_000  # of one prompt, so that a small model can read it
 
 
-def _list_of(**properties: Mapping[str, Any]) -> dict[str, Any]:
+def _list_of(most: int, **properties: Mapping[str, Any]) -> dict[str, Any]:
     """The schema of a list of objects that have all of these properties and no others."""
-    return {"type": "array", "items": _object_with(**properties)}
+    return {"type": "array", "items": _object_with(**properties), "maxItems": most}
 
 
 def _object_with(**properties: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
+_MOST_CONCEPTS, _MOST_RELATIONS = 8, 6  # of one prompt; a small model would list more and more
 _NAME = {"type": "string", "minLength": 1, "maxLength": 200}
 SCHEMA: Mapping[str, Any] = _object_with(
     concepts=_list_of(
+        _MOST_CONCEPTS,
         name=_NAME,
         kind={"type": "string", "enum": list(CONCEPT_KINDS)},
-        description={"type": "string", "maxLength": 1000},
+        description={"type": "string", "maxLength": 400},
         aliases={"type": "array", "items": {"type": "string", "maxLength": 200}, "maxItems": 10},
     ),
     relations=_list_of(
+        _MOST_RELATIONS,
         source=_NAME,
         relation={"type": "string", "enum": list(RELATIONS)},
         target=_NAME,
-        quote={"type": "string", "minLength": 1, "maxLength": 1000},
+        quote={"type": "string", "minLength": 1, "maxLength": 400},
     ),
 )
+_EXAMPLE = """{"concepts": [
+{"name": "Lagrange's theorem", "kind": "theorem", "description": "In a finite group the order of each subgroup divides \
+the order of the group.", "aliases": []},
+{"name": "subgroup", "kind": "object", "description": "A subset of a group that is a group itself.", "aliases": []},
+{"name": "group of prime order", "kind": "object", "description": "A group whose number of elements is prime.", \
+"aliases": []},
+{"name": "cyclic group", "kind": "object", "description": "A group that one element generates.", "aliases": []}],
+"relations": [
+{"source": "group of prime order", "relation": "is_instance_of", "target": "cyclic group", "quote": "every group of \
+prime order is a cyclic group"}]}""".replace("\\\n", "")
 DEFAULTS: Mapping[str, Any] = {"kind": "object", "description": "", "aliases": []}  # where the model gives none
 
+# Everything that is the same for all documents stands first, so that a server reads it once and reuses it.
 SYSTEM = r"""You build a knowledge graph of technical and mathematical writing. You read passages of one document and \
-list the concepts they speak about and how these are related. You use only what the passages say, never what you \
-know from elsewhere. You answer with one JSON object and nothing around it. Inside JSON strings every backslash of \
-LaTeX is written twice: "$\\alpha$".""".replace("\\\n", "")
+list the concepts they are about and how these are related. Use only what the passages say.
 
-_INSTRUCTION = """Document: {title}
+Answer with one JSON object and nothing around it. Every backslash inside it is doubled: "$\\alpha$". It has two lists.
 
-{passages}
-
-List the concepts and relations of these passages as a JSON object with two lists.
-
-"concepts": what a reader would look up in an index, at most 15, the important ones first. Each has
-- "name": as short as the passages write it, singular, without an article ("Bailey pair", not "the Bailey pairs");
+"concepts": up to {concepts} terms that a reader would look up in an index, the important ones first. Each has
+- "name": the words of the passage, in the singular, without an article and without formulas;
 - "kind": object (a mathematical or technical thing), theorem (a proved statement with a name), definition (a notion \
 introduced here), technique (a way to prove or compute), formula (one expression), identity (an equation that always \
 holds), conjecture (not proved), person;
 - "description": one sentence that makes sense without the document;
-- "aliases": other names and abbreviations that stand in the passages, or an empty list.
+- "aliases": other names of it that stand in the passages, mostly [].
 
-"relations": each has "source" and "target" (names from your list of concepts), "relation" and "quote".
-The relation reads from source to target and is one of
-- generalizes: the source contains the target as a special case
-- is_instance_of: the source is an example of the target
-- uses: the source is built or proved with the target
-- implies: from the source follows the target
-- proves: the source, a technique or statement, proves the target
-- defines: the source introduces the target
-- equivalent_to: each follows from the other, or both are the same
-- related_to: the passages connect them in another way
-"quote" is copied word for word from one passage: the 5 to 30 words that show the relation. Leave out a relation \
-that no words show."""
+"relations": up to {relations}, between two different concepts of your list. Each has
+- "source" and "target": two names from "concepts";
+- "relation": read from source to target, one of
+  generalizes (the target is a special case of the source), is_instance_of (the source is an example of the target), \
+uses (the source is built or proved with the target), implies (the target follows from the source), proves (the source \
+proves the target), defines (the source introduces the target), equivalent_to (each follows from the other), \
+related_to (connected in another way);
+- "quote": 5 to 20 words copied exactly from one passage, which show the relation. No such words, no relation.
+
+Example. Passages:
+[1] theorem (Lagrange's theorem): The order of a subgroup of a finite group divides the order of the group. By \
+Lagrange's theorem, every group of prime order is a cyclic group.
+Answer:
+{example}""".replace("\\\n", "")
+SYSTEM = SYSTEM.replace("{concepts}", str(_MOST_CONCEPTS)).replace("{relations}", str(_MOST_RELATIONS))
+SYSTEM = SYSTEM.replace("{example}", _EXAMPLE)
 
 
 class Reply(Protocol):
@@ -144,7 +157,7 @@ def extraction_prompts(document: Document, passages: Sequence[Passage], options:
     for number, passage in enumerate(shown_passages(passages, options), start=1):
         head = f"[{number}] {passage.kind}{f' ({passage.title})' if passage.title else ''}"
         end = len(passage.text) if options.chunks == "all" else size  # else the beginning of a very long one is enough
-        pieces += [f"{head}: {passage.text[start : start + size].strip()}" for start in range(0, end, size)]
+        pieces += [f"{head}: {piece}" for piece in _pieces(passage.text[:end], size)]
     batches: list[list[str]] = []
     room = 0
     for piece in pieces:
@@ -153,8 +166,18 @@ def extraction_prompts(document: Document, passages: Sequence[Passage], options:
             room = size
         batches[-1].append(piece)
         room -= len(piece)
-    instruction = _INSTRUCTION.replace("{title}", document.title or document.id, 1)
-    return [instruction.replace("{passages}", "\n\n".join(batch), 1) for batch in batches]
+    return ["\n\n".join((f"Document: {document.title or document.id}", *batch)) for batch in batches]
+
+
+def _pieces(text: str, size: int) -> Iterator[str]:
+    """The text in pieces of at most `size` characters that end with a sentence, else with a word, where they can."""
+    while text := text.strip():
+        end = size if len(text) > size else len(text)
+        if end < len(text):
+            breaks = [mark.end() for mark in re.finditer(r"[.!?]\s|\n\n", text[: end + 1])] or [text.rfind(" ", 0, end)]
+            end = breaks[-1] if breaks[-1] > size // 2 else end
+        yield text[:end].strip()
+        text = text[end:]
 
 
 def extract(
@@ -209,7 +232,8 @@ def read_extraction(
     """The concepts, relations and mentions of an answer that the text supports; everything else as skips.
 
     `value` follows `SCHEMA`. A concept counts if one of its names stands in a passage, or all words of its name in
-    one passage. A relation counts if its quote stands in a passage, its evidence. Equal names are one concept.
+    one passage; other names count only if they stand there too. A relation counts if its quote stands in a passage, its
+    evidence. Equal names are one concept.
     """
     skips: list[Skip] = []
 
@@ -221,7 +245,7 @@ def read_extraction(
         name, description, *aliases = (
             " ".join(text.split()) for text in (item["name"], item["description"], *item["aliases"])
         )
-        others = tuple(alias for alias in dict.fromkeys(aliases) if key_of(alias) and alias != name)
+        others = tuple(alias for alias in dict.fromkeys(aliases) if alias != name and supported.mentioned(alias))
         if not key_of(name):
             skip(f"a concept without a name: {str(item)[:80]}")
         elif not supported.add(Concept(f"concept:{slug(name)}", name, item["kind"], description, others)):
@@ -245,6 +269,22 @@ def read_extraction(
             edges.setdefault((source, relation, target), Edge(source, relation, target, evidence, maker))
     mentions = [Edge(passage, "mentions", concept, passage, maker) for passage, concept in supported.mentions]
     return list(supported.concepts.values()), list(edges.values()) + mentions, skips
+
+
+_REASONS = (
+    "does not occur in the text",
+    "its quote stands in no passage",
+    "is no concept of the text",
+    "both ends are the same concept",
+    "a concept without a name",
+)
+
+
+def reason_of(skip: Skip) -> str:
+    """Why a record of an answer was dropped, in words that are the same for all records; "" if only a field was."""
+    if skip.cause.endswith(" is used"):
+        return ""
+    return next((reason for reason in _REASONS if reason in skip.cause), "does not fit the schema")
 
 
 class _Concepts:
@@ -271,6 +311,11 @@ class _Concepts:
         for alias in concept.aliases:
             self._by_alias.setdefault(key_of(alias), identity)
         return True
+
+    def mentioned(self, name: str) -> bool:
+        """Whether a passage has this name."""
+        key = key_of(name)
+        return bool(key) and any(f" {key} " in text for text in self.keys.values())
 
     def id_of(self, name: str) -> str:
         """The id of a concept, created from its name where only the text has it; "" for none."""

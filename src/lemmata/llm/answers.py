@@ -322,9 +322,9 @@ def fit(value: Any, schema: Mapping[str, Any], defaults: Mapping[str, Any] | Non
 
     Numbers may be written as text, keys and choices in another case, a list of one as its only item, an object with
     a single list as that list, of several lists the one whose required keys the items have, a list as an object with
-    the numbers of its items as keys; further keys are ignored. Invalid items of a list are dropped and noted, a missing
-    list is empty. A property that is missing or invalid has the value that `defaults` has for its name. A value of
-    which nothing is left gets a complaint.
+    the numbers of its items as keys, an object inside another one under a name of its own; further keys are ignored.
+    Invalid items of a list are dropped and noted, a missing list is empty. A property that is missing or
+    invalid has the value that `defaults` has for its name. A value of which nothing is left gets a complaint.
 
     Reads type, enum, properties, required, additionalProperties, items, and the lengths of strings and lists; other
     keywords of JSON schema are ignored.
@@ -461,10 +461,12 @@ def _with_number(item: Any, number: int, schema: Mapping[str, Any]) -> Any:
 
 
 def _as_object(value: Any, properties: Mapping[str, Any], defaults: Mapping[str, Any]) -> Any:
-    """An object where only one of its lists was written, only one item of its list, or a list of that one object."""
-    only = value[0] if isinstance(value, list) and len(value) == 1 else None
-    if isinstance(only, dict) and _by_property(only, properties):
-        return only
+    """An object where only one of its lists was written, only one item of its list, or that object in another one."""
+    wrapped = isinstance(value, dict) and len(value) == 1 and not _by_property(value, properties)
+    inside = next(iter(value.values())) if wrapped else value
+    objects = [item for item in (inside if isinstance(inside, list) else [inside] * wrapped) if isinstance(item, dict)]
+    if len(objects) == 1 and _by_property(objects[0], properties):
+        return objects[0]
     if len(properties) != 1:
         lists = _lists_with_keys_of(value, properties, defaults) if isinstance(value, list) else []
         return {lists[0]: value} if len(lists) == 1 else value

@@ -34,6 +34,8 @@ _TEMPLATE_TOKENS = 128  # at most, of what a server wraps around the messages
 _TEMPERATURE = 0.0
 _REFUSALS = (400, 422, 500, 501)  # of a parameter; llama.cpp answers 500 where it cannot use a schema
 _ABOUT_FORMAT = re.compile(r"response_?format|json[ _-]?(?:schema|object|mode)|structured|grammar|guided")
+_BOUNDS = ("minLength", "maxLength", "minItems", "maxItems")
+_ABOUT_BOUNDS = re.compile("|".join(_BOUNDS).lower() + r"|repetition")  # of characters, in a grammar made from them
 
 Messages = list[dict[str, str]]
 Tokens = tuple[int, int]  # in, out
@@ -84,6 +86,7 @@ class _Dialect:
     format: str  # json_schema, json_object, text
     limit: str = "max_tokens"  # newer models want max_completion_tokens
     temperature: bool = True  # some models accept none but their own
+    bounds: bool = True  # lengths of texts and lists in a schema; OpenAI and some grammars refuse them
 
 
 class _Reply(NamedTuple):
@@ -273,7 +276,8 @@ class Chat:
         if request.schema is None:
             return body
         if dialect.format == "json_schema":
-            schema = {"name": request.schema_name, "strict": True, "schema": request.schema}
+            shape = request.schema if dialect.bounds else _without_bounds(request.schema)
+            schema = {"name": request.schema_name, "strict": True, "schema": shape}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
             return body
         if dialect.format == "json_object":
@@ -290,6 +294,8 @@ class Chat:
                     self._dialect = replace(refused, limit="max_completion_tokens")
                 elif "temperature" in cause and refused.temperature:
                     self._dialect = replace(refused, temperature=False)
+                elif refused.format == "json_schema" and refused.bounds and _ABOUT_BOUNDS.search(cause):
+                    self._dialect = replace(refused, bounds=False)
                 elif self._options.json_mode == "auto" and refused.format != "text" and _ABOUT_FORMAT.search(cause):
                     simpler = "json_object" if refused.format == "json_schema" else "text"
                     self._dialect = replace(refused, format=simpler)
@@ -340,6 +346,13 @@ def _correction(text: str, complaint: str, schema: Mapping[str, Any]) -> Message
 
 def _schema_hint(schema: Mapping[str, Any]) -> str:
     return f"It satisfies this JSON schema: {to_json_text(schema)}"
+
+
+def _without_bounds(schema: Any) -> Any:
+    """The schema without lengths, which the reading of the answer still checks."""
+    if isinstance(schema, Mapping):
+        return {key: _without_bounds(value) for key, value in schema.items() if key not in _BOUNDS}
+    return schema
 
 
 def _characters(body: Mapping[str, Any]) -> int:

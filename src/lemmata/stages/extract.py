@@ -5,11 +5,20 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from lemmata.concepts.extract import DEFAULTS, SCHEMA, SYSTEM, ExtractOptions, extract, extraction_prompts
+from lemmata.concepts.extract import (
+    DEFAULTS,
+    SCHEMA,
+    SYSTEM,
+    ExtractOptions,
+    extract,
+    extraction_prompts,
+    reason_of,
+)
 from lemmata.errors import LemmataError
 from lemmata.llm.chat import Answer, Chat, Preview, Request
 from lemmata.llm.endpoint import EndpointOptions, Limits, Spent
@@ -43,7 +52,8 @@ def extract_concepts(
     """Ask a language model for the concepts and relations of every document; never asks twice for an answer.
 
     The records of a document are stored as soon as its answers are there. A document without an answer, because the
-    model failed on it or a limit was reached, is listed in `unanswered` and asked again in the next run.
+    model failed on it or a limit was reached, is listed in `unanswered` and asked again in the next run. `kept` and
+    `dropped` count the records of all answers so far, the latter by reason.
     """
     begin = time.perf_counter()
     with layout.hold(), contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
@@ -77,9 +87,11 @@ def extract_concepts(
         records.replace(f"{SOURCE}:unanswered", skips=unanswered, inputs=corpus.inputs)
         if down:
             raise LemmataError(f"{down}; {number} of {total} documents are extracted, the same command resumes")
+        kept = records.counts(SOURCE)
+        dropped = dict(Counter(filter(None, map(reason_of, records.skips(SOURCE)))).most_common())
         report = compress(layout, corpus, records, progress)
     report |= {"extracted": number, "documents": total, "unanswered": [skip.cause for skip in unanswered]}
-    report["spent"] = spent.without(spent_before)._asdict()
+    report |= {"kept": kept, "dropped": dropped, "spent": spent.without(spent_before)._asdict()}
     report["seconds"] = time.perf_counter() - begin
     return report
 
@@ -90,7 +102,7 @@ def _request(prompt: str) -> Request:
 
 def _identity(options: ExtractOptions, model: EndpointOptions) -> dict[str, Any]:
     """What must be equal for a later run to resume an earlier one."""
-    return {"model": model.model, **asdict(options)}
+    return {"model": model.model, "prompt": SYSTEM, **asdict(options)}
 
 
 def _can_resume(records: GraphRecordStore, corpus: Corpus, options: ExtractOptions, model: EndpointOptions) -> bool:

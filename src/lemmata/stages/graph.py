@@ -101,7 +101,14 @@ def compress(layout: Layout, corpus: Corpus, records: GraphRecordStore, progress
         "sources": sorted(records.sources()),
         "stale": records.stale(corpus.inputs),
     }
-    manifest = {"verb": "graph", "corpus": corpus.inputs, "inputs": _digest(graph), "report": report}
+    options = {name: source["options"] for name, source in records.sources().items()}  # a model's name and prompt too
+    manifest = {
+        "verb": "graph",
+        "corpus": corpus.inputs,
+        "inputs": _digest(graph),
+        "options": options,
+        "report": report,
+    }
     write_compressed(layout, graph, rows, concepts, merged, manifest)
     return report
 

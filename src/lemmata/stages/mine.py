@@ -22,7 +22,7 @@ from lemmata.mine.imported import ImportedQuery, ImportReport, imported_pairs
 from lemmata.mine.negatives import NegativeOptions, NegativeReport, known_answers, mine_negatives
 from lemmata.mine.pairs import PairOptions, mine_pairs
 from lemmata.mine.queries.filter import round_trip
-from lemmata.mine.queries.model import WrittenOptions, model_queries, query_requests
+from lemmata.mine.queries.model import WrittenOptions, model_queries, query_prompt, query_requests
 from lemmata.mine.queries.rules import QueryOptions, rule_queries
 from lemmata.mine.triplets import (
     SCINCL,
@@ -145,14 +145,16 @@ def mine_written_set(
             write_atomically(start_file, json.dumps(chat.spent()).encode())
         spent_before = Spent(*json.loads(start_file.read_bytes()))
         budget = limits.budget(chat.spent(), spent_before)
-        unanswered = dropped = 0
+        unanswered = 0
+        dropped: Counter[str] = Counter()
 
         def pairs() -> Iterator[Pair]:
-            nonlocal unanswered, dropped
+            nonlocal unanswered
             any_answer, cause = False, ""
             send = partial(chat.run, budget=budget)
             for written in model_queries(part.material, send, options):
-                unanswered, dropped = unanswered + written.unanswered, dropped + written.dropped
+                unanswered += written.unanswered
+                dropped.update(written.dropped)
                 any_answer = any_answer or not written.unanswered
                 cause = cause if written.cause in ("", "budget") else written.cause
                 yield from written.pairs
@@ -163,10 +165,10 @@ def mine_written_set(
 
         def details() -> dict[str, Any]:
             spent = chat.spent().without(spent_before)
-            by_rule = {"parts of answers that do not fit": dropped} if dropped else {}
+            by_rule = dict(dropped.most_common())
             return {"round_trip": {}, "unanswered": unanswered, "dropped": by_rule, "spent": spent._asdict()}
 
-        used = {"model": endpoint.model, **asdict(options)}
+        used = {"model": endpoint.model, "prompt": query_prompt(options), **asdict(options)}
         command = f"queries --model {endpoint.model} --name {new.name}"
         report = _write_queries(new, part, pairs(), used, found_within, command, details)
         if not unanswered:

@@ -141,6 +141,18 @@ class GraphRecordStore:
         """Units that a source has completed."""
         return {unit for (unit,) in self.connection.execute("SELECT unit FROM done WHERE source = ?", (source,))}
 
+    def counts(self, source: str) -> dict[str, int]:
+        """Concepts and relations between them that a source has; mentions are not counted."""
+        concepts = "SELECT COUNT(*) FROM concepts WHERE source = ?"
+        relations = "SELECT COUNT(*) FROM edges WHERE maker_source = ? AND relation != 'mentions'"
+        queries = {"concepts": concepts, "relations": relations}
+        return {name: self.connection.execute(query, (source,)).fetchone()[0] for name, query in queries.items()}
+
+    def skips(self, source: str) -> Iterator[Skip]:
+        """What a source left out, and why."""
+        query = "SELECT file, line, cause FROM skips WHERE source = ? ORDER BY rowid"
+        return (Skip(*row) for row in self.connection.execute(query, (source,)))
+
     def _add(
         self,
         source: str,

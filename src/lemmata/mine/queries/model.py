@@ -7,7 +7,7 @@ knows no endpoint. `lemmata.llm.chat.Chat.run` caches answers: a run that was cu
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,20 +15,29 @@ from itertools import groupby, islice
 from typing import Any, ClassVar, NamedTuple
 
 from lemmata.errors import LemmataError
+from lemmata.llm.answers import to_json_text
 from lemmata.llm.chat import Answer, Request
 from lemmata.mine.material import Material
 from lemmata.mine.queries.wording import parse_styles, word_overlap
 from lemmata.types import Pair, Passage
 
-__all__ = ["STYLES", "WrittenOptions", "WrittenQueries", "model_queries", "query_requests", "query_schema"]
+__all__ = [
+    "STYLES",
+    "WrittenOptions",
+    "WrittenQueries",
+    "model_queries",
+    "query_prompt",
+    "query_requests",
+    "query_schema",
+]
 
 Batch = Sequence[tuple[int, Passage]]  # rows with their passages, one prompt
 _SHORTEST = 40  # characters of a passage worth a query
 _PROMPT_LINES = {
     "question": "a question that the passage answers, ending with a question mark",
-    "keyword": "three to seven key words, without small words, as typed into a search box",
-    "slogan": "one plain sentence of at most 20 words that says the point of the passage, with few or no formulas",
-    "paraphrase": "what the passage says, in one sentence, with other words than its own wherever possible",
+    "keyword": "three to seven key words as typed into a search box, without small words",
+    "slogan": "one plain sentence of at most 20 words that says the point of the passage, without formulas",
+    "paraphrase": "one sentence that says what the passage says, with other words than its own",
 }
 STYLES = tuple(_PROMPT_LINES)
 
@@ -38,8 +47,8 @@ class WrittenOptions:
     """Queries written by a language model."""
 
     SMALLEST: ClassVar = {"passages": 1, "characters": 1, "overlap": 0.0}
-    styles: str = ",".join(STYLES)  # comma-separated
-    passages: int = 4  # per prompt
+    styles: str = "question,keyword,slogan"  # comma-separated; a small model's paraphrase is its slogan again
+    passages: int = 1  # per prompt; small models need one
     characters: int = 1500  # of each passage that the model sees
     overlap: float = 0.6  # share of a passage's words that a query may repeat in their order
 
@@ -49,27 +58,97 @@ class WrittenQueries(NamedTuple):
 
     pairs: list[Pair]
     unanswered: int = 0  # passages of a prompt that failed; they are asked again in the next run
-    dropped: int = 0  # entries and texts that do not fit, or are about none of the passages
+    dropped: Mapping[str, int] = {}  # by reason: entries that do not fit, and texts that are no good query
     cause: str = ""  # why passages are unanswered: what is wrong with the answer, an error, or "budget"
 
 
-_SYSTEM = r"""You write search queries for a library of technical and mathematical passages. Each query is what a \
-person would type who does not have the passage before them and would be glad to find it. A query makes sense on its \
-own: no "this lemma", no "the passage", no letters that only the passage explains. You answer with one JSON object \
-and nothing around it. Inside JSON strings every backslash of LaTeX is written twice: "$\\alpha$".""".replace(
-    "\\\n", ""
+# Everything that is the same for all passages stands first, so that a server reads it once and reuses it.
+_SYSTEM = """You write search queries for a library of technical and mathematical texts. You read {subject} and write \
+what a person would type who does not have the text at hand and wants to find it.
+
+{shape}
+{styles}
+
+Rules:
+- Say it in your own words. Do not copy a sentence.
+- Name the things. Never write "this lemma", "the passage", "the given set", or a letter that only the passage explains.
+- Write in the language of the passage: English for an English passage, German for a German one.
+- Answer with the JSON object only. Every backslash inside it is doubled: "$\\\\alpha$".
+
+{examples}""".replace("\\\n", "")
+
+# Passages and their answers, so that a small model sees that logs are asked about too, each in its own language.
+_EXAMPLES = (
+    (
+        "theorem (Lagrange): Let $H$ be a subgroup of a finite group $G$. Then $|H|$ divides $|G|$.",
+        {
+            "question": "How is the size of a finite group related to the sizes of its subgroups?",
+            "keyword": "order of subgroup, divisibility, finite group",
+            "slogan": "The order of a finite group is a multiple of the order of each subgroup.",
+            "paraphrase": "The number of elements of a subgroup is a factor of that of the whole finite group.",
+        },
+    ),
+    (
+        "log: Lüfter V12 laut, Keilriemen locker. Nachgespannt, läuft wieder ruhig.",
+        {
+            "question": "Was tun, wenn ein Ventilator starke Geräusche macht?",
+            "keyword": "Ventilator Geräusch Riemenspannung",
+            "slogan": "Ein schlaffer Riemen machte den Ventilator V12 laut.",
+            "paraphrase": "Nach dem Spannen seines Antriebsriemens war der Ventilator wieder leise.",
+        },
+    ),
+    (
+        "log: Valve 7 on tank B3 leaking again, packing worn, spare ordered.",
+        {
+            "question": "Why does a valve at tank B3 drip?",
+            "keyword": "tank B3 valve leak worn packing",
+            "slogan": "A worn seal made a valve of tank B3 leak.",
+            "paraphrase": "Someone ordered a new part because liquid came out of the seventh valve.",
+        },
+    ),
 )
 
 
-def query_schema(styles: Sequence[str]) -> dict[str, Any]:
-    """The JSON schema of an answer: for each passage its number and one text per style."""
+def query_schema(styles: Sequence[str], passages: int) -> dict[str, Any]:
+    """The JSON schema of an answer: one text per style, and for several passages a list of these with their numbers."""
 
     def strict(properties: dict[str, Any]) -> dict[str, Any]:
         return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
-    text = {"type": "string", "minLength": 1, "maxLength": 400}
-    entry = strict({"passage": {"type": "integer"}, **dict.fromkeys(styles, text)})
+    texts = {style: {"type": "string", "minLength": 1, "maxLength": 400} for style in styles}
+    if passages == 1:
+        return strict(texts)
+    entry = strict({"passage": {"type": "integer"}, **texts})
     return strict({"queries": {"type": "array", "items": entry}})
+
+
+def query_prompt(options: WrittenOptions) -> str:
+    """What the model is told before it reads passages."""
+    return _system(parse_styles(options.styles, STYLES), options.passages)
+
+
+def _system(styles: Sequence[str], passages: int) -> str:
+    shape = "Answer with one JSON object with these fields, each a text:"
+    if passages > 1:
+        shape = (
+            'Answer with one JSON object with the list "queries". It has one entry for each passage, with the field '
+            '"passage" (its number in brackets) and these fields, each a text:'
+        )
+    answers = [{style: answer[style] for style in styles} for _, answer in _EXAMPLES]
+    if passages == 1:
+        pairs = zip(_EXAMPLES, answers, strict=True)
+        examples = "\n".join(f"Example: {passage}\n{to_json_text(answer)}" for (passage, _), answer in pairs)
+    else:
+        numbered = "\n".join(f"[{number}] {passage}" for number, (passage, _) in enumerate(_EXAMPLES, 1))
+        entries = [{"passage": number, **answer} for number, answer in enumerate(answers, 1)]
+        examples = f"Example:\n{numbered}\n{to_json_text({'queries': entries})}"
+    fields = {
+        "subject": "one passage" if passages == 1 else "several passages",
+        "shape": shape,
+        "styles": "\n".join(f'- "{style}": {_PROMPT_LINES[style]}' for style in styles),
+        "examples": examples,
+    }
+    return re.sub(r"\{(\w+)\}", lambda field: fields[field[1]], _SYSTEM)
 
 
 def _request(batch: Batch, options: WrittenOptions) -> Request:
@@ -77,15 +156,12 @@ def _request(batch: Batch, options: WrittenOptions) -> Request:
     shown = []
     for number, (_, passage) in enumerate(batch, 1):
         text = passage.text if len(passage.text) <= options.characters else passage.text[: options.characters] + " …"
-        shown.append(f"[{number}] {passage.kind}{f' ({passage.title})' if passage.title else ''}: {text}")
-    user = (
-        "\n\n".join(shown)
-        + '\n\nFor each passage write one entry of the list "queries", with "passage" (its number in brackets) and\n'
-        + "\n".join(f'- "{style}": {_PROMPT_LINES[style]}' for style in styles)
-        + "\nWrite in the language of the passage. Do not copy a whole sentence of it."
-    )
+        mark = f"[{number}] " if len(batch) > 1 else ""
+        shown.append(f"{mark}{passage.kind}{f' ({passage.title})' if passage.title else ''}: {text}")
     check = partial(_complaint, len(batch), styles)
-    return Request(_SYSTEM, user, query_schema(styles), "queries", dict.fromkeys(styles, ""), check)
+    schema = query_schema(styles, len(batch))
+    user = "\n\n".join(shown)
+    return Request(_system(styles, len(batch)), user, schema, "queries", dict.fromkeys(styles, ""), check)
 
 
 def _batches(material: Material, options: WrittenOptions) -> Iterator[Batch]:
@@ -121,11 +197,13 @@ def model_queries(
             if answer.error:
                 yield WrittenQueries([], unanswered=len(batch), cause=answer.complaint or answer.error)
                 continue
-            entries = _entries_by_number(answer.value, len(batch), parse_styles(options.styles, STYLES))
-            dropped = len(answer.notes) + len(answer.value["queries"]) - len(entries)
+            entries = _entries_by_number(answer.value, len(batch))
+            unfit = len(answer.notes) + len(_entries(answer.value, len(batch))) - len(entries)
+            dropped = Counter({"does not fit the schema": unfit} if unfit else {})
             if len(entries) < len(batch):
                 left_out.append([row for number, (row, _) in enumerate(batch, 1) if number not in entries])
-            yield WrittenQueries(_pairs(entries, batch, options), dropped=dropped)
+            pairs = _pairs(entries, batch, options, dropped)
+            yield WrittenQueries(pairs, dropped=dropped)
         if not left_out:
             return
         batches = _batches_again(material, left_out)
@@ -149,32 +227,43 @@ def _answers(
 
 def _complaint(passages: int, styles: Sequence[str], value: Mapping[str, Any]) -> str:
     """What is wrong with an answer that is about none of the passages."""
-    if _entries_by_number(value, passages, styles):
+    if _entries_by_number(value, passages):
         return ""
+    if passages == 1:
+        return f"none of {', '.join(styles)} has a text"
     return f'no entry of "queries" has a text and the number of a passage, 1 to {passages}, as "passage"'
 
 
-def _entries_by_number(value: Mapping[str, Any], passages: int, styles: Sequence[str]) -> dict[int, Mapping[str, Any]]:
+def _entries(value: Mapping[str, Any], passages: int) -> Sequence[Mapping[str, Any]]:
+    return [value] if passages == 1 else value["queries"]
+
+
+def _entries_by_number(value: Mapping[str, Any], passages: int) -> dict[int, Mapping[str, Any]]:
     """The first entry with a text for each passage that the answer is about."""
-    entries = [entry for entry in value["queries"] if any(entry[style] for style in styles)]
-    if passages == len(entries) == 1:
-        return {1: entries[0]}  # whatever number it has
     by_number: dict[int, Mapping[str, Any]] = {}
-    for entry in entries:
-        if 1 <= entry["passage"] <= passages:
-            by_number.setdefault(entry["passage"], entry)
+    for entry in _entries(value, passages):
+        number = entry.get("passage", 1)
+        if 1 <= number <= passages and any(entry.get(style) for style in STYLES):
+            by_number.setdefault(number, entry)
     return by_number
 
 
-def _pairs(entries: Mapping[int, Mapping[str, Any]], batch: Batch, options: WrittenOptions) -> list[Pair]:
-    """The usable queries of an answer, by passage and style."""
+def _pairs(
+    entries: Mapping[int, Mapping[str, Any]], batch: Batch, options: WrittenOptions, dropped: Counter[str]
+) -> list[Pair]:
+    """The usable queries of an answer, by passage and style; the others are counted in `dropped`, by reason."""
     pairs: list[Pair] = []
     for number, (row, passage) in enumerate(batch, 1):
         queries: dict[str, Pair] = {}
-        for style in parse_styles(options.styles, STYLES):
-            text = " ".join(entries[number][style].split()) if number in entries else ""
-            if _usable(text, passage, options.overlap):
-                queries.setdefault(text.casefold(), Pair(text, row, "queries", style, "model"))
+        for style in STYLES if number in entries else ():
+            text = " ".join(entries[number].get(style, "").split())
+            if not text:  # missing, or noted as a text that does not fit
+                continue
+            fault = "repeats another query" if text.casefold() in queries else _fault(text, passage, options.overlap)
+            if fault:
+                dropped[fault] += 1
+            else:
+                queries[text.casefold()] = Pair(text, row, "queries", style, "model")
         pairs += queries.values()
     return pairs
 
@@ -186,11 +275,12 @@ _REFERS_TO_PASSAGE = re.compile(
 )
 
 
-def _usable(text: str, passage: Passage, most_overlap: float) -> bool:
-    """Whether a query has two words, does not point at the passage or copy it, and ends outside a formula."""
-    return (
-        len(re.findall(r"[^\W\d_]{2,}", text)) >= 2
-        and not _REFERS_TO_PASSAGE.search(text)
-        and text.count("$") % 2 == 0
-        and word_overlap(text, passage.text) <= most_overlap
-    )
+def _fault(text: str, passage: Passage, most_overlap: float) -> str:
+    """Why a text is no good query: too short, about the passage and not its subject, or a copy; "" for a good one."""
+    if len(re.findall(r"[^\W\d_]{2,}", text)) < 2:
+        return "has fewer than two words"
+    if _REFERS_TO_PASSAGE.search(text):
+        return "speaks of the passage"
+    if text.count("$") % 2:
+        return "ends inside a formula"
+    return "copies the passage" if word_overlap(text, passage.text) > most_overlap else ""
