@@ -26,6 +26,7 @@ from lemmata.concepts.candidates import (
     title_phrases,
 )
 from lemmata.concepts.mentions import Mention, find_mentions, name_trie
+from lemmata.concepts.prose import ProseTerms, is_term
 from lemmata.concepts.relations import LOOSE_HEADS, name_relations, sentence_relations
 from lemmata.concepts.terms import (
     INNER_WORDS,
@@ -75,6 +76,7 @@ _RULES = (
     "called",  # `is called a flag`, `we call it a flag`, and in German
     "say that",  # `we say that it is flat if`
     "keywords",  # keywords that the author gave a document
+    "acronym",  # in prose, the long form of an acronym: `restricted Boltzmann machine (RBM)`
     "defined as",  # `the degree is defined as`
     "named",  # a result in running text that is named after people: `Zorn's lemma`
     "people",  # the note of a statement that only names people: `Gordon, 1961` gives `Gordon's theorem`
@@ -82,7 +84,8 @@ _RULES = (
     "title",  # a phrase in a document's title that its first passage repeats, or that names a result
     "note phrase",  # any other note of a statement
     "section",  # a phrase in a section's title that several passages use
-    "phrase",  # a frequent phrase made of words that defined terms use
+    "phrase",  # a frequent phrase: made of words that defined terms use, or a noun phrase of prose
+    "name",  # in prose, a name written with capitals inside: `ImageNet`
 )
 _RANK = {rule: rank for rank, rule in enumerate(_RULES)}
 _DEFINING = frozenset(("emphasis", "by we mean", "is a", "called", "say that", "defined as"))  # give `defines` edges
@@ -93,6 +96,11 @@ _PLANETMATH_KINDS = {
     "Corollary": "theorem", "Axiom": "theorem", "Conjecture": "conjecture", "Algorithm": "technique",
     "Biography": "person",
 }  # fmt: skip
+_LETTERS = re.compile(r"[^\W\d_]+")
+_PROSE_KINDS = frozenset(("abstract", "chunk", "log", "text"))
+_PASSAGES_PER_STATEMENT = 20  # in prose there are more
+_SURNAME = re.compile(r"[A-ZÄÖÜÉÈŁŠČŻ][^\W\d_A-Z]+")
+_COMMON_RESULTS = frozenset("method technique procedure test rule relation problem bound".split())
 # Words that make no concept of their own out of the noun after them, in frequent phrases.
 _NOT_MODIFIERS = (
     GENERIC_ADJECTIVES
@@ -183,6 +191,8 @@ class _Collector:
         self.opened: set[str] = set()  # documents of which a passage was read
         self.texts: set[int] = set()  # hashes of the masked texts read so far
         self.passages = 0
+        self.statements = 0
+        self.prose = ProseTerms()
         if options.metadata:
             for document in documents:
                 self._read_metadata(document)
@@ -225,13 +235,14 @@ class _Collector:
     def read(self, passage: Passage) -> None:
         """One passage of the first pass, in order."""
         self.passages += 1
+        self.statements += passage.kind not in _PROSE_KINDS
         masked = mask_references(mask(passage.text))
         german = is_german(masked)
         opening = passage.document not in self.opened
         self.opened.add(passage.document)
         for candidate in find_defined_terms(passage, masked, opening):
             self.add(candidate, passage.id)
-        if passage.title:
+        if passage.title and passage.kind not in _PROSE_KINDS:
             self._read_note(passage, german)
         if passage.section:
             self.sections.setdefault(passage.section, passage.id)
@@ -248,6 +259,9 @@ class _Collector:
                 self.add(Candidate(name, "theorem", "named"), passage.id).people.update(people)
             self.credited.update(credited_results(text))
         self._count_phrases(masked, proof)
+        if self.is_prose and passage.kind != "log":
+            document = self.documents.get(passage.document) if opening else None
+            self.prose.read(masked, document.title if document else "")
 
     def _read_note(self, passage: Passage, german: bool) -> None:
         name, rule = note_name(passage.title, passage.kind)
@@ -289,6 +303,11 @@ class _Collector:
 
     # ------------------------------------------------------------ decisions
 
+    @property
+    def is_prose(self) -> bool:
+        """Whether statements are so few that terms are used without being defined."""
+        return self.statements * _PASSAGES_PER_STATEMENT < self.passages
+
     def choose(self) -> dict[str, _Entry]:
         """The candidates that become concepts, by key, in the order of first appearance."""
         if self.options.titles:
@@ -298,7 +317,14 @@ class _Collector:
                     if strong and _names_subject(name) and self.passages_with[key_of(name)] >= 3:
                         self.add(Candidate(name, "object", "section"), passage)
         chosen = {key: entry for key, entry in self.entries.items() if self._is_concept(key, entry)}
-        if self.options.phrases:
+        if self.is_prose:
+            chosen = {key: entry for key, entry in chosen.items() if self._is_term_of_prose(key, entry)}
+            if self.options.phrases:
+                for candidate in self.prose.candidates():
+                    self.add(candidate, "")
+                    key = key_of(candidate.name)
+                    chosen[key] = self.entries[key]
+        elif self.options.phrases:
             for key in list(self._frequent_phrases(chosen)):
                 if key not in self.entries:
                     self.add(Candidate(self.written[key], "object", "phrase"), "")
@@ -333,6 +359,26 @@ class _Collector:
         if definitions and "title" in rules:
             return True
         return definitions >= 2 or (definitions == 1 and self.passages_with[key] >= 3 and not key.endswith("ed"))
+
+    def _is_term_of_prose(self, key: str, entry: _Entry) -> bool:
+        """Whether a candidate is also an index term where authors emphasise and entitle as they like."""
+        if entry.rule in {"planetmath", "keywords"}:
+            return True
+        words = max(entry.names, key=lambda name: entry.names[name]).split()
+        if not is_term(words):
+            return False
+        if "named" in entry.rules or "people" in entry.rules:
+            people = [person for person in entry.people if self.capital[person.casefold()]]
+            if people and len(people) == len(entry.people) and all(map(_SURNAME.fullmatch, people)):
+                possessive = any("'" in name or "’" in name for name in entry.names)
+                if possessive or normal(words[-1]) not in _COMMON_RESULTS or entry.rules["named"] > 2:
+                    return True
+        if len(words) == 1:
+            return sum(entry.rules[rule] for rule in _DEFINING) > 1 and self.passages_with[key] >= 3
+        if not _DEFINING.isdisjoint(entry.rules) or "stress" in entry.rules:
+            noun = property_or_object(words[-1]) == "object" and not words[0].endswith(("ly", "ed"))
+            return noun and len(words) <= 4 and INNER_WORDS.isdisjoint(words[:-1]) or "of" in words[1:2]
+        return self.prose.framed[key] > 1
 
     def _frequent_phrases(self, chosen: Mapping[str, _Entry]) -> Iterator[str]:
         """Keys of frequent, cohesive phrases whose head and modifiers also occur as such in defined terms.
@@ -381,15 +427,18 @@ class _Collector:
         """Whether the corpus writes a word with a capital inside sentences."""
         return self.capital[word] > 2 * self.small[word]
 
+    def _lowered(self, part: re.Match[str]) -> str:
+        """A word or a part of a hyphenated word, without its capital where the corpus mostly writes none."""
+        lower = part[0].casefold()
+        if len(part[0]) > 1 and part[0].istitle() and (self.small[lower] > self.capital[lower] or lower in RESULT_NOUNS):
+            return part[0][0].lower() + part[0][1:]
+        return part[0]
+
     def _spelled(self, name: str, kind: str) -> str:
         """A name in lower case except for words that the corpus capitalises; an object in the singular."""
         words = name.split(" ")
         for place, word in enumerate(words):
-            first = re.match(r"[^\W\d_]+", word)
-            if first and len(first[0]) > 1 and first[0].istitle():
-                lower = first[0].casefold()
-                if self.small[lower] > self.capital[lower] or lower in RESULT_NOUNS:
-                    words[place] = word[0].lower() + word[1:]
+            words[place] = _LETTERS.sub(self._lowered, word)
         last = words[-1]
         plain = last.isascii() and last.isalpha() and last.islower()
         if kind == "object" and INNER_WORDS.isdisjoint(words) and plain and self.word_uses[normal(last)]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ from lemmata.concepts.terms import TOKEN, normal
 __all__ = ["Mention", "find_mentions", "name_trie"]
 
 _LEAF = ""  # no word is empty
+_PLURAL_ACRONYM = re.compile(r"[A-Z]{2,}s")
 
 
 class Mention(NamedTuple):
@@ -53,6 +55,7 @@ def find_mentions(masked: str, trie: dict[str, Any]) -> list[Mention]:
             hyphen = bool(words) and bool(words[-1]) and spans[-1][1] == token.start()
             continue
         is_word = text[0].isalnum()
+        text = text[:-1] if _PLURAL_ACRONYM.fullmatch(text) else text
         words.append(text if is_word else "")
         spans.append(token.span())
         joined.append(hyphen and is_word)
