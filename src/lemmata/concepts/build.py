@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -24,6 +24,16 @@ from lemmata.concepts.candidates import (
     note_name,
     phrase_key,
     title_phrases,
+)
+from lemmata.concepts.german import (
+    compound_relations,
+    german_key,
+    german_normal,
+    german_relations,
+    german_results,
+    german_kind,
+    german_phrases,
+    nominative,
 )
 from lemmata.concepts.mentions import Mention, find_mentions, name_trie
 from lemmata.concepts.prose import ProseTerms, is_term
@@ -96,6 +106,13 @@ _PLANETMATH_KINDS = {
     "Corollary": "theorem", "Axiom": "theorem", "Conjecture": "conjecture", "Algorithm": "technique",
     "Biography": "person",
 }  # fmt: skip
+_GERMAN = "de:"  # before the keys of German names
+
+
+def _german(name: str) -> str:
+    return _GERMAN + german_key(name)
+
+
 _LETTERS = re.compile(r"[^\W\d_]+")
 _PROSE_KINDS = frozenset(("abstract", "chunk", "log", "text"))
 _PASSAGES_PER_STATEMENT = 20  # in prose there are more
@@ -167,6 +184,7 @@ class _Entry:
     stated: dict[str, None] = field(default_factory=dict)  # passages that state the result of this name
     aliases: dict[str, None] = field(default_factory=dict)
     people: set[str] = field(default_factory=set)
+    german: bool = False
 
     @property
     def kind(self) -> str:
@@ -197,8 +215,9 @@ class _Collector:
             for document in documents:
                 self._read_metadata(document)
 
-    def add(self, candidate: Candidate, passage: str) -> _Entry:
-        entry = self.entries.setdefault(key_of(candidate.name), _Entry())
+    def add(self, candidate: Candidate, passage: str, german: bool = False) -> _Entry:
+        key = _german(candidate.name) if german else key_of(candidate.name)
+        entry = self.entries.setdefault(key, _Entry(german=german))
         if not entry.rules or _RANK[candidate.rule] < _RANK[entry.rule]:
             entry.rule, entry.passage, entry.sentence = candidate.rule, passage, candidate.sentence
         entry.passage = entry.passage or passage
@@ -206,7 +225,7 @@ class _Collector:
         entry.rules[candidate.rule] += 1
         weight = 3 if candidate.rule in {"planetmath", "emphasis", "note"} else 1
         entry.names[candidate.name] += weight
-        entry.kinds[result_kind(candidate.name) or candidate.kind] += weight
+        entry.kinds[(not german and result_kind(candidate.name)) or candidate.kind] += weight
         entry.aliases.update(dict.fromkeys(candidate.aliases))
         if candidate.rule in _DEFINING and passage:
             entry.definers.setdefault(passage, candidate.rule)
@@ -241,15 +260,16 @@ class _Collector:
         opening = passage.document not in self.opened
         self.opened.add(passage.document)
         for candidate in find_defined_terms(passage, masked, opening):
-            self.add(candidate, passage.id)
+            self.add(candidate, passage.id, german)
         if passage.title and passage.kind not in _PROSE_KINDS:
             self._read_note(passage, german)
         if passage.section:
             self.sections.setdefault(passage.section, passage.id)
-        if opening and self.options.titles and passage.document in self.documents:
+        if opening and not german and self.options.titles and passage.document in self.documents:
             self._read_title(self.documents[passage.document].title, passage, masked)
-        if german:
-            return  # German capitalises all nouns, so capitals say nothing about names
+        if german:  # capitalises all nouns, so capitals say nothing about names
+            self._read_german(passage, masked)
+            return
         if passage.kind == "chunk" and hash(masked) in self.texts:
             return  # boilerplate counts once
         self.texts.add(hash(masked))
@@ -263,16 +283,31 @@ class _Collector:
             document = self.documents.get(passage.document) if opening else None
             self.prose.read(masked, document.title if document else "")
 
+    def _read_german(self, passage: Passage, masked: str) -> None:
+        """Results with names, and how many passages use a noun with at most one adjective."""
+        keys: set[str] = set()
+        proof = mask(passage.proof)
+        for text in (masked, proof):
+            for name in german_results(text):
+                self.add(Candidate(name, "theorem", "named"), passage.id, german=True)
+                self.credited.add(_german(name))
+            for phrase in german_phrases(text):
+                key = _german(phrase)
+                keys.add(key)
+                if key not in self.written or len(phrase) < len(self.written[key]):
+                    self.written[key] = phrase
+        self.passages_with.update(keys)
+
     def _read_note(self, passage: Passage, german: bool) -> None:
-        name, rule = note_name(passage.title, passage.kind)
-        nouns = r"(?:e|en|el|ung|satz|keit)'s " if german else r"(?:ome|en|formel|satz)'s "
-        if rule == "people" and re.search(nouns, name):
+        name, rule = note_name(passage.title, passage.kind, german)
+        if rule == "people" and re.search(r"(?:ome|en|formel|satz)'s ", name):
             return  # a German noun, not a person
         if not name or passage.kind in {"exercise", "example", "remark", "remarks", "situation"}:
             return
-        kind = result_kind(name) or ("object" if rule == "note phrase" else "theorem")
+        named_kind = german_kind(name, "") if german else result_kind(name)
+        kind = named_kind or ("object" if rule == "note phrase" else "theorem")
         sentence = "" if kind == "object" else " ".join(passage.text.split())
-        entry = self.add(Candidate(name, kind, rule, sentence), passage.id)
+        entry = self.add(Candidate(name, kind, rule, sentence), passage.id, german)
         if rule != "note phrase":
             entry.stated[passage.id] = None
 
@@ -325,6 +360,8 @@ class _Collector:
                     key = key_of(candidate.name)
                     chosen[key] = self.entries[key]
         elif self.options.phrases:
+            for key in list(self._german_phrases(chosen)):
+                chosen[key] = self.add(Candidate(self.written[key], "object", "phrase"), "", german=True)
             for key in list(self._frequent_phrases(chosen)):
                 if key not in self.entries:
                     self.add(Candidate(self.written[key], "object", "phrase"), "")
@@ -332,7 +369,7 @@ class _Collector:
         for entry in chosen.values():
             names: Counter[str] = Counter()
             for name, number in entry.names.items():
-                names[self._spelled(name, entry.kind)] += number
+                names[nominative(name) if entry.german else self._spelled(name, entry.kind)] += number
             entry.names = names
         return chosen
 
@@ -340,6 +377,8 @@ class _Collector:
         rules = entry.rules
         words = key.split()
         if not _SUFFICIENT.isdisjoint(rules):
+            return True
+        if entry.german and "named" in rules:
             return True
         if not GENERIC_ADJECTIVES.isdisjoint(words):
             return False
@@ -379,6 +418,21 @@ class _Collector:
             noun = property_or_object(words[-1]) == "object" and not words[0].endswith(("ly", "ed"))
             return noun and len(words) <= 4 and INNER_WORDS.isdisjoint(words[:-1]) or "of" in words[1:2]
         return self.prose.framed[key] > 1
+
+    def _german_phrases(self, chosen: Mapping[str, _Entry]) -> Iterator[str]:
+        """Keys of German phrases of a defined property and object, and of compounds that end with a defined object."""
+        german = {key.removeprefix(_GERMAN): entry for key, entry in chosen.items() if entry.german}
+        objects = {key for key, entry in german.items() if entry.kind == "object" and len(key) > 3}
+        properties = {key for key, entry in german.items() if entry.kind == "definition"}
+        for key, passages in self.passages_with.items():
+            words = key.removeprefix(_GERMAN).split()
+            if not key.startswith(_GERMAN) or key in chosen or len(words) > 2:
+                continue
+            if len(words) == 2:
+                if passages >= 2 and words[0] in properties and words[1] in objects:
+                    yield key
+            elif passages >= 3 and any(words[0].endswith(noun) and len(words[0]) > len(noun) + 2 for noun in objects):
+                yield key
 
     def _frequent_phrases(self, chosen: Mapping[str, _Entry]) -> Iterator[str]:
         """Keys of frequent, cohesive phrases whose head and modifiers also occur as such in defined terms.
@@ -470,6 +524,7 @@ class _Builder:
         for key, entry in chosen.items():
             if key in acronyms and len(key) < 4:
                 continue
+            known = _german if entry.german else key_of
             name = min(entry.names, key=lambda name: (-entry.names[name], len(name), name))
             identity = f"concept:{slug(name)}"
             while identity in self.concepts:
@@ -477,13 +532,15 @@ class _Builder:
             description = entry.sentence
             if len(description) > _LONGEST_DESCRIPTION:
                 description = description[:_LONGEST_DESCRIPTION].rsplit(" ", 1)[0] + " …"
-            aliases = tuple(alias for alias in entry.aliases if key_of(alias) not in chosen)
+            aliases = tuple(alias for alias in entry.aliases if known(alias) not in chosen)
             self.concepts[identity] = Concept(identity, name, entry.kind, description, aliases)
             self.entries[identity] = entry
         self.kinds = {concept.id: concept.kind for concept in self.concepts.values()}
         self.names = [(concept.name, concept.id) for concept in self.concepts.values()]
         self.names += [(alias, concept.id) for concept in self.concepts.values() for alias in concept.aliases]
-        self.trie = name_trie(self.names)
+        german = {identity for identity, entry in self.entries.items() if entry.german}
+        self.trie = name_trie(name for name in self.names if name[1] not in german)
+        self.german_trie = name_trie((name for name in self.names if name[1] in german), german_normal)
         self.defined_in: dict[str, list[str]] = defaultdict(list)  # passage: concepts
         self.stated_in: dict[str, list[str]] = defaultdict(list)
         for identity, entry in self.entries.items():
@@ -504,8 +561,10 @@ class _Builder:
         """One passage of the second pass, in order."""
         self.opening.setdefault(passage.document, passage.id)
         text = mask_references(mask(passage.text))
+        german = is_german(text)
+        trie, normal_form = (self.german_trie, german_normal) if german else (self.trie, normal)
         in_title, in_text, in_proof = (
-            find_mentions(masked, self.trie) for masked in (mask(passage.title), text, mask(passage.proof))
+            find_mentions(masked, trie, normal_form) for masked in (mask(passage.title), text, mask(passage.proof))
         )
         defined, stated = self.defined_in[passage.id], self.stated_in[passage.id]
         mentioned = dict.fromkeys([*(mention.concept for mention in (*in_title, *in_text, *in_proof)), *stated])
@@ -515,7 +574,9 @@ class _Builder:
         makers += [("proves", concept, "note") for concept in stated if passage.proof]
         makers += [("mentions", concept, "mentions") for concept in mentioned]
         self.edges += [Edge(passage.id, relation, concept, passage.id, rule) for relation, concept, rule in makers]
-        self._read_sentences(passage, text, in_text)
+        self._read_sentences(passage, text, in_text, german_relations if german else sentence_relations)
+        if german:
+            self._read_sentences(passage, mask(passage.proof), in_proof, german_relations)
         for result in stated:
             for mention in in_text:
                 if self._is_specific(mention.concept):
@@ -533,11 +594,13 @@ class _Builder:
         name = self.concepts[concept].name
         return name not in LOOSE_HEADS and (self.kinds[concept] != "definition" or " " in name or "-" in name)
 
-    def _read_sentences(self, passage: Passage, text: str, mentions: list[Mention]) -> None:
+    def _read_sentences(
+        self, passage: Passage, text: str, mentions: list[Mention], relations: Callable[..., Iterator[Edge]]
+    ) -> None:
         defined = self.defined_in[passage.id]
         for start, end in sentence_spans(text):
             inside = [mention for mention in mentions if start <= mention.start and mention.end <= end]
-            for relation in sentence_relations(text, start, end, inside, self.kinds):
+            for relation in relations(text, start, end, inside, self.kinds):
                 self.relate(relation._replace(evidence=passage.id))
             synonyms = {
                 frozenset((left.concept, right.concept))
@@ -581,6 +644,8 @@ class _Builder:
             for identity, entry in self.entries.items()
         }
         concepts = list(self.concepts.values())
-        for relation in name_relations(concepts):
+        german = [concept for concept in concepts if self.entries[concept.id].german]
+        english = [concept for concept in concepts if not self.entries[concept.id].german]
+        for relation in itertools.chain(name_relations(english), compound_relations(german)):
             self.relate(relation._replace(evidence=origins[relation.source][1]))
         return ConceptGraph(concepts, self.edges + list(self.relations.values()), origins)

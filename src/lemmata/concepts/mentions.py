@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from lemmata.concepts.terms import TOKEN, normal
@@ -22,7 +22,7 @@ class Mention(NamedTuple):
     concept: str
 
 
-def name_trie(names: Iterable[tuple[str, str]]) -> dict[str, Any]:
+def name_trie(names: Iterable[tuple[str, str]], normal: Callable[[str], str] = normal) -> dict[str, Any]:
     """Words to words to ids; of equal names the first wins. Names in capitals match in capitals only."""
     root: dict[str, Any] = {}
     for name, identity in names:
@@ -39,7 +39,9 @@ def _is_acronym(word: str) -> bool:
     return len(word) > 1 and word.isupper()
 
 
-def find_mentions(masked: str, trie: dict[str, Any]) -> list[Mention]:
+def find_mentions(
+    masked: str, trie: dict[str, Any], normal: Callable[[str], str] = normal
+) -> list[Mention]:
     """All longest matches from left to right, without overlap.
 
     A match neither begins nor ends inside a hyphenated word, except after a single letter: `$R$-module` and
