@@ -117,7 +117,7 @@ def german_kind(name: str, kind: str) -> str:
     return GENDERS[noun][2] if noun else kind
 
 
-_PHRASE = re.compile(r"(?:(?<![\w-])(?P<adjective>[a-zäöüß]{4,}e[nrsm]?)\s+)?(?<![\w-])(?P<noun>[A-ZÄÖÜ][a-zäöüß]{3,})(?![\w-])")
+_PHRASE = re.compile(r"(?:(?<![\w-])(?P<adjective>[A-ZÄÖÜ]?[a-zäöüß]{3,}e[nrsm]?)\s+)?(?<![\w-])(?P<noun>[A-ZÄÖÜ][a-zäöüß]{3,})(?![\w-])")
 
 
 def german_phrases(masked: str) -> Iterator[str]:
@@ -125,7 +125,9 @@ def german_phrases(masked: str) -> Iterator[str]:
     for match in _PHRASE.finditer(masked):
         yield match["noun"]
         if match["adjective"]:
-            yield f"{match['adjective']} {match['noun']}"
+            if match["adjective"][0].isupper():
+                yield match["adjective"]  # a noun, unless a sentence begins
+            yield f"{match['adjective'][0].lower()}{match['adjective'][1:]} {match['noun']}"
 
 
 def gender(name: str) -> str:

@@ -121,8 +121,9 @@ _HOLLOW_HEADS = (
         use usefulness validity variation variety version viewpoint volume weakness website week whole wisdom work
         worker world worth accuracy quality art dataset corpora others issue problem-solving consequence extension
         half hour minute second month day implication superset simulation usability fashion fraction characterization
-        characterisation force community intervention look presentation handling introduction
-        participation creation observer"""
+        characterisation force community intervention look presentation handling
+        participation observer decision resource meaning subset risk environment review election message headline
+        company country city customer employee student teacher photo"""
     )
 ) - _words(
     """algorithm axiom bound class criterion data element equation error estimate formula hypothesis identity
@@ -137,14 +138,21 @@ _WEAK_HEADS = _words(
     variable word technology platform application scheme strategy mechanism paradigm representation reasoning criterion
     information measure metric form convergence machine content image"""
 )
-# Before a weak head they name no kind: `fast algorithm`, but `fast Fourier transform`.
+# What is done; `automatic` and `robust` say how well.
+_TASKS = _words(
+    """learning training inference segmentation extraction detection classification prediction optimization optimisation
+    sampling estimation recognition generation selection planning search computation integration annotation tuning
+    recovery initialization initialisation behavior behaviour knowledge"""
+)
+# Before a weak head or a task they name no kind: `fast algorithm`, but `fast Fourier transform`.
 _LOOSE_MODIFIERS = _words(
     """adaptive alternative appropriate automatic candidate comparative complete complex computational concise constant
     core creative distinctive exact fast intelligent iterative joint manual natural noisy numerical optimal
     parallel personal physical robust scalable selected sensitive shared similar strong
     uncertain unknown weak well-studied whole transfer driving expert learned learnt compact better
     context-aware data-driven data driven low-level high-level task-specific resulted extracted dense financial medical
-    clinical fast automated fixed-length low-dimensional independent creation"""
+    clinical automated fixed-length low-dimensional independent creation background discrete predefined seamless
+    external engineered accurate effective efficient single-step reliable careful user"""
 )
 
 
@@ -164,7 +172,7 @@ def is_term(words: Sequence[str]) -> bool:
     if len(head) == 1 or any(_NOT_IN_TERMS.search(word) for word in words):
         return False
     modifiers = {word for word in small[:-1] if word not in INNER_WORDS}
-    weak = head in _WEAK_HEADS and modifiers <= _LOOSE_MODIFIERS
+    weak = head in _WEAK_HEADS | _TASKS and modifiers <= _LOOSE_MODIFIERS
     return not weak and not all(normal(word) in GENERIC_NOUNS | _WEAK_HEADS for word in small)
 
 
@@ -175,6 +183,7 @@ _BEFORE_NOUNS = ARTICLES | (PREPOSITIONS - {"to"}) | _words(
     "this that these those our their its his each every any some such as into via and or both no all using than"
 )
 _NAME = re.compile(r"(?<![\w\\-])(?=\w*[A-Z]\w*[A-Z])(?=\w*[a-z]{2})[A-Za-z][A-Za-z0-9]{3,}(?![\w-])")
+_ADJECTIVE = re.compile(r"-(?:free|level|order|aware|driven|wise|dimensional|time|scale|like|specific|size|rank)$")
 _VERB_FORM = re.compile(r"^[^ ]+(?: [^ ]+)* (?:[a-z]+(?:erates|icates|ulates|itates)|[a-z]+s [a-z]+ing|occurring)$")
 _LONGEST = 4  # words of a phrase
 
@@ -255,7 +264,8 @@ class ProseTerms:
             by_key: dict[str, Counter[str]] = {}
             for long, number in long_forms.items():
                 name = clean_term(long)
-                if name and is_term(name.split()):
+                noun = name and property_or_object(name.split()[-1]) == "object" and not _ADJECTIVE.search(name)
+                if noun and is_term(name.split()):
                     by_key.setdefault(key_of(name), Counter())[name] += number
             total = sum(long_forms.values())
             for names in by_key.values():

@@ -113,14 +113,26 @@ def _ask_for(term: Candidate, pick: Pick) -> Iterator[Query]:
         if subject:
             noun = f"{subject['article'].casefold()} {subject['noun']}"
             yield Query(f"Wann heißt {noun} {name}?", "question", "defined")
-            yield Query(f"{name} {subject['noun'].split()[-1]} Definition", "keyword", "defined")
+            bare = subject["noun"].split()[-1]
+            strong = {"f": "e", "m": "er", "n": "es"}.get("f" if noun.startswith("eine ") else gender(bare), "")
+            inflected = name if name.endswith("e") or " " in name else name + strong
+            yield Query(f"{inflected} {bare} Definition", "keyword", "defined")
         return
     yield Query(_what_is(name, term.sentence), "question", "defined")
     yield Query(pick("defined", f"Definition {name}", f"{name} Definition"), "keyword", "defined")
 
 
+_DETERMINER = re.compile(
+    r"(?:je|jen|dies|dieselb|derselb|dasselb|kein|sein|ihr|mein|unser|welch|solch|manch|beid|zwei|drei|deren|dessen|all)"
+    r"(?:e[nmrs]?|)|wichtigste[nrs]?",
+    re.IGNORECASE,
+)
+
+
 def german_noun_run(words: list[str]) -> list[str]:
-    """A run of content words up to its last noun; German puts the verb behind it."""
+    """A run of content words from behind its determiner to its last noun; German puts the verb behind that."""
+    while words and _DETERMINER.fullmatch(words[0]):
+        words = words[1:]
     while words and not words[-1][:1].isupper():
         words = words[:-1]
     return words
