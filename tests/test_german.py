@@ -49,7 +49,7 @@ def test_german_environments_have_the_kinds_of_their_printed_names(notes: Readin
     ("source", "text"),
     [
         ('f"ur, gr"o"ser, "Ubung', "für, größer, Übung"),
-        ("f\\\"ur, gr\\\"o{\\ss}er, \\\"{U}bung", "für, größer, Übung"),
+        ('f\\"ur, gr\\"o{\\ss}er, \\"{U}bung', "für, größer, Übung"),
         ("für, größer, Übung", "für, größer, Übung"),
         ('"`Satz"\' und Nicht"-null', "„Satz“ und Nichtnull"),
     ],

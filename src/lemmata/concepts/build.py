@@ -28,11 +28,11 @@ from lemmata.concepts.candidates import (
 from lemmata.concepts.german import (
     compound_relations,
     german_key,
+    german_kind,
     german_normal,
+    german_phrases,
     german_relations,
     german_results,
-    german_kind,
-    german_phrases,
     nominative,
 )
 from lemmata.concepts.mentions import Mention, find_mentions, name_trie
@@ -416,7 +416,7 @@ class _Collector:
             return sum(entry.rules[rule] for rule in _DEFINING) > 1 and self.passages_with[key] >= 3
         if not _DEFINING.isdisjoint(entry.rules) or "stress" in entry.rules:
             noun = property_or_object(words[-1]) == "object" and not words[0].endswith(("ly", "ed"))
-            return noun and len(words) <= 4 and INNER_WORDS.isdisjoint(words[:-1]) or "of" in words[1:2]
+            return (noun and len(words) <= 4 and INNER_WORDS.isdisjoint(words[:-1])) or "of" in words[1:2]
         return self.prose.framed[key] > 1
 
     def _german_phrases(self, chosen: Mapping[str, _Entry]) -> Iterator[str]:
@@ -484,7 +484,11 @@ class _Collector:
     def _lowered(self, part: re.Match[str]) -> str:
         """A word or a part of a hyphenated word, without its capital where the corpus mostly writes none."""
         lower = part[0].casefold()
-        if len(part[0]) > 1 and part[0].istitle() and (self.small[lower] > self.capital[lower] or lower in RESULT_NOUNS):
+        if (
+            len(part[0]) > 1
+            and part[0].istitle()
+            and (self.small[lower] > self.capital[lower] or lower in RESULT_NOUNS)
+        ):
             return part[0][0].lower() + part[0][1:]
         return part[0]
 

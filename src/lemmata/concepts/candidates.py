@@ -134,9 +134,8 @@ _PATTERNS = tuple(
         ),
     )
 )
-_GERMAN_END = (
-    r"(?=\s*(?:[.,;:()$\n]|$)|\s+(?:wenn|falls|sofern|dass|und|oder|genau|ist|sind|hat|gilt|bezüglich|mit|von|in|auf|über)\b)"
-)
+_GERMAN_STOP = r"wenn|falls|sofern|dass|und|oder|genau|ist|sind|hat|gilt|bezüglich|mit|von|in|auf|über"
+_GERMAN_END = rf"(?=\s*(?:[.,;:()$\n]|$)|\s+(?:{_GERMAN_STOP})\b)"
 _GERMAN_TERM = r"(?P<term>[^\W\d_$][^.,;:()$\n]{2,60}?)" + _GERMAN_END
 _GERMAN_PATTERNS = tuple(
     (rule, re.compile(pattern))
@@ -144,7 +143,10 @@ _GERMAN_PATTERNS = tuple(
         ("called", rf"\b(?:heißt|heißen|heisst|heissen)\s+(?:(?:dann|daher|kurz)\s+)*(?!auch\b){_EIN}?{_GERMAN_TERM}"),
         ("called", rf"\b(?:nennt man|nennen wir)\s+(?:[^.,;:]{{0,40}}?\s)??{_EIN}{_GERMAN_TERM}"),
         ("called", rf"\bbezeichne(?:t man|n wir)\s+(?:[^.,;:]{{0,40}}?\s)?als\s+{_EIN}?{_GERMAN_TERM}"),
-        ("called", rf"\b(?:wird|werden)\s+(?:[^.,;:]{{0,60}}?\s)??(?:auch\s+)?{_EIN}{_NOUN}(?:\s+\$+)?\s+(?:genannt|bezeichnet)\b"),
+        (
+            "called",
+            rf"\b(?:wird|werden)\s+(?:[^.,;:]{{0,60}}?\s)??{_EIN}{_NOUN}(?:\s+\$+)?\s+(?:genannt|bezeichnet)\b",
+        ),
         (
             "by we mean",
             rf"\b[Uu]nter\s+(?P<article>eine[rmn]|de[rmn])\s+{_NOUN}(?:\s+\$+)?\s+(?:versteht man|verstehen wir)\b",
@@ -317,7 +319,7 @@ def _accented(match: re.Match[str]) -> str:
     return unicodedata.normalize("NFC", (match[2] or match[4]) + _ACCENTS[match[1] or match[3]])
 
 
-def _german_kind(name: str, kind: str) -> str:
+def _german_kind(name: str, _: str) -> str:
     """A noun has a capital in German; a name of small letters is a property."""
     return german_kind(name, "object" if re.search(r"(?<!\w)[A-ZÄÖÜ]", name) else "definition")
 
@@ -426,7 +428,12 @@ def note_name(note: str, kind: str, german: bool = False) -> tuple[str, str]:
     if re.search(r"\bet al\b", text):
         return "", ""
     people = [part for part in re.split(r"\s*,\s*(?:and\s+)?|\s+and\s+|\s+und\s+", text) if part]
-    if people and all(_SURNAME.match(part) and not _COMMON.search(part) for part in people) and not result_kind(text) and not result_noun(text):
+    if (
+        people
+        and all(_SURNAME.match(part) and not _COMMON.search(part) for part in people)
+        and not result_kind(text)
+        and not result_noun(text)
+    ):
         if kind not in {"theorem", "lemma", "conjecture", "satz"} or len(people) > 3:
             return "", ""
         if german:

@@ -117,7 +117,9 @@ def german_kind(name: str, kind: str) -> str:
     return GENDERS[noun][2] if noun else kind
 
 
-_PHRASE = re.compile(r"(?:(?<![\w-])(?P<adjective>[A-ZÄÖÜ]?[a-zäöüß]{3,}e[nrsm]?)\s+)?(?<![\w-])(?P<noun>[A-ZÄÖÜ][a-zäöüß]{3,})(?![\w-])")
+_PHRASE = re.compile(
+    r"(?:(?<![\w-])(?P<adjective>[A-ZÄÖÜ]?[a-zäöüß]{3,}e[nrsm]?)\s+)?(?<![\w-])(?P<noun>[A-ZÄÖÜ][a-zäöüß]{3,})(?![\w-])"
+)
 
 
 def german_phrases(masked: str) -> Iterator[str]:
@@ -135,13 +137,17 @@ def gender(name: str) -> str:
     noun = result_noun(name)
     if noun:
         return GENDERS[noun][0]
-    words = [word for word in _WORD.findall(re.split(r"(?<=\w) (?:von|vom|des|der|über|auf|mit|in)\b", name)[0])]
+    words = _WORD.findall(re.split(r"(?<=\w) (?:von|vom|des|der|über|auf|mit|in)\b", name)[0])
     last = words[-1].casefold() if words else ""
     if re.search(r"(?:ung|heit|keit|tät|ion|schaft|ik|ur|enz|anz|ie|[^g]e|ge|form|zahl|folge)$", last):
         return "f"
-    if re.search(r"(?:ismus|or|ling|teiler|körper|ring|raum|kern|rang|grad|satz|weg|punkt|wert|vektor|baum|modul)$", last):
+    if re.search(
+        r"(?:ismus|or|ling|teiler|körper|ring|raum|kern|rang|grad|satz|weg|punkt|wert|vektor|baum|modul)$", last
+    ):
         return "m"
-    if re.search(r"(?:um|chen|ment|ideal|bild|maß|integral|polynom|system|produkt|gitter|objekt|tensor|element)$", last):
+    if re.search(
+        r"(?:um|chen|ment|ideal|bild|maß|integral|polynom|system|produkt|gitter|objekt|tensor|element)$", last
+    ):
         return "n"
     return ""
 

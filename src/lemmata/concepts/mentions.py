@@ -39,9 +39,7 @@ def _is_acronym(word: str) -> bool:
     return len(word) > 1 and word.isupper()
 
 
-def find_mentions(
-    masked: str, trie: dict[str, Any], normal: Callable[[str], str] = normal
-) -> list[Mention]:
+def find_mentions(masked: str, trie: dict[str, Any], normal: Callable[[str], str] = normal) -> list[Mention]:
     """All longest matches from left to right, without overlap.
 
     A match neither begins nor ends inside a hyphenated word, except after a single letter: `$R$-module` and

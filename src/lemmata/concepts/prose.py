@@ -156,7 +156,11 @@ _LOOSE_MODIFIERS = _words(
 )
 
 
-_NOT_IN_TERMS = re.compile(r"^based$|-based$|^[a-z]+['’]s?$|^s$|[a-z]i[sz]es$|ifies$|^[a-z]+ly$(?<!family)(?<!anomaly)")
+def _is_adverb(word: str) -> bool:
+    return word.endswith("ly") and word not in _TERM_ADVERBS and word not in _LY_NOUNS
+
+
+_NOT_IN_TERMS = re.compile(r"^based$|-based$|^[a-z]+['’]s?$|^s$|[a-z]i[sz]es$|ifies$")
 
 
 def is_term(words: Sequence[str]) -> bool:
@@ -169,7 +173,7 @@ def is_term(words: Sequence[str]) -> bool:
         return False
     if len(words) == 1:
         return head not in _WEAK_HEADS and head not in GENERIC_NOUNS
-    if len(head) == 1 or any(_NOT_IN_TERMS.search(word) for word in words):
+    if len(head) == 1 or any(_NOT_IN_TERMS.search(word) or _is_adverb(word) for word in words):
         return False
     modifiers = {word for word in small[:-1] if word not in INNER_WORDS}
     weak = head in _WEAK_HEADS | _TASKS and modifiers <= _LOOSE_MODIFIERS
@@ -179,12 +183,17 @@ def is_term(words: Sequence[str]) -> bool:
 # ---------------------------------------------------------------- noun phrases
 
 _TOKEN = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?(?:[-–‐][^\W_]+)*|\S")
-_BEFORE_NOUNS = ARTICLES | (PREPOSITIONS - {"to"}) | _words(
-    "this that these those our their its his each every any some such as into via and or both no all using than"
+_BEFORE_NOUNS = (
+    ARTICLES
+    | (PREPOSITIONS - {"to"})
+    | _words(
+        "this that these those our their its his each every any some such as into via and or both no all using than"
+    )
 )
 _NAME = re.compile(r"(?<![\w\\-])(?=\w*[A-Z]\w*[A-Z])(?=\w*[a-z]{2})[A-Za-z][A-Za-z0-9]{3,}(?![\w-])")
 _ADJECTIVE = re.compile(r"-(?:free|level|order|aware|driven|wise|dimensional|time|scale|like|specific|size|rank)$")
 _VERB_FORM = re.compile(r"^[^ ]+(?: [^ ]+)* (?:[a-z]+(?:erates|icates|ulates|itates)|[a-z]+s [a-z]+ing|occurring)$")
+_MOST_KEYS = 1_000_000  # phrases that are counted at a time
 _LONGEST = 4  # words of a phrase
 
 
@@ -194,8 +203,7 @@ def noun_phrases(masked: str) -> Iterator[tuple[list[str], str]]:
     before = last = ""
     for token in _TOKEN.findall(masked):
         small = token.casefold()
-        adverb = small.endswith("ly") and small not in _TERM_ADVERBS and small not in _LY_NOUNS
-        if token[0].isalnum() and not token.isdigit() and small not in _BREAKS and not adverb:
+        if token[0].isalnum() and not token.isdigit() and small not in _BREAKS and not _is_adverb(small):
             if not run:
                 before = last
             run.append(token)
@@ -203,7 +211,7 @@ def noun_phrases(masked: str) -> Iterator[tuple[list[str], str]]:
             if run:
                 yield from _trimmed(run, before)
                 run = []
-            last = small if token[0].isalpha() else "" if token in ".!?;:" else ","
+            last = small if token[0].isalpha() else "" if token in set(".!?;:") else ","
     if run:
         yield from _trimmed(run, before)
 
@@ -216,6 +224,20 @@ def _trimmed(run: list[str], before: str) -> Iterator[tuple[list[str], str]]:
         yield run, before
 
 
+_NOUN_ENDINGS = ("ent", "ant", "ar", "ian", "ean", "ite", "ute", "ete")  # of adjectives too
+_ADJECTIVES = _words(
+    """dependent independent efficient consistent recurrent equivalent convergent divergent different relevant redundant
+    dominant constant invariant linear nonlinear bilinear similar regular modular binary finite infinite discrete
+    complete concrete absolute bayesian gaussian euclidean boolean markovian"""
+) - _words("constant invariant gaussian")
+
+
+def _is_noun(word: str) -> bool:
+    """Whether the last word of a noun phrase looks like a noun: `descent`, not `convolutional`."""
+    small = word.casefold()
+    return property_or_object(small) == "object" or (small.endswith(_NOUN_ENDINGS) and small not in _ADJECTIVES)
+
+
 class ProseTerms:
     """Counts of the noun phrases, names and acronyms of a corpus, passage by passage."""
 
@@ -225,7 +247,7 @@ class ProseTerms:
         self.framed: Counter[str] = Counter()  # key: passages where it is a whole noun phrase behind an article
         self.uses: Counter[str] = Counter()
         self.word_uses: Counter[str] = Counter()
-        self.written: dict[str, Counter[str]] = {}
+        self.written: dict[str, str] = {}  # key: as written at its first, third or 20th use
         self.names: Counter[str] = Counter()  # name with a capital inside: passages
         self.acronyms: dict[str, Counter[str]] = {}  # acronym: long forms
         self.entitled: dict[str, str] = {}  # key of a noun phrase of a title that its text repeats: as written
@@ -243,7 +265,8 @@ class ProseTerms:
                 key = phrase_key(words)
                 keys.add(key)
                 self.uses[key] += 1
-                self.written.setdefault(key, Counter())[" ".join(words)] += 1
+                if key not in self.written or self.uses[key] in (3, 20):
+                    self.written[key] = " ".join(words)
             self.word_uses.update(phrase_key([word]) for word in run)
             gerund = run[0].casefold().endswith("ing") and before not in ARTICLES
             if 1 < len(run) <= _LONGEST and before in _BEFORE_NOUNS and not gerund:
@@ -253,10 +276,18 @@ class ProseTerms:
                 if f" {key} " in title_key and repeated[key] == 2:
                     self.entitled.setdefault(key, " ".join(run))
         self.passages_with.update(keys)
+        if len(self.passages_with) > _MOST_KEYS:
+            self._forget_rare()
         self.framed.update(framed)
         self.names.update(set(_NAME.findall(masked)))
         for acronym, long in set(find_acronyms(masked)):
             self.acronyms.setdefault(acronym.removesuffix("s"), Counter())[" ".join(long.split())] += 1
+
+    def _forget_rare(self) -> None:
+        """Drop the phrases that one passage has used so far: most never return, and memory stays bounded."""
+        for key in [key for key, passages in self.passages_with.items() if passages < 2]:
+            del self.passages_with[key], self.uses[key], self.written[key]
+            self.framed.pop(key, None)
 
     def candidates(self) -> Iterator[Candidate]:
         """All terms, the surest first."""
@@ -264,7 +295,7 @@ class ProseTerms:
             by_key: dict[str, Counter[str]] = {}
             for long, number in long_forms.items():
                 name = clean_term(long)
-                noun = name and property_or_object(name.split()[-1]) == "object" and not _ADJECTIVE.search(name)
+                noun = name and _is_noun(name.split()[-1]) and not _ADJECTIVE.search(name)
                 if noun and is_term(name.split()):
                     by_key.setdefault(key_of(name), Counter())[name] += number
             total = sum(long_forms.values())
@@ -275,7 +306,7 @@ class ProseTerms:
             yield Candidate(phrase, "object", "phrase")
         for phrase in self.entitled.values():
             words = phrase.split()
-            if clean_term(phrase) and is_term(words) and property_or_object(words[-1]) == "object":
+            if clean_term(phrase) and is_term(words) and _is_noun(words[-1]):
                 yield Candidate(phrase, "object", "title")
         for name, passages in self.names.items():
             if passages >= self.fewest and name not in self.acronyms:
@@ -295,17 +326,21 @@ class ProseTerms:
                 longer[shorter] = max(longer[shorter], uses)
         total = sum(self.word_uses.values())
         for key, passages in self.passages_with.items():
-            if passages < self.fewest or self.framed[key] < max(2, passages // 8) or 3 * longer[key] > 2 * self.uses[key]:
+            if (
+                passages < self.fewest
+                or self.framed[key] < max(2, passages // 8)
+                or 3 * longer[key] > 2 * self.uses[key]
+            ):
                 continue
-            written = self.written[key].most_common(1)[0][0]
+            written = self.written[key]
             words = written.split()
             if len(words) < 2 or not clean_term(written) or not is_term(words):
                 continue
-            if property_or_object(words[-1]) != "object" or _VERB_FORM.search(" ".join(self.written[key])):
+            if not _is_noun(words[-1]) or _VERB_FORM.search(written):
                 continue
             parts = [phrase_key([word]) for word in words]
             rest = self.uses[" ".join(parts[1:])]
             bits = math.log2(self.uses[key] * total / (max(1, self.word_uses[parts[0]]) * max(1, rest)))
-            if bits >= (4 if len(words) == 2 else 7):
+            least = min(4, math.log2(total) / 3) if len(words) == 2 else min(7, math.log2(total) / 2)
+            if bits >= least:  # which a short text cannot reach
                 yield written
-

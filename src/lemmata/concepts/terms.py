@@ -157,7 +157,10 @@ def key_of(phrase: str) -> str:
 # ---------------------------------------------------------------- names
 
 _BRACKET = re.compile(r"\s*[(\[][^()\[\]]*[)\]]\s*")
-_LEADING = re.compile(r"^(?:(?:a|an|the|its|their|our|this|eine?[nmrs]?|der|die|das|den|dem|des|ihre[nrsm]?|seine[nrsm]?)\s+)+", re.IGNORECASE)
+_LEADING = re.compile(
+    r"^(?:(?:a|an|the|its|their|our|this|eine?[nmrs]?|der|die|das|den|dem|des|ihre[nrsm]?|seine[nrsm]?)\s+)+",
+    re.IGNORECASE,
+)
 _TRAILING = re.compile(
     r"(?:\s+(?:of|in|on|over|to|with|by|for|from|at|the|a|an|and|or|along|under|modulo|without|between|up|"
     r"relative to|with respect to|associated to|attached to|respect|relative|associated)|\s*\$\S*+)+\s*$"

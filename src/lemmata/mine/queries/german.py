@@ -90,7 +90,9 @@ def _what_is(name: str, sentence: str) -> str:
     return f"Was bedeutet {name}?"
 
 
-_SUBJECT = r"\b(?P<article>[Ee]ine?) (?P<noun>(?:[a-zäöüß]+ )?[A-ZÄÖÜ][^\W\d_]+)(?: einer? [A-ZÄÖÜ][^\W\d_]+)?(?: ?\$[^$]*\$)?"
+_SUBJECT = (
+    r"\b(?P<article>[Ee]ine?) (?P<noun>(?:[a-zäöüß]+ )?[A-ZÄÖÜ][^\W\d_]+)(?: einer? [A-ZÄÖÜ][^\W\d_]+)?(?: ?\$[^$]*\$)?"
+)
 
 
 def german_defined_terms(passage: Passage, pick: Pick) -> Iterator[Query]:

@@ -98,7 +98,8 @@ def passage_queries(
 
 
 _BROKEN = re.compile(  # markup, a sentence that ends in a small word, a word said twice
-    r"[$\\{}()\[\]\ue000-\uf8ff]|\b(?:an?|the|to|of|in|on|over|by|from|with|at|for|whose|and|or|von|und|oder|der|die|das|des|eine?|mit)\??$|\b(\w+) \1\b",
+    r"[$\\{}()\[\]\ue000-\uf8ff]|\b(?:an?|the|to|of|in|on|over|by|from|with|at|for|whose|and|or"
+    r"|von|und|oder|der|die|das|des|eine?|mit)\??$|\b(\w+) \1\b",
     re.IGNORECASE,
 )
 

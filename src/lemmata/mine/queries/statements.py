@@ -165,7 +165,9 @@ def keywords(passage: Passage, frequency: Mapping[str, int], passages: int) -> I
         words = [word for word, _ in run]
         words = german_noun_run(words) if german else words
         keys = [normal(word) for word in words]
-        if not 0 < len(words) <= 5 or (len(words) == 1 and (len(keys[0]) < 3 or (not german and _NO_NOUN.search(words[0])))):
+        if not 0 < len(words) <= 5 or (
+            len(words) == 1 and (len(keys[0]) < 3 or (not german and _NO_NOUN.search(words[0])))
+        ):
             continue
         rarity = sum(1 - min(1.0, frequency.get(key, 0) / (0.02 * passages + 1)) for key in keys if key not in _WEAK)
         if rarity > 0.2:
