@@ -354,14 +354,13 @@ class _Collector:
         chosen = {key: entry for key, entry in self.entries.items() if self._is_concept(key, entry)}
         if self.is_prose:
             chosen = {key: entry for key, entry in chosen.items() if self._is_term_of_prose(key, entry)}
-            if self.options.phrases:
-                for candidate in self.prose.candidates():
-                    self.add(candidate, "")
-                    key = key_of(candidate.name)
-                    chosen[key] = self.entries[key]
-        elif self.options.phrases:
+        if self.options.phrases:
             for key in list(self._german_phrases(chosen)):
                 chosen[key] = self.add(Candidate(self.written[key], "object", "phrase"), "", german=True)
+        if self.options.phrases and self.is_prose:
+            for candidate in self.prose.candidates():
+                chosen[key_of(candidate.name)] = self.add(candidate, "")
+        elif self.options.phrases:
             for key in list(self._frequent_phrases(chosen)):
                 if key not in self.entries:
                     self.add(Candidate(self.written[key], "object", "phrase"), "")
@@ -401,7 +400,7 @@ class _Collector:
 
     def _is_term_of_prose(self, key: str, entry: _Entry) -> bool:
         """Whether a candidate is also an index term where authors emphasise and entitle as they like."""
-        if entry.rule in {"planetmath", "keywords"}:
+        if entry.german or entry.rule in {"planetmath", "keywords"}:
             return True
         words = max(entry.names, key=lambda name: entry.names[name]).split()
         if not is_term(words):

@@ -136,6 +136,7 @@ _PATTERNS = tuple(
 )
 _GERMAN_STOP = r"wenn|falls|sofern|dass|und|oder|genau|ist|sind|hat|gilt|bezüglich|mit|von|in|auf|über"
 _GERMAN_END = rf"(?=\s*(?:[.,;:()$\n]|$)|\s+(?:{_GERMAN_STOP})\b)"
+_GERMAN_OF = r"(?:\s+(?:auf|von|in|über|zwischen)\s[^.,;:]{1,30}?)?(?:\s*\$+)?"
 _GERMAN_TERM = r"(?P<term>[^\W\d_$][^.,;:()$\n]{2,60}?)" + _GERMAN_END
 _GERMAN_PATTERNS = tuple(
     (rule, re.compile(pattern))
@@ -149,7 +150,7 @@ _GERMAN_PATTERNS = tuple(
         ),
         (
             "by we mean",
-            rf"\b[Uu]nter\s+(?P<article>eine[rmn]|de[rmn])\s+{_NOUN}(?:\s+\$+)?\s+(?:versteht man|verstehen wir)\b",
+            rf"\b[Uu]nter\s+(?P<article>eine[rmn]|de[rmn])\s+{_NOUN}{_GERMAN_OF}\s+(?:versteht man|verstehen wir)\b",
         ),
     )
 )
@@ -414,6 +415,9 @@ _COMMON = re.compile(
 )
 
 
+_GERMAN_NOUN = re.compile(  # ends like a common noun, not like a surname
+    r"(?:ante|ung|enz|keit|heit|schaft|ium|tion|[^h]en|el|satz|lage|folge|reihe|summe|kette|gruppe|menge|form)$"
+)
 _GERMAN_NOUNS = {"theorem": "Satz", "satz": "Satz", "lemma": "Lemma", "conjecture": "Vermutung"}
 
 
@@ -437,7 +441,7 @@ def note_name(note: str, kind: str, german: bool = False) -> tuple[str, str]:
         if kind not in {"theorem", "lemma", "conjecture", "satz"} or len(people) > 3:
             return "", ""
         if german:
-            common = len(people) == 1 and re.search(r"(?:[^h]e|en|el|ung|satz|keit|heit|ium|um)$", people[0])
+            common = len(people) == 1 and _GERMAN_NOUN.search(people[0])
             return ("", "") if common else (f"{_GERMAN_NOUNS[kind]} von {' und '.join(people)}", "people")
         noun = "theorem" if kind == "satz" else kind
         if len(people) == 1 and not re.search(r"[-–]", people[0]):

@@ -129,6 +129,7 @@ def german_phrases(masked: str) -> Iterator[str]:
         if match["adjective"]:
             if match["adjective"][0].isupper():
                 yield match["adjective"]  # a noun, unless a sentence begins
+            yield match["adjective"].lower()
             yield f"{match['adjective'][0].lower()}{match['adjective'][1:]} {match['noun']}"
 
 

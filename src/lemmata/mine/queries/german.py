@@ -85,7 +85,8 @@ def _what_is(name: str, sentence: str) -> str:
     plural = re.search(r"(?:en|eln|ern)$", noun) and not article
     if plural:
         return f"Was sind {name}?"
-    if article == "eine" or (article and " " not in noun):
+    written = re.search(rf"\bein {re.escape(name)}", sentence, re.IGNORECASE)  # then its adjectives fit, too
+    if article == "eine" or (article and " " not in noun) or written:
         return f"Was ist {article} {name}?"
     return f"Was bedeutet {name}?"
 
