@@ -430,7 +430,7 @@ class _Collector:
             if len(words) == 2:
                 if passages >= 2 and words[0] in properties and words[1] in objects:
                     yield key
-            elif passages >= 3 and any(words[0].endswith(noun) and len(words[0]) > len(noun) + 2 for noun in objects):
+            elif passages >= 3 and any(words[0][place:] in objects for place in range(3, len(words[0]))):
                 yield key
 
     def _frequent_phrases(self, chosen: Mapping[str, _Entry]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from lemmata.types import Concept, Edge
 from lemmata.words import fold
 
 __all__ = [
-    "GENDERS",
+    "GERMAN_RESULTS",
     "compound_relations",
     "gender",
     "german_key",
@@ -64,7 +64,7 @@ def german_key(phrase: str) -> str:
 # ---------------------------------------------------------------- results with names
 
 # The nouns of results, each with its gender, genitive and kind.
-GENDERS = {
+GERMAN_RESULTS = {
     "satz": ("m", "Satzes", "theorem"), "lemma": ("n", "Lemmas", "theorem"), "theorem": ("n", "Theorems", "theorem"),
     "kriterium": ("n", "Kriteriums", "theorem"), "prinzip": ("n", "Prinzips", "theorem"),
     "ungleichung": ("f", "Ungleichung", "theorem"), "regel": ("f", "Regel", "theorem"),
@@ -75,7 +75,7 @@ GENDERS = {
 }  # fmt: skip
 _PERSON = r"(?:(?:de|von|van) )?[A-ZÄÖÜÉ][^\W\d_]+(?<!ung)(?<!ungen)(?<!heit)(?<!keit)(?<!tion)(?<!tionen)(?<!gruppen)"
 _PEOPLE = rf"{_PERSON}(?:(?: und |[-–]|, ){_PERSON}){{0,2}}"
-_HEADS = "|".join(noun.capitalize() for noun in GENDERS)
+_HEADS = "|".join(noun.capitalize() for noun in GERMAN_RESULTS)
 _OF_PEOPLE = re.compile(
     rf"(?:(?P<adjective>(?:[Ee]rste|[Zz]weite|[Dd]ritte|[Kk]leine|[Gg]roße)[nrs]?) )?"
     rf"\b(?P<head>(?:Haupt)?(?:(?i:{_HEADS})))(?:es|s)? von (?P<people>{_PEOPLE})(?![\w-])"
@@ -102,19 +102,19 @@ def german_results(masked: str) -> Iterator[str]:
 
 
 def result_noun(name: str) -> str:
-    """The noun of GENDERS that a name has as its head, alone or at the end of a compound; "" for none."""
+    """The noun of GERMAN_RESULTS that a name has as its head, alone or at the end of a compound; "" for none."""
     words = _WORD.findall(re.split(r"(?<=\w) (?:von|vom|des|der|über|für|zur|zum)\b", name)[0])
     if not words or not words[-1][0].isupper():
         return ""
     last = words[-1].casefold()
-    ends = (noun for noun in sorted(GENDERS, key=len, reverse=True) if last.endswith(noun))
+    ends = (noun for noun in sorted(GERMAN_RESULTS, key=len, reverse=True) if last.endswith(noun))
     return next((noun for noun in ends if last == noun or noun not in {"lemma", "theorem", "axiom"}), "")
 
 
 def german_kind(name: str, kind: str) -> str:
     """The kind of a named result; else `object` for a noun and `definition` for a property, or `kind` where given."""
     noun = result_noun(name)
-    return GENDERS[noun][2] if noun else kind
+    return GERMAN_RESULTS[noun][2] if noun else kind
 
 
 _PHRASE = re.compile(
@@ -137,7 +137,7 @@ def gender(name: str) -> str:
     """`m`, `f` or `n` by the ending of the last noun before a preposition; "" where endings do not tell."""
     noun = result_noun(name)
     if noun:
-        return GENDERS[noun][0]
+        return GERMAN_RESULTS[noun][0]
     words = _WORD.findall(re.split(r"(?<=\w) (?:von|vom|des|der|über|auf|mit|in)\b", name)[0])
     last = words[-1].casefold() if words else ""
     if re.search(r"(?:ung|heit|keit|tät|ion|schaft|ik|ur|enz|anz|ie|[^g]e|ge|form|zahl|folge)$", last):

@@ -243,6 +243,7 @@ class ProseTerms:
 
     def __init__(self) -> None:
         self.passages = 0
+        self.most_keys = _MOST_KEYS
         self.passages_with: Counter[str] = Counter()  # key of a phrase: passages in which a run ends with it
         self.framed: Counter[str] = Counter()  # key: passages where it is a whole noun phrase behind an article
         self.uses: Counter[str] = Counter()
@@ -276,7 +277,7 @@ class ProseTerms:
                 if f" {key} " in title_key and repeated[key] == 2:
                     self.entitled.setdefault(key, " ".join(run))
         self.passages_with.update(keys)
-        if len(self.passages_with) > _MOST_KEYS:
+        if len(self.passages_with) > self.most_keys:
             self._forget_rare()
         self.framed.update(framed)
         self.names.update(set(_NAME.findall(masked)))
@@ -288,6 +289,7 @@ class ProseTerms:
         for key in [key for key, passages in self.passages_with.items() if passages < 2]:
             del self.passages_with[key], self.uses[key], self.written[key]
             self.framed.pop(key, None)
+        self.most_keys = max(_MOST_KEYS, 2 * len(self.passages_with))  # so that this stays rare
 
     def candidates(self) -> Iterator[Candidate]:
         """All terms, the surest first."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from lemmata.concepts.candidates import Candidate, find_defined_terms, note_name
-from lemmata.concepts.german import GENDERS, gender, german_key, result_noun
+from lemmata.concepts.german import GERMAN_RESULTS, gender, german_key, result_noun
 from lemmata.concepts.terms import mask
 from lemmata.mine.queries.wording import Pick, Query
 from lemmata.types import Passage
@@ -23,12 +23,12 @@ def _with_definite(name: str, articles: dict[str, str], genitive: bool = False) 
     noun = result_noun(name)
     words = name.split(" ")
     place = next(place for place, word in enumerate(words) if word.casefold().endswith(noun))
-    weak = "en" if genitive or articles[GENDERS[noun][0]] == "den" else "e"
+    weak = "en" if genitive or articles[GERMAN_RESULTS[noun][0]] == "den" else "e"
     for before in range(place):
         words[before] = re.sub(r"e[rs]?$", weak, words[before])
-    if genitive and GENDERS[noun][1].casefold() != noun:
-        words[place] += GENDERS[noun][1].casefold().removeprefix(noun)
-    return f"{articles[GENDERS[noun][0]]} {' '.join(words)}"
+    if genitive and GERMAN_RESULTS[noun][1].casefold() != noun:
+        words[place] += GERMAN_RESULTS[noun][1].casefold().removeprefix(noun)
+    return f"{articles[GERMAN_RESULTS[noun][0]]} {' '.join(words)}"
 
 
 def _what_it_says(name: str, rule: str, pick: Pick) -> Query:
