@@ -114,7 +114,7 @@ def sentence_spans(masked: str) -> list[tuple[int, int]]:
 
 _ENGLISH = frozenset("the of is and a an for with are".split())
 _FUNCTION_WORDS = re.compile(
-    r"\b(?:der|die|das|dem|den|des|und|ist|sind|eine?[nmrs]?|von|zu[mr]?|für|wenn|[Jj]ede[rs]?|wird|heißt|nicht|mit|sei|"
+    r"\b(?:der|die|das|dem|den|und|ist|sind|eine?[nmrs]?|von|zu[mr]?|für|wenn|[Jj]ede[rs]?|wird|heißt|nicht|mit|sei|"
     + "|".join(_ENGLISH)
     + r")\b"
 )
