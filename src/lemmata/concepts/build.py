@@ -225,7 +225,7 @@ class _Collector:
         entry.rules[candidate.rule] += 1
         weight = 3 if candidate.rule in {"planetmath", "emphasis", "note"} else 1
         entry.names[candidate.name] += weight
-        entry.kinds[(not german and result_kind(candidate.name)) or candidate.kind] += weight
+        entry.kinds[candidate.kind if german else result_kind(candidate.name) or candidate.kind] += weight
         entry.aliases.update(dict.fromkeys(candidate.aliases))
         if candidate.rule in _DEFINING and passage:
             entry.definers.setdefault(passage, candidate.rule)
