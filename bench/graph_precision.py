@@ -1,6 +1,7 @@
 """Precision of the concepts of a corpus: samples for a mathematician to judge, and the precision by the verdicts.
 
     python bench/graph_precision.py WORKSPACE NAME [--seed 100]       draw 100 concepts and 100 relations
+    python bench/graph_precision.py WORKSPACE NAME --documents 10     draw 100 concepts that ten documents mention
     python bench/graph_precision.py WORKSPACE NAME --check            precision from the committed verdicts
     python bench/graph_precision.py WORKSPACE --planetmath-recall     recall of what PlanetMath declares
 
@@ -38,6 +39,7 @@ def main() -> None:
     parser.add_argument("workspace", type=Path)
     parser.add_argument("name", nargs="?", default="")
     parser.add_argument("--seed", type=int, default=100)
+    parser.add_argument("--documents", type=int, default=0, help="draw from the concepts of so many documents")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--planetmath-recall", action="store_true")
     options = parser.parse_args()
@@ -54,7 +56,10 @@ def main() -> None:
         "peak_megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
     if options.check:
-        summary["precision"] = [check(options.name, part, rows(graph, part)) for part in ("concepts", "relations")]
+        parts = [part for part in ("concepts", "relations") if (FOLDER / f"{options.name}-{part}.tsv").exists()]
+        summary["precision"] = [check(options.name, part, rows(graph, part)) for part in parts]
+    elif options.documents:
+        draw(options.name, "concepts", of_documents(corpus, graph, options.documents, options.seed), options.seed)
     else:
         for part in ("concepts", "relations"):
             draw(options.name, part, rows(graph, part), options.seed)
@@ -82,6 +87,28 @@ def rows(graph: ConceptGraph, part: str) -> list[tuple[str, ...]]:
         for edge in graph.edges
         if edge.source in ids and edge.target in ids
     ]
+
+
+def of_documents(corpus: Corpus, graph: ConceptGraph, number: int, seed: int) -> list[tuple[str, ...]]:
+    """Concepts that random documents mention, as many from each; the evidence is the passage that mentions it.
+
+    Documents that mention too few are passed over.
+    """
+    share = SAMPLE // number
+    items = {item[0]: item for item in rows(graph, "concepts")}
+    document_of = {passage.id: passage.document for passage in corpus}
+    mentions: defaultdict[str, dict[str, str]] = defaultdict(dict)  # document: concept: passage
+    for edge in graph.edges:
+        if edge.relation == "mentions":
+            mentions[document_of[edge.source]].setdefault(edge.target, edge.source)
+    random_order = random.Random(seed)
+    drawn: dict[str, tuple[str, ...]] = {}
+    for document in random_order.sample(sorted(mentions), len(mentions)):
+        fresh = {concept: passage for concept, passage in mentions[document].items() if concept not in drawn}
+        if len(fresh) >= share and len(drawn) < share * number:
+            for concept in random_order.sample(sorted(fresh), share):
+                drawn[concept] = (*items[concept][:4], fresh[concept])
+    return list(drawn.values())
 
 
 def draw(name: str, part: str, items: Sequence[tuple[str, ...]], seed: int) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from lemmata.concepts.build import ConceptGraph, ConceptOptions, build_concepts
 from lemmata.concepts.candidates import find_defined_terms, named_results, note_name, title_phrases
 from lemmata.concepts.mentions import find_mentions, name_trie
+from lemmata.concepts.prose import is_term
 from lemmata.concepts.relations import name_relations, sentence_relations
 from lemmata.concepts.terms import clean_term, key_of, mask, normal, sentence_spans
 from lemmata.types import Concept, Document, Edge, Link, Passage
@@ -503,3 +504,66 @@ def test_the_names_of_references_are_no_mentions() -> None:
     shown, hidden = ({edge for edge in build_concepts([*CORPUS, p], DOCUMENTS).edges if edge.source == "d#1"}
                      for p in (replace(inserted, metadata={}), inserted))  # fmt: skip
     assert hidden < shown
+
+
+# ---------------------------------------------------------------- prose without definitions
+
+
+def abstracts(*texts: str, title: str = "") -> tuple[list[Passage], list[Document]]:
+    passages = [Passage(f"{number}", f"{number}", "abstract", text) for number, text in enumerate(texts)]
+    return passages, [Document(passage.id, title) for passage in passages]
+
+
+def test_prose_gives_long_forms_of_acronyms_frequent_noun_phrases_and_names() -> None:
+    texts = [
+        "We train a convolutional neural network (CNN) on ImageNet. The gradient descent is slow.",
+        "CNNs improve the speech recognition by gradient descent. We use the ImageNet.",
+        "For speech recognition, our novel approach uses the gradient descent on ImageNet.",
+        "The speech recognition of the proposed method is better. The size of a Vocab varies.",
+    ]
+    graph = build_concepts(*abstracts(*texts))
+    assert names(graph) == {"convolutional neural network", "gradient descent", "speech recognition", "ImageNet"}
+    (network,) = (concept for concept in graph.concepts if concept.name.startswith("convolutional"))
+    assert network.aliases == ("CNN",)
+    mentions = {edge.source for edge in graph.edges if edge.target == network.id and edge.relation == "mentions"}
+    assert mentions == {"0", "1"}  # the plural of the acronym, too
+
+
+@pytest.mark.parametrize(
+    "phrase",
+    ["novel approach", "experimental results", "large number", "fast algorithm", "future work", "proposed method",
+     "human experts", "significant improvement", "state-of-the-art performance", "semantic meaning",
+     "graph-based model", "automatic extraction", "size", "parameter k"],
+)  # fmt: skip
+def test_words_of_any_paper_make_no_term(phrase: str) -> None:
+    assert not is_term(phrase.split())
+
+
+@pytest.mark.parametrize(
+    "phrase",
+    ["neural network", "gradient descent", "sorting algorithm", "fast Fourier transform", "language model",
+     "feature extraction", "partially observable Markov decision process", "hash table", "running time"],
+)  # fmt: skip
+def test_terms_of_a_field_are_terms(phrase: str) -> None:
+    assert is_term(phrase.split())
+
+
+def test_the_title_of_an_abstract_is_no_note_of_a_statement() -> None:
+    text = "We compare methods for the sorting of lists."
+    passage = Passage("1", "1", "abstract", text, title="Comparing methods for sorting")
+    assert names(build_concepts([passage], [Document("1", "Comparing methods for sorting")])) == set()
+
+
+def test_a_phrase_of_a_title_is_a_term_where_its_abstract_repeats_it() -> None:
+    text = "The tactile sensor is cheap. We calibrate a tactile sensor in the following way."
+    passages, documents = abstracts(text, title="Calibration of a tactile sensor")
+    assert names(build_concepts(passages, documents)) == {"tactile sensor"}
+
+
+def test_a_corpus_with_statements_takes_no_phrases_of_prose() -> None:
+    words = "apples bread cheese dates eggs fish grapes honey ice".split()
+    text = "The gradient descent is used for the {0}. We buy {0} and {0}."
+    prose = [Passage(f"p@{number}", "p", "chunk", text.format(word)) for number, word in enumerate(words)]
+    assert "gradient descent" in names(build_concepts(prose, []))
+    assert "gradient descent" not in names(build_concepts([*prose, ZORN], []))
+    assert names(build_concepts([replace(passage, kind="log") for passage in prose], [])) == set()

@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -25,7 +25,18 @@ from lemmata.concepts.candidates import (
     phrase_key,
     title_phrases,
 )
+from lemmata.concepts.german import (
+    compound_relations,
+    german_key,
+    german_kind,
+    german_normal,
+    german_phrases,
+    german_relations,
+    german_results,
+    nominative,
+)
 from lemmata.concepts.mentions import Mention, find_mentions, name_trie
+from lemmata.concepts.prose import ProseTerms, is_term
 from lemmata.concepts.relations import LOOSE_HEADS, name_relations, sentence_relations
 from lemmata.concepts.terms import (
     INNER_WORDS,
@@ -75,6 +86,7 @@ _RULES = (
     "called",  # `is called a flag`, `we call it a flag`, and in German
     "say that",  # `we say that it is flat if`
     "keywords",  # keywords that the author gave a document
+    "acronym",  # in prose, the long form of an acronym: `restricted Boltzmann machine (RBM)`
     "defined as",  # `the degree is defined as`
     "named",  # a result in running text that is named after people: `Zorn's lemma`
     "people",  # the note of a statement that only names people: `Gordon, 1961` gives `Gordon's theorem`
@@ -82,7 +94,8 @@ _RULES = (
     "title",  # a phrase in a document's title that its first passage repeats, or that names a result
     "note phrase",  # any other note of a statement
     "section",  # a phrase in a section's title that several passages use
-    "phrase",  # a frequent phrase made of words that defined terms use
+    "phrase",  # a frequent phrase: made of words that defined terms use, or a noun phrase of prose
+    "name",  # in prose, a name written with capitals inside: `ImageNet`
 )
 _RANK = {rule: rank for rank, rule in enumerate(_RULES)}
 _DEFINING = frozenset(("emphasis", "by we mean", "is a", "called", "say that", "defined as"))  # give `defines` edges
@@ -93,6 +106,18 @@ _PLANETMATH_KINDS = {
     "Corollary": "theorem", "Axiom": "theorem", "Conjecture": "conjecture", "Algorithm": "technique",
     "Biography": "person",
 }  # fmt: skip
+_GERMAN = "de:"  # before the keys of German names
+
+
+def _german(name: str) -> str:
+    return _GERMAN + german_key(name)
+
+
+_LETTERS = re.compile(r"[^\W\d_]+")
+_PROSE_KINDS = frozenset(("abstract", "chunk", "log", "text"))
+_PASSAGES_PER_STATEMENT = 20  # in prose there are more
+_SURNAME = re.compile(r"[A-ZÄÖÜÉÈŁŠČŻ][^\W\d_A-Z]+")
+_COMMON_RESULTS = frozenset("method technique procedure test rule relation problem bound".split())
 # Words that make no concept of their own out of the noun after them, in frequent phrases.
 _NOT_MODIFIERS = (
     GENERIC_ADJECTIVES
@@ -159,6 +184,7 @@ class _Entry:
     stated: dict[str, None] = field(default_factory=dict)  # passages that state the result of this name
     aliases: dict[str, None] = field(default_factory=dict)
     people: set[str] = field(default_factory=set)
+    german: bool = False
 
     @property
     def kind(self) -> str:
@@ -183,12 +209,15 @@ class _Collector:
         self.opened: set[str] = set()  # documents of which a passage was read
         self.texts: set[int] = set()  # hashes of the masked texts read so far
         self.passages = 0
+        self.statements = 0
+        self.prose = ProseTerms()
         if options.metadata:
             for document in documents:
                 self._read_metadata(document)
 
-    def add(self, candidate: Candidate, passage: str) -> _Entry:
-        entry = self.entries.setdefault(key_of(candidate.name), _Entry())
+    def add(self, candidate: Candidate, passage: str, german: bool = False) -> _Entry:
+        key = _german(candidate.name) if german else key_of(candidate.name)
+        entry = self.entries.setdefault(key, _Entry(german=german))
         if not entry.rules or _RANK[candidate.rule] < _RANK[entry.rule]:
             entry.rule, entry.passage, entry.sentence = candidate.rule, passage, candidate.sentence
         entry.passage = entry.passage or passage
@@ -196,7 +225,7 @@ class _Collector:
         entry.rules[candidate.rule] += 1
         weight = 3 if candidate.rule in {"planetmath", "emphasis", "note"} else 1
         entry.names[candidate.name] += weight
-        entry.kinds[result_kind(candidate.name) or candidate.kind] += weight
+        entry.kinds[candidate.kind if german else result_kind(candidate.name) or candidate.kind] += weight
         entry.aliases.update(dict.fromkeys(candidate.aliases))
         if candidate.rule in _DEFINING and passage:
             entry.definers.setdefault(passage, candidate.rule)
@@ -225,20 +254,22 @@ class _Collector:
     def read(self, passage: Passage) -> None:
         """One passage of the first pass, in order."""
         self.passages += 1
+        self.statements += passage.kind not in _PROSE_KINDS
         masked = mask_references(mask(passage.text))
         german = is_german(masked)
         opening = passage.document not in self.opened
         self.opened.add(passage.document)
         for candidate in find_defined_terms(passage, masked, opening):
-            self.add(candidate, passage.id)
-        if passage.title:
+            self.add(candidate, passage.id, german)
+        if passage.title and passage.kind not in _PROSE_KINDS:
             self._read_note(passage, german)
         if passage.section:
             self.sections.setdefault(passage.section, passage.id)
-        if opening and self.options.titles and passage.document in self.documents:
+        if opening and not german and self.options.titles and passage.document in self.documents:
             self._read_title(self.documents[passage.document].title, passage, masked)
-        if german:
-            return  # German capitalises all nouns, so capitals say nothing about names
+        if german:  # capitalises all nouns, so capitals say nothing about names
+            self._read_german(passage, masked)
+            return
         if passage.kind == "chunk" and hash(masked) in self.texts:
             return  # boilerplate counts once
         self.texts.add(hash(masked))
@@ -248,17 +279,35 @@ class _Collector:
                 self.add(Candidate(name, "theorem", "named"), passage.id).people.update(people)
             self.credited.update(credited_results(text))
         self._count_phrases(masked, proof)
+        if self.is_prose and passage.kind != "log":
+            document = self.documents.get(passage.document) if opening else None
+            self.prose.read(masked, document.title if document else "")
+
+    def _read_german(self, passage: Passage, masked: str) -> None:
+        """Results with names, and how many passages use a noun with at most one adjective."""
+        keys: set[str] = set()
+        proof = mask(passage.proof)
+        for text in (masked, proof):
+            for name in german_results(text):
+                self.add(Candidate(name, "theorem", "named"), passage.id, german=True)
+                self.credited.add(_german(name))
+            for phrase in german_phrases(text):
+                key = _german(phrase)
+                keys.add(key)
+                if key not in self.written or len(phrase) < len(self.written[key]):
+                    self.written[key] = phrase
+        self.passages_with.update(keys)
 
     def _read_note(self, passage: Passage, german: bool) -> None:
-        name, rule = note_name(passage.title, passage.kind)
-        nouns = r"(?:e|en|el|ung|satz|keit)'s " if german else r"(?:ome|en|formel|satz)'s "
-        if rule == "people" and re.search(nouns, name):
+        name, rule = note_name(passage.title, passage.kind, german)
+        if rule == "people" and re.search(r"(?:ome|en|formel|satz)'s ", name):
             return  # a German noun, not a person
         if not name or passage.kind in {"exercise", "example", "remark", "remarks", "situation"}:
             return
-        kind = result_kind(name) or ("object" if rule == "note phrase" else "theorem")
+        named_kind = german_kind(name, "") if german else result_kind(name)
+        kind = named_kind or ("object" if rule == "note phrase" else "theorem")
         sentence = "" if kind == "object" else " ".join(passage.text.split())
-        entry = self.add(Candidate(name, kind, rule, sentence), passage.id)
+        entry = self.add(Candidate(name, kind, rule, sentence), passage.id, german)
         if rule != "note phrase":
             entry.stated[passage.id] = None
 
@@ -289,6 +338,11 @@ class _Collector:
 
     # ------------------------------------------------------------ decisions
 
+    @property
+    def is_prose(self) -> bool:
+        """Whether statements are so few that terms are used without being defined."""
+        return self.statements * _PASSAGES_PER_STATEMENT < self.passages
+
     def choose(self) -> dict[str, _Entry]:
         """The candidates that become concepts, by key, in the order of first appearance."""
         if self.options.titles:
@@ -298,7 +352,15 @@ class _Collector:
                     if strong and _names_subject(name) and self.passages_with[key_of(name)] >= 3:
                         self.add(Candidate(name, "object", "section"), passage)
         chosen = {key: entry for key, entry in self.entries.items() if self._is_concept(key, entry)}
+        if self.is_prose:
+            chosen = {key: entry for key, entry in chosen.items() if self._is_term_of_prose(key, entry)}
         if self.options.phrases:
+            for key in list(self._german_phrases(chosen)):
+                chosen[key] = self.add(Candidate(self.written[key], "object", "phrase"), "", german=True)
+        if self.options.phrases and self.is_prose:
+            for candidate in self.prose.candidates():
+                chosen[key_of(candidate.name)] = self.add(candidate, "")
+        elif self.options.phrases:
             for key in list(self._frequent_phrases(chosen)):
                 if key not in self.entries:
                     self.add(Candidate(self.written[key], "object", "phrase"), "")
@@ -306,7 +368,7 @@ class _Collector:
         for entry in chosen.values():
             names: Counter[str] = Counter()
             for name, number in entry.names.items():
-                names[self._spelled(name, entry.kind)] += number
+                names[nominative(name) if entry.german else self._spelled(name, entry.kind)] += number
             entry.names = names
         return chosen
 
@@ -314,6 +376,8 @@ class _Collector:
         rules = entry.rules
         words = key.split()
         if not _SUFFICIENT.isdisjoint(rules):
+            return True
+        if entry.german and "named" in rules:
             return True
         if not GENERIC_ADJECTIVES.isdisjoint(words):
             return False
@@ -333,6 +397,41 @@ class _Collector:
         if definitions and "title" in rules:
             return True
         return definitions >= 2 or (definitions == 1 and self.passages_with[key] >= 3 and not key.endswith("ed"))
+
+    def _is_term_of_prose(self, key: str, entry: _Entry) -> bool:
+        """Whether a candidate is also an index term where authors emphasise and entitle as they like."""
+        if entry.german or entry.rule in {"planetmath", "keywords"}:
+            return True
+        words = max(entry.names, key=lambda name: entry.names[name]).split()
+        if not is_term(words):
+            return False
+        if "named" in entry.rules or "people" in entry.rules:
+            people = [person for person in entry.people if self.capital[person.casefold()]]
+            if people and len(people) == len(entry.people) and all(map(_SURNAME.fullmatch, people)):
+                possessive = any("'" in name or "’" in name for name in entry.names)
+                if possessive or normal(words[-1]) not in _COMMON_RESULTS or entry.rules["named"] > 2:
+                    return True
+        if len(words) == 1:
+            return sum(entry.rules[rule] for rule in _DEFINING) > 1 and self.passages_with[key] >= 3
+        if not _DEFINING.isdisjoint(entry.rules) or "stress" in entry.rules:
+            noun = property_or_object(words[-1]) == "object" and not words[0].endswith(("ly", "ed"))
+            return (noun and len(words) <= 4 and INNER_WORDS.isdisjoint(words[:-1])) or "of" in words[1:2]
+        return self.prose.framed[key] > 1
+
+    def _german_phrases(self, chosen: Mapping[str, _Entry]) -> Iterator[str]:
+        """Keys of German phrases of a defined property and object, and of compounds that end with a defined object."""
+        german = {key.removeprefix(_GERMAN): entry for key, entry in chosen.items() if entry.german}
+        objects = {key for key, entry in german.items() if entry.kind == "object" and len(key) > 3}
+        properties = {key for key, entry in german.items() if entry.kind == "definition"}
+        for key, passages in self.passages_with.items():
+            words = key.removeprefix(_GERMAN).split()
+            if not key.startswith(_GERMAN) or key in chosen or len(words) > 2:
+                continue
+            if len(words) == 2:
+                if passages >= 2 and words[0] in properties and words[1] in objects:
+                    yield key
+            elif passages >= 3 and any(words[0][place:] in objects for place in range(3, len(words[0]))):
+                yield key
 
     def _frequent_phrases(self, chosen: Mapping[str, _Entry]) -> Iterator[str]:
         """Keys of frequent, cohesive phrases whose head and modifiers also occur as such in defined terms.
@@ -381,15 +480,22 @@ class _Collector:
         """Whether the corpus writes a word with a capital inside sentences."""
         return self.capital[word] > 2 * self.small[word]
 
+    def _lowered(self, part: re.Match[str]) -> str:
+        """A word or a part of a hyphenated word, without its capital where the corpus mostly writes none."""
+        lower = part[0].casefold()
+        if (
+            len(part[0]) > 1
+            and part[0].istitle()
+            and (self.small[lower] > self.capital[lower] or lower in RESULT_NOUNS)
+        ):
+            return part[0][0].lower() + part[0][1:]
+        return part[0]
+
     def _spelled(self, name: str, kind: str) -> str:
         """A name in lower case except for words that the corpus capitalises; an object in the singular."""
         words = name.split(" ")
         for place, word in enumerate(words):
-            first = re.match(r"[^\W\d_]+", word)
-            if first and len(first[0]) > 1 and first[0].istitle():
-                lower = first[0].casefold()
-                if self.small[lower] > self.capital[lower] or lower in RESULT_NOUNS:
-                    words[place] = word[0].lower() + word[1:]
+            words[place] = _LETTERS.sub(self._lowered, word)
         last = words[-1]
         plain = last.isascii() and last.isalpha() and last.islower()
         if kind == "object" and INNER_WORDS.isdisjoint(words) and plain and self.word_uses[normal(last)]:
@@ -421,6 +527,7 @@ class _Builder:
         for key, entry in chosen.items():
             if key in acronyms and len(key) < 4:
                 continue
+            known = _german if entry.german else key_of
             name = min(entry.names, key=lambda name: (-entry.names[name], len(name), name))
             identity = f"concept:{slug(name)}"
             while identity in self.concepts:
@@ -428,13 +535,15 @@ class _Builder:
             description = entry.sentence
             if len(description) > _LONGEST_DESCRIPTION:
                 description = description[:_LONGEST_DESCRIPTION].rsplit(" ", 1)[0] + " …"
-            aliases = tuple(alias for alias in entry.aliases if key_of(alias) not in chosen)
+            aliases = tuple(alias for alias in entry.aliases if known(alias) not in chosen)
             self.concepts[identity] = Concept(identity, name, entry.kind, description, aliases)
             self.entries[identity] = entry
         self.kinds = {concept.id: concept.kind for concept in self.concepts.values()}
         self.names = [(concept.name, concept.id) for concept in self.concepts.values()]
         self.names += [(alias, concept.id) for concept in self.concepts.values() for alias in concept.aliases]
-        self.trie = name_trie(self.names)
+        german = {identity for identity, entry in self.entries.items() if entry.german}
+        self.trie = name_trie(name for name in self.names if name[1] not in german)
+        self.german_trie = name_trie((name for name in self.names if name[1] in german), german_normal)
         self.defined_in: dict[str, list[str]] = defaultdict(list)  # passage: concepts
         self.stated_in: dict[str, list[str]] = defaultdict(list)
         for identity, entry in self.entries.items():
@@ -455,8 +564,10 @@ class _Builder:
         """One passage of the second pass, in order."""
         self.opening.setdefault(passage.document, passage.id)
         text = mask_references(mask(passage.text))
+        german = is_german(text)
+        trie, normal_form = (self.german_trie, german_normal) if german else (self.trie, normal)
         in_title, in_text, in_proof = (
-            find_mentions(masked, self.trie) for masked in (mask(passage.title), text, mask(passage.proof))
+            find_mentions(masked, trie, normal_form) for masked in (mask(passage.title), text, mask(passage.proof))
         )
         defined, stated = self.defined_in[passage.id], self.stated_in[passage.id]
         mentioned = dict.fromkeys([*(mention.concept for mention in (*in_title, *in_text, *in_proof)), *stated])
@@ -466,7 +577,9 @@ class _Builder:
         makers += [("proves", concept, "note") for concept in stated if passage.proof]
         makers += [("mentions", concept, "mentions") for concept in mentioned]
         self.edges += [Edge(passage.id, relation, concept, passage.id, rule) for relation, concept, rule in makers]
-        self._read_sentences(passage, text, in_text)
+        self._read_sentences(passage, text, in_text, german_relations if german else sentence_relations)
+        if german:
+            self._read_sentences(passage, mask(passage.proof), in_proof, german_relations)
         for result in stated:
             for mention in in_text:
                 if self._is_specific(mention.concept):
@@ -484,11 +597,13 @@ class _Builder:
         name = self.concepts[concept].name
         return name not in LOOSE_HEADS and (self.kinds[concept] != "definition" or " " in name or "-" in name)
 
-    def _read_sentences(self, passage: Passage, text: str, mentions: list[Mention]) -> None:
+    def _read_sentences(
+        self, passage: Passage, text: str, mentions: list[Mention], relations: Callable[..., Iterator[Edge]]
+    ) -> None:
         defined = self.defined_in[passage.id]
         for start, end in sentence_spans(text):
             inside = [mention for mention in mentions if start <= mention.start and mention.end <= end]
-            for relation in sentence_relations(text, start, end, inside, self.kinds):
+            for relation in relations(text, start, end, inside, self.kinds):
                 self.relate(relation._replace(evidence=passage.id))
             synonyms = {
                 frozenset((left.concept, right.concept))
@@ -532,6 +647,8 @@ class _Builder:
             for identity, entry in self.entries.items()
         }
         concepts = list(self.concepts.values())
-        for relation in name_relations(concepts):
+        german = [concept for concept in concepts if self.entries[concept.id].german]
+        english = [concept for concept in concepts if not self.entries[concept.id].german]
+        for relation in itertools.chain(name_relations(english), compound_relations(german)):
             self.relate(relation._replace(evidence=origins[relation.source][1]))
         return ConceptGraph(concepts, self.edges + list(self.relations.values()), origins)

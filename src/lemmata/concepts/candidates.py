@@ -12,10 +12,12 @@ import unicodedata
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from lemmata.concepts.german import german_kind, result_noun
 from lemmata.concepts.terms import (
     RESULT_NOUNS,
     TECHNIQUE_NOUNS,
     clean_term,
+    is_german,
     key_of,
     mask,
     normal,
@@ -71,8 +73,8 @@ _ARTICLE_BEFORE = re.compile(
     r"\b(?:an?|the|its|their|his|our|every|no|of|ein|eine|einen|der|die|das)\s*$", re.IGNORECASE
 )
 _DEFINING_BEFORE = re.compile(
-    r"(?:\b(?:called|termed|named|say|says|said to be|call|known as|means?|is|are|be|as|heißt|nennt man)"
-    r"|\b(?:called|termed|call|known as|mean|is|are|as|heißt) (?:an?|the|ein|eine))\s*$"
+    r"(?:\b(?:called|termed|named|say|says|said to be|call|known as|means?|is|are|be|as|heißt|heißen|nennt man|als)"
+    r"|\b(?:called|termed|call|known as|mean|is|are|as|heißt|heißen|nennt man|nennen wir) (?:an?|the|eine?n?))\s*$"
 )
 _CALLED_BEFORE = re.compile(
     r"\b(?:called|termed|named|say|says|said to be|call|known as|referred to as|means?|defined? as|heißt|nennt man)"
@@ -111,7 +113,7 @@ _WE = r"\b[Ww]e(?:\s+(?:will|shall|may|can|also|then))*"
 _NOUN = r"(?P<term>[^\W\d_$][^.,;:()$\n]{2,60}?)"  # up to what the pattern wants after it
 _A = r"(?P<article>an?\s+|the\s+)"
 _A_OR_ITS = r"(?P<article>an?\s+|the\s+|its\s+)"
-_EIN = r"(?P<article>(?:ein|eine|einen|den|der|die|das|als)\s+)"
+_EIN = r"(?P<article>(?:ein|eine|einen|den|der|die|das|als|ihre[nm]?|seine[nm]?)\s+)"
 _CALLED = r"(?:called|termed|said to be|known as|referred to as)"
 _OF = r"(?:\s+(?:of|on|over|for|in|associated|between)\b[^.,;:]{1,60}?)?"
 _IF = r"(?=\s+(?:if|when|whenever|iff|provided)\b)"
@@ -130,10 +132,31 @@ _PATTERNS = tuple(
             "defined as",
             rf"\b[Tt]he\s+(?P<article>){_NOUN}{_OF}(?:\s*\$+)?\s+(?:is|are)\s+defined\s+(?:as|to be)\b",
         ),
-        ("called", rf"\b(?:heißt|heißen)\s+(?:dann\s+|auch\s+)*{_EIN}?{_TERM}"),
-        ("called", rf"\b(?:nennt man|nennen wir)\s+(?:[^.,;:]{{0,40}}?\s)??{_EIN}{_TERM}"),
-        ("called", rf"\b(?:wird|werden)\s+(?:auch\s+)?{_EIN}?{_NOUN}\s+(?:genannt|bezeichnet)\b"),
     )
+)
+_GERMAN_STOP = r"wenn|falls|sofern|dass|und|oder|genau|ist|sind|hat|gilt|bezüglich|mit|von|in|auf|über"
+_GERMAN_END = rf"(?=\s*(?:[.,;:()$\n]|$)|\s+(?:{_GERMAN_STOP})\b)"
+_GERMAN_OF = r"(?:\s+(?:auf|von|in|über|zwischen)\s[^.,;:]{1,30}?)?(?:\s*\$+)?"
+_GERMAN_TERM = r"(?P<term>[^\W\d_$][^.,;:()$\n]{2,60}?)" + _GERMAN_END
+_GERMAN_PATTERNS = tuple(
+    (rule, re.compile(pattern))
+    for rule, pattern in (
+        ("called", rf"\b(?:heißt|heißen|heisst|heissen)\s+(?:(?:dann|daher|kurz)\s+)*(?!auch\b){_EIN}?{_GERMAN_TERM}"),
+        ("called", rf"\b(?:nennt man|nennen wir)\s+(?:[^.,;:]{{0,40}}?\s)??{_EIN}{_GERMAN_TERM}"),
+        ("called", rf"\bbezeichne(?:t man|n wir)\s+(?:[^.,;:]{{0,40}}?\s)?als\s+{_EIN}?{_GERMAN_TERM}"),
+        (
+            "called",
+            rf"\b(?:wird|werden)\s+(?:[^.,;:]{{0,60}}?\s)??{_EIN}{_NOUN}(?:\s+\$+)?\s+(?:genannt|bezeichnet)\b",
+        ),
+        (
+            "by we mean",
+            rf"\b[Uu]nter\s+(?P<article>eine[rmn]|de[rmn])\s+{_NOUN}{_GERMAN_OF}\s+(?:versteht man|verstehen wir)\b",
+        ),
+    )
+)
+_GERMAN_ALSO = re.compile(
+    r"\b(?:[Dd]er|[Dd]ie|[Dd]as|[Ee]ine?)\s+(?P<term>[^.,;:()$\n]{3,50}?)(?:\s+\$+)?\s+(?:heißt|wird)\s+auch\s+"
+    rf"{_EIN}?(?P<alias>[^.,;:()$\n]{{3,50}}?)(?:\s+(?:genannt|bezeichnet))?(?=\s*[.,;])"
 )
 _OPENING = re.compile(
     r"\s*(?:Definition[.:]?\s+)?(?P<article>An?|Ein|Eine)\s+(?P<term>[^\W\d_$][^.,;:()$\n]{2,60}?)"
@@ -157,22 +180,30 @@ _ACRONYM = re.compile(r"\s*\((?P<term>[A-Z]{2,6})s?\)")
 def find_defined_terms(passage: Passage, masked: str, opening: bool) -> Iterator[Candidate]:
     """Terms that a passage defines; `opening` means that its document begins here, as an article on its subject."""
     spans = sentence_spans(masked)
-    yield from _emphasised_terms(passage, masked, spans)
+    german = is_german(masked)
+    kind_of = _german_kind if german else _kind
+    for candidate in _emphasised_terms(passage, masked, spans):
+        yield candidate._replace(kind=_german_kind(candidate.name, candidate.kind)) if german else candidate
     for number, (start, end) in enumerate(spans):
         sentence = _FORMULAS.sub("$", masked[start:end])  # short, so that no pattern walks through a long formula
         readable = " ".join(passage.text[start:end].split())
-        for rule, pattern in _PATTERNS:
+        for rule, pattern in _GERMAN_PATTERNS if german else _PATTERNS:
             for match in pattern.finditer(sentence):
                 name = _term_name(match["term"])
                 if not name or _VARIABLE.search(name) or re.search(r"\s(?:an?|the)\s", name):
                     continue
                 kind = "object" if match["article"] or rule in {"by we mean", "defined as"} else "definition"
-                yield Candidate(name, _kind(name, kind), rule, readable, _aliases_after(sentence, match, name))
+                yield Candidate(name, kind_of(name, kind), rule, readable, _aliases_after(sentence, match, name))
+        if german and (also := _GERMAN_ALSO.search(sentence)):
+            name, alias = clean_term(also["term"]), clean_term(also["alias"])
+            if name and alias:
+                yield Candidate(name, kind_of(name, "object"), "called", readable, (alias,))
         subject = _OPENING.match(sentence) if passage.kind == "definition" or (opening and number < 3) else None
         if subject and not _CONDITION.search(sentence, subject.end()):  # with a condition, the predicate is defined
             name = _term_name(subject["term"])
             if name:
-                yield Candidate(name, _kind(name, "object"), "is a", readable, _aliases_after(sentence, subject, name))
+                aliases = _aliases_after(sentence, subject, name)
+                yield Candidate(name, kind_of(name, "object"), "is a", readable, aliases)
 
 
 def _term_name(term: str) -> str:
@@ -184,6 +215,7 @@ def _term_name(term: str) -> str:
 def _emphasised_terms(passage: Passage, masked: str, spans: list[tuple[int, int]]) -> list[Candidate]:
     """Emphasised terms of a passage; outside definitions only where the words around them define."""
     source, emphases = _emphases(passage, masked)
+    german = is_german(masked)
     keys: list[str] = []
     candidates: list[Candidate] = []
     last_end = 0  # of the last candidate or its alias
@@ -192,6 +224,8 @@ def _emphasised_terms(passage: Passage, masked: str, spans: list[tuple[int, int]
         after = source[end : end + 160]
         article = bool(_ARTICLE_BEFORE.search(before))
         noun = _following_noun(term, after) if article else ""
+        if german and term.islower() and (capital := re.match(r"\s+([A-ZÄÖÜ][^\W\d_]+)", after)):
+            noun = capital[1]
         name = _term_name(f"{term} {noun}")
         if not name:
             continue
@@ -286,6 +320,11 @@ def _accented(match: re.Match[str]) -> str:
     return unicodedata.normalize("NFC", (match[2] or match[4]) + _ACCENTS[match[1] or match[3]])
 
 
+def _german_kind(name: str, _: str) -> str:
+    """A noun has a capital in German; a name of small letters is a property."""
+    return german_kind(name, "object" if re.search(r"(?<!\w)[A-ZÄÖÜ]", name) else "definition")
+
+
 def _kind(name: str, kind: str) -> str:
     last = name.split()[-1]
     if kind == "definition" and last.endswith("s") and normal(last) != last:
@@ -376,7 +415,13 @@ _COMMON = re.compile(
 )
 
 
-def note_name(note: str, kind: str) -> tuple[str, str]:
+_GERMAN_NOUN = re.compile(  # ends like a common noun, not like a surname
+    r"(?:ante|ung|enz|keit|heit|schaft|ium|tion|[^h]en|el|satz|lage|folge|reihe|summe|kette|gruppe|menge|form)$"
+)
+_GERMAN_NOUNS = {"theorem": "Satz", "satz": "Satz", "lemma": "Lemma", "conjecture": "Vermutung"}
+
+
+def note_name(note: str, kind: str, german: bool = False) -> tuple[str, str]:
     """The name that a statement's note gives it, and the rule: `note`, `people` or `note phrase`; ("", "") for none.
 
     `Gordon, 1961` on a theorem gives `Gordon's theorem`; `Hook length formula` is a name itself. `people` count only
@@ -387,13 +432,23 @@ def note_name(note: str, kind: str) -> tuple[str, str]:
     if re.search(r"\bet al\b", text):
         return "", ""
     people = [part for part in re.split(r"\s*,\s*(?:and\s+)?|\s+and\s+|\s+und\s+", text) if part]
-    if people and all(_SURNAME.match(part) and not _COMMON.search(part) for part in people) and not result_kind(text):
+    if (
+        people
+        and all(_SURNAME.match(part) and not _COMMON.search(part) for part in people)
+        and not result_kind(text)
+        and not result_noun(text)
+    ):
         if kind not in {"theorem", "lemma", "conjecture", "satz"} or len(people) > 3:
             return "", ""
+        if german:
+            common = len(people) == 1 and _GERMAN_NOUN.search(people[0])
+            return ("", "") if common else (f"{_GERMAN_NOUNS[kind]} von {' und '.join(people)}", "people")
         noun = "theorem" if kind == "satz" else kind
         if len(people) == 1 and not re.search(r"[-–]", people[0]):
             return f"{people[0]}'s {noun}", "people"
         return f"{'–'.join(people)} {noun}", "people"
+    if german and result_noun(text) and not re.search(r"[\\${}]", text):
+        return (text, "note") if result_noun(text) != text.casefold() else ("", "")
     name = clean_term(text)
     if not name:
         return "", ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from lemmata.concepts.terms import TOKEN, normal
@@ -10,6 +11,7 @@ from lemmata.concepts.terms import TOKEN, normal
 __all__ = ["Mention", "find_mentions", "name_trie"]
 
 _LEAF = ""  # no word is empty
+_PLURAL_ACRONYM = re.compile(r"[A-Z]{2,}s")
 
 
 class Mention(NamedTuple):
@@ -20,7 +22,7 @@ class Mention(NamedTuple):
     concept: str
 
 
-def name_trie(names: Iterable[tuple[str, str]]) -> dict[str, Any]:
+def name_trie(names: Iterable[tuple[str, str]], normal: Callable[[str], str] = normal) -> dict[str, Any]:
     """Words to words to ids; of equal names the first wins. Names in capitals match in capitals only."""
     root: dict[str, Any] = {}
     for name, identity in names:
@@ -37,7 +39,7 @@ def _is_acronym(word: str) -> bool:
     return len(word) > 1 and word.isupper()
 
 
-def find_mentions(masked: str, trie: dict[str, Any]) -> list[Mention]:
+def find_mentions(masked: str, trie: dict[str, Any], normal: Callable[[str], str] = normal) -> list[Mention]:
     """All longest matches from left to right, without overlap.
 
     A match neither begins nor ends inside a hyphenated word, except after a single letter: `$R$-module` and
@@ -53,6 +55,7 @@ def find_mentions(masked: str, trie: dict[str, Any]) -> list[Mention]:
             hyphen = bool(words) and bool(words[-1]) and spans[-1][1] == token.start()
             continue
         is_word = text[0].isalnum()
+        text = text[:-1] if _PLURAL_ACRONYM.fullmatch(text) else text
         words.append(text if is_word else "")
         spans.append(token.span())
         joined.append(hyphen and is_word)

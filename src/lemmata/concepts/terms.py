@@ -112,10 +112,18 @@ def sentence_spans(masked: str) -> list[tuple[int, int]]:
     return [(first, last) for first, last in spans if masked[first:last].strip()]
 
 
+_ENGLISH = frozenset("the of is and a an for with are".split())
+_FUNCTION_WORDS = re.compile(
+    r"\b(?:der|die|das|dem|den|und|ist|sind|eine?[nmrs]?|von|zu[mr]?|für|wenn|[Jj]ede[rs]?|wird|heißt|nicht|mit|sei|"
+    + "|".join(_ENGLISH)
+    + r")\b"
+)
+
+
 def is_german(masked: str) -> bool:
     """Whether most function words of a text are German."""
-    words = re.findall(r"\b(?:der|die|das|und|ist|ein|eine|von|the|of|is|and|a|an)\b", masked)
-    english = sum(word in {"the", "of", "is", "and", "a", "an"} for word in words)
+    words = _FUNCTION_WORDS.findall(masked)
+    english = sum(word in _ENGLISH for word in words)
     return english * 2 < len(words)
 
 
@@ -149,7 +157,10 @@ def key_of(phrase: str) -> str:
 # ---------------------------------------------------------------- names
 
 _BRACKET = re.compile(r"\s*[(\[][^()\[\]]*[)\]]\s*")
-_LEADING = re.compile(r"^(?:(?:a|an|the|its|their|our|this|ein|eine|einen|der|die|das|den|dem)\s+)+", re.IGNORECASE)
+_LEADING = re.compile(
+    r"^(?:(?:a|an|the|its|their|our|this|eine?[nmrs]?|der|die|das|den|dem|des|ihre[nrsm]?|seine[nrsm]?)\s+)+",
+    re.IGNORECASE,
+)
 _TRAILING = re.compile(
     r"(?:\s+(?:of|in|on|over|to|with|by|for|from|at|the|a|an|and|or|along|under|modulo|without|between|up|"
     r"relative to|with respect to|associated to|attached to|respect|relative|associated)|\s*\$\S*+)+\s*$"

@@ -27,7 +27,7 @@ from lemmata.latex.expand import Definitions, expand, read_definitions, read_env
 from lemmata.latex.kinds import read_kinds
 from lemmata.latex.mains import Main, complete_papers, confidence, rank_mains, stale_copy_of
 from lemmata.latex.sentences import cut
-from lemmata.latex.source import Flat, decode, flatten, read_argument
+from lemmata.latex.source import Flat, decode, flatten, read_argument, write_out_shorthands
 from lemmata.latex.statements import Statement, proved_labels, read_structure
 from lemmata.latex.targets import read_targets
 from lemmata.types import Label, Passage, Reading, Skip
@@ -235,7 +235,7 @@ def read_paper(
             texts[path] = None if data is None else decode(data)
         return texts[path]
 
-    flat = flatten(read_text, main.path)
+    flat = write_out_shorthands(flatten(read_text, main.path))
     skips = [Skip(*missing) for missing in flat.missing]
     start = 0
     if preamble and flat.text:

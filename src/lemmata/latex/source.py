@@ -30,6 +30,7 @@ __all__ = [
     "runs_into",
     "skip",
     "skip_blanks",
+    "write_out_shorthands",
 ]
 
 VERBATIM = frozenset(
@@ -538,3 +539,24 @@ def flatten(read: Callable[[str], str | None], main: str) -> Flat:
     joined, files, missing = walker.joined, tuple(walker.files), tuple(walker.missing)
     text = "".join(joined.pieces)
     return Flat(text, max(walker.body, 0), files, missing, joined.starts, joined.sources, walker.texts)
+
+
+# ---------------------------------------------------------------- shorthands of babel
+
+_GERMAN = re.compile(
+    r"\\usepackage\s*\[[^\]]*\b(?:n?german|n?germanb|n?austrian|n?swissgerman)\b[^\]]*\]\s*\{[^{}]*\bbabel\b"
+    r"|\\usepackage\s*(?:\[[^\]]*\])?\s*\{[^{}]*\bn?german\b[^{}]*\}"
+    r"|\\documentclass\s*\[[^\]]*\bn?german\b"
+)
+_SHORTHAND = re.compile(r"(?<!\\)(?<!char)\"([aouAOUszSZ`'=~|\"-]|ck|ff|ll|mm|nn|pp|rr|tt)")
+_WRITTEN = dict(zip("aouAOUszSZ", ("ä", "ö", "ü", "Ä", "Ö", "Ü", "ß", "ß", "SS", "SZ"), strict=True)) | {
+    "`": "„", "'": "“", "=": "-", "~": "-", "|": "", '"': "", "-": "",
+}  # fmt: skip
+
+
+def write_out_shorthands(flat: Flat) -> Flat:
+    """A German paper with babel's shorthands as letters: `f"ur` is `für`; any other paper stays as it is."""
+    if '"' not in flat.text or not _GERMAN.search(flat.text):
+        return flat
+    edits = [(at.start(), at.end(), _WRITTEN.get(at[1], at[1])) for at in _SHORTHAND.finditer(flat.text)]
+    return flat.edit(edits)[0] if edits else flat

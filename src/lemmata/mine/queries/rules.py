@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from lemmata.concepts.terms import is_german, mask
 from lemmata.mine.material import Material
 from lemmata.mine.queries.logs import log_queries
 from lemmata.mine.queries.statements import defined_terms, keywords, named_result, normal_words, title_query
@@ -77,7 +78,7 @@ def passage_queries(
     else:
         candidates += named_result(passage, pick)
         if document is not None and document.title and passage.id.endswith("@1"):
-            candidates += title_query(document.title, pick)
+            candidates += title_query(document.title, pick, is_german(mask(passage.text)))
         candidates += defined_terms(passage, pick)
         if passage.kind not in _PROSE:
             candidates += keywords(passage, frequency, passages)
@@ -97,7 +98,8 @@ def passage_queries(
 
 
 _BROKEN = re.compile(  # markup, a sentence that ends in a small word, a word said twice
-    r"[$\\{}()\[\]\ue000-\uf8ff]|\b(?:an?|the|to|of|in|on|over|by|from|with|at|for|whose|and|or)\??$|\b(\w+) \1\b",
+    r"[$\\{}()\[\]\ue000-\uf8ff]|\b(?:an?|the|to|of|in|on|over|by|from|with|at|for|whose|and|or"
+    r"|von|und|oder|der|die|das|des|eine?|mit)\??$|\b(\w+) \1\b",
     re.IGNORECASE,
 )
 

@@ -9,8 +9,14 @@ import re
 from collections.abc import Iterator, Mapping
 
 from lemmata.concepts.candidates import content_runs, find_defined_terms, note_name
-from lemmata.concepts.terms import key_of, mask, normal, result_kind
+from lemmata.concepts.terms import is_german, key_of, mask, normal, result_kind
 from lemmata.latex.readable import readable
+from lemmata.mine.queries.german import (
+    german_defined_terms,
+    german_named_result,
+    german_noun_run,
+    german_title_query,
+)
 from lemmata.mine.queries.wording import Pick, Query, definite, is_plural, lower_first, what_is, with_article
 from lemmata.types import Passage
 from lemmata.words import GENERIC_NOUNS
@@ -26,6 +32,9 @@ def _what_it_says(name: str, rule: str, pick: Pick) -> Query:
 
 def named_result(passage: Passage, pick: Pick) -> Iterator[Query]:
     """A statement with a name: `Gordon, 1961` at a theorem asks for `Gordon's theorem`."""
+    if is_german(mask(passage.text)):
+        yield from german_named_result(passage, pick)
+        return
     if passage.kind in ("chunk", "exercise"):
         return
     name, certainty = note_name(passage.title.replace("’", "'"), passage.kind)
@@ -54,10 +63,13 @@ _NO_SUBJECT = re.compile(
 )
 
 
-def title_query(title: str, pick: Pick) -> Iterator[Query]:
+def title_query(title: str, pick: Pick, german: bool = False) -> Iterator[Query]:
     """What a short article with this title answers; nothing for titles such as `Notes` or `1.2 Products`."""
     title = " ".join(re.sub(r"\([^()]*\)", " ", readable(title)).split())
     if len(title.split()) > 12 or not re.search(r"[^\W\d_]{2}", title):
+        return
+    if german:
+        yield from german_title_query(title, pick)
         return
     if proof := _PROOF.fullmatch(title):
         result = definite(proof["what"])
@@ -95,6 +107,9 @@ def _letter(formula: str) -> str:
 
 def defined_terms(passage: Passage, pick: Pick) -> Iterator[Query]:
     """Terms that a passage defines: up to three of a definition, the first of any other passage."""
+    if is_german(mask(passage.text)):
+        yield from german_defined_terms(passage, pick)
+        return
     opening = passage.id.endswith("@1")
     introduced = {}
     for match in _INTRODUCED.finditer(passage.text):
@@ -144,11 +159,15 @@ def normal_words(passage: Passage) -> set[str]:
 
 def keywords(passage: Passage, frequency: Mapping[str, int], passages: int) -> Iterator[Query]:
     """Up to three of the rarest runs of content words, seven words at most, in the order of the text."""
+    german = is_german(mask(passage.text))
     runs: dict[str, tuple[float, int, str]] = {}  # normal words: minus rarity, place, words
     for place, run in enumerate(content_runs(mask(re.sub(r"\([^()$]*\)", " ", passage.text)))):
         words = [word for word, _ in run]
+        words = german_noun_run(words) if german else words
         keys = [normal(word) for word in words]
-        if len(words) > 5 or (len(words) == 1 and (len(keys[0]) < 3 or _NO_NOUN.search(words[0]))):
+        if not 0 < len(words) <= 5 or (
+            len(words) == 1 and (len(keys[0]) < 3 or (not german and _NO_NOUN.search(words[0])))
+        ):
             continue
         rarity = sum(1 - min(1.0, frequency.get(key, 0) / (0.02 * passages + 1)) for key in keys if key not in _WEAK)
         if rarity > 0.2:
