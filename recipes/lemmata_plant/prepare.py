@@ -18,6 +18,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from recipes.lemmata_plant.texts import Pair, catalogue, dictionary, phrases, spellings
@@ -106,7 +107,7 @@ def main() -> None:
     (job / "tokenizer.json").write_text(json.dumps(small, ensure_ascii=False), encoding="utf-8")
     tensors = read_weights(sources / "e5-small-q4.bin")
     tensors["embeddings.word_embeddings.weight"] = tensors["embeddings.word_embeddings.weight"][chosen]
-    packed = {}
+    packed: dict[str, Any] = {}
     for name, values in tensors.items():
         if values.ndim == 1 or not name.startswith(("encoder", "embeddings.word")):
             packed[name] = values.astype(np.float16)

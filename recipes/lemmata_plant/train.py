@@ -56,7 +56,7 @@ def weights(path: Path) -> dict[str, np.ndarray]:
     return tensors
 
 
-def model_of(tensors: dict[str, np.ndarray], layers: list[int]) -> torch.nn.Module:
+def model_of(tensors: dict[str, np.ndarray], layers: list[int]) -> Any:
     from transformers import BertConfig, BertModel
 
     words, hidden = tensors["embeddings.word_embeddings.weight"].shape
@@ -70,7 +70,7 @@ def model_of(tensors: dict[str, np.ndarray], layers: list[int]) -> torch.nn.Modu
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )
-    model = BertModel(config, add_pooling_layer=False)
+    model: Any = BertModel(config, add_pooling_layer=False)  # type: ignore[no-untyped-call]
     named = {name: values for name, values in tensors.items() if not name.startswith("encoder.")}
     for number, layer in enumerate(layers):
         old = f"encoder.layer.{layer}."
@@ -315,7 +315,7 @@ class Student:
         own = torch.arange(len(scores), device=scores.device)
         contrast = functional.cross_entropy(scores, own) + functional.cross_entropy(scores.T, own)
         self.optimiser.zero_grad(set_to_none=True)
-        (5 * imitation + self.weight * contrast).backward()
+        (5 * imitation + self.weight * contrast).backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimiser.step()
         self.last = imitation.detach(), contrast.detach()

@@ -209,7 +209,7 @@ class Project:
                 settings = {key: value for key, value in kept.items() if value} | table | settings
         if "language" not in {**settings, **table}:
             stored = read_manifest(self.layout.manifest(self.layout.lexical)) or {}
-            settings |= {"language": stored["setting"]} if stored.get("setting") else {}
+            settings = {**settings, "language": stored["setting"]} if stored.get("setting") else settings
         return self.options(IndexOptions, "index", settings)
 
     def _endpoint_options(self, settings: Settings | None) -> EndpointOptions:
