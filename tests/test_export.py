@@ -194,6 +194,7 @@ def test_ir_measures_reads_run_and_judgments_and_comes_to_the_same_figures(proje
     assert {names[measure]: value for measure, value in theirs.items()} == pytest.approx(means)
 
 
+@pytest.mark.filterwarnings("ignore")  # of numba, which compiles while the test runs
 def test_ranx_reads_run_and_judgments_and_comes_to_the_same_figures(project: Project, tmp_path: Path) -> None:
     ranx: Any = pytest.importorskip("ranx", reason="not in the extra dev: it brings numba, 250 MB with all it needs")
     means, run, qrels = evaluated(project, tmp_path)

@@ -308,7 +308,8 @@ def test_rankings_are_written_as_trec_runs(project: Project, tmp_path: Path) -> 
     assert first == {"q1": "a1", "q2": "b1", "q3": "c1"}
     assert report.retrievers["lexical"]["MRR@10"].tolist() == [1.0, 1.0, 1.0]
     project.evaluate(task, retrievers=["lexical", "dense"], trec=tmp_path / "both.trec")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["both.dense.trec", "both.lexical.trec", "run.trec"]
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["both.dense.trec", "both.lexical.trec", "both.qrels", "run.qrels", "run.trec"]
 
 
 def test_a_limit_counts_for_queries_from_files_and_a_part_is_refused(project: Project, tmp_path: Path) -> None:

@@ -88,7 +88,8 @@ def extract_concepts(
         if down:
             raise LemmataError(f"{down}; {number} of {total} documents are extracted, the same command resumes")
         kept = records.counts(SOURCE)
-        dropped = dict(Counter(filter(None, map(reason_of, records.skips(SOURCE)))).most_common())
+        skips = dict.fromkeys(records.skips(SOURCE))  # several prompts of a document may say the same, kept or not
+        dropped = dict(Counter(filter(None, map(reason_of, skips))).most_common())
         report = compress(layout, corpus, records, progress)
     report |= {"extracted": number, "documents": total, "unanswered": [skip.cause for skip in unanswered]}
     report |= {"kept": kept, "dropped": dropped, "spent": spent.without(spent_before)._asdict()}
