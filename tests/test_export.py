@@ -134,16 +134,16 @@ def beir_queries(folder: Path) -> tuple[dict[str, str], list[dict[str, str]]]:
 def test_a_task_becomes_a_beir_folder_of_its_candidates(project: Project, tmp_path: Path) -> None:
     task = project.task("references", share=1.0)
     report = project.export_beir(task, tmp_path / "beir")
-    assert (report["queries"], report["judgments"], report["passages"]) == (1, 1, 5)
-    assert any("1 queries are passages" in note for note in report["notes"])
+    assert (report["queries"], report["judgments"], report["passages"]) == (2, 2, 5)
+    assert any("2 queries are passages" in note for note in report["notes"])
     corpus = [json.loads(line) for line in (tmp_path / "beir" / "corpus.jsonl").read_text().splitlines()]
     assert {row["kind"] for row in corpus} == {"lemma", "theorem", "definition", "log"}
     assert next(row for row in corpus if row["_id"] == "rings#avoid")["title"] == "Avoidance"
     assert "avoid" not in next(row for row in corpus if row["_id"] == "rings#height")["text"]  # the answer
     queries, judgments = beir_queries(tmp_path / "beir")
-    assert list(queries) == ["rings#height"]
-    assert judgments == [{"query-id": "rings#height", "corpus-id": "rings#avoid", "score": "1"}]
-    assert read_judged(tmp_path / "beir") == (queries, {"rings#height": {"rings#avoid": 1}})
+    assert list(queries) == ["2", "rings#height"]  # a log with its earlier one, a theorem with its lemma
+    assert judgments[1] == {"query-id": "rings#height", "corpus-id": "rings#avoid", "score": "1"}
+    assert read_judged(tmp_path / "beir") == (queries, {"2": {"1": 1}, "rings#height": {"rings#avoid": 1}})
     assert [row["id"] for row in read_corpus(tmp_path / "beir")] == [row["_id"] for row in corpus]
 
 
