@@ -46,7 +46,7 @@ def test_thresholds_are_quantiles_of_unrelated_pairs() -> None:
 def test_a_positive_has_to_score_more_than_unrelated_pairs_and_a_negative_less_than_its_positive() -> None:
     part = made_of(TEXTS)
     near, far, other = (Negative(row, "test") for row in (2, 50, 60))
-    records = [
+    records: list[Pair | Triplet] = [
         Pair("log pump seal", 1, "queries", "keyword"),
         Pair("log pump seal", 70, "queries", "keyword"),  # shares one word, as unrelated ones do
         Triplet(Pair("log pump seal leak", 1, "queries", "keyword"), (near, far, other)),
@@ -104,11 +104,11 @@ def mined(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def gate(mined: Path) -> Path:
-    import transformers
     from tests.small_bert import VOCABULARY, small_bert
 
     from lemmata.encode.export import write_cross_encoder
 
+    transformers = pytest.importorskip("transformers")
     folder = small_bert(mined / "tiny")
     config = transformers.BertConfig(
         vocab_size=len(VOCABULARY) + 5, hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
