@@ -104,15 +104,12 @@ def mined(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def gate(mined: Path) -> Path:
-    from typing import Any
-
-    import transformers as untyped
     from tests.small_bert import VOCABULARY, small_bert
 
     from lemmata.encode.export import write_cross_encoder
 
+    transformers = pytest.importorskip("transformers")
     folder = small_bert(mined / "tiny")
-    transformers: Any = untyped
     config = transformers.BertConfig(
         vocab_size=len(VOCABULARY) + 5, hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
         intermediate_size=32, max_position_embeddings=32, num_labels=1, initializer_range=0.5,
