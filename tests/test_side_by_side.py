@@ -200,7 +200,7 @@ def test_the_command_line_compares_encoders_and_writes_a_run_for_each(
     names = f"lexical,dense:hashing,hybrid:{MINI}"
     out = command("evaluate", "--retriever", names, *files, "--trec", tmp_path / "run.txt", "--json")
     assert list(json.loads(out)["retrievers"]) == names.split(",")
-    assert sorted(path.name for path in tmp_path.glob("run.*")) == [
+    assert sorted(path.name for path in tmp_path.glob("run.*.txt")) == [
         "run.dense-hashing.txt",
         f"run.hybrid-{MINI}.txt",
         "run.lexical.txt",

@@ -82,7 +82,7 @@ def index(
     if estimate is not None:
         expected = f", at a cost of {estimate.tokens * allowance.price / 1e6:.4g}" if allowance.price else ""
         summary = f"about {estimate.tokens:,} tokens in {estimate.calls:,} calls{expected}"
-        typer.echo(f"{summary}; {estimate.cached:,} passages cached", err=True)
+        typer.echo(f"{summary}; {estimate.cached:,} passages are encoded already", err=True)
     with showing_progress() as progress:
         report = project.index(settings=settings, dense=dense, rebuild=rebuild, allowance=allowance, progress=progress)
     if as_json:

@@ -72,7 +72,7 @@ class IndexOptions:
     """How a corpus is indexed."""
 
     CHOICES: ClassVar = {"language": ("auto", *LANGUAGES)}
-    SMALLEST: ClassVar = {"dimension": 0}
+    SMALLEST: ClassVar = {"dimension": 0, "price": 0.0}
     encoder: str = "auto"  # packaged, by language; or minilm, a model of the workspace, a folder, a hub name, a URL
     language: str = "auto"  # detected; or en, de, de+en: stemming, stop words, and whether compounds are split
     dimension: int = 0  # truncate the vectors of a Matryoshka model; 0: full length
@@ -184,13 +184,14 @@ def remove_encoder(layout: Layout, name: str) -> dict[str, Any]:
     """Delete the vectors of an encoder, and what was made from them; LemmataError where there are none."""
     with layout.hold():
         move_old_vectors(layout)
-        sets = {vectors.encoder: vectors for vectors in vector_sets(layout)}
-        removed = sets.get(name) or sets.get(encoder_id(name, layout.models))
+        sets = vector_sets(layout)
+        folder = layout.encoder_folder(encoder_id(name, layout.models))
+        removed = next((one for one in sets if name == one.encoder or folder == one.vectors.parent), None)
         if removed is None:
-            raise LemmataError(f"there are no vectors of {name!r}{suggest(name, list(sets))}")
+            raise LemmataError(f"there are no vectors of {name!r}{suggest(name, [one.encoder for one in sets])}")
         freed = size_on_disk(removed)
         remove_vectors(layout, removed)
-    kept = [encoder for encoder in sets if encoder != removed.encoder]
+    kept = [one.encoder for one in sets if one != removed]
     return {"removed": removed.encoder, "bytes": freed, "was_default": removed.is_default, "kept_encoders": kept}
 
 
