@@ -3,9 +3,9 @@
     python -m bench.plant_search [--seeds 21,22,23,24] [--logs 3000] [--out FILE]
 
 Each plant is generated, read, linked and indexed twice: logs as written, and with the descriptions of their locations
-(`lemmata index --expand`). Both packaged encoders and BM25 answer its questions, German and English apart. "Read as
-English", BM25 has the tokens that lemmata had before it knew German. Nothing was chosen on the seeds 21 and up; plants share
-the wording of their questions.
+(`lemmata index --expand`). Both packaged encoders and BM25 answer its questions, German and English apart. Read as
+English, BM25 has the tokens that lemmata had before it knew German. Nothing was chosen on the seeds 21 and up; plants
+share the wording of their questions.
 """
 
 from __future__ import annotations
