@@ -65,7 +65,7 @@ extract = true
 link = true
 embed = true
 mine = ["pairs", "triplets", "written"]
-limits = {{ calls = 5 }}
+limits = {{ calls = 30 }}
 negatives = ["pairs"]
 base = "hashing"
 tasks = ["references", "../plant"]
@@ -88,9 +88,10 @@ STAGES = [
     "finetune tuned",
     "index tuned",
 ]
-QUERY = {"question": "Why does it leak?", "keyword": "leak seal pump", "slogan": "It leaks.", "paraphrase": "A leak."}
 ANSWER = {
-    "queries": [{"passage": number, **QUERY} for number in range(1, 5)],
+    "question": "Why does it leak?",
+    "keyword": "leak seal pump",
+    "slogan": "It leaks.",
     "concepts": [{"name": "mechanical seal", "kind": "object", "description": "Keeps a shaft tight."}],
     "relations": [],
 }
@@ -165,9 +166,9 @@ def test_a_change_of_link_prediction_runs_everything_after_it_again(
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("limits = { calls = 5 }", "limits = {}", "extract and written ask a language model: set limits"),
+        ("limits = { calls = 30 }", "limits = {}", "extract and written ask a language model: set limits"),
         ('model = "tiny"', "", r"extract and written ask a language model: name it as model in \[llm\]"),
-        ("calls = 5", "call = 5", "did you mean 'calls'"),
+        ("calls = 30", "call = 30", "did you mean 'calls'"),
     ],
 )
 def test_a_language_model_needs_a_name_and_limits(
@@ -199,6 +200,6 @@ def test_a_killed_run_resumes_and_asks_the_model_nothing_twice(
     server.script(answer=json.dumps(ANSWER))
     (_, questions), done = run_all(folder)
     assert all(done[name] for name in STAGES[1 : STAGES.index("mine pairs") + 1])
-    assert len(server.calls()) <= 5
+    assert len(server.calls()) <= 30
     expected = first[1][1].retrievers["hashing"]["MRR@10"]
     np.testing.assert_allclose(questions.retrievers["hashing"]["MRR@10"], expected)
