@@ -16,7 +16,7 @@ from lemmata.errors import InputError, WorkspaceError
 from lemmata.evaluate.tasks import task_from
 from lemmata.ingest.beir import passage_record, read_corpus, read_judged, read_passages, write_beir
 from lemmata.project import Project
-from lemmata.stages.evaluate import EvaluateOptions
+from lemmata.stages.evaluate import EvaluateOptions, beir_task
 from lemmata.types import Document, Link, Passage
 
 PAPERS: dict[str, str | bytes] = {
@@ -145,6 +145,17 @@ def test_a_task_becomes_a_beir_folder_of_its_candidates(project: Project, tmp_pa
     assert judgments[1] == {"query-id": "rings#height", "corpus-id": "rings#avoid", "score": "1"}
     assert read_judged(tmp_path / "beir") == (queries, {"2": {"1": 1}, "rings#height": {"rings#avoid": 1}})
     assert [row["id"] for row in read_corpus(tmp_path / "beir")] == [row["_id"] for row in corpus]
+
+
+def test_a_query_of_a_beir_folder_that_is_a_passage_does_not_find_itself(project: Project, tmp_path: Path) -> None:
+    task = project.task("references", share=1.0)
+    project.export_beir(task, tmp_path / "beir")
+    with_ids = beir_task(project.layout, tmp_path / "beir", name="beir")
+    assert with_ids.itself == {"2": "2", "rings#height": "rings#height"}
+    lines = (tmp_path / "beir" / "queries.jsonl").read_text().splitlines()
+    others = [json.dumps({**json.loads(line), "text": "other words"}) for line in lines]
+    (tmp_path / "beir" / "queries.jsonl").write_text("\n".join(others))
+    assert beir_task(project.layout, tmp_path / "beir", name="beir").itself == {}
 
 
 def test_a_folder_with_other_files_is_not_replaced_but_an_export_is(project: Project, tmp_path: Path) -> None:

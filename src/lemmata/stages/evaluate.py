@@ -137,7 +137,8 @@ def table_task(
 def beir_task(layout: Layout, folder: Path, *, name: str) -> Task:
     """The task of a BEIR folder, by its test judgments, else by the only ones that it has.
 
-    Where its passages were stored under other ids, the judgments get these.
+    Where its passages were stored under other ids, the judgments get these. A query that is a passage, with its id and
+    its words, does not find itself.
     """
     files = sorted(folder.glob("qrels/*.tsv"))
     queries, qrels = read_judged(folder, files[0].stem if len(files) == 1 else "test")
@@ -146,12 +147,24 @@ def beir_task(layout: Layout, folder: Path, *, name: str) -> Task:
     with contextlib.closing(Corpus(layout)) as corpus:
         for path in sorted(folder.glob("corpus.jsonl*")):
             file = os.path.relpath(path.parent.resolve() / path.name, layout.root.resolve())
-            stored = stored or corpus.stored_ids(file, judged_ids)
+            stored = stored or corpus.stored_ids(file, {*judged_ids, *queries})
+        itself = _queries_that_are_passages(corpus, queries, stored)
     renamed = {
         query: {stored.get(identity, identity): grade for identity, grade in grades.items()}
         for query, grades in qrels.items()
     }
-    return task_from(name, queries, renamed)
+    return replace(task_from(name, queries, renamed), itself=itself)
+
+
+def _queries_that_are_passages(corpus: Corpus, queries: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, str]:
+    """The passage that each query is, by its id and its words; equal ids alone may both be numbers."""
+    found = {}
+    for query, text in queries.items():
+        with contextlib.suppress(KeyError):
+            passage = corpus[corpus.row(stored.get(query, query))]
+            if normalise(passage.content) == normalise(text):
+                found[query] = passage.id
+    return found
 
 
 def _passage_task(
