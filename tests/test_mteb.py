@@ -242,7 +242,7 @@ def test_what_mteb_cannot_run_is_a_sentence(tmp_path: Path) -> None:
     pytest.importorskip("mteb")
     folder = beir_folder(tmp_path / "tiny")
     project = Project.init(tmp_path / "w")
-    with pytest.raises(LemmataError, match="mteb has no task 'SciFakt'"):
+    with pytest.raises(LemmataError, match="'SciFakt' is neither a folder nor a task of mteb"):
         project.mteb(["SciFakt"], encoder="hashing")
     with pytest.raises(LemmataError, match="no retrieval task"):
         project.mteb([f"STS12={folder}"], encoder="hashing")

@@ -389,7 +389,8 @@ class Retriever:
         names = [name for name, manifest in manifests.items() if manifest.get("verb") == "reranker"]
         if not names:
             raise WorkspaceError(
-                "there is no reranker yet: run 'lemmata train reranker', or name a cross-encoder with --reranker"
+                "there is no reranker yet: run 'lemmata train reranker', or name a model: dense+rerank:MODEL, or"
+                " 'lemmata search --reranker MODEL'"
             )
         return max(names, key=lambda name: self.layout.manifest(self.layout.model(name)).stat().st_mtime_ns)
 

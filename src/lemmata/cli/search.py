@@ -67,6 +67,8 @@ def index(
     from lemmata.project import Project
 
     if remove:
+        if encoder or language or dimension or expand or rebuild or not dense:
+            raise LemmataError("--remove only deletes: give the other options in a second call")
         _remove_encoder(Project(workspace), remove, as_json)
         return
     settings: dict[str, Any] = {"encoder": encoder} if encoder else {}

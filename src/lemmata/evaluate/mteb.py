@@ -180,7 +180,8 @@ def _get_task(mteb: Any, name: str) -> Any:
     try:
         return mteb.get_task(name)
     except KeyError as error:
-        raise LemmataError(f"mteb has no task {name!r}: {str(error.args[0]).splitlines()[0]}") from error
+        cause = str(error.args[0]).splitlines()[0].removeprefix("KeyError: ")
+        raise LemmataError(f"{name!r} is neither a folder nor a task of mteb: {cause}") from error
 
 
 def evaluate_task(model: Any, task: Any) -> list[dict[str, Any]]:
