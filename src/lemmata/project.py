@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lemmata.config import Option, build, load_options, merged, options_of, read_toml
+from lemmata.encode.load import AUTO, encoder_for
 from lemmata.errors import ConfigError, LemmataError, WorkspaceError
 from lemmata.files import write_atomically
 from lemmata.store.corpus import Corpus, IngestedSource
@@ -182,7 +183,16 @@ class Project:
         if name not in tables and (tables or required):
             names = ", ".join(tables) or "none yet"
             raise ConfigError(f"{self.layout.config} has no table [{group}.{name}] (there are: {names})")
-        return build(kind, merged(tables.get(name, {}), settings or {}), f"[{group}.{name}]")
+        options = build(kind, merged(tables.get(name, {}), settings or {}), f"[{group}.{name}]")
+        if getattr(options, "base", "") != AUTO:
+            return options
+        return replace(options, base=self.packaged_encoder())  # type: ignore[type-var]
+
+    def packaged_encoder(self) -> str:
+        """The packaged encoder for the language of the corpus."""
+        from lemmata.stages.index import stored_language
+
+        return encoder_for(stored_language(self.layout))
 
     def finetune_options(self, name: str, settings: Settings | None = None) -> FinetuneOptions:
         """The options of [finetune.NAME]."""
@@ -687,7 +697,8 @@ class Project:
         """Run tasks of mteb, or BEIR folders as such, on an encoder (default: that of the index) and on BM25."""
         from lemmata.stages.mteb import run_mteb
 
-        name = self._index_options({"encoder": encoder} if encoder else None).encoder
+        name = encoder or self._index_options(None).encoder
+        name = self.packaged_encoder() if name == AUTO else name
         return run_mteb(self.layout, tasks, name, progress, retrievers=retrievers, key=_key())
 
     def export_corpus(self, path: str | Path, *, progress: Progress = _silent) -> dict[str, Any]:

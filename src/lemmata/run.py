@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from lemmata.config import suggest
-from lemmata.encode.load import DEFAULT
+from lemmata.encode.load import AUTO
 from lemmata.errors import ConfigError, WorkspaceError
 from lemmata.files import write_atomically
 from lemmata.llm.endpoint import Limits
@@ -53,7 +53,7 @@ class RunOptions:
     negatives: list[str] = field(default_factory=list)  # training sets to add hard negatives to, as NAME-hard
     pretrain: list[str] = field(default_factory=list)  # [pretrain.NAME]
     finetune: list[str] = field(default_factory=lambda: ["tuned"])  # [finetune.NAME] in order; the last is compared
-    base: str = DEFAULT  # encoder that the tuned model is compared with
+    base: str = AUTO  # encoder that the tuned model is compared with; auto: packaged, by language
     tasks: list[str] = field(default_factory=lambda: ["references"])  # tasks of the test part, or BEIR folders
     measures: str = "MRR@10,nDCG@10,R@20"  # comma-separated
 
@@ -110,6 +110,8 @@ def run(
         if not len(corpus):
             raise WorkspaceError(f"the corpus in {layout.root} is empty: name sources in [run]")
         stages.run("corpus", corpus.inputs, dict)
+    if options.base == AUTO:
+        options = replace(options, base=project.packaged_encoder())
     if options.graph:
         build_graph = partial(project.build_graph, progress=progress)
         stages.run("graph", config.get("graph", {}), build_graph, layout.manifest(layout.graph))
@@ -221,7 +223,8 @@ def _check(project: Project, options: RunOptions) -> None:
             read_judged(_task_folder(project, name))  # there may be no corpus yet
     for measure in options.measures.split(","):
         parse_measure(measure)
-    encoder_kind(options.base, project.layout.models)
+    if options.base != AUTO:
+        encoder_kind(options.base, project.layout.models)
     _check_models(project, options)
 
 
@@ -236,7 +239,7 @@ def _check_models(project: Project, options: RunOptions) -> None:
             if table.get("judge"):
                 project.finetune_options(table["judge"])
             for key in ("base", "guide", "teacher"):
-                if table.get(key, "") not in ("", "base", *trained):
+                if table.get(key, "") not in ("", "base", AUTO, *trained):
                     find_base(project.layout, table[key])
             trained.add(name)
 

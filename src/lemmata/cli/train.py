@@ -143,13 +143,15 @@ def reranker(
 
 def _train_job(job: Path, out: Path, settings: dict[str, Any], progress: Any) -> dict[str, Any]:
     from lemmata.config import build, merged
+    from lemmata.encode.load import AUTO, DEFAULT
     from lemmata.stages.train import train_job
     from lemmata.train.finetune import FinetuneOptions
     from lemmata.train.job import open_job
 
     prepared = open_job(job).facts.get("options", {})
     options = build(FinetuneOptions, merged(prepared, settings), f"{job}")
-    return train_job(job, options.base, out, options, progress)
+    base = DEFAULT if options.base == AUTO else options.base  # a job of a workspace says which
+    return train_job(job, base, out, options, progress)
 
 
 def _print_training(report: dict[str, Any]) -> None:

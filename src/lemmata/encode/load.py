@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lemmata.encode.remote import Allowance
 
 __all__ = [
+    "AUTO",
     "BASELINE",
     "DEFAULT",
     "PACKAGED",
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 DEFAULT = "lemmata-mini"
+AUTO = "auto"  # the packaged encoder for the language of the corpus
 PLANT = "lemmata-plant"  # German and English
 BASELINE = "minilm"  # all-MiniLM-L6-v2, from which the default was trained
 _MODELS = Path(__file__).parent.parent / "models"

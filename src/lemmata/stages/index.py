@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.config import suggest
-from lemmata.encode.load import PLANT, encoder_for, encoder_id, encoder_kind, load_encoder
+from lemmata.encode.load import AUTO, PLANT, encoder_for, encoder_id, encoder_kind, load_encoder
 from lemmata.encode.remote import BATCH, Allowance, Estimate, RemoteEncoder
 from lemmata.errors import LemmataError, WorkspaceError
 from lemmata.files import is_writable, read_array, writing
@@ -54,6 +54,7 @@ __all__ = [
     "index_vectors",
     "languages_of",
     "remove_encoder",
+    "stored_language",
     "update_vectors",
 ]
 
@@ -73,7 +74,7 @@ class IndexOptions:
 
     CHOICES: ClassVar = {"language": ("auto", *LANGUAGES)}
     SMALLEST: ClassVar = {"dimension": 0, "price": 0.0}
-    encoder: str = "auto"  # packaged, by language; or minilm, a model of the workspace, a folder, a hub name, a URL
+    encoder: str = AUTO  # packaged, by language; or minilm, a model of the workspace, a folder, a hub name, a URL
     language: str = "auto"  # detected; or en, de, de+en: stemming, stop words, and whether compounds are split
     dimension: int = 0  # truncate the vectors of a Matryoshka model; 0: full length
     expand: bool = False  # index logs, and train on them, with the descriptions of their locations
@@ -127,7 +128,7 @@ def index(
         spoken = {"language": language, "setting": options.language}
         report["tokenised"] = index_lexical(layout, texts, progress, expansion=expansion, **spoken)
         if dense:
-            if options.encoder == "auto":
+            if options.encoder == AUTO:
                 chosen = encoder_for(language)
                 report["encoder_choice"] = _reason(chosen, options, language, shares)
                 options = replace(options, encoder=chosen)
@@ -318,6 +319,15 @@ def languages_of(corpus: Contents) -> dict[str, float]:
     """The share of each language in a sample of the passages, the largest first; empty where no passage tells."""
     rows = np.unique(np.linspace(0, len(corpus) - 1, min(len(corpus), _SAMPLE)).astype(np.int64))
     return language_shares(_of_rows(corpus.contents, rows))
+
+
+def stored_language(layout: Layout) -> str:
+    """The language of the lexical index, or what the passages tell where there is none."""
+    stored = read_manifest(layout.manifest(layout.lexical)) or {}
+    if stored.get("language"):
+        return str(stored["language"])
+    with contextlib.closing(Corpus(layout)) as corpus:
+        return _language(languages_of(corpus) if len(corpus) else {})
 
 
 def _language(shares: Mapping[str, float]) -> str:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from lemmata.encode.load import DEFAULT
+from lemmata.encode.load import AUTO
 from lemmata.errors import ConfigError, LemmataError, require
 from lemmata.train.batches import collate, plan
 from lemmata.train.encoders import (
@@ -62,7 +62,7 @@ class FinetuneOptions:
     CHOICES: ClassVar = {"loss": ("contrastive", "directed", "popular", "triplet")}
     SMALLEST: ClassVar = {"epochs": 0.0, "batch": 2, "rate": 0.0, "tokens": 0, "lora": 0, "freeze": 0}
 
-    base: str = DEFAULT  # a packaged model, a model of the workspace, a folder or a hub name
+    base: str = AUTO  # packaged, by language; or a model of the workspace, a folder or a hub name
     sets: dict[str, float] = field(default_factory=dict)  # training set: how often an epoch shows it; all, once
     validation: dict[str, str] = field(default_factory=dict)  # task: the measure to choose by; see docs/train.md
     guard: dict[str, str] = field(default_factory=dict)  # the same for general tasks that must not get worse

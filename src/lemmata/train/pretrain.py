@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.encode.bert import read_architecture
-from lemmata.encode.load import DEFAULT
+from lemmata.encode.load import AUTO
 from lemmata.errors import ConfigError, InputError, require
 from lemmata.files import writing
 from lemmata.train.encoders import fastest_device, load_model, quiet
@@ -61,7 +61,7 @@ class PretrainOptions:
 
     SMALLEST: ClassVar = {"new_tokens": 0, "batch": 1, "seed": 0}
 
-    base: str = DEFAULT  # the model to start from
+    base: str = AUTO  # the model to start from; auto: packaged, by language
     sections: list[str] = field(default_factory=list)  # words of headings to read; none: all but lists and thanks
     new_tokens: int = 0  # most frequent LaTeX commands that become tokens of their own
     epochs: float = 1.0  # passes over the text

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from lemmata.encode.cross import is_cross_encoder
-from lemmata.encode.load import DEFAULT
+from lemmata.encode.load import AUTO
 from lemmata.errors import ConfigError, InputError, require
 from lemmata.train.encoders import fastest_device, quiet
 from lemmata.train.job import Job, TokenizedTexts
@@ -54,7 +54,9 @@ class RerankerOptions:
     """How a cross-encoder is trained; in `lemmata.toml` a table [reranker.NAME]."""
 
     SMALLEST: ClassVar = {"records": 1, "rate": 0.0}
-    base: str = DEFAULT  # an encoder or a cross-encoder: a packaged model, one of the workspace, a folder or a hub name
+    base: str = (
+        AUTO  # an encoder or a cross-encoder: packaged, by language; one of the workspace, a folder or a hub name
+    )
     sets: dict[str, float] = field(default_factory=dict)  # training set: its weight; those with negatives, else all
     records: int = 2_000  # shown in training, a random choice: two thousand are some minutes on two cores
     rate: float = 1e-4  # learning rate
