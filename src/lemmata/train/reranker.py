@@ -54,9 +54,7 @@ class RerankerOptions:
     """How a cross-encoder is trained; in `lemmata.toml` a table [reranker.NAME]."""
 
     SMALLEST: ClassVar = {"records": 1, "rate": 0.0}
-    base: str = (
-        AUTO  # an encoder or a cross-encoder: packaged, by language; one of the workspace, a folder or a hub name
-    )
+    base: str = AUTO  # encoder or cross-encoder: packaged, by language; a model of the workspace, a folder, a hub name
     sets: dict[str, float] = field(default_factory=dict)  # training set: its weight; those with negatives, else all
     records: int = 2_000  # shown in training, a random choice: two thousand are some minutes on two cores
     rate: float = 1e-4  # learning rate
