@@ -25,7 +25,7 @@ from lemmata.types import Encoder, Floats, Mask, Progress, titled
 __all__ = ["SAMPLE", "select_domain"]
 
 SAMPLE = 3000  # passages of each corpus that the classifier learns from
-_BATCH = 512
+_BATCH = 64  # encoded between two reports: about a second on two cores
 
 Row = Mapping[str, Any]  # of the general corpus, as it is read
 
@@ -47,6 +47,8 @@ def select_domain(
     classifier sees the training part alone. A passage that is nearly equal to a held-out one is left out. Lines keep
     their fields and get `domain`, the score. `encoder` is by default that of the index.
     """
+    if not general.is_file():
+        raise InputError("there is no such file: a general corpus is one file of JSON lines", file=str(general))
     if out.exists() and out.samefile(general):
         raise LemmataError(f"{out} is the general corpus: name another file for the selection")
     generator = np.random.default_rng(seed)
@@ -91,8 +93,6 @@ def select_domain(
 
 def _rows(general: Path, skips: list[int] | None = None) -> Iterator[Row]:
     """The lines with a text; the numbers of the others are added to `skips`."""
-    if not general.is_file():
-        raise InputError("there is no such file: a general corpus is one file of JSON lines", file=str(general))
 
     def skip(line: int, _cause: str) -> None:
         if skips is not None:
