@@ -12,7 +12,7 @@ from tests.shelf import Shelf
 from tests.test_cli import lemmata
 
 from lemmata.errors import InputError
-from lemmata.mine.gate import GateReport, Threshold, gated, threshold_from
+from lemmata.mine.gate import GateReport, Threshold, gated, threshold_from, thresholds_of
 from lemmata.mine.material import Material, material
 from lemmata.project import Project
 from lemmata.store.layout import read_manifest
@@ -65,6 +65,18 @@ def test_a_positive_has_to_score_more_than_unrelated_pairs_and_a_negative_less_t
     kind = told["kinds"]["queries/keyword"]
     assert 1 <= kind["least"] < 3
     assert kind["unrelated"] == 1.0
+
+
+def test_what_passed_once_passes_again_by_the_same_thresholds() -> None:
+    part = made_of(TEXTS)
+    records: list[Pair | Triplet] = [Pair(text, row, "structure", "title") for row, text in enumerate(TEXTS[:40])]
+    first = GateReport("words")
+    passed = list(gated(records, shared_words, part, first, silent))
+    known = thresholds_of(json.loads(json.dumps(first.as_json())), "words")
+    again = GateReport("words", thresholds=known)
+    assert list(gated(passed[::-1], shared_words, part, again, silent)) == passed[::-1]
+    assert again.thresholds == known
+    assert thresholds_of(first.as_json(), "another model") == {}
 
 
 def test_every_kind_of_anchor_has_its_own_thresholds() -> None:

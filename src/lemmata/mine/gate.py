@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from lemmata.mine.export import Record, RecordTexts, parts_of
 from lemmata.mine.material import Material
 from lemmata.types import Floats, Negative, Pair, Progress, Triplet
 
-__all__ = ["GateReport", "Threshold", "gated"]
+__all__ = ["GateReport", "Threshold", "gated", "thresholds_of"]
 
 Score = Callable[[Sequence[tuple[str, str]]], Floats]
 
@@ -58,8 +58,14 @@ class GateReport:
         return {**report, "dropped": dict(sorted(self.dropped.items())), "kinds": kinds}
 
 
+def thresholds_of(gate: Mapping[str, Any], model: str) -> dict[str, Threshold]:
+    """The thresholds in the report `gate` of a set, by kind of anchor; none where another model drew them."""
+    kinds = gate.get("kinds", {}) if gate.get("model") == model else {}
+    return {kind: Threshold(*(counts[name] for name in Threshold._fields)) for kind, counts in kinds.items()}
+
+
 def _rounded(threshold: Threshold) -> dict[str, float]:
-    return {name: round(value, 3) for name, value in threshold._asdict().items()}
+    return {name: round(value, 6) for name, value in threshold._asdict().items()}
 
 
 def gated(
@@ -129,10 +135,10 @@ def _calibrate(
     new: dict[str, list[Pair]] = {}
     for record in block:
         pair, _ = parts_of(record)
+        report.by_kind.setdefault(kind_of(pair), Counter())
         if kind_of(pair) not in report.thresholds:
             new.setdefault(kind_of(pair), []).append(pair)
     for kind, pairs in new.items():
-        report.by_kind[kind] = Counter()
         anchors = list(dict.fromkeys(pair.anchor for pair in pairs))[:_ANCHORS]
         related = {(pair.anchor, pair.positive) for pair in pairs} | {(anchor, anchor) for anchor in anchors}
         drawn = np.random.default_rng(0).choice(material.rows, UNRELATED).tolist()

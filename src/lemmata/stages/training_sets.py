@@ -22,7 +22,7 @@ from lemmata.files import writing
 from lemmata.leakage import Audit, Example
 from lemmata.mine.audit import LINKS, inspect_mined, refuse
 from lemmata.mine.export import Record, read_batches, read_training, write_training
-from lemmata.mine.gate import GateReport, gated
+from lemmata.mine.gate import GateReport, gated, thresholds_of
 from lemmata.mine.material import Material, material
 from lemmata.stages.link import ExpandedCorpus, indexed_corpus
 from lemmata.store.artefacts import check_files, seal, training_set
@@ -237,7 +237,9 @@ def write_set(
     gate: GateReport | None = None
     if new.gate:
         scorer = load_cross_encoder(new.gate, models=layout.models)
-        gate = GateReport(scorer.name)
+        of = sets(layout).get(options.get("of", ""), {}).get("report", {})
+        # what passed once is not dropped by thresholds that are drawn anew
+        gate = GateReport(scorer.name, thresholds=thresholds_of(of.get("gate", {}), scorer.name))
         records = gated(records, scorer.score, part.material, gate, progress)
 
     def allowed_records() -> Iterator[Record]:
