@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -300,11 +301,16 @@ def test_a_model_writes_queries_within_its_limits(built: Project, server: Server
     assert len(server.calls()) == report["spent"]["calls"] == 5
     assert report["records"] > 0
     assert report["unanswered"] > 0
-    built.write_queries(Limits(calls=5), model=model)
+    assert report["limit"] == "the limit of 5 calls was reached; raise it (--calls) to go on"
+    command = f"lemmata mine queries --model tiny --url {server.url} --calls 5 --name written"
+    assert built.training_sets()["written"]["command"] == command
+    program = [sys.executable, "-c", "from lemmata.cli.main import main; main()", *shlex.split(command)[1:]]
+    again = subprocess.run([*program, "-w", built.layout.root], capture_output=True, text=True, check=True)
+    assert "no answer yet: the limit of 5 calls was reached; raise it (--calls) to go on" in again.stdout
     assert len(server.calls()) == 5
     report = built.write_queries(Limits(calls=preview.calls), model=model)
     assert len(server.calls()) == preview.calls
-    assert report["unanswered"] == 0
+    assert (report["unanswered"], report["limit"]) == (0, "")
     options = built.training_sets()["written"]["options"]
     assert options["model"] == "tiny"
     assert "one JSON object" in options["prompt"]
