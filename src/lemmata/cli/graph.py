@@ -97,6 +97,8 @@ def extract(
             console.print(f"answers were asked for with json_mode {report['json_mode']}", style="dim")
         for cause in report["unanswered"][:5]:
             console.print(cause, style="yellow", markup=False)
+        if (more := len(report["unanswered"]) - 5) > 0:
+            console.print(f"and {more:,} more", style="yellow")
     _print_report(report, as_json)
     if report["documents"] and not report["extracted"]:
         cause = report["cause"] or "they have no text"

@@ -210,6 +210,7 @@ class Chat:
             try:
                 reply = self._service.call(partial(self._send, messages, request, key, run, failures), run.wait)
             except _Stopped as stopped:
+                complaint = "" if failures or str(stopped) != "budget" else complaint
                 error = self._why_stopped(str(stopped), complaint, failures, run.budget)
                 break
             except CallError as failure:
@@ -255,6 +256,7 @@ class Chat:
             finally:
                 self._found_out.set()
         self._found_out.wait(max(0.0, min(_PROBE_SECONDS, run.budget.seconds_left())))
+        self._found_out.set()  # a slow first call has been waited for once
         return self._send_adapting(messages, request, key, run, failures)
 
     def _send_adapting(
@@ -422,7 +424,9 @@ def _reported_tokens(envelope: Any, most: Tokens) -> Tokens:
     """What the server says that a call took, also one without an answer; what it does not say counts as `most`."""
     usage = envelope.get("usage") if isinstance(envelope, dict) else None
     reported = [usage.get(name) if isinstance(usage, dict) else None for name in ("prompt_tokens", "completion_tokens")]
-    tokens_in, tokens_out = (count if isinstance(count, int) else most[n] for n, count in enumerate(reported))
+    tokens_in, tokens_out = (
+        count if isinstance(count, int) and count >= 0 else most[n] for n, count in enumerate(reported)
+    )
     return tokens_in, tokens_out
 
 

@@ -96,8 +96,8 @@ class Budget:
         """The first half of `reached`."""
         name = self._reached
         limit = getattr(self, name) if name else 0
-        amount = f"{limit:g} for the cost" if name == "cost" else f"{limit:,g} {name if limit != 1 else name[:-1]}"
-        return f"the limit of {amount} was reached" if name else ""
+        unit = "for the cost" if name == "cost" else name[:-1] if limit == 1 else name
+        return f"the limit of {limit:,.12g} {unit} was reached" if name else ""
 
     def end_time(self) -> None:
         """No call may wait any more."""
