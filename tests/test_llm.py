@@ -364,6 +364,53 @@ def test_tokens_that_the_server_does_not_report_count_as_the_worst_case(server: 
     assert sum(entry["tokens"] for entry in server.answers()) <= budget.spent.tokens <= 3_000
 
 
+def test_a_refusal_is_charged_with_what_the_server_reports(server: Server, cache: Path) -> None:
+    refusal = {"message": {"role": "assistant", "content": None, "refusal": "I cannot"}, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 10, "completion_tokens": 3}
+    server.script(envelope={"choices": [refusal], "usage": usage})
+    chat = open_chat(server, cache, price_in=1.0, price_out=10.0)
+    budget = Budget()
+    answers = list(chat.run(questions("a", "b", "c"), budget=budget))
+    assert all("the model refused: I cannot" in answer.error for answer in answers)
+    assert chat.spent()[:2] == (3, 39)
+    assert chat.spent().cost == pytest.approx(3 * (10 + 30) / 1e6)
+    assert budget.spent.tokens == 39
+    server.script(envelope={"choices": [], "usage": usage})
+    list(open_chat(server, cache, retries=0).run(questions("d")))
+    assert chat.spent().tokens == 39 + 13
+    server.script(envelope={"choices": [refusal], "usage": "none today"})  # nothing that can be read
+    list(chat.run(questions("e")))
+    assert chat.spent().tokens > 39 + 13 + EndpointOptions().answer_tokens
+
+
+def test_a_request_that_failed_before_the_limit_says_why(server: Server, cache: Path) -> None:
+    server.script(envelope={"choices": []})
+    budget = Budget(calls=2)
+    first, second = open_chat(server, cache, concurrency=1).run(questions("a", "b"), budget=budget)
+    assert 'tiny: the answer does not follow the protocol: {"choices": []}' in first.error
+    assert first.error.endswith("; then the limit of 2 calls was reached")
+    assert second.error == "budget"
+    assert budget.reached == "the limit of 2 calls was reached; raise it (--calls) to go on"
+
+
+@pytest.mark.parametrize(
+    ("limits", "sentence"),
+    [
+        (Limits(calls=1), "the limit of 1 call was reached; raise it (--calls) to go on"),
+        (Limits(tokens=3_000_500), "the limit of 3,000,500 tokens was reached; raise it (--tokens) to go on"),
+        (Limits(cost=0.25), "the limit of 0.25 for the cost was reached; raise it (--cost) to go on"),
+        (Limits(), ""),
+    ],
+)
+def test_a_budget_says_which_limit_was_reached(limits: Limits, sentence: str) -> None:
+    budget = limits.budget(Spent(), Spent())
+    assert budget.reached == ""
+    for _ in range(2):
+        if budget.reserve(Spent(1, 2_000_000, 0.2)):
+            budget.settle(Spent(1, 2_000_000, 0.2), Spent(1, 1_500_000, 0.15))
+    assert budget.reached == sentence
+
+
 def test_a_call_that_timed_out_is_charged(server: Server, cache: Path) -> None:
     server.script(replies={"q": [{"hang": 1.5}] * 2})
     budget = Budget()
@@ -376,13 +423,15 @@ def test_a_call_that_timed_out_is_charged(server: Server, cache: Path) -> None:
 
 def test_a_budget_of_seconds_ends_calls_and_pauses(server: Server, cache: Path) -> None:
     server.script(replies={"hang": [{"hang": 60}] * 9, "later": [{"status": 503, "headers": {"Retry-After": "60"}}]})
-    budget = Budget(seconds=2)
-    answers = list(open_chat(server, cache).run(questions("hang 1", "hang 2", "hang 3", "later", "q"), budget=budget))
+    budget, asked = Budget(seconds=2), ("first", "hang 1", "hang 2", "hang 3", "later", "q")
+    answers = list(open_chat(server, cache).run(questions(*asked), budget=budget))[1:]
     outcomes = [outcome for (outcome,) in rows(cache, "SELECT outcome FROM calls WHERE outcome LIKE 'no answer%'")]
     assert len(outcomes) == 3
     assert all(0 < float(outcome.split()[3]) <= 2 for outcome in outcomes)  # no call was given its 10 seconds
-    assert answers[3].error == "budget"
+    assert "status 503" in answers[3].error
+    assert answers[3].error.endswith("; then the limit of 2 seconds was reached")
     assert all(answer.error for answer in answers[:4])
+    assert budget.reached == "the limit of 2 seconds was reached; the same command goes on"
 
 
 def test_a_budget_is_shared_by_runs_and_can_start_from_earlier_ones(server: Server, cache: Path) -> None:
@@ -430,6 +479,42 @@ def test_a_server_without_schemas_is_asked_in_a_simpler_format(
     assert [answer.value for answer in answers] == [{"echo": user} for user in "abc"]
     used = [call["format"] for call in server.calls()]
     assert used == ["json_schema", "json_object", "text"][: 3 - len(formats)] + [last] * 3
+
+
+def test_one_call_finds_out_the_format_for_all_threads_and_for_later_runs(server: Server, cache: Path) -> None:
+    server.script(formats=["text"], seconds=0.05)
+    chat = open_chat(server, cache, concurrency=4)
+    answers = list(chat.run(questions(*"abcdefgh"), budget=Budget(calls=10)))
+    assert not any(answer.error for answer in answers)
+    assert [call["format"] for call in server.calls()] == ["json_schema", "json_object"] + ["text"] * 8
+    assert chat.spent().calls == 10
+    assert chat.json_mode == "text"
+    chat.close()
+    server.script(formats=["text"])
+    [answer] = open_chat(server, cache).run(questions("i"))
+    assert (answer.error, [call["format"] for call in server.calls()]) == ("", ["text"])
+    server.script()
+    list(open_chat(server, cache, model="other").run(questions("i")))
+    list(open_chat(server, cache, json_mode="json_object").run(questions("j")))
+    assert [call["format"] for call in server.calls()] == ["json_schema", "json_object"]
+
+
+def test_a_limit_that_ends_with_a_refused_format_names_the_refusal(server: Server, cache: Path) -> None:
+    server.script(formats=["text"])
+    first, *others = open_chat(server, cache).run(questions(*"abcd"), budget=Budget(calls=2))
+    assert "refused tiny: status 400, response_format of type json_object is not supported" in first.error
+    assert first.error.endswith("; then the limit of 2 calls was reached")
+    assert {answer.error for answer in others} == {"budget"}
+
+
+def test_a_slow_first_answer_does_not_hold_back_the_others_for_long(
+    server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lemmata.llm.chat._PROBE_SECONDS", 0.1)
+    server.script(seconds=0.6)
+    list(open_chat(server, cache, concurrency=3).run(questions(*"abc")))
+    times = [call["time"] for call in server.calls()]
+    assert 0.05 < times[1] - times[0] < 0.5
 
 
 def test_newer_parameter_names_are_tried_after_a_refusal(server: Server, cache: Path) -> None:
@@ -495,7 +580,8 @@ def test_an_answer_that_stays_wrong_is_an_error_with_its_cause(server: Server, c
 def test_turns_are_part_of_the_budget(server: Server, cache: Path) -> None:
     server.script(replies={"q": [text_answer({})] * 9})
     [answer] = open_chat(server, cache).run(questions("q"), budget=Budget(calls=2))
-    assert answer.error == "budget"
+    wrong = "tiny gave no valid answer: the answer lacks 'echo'"
+    assert answer.error == f"{wrong}; then the limit of 2 calls was reached"
     assert len(server.calls()) == 2
 
 

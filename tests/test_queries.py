@@ -538,8 +538,25 @@ def test_one_text_that_is_missing_or_too_long_does_not_cost_the_others(server: S
     [written] = model_queries(shelved(FOUR[:1]), chat.run, WrittenOptions(overlap=1.0))
     chat.close()
     assert [pair.anchor for pair in written.pairs] == ["When is a ring catenary?"]
-    assert written.dropped == {"does not fit the schema": 1}  # the slogan; what is missing was not dropped
+    assert written.dropped == {"does not fit the schema": 1, "is missing in the answer": 1}  # slogan, key words
     assert len(server.calls()) == 1
+
+
+def test_every_style_that_an_answer_lacks_is_counted(server: Server, tmp_path: Path) -> None:
+    whole = texts_of(entry(1))
+    cut = json.dumps({"question": whole["question"], "keyword": whole["keyword"], "slogan": "x" * 300})
+    misnamed = {"question": whole["question"], "keywords": whole["keyword"], "slogan": whole["slogan"]}
+    server.script(replies={FOUR[0].text: [{"text": cut}], FOUR[1].text: [{"text": json.dumps(misnamed)}]})
+    endpoint = EndpointOptions(server.url, "tiny", answer_tokens=200)
+    for _ in range(2):  # the second time from the cache
+        chat = Chat(endpoint, tmp_path / "cache.sqlite", back_off=0.01)
+        first, second = model_queries(shelved(FOUR[:2]), chat.run, WrittenOptions(overlap=1.0))
+        chat.close()
+        assert [pair.relation for pair in first.pairs] == ["question", "keyword"]
+        assert first.dropped == {"the answer breaks off before it": 1}
+        assert [pair.relation for pair in second.pairs] == ["question", "slogan"]
+        assert second.dropped == {"is missing in the answer": 1}
+    assert len(server.calls()) == 2
 
 
 # ---------------------------------------------------------------- the round trip

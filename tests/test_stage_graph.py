@@ -191,6 +191,8 @@ def test_limits_count_over_all_runs(project: Project, server: Server) -> None:
     assert len(asked(server)) == 5
     assert report["extracted"] == 5
     assert len(report["unanswered"]) == PAPERS - 5
+    sentence = "was not extracted: the limit of 5 calls was reached; raise it (--calls) to go on"
+    assert all(cause.endswith(sentence) for cause in report["unanswered"])
     assert report["spent"]["calls"] == 5
     start(project, server, "--calls", "5").communicate()
     assert len(asked(server)) == 5
@@ -227,8 +229,16 @@ def test_an_extraction_of_nothing_at_all_is_an_error_with_its_cause(project: Pro
     assert process.returncode == 1
     assert json.loads(out)["extracted"] == 0
     last = " ".join(error.split())
-    assert f"none of {PAPERS} documents could be extracted: paper00 was not extracted: tiny gave no valid" in last
+    assert f"none of {PAPERS} documents could be extracted: tiny gave no valid answer in 3 turns" in last
     assert "Traceback" not in error
+
+
+def test_the_error_names_the_real_cause_where_the_limit_came_too(project: Project, server: Server) -> None:
+    server.script(envelope={"choices": []})
+    error = start(project, server, "--calls", "3").communicate()[1]
+    last = " ".join(error.split())
+    assert f"none of {PAPERS} documents could be extracted: {server.url} failed for tiny: the answer does not" in last
+    assert "then the limit of 3 calls was reached" in last
 
 
 # ---------------------------------------------------------------- import and export

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -300,11 +301,18 @@ def test_a_model_writes_queries_within_its_limits(built: Project, server: Server
     assert len(server.calls()) == report["spent"]["calls"] == 5
     assert report["records"] > 0
     assert report["unanswered"] > 0
-    built.write_queries(Limits(calls=5), model=model)
+    assert report["limit"] == "the limit of 5 calls was reached; raise it (--calls) to go on"
+    command = f"lemmata mine queries --model tiny --url {server.url} --calls 5 --name written"
+    assert built.training_sets()["written"]["command"] == command
+    program = [sys.executable, "-c", "from lemmata.cli.main import main; main()", *shlex.split(command)[1:]]
+    again = subprocess.run([*program, "-w", built.layout.root], capture_output=True, text=True, check=True)
+    assert "no answer yet: the limit of 5 calls was reached; raise it (--calls) to go on" in " ".join(
+        again.stdout.split()
+    )
     assert len(server.calls()) == 5
     report = built.write_queries(Limits(calls=preview.calls), model=model)
     assert len(server.calls()) == preview.calls
-    assert report["unanswered"] == 0
+    assert (report["unanswered"], report["limit"]) == (0, "")
     options = built.training_sets()["written"]["options"]
     assert options["model"] == "tiny"
     assert "one JSON object" in options["prompt"]
@@ -338,7 +346,9 @@ def test_a_model_that_answers_nonsense_is_named_with_what_is_wrong(tmp_path: Pat
     model = {"url": server.url, "model": "m", "retries": 1}
     with pytest.raises(LemmataError, match=f"^m gave no valid answer for {passages} passages: .*JSON"):
         project.write_queries(Limits(calls=1000), model=model)
-    with pytest.raises(LemmataError, match=f"^m gave no valid answer for {passages} passages: the limits were reached"):
+    with pytest.raises(
+        LemmataError, match=f"^m gave no valid answer for {passages} passages: the limit of 1 call was reached"
+    ):
         project.write_queries(Limits(calls=1), model=model)
     assert project.training_sets() == {}
 

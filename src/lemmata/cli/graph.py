@@ -93,11 +93,15 @@ def extract(
         console.print(f"{kept:,} of {kept + dropped:,} records kept")
         for reason, number in report["dropped"].items():
             console.print(f"  {number:,} dropped: {reason}", style="dim")
+        if report["json_mode"] != "json_schema":
+            console.print(f"answers were asked for with json_mode {report['json_mode']}", style="dim")
         for cause in report["unanswered"][:5]:
-            console.print(cause, style="yellow")
+            console.print(cause, style="yellow", markup=False)
+        if (more := len(report["unanswered"]) - 5) > 0:
+            console.print(f"and {more:,} more", style="yellow")
     _print_report(report, as_json)
     if report["documents"] and not report["extracted"]:
-        cause = report["unanswered"][0] if report["unanswered"] else "they have no text"
+        cause = report["cause"] or "they have no text"
         raise LemmataError(f"none of {report['documents']:,} documents could be extracted: {cause}")
 
 

@@ -343,7 +343,10 @@ def _print_report(report: dict[str, Any], as_json: bool) -> None:
         example = f", the first for {imported['first_unknown']}" if cause == "of no passage" else ""
         console.print(f"  {number:>9,}  skipped: {_CAUSES.get(cause, cause)}{example}")
     if report.get("unanswered"):
-        console.print(f"  {report['unanswered']:,} passages have no answer yet; the same command continues")
+        how = f": {report['limit']}" if report["limit"] else "; the same command continues"
+        console.print(f"  {report['unanswered']:,} passages have no answer yet{how}", markup=False)
+    if report.get("json_mode", "json_schema") != "json_schema":
+        console.print(f"  answers were asked for with json_mode {report['json_mode']}")
     for rule, number in sorted(report.get("dropped", {}).items(), key=lambda item: -item[1]):
         console.print(f"  {number:>9,}  dropped: {rule}")
     if gate := report.get("gate"):

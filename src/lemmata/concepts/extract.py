@@ -218,8 +218,7 @@ def _read_replies(document: Document, passages: Sequence[Passage], replies: Sequ
     answers = [reply.value for reply in replies if not reply.error]
     joined = {name: [item for answer in answers for item in answer[name]] for name in ("concepts", "relations")}
     concepts, edges, skips = read_extraction(joined, document, passages, maker=maker)
-    reasons = (reply.error for reply in replies if reply.error)
-    causes = [f" was not extracted: {'the limits were reached' if why == 'budget' else why}" for why in reasons]
+    causes = [f" was not extracted: {reply.error}" for reply in replies if reply.error]
     causes += [f": {note}" for reply in replies if not reply.error for note in reply.notes]
     if not replies:
         causes = [" has no text to ask about"]

@@ -6,15 +6,16 @@ fails gets an answer with an error, nothing is raised for it; a cache that canno
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -30,6 +31,8 @@ __all__ = ["Answer", "Chat", "Preview", "Request"]
 _TURNS = 3  # the question, and two corrections
 _GIVE_UP = 8  # requests in a row that failed after all retries: then the server counts as down
 _LOOK_AHEAD = 16  # requests read in advance per worker, so that one slow answer does not stop the others
+_PROBE_SECONDS = 10.0  # for which the first call is alone; a refusal of its parameters comes long before an answer
+_REMEMBERED = 86_400.0  # seconds for which refused parameters are not tried again; a newer server may accept them
 _TEMPLATE_TOKENS = 128  # at most, of what a server wraps around the messages
 _TEMPERATURE = 0.0
 _REFUSALS = (400, 422, 500, 501)  # of a parameter; llama.cpp answers 500 where it cannot use a schema
@@ -62,7 +65,7 @@ class Answer(NamedTuple):
     tokens_in: int = 0  # over all turns; the worst case where the server does not report them
     tokens_out: int = 0
     cached: bool = False
-    error: str = ""  # one sentence, or "budget" where the budget ended before it was asked
+    error: str = ""  # one sentence, or "budget" where the budget ended before it was asked; `Budget.reached` says which
     truncated: bool = False  # the text breaks off; `value` holds its complete items
     notes: tuple[str, ...] = ()  # entries that were dropped because they do not fit the schema, and replaced texts
     complaint: str = ""  # what is wrong with the last text, where that is the error
@@ -105,6 +108,7 @@ class _Run(NamedTuple):
 
     def wait(self, seconds: float) -> None:
         if seconds >= self.budget.seconds_left():
+            self.budget.end_time()
             raise _Stopped("budget")
         if self.stop.wait(max(0.0, seconds)):
             raise _Stopped("stopped")
@@ -126,7 +130,9 @@ class Chat:
         )
         self._cache = AnswerCache(cache)
         self._ledger = _Ledger(self._cache, options.model)
-        self._dialect = _Dialect("json_schema" if options.json_mode == "auto" else options.json_mode)
+        self._dialect = self._remembered()
+        self._first = threading.Lock()  # taken once, by the call that finds out what the server accepts
+        self._found_out = threading.Event()
         self._lock = threading.Lock()
         self.down = ""  # why the server cannot be used at all, as one sentence; reset by each run
         self._answered = False  # whether the server ever gave a reply
@@ -139,6 +145,11 @@ class Chat:
     def spent(self) -> Spent:
         """What all calls through this cache have used, also in earlier processes; interrupted calls at their worst."""
         return self._ledger.spent()
+
+    @property
+    def json_mode(self) -> str:
+        """How answers are asked for: json_schema, or what was found out of a server that refuses it."""
+        return self._dialect.format
 
     def preview(self, requests: Iterable[Request]) -> Preview:
         """What `run` would take without failures; estimated from earlier calls of this model where there are any."""
@@ -194,16 +205,19 @@ class Chat:
         incomplete: Answer | None = None  # an answer that breaks off, used where no complete one comes
         text = error = complaint = ""
         tokens_in = tokens_out = 0
+        failures: list[CallError] = []
         for _ in range(_TURNS):
             try:
-                reply = self._service.call(partial(self._send, messages, request, key, run), run.wait)
+                reply = self._service.call(partial(self._send, messages, request, key, run, failures), run.wait)
             except _Stopped as stopped:
-                error, complaint = str(stopped), ""
+                complaint = "" if failures or str(stopped) != "budget" else complaint
+                error = self._why_stopped(str(stopped), complaint, failures, run.budget)
                 break
             except CallError as failure:
                 error, complaint = self._record_failure(failure), ""
                 break
             self._failures, self._answered = 0, True
+            failures.clear()
             text, tokens_in, tokens_out = reply.text, tokens_in + reply.tokens[0], tokens_out + reply.tokens[1]
             if request.schema is None:
                 if text.strip():
@@ -224,7 +238,30 @@ class Chat:
             return self._store(key, incomplete._replace(tokens_in=tokens_in, tokens_out=tokens_out))
         return Answer(text, None, tokens_in, tokens_out, error=error, complaint=complaint)
 
-    def _send(self, messages: Messages, request: Request, key: bytes, run: _Run) -> _Reply:
+    def _why_stopped(self, reason: str, complaint: str, failures: Sequence[CallError], budget: Budget) -> str:
+        """The error of a request that is not sent again: what was wrong before, where the budget ended."""
+        if reason != "budget" or not (complaint or failures):
+            return reason
+        before = f"{self._options.model} gave no valid answer: {complaint}"
+        if failures:
+            verb = "failed for" if failures[-1].retry else "refused"
+            before = f"{self._service.url} {verb} {self._options.model}: {failures[-1].cause}"
+        return f"{before}; then {budget.limit_reached}"
+
+    def _send(self, messages: Messages, request: Request, key: bytes, run: _Run, failures: list[CallError]) -> _Reply:
+        """One call, or several until the server accepts its parameters; the first is alone until then."""
+        if self._first.acquire(blocking=False):
+            try:
+                return self._send_adapting(messages, request, key, run, failures)
+            finally:
+                self._found_out.set()
+        self._found_out.wait(max(0.0, min(_PROBE_SECONDS, run.budget.seconds_left())))
+        self._found_out.set()  # a slow first call has been waited for once
+        return self._send_adapting(messages, request, key, run, failures)
+
+    def _send_adapting(
+        self, messages: Messages, request: Request, key: bytes, run: _Run, failures: list[CallError]
+    ) -> _Reply:
         """One call within the budget, in a simpler dialect where the server refuses this one.
 
         The call is written down at its worst case before it is sent, so that a kill cannot hide it.
@@ -243,12 +280,15 @@ class Chat:
             started, outcome = time.monotonic(), "interrupted"
             seconds = max(0.01, min(self._options.timeout, run.budget.seconds_left()))
             try:
-                reply = _read_reply(self._service.post("chat/completions", body, seconds), most)
-                tokens, outcome = reply.tokens, ""
+                envelope = self._service.post("chat/completions", body, seconds)
+                tokens = _reported_tokens(envelope, most)
+                reply = _read_reply(envelope, tokens)
+                outcome = ""
                 return reply
             except CallError as failure:
+                failures.append(failure)
                 outcome = failure.cause
-                tokens = most if failure.charged else (0, 0)
+                tokens = tokens if failure.charged else (0, 0)
                 if failure.retry:
                     self._quiet_until = max(self._quiet_until, time.monotonic() + failure.pause)
                 if failure.status not in _REFUSALS or not self._adapt(dialect, failure.cause.lower()):
@@ -299,7 +339,22 @@ class Chat:
                 elif self._options.json_mode == "auto" and refused.format != "text" and _ABOUT_FORMAT.search(cause):
                     simpler = "json_object" if refused.format == "json_schema" else "text"
                     self._dialect = replace(refused, format=simpler)
+                if self._dialect != refused:
+                    self._cache.write(self._dialect_key(), json.dumps([time.time(), asdict(self._dialect)]).encode())
             return self._dialect != refused
+
+    def _remembered(self) -> _Dialect:
+        """What the server accepted lately, else everything; a configured format is kept."""
+        first = _Dialect("json_schema" if self._options.json_mode == "auto" else self._options.json_mode)
+        with contextlib.suppress(ValueError, TypeError):  # of another version
+            found_at, dialect = json.loads(self._cache.read(self._dialect_key()) or b"")
+            if time.time() - found_at < _REMEMBERED:
+                kept = {} if self._options.json_mode == "auto" else {"format": first.format}
+                return _Dialect(**dialect | kept)
+        return first
+
+    def _dialect_key(self) -> bytes:
+        return cache_key("dialect", self._options.url, self._options.model)
 
     def _cost(self, tokens: Tokens) -> float:
         return (tokens[0] * self._options.price_in + tokens[1] * self._options.price_out) / 1e6
@@ -365,8 +420,18 @@ def _most_tokens(body: Mapping[str, Any]) -> int:
     return _TEMPLATE_TOKENS + sum(len(text.encode("utf-8", "replace")) + 8 for text in texts)
 
 
-def _read_reply(envelope: Any, most: Tokens) -> _Reply:
-    """The message in a server's answer; tokens that the server does not report count as `most`."""
+def _reported_tokens(envelope: Any, most: Tokens) -> Tokens:
+    """What the server says that a call took, also one without an answer; what it does not say counts as `most`."""
+    usage = envelope.get("usage") if isinstance(envelope, dict) else None
+    reported = [usage.get(name) if isinstance(usage, dict) else None for name in ("prompt_tokens", "completion_tokens")]
+    tokens_in, tokens_out = (
+        count if isinstance(count, int) and count >= 0 else most[n] for n, count in enumerate(reported)
+    )
+    return tokens_in, tokens_out
+
+
+def _read_reply(envelope: Any, tokens: Tokens) -> _Reply:
+    """The message in a server's answer."""
     try:
         if "error" in envelope and "choices" not in envelope:  # some gateways fail with status 200
             raise CallError(excerpt(to_json_text(envelope["error"]), 300), retry=True, charged=True)
@@ -377,10 +442,7 @@ def _read_reply(envelope: Any, most: Tokens) -> _Reply:
             content = "".join(part.get("text", "") for part in content)
         if not content and message.get("refusal"):
             raise CallError(f"the model refused: {excerpt(message['refusal'], 300)}", charged=True)
-        usage = envelope.get("usage") or {}
-        reported = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
-        tokens_in, tokens_out = (most[n] if count is None else int(count) for n, count in enumerate(reported))
-        return _Reply(str(content), (tokens_in, tokens_out), choice.get("finish_reason") == "length")
+        return _Reply(str(content), tokens, choice.get("finish_reason") == "length")
     except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
         cause = f"the answer does not follow the protocol: {excerpt(json.dumps(envelope), 80)}"
         raise CallError(cause, retry=True, charged=True) from error

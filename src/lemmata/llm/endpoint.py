@@ -75,12 +75,34 @@ class Budget:
         self._spent = spent or Spent()
         self._in_flight = Spent()  # worst cases; their calls are counted in `_spent` already
         self._end: float | None = None
+        self._reached = ""  # the name of the limit that ended it
         self._changed = threading.Condition()
 
     @property
     def spent(self) -> Spent:
         with self._changed:
             return self._spent
+
+    @property
+    def reached(self) -> str:
+        """Which limit kept a call from being made, and what to do about it; "" where none did."""
+        with self._changed:
+            name = self._reached
+        cure = "the same command goes on" if name == "seconds" else f"raise it (--{name}) to go on"
+        return f"{self.limit_reached}; {cure}" if name else ""
+
+    @property
+    def limit_reached(self) -> str:
+        """The first half of `reached`."""
+        name = self._reached
+        limit = getattr(self, name) if name else 0
+        unit = "for the cost" if name == "cost" else name[:-1] if limit == 1 else name
+        return f"the limit of {limit:,.12g} {unit} was reached" if name else ""
+
+    def end_time(self) -> None:
+        """No call may wait any more."""
+        with self._changed:
+            self._reached = "seconds"
 
     def seconds_left(self) -> float:
         with self._changed:
@@ -97,6 +119,8 @@ class Budget:
                     self._in_flight = self._in_flight.plus(worst._replace(calls=0))
                     return True
                 self._changed.wait(min(1.0, self.seconds_left()))
+            too_little = self._exceeded(self._spent.plus(worst))
+            self._reached = too_little[0] if too_little else "seconds"
             return False
 
     def settle(self, worst: Spent, used: Spent) -> None:
@@ -107,5 +131,9 @@ class Budget:
             self._changed.notify_all()
 
     def _fits(self, total: Spent) -> bool:
+        return not self._exceeded(total)
+
+    def _exceeded(self, total: Spent) -> list[str]:
         # sums of cents do not add up exactly
-        return total.calls <= self.calls and total.tokens <= self.tokens and total.cost <= self.cost * (1 + 1e-9)
+        limits = self.calls, self.tokens, self.cost * (1 + 1e-9)
+        return [name for name, used, limit in zip(Spent._fields, total, limits, strict=True) if used > limit]

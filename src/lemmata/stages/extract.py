@@ -52,8 +52,9 @@ def extract_concepts(
     """Ask a language model for the concepts and relations of every document; never asks twice for an answer.
 
     The records of a document are stored as soon as its answers are there. A document without an answer, because the
-    model failed on it or a limit was reached, is listed in `unanswered` and asked again in the next run. `kept` and
-    `dropped` count the records of all answers so far, the latter by reason.
+    model failed on it or a limit was reached, is listed in `unanswered` and asked again in the next run; `cause` is the
+    most frequent failure, else the limit. `kept` and `dropped` count the records of all answers so far, the latter by
+    reason.
     """
     begin = time.perf_counter()
     with layout.hold(), contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
@@ -69,8 +70,15 @@ def extract_concepts(
             unanswered: list[Skip] = []
             number = len(done)
 
+            causes: Counter[str] = Counter()
+
             def ask(prompts: Iterable[str]) -> Iterator[Answer]:
-                return chat.run(map(_request, prompts), budget=budget)
+                for answer in chat.run(map(_request, prompts), budget=budget):
+                    if answer.error == "budget":
+                        yield answer._replace(error=budget.reached)
+                    else:
+                        causes[answer.error] += 1
+                        yield answer
 
             for extraction in extract(_documents(corpus, done), ask, options, maker=model.model):
                 if extraction.complete:
@@ -83,7 +91,7 @@ def extract_concepts(
                 progress("extracting", number, total)
                 if chat.down:
                     break
-            down, spent = chat.down, chat.spent()
+            down, spent, json_mode = chat.down, chat.spent(), chat.json_mode
         records.replace(f"{SOURCE}:unanswered", skips=unanswered, inputs=corpus.inputs)
         if down:
             raise LemmataError(f"{down}; {number} of {total} documents are extracted, the same command resumes")
@@ -92,6 +100,8 @@ def extract_concepts(
         dropped = dict(Counter(filter(None, map(reason_of, skips))).most_common())
         report = compress(layout, corpus, records, progress)
     report |= {"extracted": number, "documents": total, "unanswered": [skip.cause for skip in unanswered]}
+    del causes[""]  # answers
+    report |= {"cause": causes.most_common(1)[0][0] if causes else budget.reached, "json_mode": json_mode}
     report |= {"kept": kept, "dropped": dropped, "spent": spent.without(spent_before)._asdict()}
     report["seconds"] = time.perf_counter() - begin
     return report

@@ -112,12 +112,14 @@ def written(
         spent = chat.spent()
         budget = limits.budget(spent, spent)
         pairs: list[Pair] = []
-        cause = ""
+        causes: Counter[str] = Counter()
         for answer in model_queries(_sampled(part, options), lambda requests: chat.run(requests, budget=budget), how):
             pairs += answer.pairs
-            cause = cause or answer.cause
+            if answer.cause not in ("", "budget"):
+                causes[answer.cause] += 1
         if not pairs:
-            raise LemmataError(f"{endpoint.model} wrote no usable query: {chat.down or cause or 'see the limits'}")
+            cause = causes.most_common(1)[0][0] if causes else budget.reached or "its texts were dropped"
+            raise LemmataError(f"{endpoint.model} wrote no usable query: {chat.down or cause}")
         return _one_of_each(pairs, options)
 
 

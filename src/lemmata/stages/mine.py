@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import numpy as np
 
@@ -150,26 +152,31 @@ def mine_written_set(
 
         def pairs() -> Iterator[Pair]:
             nonlocal unanswered
-            any_answer, cause = False, ""
+            any_answer = False
+            causes: Counter[str] = Counter()
             send = partial(chat.run, budget=budget)
             for written in model_queries(part.material, send, options):
                 unanswered += written.unanswered
                 dropped.update(written.dropped)
                 any_answer = any_answer or not written.unanswered
-                cause = cause if written.cause in ("", "budget") else written.cause
+                if written.cause not in ("", "budget"):
+                    causes[written.cause] += written.unanswered
                 yield from written.pairs
                 if chat.down:
                     raise LemmataError(f"{chat.down}; the answers so far are stored: run the same command to resume")
             if unanswered and not any_answer:
+                cause = causes.most_common(1)[0][0] if causes else budget.reached
                 raise LemmataError(_no_answer(endpoint.model, unanswered, cause))
 
         def details() -> dict[str, Any]:
             spent = chat.spent().without(spent_before)
             by_rule = dict(dropped.most_common())
-            return {"round_trip": {}, "unanswered": unanswered, "dropped": by_rule, "spent": spent._asdict()}
+            limit = budget.reached if unanswered else ""
+            counts = {"unanswered": unanswered, "limit": limit, "dropped": by_rule, "json_mode": chat.json_mode}
+            return {"round_trip": {}, **counts, "spent": spent._asdict()}
 
         used = {"model": endpoint.model, "prompt": query_prompt(options), **asdict(options)}
-        command = f"queries --model {endpoint.model} --name {new.name}"
+        command = f"queries {_model_arguments(endpoint, limits)} --name {new.name}"
         report = _write_queries(new, part, pairs(), used, found_within, command, details)
         if not unanswered:
             start_file.unlink()
@@ -178,7 +185,18 @@ def mine_written_set(
 
 def _no_answer(model: str, passages: int, cause: str) -> str:
     number = f"{passages:,} {'passage' if passages == 1 else 'passages'}"
-    return f"{model} gave no valid answer for {number}: {cause or 'the limits were reached before the first one'}"
+    return f"{model} gave no valid answer for {number}: {cause}"
+
+
+def _model_arguments(endpoint: EndpointOptions, limits: Limits) -> str:
+    """The options of a command that asks this model within these limits; a key is none of them."""
+    address = urlsplit(endpoint.url)
+    url = urlunsplit(address._replace(netloc=address.netloc.rpartition("@")[2], query="", fragment=""))
+    words = ["--model", endpoint.model, "--url", url]
+    words += [word for name, limit in limits._asdict().items() if limit for word in (f"--{name}", f"{limit:.12g}")]
+    if endpoint.price_in or endpoint.price_out:
+        words += ["--price", f"{endpoint.price_in:g}", f"{endpoint.price_out:g}"]
+    return shlex.join(words if any(limits) else [*words, "--unlimited"])
 
 
 def mine_imported_set(

@@ -203,6 +203,12 @@ def model_queries(
             if len(entries) < len(batch):
                 left_out.append([row for number, (row, _) in enumerate(batch, 1) if number not in entries])
             pairs = _pairs(entries, batch, options, dropped)
+            # a text that does not fit is a note already, and empty in its entry
+            missing = _missing(entries, options) - sum(note.endswith(" is used") for note in answer.notes)
+            if missing > 0:
+                dropped["the answer breaks off before it" if answer.truncated else "is missing in the answer"] += (
+                    missing
+                )
             yield WrittenQueries(pairs, dropped=dropped)
         if not left_out:
             return
@@ -248,6 +254,12 @@ def _entries_by_number(value: Mapping[str, Any], passages: int) -> dict[int, Map
     return by_number
 
 
+def _missing(entries: Mapping[int, Mapping[str, Any]], options: WrittenOptions) -> int:
+    """The texts that the entries lack."""
+    styles = parse_styles(options.styles, STYLES)
+    return sum(not entry.get(style, "").strip() for entry in entries.values() for style in styles)
+
+
 def _pairs(
     entries: Mapping[int, Mapping[str, Any]], batch: Batch, options: WrittenOptions, dropped: Counter[str]
 ) -> list[Pair]:
@@ -257,7 +269,7 @@ def _pairs(
         queries: dict[str, Pair] = {}
         for style in STYLES if number in entries else ():
             text = " ".join(entries[number].get(style, "").split())
-            if not text:  # missing, or noted as a text that does not fit
+            if not text:
                 continue
             fault = "repeats another query" if text.casefold() in queries else _fault(text, passage, options.overlap)
             if fault:
