@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -103,12 +103,14 @@ def finetune(
     work: Path,
     guide: Path | None = None,
     teacher: Path | None = None,
+    base_is_candidate: bool = False,
     progress: Progress,
 ) -> FinetuneResult:
     """Train `base` on `job` and write the best model to `out`; `work` keeps checkpoints until then.
 
     The model with the best measures on the validation tasks is kept. Its weights are then averaged with the base's
-    as far as the guard asks for. The same call after a kill resumes from the last checkpoint.
+    as far as the guard asks for; with `base_is_candidate` the share of the tuned weights may be 0. The same call after
+    a kill resumes from the last checkpoint.
     """
     torch = require("torch", "train")
     begin = time.perf_counter()
@@ -155,7 +157,10 @@ def finetune(
     if is_first_process():
         merge_adapters(model)
         if any(task.general for task in job.validations):
-            sweep, share, after = _average_with_base(model, base, objective, before, progress)
+            shares = (0.0, *SHARES) if base_is_candidate else SHARES
+            sweep, share, after = _average_with_base(model, base, objective, before, shares, progress)
+        elif base_is_candidate and selection(after, job.validations) < selection(before, job.validations):
+            share, after = 0.0, before
         save_model(model, out)
     seconds = time.perf_counter() - begin
     speed = records / max(outcome.seconds, 1e-9)
@@ -303,7 +308,12 @@ def _tokens_in_memory(model: Any, precision: str) -> int:
 
 
 def _average_with_base(
-    model: Any, base: Path, objective: Objective, before: Mapping[str, float], progress: Progress
+    model: Any,
+    base: Path,
+    objective: Objective,
+    before: Mapping[str, float],
+    shares: Sequence[float],
+    progress: Progress,
 ) -> tuple[list[dict[str, float]], float, dict[str, float]]:
     """Give the model the best average of base and tuned weights that the guard allows (WiSE-FT, Wortsman et al. 2022,
     arXiv:2109.01903); returns all that were tried, the best share and its measures."""
@@ -311,7 +321,7 @@ def _average_with_base(
     old, new = state_of(load_model(base, str(model.device))), state_of(model)
     floor = selection(dict(before), validations)[1] * (1 - forget)
     sweep, reports = [], {}
-    for share in SHARES:
+    for share in shares:
         model.load_state_dict(between(old, new, share))
         reports[share] = values = objective.evaluate(progress, len(objective.plan))
         domain, general = values["domain"], values["general"]
