@@ -59,8 +59,11 @@ CHUNK = {"cuda": 131_072, "mps": 16_384, "cpu": 4_096}  # tokens that go through
 class FinetuneOptions:
     """How an encoder is fine-tuned; in `lemmata.toml` a table [finetune.NAME]."""
 
-    CHOICES: ClassVar = {"loss": ("contrastive", "directed", "popular", "triplet")}
-    SMALLEST: ClassVar = {"epochs": 0.0, "batch": 2, "rate": 0.0, "tokens": 0, "lora": 0, "freeze": 0}
+    CHOICES: ClassVar = {
+        "loss": ("contrastive", "directed", "popular", "triplet"),
+        "adapters": ("", "lora", "dora", "qlora"),
+    }
+    SMALLEST: ClassVar = {"epochs": 0.0, "batch": 2, "rate": 0.0, "tokens": 0, "freeze": 0}
 
     base: str = AUTO  # packaged, by language; or a model of the workspace, a folder or a hub name
     sets: dict[str, float] = field(default_factory=dict)  # training set: how often an epoch shows it; all, once
@@ -77,7 +80,7 @@ class FinetuneOptions:
     tokens: int = 0  # longest text while training; 0: what the model reads
     rate: float = 3e-5  # learning rate
     freeze: int = 0  # lowest layers that are not trained, the token embeddings with them
-    lora: int = 0  # rank of the adapters; 0: all weights are trained
+    adapters: str = ""  # lora, dora or qlora: train small matrices beside the weights; empty: all weights
     seed: int = 0  # random seed
 
 
@@ -92,6 +95,7 @@ class FinetuneResult(NamedTuple):
     history: list[dict[str, Any]]  # of the loop: loss, learning rate, validation
     seconds: float
     records_per_second: float
+    parameters: int  # that were trained
 
 
 def finetune(
@@ -119,8 +123,8 @@ def finetune(
     set_prompts(model, options.prompts)
     if options.freeze:
         freeze(model, options.freeze)
-    if options.lora:
-        add_adapters(model, options.lora)
+    if options.adapters:
+        add_adapters(model, options.adapters)
     objective = Objective(model, translated(job, base), options, guide=guide, teacher=teacher, progress=progress)
     steps = len(objective.plan) // processes()
     if not steps:
@@ -164,7 +168,8 @@ def finetune(
         save_model(model, out)
     seconds = time.perf_counter() - begin
     speed = records / max(outcome.seconds, 1e-9)
-    return FinetuneResult(before, after, outcome.best_step, share, sweep, outcome.history, seconds, speed)
+    parameters = sum(weight.numel() for weight in trained)
+    return FinetuneResult(before, after, outcome.best_step, share, sweep, outcome.history, seconds, speed, parameters)
 
 
 def _by_task(values: Mapping[str, float]) -> dict[str, float]:
