@@ -9,6 +9,7 @@ model was loaded, sampled a hundred times a second.
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -47,13 +48,13 @@ def quality(folder: Path) -> dict[str, Any]:
             config.write("".join(tables))
     models: dict[str, Any] = {}
     for name in (kind or "full" for kind in RATES):
-        command = [sys.executable, "-m", "lemmata", "train", "finetune", name, "-w", folder]
+        command = [sys.executable, "-m", "lemmata", "train", "finetune", name, "-w", str(folder)]
         subprocess.run(command, check=True, stdout=sys.stderr)
         made = Project(folder).models()[name]["report"]
         models[name] = {key: made[key] for key in ("before", "after", "parameters", "seconds", "best_step")}
     names = ",".join(f"dense:{name}" for name in ("lemmata-mini", *models))
-    judged = ["--queries", EXAMPLE / "queries.jsonl", "--qrels", EXAMPLE / "qrels" / "test.tsv"]
-    command = [sys.executable, "-m", "lemmata", "evaluate", *judged, "--retriever", names, "--json", "-w", folder]
+    judged = ["--queries", f"{EXAMPLE}/queries.jsonl", "--qrels", f"{EXAMPLE}/qrels/test.tsv"]
+    command = [sys.executable, "-m", "lemmata", "evaluate", *judged, "--retriever", names, "--json", "-w", str(folder)]
     printed = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
     return {"models": models, "test": json.loads(printed)}
 
@@ -69,10 +70,9 @@ def memory_of(folder: Path, kind: str) -> dict[str, Any]:
 
     from lemmata.train.finetune import FinetuneOptions, finetune
 
+    transformers: Any = importlib.import_module("transformers")
     base = folder / "bert"
     if not (base / "model.safetensors").exists():
-        import transformers
-
         bare_base(base, [*VOCABULARY, *(f"w{number}" for number in range(30_000))])
         config = transformers.BertConfig(vocab_size=30_086, max_position_embeddings=32)  # the rest is BERT's
         transformers.BertModel(config).save_pretrained(base)
@@ -86,7 +86,7 @@ def memory_of(folder: Path, kind: str) -> dict[str, Any]:
                 most[0] = max(most[0], resident())
 
     def progress(what: str, step: int, _total: int | None) -> None:
-        if what == "training" and step >= 1:
+        if what.startswith("training") and step >= 1:
             is_training.set()
 
     watcher = threading.Thread(target=watch)

@@ -38,10 +38,14 @@ class _Multiply(torch.autograd.Function):
 class QuantizedLinear(nn.Linear):
     """A linear layer whose frozen weights are 4-bit numbers; `weight` unpacks them."""
 
+    codes: torch.Tensor  # (⌈weights / 2⌉,) two in a byte
+    scales: torch.Tensor  # (blocks, 1)
+    levels: torch.Tensor  # (16,)
+
     def __init__(self, layer: nn.Linear) -> None:
         nn.Module.__init__(self)
         self.in_features, self.out_features = layer.in_features, layer.out_features
-        self.bias = layer.bias  # type: ignore[assignment]
+        self.bias = layer.bias
         if self.bias is not None:
             self.bias.requires_grad_(False)
         flat = layer.weight.detach().float().flatten()
@@ -51,19 +55,19 @@ class QuantizedLinear(nn.Linear):
         levels = torch.tensor(_LEVELS, device=flat.device)
         middles = (levels[1:] + levels[:-1]) / 2
         codes = torch.bucketize(blocks / scales, middles).to(torch.uint8).flatten()
-        self.register_buffer("codes", codes[::2] | codes[1::2] << 4)  # two in a byte
+        self.register_buffer("codes", codes[::2] | codes[1::2] << 4)
         self.register_buffer("scales", scales.half())
         self.register_buffer("levels", levels)
 
     @property
     def weight(self) -> Any:  # type: ignore[override]
         """The unpacked weights (outputs, inputs)."""
-        codes = torch.stack([self.codes & 15, self.codes >> 4], dim=1).view(-1, BLOCK)  # type: ignore[operator]
-        values = self.levels[codes.int()] * self.scales  # type: ignore[index,operator]
+        codes = torch.stack([self.codes & 15, self.codes >> 4], dim=1).view(-1, BLOCK)
+        values = self.levels[codes.int()] * self.scales
         return values.flatten()[: self.out_features * self.in_features].view(self.out_features, self.in_features)
 
     def forward(self, input: Any) -> Any:  # noqa: A002 - as torch names it
-        product = _Multiply.apply(input, self)
+        product = _Multiply.apply(input, self)  # type: ignore[no-untyped-call]
         return product if self.bias is None else product + self.bias
 
     def unpacked(self) -> nn.Linear:
@@ -73,11 +77,14 @@ class QuantizedLinear(nn.Linear):
             layer.weight.copy_(self.weight)
             if self.bias is not None:
                 layer.bias.copy_(self.bias)
-        return layer.requires_grad_(False).to(self.codes.device)  # type: ignore[arg-type]
+        return layer.requires_grad_(False).to(self.codes.device)
 
 
 class QuantizedEmbedding(nn.Embedding):
     """Frozen embeddings as 8-bit numbers with a scale for each row; only the rows that are read are unpacked."""
+
+    codes: torch.Tensor  # (entries, width)
+    scales: torch.Tensor  # (entries, 1)
 
     def __init__(self, table: nn.Embedding) -> None:
         nn.Module.__init__(self)
@@ -91,17 +98,17 @@ class QuantizedEmbedding(nn.Embedding):
     @property
     def weight(self) -> Any:  # type: ignore[override]
         """The unpacked table (entries, width)."""
-        return self.codes.float() * self.scales  # type: ignore[operator]
+        return self.codes.float() * self.scales
 
     def forward(self, input: Any) -> Any:  # noqa: A002 - as torch names it
-        return self.codes[input].float() * self.scales[input]  # type: ignore[index]
+        return self.codes[input].float() * self.scales[input]
 
     def unpacked(self) -> nn.Embedding:
         """A plain table with the same values."""
         table = nn.Embedding(self.num_embeddings, self.embedding_dim, padding_idx=self.padding_idx)
         with torch.no_grad():
             table.weight.copy_(self.weight)
-        return table.requires_grad_(False).to(self.codes.device)  # type: ignore[arg-type]
+        return table.requires_grad_(False).to(self.codes.device)
 
 
 def quantize(model: nn.Module) -> None:
