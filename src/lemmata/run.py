@@ -57,7 +57,7 @@ class RunOptions:
     negatives: list[str] = field(default_factory=list)  # training sets to add hard negatives to, as NAME-hard
     pretrain: list[str] = field(default_factory=list)  # [pretrain.NAME]
     finetune: list[str] = field(default_factory=lambda: ["tuned"])  # [finetune.NAME] in order; the last is compared
-    update: str = "auto"  # after new passages: auto trains the last model further if worth it; always; anew: from base
+    update: str = "auto"  # new passages: auto trains the last model further if worth it; always; anew: from its base
     base: str = AUTO  # encoder that the tuned model is compared with; auto: packaged, by language
     tasks: list[str] = field(default_factory=lambda: ["references"])  # tasks of the test part, or BEIR folders
     measures: str = "MRR@10,nDCG@10,R@20"  # comma-separated
