@@ -185,7 +185,7 @@ def train_one(declarations: dict[str, Any], place: argparse.Namespace) -> None:
     elif "sets" in spec:
         job = open_job(place.jobs / extra.get("job", table.get("job", "")))
         options = FinetuneOptions(**{**spec, "sets": {**dict.fromkeys(job.sets, 0.0), **spec["sets"]}})
-        others = {key: model_of(extra[key]) for key in ("guide", "teacher") if key in extra}
+        others: dict[str, Any] = {key: model_of(extra[key]) for key in ("guide", "teacher") if key in extra}
         tuned = finetune(base, job, out, options, work=work, progress=quiet, **others)
         report |= tuned._asdict()
     elif "share" in extra:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.encode.load import DEFAULT, PACKAGED
+from lemmata.encode.load import PACKAGED, PLANT
 from lemmata.train.card import Estimate, Guard, Measured, ModelFacts, SplitFacts, TrainingSet, model_card, write_card
 from lemmata.train.report import Point
 
@@ -64,7 +65,10 @@ def line(card: str, start: str) -> str:
 
 
 def test_the_front_matter_is_what_the_hub_reads() -> None:
-    assert front_matter(model_card(FULL)) == {
+    header = front_matter(model_card(FULL))
+    [index] = header.pop("model-index")
+    assert [result["dataset"]["split"] for result in index["results"]] == ["validation", "test"]
+    assert header == {
         "language": ["en", "no"],  # and not False, as YAML would read it
         "license": "apache-2.0",
         "library_name": "sentence-transformers",
@@ -201,10 +205,31 @@ def line_after(card: str, start: str) -> str:
     return lines[head + 2]
 
 
+def read_card(folder: Path) -> ModelFacts:
+    """The facts of card.json, in the classes that wrote it."""
+    facts = json.loads((folder / "card.json").read_text(encoding="utf-8"))
+
+    def compared(item: Mapping[str, Any]) -> dict[str, Any]:
+        return {**item, "before": Estimate(**item["before"]), "after": Estimate(**item["after"])}
+
+    return ModelFacts(
+        **{
+            **facts,
+            "sets": [TrainingSet(**item) for item in facts["sets"]],
+            "split": SplitFacts(**facts["split"]) if facts["split"] else None,
+            "measures": [Measured(**compared(item)) for item in facts["measures"]],
+            "guards": [Guard(**compared(item)) for item in facts["guards"]],
+            "sweep": [Point(**item) for item in facts["sweep"]],
+        }
+    )
+
+
+@pytest.mark.parametrize("name", list(PACKAGED))
 def test_the_packaged_card_shows_code_that_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (PACKAGED[DEFAULT] / "README.md").read_text("utf-8"), re.DOTALL)
+    pytest.importorskip("sentence_transformers")
+    blocks = re.findall(r"```python\n(.*?)```", (PACKAGED[name] / "README.md").read_text("utf-8"), re.DOTALL)
     assert len(blocks) == 2
     monkeypatch.chdir(tmp_path)
     similarities = []
@@ -212,3 +237,54 @@ def test_the_packaged_card_shows_code_that_runs(
         exec(block, {})
         similarities.append(float(re.findall(r"-?\d+\.\d+", capsys.readouterr().out)[-1]))
     assert similarities[0] == pytest.approx(similarities[1], abs=0.02)  # one unpacked, one as int8
+
+
+def test_the_card_of_the_plant_encoder_is_what_its_facts_say(tmp_path: Path) -> None:
+    folder = PACKAGED[PLANT]
+    write_card(tmp_path, read_card(folder))
+    for file in ("README.md", "card.json"):
+        assert (tmp_path / file).read_bytes() == (folder / file).read_bytes()
+
+
+# ---------------------------------------------------------------- the hub
+
+
+def check_for_the_hub(folder: Path, name: str) -> Any:
+    """Read a card as the hub's own library does, without a network, and return its data."""
+    hub = pytest.importorskip("huggingface_hub")
+    card = hub.ModelCard.load(folder / "README.md")
+    data = card.data
+    assert hub.metadata_load(folder / "README.md") == data.to_dict()  # nothing was dropped or renamed
+    assert data.model_name == name
+    assert data.pipeline_tag in ("sentence-similarity", "text-ranking")
+    assert re.fullmatch(r"[a-z0-9.-]+", data.license)
+    assert all(re.fullmatch(r"[a-z]{2}", language) for language in data.language)
+    if data.base_model:
+        hub.utils.validate_repo_id(data.base_model)
+    assert card.text.lstrip().startswith(f"# {name}")
+    return data
+
+
+@pytest.mark.parametrize("name", list(PACKAGED))
+def test_the_packaged_cards_are_read_by_the_hub(name: str) -> None:
+    data = check_for_the_hub(PACKAGED[name], name)
+    assert data.library_name == "lemmata"  # the folder is ONNX, which sentence-transformers does not read as it is
+    facts = json.loads((PACKAGED[name] / "card.json").read_text("utf-8"))
+    listed = [
+        (result.dataset_name, result.dataset_split, result.metric_name, result.metric_value)
+        for result in data.eval_results
+    ]
+    measured = [
+        (item["task"], item["part"], item["measure"], round(item["after"]["value"], 4)) for item in facts["measures"]
+    ]
+    assert sorted(listed) == sorted(measured)
+
+
+def test_a_card_with_every_fact_and_a_bare_one_are_read_by_the_hub(tmp_path: Path) -> None:
+    write_card(tmp_path, FULL)
+    data = check_for_the_hub(tmp_path, "stacks-mini")
+    [first, second] = data.eval_results
+    assert (first.metric_name, first.metric_value, second.metric_value) == ("MRR@10", 0.5, 0.3912)
+    write_card(tmp_path, BARE)
+    hub = pytest.importorskip("huggingface_hub")
+    assert hub.ModelCard.load(tmp_path / "README.md").data.eval_results is None

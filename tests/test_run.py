@@ -242,6 +242,7 @@ def test_a_run_stopped_after_the_fine_tuning_resumes(base: Path, tmp_path: Path)
     del stages["checksum"]
     del stages["stages"]["finetune tuned"]  # killed after the model was written, before its stage was recorded
     file.write_text(json.dumps(stages))
+    (folder / "run" / "known.npz").unlink()
     model = times(folder / "models")
     reports, done = run_all(folder)
     assert [name for name, was_done in done.items() if not was_done] == ["ingest", "finetune tuned", "index tuned"]

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.small_bert import sayings, small_bert
+from tests.test_card import check_for_the_hub
 
 from lemmata.cli.main import main
 from lemmata.encode.export import export_encoder
@@ -711,3 +712,15 @@ def test_the_commands_report_missing_models(mined: Path, say: Say) -> None:
     assert "no base model 'dream'" in refused(say("train", "finetune", "--base", "dream", "-w", mined))
     assert "no base model 'dream'" in refused(say("train", "pretrain", "--base", "dream", "-w", mined))
     assert "no table [finetune.dream]" in refused(say("train", "prepare", "dream", "job", "-w", mined))
+
+
+def test_the_folder_of_a_model_is_ready_for_the_hub(trained: Path) -> None:
+    folder = trained / "models" / "tuned"
+    data = check_for_the_hub(folder, "tuned")
+    report = (read_manifest(folder / "manifest.json") or {})["report"]
+    [result] = data.eval_results
+    assert (result.dataset_name, result.dataset_split, result.metric_name) == ("references", "validation", "MRR@10")
+    assert result.metric_value == pytest.approx(report["after"]["references/MRR@10"], abs=1e-4)
+    assert data.library_name == "sentence-transformers"
+    model = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+    assert model.encode(["a1 a2"]).shape == (1, 32)

@@ -102,6 +102,7 @@ def main() -> None:
         ],
         intended_use=USE,
         limits=LIMITS,
+        packaged=True,
     )
     write_card(arguments.out, facts)
 

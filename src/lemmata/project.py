@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from lemmata.stages.judge import Judge
     from lemmata.stages.mine import MineOptions
     from lemmata.stages.training_sets import AuditPolicy, NewSet
+    from lemmata.store.split import Keys
     from lemmata.train.finetune import FinetuneOptions
 
 __all__ = ["TABLES", "Project", "all_options", "doctor", "is_workspace"]
@@ -574,6 +575,23 @@ class Project:
         from lemmata.stages.train import finetune_model
 
         return finetune_model(self.layout, name, self.finetune_options(name, settings), progress)
+
+    def train_further(
+        self,
+        name: str,
+        new: Keys,
+        start: str,
+        *,
+        settings: Settings | None = None,
+        progress: Progress = _silent,
+    ) -> dict[str, Any]:
+        """Train a model of the workspace further after passages came in, by [finetune.NAME] with replay and guard.
+
+        `new` are hashes of the passages' ids, `start` is the sha256 of the weights before; `run` knows both.
+        """
+        from lemmata.stages.train import update_model
+
+        return update_model(self.layout, name, self.finetune_options(name, settings), new, start, progress)
 
     def train_reranker(
         self, name: str = "reranker", *, settings: Settings | None = None, progress: Progress = _silent

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -29,18 +29,22 @@ from lemmata.types import Progress
 
 if TYPE_CHECKING:
     from lemmata.evaluate.report import Report
+    from lemmata.evaluate.significance import Floats64
     from lemmata.evaluate.tasks import Task
+    from lemmata.stages.update import Known
+    from lemmata.store.split import Keys
 
 __all__ = ["RunOptions", "run", "stage_table"]
 
 MINED = ("pairs", "queries", "triplets", "written")
+UPDATES = ("auto", "always", "anew")
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """What `lemmata run` does, in the order of the keys; each stage takes its options from its own table."""
 
-    CHOICES: ClassVar = {"mine": MINED, "limits": Limits._fields}
+    CHOICES: ClassVar = {"mine": MINED, "limits": Limits._fields, "update": UPDATES}
     sources: list[str] = field(default_factory=list)  # files and folders to ingest; empty: the corpus as it is
     graph: bool = True  # build the graph
     extract: bool = False  # concepts and relations by the language model of [llm]
@@ -53,6 +57,7 @@ class RunOptions:
     negatives: list[str] = field(default_factory=list)  # training sets to add hard negatives to, as NAME-hard
     pretrain: list[str] = field(default_factory=list)  # [pretrain.NAME]
     finetune: list[str] = field(default_factory=lambda: ["tuned"])  # [finetune.NAME] in order; the last is compared
+    update: str = "auto"  # new passages: auto trains the last model further if worth it; always; anew: from its base
     base: str = AUTO  # encoder that the tuned model is compared with; auto: packaged, by language
     tasks: list[str] = field(default_factory=lambda: ["references"])  # tasks of the test part, or BEIR folders
     measures: str = "MRR@10,nDCG@10,R@20"  # comma-separated
@@ -81,6 +86,10 @@ class _Stages:
         write_manifest(self._file, {"verb": "run", "stages": self._done})
         return report
 
+    def skip(self, name: str) -> None:
+        """Announce a stage that is up to date for another reason than its key."""
+        self._announce(name, True)
+
 
 def run(
     project: Project, *, announce: Callable[[str, bool], None] = lambda _name, _done: None, progress: Progress
@@ -99,6 +108,7 @@ def run(
     layout, config = project.layout, project.config
     folder = layout.root / "run"
     folder.mkdir(exist_ok=True)
+    _adopt_model(project, options, folder)
     stages = _Stages(folder, announce)
     if options.sources:
         paths = [layout.root / source for source in options.sources]
@@ -139,20 +149,12 @@ def run(
         stages.run("embed", config.get("embed", {}), embed, layout.manifest(layout.embedding))
     _mine(project, options, limits, before, stages, progress)
     _audit(project, tasks, stages, progress)
-    for name in options.pretrain:
-        table = config.get("pretrain", {}).get(name, {})
-        judge = config.get("finetune", {}).get(table.get("judge", ""), {})
-        pretrain = partial(project.pretrain, name, progress=progress)
-        stages.run(f"pretrain {name}", [table, judge], pretrain, layout.manifest(layout.model(name)))
-    for name in options.finetune:
-        table = config.get("finetune", {}).get(name, {})
-        finetune = partial(project.finetune, name, progress=progress)
-        stages.run(f"finetune {name}", table, finetune, layout.manifest(layout.model(name)))
+    update = _train_or_update(project, options, tasks, stages, folder, progress)
     after = _encoded(project, options.finetune[-1], stages, progress)
     last = (options.finetune[-1], after, stages.key)
     tuned = _measure(project, tasks, ("dense", "hybrid"), options, folder / "after", last, progress)
     _ensure_vectors(project, *last[:2], progress)  # the workspace searches with the tuned model from now on
-    reports = [_report(name, task, baseline[name], tuned[name], options) for name, task in tasks.items()]
+    reports = [_report(name, task, baseline[name], tuned[name], options, update) for name, task in tasks.items()]
     _write(folder, reports)
     return reports
 
@@ -182,6 +184,10 @@ def _did(stage: str, report: Mapping[str, Any]) -> str:
         return f"{report['nodes']:,} nodes, {report['edges']:,} edges{measured}"
     if stage == "index":
         return f"{report.get('encoded', 0):,} passages encoded"
+    if stage == "compare":
+        return str(report["sentence"])
+    if stage == "update":
+        return f"{report['new']:,} new and {report['replayed']:,} replayed records"
     if stage in ("mine", "import", "negatives"):
         spent = f", {report['spent']['calls']:,} calls" if "spent" in report else ""
         return f"{report['records']:,} records{spent}"
@@ -284,6 +290,183 @@ def _audit(project: Project, tasks: Mapping[str, Task], stages: _Stages, progres
         stages.run("audit", queries, lambda: str(project.audit(test=test, progress=progress)))
 
 
+# ---------------------------------------------------------------- training, from the base or further
+
+
+@dataclass(frozen=True, slots=True)
+class _Update:
+    """What the run did about passages that came in after the model was trained."""
+
+    sentence: str
+    new: Mapping[str, list[str]]  # task: its queries about new passages
+    before: Mapping[str, Report]  # task: the model before; empty where it was not trained further
+
+
+def _settings(project: Project, options: RunOptions) -> str:
+    """A hash of the settings that decide what a model is, but for the texts."""
+    stages = ("graph", "extract", "split", "link", "embed", "mine", "audit", "pretrain", "finetune", "llm")
+    keys = ("graph", "extract", "split", "link", "embed", "mine", "imports", "negatives", "pretrain", "finetune")
+    tables = {name: project.config.get(name, {}) for name in stages}
+    return fingerprint([tables, {key: getattr(options, key) for key in keys}])
+
+
+def _adopt_model(project: Project, options: RunOptions, folder: Path) -> None:
+    """Record what the model of a run of an older version was trained for, before the split forgets it."""
+    from lemmata.stages.train import weights_sha256
+    from lemmata.stages.training_sets import split_key
+    from lemmata.stages.update import Known, read_known, write_known
+    from lemmata.store.split import stored_passages
+
+    name = options.finetune[-1]
+    manifest = read_manifest(project.layout.manifest(project.layout.model(name)))
+    if read_known(folder) is not None or manifest is None or "options" not in manifest:
+        return
+    current = json.loads(json.dumps(asdict(project.finetune_options(name))))
+    same_options = all(manifest["options"].get(key, value) == value for key, value in current.items())
+    passages = stored_passages(project.layout)
+    if same_options and len(passages) and manifest.get("split") == split_key(project.layout):
+        weights = weights_sha256(project.layout.model(name))
+        write_known(folder, Known(weights, _settings(project, options), "", passages))
+
+
+def _train_or_update(
+    project: Project,
+    options: RunOptions,
+    tasks: Mapping[str, Task],
+    stages: _Stages,
+    folder: Path,
+    progress: Progress,
+) -> _Update | None:
+    """Train the models of [run], or the last one further where nothing but passages came in since it was trained."""
+    from lemmata.stages.train import weights_sha256
+    from lemmata.stages.update import Known, read_known, write_known
+    from lemmata.store.split import id_keys
+
+    name, key, settings = options.finetune[-1], stages.key, _settings(project, options)
+    model = project.layout.model(name)
+    weights = weights_sha256(model) if model.is_dir() else ""
+    manifest = read_manifest(project.layout.manifest(model)) or {}
+    before_update = manifest.get("base_sha256") if manifest.get("verb") == "update" else None
+    known = read_known(folder)
+    if known is not None and (known.settings != settings or known.weights not in (weights, before_update)):
+        known = None  # other settings, or trained by hand
+    with contextlib.closing(project.corpus) as corpus:
+        passages = np.unique(id_keys(corpus.ids()))
+    new = passages if known is None else np.setdiff1d(passages, known.passages)
+    update = None
+    if known is not None and (known.key, known.weights) == (key, weights):
+        for stage in (*(f"pretrain {each}" for each in options.pretrain), *(f"finetune {n}" for n in options.finetune)):
+            stages.skip(stage)
+        update = _read_update(project, options, tasks, folder, key, progress)
+    elif known is not None and len(new) and options.update != "anew":
+        update = _update(project, options, tasks, stages, folder, known, new, progress)
+        weights = weights_sha256(model)
+        if update.before:
+            write_known(folder, Known(weights, settings, key, passages))
+    else:
+        _train(project, options, stages, progress)
+        weights = weights_sha256(model)
+        write_known(folder, Known(weights, settings, key, passages))
+    stages.key = fingerprint([key, weights])  # what follows depends on the model, not on how it came about
+    return update
+
+
+def _train(project: Project, options: RunOptions, stages: _Stages, progress: Progress) -> None:
+    layout, config = project.layout, project.config
+    for name in options.pretrain:
+        table = config.get("pretrain", {}).get(name, {})
+        judge = config.get("finetune", {}).get(table.get("judge", ""), {})
+        pretrain = partial(project.pretrain, name, progress=progress)
+        stages.run(f"pretrain {name}", [table, judge], pretrain, layout.manifest(layout.model(name)))
+    for name in options.finetune:
+        table = config.get("finetune", {}).get(name, {})
+        finetune = partial(project.finetune, name, progress=progress)
+        stages.run(f"finetune {name}", table, finetune, layout.manifest(layout.model(name)))
+
+
+def _update(
+    project: Project,
+    options: RunOptions,
+    tasks: Mapping[str, Task],
+    stages: _Stages,
+    folder: Path,
+    known: Known,
+    new: Keys,
+    progress: Progress,
+) -> _Update:
+    """Measure the last model on new passages, and train it further where that is worth it, or where it is asked for."""
+    from lemmata.stages.prepare import new_queries
+
+    name, key, measure = options.finetune[-1], stages.key, options.measures.split(",")[0]
+    inputs = [known.weights, fingerprint(known.passages.tolist()), measure, options.base, options.tasks]
+    compare = partial(_compare, project, options, new, progress)
+    verdict = stages.run(f"compare {name}", inputs, compare)
+    sentence = verdict["sentence"]
+    before: dict[str, Report] = {}
+    if verdict["worth"] or options.update == "always":
+        earlier = (name, known.weights, key)
+        before = _measure(project, tasks, ("dense",), options, folder / "update", earlier, progress)
+        table = project.config.get("finetune", {}).get(name, {})
+        own = [task for task in options.tasks if task in TASKS] or ["references"]
+        settings = {} if table.get("validation") else {"validation": dict.fromkeys(own, measure)}
+        act = partial(project.train_further, name, new, known.weights, settings=settings, progress=progress)
+        report = stages.run(f"update {name}", [table, settings], act)
+        done = f"{report['new']:,} new training records and {report['replayed']:,} replayed"
+        if report["kept"]:
+            sentence += f"; it was trained further on {done}"
+        else:
+            before = {}
+            sentence += f"; trained further on {done} it gained nothing or forgot too much, so it stays as it was"
+            if not report["new"]:
+                sentence = f"{verdict['sentence']}; no training record is new, so it stays as it was"
+    update = _Update(sentence, {each: new_queries(task, new) for each, task in tasks.items()}, before)
+    record = {"key": key, "sentence": sentence, "new": update.new, "weights": known.weights if before else ""}
+    write_manifest(folder / "update.json", {"verb": "run", **record, "measures": options.measures})
+    return update
+
+
+def _compare(project: Project, options: RunOptions, new: Keys, progress: Progress) -> dict[str, Any]:
+    """The verdict on new passages."""
+    from lemmata.stages.update import gain_lost, tasks_to_compare
+
+    name, measure = options.finetune[-1], options.measures.split(",")[0]
+    roles = {f"dense:{name}": "model", f"dense:{options.base}": "base"}
+    values = []
+    for group in tasks_to_compare(project.layout, options.tasks, new):
+        reports = [
+            project.evaluate(
+                task, retrievers=list(roles), options=EvaluateOptions(measures=measure), progress=progress
+            ).retrievers
+            for task in group
+        ]
+        values.append(
+            {
+                role: np.concatenate([np.zeros(0), *(report[retriever][measure] for report in reports)])
+                for retriever, role in roles.items()
+            }
+        )
+    verdict = gain_lost(measure, *values)
+    sentence = verdict.sentence(name, options.base)
+    return {**verdict._asdict(), "worth": verdict.is_clear, "sentence": sentence}
+
+
+def _read_update(
+    project: Project, options: RunOptions, tasks: Mapping[str, Task], folder: Path, key: str, progress: Progress
+) -> _Update | None:
+    """What the run that made the present model said about it, if it trained it further for the same tasks."""
+    record = read_manifest(folder / "update.json")
+    if record is None or (record["key"], record["measures"]) != (key, options.measures):
+        return None
+    if not record["weights"] or list(record["new"]) != list(tasks):
+        return None
+    earlier = (options.finetune[-1], record["weights"], key)
+    before = _measure(project, tasks, ("dense",), options, folder / "update", earlier, progress)
+    return _Update(record["sentence"], record["new"], before)
+
+
+# ---------------------------------------------------------------- indexing and measuring
+
+
 def _encoded(project: Project, encoder: str, stages: _Stages, progress: Progress) -> str:
     """Index with an encoder; retraining a model of the same name runs the stage again."""
     from lemmata.encode.load import model_folder
@@ -366,7 +549,9 @@ def _ensure_vectors(project: Project, encoder: str, name: str, progress: Progres
         project.index(settings={"encoder": encoder}, progress=progress)
 
 
-def _report(name: str, task: Task, before: Report, after: Report, options: RunOptions) -> Report:
+def _report(
+    name: str, task: Task, before: Report, after: Report, options: RunOptions, update: _Update | None
+) -> Report:
     from lemmata.evaluate.significance import compare
 
     tuned = options.finetune[-1]
@@ -374,12 +559,37 @@ def _report(name: str, task: Task, before: Report, after: Report, options: RunOp
         "BM25": before.retrievers["lexical"],
         options.base: before.retrievers["dense"],
         f"{options.base} + BM25": before.retrievers["hybrid"],
+        **({f"{tuned} before": update.before[name].retrievers["dense"]} if update and update.before else {}),
         tuned: after.retrievers["dense"],
         f"{tuned} + BM25": after.retrievers["hybrid"],
     }
     first = options.measures.split(",")[0]
     comparisons = compare(results, first, options.base, np.random.default_rng(0))
-    return replace(before, task=f"{task.name} ({name})", retrievers=results, comparisons=comparisons)
+    report = replace(before, task=f"{task.name} ({name})", retrievers=results, comparisons=comparisons)
+    if update is None:
+        return report
+    about_new = set(update.new[name])
+    is_new = np.array([query in about_new for query in report.queries], bool)
+    groups = {"new passages": is_new, "known passages": ~is_new}
+    present = {group: members for group, members in groups.items() if members.any()}
+    notes = [*report.notes, update.sentence]
+    if update.before:
+        earlier, now = results[f"{tuned} before"][first], results[tuned][first]
+        notes += [
+            f"{group}, {int(members.sum())} test queries: {first} {_change(earlier[members], now[members])}"
+            for group, members in present.items()
+        ]
+    return replace(report, groups={**report.groups, **present}, notes=notes)
+
+
+def _change(before: Floats64, after: Floats64) -> str:
+    """Two means over the same queries and their difference, with its interval."""
+    from lemmata.charts import signed
+    from lemmata.evaluate.significance import bootstrap
+
+    low, high = (signed(value, 3) for value in bootstrap(after - before, generator=np.random.default_rng(0)))
+    difference = signed(float((after - before).mean()), 3)
+    return f"{before.mean():.3f} before, {after.mean():.3f} after the update ({difference}, {low} to {high})"
 
 
 def _write(folder: Path, reports: list[Report]) -> None:

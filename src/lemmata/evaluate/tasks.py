@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,7 +10,16 @@ import numpy as np
 from lemmata.errors import InputError
 from lemmata.types import Concept, Document, Mask, Passage
 
-__all__ = ["Task", "concepts_task", "documents_task", "held_out", "references_task", "sampled", "task_from"]
+__all__ = [
+    "Task",
+    "concepts_task",
+    "documents_task",
+    "held_out",
+    "references_task",
+    "restricted",
+    "sampled",
+    "task_from",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +171,12 @@ def sampled(task: Task, limit: int, generator: np.random.Generator) -> Task:
     chosen = sorted(task.queries)
     if limit and len(chosen) > limit:
         chosen = sorted(chosen[number] for number in generator.permutation(len(chosen))[:limit])
+    return restricted(task, chosen)
+
+
+def restricted(task: Task, chosen: Iterable[str]) -> Task:
+    """The task with the chosen queries only, in their order."""
+    chosen = list(chosen)
     return replace(
         task,
         queries={query: task.queries[query] for query in chosen},

@@ -9,7 +9,7 @@ of BEIR with the judgments to use: `scifact#train`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ import numpy as np
 
 from lemmata.archives import open_decompressed
 from lemmata.errors import ConfigError, InputError, WorkspaceError
-from lemmata.evaluate.tasks import Task, task_from
+from lemmata.evaluate.tasks import Task, restricted, task_from
 from lemmata.files import sha256_of, writing
 from lemmata.ingest.beir import read_judged, read_passages, read_table
 from lemmata.ingest.logs import jsonl_rows
@@ -38,9 +38,25 @@ from lemmata.train.job import Job, JobWriter, open_job
 from lemmata.train.validate import pool_size
 from lemmata.types import Integers, Mask, Progress
 
-__all__ = ["pool_rows", "prepare", "resolve_workspace"]
+__all__ = ["Further", "is_of", "new_queries", "pool_rows", "prepare", "resolve_workspace"]
 
 BATCH = 2000  # records that are read at once
+REPLAY = 1.0  # records that a model has seen, for each new one, where it is trained further
+
+
+class Further(NamedTuple):
+    """What is new to a model that is trained further, and what it has seen."""
+
+    new: Keys  # hashes of passages that came into the corpus after it was trained
+    trained: Sequence[Trained]
+
+
+def new_queries(task: Task, new: Keys) -> list[str]:
+    """The queries about new passages: their own passage is new, or all their answers where they have none."""
+    about = {query: [task.itself[query]] if query in task.itself else list(task.qrels[query]) for query in task.qrels}
+    ids = list(dict.fromkeys(identity for passages in about.values() for identity in passages))
+    fresh = {ids[place] for place in np.flatnonzero(np.isin(id_keys(ids), new)).tolist()}
+    return [query for query, passages in about.items() if fresh.issuperset(passages)]
 
 
 def prepare(
@@ -51,8 +67,12 @@ def prepare(
     progress: Progress,
     *,
     part: str = "validation",
+    further: Further | None = None,
 ) -> Job:
     """Write the job of a fine-tuning to `folder`; of the part `test` only the tasks, on all their passages.
+
+    A model that is trained `further` gets the records that it has not seen and a sample of the others. Of its
+    validation tasks the queries about new passages choose the model, and the others guard what it knows.
 
     LeakageError for a set that was mined under another split than its workspace has now. The folder is written as a
     whole or not at all; an earlier job in it is replaced.
@@ -64,7 +84,7 @@ def prepare(
         raise WorkspaceError("there is nothing to train on: mine something first, see 'lemmata mine --help'")
     sources = _sources(layout, names)
     with writing(folder) as temporary:
-        _write_job(layout, base, options, temporary, progress, part, sources)
+        _write_job(layout, base, options, temporary, progress, part, sources, further)
     return open_job(folder)
 
 
@@ -76,16 +96,24 @@ def _write_job(
     progress: Progress,
     part: str,
     sources: Mapping[str, tuple[Layout, Path]],
+    further: Further | None,
 ) -> None:
     writer = JobWriter(folder, base, progress, prompts=options.prompts)
     names = options.sets or dict.fromkeys(sources, 1.0)
     texts = 0.0  # shown in training
     trained: list[Trained] = []
+    chosen = _new_and_replayed(sources, further, options.seed, progress) if further else {}
     for name, (workspace, file) in sources.items():
         progress(f"preparing {name}", 0, None)
+        facts: dict[str, Any] = {"sha256": sha256_of([file]), "split": split_key(workspace)}
+        if further:
+            used, new = chosen[name]
+            if not used.any():
+                continue
+            facts |= {"new": new, "replayed": int(used.sum()) - new}
         seen = _Seen()
-        records = _records(file, name.partition(":")[2], seen)
-        count = writer.add_set(name, records, {"sha256": sha256_of([file]), "split": split_key(workspace)})
+        records = _records(file, name.partition(":")[2], seen, chosen[name][0] if further else None)
+        count = writer.add_set(name, records, facts)
         trained.append(seen.under(workspace))
         texts += count * len(text_columns(file)) * names[name] * options.epochs
     tasks = [(name, measure, False) for name, measure in options.validation.items()]
@@ -94,7 +122,16 @@ def _write_job(
     for name, measure, general in tasks:
         progress(f"preparing {name}", 0, None)
         posed = _pose(layout, name, part)
-        _add_task(writer, name, posed, pool_rows(posed.task, posed.ids, most, options.seed), measure, general=general)
+        rows = pool_rows(posed.task, posed.ids, most, options.seed)
+        if further is None or general:
+            _add_task(writer, name, posed, rows, measure, general=general)
+            continue
+        about_new = dict.fromkeys(new_queries(posed.task, further.new))
+        others = [query for query in posed.task.qrels if query not in about_new]
+        for which, queries in (("new", about_new), ("known", others)):
+            if queries:
+                own = posed._replace(task=restricted(posed.task, queries))
+                _add_task(writer, f"{name} ({which} passages)", own, rows, measure, general=which == "known")
     write_trained(folder, trained)
     writer.close({"options": asdict(options), "base": base.name, "split": _split_facts(layout)})
 
@@ -166,8 +203,52 @@ def _existing_workspace(layout: Layout, name: str) -> tuple[Layout, str]:
     return workspace, rest
 
 
-def _records(file: Path, restriction: str, seen: _Seen) -> Iterator[list[str | None]]:
-    """The texts of a set's records; `restriction` is a source, a relation, or both with a slash."""
+def _new_and_replayed(
+    sources: Mapping[str, tuple[Layout, Path]], further: Further, seed: int, progress: Progress
+) -> dict[str, tuple[Mask, int]]:
+    """For each set which of its records are used, and how many of them are new to the model.
+
+    New is a record with a passage or a query that the model was not trained on. Of the others, a random sample of all
+    sets together is replayed, `REPLAY` for each new one; without new records, none.
+    """
+    passages, queries = (
+        np.unique(np.concatenate([id_keys(()), *(getattr(record, what) for record in further.trained)]))
+        for what in ("passages", "queries")
+    )
+    is_new: dict[str, Mask] = {}
+    for spec, (_, file) in sources.items():
+        progress(f"comparing {spec}", 0, None)
+        parts = [np.zeros(0, bool)]
+        columns = ["source", "relation", "anchor", "anchor_id", "positive_id"]
+        for batch in read_batches(file, BATCH, columns):
+            used = [record for record in batch if is_of(record, spec.partition(":")[2])]
+            own = [record["anchor_id"] for record in used]
+            texts = [normalise(record["anchor"]) if record["anchor_id"] is None else "" for record in used]
+            anchors = np.where(
+                [identity is None for identity in own],
+                np.isin(id_keys(texts), queries),
+                np.isin(id_keys([identity or "" for identity in own]), passages),
+            )
+            parts.append(~(anchors & np.isin(id_keys([record["positive_id"] for record in used]), passages)))
+        is_new[spec] = np.concatenate(parts)
+    new = sum(int(mask.sum()) for mask in is_new.values())
+    old = sum(int((~mask).sum()) for mask in is_new.values())
+    share = min(1.0, REPLAY * new / max(1, old))
+    generator = np.random.default_rng(seed)
+    return {spec: (mask | (generator.random(len(mask)) < share), int(mask.sum())) for spec, mask in is_new.items()}
+
+
+def is_of(record: Mapping[str, Any], restriction: str) -> bool:
+    """Whether a record has the source or relation, or both with a slash; every record has the empty one."""
+    source, relation = record["source"], record["relation"]
+    return restriction in ("", source, relation, f"{source}/{relation}")
+
+
+def _records(file: Path, restriction: str, seen: _Seen, chosen: Mask | None = None) -> Iterator[list[str | None]]:
+    """The texts of a set's records; `restriction` is a source, a relation, or both with a slash.
+
+    `chosen` says which of these records are used.
+    """
     columns = text_columns(file)
     kinds: set[str] = set()
     matched = False
@@ -175,11 +256,13 @@ def _records(file: Path, restriction: str, seen: _Seen) -> Iterator[list[str | N
     for batch in read_batches(file, BATCH, [*columns, *others]):
         used = []
         for record in batch:
-            source, relation = record["source"], record["relation"]
-            kinds.add(f"{source}/{relation}")
-            if restriction in ("", source, relation, f"{source}/{relation}"):
+            kinds.add(f"{record['source']}/{record['relation']}")
+            if is_of(record, restriction):
                 used.append(record)
         matched = matched or bool(used)
+        if chosen is not None:
+            now, chosen = chosen[: len(used)], chosen[len(used) :]
+            used = [record for record, is_chosen in zip(used, now.tolist(), strict=True) if is_chosen]
         seen.add(used)
         yield from ([record[column] for column in columns] for record in used)
     if restriction and not matched:

@@ -28,13 +28,13 @@ from lemmata.files import replace_folder, sha256_of, write_atomically
 from lemmata.mine.export import read_training, text_columns
 from lemmata.mine.material import material
 from lemmata.stages.evaluate import TASKS, tune_rerank
-from lemmata.stages.prepare import prepare, resolve_workspace
+from lemmata.stages.prepare import Further, is_of, prepare, resolve_workspace
 from lemmata.stages.training_sets import set_file, split_key
 from lemmata.stages.training_sets import sets as mined_sets
 from lemmata.store.artefacts import model, seal, verify
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, read_manifest, read_manifests
-from lemmata.store.split import id_keys, open_split
+from lemmata.store.split import Keys, id_keys, open_split
 from lemmata.store.trained import Trained, read_trained, summary, write_trained
 from lemmata.store.vectors import invalidate_vectors
 from lemmata.train.card import Estimate, Guard, Measured, ModelFacts, SplitFacts, TrainingSet, write_card
@@ -58,6 +58,7 @@ __all__ = [
     "pretrain_model",
     "reranker_model",
     "train_job",
+    "update_model",
     "weights_sha256",
 ]
 
@@ -241,6 +242,42 @@ def finetune_model(layout: Layout, name: str, options: FinetuneOptions, progress
     return report
 
 
+def update_model(
+    layout: Layout, name: str, options: FinetuneOptions, new: Keys, start: str, progress: Progress
+) -> dict[str, Any]:
+    """Train a model of the workspace further after passages came in; replaces it where it gains.
+
+    `new` are the hashes of these passages, `start` is the sha256 of the weights before. The records that the model has
+    not seen are trained with as many others. Validation queries about new passages choose the model, the others are
+    a guard with the bound `forget`. Resumes from the last checkpoint.
+    """
+    place, work = layout.model(name), layout.model_work(name)
+    with _lock(layout):
+        about = {"new": fingerprint(new.tolist()), **_inputs(layout, options)}
+        inputs = {"verb": "update", "base_sha256": start, **about}
+        if finished := _finished(place, work, inputs):
+            return finished
+        if weights_sha256(place) != start:
+            raise WorkspaceError(f"the model {name!r} has changed since the run began: run again")
+        _begin(work, inputs)
+        job = _prepared(layout, place, options, work / "job", progress, Further(new, read_trained(place)))
+        if not job.sets:
+            shutil.rmtree(work, ignore_errors=True)
+            return {"name": name, "kept": False, "new": 0, "replayed": 0}
+        result = _finetune(layout, place, job, options, work, progress, base_is_candidate=True)
+        counts = {count: sum(facts[count] for facts in job.facts["sets"]) for count in ("new", "replayed")}
+        report = {**_report(name, result), **counts, "kept": result.share > 0}
+        if is_first_process():
+            if not report["kept"]:
+                shutil.rmtree(work, ignore_errors=True)
+                return report
+            _describe(work / "out", name, place, job, replace(options, base=name), result)
+            write_trained(work / "out", [*read_trained(place), *read_trained(job.folder)])
+            report |= _export(layout, work / "out", name, progress)
+            _finish(place, work, {**inputs, "report": report}, layout)
+    return report
+
+
 def train_job(
     folder: Path, base: Path | str, out: Path, options: FinetuneOptions, progress: Progress
 ) -> dict[str, Any]:
@@ -298,12 +335,19 @@ def _files(path: Path) -> list[Path]:
     return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path][: path.is_file()]
 
 
-def _prepared(layout: Layout, base: Path, options: FinetuneOptions, folder: Path, progress: Progress) -> Job:
+def _prepared(
+    layout: Layout,
+    base: Path,
+    options: FinetuneOptions,
+    folder: Path,
+    progress: Progress,
+    further: Further | None = None,
+) -> Job:
     """The job in `folder`, prepared by the first process where it is missing."""
 
     def write() -> None:
         shutil.rmtree(folder, ignore_errors=True)  # an older version, killed, left a part of a job
-        prepare(layout, base, options, folder, progress)
+        prepare(layout, base, options, folder, progress, further=further)
 
     once((folder / "manifest.json").is_file, write)
     return open_job(folder)
@@ -316,15 +360,23 @@ def _trained_before(layout: Layout | None, base: str) -> list[Trained]:
 
 
 def _finetune(
-    layout: Layout | None, base: Path, job: Job, options: FinetuneOptions, work: Path, progress: Progress
+    layout: Layout | None,
+    base: Path,
+    job: Job,
+    options: FinetuneOptions,
+    work: Path,
+    progress: Progress,
+    *,
+    base_is_candidate: bool = False,
 ) -> FinetuneResult:
-    others = {
+    others: dict[str, Any] = {
         role: base if name == "base" else base_folder(layout, name, work)
         for role, name in (("guide", options.guide), ("teacher", options.teacher))
         if name
     }
     if is_first_process():
         shutil.rmtree(work / "out", ignore_errors=True)  # a kill may have left a part of an export in it
+    others["base_is_candidate"] = base_is_candidate
     return finetune(base, job, work / "out", options, work=work / "work", progress=progress, **others)
 
 
@@ -415,7 +467,7 @@ def _held_out_task(layout: Layout, result: RerankerResult) -> Task:
     for spec, file in files.items():
         places = set(result.held_out[spec])
         restriction = spec.partition(":")[2]
-        records = (line for line in read_training(file) if _is_of(line, restriction))
+        records = (line for line in read_training(file) if is_of(line, restriction))
         for number, line in enumerate(records):
             if number in places and line["anchor"] not in queries.values():
                 query = f"{spec}-{number}"
@@ -429,11 +481,6 @@ def _held_out_task(layout: Layout, result: RerankerResult) -> Task:
             if line["anchor"] in by_text:
                 qrels[by_text[line["anchor"]]][line["positive_id"]] = 1
     return Task("held-out pairs", queries, qrels, itself=itself)
-
-
-def _is_of(line: Mapping[str, Any], restriction: str) -> bool:
-    source, relation = line["source"], line["relation"]
-    return restriction in ("", source, relation, f"{source}/{relation}")
 
 
 def _export_reranker(folder: Path, name: str, task: Task) -> dict[str, Any]:

@@ -26,6 +26,7 @@ __all__ = [
     "earlier_split",
     "id_keys",
     "open_split",
+    "stored_passages",
     "write_split",
 ]
 
@@ -131,6 +132,14 @@ def earlier_split(layout: Layout, options: Mapping[str, Any]) -> tuple[Split, st
         return None
     check_files(item, manifest)
     return _read_split(item, manifest), str(manifest.get("inputs"))
+
+
+def stored_passages(layout: Layout) -> Keys:
+    """Hashes of the passages that the stored split has, ascending; empty without a split, or where it is damaged."""
+    try:
+        return np.unique(np.load(layout.split / "passages.npy"))
+    except (OSError, ValueError, EOFError):
+        return _no_keys()
 
 
 def _read_split(item: Artefact, manifest: Mapping[str, Any]) -> Split:

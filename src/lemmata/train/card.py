@@ -6,6 +6,7 @@ Both hold the same facts. The card says so where something was not measured or n
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -98,6 +99,7 @@ class ModelFacts:
     share: float | None = None  # of the trained weights in the model
     intended_use: str = ""
     limits: Sequence[str] = ()
+    packaged: bool = False  # comes with lemmata, as int8 ONNX that sentence-transformers reads once it is restored
 
     @property
     def is_cross_encoder(self) -> bool:
@@ -158,17 +160,37 @@ def _front_matter(facts: ModelFacts) -> str:
     """YAML, with values in JSON: these are valid YAML too, and unambiguous."""
     task = "text-ranking" if facts.is_cross_encoder else "sentence-similarity"
     kinds = ["cross-encoder", "reranker"] if facts.is_cross_encoder else ["feature-extraction"]
-    tags = ["sentence-transformers", task, *kinds, "lemmata"]
+    library = "lemmata" if facts.packaged else "sentence-transformers"
+    tags = ["onnx" if facts.packaged else library, task, *kinds, "lemmata"]
     entries: dict[str, Any] = {
         "language": list(facts.languages),
         "license": facts.licence.lower(),  # as the hub writes SPDX
-        "library_name": "sentence-transformers",
+        "library_name": library,
         "pipeline_tag": task,
         "tags": [*tags, "matryoshka"] if facts.matryoshka else tags,
         "base_model": facts.base_on_hub,
+        "model-index": [{"name": facts.name, "results": results}] if (results := _hub_results(facts)) else [],
     }
     lines = [f"{key}: {_json(value)}" for key, value in entries.items() if value]
     return "\n".join(["---", *lines, "---"])
+
+
+def _hub_results(facts: ModelFacts) -> list[dict[str, Any]]:
+    """The measures of the model as the hub lists them; it takes entries of one type and split for one dataset."""
+    kind = "text-ranking" if facts.is_cross_encoder else "information-retrieval"
+    datasets: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for item in facts.measures:
+        if math.isfinite(item.after.value):
+            metric = {"type": item.measure.lower(), "value": round(item.after.value, 4), "name": item.measure}
+            datasets.setdefault((item.task, item.part), []).append(metric)
+    return [
+        {
+            "task": {"type": kind, "name": kind.replace("-", " ").capitalize()},
+            "dataset": {"name": task, "type": re.sub(r"\W+", "-", task.lower()).strip("-"), "split": part},
+            "metrics": metrics,
+        }
+        for (task, part), metrics in datasets.items()
+    ]
 
 
 # ---------------------------------------------------------------- sections
@@ -184,9 +206,18 @@ print(model.predict([("a question", "a passage")]))"""
 
 print(load_cross_encoder({_json(facts.name)}).score([("a question", "a passage")]))"""
         return [_block(with_transformers, "python"), "or", _block(with_lemmata, "python")]
-    with_transformers = f"""from sentence_transformers import SentenceTransformer
+    opened = f"""from sentence_transformers import SentenceTransformer
 
-model = SentenceTransformer({_json(facts.name)})  # the folder of this file
+model = SentenceTransformer({_json(facts.name)})  # the folder of this file"""
+    if facts.packaged:
+        opened = f"""from pathlib import Path
+
+from lemmata.encode.load import PACKAGED
+from lemmata.encode.restore import restore
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer(str(restore(PACKAGED[{_json(facts.name)}], Path({_json(facts.name)}))))"""
+    with_transformers = f"""{opened}
 queries = model.encode_query(["a question"])
 passages = model.encode_document(["a passage"])
 print(model.similarity(queries, passages))"""

@@ -24,6 +24,8 @@ __all__ = [
     "state_of",
 ]
 
+SMALLEST_RANK = 8  # of adapters
+
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
@@ -75,16 +77,32 @@ def freeze(model: Any, layers: int) -> None:
         part.requires_grad_(False)
 
 
-def add_adapters(model: Any, rank: int) -> None:
-    """Train low-rank adapters (LoRA) of all linear layers instead of the weights."""
+def add_adapters(model: Any, kind: str) -> None:
+    """Train low-rank adapters of all linear layers instead of the weights.
+
+    `lora` (Hu et al. 2021, arXiv:2106.09685), `dora`, which trains the length of each column of the weights apart (Liu
+    et al. 2024, arXiv:2402.09353), or `qlora`, which keeps the weights below in 4 bits (Dettmers et al. 2023,
+    arXiv:2305.14314). The rank is a sixteenth of the model's width, at least 8.
+    """
     peft = require("peft", "train")
-    config = peft.LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules="all-linear")
-    _set_transformer(model, peft.get_peft_model(model[0].auto_model, config))
+    transformer = model[0].auto_model
+    rank = max(SMALLEST_RANK, int(getattr(transformer.config, "hidden_size", 768)) // 16)
+    if kind == "qlora":
+        from lemmata.train.quantized import quantize
+
+        quantize(transformer)
+    config = peft.LoraConfig(
+        r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules="all-linear", use_dora=kind == "dora"
+    )
+    _set_transformer(model, peft.get_peft_model(transformer, config))
 
 
 def merge_adapters(model: Any) -> None:
-    """Add the adapters to the weights; a model without adapters stays as it is."""
+    """Add the adapters to the weights, unpacked where they are quantised; a model without adapters stays as it is."""
     if hasattr(model[0].auto_model, "merge_and_unload"):
+        from lemmata.train.quantized import unpack
+
+        unpack(model[0].auto_model)
         _set_transformer(model, model[0].auto_model.merge_and_unload())
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -59,8 +59,11 @@ CHUNK = {"cuda": 131_072, "mps": 16_384, "cpu": 4_096}  # tokens that go through
 class FinetuneOptions:
     """How an encoder is fine-tuned; in `lemmata.toml` a table [finetune.NAME]."""
 
-    CHOICES: ClassVar = {"loss": ("contrastive", "directed", "popular", "triplet")}
-    SMALLEST: ClassVar = {"epochs": 0.0, "batch": 2, "rate": 0.0, "tokens": 0, "lora": 0, "freeze": 0}
+    CHOICES: ClassVar = {
+        "loss": ("contrastive", "directed", "popular", "triplet"),
+        "adapters": ("", "lora", "dora", "qlora"),
+    }
+    SMALLEST: ClassVar = {"epochs": 0.0, "batch": 2, "rate": 0.0, "tokens": 0, "freeze": 0}
 
     base: str = AUTO  # packaged, by language; or a model of the workspace, a folder or a hub name
     sets: dict[str, float] = field(default_factory=dict)  # training set: how often an epoch shows it; all, once
@@ -77,7 +80,7 @@ class FinetuneOptions:
     tokens: int = 0  # longest text while training; 0: what the model reads
     rate: float = 3e-5  # learning rate
     freeze: int = 0  # lowest layers that are not trained, the token embeddings with them
-    lora: int = 0  # rank of the adapters; 0: all weights are trained
+    adapters: str = ""  # lora, dora or qlora: train small matrices beside the weights; empty: all weights
     seed: int = 0  # random seed
 
 
@@ -92,6 +95,7 @@ class FinetuneResult(NamedTuple):
     history: list[dict[str, Any]]  # of the loop: loss, learning rate, validation
     seconds: float
     records_per_second: float
+    parameters: int  # that were trained
 
 
 def finetune(
@@ -103,12 +107,14 @@ def finetune(
     work: Path,
     guide: Path | None = None,
     teacher: Path | None = None,
+    base_is_candidate: bool = False,
     progress: Progress,
 ) -> FinetuneResult:
     """Train `base` on `job` and write the best model to `out`; `work` keeps checkpoints until then.
 
     The model with the best measures on the validation tasks is kept. Its weights are then averaged with the base's
-    as far as the guard asks for. The same call after a kill resumes from the last checkpoint.
+    as far as the guard asks for; with `base_is_candidate` the share of the tuned weights may be 0. The same call after
+    a kill resumes from the last checkpoint.
     """
     torch = require("torch", "train")
     begin = time.perf_counter()
@@ -117,8 +123,8 @@ def finetune(
     set_prompts(model, options.prompts)
     if options.freeze:
         freeze(model, options.freeze)
-    if options.lora:
-        add_adapters(model, options.lora)
+    if options.adapters:
+        add_adapters(model, options.adapters)
     objective = Objective(model, translated(job, base), options, guide=guide, teacher=teacher, progress=progress)
     steps = len(objective.plan) // processes()
     if not steps:
@@ -155,11 +161,15 @@ def finetune(
     if is_first_process():
         merge_adapters(model)
         if any(task.general for task in job.validations):
-            sweep, share, after = _average_with_base(model, base, objective, before, progress)
+            shares = (0.0, *SHARES) if base_is_candidate else SHARES
+            sweep, share, after = _average_with_base(model, base, objective, before, shares, progress)
+        elif base_is_candidate and selection(after, job.validations) < selection(before, job.validations):
+            share, after = 0.0, before
         save_model(model, out)
     seconds = time.perf_counter() - begin
     speed = records / max(outcome.seconds, 1e-9)
-    return FinetuneResult(before, after, outcome.best_step, share, sweep, outcome.history, seconds, speed)
+    parameters = sum(weight.numel() for weight in trained)
+    return FinetuneResult(before, after, outcome.best_step, share, sweep, outcome.history, seconds, speed, parameters)
 
 
 def _by_task(values: Mapping[str, float]) -> dict[str, float]:
@@ -303,7 +313,12 @@ def _tokens_in_memory(model: Any, precision: str) -> int:
 
 
 def _average_with_base(
-    model: Any, base: Path, objective: Objective, before: Mapping[str, float], progress: Progress
+    model: Any,
+    base: Path,
+    objective: Objective,
+    before: Mapping[str, float],
+    shares: Sequence[float],
+    progress: Progress,
 ) -> tuple[list[dict[str, float]], float, dict[str, float]]:
     """Give the model the best average of base and tuned weights that the guard allows (WiSE-FT, Wortsman et al. 2022,
     arXiv:2109.01903); returns all that were tried, the best share and its measures."""
@@ -311,7 +326,7 @@ def _average_with_base(
     old, new = state_of(load_model(base, str(model.device))), state_of(model)
     floor = selection(dict(before), validations)[1] * (1 - forget)
     sweep, reports = [], {}
-    for share in SHARES:
+    for share in shares:
         model.load_state_dict(between(old, new, share))
         reports[share] = values = objective.evaluate(progress, len(objective.plan))
         domain, general = values["domain"], values["general"]
