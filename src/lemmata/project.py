@@ -20,7 +20,7 @@ from lemmata.files import write_atomically
 from lemmata.store.corpus import Corpus, IngestedSource
 from lemmata.store.layout import Layout, read_manifest, read_manifests
 from lemmata.store.vector_sets import default_encoder
-from lemmata.types import Progress, Skip
+from lemmata.types import CrossEncoder, Progress, Skip
 
 if TYPE_CHECKING:
     from lemmata.concepts.merge import Merge
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from lemmata.stages.index import IndexOptions
     from lemmata.stages.info import Check
     from lemmata.stages.ingest import IngestReport
-    from lemmata.stages.judge import Judge
     from lemmata.stages.mine import MineOptions
     from lemmata.stages.training_sets import AuditPolicy, NewSet
     from lemmata.store.split import Keys
@@ -670,7 +669,7 @@ class Project:
     def judge(
         self,
         folder: str | Path,
-        by: str | Judge,
+        by: str | CrossEncoder,
         *,
         queries: str | Path | None = None,
         model: Settings | None = None,
@@ -699,7 +698,7 @@ class Project:
         if isinstance(by, str):
             from lemmata.encode.cross import load_cross_encoder
 
-            grader: Judge = load_cross_encoder(by, models=self.layout.models)
+            grader: CrossEncoder = load_cross_encoder(by, models=self.layout.models)
         else:
             grader = by
         return judge.judge(self.layout, Path(folder), asked, grader, chosen, progress, made_by=made_by, key=_key())

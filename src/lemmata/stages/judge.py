@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,9 +36,9 @@ from lemmata.store.artefacts import seal
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, read_manifest
 from lemmata.store.split import LEFT_OUT, PARTS, open_split
-from lemmata.types import Floats, Integers, Pair, Progress
+from lemmata.types import CrossEncoder, Integers, Pair, Progress
 
-__all__ = ["Judge", "JudgedQuery", "PoolOptions", "given_queries", "judge", "preview_written", "ruled", "written"]
+__all__ = ["JudgedQuery", "PoolOptions", "given_queries", "judge", "preview_written", "ruled", "written"]
 
 _QUERIES_AT_ONCE = 128
 _RANDOM_PAIRS = 400  # of queries and passages, to calibrate the thresholds; a few more with more queries
@@ -47,14 +47,6 @@ NOTE = (
     "Judged by a model, not by people. Passages that none of these retrievers found are not judged and count as not"
     " relevant, which favours these retrievers over others."
 )
-
-
-class Judge(Protocol):
-    """A model that reads a query and a passage together; a higher score is more relevant."""
-
-    @property
-    def name(self) -> str: ...
-    def score(self, pairs: Sequence[tuple[str, str]]) -> Floats: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +154,7 @@ def judge(
     layout: Layout,
     out: Path,
     queries: Sequence[JudgedQuery],
-    by: Judge,
+    by: CrossEncoder,
     options: PoolOptions,
     progress: Progress,
     *,
