@@ -101,8 +101,8 @@ class Verdict(NamedTuple):
         """What was found, and what follows from it."""
         if min(self.new, self.known) < FEWEST:
             return (
-                f"{self.new} queries about new passages and {self.known} held-out ones about the others are too few"
-                f" to say whether {model} should be trained further (at least {FEWEST} of each)"
+                f"{self.new} queries about new passages outside the test part and {self.known} validation queries about"
+                f" the others are too few to say whether {model} should be trained further (at least {FEWEST} of each)"
             )
         follows = "training further is worth it" if self.is_clear else "training further is not worth it yet"
         return (
