@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -254,7 +255,9 @@ def test_ctrl_c_ends_with_one_sentence(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # an encoder that never answers
         encoder = f"http://127.0.0.1:{silent.getsockname()[1]}/v1#model"
         command = [sys.executable, "-m", "lemmata", "index", "--encoder", encoder, "-w", str(tmp_path)]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        # a shell starts what runs in the background with Ctrl-C ignored
+        heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heeding) as process:
             connection, _ = silent.accept()
             with connection:
                 process.send_signal(signal.SIGINT)
