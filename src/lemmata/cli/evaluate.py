@@ -40,7 +40,28 @@ if TYPE_CHECKING:
     from lemmata.project import Project
 
 
-__all__ = ["chosen_task", "evaluate", "export_encoder", "judge", "mteb"]
+__all__ = [
+    "Limit",
+    "Part",
+    "Protocol",
+    "Share",
+    "TaskName",
+    "chosen_task",
+    "evaluate",
+    "export_encoder",
+    "judge",
+    "mteb",
+]
+
+
+# which task is asked; also the options of `export beir`
+TaskName = Annotated[
+    str, typer.Option(help="Task from the corpus: references, documents, concepts or descriptions.", metavar="NAME")
+]
+Part = Annotated[str, typer.Option(help="With --task: part of the split, validation or test.", metavar="PART")]
+Share = Annotated[float, typer.Option(help="With --task and no part: share of the corpus to query from.", min=0, max=1)]
+Protocol = Annotated[str, typer.Option(help="With --task concepts: passage or seed.", metavar="NAME")]
+Limit = Annotated[int, typer.Option(help="Maximum number of queries, a random sample; 0: all.", min=0)]
 
 
 def evaluate(
@@ -55,15 +76,11 @@ def evaluate(
     beir: Annotated[
         Path | None, typer.Option(help="BEIR folder: queries.jsonl and qrels/test.tsv.", metavar="DIR")
     ] = None,
-    task: Annotated[
-        str, typer.Option(help="Task from the corpus: references, documents, concepts or descriptions.", metavar="NAME")
-    ] = "",
-    part: Annotated[str, typer.Option(help="With --task: part of the split, validation or test.", metavar="PART")] = "",
-    share: Annotated[
-        float, typer.Option(help="With --task and no part: share of the corpus to query from.", min=0, max=1)
-    ] = 0.2,
-    protocol: Annotated[str, typer.Option(help="With --task concepts: passage or seed.", metavar="NAME")] = "passage",
-    limit: Annotated[int, typer.Option(help="Maximum number of queries, a random sample; 0: all.", min=0)] = 0,
+    task: TaskName = "",
+    part: Part = "",
+    share: Share = 0.2,
+    protocol: Protocol = "passage",
+    limit: Limit = 0,
     retriever: Annotated[
         str,
         typer.Option(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lemmata.cli.evaluate import chosen_task
+from lemmata.cli.evaluate import Limit, Part, Protocol, Share, TaskName, chosen_task
 from lemmata.cli.output import HERE, AsJson, Seed, Workspace, open_console, print_json, showing_progress
 
 __all__ = ["beir", "corpus"]
@@ -32,19 +32,15 @@ def corpus(
 def beir(
     folder: Annotated[Path, typer.Argument(help="Folder to write.", metavar="DIR")],
     workspace: Workspace = HERE,
-    task: Annotated[
-        str, typer.Option(help="Task from the corpus: references, documents, concepts or descriptions.", metavar="NAME")
-    ] = "",
-    part: Annotated[str, typer.Option(help="With --task: part of the split, validation or test.", metavar="PART")] = "",
-    share: Annotated[
-        float, typer.Option(help="With --task and no part: share of the corpus to query from.", min=0, max=1)
-    ] = 0.2,
-    protocol: Annotated[str, typer.Option(help="With --task concepts: passage or seed.", metavar="NAME")] = "passage",
+    task: TaskName = "",
+    part: Part = "",
+    share: Share = 0.2,
+    protocol: Protocol = "passage",
     queries: Annotated[
         Path | None, typer.Option(help="Instead of --task: JSON lines, or a .tsv table with ids.", metavar="FILE")
     ] = None,
     qrels: Annotated[Path | None, typer.Option(help="Judgments of these queries.", metavar="FILE")] = None,
-    limit: Annotated[int, typer.Option(help="Maximum number of queries, a random sample; 0: all.", min=0)] = 0,
+    limit: Limit = 0,
     seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:

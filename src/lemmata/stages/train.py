@@ -518,34 +518,13 @@ def _describe_reranker(
     folder: Path, name: str, base: Path, job: Job, options: RerankerOptions, result: RerankerResult
 ) -> None:
     """Write report, history and card into the model's folder."""
-    history = replace(
-        History.from_log(result.history),
-        best_step=result.best_step,
-        options=asdict(options),
-        sets={facts["name"]: facts["records"] for facts in job.facts["sets"]},
-        seconds=result.seconds,
-        pairs_per_second=result.pairs_per_second,
-        name=name,
-    )
-    write_history(folder / "history.json", history)
-    training_report(history, folder)
+    _write_history(folder, name, job, options, result, pairs_per_second=result.pairs_per_second)
     queries = sum(map(len, result.held_out.values()))
     facts = ModelFacts(
-        name=name,
-        base=options.base,
-        base_sha256=weights_sha256(base),
-        licence="apache-2.0",
+        **_facts_of(name, base, job, options),
         dimension=0,
         max_tokens=LONGEST,
         pooling=(),
-        command=" ".join(["lemmata", *sys.argv[1:]]),
-        sets=[
-            TrainingSet(facts["name"], facts["records"], {"data.parquet": facts.get("sha256", "")})
-            for facts in job.facts["sets"]
-        ],
-        split=SplitFacts(**job.facts["split"]) if job.facts.get("split") else None,
-        options=asdict(options),
-        versions=_versions(),
         measures=[
             Measured(
                 "held-out pairs", "ten passages", measure, queries, Estimate(value), Estimate(result.after[measure])
@@ -579,19 +558,8 @@ def _describe(
 ) -> None:
     """Write report, history and card into the model's folder."""
     sweep = [Point(point["share"], point["domain"], point["general"]) for point in result.sweep]
-    history = replace(
-        History.from_log(result.history),
-        best_step=result.best_step,
-        sweep=sweep,
-        share=result.share if sweep else None,
-        options=asdict(options),
-        sets={facts["name"]: facts["records"] for facts in job.facts["sets"]},
-        seconds=result.seconds,
-        pairs_per_second=result.records_per_second,
-        name=name,
-    )
-    write_history(folder / "history.json", history)
-    training_report(history, folder)
+    found = {"sweep": sweep, "share": result.share if sweep else None}
+    _write_history(folder, name, job, options, result, pairs_per_second=result.records_per_second, **found)
     measures, guards = [], []
     for task in job.validations:
         key = f"{task.name}/{task.measure}"
@@ -604,23 +572,12 @@ def _describe(
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     dimension = int(config.get("hidden_size", 0)) * max(1, len(architecture.pooling))
     facts = ModelFacts(
-        name=name,
-        base=options.base,
-        base_sha256=weights_sha256(base),
-        licence="apache-2.0",
+        **_facts_of(name, base, job, options),
         dimension=dimension,
         max_tokens=architecture.max_tokens,
         pooling=architecture.pooling,
         prompts={role: prompt for role, prompt in architecture.prompts.items() if prompt},
-        command=" ".join(["lemmata", *sys.argv[1:]]),
         matryoshka=cut_lengths(options.dimensions, dimension) if options.dimensions else [],
-        sets=[
-            TrainingSet(facts["name"], facts["records"], {"data.parquet": facts.get("sha256", "")})
-            for facts in job.facts["sets"]
-        ],
-        split=SplitFacts(**job.facts["split"]) if job.facts.get("split") else None,
-        options=asdict(options),
-        versions=_versions(),
         measures=measures,
         guards=guards,
         sweep=sweep,
@@ -631,6 +588,46 @@ def _describe(
         ],
     )
     write_card(folder, facts)
+
+
+def _write_history(
+    folder: Path,
+    name: str,
+    job: Job,
+    options: FinetuneOptions | RerankerOptions,
+    result: FinetuneResult | RerankerResult,
+    **more: Any,
+) -> None:
+    """Write the curves of a training, and its report."""
+    history = replace(
+        History.from_log(result.history),
+        best_step=result.best_step,
+        options=asdict(options),
+        sets={facts["name"]: facts["records"] for facts in job.facts["sets"]},
+        seconds=result.seconds,
+        name=name,
+        **more,
+    )
+    write_history(folder / "history.json", history)
+    training_report(history, folder)
+
+
+def _facts_of(name: str, base: Path, job: Job, options: FinetuneOptions | RerankerOptions) -> dict[str, Any]:
+    """What the card of every trained model says: where it comes from, and what it was trained on."""
+    return {
+        "name": name,
+        "base": options.base,
+        "base_sha256": weights_sha256(base),
+        "licence": "apache-2.0",
+        "command": " ".join(["lemmata", *sys.argv[1:]]),
+        "sets": [
+            TrainingSet(facts["name"], facts["records"], {"data.parquet": facts.get("sha256", "")})
+            for facts in job.facts["sets"]
+        ],
+        "split": SplitFacts(**job.facts["split"]) if job.facts.get("split") else None,
+        "options": asdict(options),
+        "versions": _versions(),
+    }
 
 
 def _versions() -> dict[str, str]:
