@@ -37,7 +37,7 @@ from lemmata.store.layout import Layout, read_manifest, read_manifests
 from lemmata.store.split import Keys, id_keys, open_split
 from lemmata.store.trained import Trained, read_trained, summary, write_trained
 from lemmata.store.vectors import invalidate_vectors
-from lemmata.train.card import Estimate, Guard, Measured, ModelFacts, SplitFacts, TrainingSet, write_card
+from lemmata.train.card import Estimate, Guard, Measured, ModelFacts, SplitFacts, TrainingSet, inherited, write_card
 from lemmata.train.finetune import FinetuneOptions, FinetuneResult, finetune
 from lemmata.train.job import Job, fingerprint, open_job
 from lemmata.train.loop import is_first_process, once
@@ -618,7 +618,7 @@ def _facts_of(name: str, base: Path, job: Job, options: FinetuneOptions | Rerank
         "name": name,
         "base": options.base,
         "base_sha256": weights_sha256(base),
-        "licence": "apache-2.0",
+        **inherited(base),
         "command": " ".join(["lemmata", *sys.argv[1:]]),
         "sets": [
             TrainingSet(facts["name"], facts["records"], {"data.parquet": facts.get("sha256", "")})

@@ -103,7 +103,8 @@ class Corpus(Sequence[Passage]):
             part = requested[start : start + 500]
             marks = ",".join("?" * len(part))
             selected = self._connection.execute(
-                f"SELECT row, unit, {PASSAGE_COLUMNS} FROM rows JOIN passages ON number = passage WHERE row IN ({marks})",
+                f"SELECT row, unit, {PASSAGE_COLUMNS} FROM rows JOIN passages ON number = passage"
+                f" WHERE row IN ({marks})",
                 part,
             ).fetchall()
             links = self._links([row[2] for row in selected])

@@ -466,9 +466,9 @@ class CorpusWriter:
         file_of = file_names(self.connection)
         for relation, cause in causes.items():
             rows = self.connection.execute(
-                "SELECT p.unit, p.file, l.label, COUNT(*), MIN(p.first_line) FROM links l JOIN passages p ON p.id = l.source"
-                " WHERE l.relation = ? AND l.target IS NULL AND p.kind = 'log' GROUP BY p.unit, p.file, l.label"
-                " ORDER BY p.unit, p.file, MIN(p.first_line), l.label",
+                "SELECT p.unit, p.file, l.label, COUNT(*), MIN(p.first_line) FROM links l"
+                " JOIN passages p ON p.id = l.source WHERE l.relation = ? AND l.target IS NULL AND p.kind = 'log'"
+                " GROUP BY p.unit, p.file, l.label ORDER BY p.unit, p.file, MIN(p.first_line), l.label",
                 (relation,),
             )
             for place, group in itertools.groupby(rows, key=lambda row: row[:2]):
