@@ -274,6 +274,8 @@ def sets(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
     console = open_console()
     for name, manifest in manifests.items():
         console.print(styled((name, "bold"), f"  {manifest['report']['records']:,} records"))
+        if manifest["out_of_date"]:
+            console.print(f"  out of date: {manifest['out_of_date']}", style="yellow")
     if not manifests:
         console.print("no training sets yet: lemmata mine pairs")
 
@@ -289,8 +291,11 @@ def export(
     """Export a training set for other trainers."""
     from lemmata.project import Project
 
-    number = Project(workspace).export_training(name, path, file_format=format)
+    project = Project(workspace)
+    number = project.export_training(name, path, file_format=format)
     open_console().print(f"{path}: {number:,} records")
+    if older := project.training_sets()[name]["out_of_date"]:
+        open_console().print(f"out of date: {older}", style="yellow")
 
 
 def audit(
@@ -334,6 +339,8 @@ def _print_report(report: dict[str, Any], as_json: bool) -> None:
     )
     if report["replaced"]:
         console.print("  replaced the set of this name")
+    for note in report["notes"]:
+        console.print(f"  out of date: {note}", style="yellow")
     for source, number in sorted(report["by_source"].items(), key=lambda item: -item[1]):
         console.print(f"  {number:>9,}  {source}")
     for style, share in report.get("round_trip", {}).items():
