@@ -162,7 +162,8 @@ def search(
 
     if reranker and not rerank:
         raise LemmataError("--reranker needs --rerank N: the number of hits that it reads")
-
+    if not text.strip():
+        raise LemmataError("the query is empty: write what to search for")
     only = _filter(kind, document, category, since, until, location, where)
     with Project(workspace).retriever() as opened:
         more: dict[str, Any] = {"diversity": diversity, "rerank": rerank, "reranker": reranker}

@@ -37,15 +37,18 @@ def init(
     as_json: AsJson = False,
 ) -> None:
     """Create a workspace."""
-    from lemmata.project import Project
+    from lemmata.project import Project, is_workspace
 
     if folder is not None and workspace != HERE:
         raise LemmataError("one folder at a time: DIR or -w DIR")
-    layout = Project.init(workspace if folder is None else folder).layout
+    place = workspace if folder is None else folder
+    existing = is_workspace(place)
+    layout = Project.init(place).layout
     if as_json:
         print_json({"workspace": str(layout.root), "config": str(layout.config)})
     else:
-        open_console().print(styled("workspace ", (str(layout.root), "bold"), f", settings in {layout.config}"))
+        state = " exists already and stays as it is" if existing else ""
+        open_console().print(styled("workspace ", (str(layout.root), "bold"), f"{state}, settings in {layout.config}"))
 
 
 def ingest(
@@ -247,12 +250,15 @@ def config(
     as_json: AsJson = False,
 ) -> None:
     """List every setting with its default and its value."""
+    from lemmata.config import near
     from lemmata.project import Project, all_options, is_workspace
 
     tables = Project(workspace).config if is_workspace(workspace) else {}
     listed = [pair for pair in all_options(tables) if not table or f"{pair[0].table}.".startswith(f"{table}.")]
     if not listed:
-        raise LemmataError(f"there is no table [{table}]: 'lemmata config' lists all")
+        known = dict.fromkeys(option.table.removesuffix(".*") for option, _ in all_options(tables))
+        hint = near(table, known) or ": 'lemmata config' lists all"
+        raise LemmataError(f"there is no table [{table}]{hint}")
     if as_json:
         print_json([{**option._asdict(), "value": value} for option, value in listed])
         return
