@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from lemmata.cli.output import counted
+
 EXAMPLE = Path(__file__).parents[1] / "examples" / "qseries"
 
 
@@ -75,6 +77,16 @@ def test_what_cannot_be_meant_is_refused_in_one_sentence(workspace: Path, comman
     error = lemmata(*command.split(" "), "-w", workspace, code=1)
     assert sentence in error
     assert error.count("\n") == 1
+
+
+def test_one_thing_is_counted_in_the_singular(tmp_path: Path) -> None:
+    (tmp_path / "logs.csv").write_text("id,text\n1,The pump leaks.\n2,\n")
+    lemmata("init", tmp_path / "w")
+    text = lemmata("ingest", tmp_path / "logs.csv", "-w", tmp_path / "w")
+    assert "1 passage in 1 document;" in text
+    assert "1 note on the input" in text
+    assert "1 passage: 1 tokenised" in lemmata("index", "--no-dense", "-w", tmp_path / "w")
+    assert [counted(number, "query") for number in (0, 1, 2000)] == ["0 queries", "1 query", "2,000 queries"]
 
 
 def test_init_says_that_a_workspace_exists(tmp_path: Path) -> None:

@@ -190,6 +190,7 @@ def test_a_file_under_two_roots_is_read_once(project: Project, tmp_path: Path) -
     report = project.ingest([tmp_path / "X/sub"])
     assert sorted(texts(project)) == ["a@1", "sub/b@1"]
     assert (report.added, report.failed) == (0, 0)
+    assert list(report.read_before) == [str(tmp_path / "X/sub/b.md")]
     cause = f"it was already read, with {tmp_path / 'X'}: 'lemmata ingest {tmp_path / 'X'}' updates it"
     assert [skip.cause for skip in project.corpus.skips() if skip.file == "b.md"] == [cause]
     other = Project.init(tmp_path / "other")

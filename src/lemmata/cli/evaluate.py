@@ -26,6 +26,7 @@ from lemmata.cli.output import (
     Url,
     Workspace,
     confirm_limits,
+    counted,
     endpoint,
     given,
     open_console,
@@ -378,7 +379,7 @@ def judge(
     console = open_console()
     grades, limits_shown = report["grades"], report["thresholds"]
     console.print(
-        f"{out}: {report['queries']:,} queries, {report['judged']:,} candidates judged by {report['judge']}:"
+        f"{out}: {counted(report['queries'], 'query')}, {counted(report['judged'], 'candidate')} judged by {report['judge']}:"
         f" {grades['2']:,} highly relevant, {grades['1']:,} relevant"
         f" (from {limits_shown['relevant']:.2f} and {limits_shown['highly']:.2f} on)"
     )

@@ -22,6 +22,7 @@ from lemmata.cli.output import (
     Url,
     Workspace,
     confirm_limits,
+    counted,
     endpoint,
     given,
     open_console,
@@ -230,7 +231,7 @@ def domain(
         return
     console = open_console()
     console.print(
-        f"{out}: {report['selected']:,} of {report['read']:,} passages, with a score from {report['threshold']:.3f} on"
+        f"{out}: {report['selected']:,} of {counted(report['read'], 'passage')}, with a score from {report['threshold']:.3f} on"
     )
     for number, cause in (
         (report["skipped"], "lines without a text were skipped"),
@@ -273,7 +274,7 @@ def sets(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
         return
     console = open_console()
     for name, manifest in manifests.items():
-        console.print(styled((name, "bold"), f"  {manifest['report']['records']:,} records"))
+        console.print(styled((name, "bold"), f"  {counted(manifest['report']['records'], 'record')}"))
         if manifest["out_of_date"]:
             console.print(f"  out of date: {manifest['out_of_date']}", style="yellow")
     if not manifests:
@@ -293,7 +294,7 @@ def export(
 
     project = Project(workspace)
     number = project.export_training(name, path, file_format=format)
-    open_console().print(f"{path}: {number:,} records")
+    open_console().print(f"{path}: {counted(number, 'record')}")
     if older := project.training_sets()[name]["out_of_date"]:
         open_console().print(f"out of date: {older}", style="yellow")
 
@@ -333,7 +334,7 @@ def _print_report(report: dict[str, Any], as_json: bool) -> None:
     console.print(
         styled(
             (report["name"], "bold"),
-            f": {report['records']:,} records in {seconds['mining']:.1f} s;"
+            f": {counted(report['records'], 'record')} in {seconds['mining']:.1f} s;"
             f" audited in {seconds['all'] - seconds['mining']:.1f} s: {report['audit']}",
         )
     )
