@@ -379,8 +379,8 @@ def judge(
     console = open_console()
     grades, limits_shown = report["grades"], report["thresholds"]
     console.print(
-        f"{out}: {counted(report['queries'], 'query')}, {counted(report['judged'], 'candidate')} judged by {report['judge']}:"
-        f" {grades['2']:,} highly relevant, {grades['1']:,} relevant"
+        f"{out}: {counted(report['queries'], 'query')}, {counted(report['judged'], 'candidate')}"
+        f" judged by {report['judge']}: {grades['2']:,} highly relevant, {grades['1']:,} relevant"
         f" (from {limits_shown['relevant']:.2f} and {limits_shown['highly']:.2f} on)"
     )
     for name, numbers in report["retrievers"].items():

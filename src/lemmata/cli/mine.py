@@ -231,7 +231,8 @@ def domain(
         return
     console = open_console()
     console.print(
-        f"{out}: {report['selected']:,} of {counted(report['read'], 'passage')}, with a score from {report['threshold']:.3f} on"
+        f"{out}: {report['selected']:,} of {counted(report['read'], 'passage')},"
+        f" with a score from {report['threshold']:.3f} on"
     )
     for number, cause in (
         (report["skipped"], "lines without a text were skipped"),

@@ -200,8 +200,9 @@ def given(**settings: Any) -> dict[str, Any]:
 def confirm_limits(preview: Preview, limited: bool, as_json: bool) -> bool:
     """Print what a run of a language model would cost; True where a limit allows it to start."""
     summary = (
-        f"{counted(preview.calls, 'call')} ({preview.cached:,} already answered), about {preview.tokens_in:,} tokens in and"
-        f" {preview.tokens_out:,} out, cost {preview.cost:.2f}, {preview.seconds / 60:.0f} minutes"
+        f"{counted(preview.calls, 'call')} ({preview.cached:,} already answered),"
+        f" about {preview.tokens_in:,} tokens in and {preview.tokens_out:,} out, cost {preview.cost:.2f},"
+        f" {preview.seconds / 60:.0f} minutes"
     )
     if limited:
         print(summary, file=sys.stderr)  # noqa: T201
