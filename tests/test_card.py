@@ -15,7 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lemmata.encode.load import PACKAGED, PLANT
-from lemmata.train.card import Estimate, Guard, Measured, ModelFacts, SplitFacts, TrainingSet, model_card, write_card
+from lemmata.train.card import (
+    Estimate,
+    Guard,
+    Measured,
+    ModelFacts,
+    SplitFacts,
+    TrainingSet,
+    inherited,
+    model_card,
+    write_card,
+)
 from lemmata.train.report import Point
 
 BARE = ModelFacts(
@@ -175,6 +185,30 @@ def test_a_measure_that_is_nan_is_a_dash_and_null(tmp_path: Path) -> None:
 
 WILD = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 PRINTED = st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), max_size=20)
+
+
+@pytest.mark.parametrize(
+    ("readme", "licence", "languages"),
+    [
+        ("---\nlicense: mit\nlanguage:\n- de\n- en\n---\n# A model\n", "mit", ["de", "en"]),
+        ("---\nlanguage: en\n---\n", "unknown", ["en"]),
+        ("---\nlicense: [a\n---\n", "unknown", []),
+        ("license: mit\n", "unknown", []),
+        (None, "unknown", []),
+    ],
+)
+def test_licence_and_languages_are_those_that_the_base_states(
+    tmp_path: Path, readme: str | None, licence: str, languages: list[str]
+) -> None:
+    if readme is not None:
+        (tmp_path / "README.md").write_text(readme)
+    assert inherited(tmp_path) == {"licence": licence, "languages": languages}
+
+
+def test_the_packaged_models_hand_on_their_licences() -> None:
+    stated = {name: inherited(folder)["licence"] for name, folder in PACKAGED.items()}
+    assert stated["lemmata-plant"] == "mit"
+    assert stated["lemmata-mini"] == "apache-2.0"
 
 
 @settings(deadline=None)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from lemmata.cli.output import counted
+
 EXAMPLE = Path(__file__).parents[1] / "examples" / "qseries"
 
 
@@ -54,6 +56,55 @@ def test_show_prints_a_passage_with_its_links(workspace: Path) -> None:
     text = lemmata("show", "hook-length#thm:hook-formula", "-w", workspace)
     assert "Proof." in text
     assert "hook-length.tex:" in text
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("search ", "the query is empty"),
+        ("search theta --since 2023-06 --until 2023-01", "nothing is both since 2023-06 and until 2023-01"),
+        ("search theta --retriever desne", "there is no retriever 'desne'; did you mean 'dense'?"),
+        ("search theta --retriever none", "(there are: auto, hybrid, dense, lexical, dense:ENCODER, hybrid:ENCODER)"),
+        ("config mnie", "there is no table [mnie]; did you mean mine?"),
+        ("index --encoder lemmata-plnat", "there is no encoder 'lemmata-plnat'; did you mean lemmata-plant"),
+        ("evaluate --task references --retriever lexical,lexical", "the retriever 'lexical' is named twice"),
+        ("evaluate --task references --tune --retriever lexical,dense", "it has none to choose for 'lexical'"),
+        ("evaluate --task references --tune --retriever hybrid,dense+rerank", "it has none to choose for 'hybrid'"),
+        ("evaluate --task references --tune --trec out.trec", "leave out --trec"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_in_one_sentence(workspace: Path, command: str, sentence: str) -> None:
+    error = lemmata(*command.split(" "), "-w", workspace, code=1)
+    assert sentence in error
+    assert error.count("\n") == 1
+
+
+def test_one_thing_is_counted_in_the_singular(tmp_path: Path) -> None:
+    (tmp_path / "logs.csv").write_text("id,text\n1,The pump leaks.\n2,\n")
+    lemmata("init", tmp_path / "w")
+    text = lemmata("ingest", tmp_path / "logs.csv", "-w", tmp_path / "w")
+    assert "1 passage in 1 document;" in text
+    assert "1 note on the input" in text
+    assert "1 passage: 1 tokenised" in lemmata("index", "--no-dense", "-w", tmp_path / "w")
+    assert [counted(number, "query") for number in (0, 1, 2000)] == ["0 queries", "1 query", "2,000 queries"]
+
+
+def test_init_says_that_a_workspace_exists(tmp_path: Path) -> None:
+    assert "exists already" not in lemmata("init", tmp_path / "new")
+    assert "exists already" in lemmata("init", tmp_path / "new")
+
+
+def test_a_link_to_a_folder_is_not_replaced_by_an_export(workspace: Path, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
+    (tmp_path / "old.jsonl").write_text("old")
+    (tmp_path / "link.jsonl").symlink_to("old.jsonl")
+    assert "Is a directory" in lemmata("export", "corpus", tmp_path / "link", "-w", workspace, code=1)
+    lemmata("export", "corpus", tmp_path / "link.jsonl", "-w", workspace)
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "link.jsonl").is_symlink()
+    assert (tmp_path / "old.jsonl").read_text().count("\n") > 100
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "link", "link.jsonl", "old.jsonl"]
 
 
 def test_an_unknown_id_suggests_a_similar_one(workspace: Path) -> None:

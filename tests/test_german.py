@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from lemmata.concepts.build import ConceptGraph, build_concepts
 from lemmata.concepts.german import gender, german_key, german_results, nominative, result_noun
-from lemmata.concepts.terms import is_german, mask
+from lemmata.concepts.terms import mask
 from lemmata.ingest.papers import read_paper
 from lemmata.latex.mains import Main
 from lemmata.mine.queries.rules import passage_queries
 from lemmata.types import Passage, Reading
+from lemmata.words import language_of
 
 NOTES = Path(__file__).parent / "gruppen.tex"
 
@@ -174,8 +175,8 @@ def test_mentions_in_any_case_and_number_are_found(graph: ConceptGraph) -> None:
 
 
 def test_an_english_text_is_not_german() -> None:
-    assert not is_german(mask("Let $G$ be a group of order $n$. A subgroup is called normal if it is invariant."))
-    assert is_german(mask("Jede zyklische Gruppe ist abelsch."))
+    assert language_of(mask("Let $G$ be a group of order $n$. A subgroup is called normal if it is invariant.")) == "en"
+    assert language_of(mask("Jede zyklische Gruppe ist abelsch.")) == "de"
 
 
 # ---------------------------------------------------------------- queries

@@ -190,6 +190,7 @@ def test_a_file_under_two_roots_is_read_once(project: Project, tmp_path: Path) -
     report = project.ingest([tmp_path / "X/sub"])
     assert sorted(texts(project)) == ["a@1", "sub/b@1"]
     assert (report.added, report.failed) == (0, 0)
+    assert list(report.read_before) == [str(tmp_path / "X/sub/b.md")]
     cause = f"it was already read, with {tmp_path / 'X'}: 'lemmata ingest {tmp_path / 'X'}' updates it"
     assert [skip.cause for skip in project.corpus.skips() if skip.file == "b.md"] == [cause]
     other = Project.init(tmp_path / "other")
@@ -200,6 +201,30 @@ def test_a_file_under_two_roots_is_read_once(project: Project, tmp_path: Path) -
     assert sorted(texts(other)) == ["a@1", "sub/b@1"]
 
 
+def test_files_of_the_same_name_are_told_apart_by_the_folders_above_them(project: Project, tmp_path: Path) -> None:
+    rows = "id,text\n%s,Pump leaks.\n%s,\n"
+    write(tmp_path, {"north/logs.csv": rows % ("n1", "n2"), "south/logs.csv": rows % ("s1", "s2")})
+    write(tmp_path, {"south/only.md": "One of its name.", "book.tar.gz": tar({"main.tex": theorem("In the archive.")})})
+    project.ingest([tmp_path / "north", tmp_path / "south", tmp_path / "book.tar.gz"])
+    corpus = project.corpus
+    places = {passage.id: f"{passage.file}:{passage.first_line}" for passage in corpus}
+    assert places["n1"] == "north/logs.csv:2"
+    assert places["s1"] == "south/logs.csv:2"
+    assert places["only@1"] == "only.md:1"
+    assert places["main#same"].startswith("book.tar.gz/main.tex:")
+    notes = [(skip.file, skip.line) for skip in corpus.skips()]
+    assert [note for note in notes if note[1]] == [("north/logs.csv", 3), ("south/logs.csv", 3)]
+    assert {record["id"]: record["file"] for record in corpus.passage_records()}["s1"] == "south/logs.csv"
+    files = {record["id"]: record["file"] for record in corpus.document_records()}
+    assert files == {document.id: document.file for document in corpus.documents()}
+    assert files["logs"] == "north/logs.csv"
+    corpus.close()
+    project.remove([tmp_path / "north"])
+    corpus = project.corpus
+    assert corpus[corpus.row("s1")].file == "logs.csv"
+    corpus.close()
+
+
 def test_locations_that_two_hierarchies_share_are_one(project: Project, tmp_path: Path) -> None:
     head = "id,parent,description\n"
     for name, title in (("A", "Kiln"), ("B", "Oven")):
@@ -207,7 +232,7 @@ def test_locations_that_two_hierarchies_share_are_one(project: Project, tmp_path
     project.ingest([tmp_path / "A", tmp_path / "B"])
     corpus = project.corpus
     assert [document.id for document in corpus.documents()] == ["location:K", "location:P"]
-    assert [(skip.file, skip.line) for skip in corpus.skips()] == [("hierarchy.csv", 0)]
+    assert [(skip.file, skip.line) for skip in corpus.skips()] == [("B/hierarchy.csv", 0)]
     assert "'K'" in corpus.skips()[0].cause
     assert len(corpus.document("location:K").links) == 1
     corpus.close()

@@ -57,6 +57,14 @@ def run(project: Project, *arguments: object) -> tuple[int, str]:
 # ---------------------------------------------------------------- names
 
 
+def test_a_table_with_a_heading_alone_is_noted(tmp_path: Path) -> None:
+    (tmp_path / "logs.csv").write_text("id,text,date\n")
+    project = Project.init(tmp_path / "w")
+    report = project.ingest([tmp_path / "logs.csv"])
+    assert (report.added, report.failed, report.passages) == (1, 0, 0)
+    assert project.skips() == [Skip("logs.csv", 0, "the table has no rows")]
+
+
 def test_a_name_that_is_not_utf8_costs_that_file_only(project: Project, tmp_path: Path) -> None:
     folder = write(tmp_path / "f", {"good.md": "Good words."})
     for name in (b"bad-\xff.md", b"two\nlines.md", b"bell\x07.md", b"dir-\xfe/inner.md", b"dir-\xfe/more.md"):

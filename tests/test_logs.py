@@ -96,6 +96,7 @@ def test_a_missing_text_column_is_an_error_with_the_file_and_the_columns() -> No
         read("id,Kurztext\n1,a\n")
     assert str(caught.value) == (
         "shifts.csv: no column 'text'; the columns are 'id', 'Kurztext'; name the column of the text with --text COLUMN"
+        "; did you mean Kurztext?"
     )
 
 

@@ -244,3 +244,10 @@ def test_the_reader_skips_nothing_and_every_link_has_its_label(folder: Path) -> 
     assert not [skip for reading in [tree, *readings] for skip in reading.skips]
     assert {link.label for link in links} <= labels
     assert {link.relation for link in links} == {"reports_about", "related_to"}
+
+
+def test_a_plant_without_logs_is_refused(tmp_path: Path) -> None:
+    command = [sys.executable, str(SCRIPT), str(tmp_path / "plant"), "--logs", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--logs needs at least 1" in done.stderr

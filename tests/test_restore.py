@@ -119,9 +119,11 @@ def test_shape_heads_and_epsilon_are_read_from_the_graph(tmp_path: Path) -> None
 def test_prompts_and_licence_are_restored(tmp_path: Path) -> None:
     exported = tiny_export(tmp_path, "fp32", MEAN, {"query": "theta ", "passage": "lemma "})
     (exported / "LICENSE.txt").write_text("do as you like")
+    (exported / "README.md").write_text("---\nlicense: mit\n---\n")
     restored = restore(exported, tmp_path / "restored")
     assert read_architecture(restored).prompts == {"query": "theta ", "passage": "lemma "}
     assert (restored / "LICENSE.txt").read_text() == "do as you like"
+    assert (restored / "README.md").read_text() == "---\nlicense: mit\n---\n"
 
 
 def test_the_packaged_model_is_restored_to_the_same_integers(tmp_path: Path) -> None:

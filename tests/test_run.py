@@ -17,7 +17,7 @@ from lemmata.encode.load import load_encoder
 from lemmata.errors import ConfigError, LeakageError, LemmataError, WorkspaceError
 from lemmata.evaluate.report import Report, as_json
 from lemmata.project import Project
-from lemmata.run import RunOptions, run
+from lemmata.run import RunOptions, run, stage_table
 from lemmata.stages.evaluate import EvaluateOptions
 from lemmata.store.vectors import open_vectors
 
@@ -163,6 +163,11 @@ def test_a_run_ends_with_a_table_before_and_after_training(first: tuple[Path, li
         assert {group: part["queries"] > 0 for group, part in row["groups"].items()} == {"seen": True, "unseen": True}
     pairs = {(comparison.first, comparison.second) for comparison in references.comparisons}
     assert pairs == {(other, "hashing") for other in ("BM25", "hashing + BM25", "tuned", "tuned + BM25")}
+    assert {comparison.measure for comparison in references.comparisons} == {*references.retrievers["BM25"]}
+    did = stage_table(Project(folder))
+    assert "passages in 30 documents" in did["corpus"]
+    assert did["audit"].startswith("no leakage found")
+    assert did["finetune tuned"].startswith("references/MRR@10 0.")
     assert (len(riddles.queries), dict(riddles.groups)) == (8, {})
     assert json.loads((folder / "run" / "report.json").read_text()) == [as_json(references), as_json(riddles)]
     assert "tuned + BM25" in (folder / "run" / "report-1.html").read_text()

@@ -320,6 +320,6 @@ def test_the_command_line_states_calls_tokens_and_cost(
 ) -> None:
     cap = ("--price", "2", "--cost", "0.0001", "-w", project.layout.root)
     error = command("index", "--encoder", server.url, *cap, code=1)
-    assert "about 200 tokens in 1 calls, at a cost of 0.0004;" in error
+    assert "about 200 tokens in 1 call, at a cost of 0.0004;" in error
     assert "encoding would take about 1 calls and 200 tokens at a cost of 0.0004, more than the cap of a c" in error
     assert server.tokens == []

@@ -46,13 +46,16 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def test_a_report_has_measures_intervals_and_comparisons(project: Project) -> None:
-    report = as_json(project.evaluate(task_from("t", QUERIES, QRELS), options=EvaluateOptions(measures="MRR@10,R@2")))
+    report = as_json(
+        project.evaluate(task_from("t", QUERIES, QRELS), options=EvaluateOptions(measures="MRR@10,R@2,P@1"))
+    )
     assert report["queries"] == 3
     assert set(report["retrievers"]) == {"lexical", "dense", "hybrid"}
     assert report["retrievers"]["lexical"]["measures"]["MRR@10"] == 1.0
     low, high = report["retrievers"]["dense"]["ci"]["MRR@10"]
     assert low <= report["retrievers"]["dense"]["measures"]["MRR@10"] <= high
     assert {(c["first"], c["second"]) for c in report["comparisons"]} == {("dense", "lexical"), ("hybrid", "lexical")}
+    assert [c["measure"] for c in report["comparisons"]] == ["MRR@10", "MRR@10", "R@2", "R@2", "P@1", "P@1"]
 
 
 def test_document_level_counts_any_passage_of_the_document(project: Project) -> None:

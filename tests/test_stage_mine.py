@@ -162,6 +162,49 @@ def test_a_changed_corpus_needs_a_new_split(tmp_path: Path) -> None:
         project.mine("queries")
 
 
+def test_a_set_made_from_one_that_was_replaced_is_out_of_date(built: Project, tmp_path: Path) -> None:
+    built.mine("queries", name="asked")
+    built.mine("negatives", of="asked", name="asked-hard")
+    built.config["mixtures"] = {"both": {"weights": {"asked-hard": 1.0}}}
+    built.mix("both")
+    built.mine("queries", name="asked")  # the same records again
+    assert not any(manifest["out_of_date"] for manifest in built.training_sets().values())
+    built.mine("queries", name="asked", settings={"queries": {"seed": 5}})
+    stale = {name: manifest["out_of_date"] for name, manifest in built.training_sets().items()}
+    assert stale["asked"] == ""
+    command = "run 'lemmata mine negatives asked --name asked-hard' again"
+    sentence = f"the training set 'asked-hard' was made from 'asked', which was mined again since: {command}"
+    assert stale["asked-hard"] == sentence
+    assert "'asked-hard', which is out of date itself" in stale["both"]
+    assert built.mix("both", name="again")["notes"] == [sentence]
+    assert sentence in built.info()["problems"]
+    lemmata = [sys.executable, "-m", "lemmata"]
+    for arguments in (["mine", "sets"], ["mine", "export", "asked-hard", str(tmp_path / "asked.parquet")]):
+        said = subprocess.run([*lemmata, *arguments, "-w", str(built.layout.root)], capture_output=True, text=True)
+        assert f"out of date: {sentence}" in " ".join(said.stdout.split())
+    built.mine("negatives", of="asked", name="asked-hard")
+    assert built.training_sets()["asked-hard"]["out_of_date"] == ""
+
+
+def test_what_writes_elsewhere_needs_no_lock(built: Project, tmp_path: Path) -> None:
+    built.mine("pairs", name="free")
+    general = tmp_path / "general.jsonl"
+    general.write_text("".join(json.dumps({"text": f"theta series and sum {n}"}) + "\n" for n in range(60)))
+    (tmp_path / "empty.jsonl").write_text("\n")
+    with built.layout.hold():
+        assert built.export_training("free", tmp_path / "free.parquet") > 0
+        assert built.select_domain(general, tmp_path / "out.jsonl", share=0.5)["read"] == 60
+        assert built.audit(["free"]).clean
+        with pytest.raises(WorkspaceError, match="no training set 'nothing'"):
+            built.mine("negatives", of="nothing")
+        with pytest.raises(ConfigError, match="no format 'parqet'; did you mean 'parquet'"):
+            built.export_training("free", tmp_path / "free.parquet", file_format="parqet")
+        with pytest.raises(LemmataError, match="no line with a title"):
+            built.select_domain(tmp_path / "empty.jsonl", tmp_path / "out.jsonl")
+        with pytest.raises(WorkspaceError, match="another lemmata is writing"):
+            built.mine("negatives", of="free")
+
+
 def test_sets_are_exported_for_other_trainers(built: Project, tmp_path: Path) -> None:
     built.mine("pairs", name="out")
     number = built.export_training("out", tmp_path / "out.jsonl", file_format="flagembedding")

@@ -69,7 +69,9 @@ def say_more(folder: Path, text: str) -> Project:
 
 @pytest.fixture(scope="session")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small_bert(tmp_path_factory.mktemp("base") / "tiny")
+    folder = small_bert(tmp_path_factory.mktemp("base") / "tiny")
+    (folder / "README.md").write_text("---\nlicense: mit\nlanguage: [de, en]\n---\n")
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +150,7 @@ def test_a_model_has_card_report_and_export(trained: Path, base: Path) -> None:
     assert report["drift"]["mean_cosine"] > 0.99
     card = json.loads((folder / "card.json").read_text())
     assert card["base_sha256"] == hashlib.sha256((base / "model.safetensors").read_bytes()).hexdigest()
+    assert (card["licence"], card["languages"]) == ("mit", ["de", "en"])  # of its base
     assert card["split"]["method"] == "stratified"
     assert card["measures"][0]["after"]["value"] == report["after"]["references/MRR@10"]
     texts = ["a1 a2 a3", "b1 b2 b3", "b4 b5 b6"]

@@ -2501,6 +2501,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.plant < 1:
         parser.error("plants are numbered from 1")
+    if options.logs < 1:
+        parser.error("--logs needs at least 1")
     generate(options.folder, options.logs, options.seed, options.plant)
     with (options.folder / "logs.csv").open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))

@@ -46,9 +46,11 @@ RETRY = "free some space and run the same command again; what was there before i
 def writing(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """A temporary path for a file or folder; it replaces `path` when the block ends without an error.
 
-    What is `durable` also survives a power failure; leave that out for a copy that can be made again.
+    A link stays, and what it leads to is replaced. What is `durable` also survives a power failure; leave that out for
+    a copy that can be made again.
     WorkspaceError where the disk is full: the old content stays, and nothing of the new one is left.
     """
+    path = path.resolve() if path.is_symlink() else path
     with explain_failed_write(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.{os.getpid()}")

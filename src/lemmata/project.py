@@ -545,8 +545,13 @@ class Project:
         return audit(self.layout, names, policy._replace(test=[*policy.test, *test]), progress)
 
     def training_sets(self) -> dict[str, dict[str, Any]]:
-        """Every mined set with its manifest."""
-        return read_manifests(self.layout.training_sets)
+        """Every mined set with its manifest; `out_of_date` says why it should be mined again, or is empty."""
+        from lemmata.store.artefacts import older_source
+
+        manifests = read_manifests(self.layout.training_sets)
+        return {
+            name: {**manifest, "out_of_date": older_source(self.layout, name)} for name, manifest in manifests.items()
+        }
 
     def export_training(self, name: str, path: str | Path, *, file_format: str = "parquet") -> int:
         """Write a mined set as `parquet`, `tevatron`, `flagembedding` or `tsv`."""

@@ -119,7 +119,8 @@ def run(
     with contextlib.closing(project.corpus) as corpus:
         if not len(corpus):
             raise WorkspaceError(f"the corpus in {layout.root} is empty: name sources in [run]")
-        stages.run("corpus", corpus.inputs, dict)
+        size = {"passages": len(corpus), "documents": len(corpus.document_ids())}
+        stages.run("corpus", corpus.inputs, lambda: size)
     if options.base == AUTO:
         options = replace(options, base=project.packaged_encoder())
     if options.graph:
@@ -166,7 +167,7 @@ def stage_table(project: Project) -> dict[str, str]:
 
 
 def _did(stage: str, report: Mapping[str, Any]) -> str:
-    """The few figures of a report that say what its stage did."""
+    """The few figures of a report that say what its stage did; "" where a run of an older version did not say it."""
     if stage in ("graph", "link", "extract") and "edges" in report:
         edges = f"{sum(report['edges'].values()):,} edges, {sum(report['concepts'].values()):,} concepts"
         if stage == "extract":
@@ -184,8 +185,15 @@ def _did(stage: str, report: Mapping[str, Any]) -> str:
         return f"{report['nodes']:,} nodes, {report['edges']:,} edges{measured}"
     if stage == "index":
         return f"{report.get('encoded', 0):,} passages encoded"
-    if stage == "compare":
+    if stage in ("compare", "audit") and isinstance(report, Mapping):
         return str(report["sentence"])
+    if stage == "corpus" and report:
+        return f"{report['passages']:,} passages in {report['documents']:,} documents"
+    if stage == "finetune":
+        after = report["after"]
+        return ", ".join(f"{name} {value:.3f} → {after[name]:.3f}" for name, value in report["before"].items())
+    if stage == "pretrain":
+        return "kept" if report.get("kept", True) else "not kept: the base is better on validation"
     if stage == "update":
         return f"{report['new']:,} new and {report['replayed']:,} replayed records"
     if stage in ("mine", "import", "negatives"):
@@ -287,7 +295,7 @@ def _audit(project: Project, tasks: Mapping[str, Task], stages: _Stages, progres
     queries = [text for name, task in tasks.items() if name not in TASKS for text in task.queries.values()]
     test = [Example(f"test query {number}", text, ()) for number, text in enumerate(queries, 1)]
     if test:
-        stages.run("audit", queries, lambda: str(project.audit(test=test, progress=progress)))
+        stages.run("audit", queries, lambda: {"sentence": project.audit(test=test, progress=progress).sentence()})
 
 
 # ---------------------------------------------------------------- training, from the base or further
@@ -553,6 +561,7 @@ def _report(
     name: str, task: Task, before: Report, after: Report, options: RunOptions, update: _Update | None
 ) -> Report:
     from lemmata.evaluate.significance import compare
+    from lemmata.measures import parse_measure
 
     tuned = options.finetune[-1]
     results = {
@@ -564,7 +573,9 @@ def _report(
         f"{tuned} + BM25": after.retrievers["hybrid"],
     }
     first = options.measures.split(",")[0]
-    comparisons = compare(results, first, options.base, np.random.default_rng(0))
+    generator = np.random.default_rng(0)
+    measures = [str(parse_measure(name)) for name in options.measures.split(",")]
+    comparisons = [pair for measure in measures for pair in compare(results, measure, options.base, generator)]
     report = replace(before, task=f"{task.name} ({name})", retrievers=results, comparisons=comparisons)
     if update is None:
         return report

@@ -210,7 +210,8 @@ def parse_retriever(name: str) -> tuple[str, str]:
     """The kind of a retriever and its encoder, without a `+rerank`: `dense:minilm` is ("dense", "minilm")."""
     kind, named, encoder = split_reranker(name)[0].partition(":")
     if kind not in RETRIEVERS:
-        raise LemmataError(f"there is no retriever {name!r} (there are: {', '.join(RETRIEVERS)})")
+        known = (*RETRIEVERS, *(f"{each}:ENCODER" for each in WITH_ENCODER))
+        raise LemmataError(f"there is no retriever {name!r}{suggest(kind, known)}")
     if named and (kind not in WITH_ENCODER or not encoder):
         possible = " and ".join(f"{each}:ENCODER" for each in WITH_ENCODER)
         raise LemmataError(f"there is no retriever {name!r}: only {possible} name an encoder")
@@ -487,6 +488,9 @@ class Retriever:
             return None
         for date in filter(None, (only.since, only.until)):
             _check_date(date)
+        shorter = min(len(only.since), len(only.until))
+        if only.since[:shorter] > only.until[:shorter]:
+            raise LemmataError(f"nothing is both since {only.since} and until {only.until}: change one of them")
         mask = self.corpus.select(**asdict(only))
         several = max(map(len, (only.kinds, only.documents, only.categories, only.locations, only.where))) > 1
         if several or not mask.any():

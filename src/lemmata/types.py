@@ -94,7 +94,7 @@ class Passage:
     section: str = ""
     raw: str = ""  # the source, where it differs from the text
     proof: str = ""  # for readers, like the text
-    file: str = ""  # below the ingested root, or inside the archive
+    file: str = ""  # below the ingested root; from a corpus, as much of the path as tells it from all others
     first_line: int = 0  # from 1; 0 where there are no lines
     last_line: int = 0  # inclusive
     date: str | None = None  # ISO

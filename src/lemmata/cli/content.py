@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lemmata.cli.output import HERE, AsJson, Workspace, open_console, print_json, styled
+from lemmata.cli.output import HERE, AsJson, Workspace, counted, open_console, print_json, styled
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -158,4 +158,6 @@ def _print_concept(console: Console, identity: str, concept: dict[str, Any]) -> 
         console.print(styled("  ", (relation, "green"), "  ", (f"{edge['evidence']} ({edge['maker']})", "dim")))
     passages = concept["passages"]
     shown = ", ".join(passages[:8]) + (", …" if len(passages) > 8 else "")
-    console.print(f"\n{len(passages):,} passages mention it: {shown}")
+    console.print(
+        f"\n{counted(len(passages), 'passage')} {'mentions' if len(passages) == 1 else 'mention'} it: {shown}"
+    )

@@ -26,6 +26,7 @@ from lemmata.cli.output import (
     Url,
     Workspace,
     confirm_limits,
+    counted,
     endpoint,
     given,
     open_console,
@@ -84,9 +85,11 @@ def evaluate(
     retriever: Annotated[
         str,
         typer.Option(
-            help="Comma-separated: lexical, dense, hybrid, dense:ENCODER, NAME+rerank[N][:MODEL].", metavar="NAMES"
+            help="Comma-separated: lexical, dense, hybrid, dense:ENCODER, NAME+rerank[N][:MODEL].",
+            metavar="NAMES",
+            show_default="lexical,dense,hybrid",
         ),
-    ] = "lexical,dense,hybrid",
+    ] = "",
     measures: Annotated[str, typer.Option(help="Comma-separated names.", metavar="NAMES")] = "",
     level: Annotated[str, typer.Option(help="passage, document or whole-document.", metavar="LEVEL")] = "",
     train_queries: Annotated[Path | None, typer.Option(help="Queries used for training.", metavar="FILE")] = None,
@@ -129,7 +132,9 @@ def evaluate(
     project = Project(workspace)
     options = project.evaluate_options(given(measures=measures or None, level=level or None, seed=seed))
     chosen = chosen_task(project, queries, qrels, beir, task, part, share, limit, options.seed, protocol)
-    retrievers = [name.strip() for name in retriever.split(",")]
+    retrievers = _names(retriever or "lexical,dense,hybrid")
+    if tune:
+        _check_tuned(_names(retriever) if retriever else [], html=html, trec=trec, level=level)
     allowance = project.allowance(tokens=tokens, cost=cost, price=price)
     with showing_progress() as progress:
         if tune:
@@ -177,6 +182,30 @@ def evaluate(
         print_json(report_as_json(report))
     else:
         open_console().print(terminal_table(report))
+
+
+def _names(text: str) -> list[str]:
+    """Comma-separated retrievers, each once."""
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if names.count(name) > 1:
+            raise LemmataError(f"the retriever {name!r} is named twice")
+    return names
+
+
+def _check_tuned(named: list[str], **others: Any) -> None:
+    """Refuse options that --tune would ignore."""
+    from lemmata.search import parse_retriever
+
+    for option, value in others.items():
+        if value:
+            raise LemmataError(f"--tune measures nothing but its choices: leave out --{option}")
+    reranking = [name for name in named if "+rerank" in name]
+    for name in named:
+        kind, encoder = parse_retriever(name)
+        if name not in reranking and (reranking or (kind not in ("auto", "hybrid") and not encoder)):
+            possible = "hybrid, hybrid:ENCODER or NAME+rerank"
+            raise LemmataError(f"--tune chooses the weights of {possible}; it has none to choose for {name!r}")
 
 
 def _tuned_encoder(retrievers: list[str]) -> str:
@@ -350,8 +379,8 @@ def judge(
     console = open_console()
     grades, limits_shown = report["grades"], report["thresholds"]
     console.print(
-        f"{out}: {report['queries']:,} queries, {report['judged']:,} candidates judged by {report['judge']}:"
-        f" {grades['2']:,} highly relevant, {grades['1']:,} relevant"
+        f"{out}: {counted(report['queries'], 'query')}, {counted(report['judged'], 'candidate')}"
+        f" judged by {report['judge']}: {grades['2']:,} highly relevant, {grades['1']:,} relevant"
         f" (from {limits_shown['relevant']:.2f} and {limits_shown['highly']:.2f} on)"
     )
     for name, numbers in report["retrievers"].items():

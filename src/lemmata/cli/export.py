@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 from lemmata.cli.evaluate import Limit, Part, Protocol, Share, TaskName, chosen_task
-from lemmata.cli.output import HERE, AsJson, Seed, Workspace, open_console, print_json, showing_progress
+from lemmata.cli.output import HERE, AsJson, Seed, Workspace, counted, open_console, print_json, showing_progress
 
 __all__ = ["beir", "corpus"]
+
+_COUNTED = {"passages": "passage", "queries": "query", "judgments": "judgment"}
 
 
 def corpus(
@@ -26,7 +28,9 @@ def corpus(
     if as_json:
         print_json(report)
     else:
-        open_console().print(f"{path}: {report['passages']:,} passages of {report['documents']:,} documents")
+        open_console().print(
+            f"{path}: {counted(report['passages'], 'passage')} of {counted(report['documents'], 'document')}"
+        )
 
 
 def beir(
@@ -55,7 +59,7 @@ def beir(
         print_json(report)
         return
     console = open_console()
-    counts = ", ".join(f"{report[name]:,} {name}" for name in ("passages", "queries", "judgments"))
+    counts = ", ".join(counted(report[name], one) for name, one in _COUNTED.items())
     console.print(f"{folder}: {counts}")
     if "missing" in report:
         console.print(f"{report['missing']:,} judgments name passages that are no candidates", style="yellow")

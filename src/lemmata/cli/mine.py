@@ -22,6 +22,7 @@ from lemmata.cli.output import (
     Url,
     Workspace,
     confirm_limits,
+    counted,
     endpoint,
     given,
     open_console,
@@ -230,7 +231,8 @@ def domain(
         return
     console = open_console()
     console.print(
-        f"{out}: {report['selected']:,} of {report['read']:,} passages, with a score from {report['threshold']:.3f} on"
+        f"{out}: {report['selected']:,} of {counted(report['read'], 'passage')},"
+        f" with a score from {report['threshold']:.3f} on"
     )
     for number, cause in (
         (report["skipped"], "lines without a text were skipped"),
@@ -273,7 +275,9 @@ def sets(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
         return
     console = open_console()
     for name, manifest in manifests.items():
-        console.print(styled((name, "bold"), f"  {manifest['report']['records']:,} records"))
+        console.print(styled((name, "bold"), f"  {counted(manifest['report']['records'], 'record')}"))
+        if manifest["out_of_date"]:
+            console.print(f"  out of date: {manifest['out_of_date']}", style="yellow")
     if not manifests:
         console.print("no training sets yet: lemmata mine pairs")
 
@@ -289,8 +293,11 @@ def export(
     """Export a training set for other trainers."""
     from lemmata.project import Project
 
-    number = Project(workspace).export_training(name, path, file_format=format)
-    open_console().print(f"{path}: {number:,} records")
+    project = Project(workspace)
+    number = project.export_training(name, path, file_format=format)
+    open_console().print(f"{path}: {counted(number, 'record')}")
+    if older := project.training_sets()[name]["out_of_date"]:
+        open_console().print(f"out of date: {older}", style="yellow")
 
 
 def audit(
@@ -328,12 +335,14 @@ def _print_report(report: dict[str, Any], as_json: bool) -> None:
     console.print(
         styled(
             (report["name"], "bold"),
-            f": {report['records']:,} records in {seconds['mining']:.1f} s;"
+            f": {counted(report['records'], 'record')} in {seconds['mining']:.1f} s;"
             f" audited in {seconds['all'] - seconds['mining']:.1f} s: {report['audit']}",
         )
     )
     if report["replaced"]:
         console.print("  replaced the set of this name")
+    for note in report["notes"]:
+        console.print(f"  out of date: {note}", style="yellow")
     for source, number in sorted(report["by_source"].items(), key=lambda item: -item[1]):
         console.print(f"  {number:>9,}  {source}")
     for style, share in report.get("round_trip", {}).items():

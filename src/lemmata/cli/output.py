@@ -42,6 +42,7 @@ __all__ = [
     "Url",
     "Workspace",
     "confirm_limits",
+    "counted",
     "endpoint",
     "fail",
     "given",
@@ -180,6 +181,12 @@ def endpoint(url: str, model: str, price: tuple[float, float], concurrency: int)
     return {key: value for key, value in settings.items() if value}
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun in singular or plural: 1 query, 2 queries."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
 def megabytes(size: int) -> str:
     """A number of bytes in MB."""
     return f"{size / 1e6:,.0f} MB" if size >= 10_000_000 else f"{size / 1e6:.2g} MB"
@@ -193,8 +200,9 @@ def given(**settings: Any) -> dict[str, Any]:
 def confirm_limits(preview: Preview, limited: bool, as_json: bool) -> bool:
     """Print what a run of a language model would cost; True where a limit allows it to start."""
     summary = (
-        f"{preview.calls:,} calls ({preview.cached:,} already answered), about {preview.tokens_in:,} tokens in and"
-        f" {preview.tokens_out:,} out, cost {preview.cost:.2f}, {preview.seconds / 60:.0f} minutes"
+        f"{counted(preview.calls, 'call')} ({preview.cached:,} already answered),"
+        f" about {preview.tokens_in:,} tokens in and {preview.tokens_out:,} out, cost {preview.cost:.2f},"
+        f" {preview.seconds / 60:.0f} minutes"
     )
     if limited:
         print(summary, file=sys.stderr)  # noqa: T201

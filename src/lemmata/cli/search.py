@@ -13,6 +13,7 @@ from lemmata.cli.output import (
     MostTokens,
     TokenPrice,
     Workspace,
+    counted,
     megabytes,
     open_console,
     print_json,
@@ -83,8 +84,8 @@ def index(
     allowance = project.allowance(tokens=tokens, cost=cost, price=price)
     if estimate is not None:
         expected = f", at a cost of {estimate.tokens * allowance.price / 1e6:.4g}" if allowance.price else ""
-        summary = f"about {estimate.tokens:,} tokens in {estimate.calls:,} calls{expected}"
-        typer.echo(f"{summary}; {estimate.cached:,} passages are encoded already", err=True)
+        summary = f"about {counted(estimate.tokens, 'token')} in {counted(estimate.calls, 'call')}{expected}"
+        typer.echo(f"{summary}; encoded already: {counted(estimate.cached, 'passage')}", err=True)
     with showing_progress() as progress:
         report = project.index(settings=settings, dense=dense, rebuild=rebuild, allowance=allowance, progress=progress)
     if as_json:
@@ -94,7 +95,7 @@ def index(
     if "encoded" in report:
         parts.append(f"{report['encoded']:,} encoded with {report['encoder']}")
     console = open_console()
-    console.print(f"{report['passages']:,} passages: {', '.join(parts)}, in {report['seconds']:.1f} s")
+    console.print(f"{counted(report['passages'], 'passage')}: {', '.join(parts)}, in {report['seconds']:.1f} s")
     if report["language"] != "en":
         console.print(f"words are stemmed and compounds split as in {_LANGUAGE_NAMES[report['language']]}")
     if report.get("encoder_choice"):
@@ -162,7 +163,8 @@ def search(
 
     if reranker and not rerank:
         raise LemmataError("--reranker needs --rerank N: the number of hits that it reads")
-
+    if not text.strip():
+        raise LemmataError("the query is empty: write what to search for")
     only = _filter(kind, document, category, since, until, location, where)
     with Project(workspace).retriever() as opened:
         more: dict[str, Any] = {"diversity": diversity, "rerank": rerank, "reranker": reranker}

@@ -121,6 +121,7 @@ def reranker(
     console = open_console()
     if report.get("done_before"):
         console.print(UP_TO_DATE, style="dim")
+    _print_notes(report)
     for measure, value in report["before"].items():
         console.print(
             f"{report['held_out']:,} held-out pairs, {measure}: {value:.3f} -> {report['after'][measure]:.3f}"
@@ -139,6 +140,11 @@ def reranker(
     if "not_exported" in report:
         console.print(f"not exported, so reranking needs torch: {report['not_exported']}")
     console.print(f"model: models/{name}; next: lemmata search TEXT --rerank 20")
+
+
+def _print_notes(report: dict[str, Any]) -> None:
+    for note in report.get("notes", ()):
+        open_console().print(f"out of date: {note}", style="yellow")
 
 
 def _train_job(job: Path, out: Path, settings: dict[str, Any], progress: Any) -> dict[str, Any]:
@@ -160,6 +166,7 @@ def _print_training(report: dict[str, Any]) -> None:
     console = open_console()
     if report.get("done_before"):
         console.print(UP_TO_DATE, style="dim")
+    _print_notes(report)
     table = Table(box=None, header_style="bold")
     for column in ("validation", "before", "after"):
         table.add_column(column, justify="left" if column == "validation" else "right")
@@ -190,6 +197,7 @@ def prepare(
         print_json(report)
         return
     console = open_console()
+    _print_notes(report)
     console.print(f"{report['texts']:,} texts, {report['tokens']:,} tokens")
     for kind in ("sets", "validations"):
         for name_of_part, number in report[kind].items():

@@ -13,6 +13,7 @@ from lemmata.cli.output import (
     HERE,
     AsJson,
     Workspace,
+    counted,
     fail,
     megabytes,
     open_console,
@@ -37,15 +38,18 @@ def init(
     as_json: AsJson = False,
 ) -> None:
     """Create a workspace."""
-    from lemmata.project import Project
+    from lemmata.project import Project, is_workspace
 
     if folder is not None and workspace != HERE:
         raise LemmataError("one folder at a time: DIR or -w DIR")
-    layout = Project.init(workspace if folder is None else folder).layout
+    place = workspace if folder is None else folder
+    existing = is_workspace(place)
+    layout = Project.init(place).layout
     if as_json:
         print_json({"workspace": str(layout.root), "config": str(layout.config)})
     else:
-        open_console().print(styled("workspace ", (str(layout.root), "bold"), f", settings in {layout.config}"))
+        state = " exists already and stays as it is" if existing else ""
+        open_console().print(styled("workspace ", (str(layout.root), "bold"), f"{state}, settings in {layout.config}"))
 
 
 def ingest(
@@ -107,20 +111,21 @@ def ingest(
     failed = f", {report.failed:,} failed" if report.failed else ""
     more = f", {report.unchanged:,} unchanged"
     console.print(styled((changes, "bold"), more, (failed, "red"), f", in {report.seconds:.1f} s"))
-    locations = f" and {report.locations:,} locations" if report.locations else ""
+    locations = f" and {counted(report.locations, 'location')}" if report.locations else ""
     console.print(
-        f"{report.passages:,} passages in {report.documents:,} documents{locations};"
-        f" {report.resolved:,} of {report.links:,} links resolved"
+        f"{counted(report.passages, 'passage')} in {counted(report.documents, 'document')}{locations};"
+        f" {report.resolved:,} of {counted(report.links, 'link')} resolved"
     )
     renamed = [styled(("renamed ", "yellow"), str(rename)) for rename in report.renamed]
     failures = [styled(("could not be read ", "red"), f"{n}: {cause}") for n, cause in report.failures.items()]
-    for lines in (renamed, failures):
+    before = [styled(("not read ", "yellow"), f"{name}: {cause}") for name, cause in report.read_before.items()]
+    for lines in (renamed, before, failures):
         for line in lines[:10]:
             console.print(line, soft_wrap=True)
         if len(lines) > 10:
             console.print(f"... and {len(lines) - 10:,} more")
     if report.skips:
-        console.print(f"{report.skips:,} notes on skipped input: lemmata info --skips")
+        console.print(f"{counted(report.skips, 'note')} on the input: lemmata info --skips")
     if report.failed:
         raise typer.Exit(1)
 
@@ -175,7 +180,7 @@ def info(
                 table.add_row(f"  {name}", f"{number:,}")
     bibliography = content["bibliography"]
     table.add_row("bibliography", f"{bibliography['in_corpus']:,} of {bibliography['entries']:,} entries in the corpus")
-    table.add_row("skipped", f"{content['skips']:,} notes")
+    table.add_row("skipped", counted(content["skips"], "note"))
     if content["vectors"]:
         table.add_row("vectors", megabytes(sum(vectors["bytes"] for vectors in content["vectors"])))
     for vectors in content["vectors"]:
@@ -214,7 +219,7 @@ def _print_statistics(documents: Sequence[dict[str, Any]], summary: dict[str, di
     if k and len(documents) > k:
         console.print(f"and {len(documents) - k:,} more: -k 0 prints all, --json too")
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(f"of {len(documents):,} documents")
+    table.add_column(f"of {counted(len(documents), 'document')}")
     for name in ("sum", "mean", "median", "largest"):
         table.add_column(name, justify="right")
     for name, values in summary.items():
@@ -247,12 +252,15 @@ def config(
     as_json: AsJson = False,
 ) -> None:
     """List every setting with its default and its value."""
+    from lemmata.config import near
     from lemmata.project import Project, all_options, is_workspace
 
     tables = Project(workspace).config if is_workspace(workspace) else {}
     listed = [pair for pair in all_options(tables) if not table or f"{pair[0].table}.".startswith(f"{table}.")]
     if not listed:
-        raise LemmataError(f"there is no table [{table}]: 'lemmata config' lists all")
+        known = dict.fromkeys(option.table.removesuffix(".*") for option, _ in all_options(tables))
+        hint = near(table, known) or ": 'lemmata config' lists all"
+        raise LemmataError(f"there is no table [{table}]{hint}")
     if as_json:
         print_json([{**option._asdict(), "value": value} for option, value in listed])
         return

@@ -42,7 +42,6 @@ from lemmata.concepts.terms import (
     INNER_WORDS,
     RESULT_NOUNS,
     clean_term,
-    is_german,
     key_of,
     mask,
     normal,
@@ -51,7 +50,7 @@ from lemmata.concepts.terms import (
     sentence_spans,
 )
 from lemmata.types import Concept, Document, Edge, Passage, Progress
-from lemmata.words import GENERIC_ADJECTIVES, GENERIC_NOUNS, TITLE_FRAME_WORDS, singular, slug
+from lemmata.words import GENERIC_ADJECTIVES, GENERIC_NOUNS, TITLE_FRAME_WORDS, language_of, singular, slug
 
 __all__ = ["ConceptGraph", "ConceptOptions", "build_concepts"]
 
@@ -256,7 +255,7 @@ class _Collector:
         self.passages += 1
         self.statements += passage.kind not in _PROSE_KINDS
         masked = mask_references(mask(passage.text))
-        german = is_german(masked)
+        german = language_of(masked) == "de"
         opening = passage.document not in self.opened
         self.opened.add(passage.document)
         for candidate in find_defined_terms(passage, masked, opening):
@@ -564,7 +563,7 @@ class _Builder:
         """One passage of the second pass, in order."""
         self.opening.setdefault(passage.document, passage.id)
         text = mask_references(mask(passage.text))
-        german = is_german(text)
+        german = language_of(text) == "de"
         trie, normal_form = (self.german_trie, german_normal) if german else (self.trie, normal)
         in_title, in_text, in_proof = (
             find_mentions(masked, trie, normal_form) for masked in (mask(passage.title), text, mask(passage.proof))

@@ -17,7 +17,6 @@ from lemmata.concepts.terms import (
     RESULT_NOUNS,
     TECHNIQUE_NOUNS,
     clean_term,
-    is_german,
     key_of,
     mask,
     normal,
@@ -26,7 +25,7 @@ from lemmata.concepts.terms import (
     sentence_spans,
 )
 from lemmata.types import Passage
-from lemmata.words import GENERIC_NOUNS, GERMAN_LINKING_WORDS, LINKING_WORDS, PHRASE_BREAKS
+from lemmata.words import GENERIC_NOUNS, GERMAN_LINKING_WORDS, LINKING_WORDS, PHRASE_BREAKS, language_of
 
 __all__ = [
     "Candidate",
@@ -180,7 +179,7 @@ _ACRONYM = re.compile(r"\s*\((?P<term>[A-Z]{2,6})s?\)")
 def find_defined_terms(passage: Passage, masked: str, opening: bool) -> Iterator[Candidate]:
     """Terms that a passage defines; `opening` means that its document begins here, as an article on its subject."""
     spans = sentence_spans(masked)
-    german = is_german(masked)
+    german = language_of(masked) == "de"
     kind_of = _german_kind if german else _kind
     for candidate in _emphasised_terms(passage, masked, spans):
         yield candidate._replace(kind=_german_kind(candidate.name, candidate.kind)) if german else candidate
@@ -215,7 +214,7 @@ def _term_name(term: str) -> str:
 def _emphasised_terms(passage: Passage, masked: str, spans: list[tuple[int, int]]) -> list[Candidate]:
     """Emphasised terms of a passage; outside definitions only where the words around them define."""
     source, emphases = _emphases(passage, masked)
-    german = is_german(masked)
+    german = language_of(masked) == "de"
     keys: list[str] = []
     candidates: list[Candidate] = []
     last_end = 0  # of the last candidate or its alias

@@ -17,7 +17,6 @@ __all__ = [
     "TECHNIQUE_NOUNS",
     "TOKEN",
     "clean_term",
-    "is_german",
     "key_of",
     "mask",
     "normal",
@@ -110,21 +109,6 @@ def sentence_spans(masked: str) -> list[tuple[int, int]]:
         start = end.end()
     spans.append((start, len(masked)))
     return [(first, last) for first, last in spans if masked[first:last].strip()]
-
-
-_ENGLISH = frozenset("the of is and a an for with are".split())
-_FUNCTION_WORDS = re.compile(
-    r"\b(?:der|die|das|dem|den|und|ist|sind|eine?[nmrs]?|von|zu[mr]?|für|wenn|[Jj]ede[rs]?|wird|heißt|nicht|mit|sei|"
-    + "|".join(_ENGLISH)
-    + r")\b"
-)
-
-
-def is_german(masked: str) -> bool:
-    """Whether most function words of a text are German."""
-    words = _FUNCTION_WORDS.findall(masked)
-    english = sum(word in _ENGLISH for word in words)
-    return english * 2 < len(words)
 
 
 # ---------------------------------------------------------------- normal forms

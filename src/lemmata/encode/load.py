@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lemmata.config import near
 from lemmata.errors import InputError, require
 from lemmata.files import sha256_of, writing
 from lemmata.types import Encoder
@@ -102,7 +103,9 @@ def encoder_kind(spec: str, models: Path | None = None) -> str:
         raise InputError(f"{spec!r} is a cross-encoder, which reranks (search --rerank) and does not encode")
     if models is not None and folder.parent == models:
         raise InputError(f"the model {spec!r} was not kept: it scored worse on validation than its base")
-    raise InputError(f"there is no encoder {spec!r}; possible are {_POSSIBLE}")
+    own = [folder.name for folder in models.glob("[!.]*")] if models is not None else []
+    hint = near(spec, [*PACKAGED, BASELINE, "hashing", *own])
+    raise InputError(f"there is no encoder {spec!r}{hint or f'; possible are {_POSSIBLE}'}")
 
 
 def encoder_id(spec: str, models: Path | None = None) -> str:

@@ -57,7 +57,7 @@ def restore(folder: Path, out: Path) -> Path:
             (model / name).parent.mkdir(parents=True, exist_ok=True)
             (model / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         (model / "2_Normalize").mkdir()
-        for file in (folder / "tokenizer.json", *folder.glob("LICENSE*")):
+        for file in (folder / "tokenizer.json", *folder.glob("LICENSE*"), *folder.glob("README.md")):
             shutil.copyfile(file, model / file.name)
         save(tensors, model / "model.safetensors", metadata={"format": "pt"})
     return out
@@ -231,7 +231,8 @@ def restore_cross_encoder(folder: Path, out: Path) -> Path:
         model.mkdir()
         for name, content in files.items():
             (model / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        shutil.copyfile(folder / "tokenizer.json", model / "tokenizer.json")
+        for file in (folder / "tokenizer.json", *folder.glob("README.md")):
+            shutil.copyfile(file, model / file.name)
         save(tensors, model / "model.safetensors", metadata={"format": "pt"})
     return out
 

@@ -250,9 +250,10 @@ def _comparison_table(comparisons: Sequence[Comparison]) -> str:
 
 
 def _difference_charts(report: Report, colours: Mapping[str, int]) -> str:
-    """For each comparison the differences from the largest to the smallest; evenly sampled if there are many."""
+    """For each comparison of the first two measures the differences, the largest first; evenly sampled if many."""
     figures = []
-    for pair in report.comparisons:
+    drawn = list(dict.fromkeys(pair.measure for pair in report.comparisons))[:2]
+    for pair in (pair for pair in report.comparisons if pair.measure in drawn):
         differences = report.retrievers[pair.first][pair.measure] - report.retrievers[pair.second][pair.measure]
         ordered = np.sort(differences)[::-1]
         if len(ordered) > _MOST_BARS:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, BinaryIO
 
+from lemmata.config import near
 from lemmata.errors import InputError, require
 from lemmata.ingest.dates import read_date
 from lemmata.ingest.ids import unique_id
@@ -381,6 +382,7 @@ def _with_columns(
         if head and missing:
             hint = "; name the column of the text with --text COLUMN" if missing[0] == "text" else ""
             hint += "; a hierarchy has the columns id, parent and description" if "parent" in columns else ""
+            hint += "".join(near(column, columns) for column in missing)
             names = ", ".join(map(repr, missing)), ", ".join(map(repr, columns))
             raise InputError(f"no column {names[0]}; the columns are {names[1]}{hint}")
         yield from itertools.chain(head, rest)

@@ -51,8 +51,14 @@ def select_domain(
         raise InputError("there is no such file: a general corpus is one file of JSON lines", file=str(general))
     if out.exists() and out.samefile(general):
         raise LemmataError(f"{out} is the general corpus: name another file for the selection")
+    if next(_rows(general), None) is None:
+        cause = "has no line with a title, a text or an abstract: a general corpus is one file of JSON lines"
+        raise InputError(cause, file=str(general))
     generator = np.random.default_rng(seed)
-    with open_training_part(layout) as part, contextlib.closing(Retriever(layout, key=key)) as retriever:
+    with (
+        open_training_part(layout, hold=False) as part,
+        contextlib.closing(Retriever(layout, key=key)) as retriever,
+    ):
         chosen = load_encoder(encoder, key=key, models=layout.models) if encoder else retriever.encoder
         rows = np.sort(generator.permutation(part.material.rows)[:SAMPLE])
         sample, skipped = _sample(general, generator, progress)
@@ -134,9 +140,6 @@ def _sample(general: Path, generator: np.random.Generator, progress: Progress) -
             sample.append(_content(row))
         elif (place := int(generator.integers(number + 1))) < SAMPLE:
             sample[place] = _content(row)
-    if not sample:
-        cause = "has no line with a title, a text or an abstract: a general corpus is one file of JSON lines"
-        raise InputError(cause, file=str(general))
     return sample, len(skips)
 
 

@@ -62,7 +62,7 @@ class EvaluateOptions:
     """What is measured and how."""
 
     CHOICES: ClassVar = {"level": ("passage", "document", "whole-document")}
-    measures: str = "MRR@10,nDCG@10,R@20,R@100,Success@1,MAP@100"  # comma-separated; the first two are compared
+    measures: str = "MRR@10,nDCG@10,R@20,R@100,Success@1,MAP@100"  # comma-separated
     level: str = "passage"  # document: documents are ranked; whole-document: all passages of an answer's document count
     baseline: str = ""  # retriever that the others are compared with; empty: the first
     seed: int = 0  # random seed
@@ -357,7 +357,7 @@ def evaluate(
                 retriever.release(used)
     generator = np.random.default_rng(options.seed)
     baseline = options.baseline or retrievers[0]
-    compared = [str(m) for m in measures][:2] if len(results) > 1 else []
+    compared = [str(m) for m in measures] if len(results) > 1 else []
     return Report(
         task=task.name,
         queries=list(task.qrels),

@@ -132,7 +132,7 @@ def index(
                 chosen = encoder_for(language)
                 report["encoder_choice"] = _reason(chosen, options, language, shares)
                 options = replace(options, encoder=chosen)
-            report |= _index_dense(layout, corpus, options, progress, key, allowance)
+            report |= _index_dense(layout, corpus, options, progress, key, allowance, (texts, expansion))
             spec = encoder_id(options.encoder, layout.models)
             others = [other for other in vector_sets(layout) if other.encoder != spec]
             if others and others[0].is_default:
@@ -152,9 +152,18 @@ def _texts(layout: Layout, corpus: Corpus, options: IndexOptions) -> tuple[Heade
 
 
 def _index_dense(
-    layout: Layout, corpus: Corpus, options: IndexOptions, progress: Progress, key: str, allowance: Allowance | None
+    layout: Layout,
+    corpus: Corpus,
+    options: IndexOptions,
+    progress: Progress,
+    key: str,
+    allowance: Allowance | None,
+    opened: tuple[Headed, str] | None = None,
 ) -> dict[str, Any]:
-    """Bring the vectors of one encoder up to date, with their neighbour index; those of others stay as they are."""
+    """Bring the vectors of one encoder up to date, with their neighbour index; those of others stay as they are.
+
+    `opened` is what `_texts` gives, where it was called before: the tree of locations is read once.
+    """
     move_old_vectors(layout)
     encoder = _encoder(layout, options, key, allowance)
     spec = encoder_id(options.encoder, layout.models)
@@ -162,7 +171,7 @@ def _index_dense(
     before = vectors_manifest(layout, spec) or {}
     if before.get("made_by", encoder.name) != encoder.name:
         report["replaced_encoder"] = before["made_by"]
-    texts, expansion = _texts(layout, corpus, options)
+    texts, expansion = opened or _texts(layout, corpus, options)
     report["encoded"] = index_vectors(
         layout,
         texts,

@@ -159,7 +159,7 @@ def check_workspace(layout: Layout) -> list[Check]:
         with contextlib.closing(Corpus(layout)) as opened:
             opened.verify()
             corpus = opened.inputs
-            checks.append(Check("corpus", True, f"{len(opened):,} passages"))
+            checks.append(Check("corpus", True, "1 passage" if len(opened) == 1 else f"{len(opened):,} passages"))
     except WorkspaceError as error:
         unfinished = layout.incoming.is_file() and not layout.database.is_file()
         checks.append(Check("corpus", False, str(error), layout.corpus.is_dir() and not unfinished))
@@ -187,7 +187,11 @@ def _check_artefact(layout: Layout, item: Artefact, corpus: str) -> Check:
         return Check(item.name, False, str(error))
     if "files" not in manifest:
         return Check(item.name, True, "of an older lemmata, unchecked")
-    return Check(item.name, True, f"{len(manifest['files'])} files as they were written")
+    return Check(
+        item.name,
+        True,
+        f"{len(manifest['files'])} {'file as it was' if len(manifest['files']) == 1 else 'files as they were'} written",
+    )
 
 
 def _check_records(layout: Layout, corpus: str) -> list[Check]:

@@ -54,6 +54,7 @@ class IngestReport:
     files: dict[str, list[str]] = field(default_factory=lambda: {"added": [], "changed": [], "removed": []})
     failures: dict[str, str] = field(default_factory=dict)  # file: cause
     renamed: list[Rename] = field(default_factory=list)  # ids that another source has
+    read_before: dict[str, str] = field(default_factory=dict)  # file: with which other source
     seconds: float = 0.0
     documents: int = 0  # without locations
     locations: int = 0
@@ -238,6 +239,7 @@ def _ingest_source(run: _Run, path: Path, source: Source) -> None:
             reader = _shown(layout, other, "")
             cause = f"it was already read, with {reader}: 'lemmata ingest {reader}' updates it"
             notes.append(Skip(found.path, 0, cause))
+            report.read_before[_shown(layout, root, found.path)] = cause
             continue
         present.add(found.path)
         unit = names.choose(found, old)
@@ -320,7 +322,7 @@ def _with_note(readings: Iterable[Reading], unit: Unit, found: Unit) -> Iterator
 
 
 def _checked(run: _Run, unit: Unit, readings: Iterable[Reading]) -> Iterator[Reading]:
-    """The readings; a unit that gives nothing but skips is unreadable."""
+    """The readings; a unit that gives nothing but skips is unreadable, one that gives nothing at all gets a note."""
     documents = passages = 0
     skips: list[Skip] = []
     for reading in readings:
@@ -335,6 +337,8 @@ def _checked(run: _Run, unit: Unit, readings: Iterable[Reading]) -> Iterator[Rea
     if skips and not (passages if unit.reader in _STREAMED else documents):
         more = f", and {len(skips) - 1:,} more problems" if len(skips) > 1 else ""
         raise _Unreadable(f"nothing in it can be used: {skips[0].cause}{more}", skips)
+    if unit.reader in _STREAMED and not passages:
+        yield Reading(skips=[Skip(unit.path, 0, "the table has no rows")])
 
 
 # ---------------------------------------------------------------- ids

@@ -15,11 +15,12 @@ from urllib.parse import urlsplit, urlunsplit
 
 import numpy as np
 
+from lemmata.config import suggest
 from lemmata.errors import ConfigError, LemmataError
 from lemmata.files import write_atomically
 from lemmata.llm.chat import Chat, Preview
 from lemmata.llm.endpoint import EndpointOptions, Limits, Spent
-from lemmata.mine.export import Contribution, Mixture, mix, text_columns, write_training
+from lemmata.mine.export import FORMATS, Contribution, Mixture, mix, text_columns, write_training
 from lemmata.mine.imported import ImportedQuery, ImportReport, imported_pairs
 from lemmata.mine.negatives import NegativeOptions, NegativeReport, known_answers, mine_negatives
 from lemmata.mine.pairs import PairOptions, mine_pairs
@@ -127,7 +128,10 @@ def interleaved_search(retriever: Retriever, allowed: Mask, texts: Sequence[str]
 
 def preview_queries(layout: Layout, options: WrittenOptions, endpoint: EndpointOptions, key: str) -> Preview:
     """Calls, tokens and cost of letting a model write queries; nothing is sent."""
-    with open_training_part(layout) as part, contextlib.closing(Chat(endpoint, layout.answers, key)) as chat:
+    with (
+        open_training_part(layout, hold=False) as part,
+        contextlib.closing(Chat(endpoint, layout.answers, key)) as chat,
+    ):
         return chat.preview(query_requests(part.material, options))
 
 
@@ -239,6 +243,9 @@ def mine_triplet_set(
     """Triplets from a graph embedding (`embedding`, `scincl`), from citations, or for the queries of the set `of`."""
     if kind not in TRIPLETS:
         raise ConfigError(f"triplets come from {', '.join(TRIPLETS)}, not {kind!r}")
+    sources = [of or "queries"] if kind == "queries" else []
+    for source in sources:
+        set_file(new.layout, source)
     with open_training_part(new.layout) as part:
         triplets: Iterable[Triplet]
         if kind == "citations":
@@ -251,15 +258,16 @@ def mine_triplet_set(
             triplets = graph_triplets(part.material, vectors, chosen, texts=texts)
             negatives, used = chosen.hard + chosen.easy, asdict(chosen)
             if kind == "queries":
-                records = part.records(of or "queries")
+                records = part.records(*sources)
                 pairs = (record for record in records if isinstance(record, Pair))
                 triplets, negatives = query_triplets(pairs, triplets, part.material), 10
         command = f"triplets --from {kind} --name {new.name}" + (f" --of {of}" if of else "")
-        return write_set(new, part, triplets, used, command=command, negatives=negatives)
+        return write_set(new, part, triplets, used, command=command, sources=sources, negatives=negatives)
 
 
 def mine_negative_set(new: NewSet, of: str, options: NegativeOptions) -> dict[str, Any]:
     """The pairs of the set `of`, each with hard negatives."""
+    set_file(new.layout, of)
     with open_training_part(new.layout) as part, Retriever(new.layout, key=new.key) as retriever:
         mined = NegativeReport()
         pairs = [pair_of(record) for record in part.records(of)]
@@ -287,6 +295,7 @@ def mine_negative_set(new: NewSet, of: str, options: NegativeOptions) -> dict[st
             triplets,
             used,
             command=command,
+            sources=[of],
             negatives=options.number,
             details=details,
             why_none=lambda: _why_no_negatives(mined, of),
@@ -309,14 +318,16 @@ def _why_no_negatives(mined: NegativeReport, of: str) -> str:
 
 def mix_sets(new: NewSet, mixture: Mixture, table: str = "") -> tuple[dict[str, Any], Sequence[Contribution]]:
     """One training set from several of the same split, as the `table` of a mixture says; and what each contributed."""
+    names = list(mixture.weights) or [other for other in sets(new.layout) if other != new.name]
+    for name in names:
+        set_file(new.layout, name)
     with open_training_part(new.layout) as part:
-        names = list(mixture.weights) or [other for other in sets(new.layout) if other != new.name]
         streams = {source: part.records(source) for source in names}
         negatives = max((_negatives_in(new.layout, source) for source in names), default=0)
         with mix(streams, mixture, part.material) as mixed:
             command = f"mix {table or new.name} --name {new.name}"
-            report = write_set(new, part, mixed.records, asdict(mixture), command=command, negatives=negatives)
-            return report, mixed.table
+            more: dict[str, Any] = {"command": command, "sources": names, "negatives": negatives}
+            return write_set(new, part, mixed.records, asdict(mixture), **more), mixed.table
 
 
 def _negatives_in(layout: Layout, name: str) -> int:
@@ -326,6 +337,8 @@ def _negatives_in(layout: Layout, name: str) -> int:
 
 def export(layout: Layout, name: str, path: Path, file_format: str) -> int:
     """Write a set in a format that other trainers read; returns the number of records."""
+    if file_format not in FORMATS:
+        raise ConfigError(f"there is no format {file_format!r}{suggest(file_format, FORMATS)}")
     negatives = _negatives_in(layout, name)
-    with open_training_part(layout) as part:
+    with open_training_part(layout, hold=False) as part:
         return write_training(part.records(name), part.material, path, file_format=file_format, negatives=negatives)

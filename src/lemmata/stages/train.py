@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
@@ -29,7 +29,7 @@ from lemmata.mine.export import read_training, text_columns
 from lemmata.mine.material import material
 from lemmata.stages.evaluate import TASKS, tune_rerank
 from lemmata.stages.prepare import Further, is_of, prepare, resolve_workspace
-from lemmata.stages.training_sets import set_file, split_key
+from lemmata.stages.training_sets import older_sources, set_file, split_key
 from lemmata.stages.training_sets import sets as mined_sets
 from lemmata.store.artefacts import model, seal, verify
 from lemmata.store.corpus import Corpus
@@ -37,7 +37,7 @@ from lemmata.store.layout import Layout, read_manifest, read_manifests
 from lemmata.store.split import Keys, id_keys, open_split
 from lemmata.store.trained import Trained, read_trained, summary, write_trained
 from lemmata.store.vectors import invalidate_vectors
-from lemmata.train.card import Estimate, Guard, Measured, ModelFacts, SplitFacts, TrainingSet, write_card
+from lemmata.train.card import Estimate, Guard, Measured, ModelFacts, SplitFacts, TrainingSet, inherited, write_card
 from lemmata.train.finetune import FinetuneOptions, FinetuneResult, finetune
 from lemmata.train.job import Job, fingerprint, open_job
 from lemmata.train.loop import is_first_process, once
@@ -211,14 +211,21 @@ class TrainingTexts:
 
 def prepare_job(layout: Layout, options: FinetuneOptions, folder: Path, progress: Progress) -> dict[str, Any]:
     """Write all that a fine-tuning needs, except the base, to a folder that can be trained on another machine."""
-    with layout.hold(), tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory() as scratch:
         job = prepare(layout, base_folder(layout, options.base, Path(scratch)), options, folder, progress)
     return {
         "texts": len(job.texts),
         "tokens": len(job.texts.flat),
         "sets": {name: len(records) for name, records in job.sets.items()},
         "validations": {task.name: len(task.queries) for task in job.validations},
+        "notes": _notes(layout, options.sets),
     }
+
+
+def _notes(layout: Layout, specs: Iterable[str]) -> list[str]:
+    """What is said about the training sets of a model: which are older than what they were made from."""
+    places = [resolve_workspace(layout, spec.partition(":")[0]) for spec in specs or mined_sets(layout)]
+    return [sentence for workspace, name in places for sentence in older_sources(workspace, [name])]
 
 
 def finetune_model(layout: Layout, name: str, options: FinetuneOptions, progress: Progress) -> dict[str, Any]:
@@ -228,12 +235,12 @@ def finetune_model(layout: Layout, name: str, options: FinetuneOptions, progress
     with _lock(layout):
         inputs = {"verb": "finetune", "base_sha256": _base_sha256(layout, options.base), **_inputs(layout, options)}
         if finished := _finished(layout.model(name), work, inputs):
-            return finished
+            return {**finished, "notes": _notes(layout, options.sets)}
         _begin(work, inputs)
         base = base_folder(layout, options.base, work)
         job = _prepared(layout, base, options, work / "job", progress)
         result = _finetune(layout, base, job, options, work, progress)
-        report = _report(name, result)
+        report = {**_report(name, result), "notes": _notes(layout, options.sets)}
         if is_first_process():
             _describe(work / "out", name, base, job, options, result)
             write_trained(work / "out", [*_trained_before(layout, options.base), *read_trained(job.folder)])
@@ -413,7 +420,7 @@ def reranker_model(
         sha256 = weights_sha256(source) if source is not None else _base_sha256(layout, options.base)
         inputs = {"verb": "reranker", "options": asdict(options), "base_sha256": sha256, **hashes}
         if finished := _finished(layout.model(name), work, inputs):
-            return finished
+            return {**finished, "notes": _notes(layout, chosen)}
         _begin(work, inputs)
         base = _cross_base(source, work) if source is not None else base_folder(layout, options.base, work)
         job = _prepared(layout, base, as_finetune, work / "job", progress)
@@ -421,6 +428,7 @@ def reranker_model(
         result = train_reranker(base, job, out, replace(options, sets=chosen), work=work / "work", progress=progress)
         values = {part: value for part, value in result._asdict().items() if part not in ("history", "held_out")}
         report = {"name": name, **values, "held_out": sum(map(len, result.held_out.values()))}
+        report["notes"] = _notes(layout, chosen)
         if is_first_process():
             task = _held_out_task(layout, result)
             _describe_reranker(out, name, base, job, options, result)
@@ -618,7 +626,7 @@ def _facts_of(name: str, base: Path, job: Job, options: FinetuneOptions | Rerank
         "name": name,
         "base": options.base,
         "base_sha256": weights_sha256(base),
-        "licence": "apache-2.0",
+        **inherited(base),
         "command": " ".join(["lemmata", *sys.argv[1:]]),
         "sets": [
             TrainingSet(facts["name"], facts["records"], {"data.parquet": facts.get("sha256", "")})

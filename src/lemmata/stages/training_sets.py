@@ -25,7 +25,7 @@ from lemmata.mine.export import Record, read_batches, read_training, write_train
 from lemmata.mine.gate import GateReport, gated, thresholds_of
 from lemmata.mine.material import Material, material
 from lemmata.stages.link import ExpandedCorpus, indexed_corpus
-from lemmata.store.artefacts import check_files, seal, training_set
+from lemmata.store.artefacts import check_files, older_source, seal, set_digest, training_set
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore, StoredGraph, open_graph_if_built
 from lemmata.store.layout import Layout, open_manifest, read_manifest, read_manifests
@@ -40,6 +40,7 @@ __all__ = [
     "TrainingPart",
     "audit",
     "check_sets",
+    "older_sources",
     "open_training_part",
     "pair_of",
     "set_file",
@@ -96,9 +97,15 @@ class TrainingPart(NamedTuple):
 
 
 @contextlib.contextmanager
-def open_training_part(layout: Layout) -> Iterator[TrainingPart]:
-    """The training part, with the workspace held and the corpus open until the end of the block."""
-    with layout.hold(), contextlib.closing(Corpus(layout)) as corpus:
+def open_training_part(layout: Layout, *, hold: bool = True) -> Iterator[TrainingPart]:
+    """The training part, with the corpus open until the end of the block.
+
+    The workspace is locked meanwhile, unless nothing is written to it (`hold=False`).
+    """
+    with (
+        layout.hold() if hold else contextlib.nullcontext(),
+        contextlib.closing(Corpus(layout)) as corpus,
+    ):
         split = open_split(layout, corpus.inputs)
         stored = open_graph_if_built(layout)
         part = material(
@@ -126,6 +133,11 @@ def _edges_with_evidence(layout: Layout, stored: StoredGraph) -> Iterator[Edge]:
 def sets(layout: Layout) -> dict[str, dict[str, Any]]:
     """The manifest of every mined set, by name."""
     return read_manifests(layout.training_sets)
+
+
+def older_sources(layout: Layout, names: Iterable[str]) -> list[str]:
+    """One sentence for each of these sets that was made from another one which was mined again since."""
+    return [sentence for name in dict.fromkeys(names) if (sentence := older_source(layout, name))]
 
 
 def set_file(layout: Layout, name: str) -> Path:
@@ -218,6 +230,7 @@ def write_set(
     options: Mapping[str, Any],
     *,
     command: str,
+    sources: Iterable[str] = (),
     negatives: int = 0,
     details: Callable[[], Mapping[str, Any]] = dict,
     why_none: Callable[[], str] = lambda: "no such links, concepts or titles",
@@ -225,14 +238,16 @@ def write_set(
     """Write records under a temporary name, audit the file, and give it its name; returns the report.
 
     `details` are added to the report, `why_none` explains a set without any record; both are asked for after the last
-    record. `command` makes the set again, after
-    `lemmata mine`. The report says whether a set of that name is `replaced`.
+    record. `command` makes the set again, after `lemmata mine`; `sources` are the sets that it is made from. The report
+    says whether a set of that name is `replaced`, and which sources are out of date in its `notes`.
     """
     layout, name, policy, progress, *_ = new
     if not re.fullmatch(r"[\w-]+(?:\.[\w-]+)*", name):
         raise ConfigError(f"a training set is named with letters, digits, - and _, not {name!r}")
     begin = time.perf_counter()
     replaced = name in sets(layout)
+    made_from = {source: set_digest(layout, source) for source in sources}
+    notes = older_sources(layout, made_from)
     counts: Counter[str] = Counter()
     gate: GateReport | None = None
     if new.gate:
@@ -279,15 +294,17 @@ def write_set(
             "split": split_key(layout),
             "command": f"lemmata mine {command}" + (f" --gate {new.gate}" if new.gate else ""),
             "options": {**options, **({"gate": new.gate} if new.gate else {})},
+            "made_from": made_from,
             "report": report,
         }
         seal(folder, content)
-    return {**report, "replaced": replaced, "seconds": {"mining": mined, "all": time.perf_counter() - begin}}
+    seconds = {"mining": mined, "all": time.perf_counter() - begin}
+    return {**report, "replaced": replaced, "notes": notes, "seconds": seconds}
 
 
 def audit(layout: Layout, names: Sequence[str], policy: AuditPolicy, progress: Progress) -> Audit:
     """Look for held-out data in sets, by default in all; LeakageError where there is some."""
-    with open_training_part(layout) as part:
+    with open_training_part(layout, hold=False) as part:
         progress("auditing", 0, None)
         whole = Audit()
         for name in names or sets(layout):

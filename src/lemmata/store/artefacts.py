@@ -26,10 +26,12 @@ __all__ = [
     "model",
     "models",
     "neighbour_index",
+    "older_source",
     "open_artefact",
     "problems",
     "read_undamaged",
     "seal",
+    "set_digest",
     "training_set",
     "verify",
 ]
@@ -175,6 +177,8 @@ def check_source(layout: Layout, item: Artefact, manifest: Mapping[str, Any], so
         raise WorkspaceError(f"the {item.source} {verb} the {item.name} was made: {item.cure}")
     if item.folder.parent == layout.training_sets:
         _check_split(layout, item, manifest)
+        if older := older_source(layout, item.folder.name):
+            raise WorkspaceError(older)
 
 
 def _check_split(layout: Layout, item: Artefact, manifest: Mapping[str, Any]) -> None:
@@ -182,6 +186,28 @@ def _check_split(layout: Layout, item: Artefact, manifest: Mapping[str, Any]) ->
     present = (read_manifest(layout.manifest(layout.split)) or {}).get("digest")
     if present and manifest.get("split", present) != present:
         raise WorkspaceError(f"the {item.name} was mined under another split: {item.cure}")
+
+
+def set_digest(layout: Layout, name: str) -> str:
+    """The hash of the records of a training set; empty where there is none, or one of an older lemmata."""
+    manifest = read_manifest(layout.manifest(layout.training(name))) or {}
+    return str(manifest.get("files", {}).get(layout.training_file(name).name, {}).get("sha256", ""))
+
+
+def older_source(layout: Layout, name: str, of: tuple[str, ...] = ()) -> str:
+    """Why a training set that was made from others is out of date, with the cure; empty where it is not.
+
+    `of` are the sets that lead to this one.
+    """
+    item = training_set(layout, name)
+    sources: Mapping[str, str] = (read_manifest(item.manifest) or {}).get("made_from", {})
+    for source, digest in sources.items():
+        if source in (name, *of):
+            continue
+        cause = "was mined again since" if set_digest(layout, source) not in (digest, "") else ""
+        if cause or older_source(layout, source, (*of, name)):
+            return f"the {item.name} was made from {source!r}, which {cause or 'is out of date itself'}: {item.cure}"
+    return ""
 
 
 def _present(layout: Layout, item: Artefact) -> Any:

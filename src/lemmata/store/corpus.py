@@ -7,7 +7,7 @@ import itertools
 import json
 import operator
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, repeat
 from typing import Any, NamedTuple, overload
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from lemmata.errors import WorkspaceError
-from lemmata.store.corpus_schema import PASSAGE_COLUMNS, open_database, read_documents, to_json
+from lemmata.store.corpus_schema import PASSAGE_COLUMNS, file_names, open_database, read_documents, to_json
 from lemmata.store.database import check_integrity
 from lemmata.store.layout import FORMAT, Layout, read_corpus_manifest
 from lemmata.types import INSERTED, Document, Integers, Link, Mask, Passage, Skip, titled, without_references
@@ -65,6 +65,10 @@ class Corpus(Sequence[Passage]):
     def close(self) -> None:
         self._connection.close()
 
+    @functools.cached_property
+    def _file(self) -> Callable[[int, str], str]:
+        return file_names(self._connection)
+
     def verify(self) -> None:
         """Read the whole file; WorkspaceError where it is damaged."""
         check_integrity(self._connection)
@@ -99,13 +103,19 @@ class Corpus(Sequence[Passage]):
             part = requested[start : start + 500]
             marks = ",".join("?" * len(part))
             selected = self._connection.execute(
-                f"SELECT row, {PASSAGE_COLUMNS} FROM rows JOIN passages ON number = passage WHERE row IN ({marks})",
+                f"SELECT row, unit, {PASSAGE_COLUMNS} FROM rows JOIN passages ON number = passage"
+                f" WHERE row IN ({marks})",
                 part,
             ).fetchall()
-            links = self._links([row[1] for row in selected])
-            for row, *fields in selected:
+            links = self._links([row[2] for row in selected])
+            for row, unit, *fields in selected:
                 passage = Passage(*fields)
-                passages[row] = replace(passage, metadata=json.loads(fields[-1]), links=links.get(passage.id, ()))
+                passages[row] = replace(
+                    passage,
+                    file=self._file(unit, passage.file),
+                    metadata=json.loads(fields[-1]),
+                    links=links.get(passage.id, ()),
+                )
         return [passages[row] for row in requested]
 
     def _links(self, ids: Sequence[str]) -> dict[str, tuple[Link, ...]]:
@@ -270,20 +280,20 @@ class Corpus(Sequence[Passage]):
 
     def document(self, identity: str) -> Document:
         """A document by id; KeyError where there is none."""
-        for document in read_documents(self._connection, "WHERE id = ?", (identity,)):
+        for document in read_documents(self._connection, "WHERE id = ?", (identity,), file_of=self._file):
             return replace(document, links=self._links([identity]).get(identity, ()))
         raise KeyError(identity)
 
     def documents(self, *, links: bool = False) -> Iterator[Document]:
         """All documents, by id; with `links` also their own links."""
         if not links:
-            yield from read_documents(self._connection)
+            yield from read_documents(self._connection, file_of=self._file)
             return
         own: dict[str, list[Link]] = {}
         query = "SELECT source, relation, label, target FROM links WHERE source = document ORDER BY number"
         for source, *link in self._connection.execute(query):
             own.setdefault(source, []).append(Link(*link))
-        for document in read_documents(self._connection):
+        for document in read_documents(self._connection, file_of=self._file):
             yield replace(document, links=tuple(own.get(document.id, ())))
 
     def kinds(self) -> Iterator[tuple[str, str]]:
@@ -306,14 +316,21 @@ class Corpus(Sequence[Passage]):
         names = [column[0] for column in rows.description]
         return (dict(zip(names, row, strict=True)) for row in rows)
 
+    def _with_files(self, records: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Records with the name of their file instead of their unit."""
+        for record in records:
+            unit = record.pop("unit")
+            yield {**record, "file": self._file(unit, record["file"])}
+
     def document_records(self, *, kind: str = "") -> Iterator[dict[str, Any]]:
         """The documents with the number of their passages, without locations."""
-        return self._records(
-            "SELECT d.id, d.kind, d.title, d.date, d.file, COUNT(p.number) AS passages"
+        records = self._records(
+            "SELECT d.unit, d.id, d.kind, d.title, d.date, d.file, COUNT(p.number) AS passages"
             " FROM documents d LEFT JOIN passages p ON p.document = d.id"
             " WHERE d.kind != 'location' AND ?1 IN ('', d.kind) GROUP BY d.id ORDER BY d.id",
             (kind,),
         )
+        return self._with_files(records)
 
     def document_statistics(self) -> Iterator[dict[str, Any]]:
         """Each document, by id and without locations: passages by kind, size of its texts, links, references.
@@ -370,12 +387,13 @@ class Corpus(Sequence[Passage]):
         """The passages without their texts, in the order of the rows."""
         conditions = {"p.document": document, "p.kind": kind}
         where = " AND ".join(f"{column} = ?" for column, value in conditions.items() if value)
-        return self._records(
-            "SELECT p.id, p.kind, p.title, p.document, p.section, COALESCE(p.date, d.date) AS date, p.file,"
+        records = self._records(
+            "SELECT p.unit, p.id, p.kind, p.title, p.document, p.section, COALESCE(p.date, d.date) AS date, p.file,"
             " p.first_line AS line FROM rows JOIN passages p ON p.number = passage"
             f" LEFT JOIN documents d ON d.id = p.document{' WHERE ' + where if where else ''} ORDER BY row",
             [value for value in conditions.values() if value],
         )
+        return self._with_files(records)
 
     def bibliography_records(self, *, document: str = "") -> Iterator[dict[str, Any]]:
         """The entries of all bibliographies, or of one document's; `target` is the entry's document in the corpus."""
@@ -418,10 +436,8 @@ class Corpus(Sequence[Passage]):
 
     def skips(self) -> list[Skip]:
         """Skipped input with its cause."""
-        return [
-            Skip(*row)
-            for row in self._connection.execute("SELECT file, line, cause FROM skips ORDER BY file, line, cause")
-        ]
+        rows = self._connection.execute("SELECT unit, file, line, cause FROM skips")
+        return sorted(Skip(self._file(unit, file), line, cause) for unit, file, line, cause in rows)
 
     def counts(self) -> dict[str, Any]:
         """Counts of documents, passages, links, labels, bibliography and skips."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import posixpath
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from lemmata.store.database import Connection, connect
 from lemmata.types import Document
 
-__all__ = ["OWNED", "PASSAGE_COLUMNS", "open_database", "read_documents", "to_json"]
+__all__ = ["OWNED", "PASSAGE_COLUMNS", "file_names", "open_database", "read_documents", "to_json"]
 
 _SCHEMA = """
 CREATE TABLE units(
@@ -86,13 +88,70 @@ def to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
 
 
-def read_documents(connection: sqlite3.Connection, where: str = "", values: Sequence[str] = ()) -> Iterator[Document]:
-    """Documents by id, without their links; `where` is an SQL condition on `values`."""
+def file_names(connection: sqlite3.Connection) -> Callable[[int, str], str]:
+    """The file of a passage, document or note of a unit, by its number, as people tell it from the others.
+
+    That is its path below the ingested root. Where files of several roots have the same, each gets as many of the
+    folders above it as it takes to tell them apart; what lies in an archive has the archive in front.
+    """
+    several_roots = "(SELECT COUNT(DISTINCT root) FROM units) > 1"
+    query = (
+        f"SELECT u.root, key FROM units u, json_each(u.files) WHERE {several_roots} UNION"
+        f" SELECT u.root, s.file FROM units u JOIN skips s ON s.unit = number WHERE {several_roots}"
+    )
+    roots: dict[str, list[str]] = {}  # of each name
+    for root, name in connection.execute(query):
+        roots.setdefault(name, []).append(root)
+    shown = {
+        (root, name): longer
+        for name, several in roots.items()
+        if len(several) > 1
+        for root, longer in _told_apart(name, several).items()
+    }
+
+    @functools.lru_cache(maxsize=4096)
+    def unit(number: int) -> tuple[str, str, frozenset[str]]:
+        query = "SELECT root, id, files FROM units WHERE number = ?"
+        root, name, files = connection.execute(query, (number,)).fetchone()
+        return root, name, frozenset(json.loads(files))
+
+    def name_of(number: int, file: str) -> str:
+        if not number or not file:  # a note on the whole corpus
+            return file
+        root, archive, files = unit(number)
+        if files == {archive} != {file} and not file.startswith(f"{archive}/"):
+            return f"{shown.get((root, archive), archive)}/{file}"
+        return shown.get((root, file), file)
+
+    return name_of
+
+
+def _told_apart(name: str, roots: Sequence[str]) -> dict[str, str]:
+    """For each root with a file of this name, the shortest end of its path that no other has."""
+    paths = {root: root if posixpath.basename(root) == name else f"{root}/{name}" for root in roots}
+    parts = {root: posixpath.normpath(path).split("/") for root, path in paths.items()}
+    least = name.count("/") + 1
+    ends: dict[str, str] = {}
+    for root, own in parts.items():
+        others = [other for it, other in parts.items() if it != root]
+        length = next((n for n in range(least, len(own)) if all(own[-n:] != other[-n:] for other in others)), len(own))
+        ends[root] = "/".join(own[-length:])
+    return ends
+
+
+def read_documents(
+    connection: sqlite3.Connection,
+    where: str = "",
+    values: Sequence[str] = (),
+    *,
+    file_of: Callable[[int, str], str] = lambda _unit, file: file,
+) -> Iterator[Document]:
+    """Documents by id, without their links; `where` is an SQL condition on `values`, `file_of` names their files."""
     rows = connection.execute(
-        "SELECT id, title, kind, authors, date, categories, file, metadata FROM documents " + where + " ORDER BY id",
+        f"SELECT unit, id, title, kind, authors, date, categories, file, metadata FROM documents {where} ORDER BY id",
         values,
     )
-    for name, title, kind, authors, date, categories, file, metadata in rows:
+    for unit, name, title, kind, authors, date, categories, file, metadata in rows:
         yield Document(
             name,
             title,
@@ -100,6 +159,6 @@ def read_documents(connection: sqlite3.Connection, where: str = "", values: Sequ
             tuple(json.loads(authors)),
             date,
             tuple(json.loads(categories)),
-            file,
+            file_of(unit, file),
             json.loads(metadata),
         )

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from lemmata.errors import WorkspaceError
 from lemmata.files import explain_failed_write, sync, writing
-from lemmata.store.corpus_schema import OWNED, PASSAGE_COLUMNS, open_database, read_documents, to_json
+from lemmata.store.corpus_schema import OWNED, PASSAGE_COLUMNS, file_names, open_database, read_documents, to_json
 from lemmata.store.database import copy_to, transaction
 from lemmata.store.layout import Layout, write_manifest
 from lemmata.types import Document, Label, Reading, Reference, Skip
@@ -463,20 +463,22 @@ class CorpusWriter:
         causes = {"related_to": "a related log that is not in the corpus"}
         if known:  # without a hierarchy no location is expected to be known
             causes["reports_about"] = "a location that is not in the hierarchy"
+        file_of = file_names(self.connection)
         for relation, cause in causes.items():
             rows = self.connection.execute(
-                "SELECT p.file, l.label, COUNT(*), MIN(p.first_line) FROM links l JOIN passages p ON p.id = l.source"
-                " WHERE l.relation = ? AND l.target IS NULL AND p.kind = 'log' GROUP BY p.unit, p.file, l.label"
-                " ORDER BY p.unit, p.file, MIN(p.first_line), l.label",
+                "SELECT p.unit, p.file, l.label, COUNT(*), MIN(p.first_line) FROM links l"
+                " JOIN passages p ON p.id = l.source WHERE l.relation = ? AND l.target IS NULL AND p.kind = 'log'"
+                " GROUP BY p.unit, p.file, l.label ORDER BY p.unit, p.file, MIN(p.first_line), l.label",
                 (relation,),
             )
-            for file, group in itertools.groupby(rows, key=lambda row: row[0]):
+            for place, group in itertools.groupby(rows, key=lambda row: row[:2]):
                 names = list(group)
-                shown = ", ".join(repr(name) for _, name, _, _ in names[:5])
+                shown = ", ".join(repr(row[2]) for row in names[:5])
                 more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
-                logs = sum(row[2] for row in names)
+                logs = sum(row[3] for row in names)
                 note = f"{'1 log names' if logs == 1 else f'{logs:,} logs name'} {cause}: {shown}{more}"
-                self.connection.execute("INSERT INTO skips VALUES (?, ?, ?, ?)", (_NO_UNIT, file, names[0][3], note))
+                values = (_NO_UNIT, file_of(*place), names[0][4], note)
+                self.connection.execute("INSERT INTO skips VALUES (?, ?, ?, ?)", values)
 
     def number_rows(self) -> None:
         """Number the rows: by document, then by position in it, whatever the order of ingestion."""

@@ -14,10 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from lemmata.charts import number, signed
+from lemmata.errors import require
 from lemmata.files import write_atomically
 from lemmata.train.report import CURVES, Point, json_value
 
-__all__ = ["Estimate", "Guard", "Measured", "ModelFacts", "SplitFacts", "TrainingSet", "model_card", "write_card"]
+__all__ = [
+    "Estimate",
+    "Guard",
+    "Measured",
+    "ModelFacts",
+    "SplitFacts",
+    "TrainingSet",
+    "inherited",
+    "model_card",
+    "write_card",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +91,7 @@ class ModelFacts:
     name: str
     base: str
     base_sha256: str  # of its weights
-    licence: str  # SPDX
+    licence: str  # SPDX, or unknown
     dimension: int
     max_tokens: int
     pooling: Sequence[str]  # several are concatenated
@@ -105,6 +116,25 @@ class ModelFacts:
     def is_cross_encoder(self) -> bool:
         """Whether the model gives a score for a pair instead of a vector for a text."""
         return not self.dimension
+
+
+def inherited(base: Path) -> dict[str, Any]:
+    """What a model has from its base, by the front matter of its README: `licence` and `languages`."""
+    readme = base / "README.md"
+    text = readme.read_text(encoding="utf-8", errors="replace") if readme.is_file() else ""
+    header = re.match(r"---\s*\n(.*?)^---\s*$", text, re.DOTALL | re.MULTILINE)
+    yaml = require("yaml", "train")
+    try:
+        stated = yaml.safe_load(header[1]) if header else {}
+    except yaml.YAMLError:
+        stated = {}
+    stated = stated if isinstance(stated, Mapping) else {}
+    licence, languages = stated.get("license"), stated.get("language")
+    languages = [languages] if isinstance(languages, str) else languages if isinstance(languages, list) else []
+    return {
+        "licence": licence if isinstance(licence, str) and licence else "unknown",
+        "languages": [language for language in languages if isinstance(language, str)],
+    }
 
 
 def write_card(folder: Path, facts: ModelFacts) -> None:

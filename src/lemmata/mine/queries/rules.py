@@ -9,12 +9,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lemmata.concepts.terms import is_german, mask
+from lemmata.concepts.terms import mask
 from lemmata.mine.material import Material
 from lemmata.mine.queries.logs import log_queries
 from lemmata.mine.queries.statements import defined_terms, keywords, named_result, normal_words, title_query
 from lemmata.mine.queries.wording import Query, parse_styles, word_overlap
 from lemmata.types import Document, Pair, Passage
+from lemmata.words import language_of
 
 __all__ = ["QueryOptions", "passage_queries", "rule_queries"]
 
@@ -78,7 +79,7 @@ def passage_queries(
     else:
         candidates += named_result(passage, pick)
         if document is not None and document.title and passage.id.endswith("@1"):
-            candidates += title_query(document.title, pick, is_german(mask(passage.text)))
+            candidates += title_query(document.title, pick, language_of(mask(passage.text)) == "de")
         candidates += defined_terms(passage, pick)
         if passage.kind not in _PROSE:
             candidates += keywords(passage, frequency, passages)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from lemmata.concepts.candidates import content_runs, find_defined_terms, note_name
-from lemmata.concepts.terms import is_german, key_of, mask, normal, result_kind
+from lemmata.concepts.terms import key_of, mask, normal, result_kind
 from lemmata.latex.readable import readable
 from lemmata.mine.queries.german import (
     german_defined_terms,
@@ -19,7 +19,7 @@ from lemmata.mine.queries.german import (
 )
 from lemmata.mine.queries.wording import Pick, Query, definite, is_plural, lower_first, what_is, with_article
 from lemmata.types import Passage
-from lemmata.words import GENERIC_NOUNS
+from lemmata.words import GENERIC_NOUNS, language_of
 
 __all__ = ["defined_terms", "keywords", "named_result", "normal_words", "title_query"]
 
@@ -32,7 +32,7 @@ def _what_it_says(name: str, rule: str, pick: Pick) -> Query:
 
 def named_result(passage: Passage, pick: Pick) -> Iterator[Query]:
     """A statement with a name: `Gordon, 1961` at a theorem asks for `Gordon's theorem`."""
-    if is_german(mask(passage.text)):
+    if language_of(mask(passage.text)) == "de":
         yield from german_named_result(passage, pick)
         return
     if passage.kind in ("chunk", "exercise"):
@@ -107,7 +107,7 @@ def _letter(formula: str) -> str:
 
 def defined_terms(passage: Passage, pick: Pick) -> Iterator[Query]:
     """Terms that a passage defines: up to three of a definition, the first of any other passage."""
-    if is_german(mask(passage.text)):
+    if language_of(mask(passage.text)) == "de":
         yield from german_defined_terms(passage, pick)
         return
     opening = passage.id.endswith("@1")
@@ -159,7 +159,7 @@ def normal_words(passage: Passage) -> set[str]:
 
 def keywords(passage: Passage, frequency: Mapping[str, int], passages: int) -> Iterator[Query]:
     """Up to three of the rarest runs of content words, seven words at most, in the order of the text."""
-    german = is_german(mask(passage.text))
+    german = language_of(mask(passage.text)) == "de"
     runs: dict[str, tuple[float, int, str]] = {}  # normal words: minus rarity, place, words
     for place, run in enumerate(content_runs(mask(re.sub(r"\([^()$]*\)", " ", passage.text)))):
         words = [word for word, _ in run]
