@@ -38,18 +38,14 @@ This follows from Definition \ref{def-pair} by the $q$-binomial theorem.
 \end{document}
 """
 ANSWER = {
-    "concepts": [
-        {"name": "Bailey pair", "kind": "object", "description": "A pair of sequences.", "aliases": []},
-        {"name": "Bailey lemma", "kind": "theorem", "description": "Makes new pairs.", "aliases": ["Bailey's lemma"]},
-    ],
-    "relations": [
+    "sentences": [
+        {"number": 1, "concepts": [{"name": "Bailey pair", "kind": "object"}], "relations": []},
         {
-            "source": "Bailey lemma",
-            "relation": "uses",
-            "target": "Bailey pair",
-            "quote": "two sequences form a Bailey pair in the sense of",
-        }
-    ],
+            "number": 2,
+            "concepts": [{"name": "Bailey lemma", "kind": "theorem"}],
+            "relations": [{"source": "Bailey lemma", "relation": "uses", "target": "Bailey pair"}],
+        },
+    ]
 }
 
 
@@ -212,7 +208,7 @@ def test_an_unreachable_endpoint_is_one_sentence(project: Project) -> None:
 
 
 def test_bad_answers_are_reported_and_asked_again_later(project: Project, server: Server) -> None:
-    bad = [{"text": '{"concepts": "none"}'}] * 9
+    bad = [{"text": '{"sentences": "none"}'}] * 9
     server.script(answer=json.dumps(ANSWER), replies={"part 3": bad})
     report = project.extract_graph(Limits(calls=100), model={"url": server.url, "model": "tiny"})
     assert report["extracted"] == PAPERS - 1

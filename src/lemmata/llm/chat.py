@@ -277,7 +277,7 @@ class Chat:
             if not run.budget.reserve(worst):
                 raise _Stopped("budget")
             call = self._ledger.open_call(key, _characters(body), most, worst.cost)
-            started, outcome = time.monotonic(), "interrupted"
+            started, outcome, adapted = time.monotonic(), "interrupted", False
             seconds = max(0.01, min(self._options.timeout, run.budget.seconds_left()))
             try:
                 envelope = self._service.post("chat/completions", body, seconds)
@@ -286,17 +286,22 @@ class Chat:
                 outcome = ""
                 return reply
             except CallError as failure:
-                failures.append(failure)
                 outcome = failure.cause
                 tokens = tokens if failure.charged else (0, 0)
                 if failure.retry:
                     self._quiet_until = max(self._quiet_until, time.monotonic() + failure.pause)
-                if failure.status not in _REFUSALS or not self._adapt(dialect, failure.cause.lower()):
+                adapted = failure.status in _REFUSALS and self._adapt(dialect, failure.cause.lower())
+                if not adapted:
+                    failures.append(failure)
                     raise
             finally:
                 cost = self._cost(tokens)
-                run.budget.settle(worst, Spent(1, sum(tokens), cost))
-                self._ledger.close_call(call, tokens, cost, time.monotonic() - started, outcome)
+                # a refusal that only told what the server accepts is no call that a user pays or waits for
+                run.budget.settle(worst, Spent(int(not adapted), sum(tokens), cost))
+                if adapted:
+                    self._ledger.remove_call(call)
+                else:
+                    self._ledger.close_call(call, tokens, cost, time.monotonic() - started, outcome)
 
     def _record_failure(self, failure: CallError) -> str:
         """The error of the answer; where all other requests would fail too, the server is down."""
@@ -483,6 +488,9 @@ class _Ledger:
         """`outcome` is empty for a reply, else the cause of the failure."""
         statement = "UPDATE calls SET tokens_in = ?, tokens_out = ?, cost = ?, seconds = ?, outcome = ? WHERE id = ?"
         self._execute(statement, *tokens, cost, seconds, outcome, call)
+
+    def remove_call(self, call: int) -> None:
+        self._execute("DELETE FROM calls WHERE id = ?", call)
 
     def spent(self) -> Spent:
         [row] = self._execute("SELECT COUNT(*), TOTAL(tokens_in + tokens_out), TOTAL(cost) FROM calls")

@@ -38,7 +38,7 @@ def preview_extraction(layout: Layout, options: ExtractOptions, model: EndpointO
     with contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
         done = records.done(SOURCE) if _can_resume(records, corpus, options, model) else set()
         requests = (
-            _request(prompt)
+            _request(prompt.text)
             for document, passages in _documents(corpus, done)
             for prompt in extraction_prompts(document, passages, options)
         )
