@@ -5,8 +5,8 @@
     python bench/llm_verbs.py … WORKSPACE …      # these ingested workspaces, too
 
 Makes two workspaces in a temporary folder: examples/qseries and a generated plant. Both verbs run through the command
-line, each on a copy of the workspace, so that nothing is changed and nothing is cached. Prints, for each verb, the share
-of records that are kept (of concepts and relations also each by itself), why others are dropped, calls, tokens and
+line, each on a copy of the workspace, so that nothing is changed and nothing is cached. Prints, for each verb, the
+share of records that are kept (of concepts and relations also each by itself), why others are dropped, calls, tokens,
 seconds, ten records and ten dropped ones, and thirty relations with their evidence to read; writes the same, and the
 whole prompts, to --out. The logs of a plant are one document, whose records are stored when all its prompts are
 answered: with few --calls take few --logs, about ten for each call.
@@ -50,7 +50,15 @@ def lemmata(*words: str) -> dict[str, Any]:
 
 def make_examples(folder: Path, logs: int) -> list[Path]:
     plant = folder / "plant-source"
-    generate = [sys.executable, str(ROOT / "examples/plant/generate.py"), str(plant), "--logs", str(logs), "--seed", "7"]
+    generate = [
+        sys.executable,
+        str(ROOT / "examples/plant/generate.py"),
+        str(plant),
+        "--logs",
+        str(logs),
+        "--seed",
+        "7",
+    ]
     subprocess.run(generate, check=True, stdout=subprocess.DEVNULL, env=ENVIRONMENT)
     workspaces = [folder / "qseries", folder / "plant"]
     sources = ((ROOT / "examples/qseries", "document"), (plant / "logs.csv", "time"))
@@ -131,7 +139,9 @@ def _texts(workspace: Path, passages: set[str]) -> dict[str, str]:
     program = "import json, sys; from lemmata import Project; project = Project(sys.argv[1]);"
     program += " print(json.dumps({i: project.show(i)['text'] for i in sys.argv[2:]}))"
     command = [sys.executable, "-c", program, str(workspace), *passages]
-    texts: dict[str, str] = json.loads(subprocess.run(command, stdout=subprocess.PIPE, env=ENVIRONMENT, check=True).stdout)
+    texts: dict[str, str] = json.loads(
+        subprocess.run(command, stdout=subprocess.PIPE, env=ENVIRONMENT, check=True).stdout
+    )
     return texts
 
 

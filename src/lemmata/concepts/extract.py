@@ -45,9 +45,18 @@ _NO_KINDS = ("chunk", "log")  # say nothing about a sentence
 _FEWEST_WORDS = 3  # outside formulas, of a sentence that is shown
 _LONGEST_FORMULA = 60  # characters that are shown; names have no formulas
 _LONGEST_DESCRIPTION = 600  # characters, as of the descriptions that rules find
+# How the words begin, one of which a sentence has that says so; without them a relation is `related_to`.
+_SAID_BY = {
+    "is_instance_of": r"(?:is|are|be|as|forms?|every|each|ist|sind|jede[rs]?)\b|call|example|instance|such as|Beispiel",
+    "generalizes": r"generali|special|particular|exten[ds]|reduce|contain|spezial|verallgemein",
+    "implies": r"(?:hence|thus|then|so|if|also|wenn)\b|impl|follow|therefore|consequence|corollary|give|yield|folg",
+    "proves": r"pro[ov]|show|deduce|establish|zeig|bew[ei]",
+    "defines": r"(?:put|means|said to be)\b|defin|call|denot|write|heiß|nenn|bezeichn",
+    "equivalent_to": r"(?:if and only if|iff|same)\b|equi|equal|coincid|precisely|exactly|genau|gleich|identi",
+}
 _SAYS_WHAT_IT_IS = re.compile(  # a sentence that can describe a concept
-    r"\b(?:is|are) (?:an?|the|any|called|said|defined|known)\b|\b(?:called|denotes?|means|consists? of|defined|define)\b"
-    r"|\b(?:heiß(?:t|en)|nenn(?:t|en)|bezeichne[tn]|ist ein|sind)\b"
+    r"\b(?:(?:is|are) (?:an?|the|any|said|known)|called|denotes?|means|consists? of|defined?"
+    r"|heiß(?:t|en)|nenn(?:t|en)|bezeichne[tn]|ist ein|sind)\b"
 )
 
 
@@ -86,24 +95,42 @@ SCHEMA: Mapping[str, Any] = _object_with(
 DEFAULTS: Mapping[str, Any] = {"kind": "object", "concepts": [], "relations": []}  # where the model gives none
 
 # Everything that is the same for all documents stands first, so that a server reads it once and reuses it.
-SYSTEM = r"""You make the index of a technical or mathematical text. Its sentences are numbered. Go through them in order and write down the concepts that a sentence is about, and how it says that they are related. Leave out sentences without concepts.
+SYSTEM = r"""You make the index of a technical or mathematical text. Its sentences are numbered. Go through them in \
+order and write down the concepts that a sentence is about, and how it says that they are related. Leave out sentences \
+without concepts.
 
 Answer with one JSON object: {"sentences": [...]}, with one entry for each sentence you use:
-- "number": the number of the sentence;
-- "concepts": one to three terms that a reader would look up in an index. "name": copied from this sentence word for word, one to five words, without formulas. "kind": object, theorem (a result with a name), definition (a notion that this sentence introduces), technique (a way to prove, compute or repair), formula, identity, conjecture or person;
-- "relations": mostly [], at most two. "source" and "target" are two different names of this sentence; "relation", read from source to target, is is_instance_of (every source is a target), generalizes (the target is a special case of the source), uses (the source needs or contains the target), implies (the target follows from the source), proves, defines, equivalent_to, or related_to (in another way).
+- "number": the number of the sentence.
+- "concepts": one to three terms that a reader would look up in an index; not general words such as theorem, proof, \
+case or number. "name": copied from this sentence word for word, one to five words, without formulas. "kind": \
+object, theorem (a result with a name), definition (a notion that this sentence introduces), technique (a way to \
+prove, compute or repair), formula, identity, conjecture or person.
+- "relations": mostly [], at most two, and only what this sentence says in words. "source" and "target": two \
+different names copied from this sentence. "relation":
+  is_instance_of (source is a target), generalizes (source extends target; target is a special case of source), uses \
+(source needs, has or is made with target), implies (target follows from source), proves (source proves target), \
+defines (source introduces target), equivalent_to (source if and only if target), related_to (anything else).
 
 Example text:
 [1] theorem (Lagrange's theorem): The order of a subgroup of a finite group divides the order of the group.
 [2] Let $p$ be as above.
-[3] By Lagrange's theorem, every group of prime order is a cyclic group.
-[4] Pumpe P12 undicht, Gleitringdichtung getauscht.
+[3] Fermat's little theorem follows from Lagrange's theorem.
+[4] Every group of prime order is a cyclic group, and its generators are not unique.
+[5] Pumpe P12 undicht, Gleitringdichtung getauscht.
 
 Answer:
 {"sentences": [
-{"number": 1, "concepts": [{"name": "Lagrange's theorem", "kind": "theorem"}, {"name": "subgroup", "kind": "object"}, {"name": "finite group", "kind": "object"}], "relations": []},
-{"number": 3, "concepts": [{"name": "group of prime order", "kind": "object"}, {"name": "cyclic group", "kind": "object"}], "relations": [{"source": "group of prime order", "relation": "is_instance_of", "target": "cyclic group"}]},
-{"number": 4, "concepts": [{"name": "Pumpe P12", "kind": "object"}, {"name": "Gleitringdichtung", "kind": "object"}], "relations": [{"source": "Pumpe P12", "relation": "uses", "target": "Gleitringdichtung"}]}]}"""
+{"number": 1, "concepts": [{"name": "Lagrange's theorem", "kind": "theorem"}, {"name": "subgroup", "kind": \
+"object"}, {"name": "finite group", "kind": "object"}], "relations": []},
+{"number": 3, "concepts": [{"name": "Fermat's little theorem", "kind": "theorem"}], "relations": [{"source": \
+"Lagrange's theorem", "relation": "implies", "target": "Fermat's little theorem"}]},
+{"number": 4, "concepts": [{"name": "group of prime order", "kind": "object"}, {"name": "cyclic group", "kind": \
+"object"}, {"name": "generator", "kind": "object"}], "relations": [{"source": "group of prime order", "relation": \
+"is_instance_of", "target": "cyclic group"}]},
+{"number": 5, "concepts": [{"name": "Pumpe P12", "kind": "object"}, {"name": "Gleitringdichtung", "kind": \
+"object"}], "relations": [{"source": "Pumpe P12", "relation": "uses", "target": "Gleitringdichtung"}]}]}""".replace(
+    "\\\n", ""
+)
 
 
 class Sentence(NamedTuple):
@@ -266,9 +293,9 @@ def read_extraction(
     """The concepts, relations and mentions of a document's answers that the text supports; everything else as skips.
 
     An answer follows `SCHEMA`. A concept counts if its name stands in a passage, or all words of its name in one
-    passage. A relation counts if both names stand in the sentence that it is for, or in its passage, which is the
-    evidence. Equal names are one concept. A concept is described by the first sentence of the answers that has its name
-    and says what it is.
+    passage. A relation counts if both names stand in the passage of the sentence that it is for, which is the evidence;
+    it is `related_to` where no word of the sentence speaks of another relation. Equal names are one concept. A concept
+    is described by the first sentence of the answers that has its name and says what it is.
     """
     skips: list[Skip] = []
 
@@ -276,12 +303,12 @@ def read_extraction(
         skips.append(Skip(document.file or document.id, 0, f"{document.id}: {cause}"))
 
     supported = _Concepts(passages)
-    relations: list[tuple[str, Mapping[str, str]]] = []  # with the passage of their sentence
+    relations: list[tuple[Sentence, Mapping[str, str]]] = []
     for prompt, value in answers:
         for entry in value["sentences"]:
             exists = 0 < entry["number"] <= len(prompt.sentences)
             sentence = prompt.sentences[entry["number"] - 1] if exists else Sentence("", "")
-            relations += [(sentence.passage, relation) for relation in entry["relations"]]
+            relations += [(sentence, relation) for relation in entry["relations"]]
             for item in entry["concepts"]:
                 name = " ".join(item["name"].split())
                 concept = Concept(f"concept:{slug(name)}", name, item["kind"], _description(name, sentence.text))
@@ -291,7 +318,7 @@ def read_extraction(
                     skip(f"the concept {name!r} does not occur in the text")
 
     edges: dict[tuple[str, str, str], Edge] = {}
-    for passage, item in relations:
+    for (text, passage), item in relations:
         relation = item["relation"]
         ends = [" ".join(item[end].split()) for end in ("source", "target")]
         statement = f"{ends[0]!r} {relation} {ends[1]!r}"
@@ -303,6 +330,9 @@ def read_extraction(
         elif (source := supported.id_of(ends[0])) == (target := supported.id_of(ends[1])):
             skip(f"{statement}: both ends are the same concept")
         else:
+            if not re.search(rf"\b(?:{_SAID_BY.get(relation, '')})", text, re.IGNORECASE):
+                relation = "related_to"
+                skip(f"{statement}: the sentence has no word for it, so that {relation!r} is used")
             edges.setdefault((source, relation, target), Edge(source, relation, target, passage, maker))
     mentions = [Edge(passage, "mentions", concept, passage, maker) for passage, concept in supported.mentions]
     return list(supported.concepts.values()), list(edges.values()) + mentions, skips
