@@ -20,8 +20,10 @@ from lemmata.concepts.extract import (
     ExtractOptions,
     Prompt,
     Sentence,
+    complaint_of,
     extract,
     extraction_prompts,
+    narrow_schema,
     read_extraction,
     reason_of,
     shown_passages,
@@ -50,8 +52,8 @@ class Reply(NamedTuple):
     truncated: bool = False
 
 
-def request(prompt: str) -> Request:
-    return Request(SYSTEM, prompt, SCHEMA, "extraction", DEFAULTS)
+def request(prompt: Prompt) -> Request:
+    return Request(SYSTEM, prompt.text, SCHEMA, "extraction", DEFAULTS, complaint_of, narrow_schema(prompt))
 
 
 def concept(name: str, kind: str = "object") -> dict[str, Any]:
@@ -63,16 +65,16 @@ def relation(source: str, name: str, target: str) -> dict[str, Any]:
 
 
 def entry(number: int, concepts: Iterable[Any] = (), relations: Iterable[Any] = ()) -> dict[str, Any]:
-    return {"number": number, "concepts": list(concepts), "relations": list(relations)}
+    return {str(number): {"concepts": list(concepts), "relations": list(relations)}}
 
 
-def answer(*entries: Any) -> dict[str, list[Any]]:
-    return {"sentences": list(entries)}
+def answer(*entries: dict[str, Any]) -> dict[str, Any]:
+    return {number: value for each in entries for number, value in each.items()}
 
 
-def read(value: dict[str, list[Any]], maker: str = "llm") -> tuple[list[Concept], list[Edge], list[Skip]]:
+def read(value: dict[str, Any], maker: str = "llm") -> tuple[list[Concept], list[Edge], list[Skip]]:
     """What is kept and dropped of an answer about the paper above."""
-    [prompt] = extraction_prompts(PAPER, PASSAGES, ExtractOptions())
+    [prompt] = extraction_prompts(PASSAGES, ExtractOptions())
     return read_extraction([(prompt, value)], PAPER, PASSAGES, maker=maker)
 
 
@@ -93,36 +95,39 @@ def test_the_model_reads_the_ends_of_a_document_or_all_of_it() -> None:
 
 
 def test_prompts_show_numbered_sentences_and_the_closed_lists() -> None:
-    [prompt] = extraction_prompts(PAPER, PASSAGES, ExtractOptions())
+    [prompt] = extraction_prompts(PASSAGES, ExtractOptions())
     assert prompt.text.splitlines() == [
-        "Title: Bailey chains",
         "[1] A Bailey pair is a pair $(\\alpha_n, \\beta_n)$ of sequences.",
         "[2] theorem (Bailey's lemma): Bailey's lemma turns Bailey pairs into new ones.",
         "[3] The Rogers–Ramanujan identities follow from the Bailey lemma, as Slater saw.",
     ]
-    assert prompt.sentences == tuple(Sentence(passage.text, passage.id) for passage in PASSAGES)
+    assert prompt.sentences == (
+        Sentence(PASSAGES[0].text, "paper@1"),
+        Sentence(PASSAGES[1].text, "paper@2", "Bailey's lemma"),
+        Sentence(PASSAGES[2].text, "paper@3"),
+    )
     for text in (*CONCEPT_KINDS, *RELATIONS):
         assert text in SYSTEM
-    assert extraction_prompts(Document("empty"), [], ExtractOptions()) == []
+    assert extraction_prompts([], ExtractOptions()) == []
 
 
 def test_long_formulas_and_sentences_of_formulas_are_not_shown() -> None:
     formula = "$" + "x" * 100 + "$"
     text = f"Let $x=1$. Then {formula} holds. Every ring has a unit, and {formula} is an identity."
-    [prompt] = extraction_prompts(Document("d"), [Passage("p", "d", "chunk", text)], ExtractOptions())
-    assert prompt.text == "Title: d\n[1] Every ring has a unit, and $…$ is an identity."
+    [prompt] = extraction_prompts([Passage("p", "d", "chunk", text)], ExtractOptions())
+    assert prompt.text == "[1] Every ring has a unit, and $…$ is an identity."
     assert prompt.sentences[0].text.endswith(f"{formula} is an identity.")
 
 
 def test_long_documents_get_several_prompts_and_lose_nothing() -> None:
     long = Passage("paper@4", "paper", "chunk", " ".join(f"Word number {number} is said." for number in range(100)))
-    prompts = extraction_prompts(PAPER, [*PASSAGES, long], ExtractOptions(chunks="all", characters=500))
+    prompts = extraction_prompts([*PASSAGES, long], ExtractOptions(chunks="all", characters=500))
     assert [sentence.text for prompt in prompts for sentence in prompt.sentences] == [
         *(passage.text for passage in PASSAGES),
         *(f"Word number {number} is said." for number in range(100)),
     ]
-    assert all(len(prompt.sentences) <= 12 and len(prompt.text) < 600 for prompt in prompts)
-    assert len(extraction_prompts(PAPER, [long], ExtractOptions(characters=500))) < len(prompts)
+    assert all(len(prompt.sentences) <= 10 and len(prompt.text) < 600 for prompt in prompts)
+    assert len(extraction_prompts([long], ExtractOptions(characters=500))) < len(prompts)
 
 
 def test_the_example_in_the_prompt_is_a_valid_answer_of_which_everything_is_kept() -> None:
@@ -134,24 +139,25 @@ def test_the_example_in_the_prompt_is_a_valid_answer_of_which_everything_is_kept
     prompt = Prompt(text, tuple(Sentence(passage.text, passage.id) for passage in passages))
     concepts, edges, skips = read_extraction([(prompt, value)], PAPER, passages)
     assert skips == []
-    assert len(concepts) == sum(len(entry["concepts"]) for entry in value["sentences"])
-    assert len(relations_of(edges)) == sum(len(entry["relations"]) for entry in value["sentences"])
+    assert len(concepts) == sum(len(entry["concepts"]) for entry in value.values())
+    assert len(relations_of(edges)) == sum(len(entry["relations"]) for entry in value.values())
+    assert fit(value, narrow_schema(prompt)) == (value, "", (), False)
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(st.sampled_from(["word", "some other words", "Sentence.", "\n\n", "a" * 700, "$x$"]), max_size=200))
+@given(st.lists(st.sampled_from(["word", "cyclic groups act", "Sentence.", "\n\n", "a" * 700, "$x$"]), max_size=200))
 def test_no_piece_of_a_passage_with_words_is_lost(words: list[str]) -> None:
     passage = Passage("d@1", "d", "chunk", " ".join(words))
     options = ExtractOptions(chunks="all", characters=500)
-    prompts = extraction_prompts(Document("d"), [passage], options)
+    prompts = extraction_prompts([passage], options)
     pieces = [sentence.text for prompt in prompts for sentence in prompt.sentences]
     assert all(len(piece) <= 250 for piece in pieces)
     left = " ".join(passage.text.split())
     for piece in pieces:
         before, found, left = left.partition(" ".join(piece.split()))
         assert found
-        assert "some other words" not in before
-    assert "some other words" not in left
+        assert "cyclic groups act" not in before
+    assert "cyclic groups act" not in left
 
 
 def test_an_answer_becomes_concepts_relations_and_mentions() -> None:
@@ -180,15 +186,19 @@ def test_an_answer_becomes_concepts_relations_and_mentions() -> None:
 
 def test_what_the_text_does_not_support_is_skipped_with_its_cause() -> None:
     value = answer(
-        entry(1, [concept("Bailey pair"), concept("mock theta function"), concept(" ")]),
-        entry(1, [], [relation("Bailey pair", "uses", "Slater")]),  # each stands in the text, not in one passage
         entry(
-            2, [], [relation("Bailey pair", "uses", "modular form"), relation("Bailey pair", "uses", "Bailey pairs")]
+            1,
+            [concept("Bailey pair"), concept("mock theta function"), concept(" ")],
+            [relation("Bailey pair", "uses", "Slater")],  # each stands in the text, not in one passage
         ),
-        entry(9, [concept("sequences")], [relation("Slater", "uses", "Bailey lemma")]),
+        entry(
+            2,
+            [],
+            [relation("Bailey pair", "uses", "modular form"), relation("Bailey pair", "uses", "Bailey pairs")],
+        ),
         entry(3, [], [relation("Slater", "related_to", "Rogers-Ramanujan identities")]),
+        entry(9, [concept("sequences")], [relation("Slater", "uses", "Bailey lemma")]),
     )
-    assert fit(value, SCHEMA) == (value, "", (), False)
     concepts, edges, skips = read(value)
     causes = [skip.cause for skip in skips]
     assert all(skip.file == "paper.tex" for skip in skips)
@@ -226,7 +236,7 @@ def test_a_relation_of_which_the_sentence_has_no_word_is_related_to() -> None:
 texts = st.text(max_size=8) | st.sampled_from(["Bailey pair", "bailey pairs", "Slater", "Rogers–Ramanujan"])
 entries = st.builds(
     entry,
-    st.integers(-1, 4),
+    st.integers(1, 5),
     st.lists(st.builds(concept, texts, st.sampled_from(CONCEPT_KINDS)), max_size=3),
     st.lists(st.builds(relation, texts, st.sampled_from(RELATIONS), texts), max_size=3),
 )
@@ -241,7 +251,7 @@ def test_any_answer_is_read_without_an_error_and_every_relation_has_its_evidence
     assert all(concept.kind in CONCEPT_KINDS and concept.id.startswith("concept:") for concept in concepts)
     for source, _, target, evidence in relations_of(edges):
         assert all(f" {key_of(names[end])} " in texts[evidence] for end in (source, target))
-    given_relations = sum(len(value["relations"]) for value in values)
+    given_relations = sum(len(each["relations"]) for each in answer(*values).values())
     dropped = sum(reason_of(skip).startswith("relation") for skip in skips)
     assert len(relations_of(edges)) <= given_relations - dropped
 
@@ -259,7 +269,7 @@ def ring(number: int) -> dict[str, list[Any]]:
 
 
 def test_documents_come_one_by_one_and_failures_are_marked() -> None:
-    def ask(prompts: Iterable[str]) -> Iterator[Reply]:
+    def ask(prompts: Iterable[Prompt]) -> Iterator[Reply]:
         for number, _ in enumerate(prompts):
             yield Reply(error="status 500") if number == 1 else Reply(ring(number))
 
@@ -281,11 +291,11 @@ def test_documents_come_one_by_one_and_failures_are_marked() -> None:
 
 
 def test_several_prompts_of_a_document_are_one_extraction() -> None:
-    def ask(prompts: Iterable[str]) -> Iterator[Reply]:
+    def ask(prompts: Iterable[Prompt]) -> Iterator[Reply]:
         for name, _ in zip(("Bailey pairs", "Bailey pair"), prompts, strict=True):
             yield Reply(answer(entry(1, [concept(name)])), truncated=name == "Bailey pair")
 
-    long = Passage("paper@0", "paper", "chunk", "Bailey pairs occur here. " * 12)
+    long = Passage("paper@0", "paper", "chunk", "Bailey pairs occur here. " * 10)
     [extraction] = extract([(PAPER, [long, PASSAGES[0]])], ask, ExtractOptions(chunks="all", characters=500))
     assert extraction.complete
     [pair] = extraction.concepts
@@ -323,7 +333,7 @@ def test_an_interrupted_extraction_resumes_within_its_budget(tmp_path: Path) -> 
     calls_before = len(server.calls())
     chat, budget = opened(server.url), Budget(calls=20 - len(complete))
 
-    def ask(prompts: Iterable[str]) -> Iterator[Answer]:
+    def ask(prompts: Iterable[Prompt]) -> Iterator[Answer]:
         return chat.run(map(request, prompts), budget=budget)
 
     rest = [(document, passages) for document, passages in corpus if document.id not in complete]
@@ -341,7 +351,7 @@ def test_an_interrupted_extraction_resumes_within_its_budget(tmp_path: Path) -> 
 def asked_of_a_server(tmp_path: Path, *answers: Any) -> tuple[list[Any], int]:
     """The extractions of the paper above by a model that gives these answers in turn, and the number of calls."""
     server = Server(tmp_path / "journal")
-    server.change(replies={"Bailey chains": [{"text": json.dumps(value)} for value in answers]})
+    server.change(replies={"A Bailey pair": [{"text": json.dumps(value)} for value in answers]})
     chat = Chat(EndpointOptions(server.url, "tiny", retries=1), tmp_path / "cache", back_off=0.01)
     extractions = list(extract([(PAPER, PASSAGES)], lambda prompts: chat.run(map(request, prompts))))
     calls = len(server.calls())
@@ -357,7 +367,7 @@ def test_an_unknown_kind_is_the_nearest_known_one_or_object_and_loses_nothing(tm
         entry(
             3,
             [concept("Rogers-Ramanujan identities", "identities"), concept("Slater", "a person")],
-            [relation("Bailey lemma", "Related To", "Slater"), relation("Slater", "knows", "Bailey lemma")],
+            [relation("Slater", "knows", "Bailey lemma"), relation("Bailey lemma", "Related To", "Slater")],
         ),
     )
     [extraction], calls = asked_of_a_server(tmp_path, value)
@@ -373,32 +383,54 @@ def test_an_unknown_kind_is_the_nearest_known_one_or_object_and_loses_nothing(tm
     causes = [skip.cause for skip in extraction.skips]
     assert len(causes) == 3
     assert sum("'object' is used" in cause for cause in causes) == 2
-    assert "relations[1].relation" in causes[2]
+    assert "relations[0].relation" in causes[2]
     assert [reason_of(skip) for skip in extraction.skips] == ["", "", "relation: does not fit the schema"]
     assert {skip.file for skip in extraction.skips} == {"paper.tex"}
     assert all(cause.startswith("paper: ") for cause in causes)
 
 
 def test_entries_of_a_wrong_shape_are_skipped_and_the_others_kept(tmp_path: Path) -> None:
-    entries: list[Any] = [
-        {"number": "1", "concepts": [{"name": "Bailey pair", "score": 0.9}, {"kind": "object"}, "Slater"]},
-        {"concepts": [concept("sequences")], "relations": []},
-        entry(2, [concept("Bailey's lemma")]),
-    ]
-    [extraction], calls = asked_of_a_server(tmp_path, {"sentences": entries})
+    value = {
+        "1": {"concepts": [{"name": "Bailey pair", "score": 0.9}, {"kind": "object"}, "Slater"]},
+        "two": {"concepts": [concept("sequences")], "relations": []},
+        **entry(2, [concept("Bailey's lemma")]),
+    }
+    [extraction], calls = asked_of_a_server(tmp_path, {"sentences": value})
     assert (extraction.complete, calls) == (True, 1)
     assert [concept.name for concept in extraction.concepts] == ["Bailey pair", "Bailey's lemma"]
     causes = " ".join(skip.cause for skip in extraction.skips)
-    for cause in ("concepts[1] lacks 'name'", "concepts[2] must be of type object", "[1] lacks 'number'"):
+    for cause in ("concepts[1] lacks 'name'", "concepts[2] must be of type object"):
         assert cause in causes, cause
-    assert len(extraction.skips) == 3
+    assert len(extraction.skips) == 2
 
 
-def test_a_bare_list_of_sentences_is_used(tmp_path: Path) -> None:
-    value = [entry(1, [concept("Bailey pair")]), entry(2, [concept("Bailey's lemma")])]
-    [extraction], calls = asked_of_a_server(tmp_path, value)
-    assert (extraction.complete, calls) == (True, 1)
-    assert [concept.name for concept in extraction.concepts] == ["Bailey pair", "Bailey's lemma"]
+def test_a_server_that_follows_schemas_is_given_the_names_and_relations_of_each_sentence() -> None:
+    [prompt] = extraction_prompts(PASSAGES, ExtractOptions())
+    schema = narrow_schema(prompt)
+    assert schema["required"] == ["1", "2", "3"]
+
+    def choices(number: str, member: str, field: str) -> list[str]:
+        choices: list[str] = schema["properties"][number]["properties"][member]["items"]["properties"][field]["enum"]
+        return choices
+
+    assert choices("1", "concepts", "name") == ["Bailey", "Bailey pair", "sequences"]
+    assert {"Bailey's lemma", "Bailey pairs"} <= {*choices("2", "relations", "source")}
+    assert {"Rogers–Ramanujan identities", "Bailey lemma", "Slater"} <= {*choices("3", "concepts", "name")}
+    assert "implies" in choices("3", "relations", "relation")
+    assert "generalizes" not in choices("3", "relations", "relation")
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from("Every cyclic group of the order $p^2$ is abelian . , q-series Pumpe P12".split())))
+def test_every_name_that_is_offered_stands_in_the_text_so_that_the_record_is_kept(words: list[str]) -> None:
+    passage = Passage("p", "d", "chunk", " ".join(words))
+    for prompt in extraction_prompts([passage], ExtractOptions()):
+        concepts_of = narrow_schema(prompt)["properties"]["1"]["properties"]["concepts"]
+        names = concepts_of["items"]["properties"]["name"]["enum"]
+        value = entry(1, map(concept, names))
+        concepts, _, skips = read_extraction([(prompt, value)], Document("d"), [passage])
+        assert skips == []
+        assert {key_of(name) for name in names} == {key_of(concept.name) for concept in concepts}
 
 
 def test_an_answer_without_any_valid_entry_is_asked_again(tmp_path: Path) -> None:

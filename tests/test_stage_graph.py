@@ -38,14 +38,11 @@ This follows from Definition \ref{def-pair} by the $q$-binomial theorem.
 \end{document}
 """
 ANSWER = {
-    "sentences": [
-        {"number": 1, "concepts": [{"name": "Bailey pair", "kind": "object"}], "relations": []},
-        {
-            "number": 2,
-            "concepts": [{"name": "Bailey lemma", "kind": "theorem"}],
-            "relations": [{"source": "Bailey lemma", "relation": "uses", "target": "Bailey pair"}],
-        },
-    ]
+    "1": {"concepts": [{"name": "Bailey pair", "kind": "object"}], "relations": []},
+    "2": {
+        "concepts": [{"name": "Bailey lemma", "kind": "theorem"}],
+        "relations": [{"source": "Bailey lemma", "relation": "uses", "target": "Bailey pair"}],
+    },
 }
 
 
@@ -156,7 +153,7 @@ def test_without_a_limit_nothing_is_sent(project: Project, server: Server) -> No
 
 def test_a_killed_extraction_resumes_without_repeating_a_call(project: Project, server: Server) -> None:
     # one answer never comes, so that the run cannot come to its end
-    server.script(answer=json.dumps(ANSWER), replies={"part 9": [{"hang": 60}]})
+    server.script(answer=json.dumps(ANSWER), replies={"note 9": [{"hang": 60}]})
     first = start(project, server, "--unlimited")
     while len(server.answers()) < PAPERS // 2:
         time.sleep(0.02)
@@ -209,7 +206,7 @@ def test_an_unreachable_endpoint_is_one_sentence(project: Project) -> None:
 
 def test_bad_answers_are_reported_and_asked_again_later(project: Project, server: Server) -> None:
     bad = [{"text": '{"sentences": "none"}'}] * 9
-    server.script(answer=json.dumps(ANSWER), replies={"part 3": bad})
+    server.script(answer=json.dumps(ANSWER), replies={"note 3": bad})
     report = project.extract_graph(Limits(calls=100), model={"url": server.url, "model": "tiny"})
     assert report["extracted"] == PAPERS - 1
     assert "paper03" in report["unanswered"][0]

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from lemmata.concepts.merge import unite
-from lemmata.concepts.terms import FORMULA, key_of, mask, sentence_spans
+from lemmata.concepts.terms import FORMULA, key_of, mask, normal, sentence_spans
 from lemmata.errors import LemmataError
 from lemmata.types import CONCEPT_KINDS, Concept, Document, Edge, Passage, Skip
-from lemmata.words import slug
+from lemmata.words import GENERIC_NOUNS, GERMAN_STOP_WORDS, PHRASE_BREAKS, STOP_WORDS, slug
 
 __all__ = [
     "DEFAULTS",
@@ -29,8 +29,10 @@ __all__ = [
     "Prompt",
     "Reply",
     "Sentence",
+    "complaint_of",
     "extract",
     "extraction_prompts",
+    "narrow_schema",
     "read_extraction",
     "reason_of",
     "shown_passages",
@@ -40,7 +42,7 @@ RELATIONS = (
     "is_instance_of", "generalizes", "uses", "implies", "proves", "defines", "equivalent_to", "related_to",
 )  # fmt: skip
 # Of one prompt, one sentence, one sentence: a small model would list more and more.
-_MOST_SENTENCES, _MOST_CONCEPTS, _MOST_RELATIONS = 12, 3, 2
+_MOST_SENTENCES, _MOST_CONCEPTS, _MOST_RELATIONS = 10, 3, 1
 _NO_KINDS = ("chunk", "log")  # say nothing about a sentence
 _FEWEST_WORDS = 3  # outside formulas, of a sentence that is shown
 _LONGEST_FORMULA = 60  # characters that are shown; names have no formulas
@@ -54,6 +56,12 @@ _SAID_BY = {
     "defines": r"(?:put|means|said to be)\b|defin|call|denot|write|heiß|nenn|bezeichn",
     "equivalent_to": r"(?:if and only if|iff|same)\b|equi|equal|coincid|precisely|exactly|genau|gleich|identi",
 }
+_MOST_WORDS, _MOST_PHRASES = 5, 80  # of a name; of a sentence
+_TOKEN = re.compile(r"[^\W_]+(?:['’\-–][^\W_]+)*|\S")
+_WORD = re.compile(r"[^\W_].*")
+_INNER = frozenset("of the a an der des von".split())
+_BREAKS = STOP_WORDS | GERMAN_STOP_WORDS | PHRASE_BREAKS | _INNER
+_SAYS_NOTHING = GENERIC_NOUNS | _INNER
 _SAYS_WHAT_IT_IS = re.compile(  # a sentence that can describe a concept
     r"\b(?:(?:is|are) (?:an?|the|any|said|known)|called|denotes?|means|consists? of|defined?"
     r"|heiß(?:t|en)|nenn(?:t|en)|bezeichne[tn]|ist ein|sind)\b"
@@ -81,56 +89,104 @@ def _object_with(**properties: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
-_NAME = {"type": "string", "minLength": 1, "maxLength": 80}
-SCHEMA: Mapping[str, Any] = _object_with(
-    sentences=_list_of(
-        _MOST_SENTENCES,
-        number={"type": "integer"},
-        concepts=_list_of(_MOST_CONCEPTS, name=_NAME, kind={"type": "string", "enum": list(CONCEPT_KINDS)}),
-        relations=_list_of(
-            _MOST_RELATIONS, source=_NAME, relation={"type": "string", "enum": list(RELATIONS)}, target=_NAME
-        ),
+def _schema_of(names: Mapping[str, Any], relations: Sequence[str]) -> dict[str, Any]:
+    """The schema of what is written down for one sentence."""
+    kind = {"type": "string", "enum": list(CONCEPT_KINDS)}
+    relation = {"type": "string", "enum": list(relations)}
+    return _object_with(
+        concepts=_list_of(_MOST_CONCEPTS, name=names, kind=kind),
+        relations=_list_of(_MOST_RELATIONS, source=names, relation=relation, target=names),
     )
-)
+
+
+_ANY_NAME = {"type": "string", "minLength": 1, "maxLength": 80}
+# An answer is read by this schema, which is the same for all prompts.
+SCHEMA: Mapping[str, Any] = _object_with(
+    **{str(number): _schema_of(_ANY_NAME, RELATIONS) for number in range(1, _MOST_SENTENCES + 1)}
+) | {"required": []}
 DEFAULTS: Mapping[str, Any] = {"kind": "object", "concepts": [], "relations": []}  # where the model gives none
 
-# Everything that is the same for all documents stands first, so that a server reads it once and reuses it.
-SYSTEM = r"""You make the index of a technical or mathematical text. Its sentences are numbered. Go through them in \
-order and write down the concepts that a sentence is about, and how it says that they are related. Leave out sentences \
-without concepts.
 
-Answer with one JSON object: {"sentences": [...]}, with one entry for each sentence you use:
-- "number": the number of the sentence.
-- "concepts": one to three terms that a reader would look up in an index; not general words such as theorem, proof, \
-case or number. "name": copied from this sentence word for word, one to five words, without formulas. "kind": \
-object, theorem (a result with a name), definition (a notion that this sentence introduces), technique (a way to \
-prove, compute or repair), formula, identity, conjecture or person.
-- "relations": mostly [], at most two, and only what this sentence says in words. "source" and "target": two \
-different names copied from this sentence. "relation":
-  is_instance_of (source is a target), generalizes (source extends target; target is a special case of source), uses \
-(source needs, has or is made with target), implies (target follows from source), proves (source proves target), \
-defines (source introduces target), equivalent_to (source if and only if target), related_to (anything else).
+def complaint_of(value: Mapping[str, Any]) -> str:
+    """What is wrong with an answer about no sentence."""
+    return "" if value else 'it must have the numbers of the sentences as keys: "1", "2", …'
+
+
+def narrow_schema(prompt: Prompt) -> dict[str, Any]:
+    """The schema of this prompt alone, for servers that follow schemas: an entry for each sentence, names that stand in
+    it, and relations that its words can state."""
+    return _object_with(
+        **{
+            str(number): _schema_of({"type": "string", "enum": _phrases(f"{title}. {text}")}, _relations_said(text))
+            for number, (text, _, title) in enumerate(prompt.sentences, 1)
+        }
+    )
+
+
+def _relations_said(text: str) -> list[str]:
+    return [name for name in RELATIONS if re.search(rf"\b(?:{_SAID_BY.get(name, '')})", text, re.IGNORECASE)]
+
+
+def _phrases(text: str) -> list[str]:
+    """What can be the name of a concept in a sentence: up to five words, of which the first and last are no stop words.
+
+    Formulas and signs end a phrase, `of` and articles may stand inside. General nouns alone are no name.
+    """
+    masked = mask(text)
+    phrases: dict[str, None] = {}
+    words: list[tuple[int, int]] = []  # of the run so far
+    for token in _TOKEN.finditer(masked):
+        word = token[0].casefold()
+        if not _WORD.fullmatch(token[0]) or (word in _BREAKS and word not in _INNER):
+            words.clear()
+            continue
+        words.append(token.span())
+        for length in range(1, min(len(words), _MOST_WORDS) + 1):
+            start = words[-length][0]
+            parts = [masked[first:last].casefold() for first, last in words[-length:]]
+            ends_well = parts[0] not in _BREAKS and parts[-1] not in _BREAKS
+            phrase = " ".join(masked[start : token.end()].split())
+            is_word = len(phrase) > 1 and re.search(r"[^\W\d_]", phrase)
+            if ends_well and is_word and not {*map(normal, parts)} <= _SAYS_NOTHING:
+                phrases.setdefault(phrase)
+    return list(phrases)[:_MOST_PHRASES]
+
+
+# Everything that is the same for all documents stands first, so that a server reads it once and reuses it.
+SYSTEM = r"""You make the index of a technical or mathematical text. Its sentences are numbered. For each sentence, \
+write down the concepts that it is about, and how it says that they are related.
+
+Answer with one JSON object that has the numbers of all sentences as keys: {"1": {"concepts": [...], "relations": \
+[...]}, "2": ...}.
+- "concepts": the terms of the sentence that a reader would look up in an index, at most three; [] if there are \
+none. "name": copied from this sentence word for word, one to five words, not a general word such as theorem, proof \
+or case. "kind": object, theorem (a result with a name), definition (a notion that this sentence introduces), \
+technique (a way to prove, compute or repair), formula, identity, conjecture or person.
+- "relations": mostly []; at most one, and only if this sentence says it in words. "source" and "target": two \
+different names copied from this sentence. "relation": is_instance_of (every source is a target), generalizes \
+(target is a special case of source), uses (source needs, has or is made with target), implies (target follows from \
+source), proves (source proves target), defines (source introduces target), equivalent_to (source if and only if \
+target), related_to (anything else).
 
 Example text:
 [1] theorem (Lagrange's theorem): The order of a subgroup of a finite group divides the order of the group.
-[2] Let $p$ be as above.
-[3] Fermat's little theorem follows from Lagrange's theorem.
+[2] Fermat's little theorem follows from Lagrange's theorem.
+[3] It is shown in the same way that the number is finite.
 [4] Every group of prime order is a cyclic group, and its generators are not unique.
 [5] Pumpe P12 undicht, Gleitringdichtung getauscht.
 
 Answer:
-{"sentences": [
-{"number": 1, "concepts": [{"name": "Lagrange's theorem", "kind": "theorem"}, {"name": "subgroup", "kind": \
-"object"}, {"name": "finite group", "kind": "object"}], "relations": []},
-{"number": 3, "concepts": [{"name": "Fermat's little theorem", "kind": "theorem"}], "relations": [{"source": \
-"Lagrange's theorem", "relation": "implies", "target": "Fermat's little theorem"}]},
-{"number": 4, "concepts": [{"name": "group of prime order", "kind": "object"}, {"name": "cyclic group", "kind": \
-"object"}, {"name": "generator", "kind": "object"}], "relations": [{"source": "group of prime order", "relation": \
-"is_instance_of", "target": "cyclic group"}]},
-{"number": 5, "concepts": [{"name": "Pumpe P12", "kind": "object"}, {"name": "Gleitringdichtung", "kind": \
-"object"}], "relations": [{"source": "Pumpe P12", "relation": "uses", "target": "Gleitringdichtung"}]}]}""".replace(
-    "\\\n", ""
-)
+{"1": {"concepts": [{"name": "subgroup", "kind": "object"}, {"name": "finite group", "kind": "object"}], \
+"relations": []},
+"2": {"concepts": [{"name": "Fermat's little theorem", "kind": "theorem"}, {"name": "Lagrange's theorem", "kind": \
+"theorem"}], "relations": [{"source": "Lagrange's theorem", "relation": "implies", "target": "Fermat's little \
+theorem"}]},
+"3": {"concepts": [], "relations": []},
+"4": {"concepts": [{"name": "group of prime order", "kind": "object"}, {"name": "cyclic group", "kind": "object"}], \
+"relations": [{"source": "group of prime order", "relation": "is_instance_of", "target": "cyclic group"}]},
+"5": {"concepts": [{"name": "Pumpe P12", "kind": "object"}, {"name": "Gleitringdichtung", "kind": "object"}], \
+"relations": [{"source": "Pumpe P12", "relation": "uses", "target": "Gleitringdichtung"}]}}"""
+SYSTEM = SYSTEM.replace("\\\n", "")
 
 
 class Sentence(NamedTuple):
@@ -138,6 +194,7 @@ class Sentence(NamedTuple):
 
     text: str
     passage: str  # id
+    title: str = ""  # of the passage, where it is shown before this sentence
 
 
 class Prompt(NamedTuple):
@@ -178,7 +235,7 @@ def shown_passages(passages: Sequence[Passage], options: ExtractOptions) -> Sequ
     return filled[: options.first] + filled[len(filled) - options.last :]
 
 
-def extraction_prompts(document: Document, passages: Sequence[Passage], options: ExtractOptions) -> list[Prompt]:
+def extraction_prompts(passages: Sequence[Passage], options: ExtractOptions) -> list[Prompt]:
     """The prompts of one document, each with at most `options.characters` characters and a few sentences.
 
     Sentences of formulas alone are left out, long formulas are shown as `$…$`.
@@ -189,7 +246,7 @@ def extraction_prompts(document: Document, passages: Sequence[Passage], options:
 
     def close() -> None:
         if sentences:
-            prompts.append(Prompt("\n".join((f"Title: {document.title or document.id}", *lines)), tuple(sentences)))
+            prompts.append(Prompt("\n".join(lines), tuple(sentences)))
         lines.clear()
         sentences.clear()
 
@@ -201,7 +258,7 @@ def extraction_prompts(document: Document, passages: Sequence[Passage], options:
             line = head + _without_long_formulas(sentence)
             if len(sentences) == _MOST_SENTENCES or sum(map(len, lines)) + len(line) > options.characters:
                 close()
-            sentences.append(Sentence(sentence, passage.id))
+            sentences.append(Sentence(sentence, passage.id, passage.title if head else ""))
             lines.append(f"[{len(sentences)}] {line}")
             head = ""
     close()
@@ -214,7 +271,7 @@ def _sentences(text: str, options: ExtractOptions) -> Iterator[str]:
     text = text if options.chunks == "all" else text[: 2 * options.characters]
     for start, end in sentence_spans(mask(text)):
         for piece in _pieces(text[start:end], size):
-            if len(re.findall(r"[^\W\d_]{2,}", mask(piece))) >= _FEWEST_WORDS:
+            if len(re.findall(r"[^\W\d_]{2,}", mask(piece))) >= _FEWEST_WORDS and _phrases(piece):
                 yield piece
 
 
@@ -236,7 +293,7 @@ def _pieces(text: str, size: int) -> Iterator[str]:
 
 def extract(
     documents: Iterable[tuple[Document, Sequence[Passage]]],
-    ask: Callable[[Iterable[str]], Iterator[Reply]],
+    ask: Callable[[Iterable[Prompt]], Iterator[Reply]],
     options: ExtractOptions = ExtractOptions(),  # noqa: B008 - frozen
     *,
     maker: str = "llm",
@@ -249,14 +306,14 @@ def extract(
     """
     waiting: deque[tuple[Document, Sequence[Passage], list[Prompt]]] = deque()
 
-    def texts() -> Iterator[str]:
+    def all_prompts() -> Iterator[Prompt]:
         for document, passages in documents:
-            prompts = extraction_prompts(document, passages, options)
+            prompts = extraction_prompts(passages, options)
             waiting.append((document, passages, prompts))
-            yield from (prompt.text for prompt in prompts)
+            yield from prompts
 
     replies: list[Reply] = []
-    for reply in ask(texts()):
+    for reply in ask(all_prompts()):
         replies.append(reply)
         while waiting and len(waiting[0][2]) <= len(replies):
             document, passages, prompts = waiting.popleft()
@@ -305,9 +362,9 @@ def read_extraction(
     supported = _Concepts(passages)
     relations: list[tuple[Sentence, Mapping[str, str]]] = []
     for prompt, value in answers:
-        for entry in value["sentences"]:
-            exists = 0 < entry["number"] <= len(prompt.sentences)
-            sentence = prompt.sentences[entry["number"] - 1] if exists else Sentence("", "")
+        for number, entry in value.items():
+            exists = int(number) <= len(prompt.sentences)
+            sentence = prompt.sentences[int(number) - 1] if exists else Sentence("", "")
             relations += [(sentence, relation) for relation in entry["relations"]]
             for item in entry["concepts"]:
                 name = " ".join(item["name"].split())
@@ -318,7 +375,7 @@ def read_extraction(
                     skip(f"the concept {name!r} does not occur in the text")
 
     edges: dict[tuple[str, str, str], Edge] = {}
-    for (text, passage), item in relations:
+    for (text, passage, _), item in relations:
         relation = item["relation"]
         ends = [" ".join(item[end].split()) for end in ("source", "target")]
         statement = f"{ends[0]!r} {relation} {ends[1]!r}"
@@ -330,7 +387,7 @@ def read_extraction(
         elif (source := supported.id_of(ends[0])) == (target := supported.id_of(ends[1])):
             skip(f"{statement}: both ends are the same concept")
         else:
-            if not re.search(rf"\b(?:{_SAID_BY.get(relation, '')})", text, re.IGNORECASE):
+            if relation not in _relations_said(text):
                 relation = "related_to"
                 skip(f"{statement}: the sentence has no word for it, so that {relation!r} is used")
             edges.setdefault((source, relation, target), Edge(source, relation, target, passage, maker))

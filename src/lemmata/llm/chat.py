@@ -55,6 +55,7 @@ class Request(NamedTuple):
     # A complaint about a value of which nothing can be used, else "". With a check, an answer that breaks off is used
     # at once: the caller asks again for the rest.
     check: Callable[[Any], str] | None = None
+    narrow: Mapping[str, Any] | None = None  # sent instead of `schema` where the server follows schemas
 
 
 class Answer(NamedTuple):
@@ -321,7 +322,8 @@ class Chat:
         if request.schema is None:
             return body
         if dialect.format == "json_schema":
-            shape = request.schema if dialect.bounds else _without_bounds(request.schema)
+            wanted = request.narrow or request.schema
+            shape = wanted if dialect.bounds else _without_bounds(wanted)
             schema = {"name": request.schema_name, "strict": True, "schema": shape}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
             return body
