@@ -141,7 +141,9 @@ def test_the_example_in_the_prompt_is_a_valid_answer_of_which_everything_is_kept
     assert skips == []
     assert len(concepts) == sum(len(entry["concepts"]) for entry in value.values())
     assert len(relations_of(edges)) == sum(len(entry["relations"]) for entry in value.values())
-    assert fit(value, narrow_schema(prompt)) == (value, "", (), False)
+    narrow = fit(value, narrow_schema(prompt), DEFAULTS)
+    assert (narrow.complaint, narrow.notes) == ("", ())
+    assert all(entry["relations"] == narrow.value[number].get("relations", []) for number, entry in value.items())
 
 
 @settings(max_examples=50, deadline=None)
@@ -163,7 +165,7 @@ def test_no_piece_of_a_passage_with_words_is_lost(words: list[str]) -> None:
 def test_an_answer_becomes_concepts_relations_and_mentions() -> None:
     value = answer(
         entry(1, [concept("Bailey pair", "definition")]),
-        entry(2, [concept("Bailey's lemma", "theorem")], [relation("Bailey lemma", "uses", "bailey pairs")]),
+        entry(2, [concept("Bailey's lemma", "theorem")], [relation("Bailey lemma", "related_to", "bailey pairs")]),
         entry(
             3,
             [concept("Rogers-Ramanujan identities", "identity")],
@@ -177,7 +179,7 @@ def test_an_answer_becomes_concepts_relations_and_mentions() -> None:
     assert [concept.description for concept in concepts[1:]] == ["", ""]  # their sentences do not say what they are
     lemma, identities = concepts[1].id, concepts[2].id
     assert Edge(lemma, "implies", identities, "paper@3", "tiny") in edges
-    assert Edge(lemma, "uses", "concept:bailey-pair", "paper@2", "tiny") in edges
+    assert Edge(lemma, "related_to", "concept:bailey-pair", "paper@2", "tiny") in edges
     found = {(edge.source, edge.target) for edge in edges if edge.relation == "mentions"}
     assert {("paper@1", "concept:bailey-pair"), ("paper@2", "concept:bailey-pair")} <= found
     assert {("paper@2", lemma), ("paper@3", lemma), ("paper@3", identities)} <= found
@@ -414,7 +416,8 @@ def test_a_server_that_follows_schemas_is_given_the_names_and_relations_of_each_
         return choices
 
     assert choices("1", "concepts", "name") == ["Bailey", "Bailey pair", "sequences"]
-    assert {"Bailey's lemma", "Bailey pairs"} <= {*choices("2", "relations", "source")}
+    assert {"Bailey's lemma", "Bailey pairs"} <= {*choices("2", "concepts", "name")}
+    assert "relations" not in schema["properties"]["2"]["properties"]  # it has no word of a relation
     assert {"Rogers–Ramanujan identities", "Bailey lemma", "Slater"} <= {*choices("3", "concepts", "name")}
     assert "implies" in choices("3", "relations", "relation")
     assert "generalizes" not in choices("3", "relations", "relation")

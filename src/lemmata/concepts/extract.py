@@ -51,6 +51,7 @@ _LONGEST_DESCRIPTION = 600  # characters, as of the descriptions that rules find
 _SAID_BY = {
     "is_instance_of": r"(?:is|are|be|as|forms?|every|each|ist|sind|jede[rs]?)\b|call|example|instance|such as|Beispiel",
     "generalizes": r"generali|special|particular|exten[ds]|reduce|contain|spezial|verallgemein",
+    "uses": r"(?:by|with|via|ha[sd]|have|mit|durch|aus)\b|us(?:es?|ed|ing)\b|appl|need|requir|contain|consist|verwend",
     "implies": r"(?:hence|thus|then|so|if|also|wenn)\b|impl|follow|therefore|consequence|corollary|give|yield|folg",
     "proves": r"pro[ov]|show|deduce|establish|zeig|bew[ei]",
     "defines": r"(?:put|means|said to be)\b|defin|call|denot|write|heiß|nenn|bezeichn",
@@ -90,13 +91,13 @@ def _object_with(**properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _schema_of(names: Mapping[str, Any], relations: Sequence[str]) -> dict[str, Any]:
-    """The schema of what is written down for one sentence."""
+    """The schema of what is written down for one sentence; without relations, of its concepts alone."""
     kind = {"type": "string", "enum": list(CONCEPT_KINDS)}
-    relation = {"type": "string", "enum": list(relations)}
-    return _object_with(
-        concepts=_list_of(_MOST_CONCEPTS, name=names, kind=kind),
-        relations=_list_of(_MOST_RELATIONS, source=names, relation=relation, target=names),
-    )
+    members = {"concepts": _list_of(_MOST_CONCEPTS, name=names, kind=kind)}
+    if relations:
+        relation = {"type": "string", "enum": list(relations)}
+        members["relations"] = _list_of(_MOST_RELATIONS, source=names, relation=relation, target=names)
+    return _object_with(**members)
 
 
 _ANY_NAME = {"type": "string", "minLength": 1, "maxLength": 80}
@@ -114,17 +115,19 @@ def complaint_of(value: Mapping[str, Any]) -> str:
 
 def narrow_schema(prompt: Prompt) -> dict[str, Any]:
     """The schema of this prompt alone, for servers that follow schemas: an entry for each sentence, names that stand in
-    it, and relations that its words can state."""
-    return _object_with(
-        **{
-            str(number): _schema_of({"type": "string", "enum": _phrases(f"{title}. {text}")}, _relations_said(text))
-            for number, (text, _, title) in enumerate(prompt.sentences, 1)
-        }
-    )
+    it, and relations of which it has a word."""
+
+    def schema_of(sentence: Sentence) -> dict[str, Any]:
+        said = _relations_said(sentence.text)
+        names = {"type": "string", "enum": _phrases(f"{sentence.title}. {sentence.text}")}
+        return _schema_of(names, [*said, "related_to"] if said and len(names["enum"]) > 1 else [])
+
+    return _object_with(**{str(number): schema_of(sentence) for number, sentence in enumerate(prompt.sentences, 1)})
 
 
 def _relations_said(text: str) -> list[str]:
-    return [name for name in RELATIONS if re.search(rf"\b(?:{_SAID_BY.get(name, '')})", text, re.IGNORECASE)]
+    """The relations of which a sentence has a word."""
+    return [name for name, words in _SAID_BY.items() if re.search(rf"\b(?:{words})", text, re.IGNORECASE)]
 
 
 def _phrases(text: str) -> list[str]:
@@ -185,7 +188,7 @@ theorem"}]},
 "4": {"concepts": [{"name": "group of prime order", "kind": "object"}, {"name": "cyclic group", "kind": "object"}], \
 "relations": [{"source": "group of prime order", "relation": "is_instance_of", "target": "cyclic group"}]},
 "5": {"concepts": [{"name": "Pumpe P12", "kind": "object"}, {"name": "Gleitringdichtung", "kind": "object"}], \
-"relations": [{"source": "Pumpe P12", "relation": "uses", "target": "Gleitringdichtung"}]}}"""
+"relations": []}}"""
 SYSTEM = SYSTEM.replace("\\\n", "")
 
 
@@ -387,7 +390,7 @@ def read_extraction(
         elif (source := supported.id_of(ends[0])) == (target := supported.id_of(ends[1])):
             skip(f"{statement}: both ends are the same concept")
         else:
-            if relation not in _relations_said(text):
+            if relation not in ("related_to", *_relations_said(text)):
                 relation = "related_to"
                 skip(f"{statement}: the sentence has no word for it, so that {relation!r} is used")
             edges.setdefault((source, relation, target), Edge(source, relation, target, passage, maker))
