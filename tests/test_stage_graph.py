@@ -41,7 +41,7 @@ ANSWER = {
     "1": {"concepts": [{"name": "Bailey pair", "kind": "object"}], "relations": []},
     "2": {
         "concepts": [{"name": "Bailey lemma", "kind": "theorem"}],
-        "relations": [{"source": "Bailey lemma", "relation": "implies", "target": "Bailey pair"}],
+        "relations": [{"source": "Bailey lemma", "relation": "related_to", "target": "Bailey pair"}],
     },
 }
 
@@ -172,7 +172,7 @@ def test_a_killed_extraction_resumes_without_repeating_a_call(project: Project, 
     assert calls - PAPERS <= 2  # calls in flight when it was killed: their answers are lost
     with GraphRecordStore(project.layout) as records:
         edges = list(records.edges("llm"))
-    assert sum(edge.relation == "implies" for edge in edges) == PAPERS
+    assert sum(edge.relation == "related_to" for edge in edges) == PAPERS
     third = start(project, server, "--unlimited")
     third.communicate()
     assert len(asked(server)) == calls

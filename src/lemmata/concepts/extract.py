@@ -47,16 +47,30 @@ _NO_KINDS = ("chunk", "log")  # say nothing about a sentence
 _FEWEST_WORDS = 3  # outside formulas, of a sentence that is shown
 _LONGEST_FORMULA = 60  # characters that are shown; names have no formulas
 _LONGEST_DESCRIPTION = 600  # characters, as of the descriptions that rules find
-# How the words begin, one of which a sentence has that says so; without them a relation is `related_to`.
-_SAID_BY = {
-    "is_instance_of": r"(?:is|are|be|as|forms?|every|each|ist|sind|jede[rs]?)\b|call|example|instance|such as|Beispiel",
-    "generalizes": r"generali|special|particular|exten[ds]|reduce|contain|spezial|verallgemein",
-    "uses": r"(?:by|with|via|ha[sd]|have|mit|durch|aus)\b|us(?:es?|ed|ing)\b|appl|need|requir|contain|consist|verwend",
-    "implies": r"(?:hence|thus|then|so|if|also|wenn)\b|impl|follow|therefore|consequence|corollary|give|yield|folg",
-    "proves": r"pro[ov]|show|deduce|establish|zeig|bew[ei]",
-    "defines": r"(?:put|means|said to be)\b|defin|call|denot|write|heiß|nenn|bezeichn",
-    "equivalent_to": r"(?:if and only if|iff|same)\b|equi|equal|coincid|precisely|exactly|genau|gleich|identi",
+# What stands between two names where a sentence states a relation: with the source first, and with the target first. A
+# small model names a relation wherever it may, so that only these words make it more than `related_to`.
+_IS = r"(?:\W|\b(?:is|are|ist|sind|also|always|itself|an?|the|called|said|to|be|ein\w*)\b)*"
+_STATED = {
+    "is_instance_of": (rf"{_IS}\b(?:is|are|ist|sind)\b{_IS}", r"\W*(?:such as|for example|like|including)\W*"),
+    "generalizes": (
+        r".*\b(?:generali|extend|contains|verallgemein).*",
+        r".*\b(?:special|particular|instance|spezial).*",
+    ),
+    "uses": (
+        r".*\b(?:us(?:es?|ing)|by|via|appl\w+|needs?|requires?|contains?|consists?|mit)\b.*",
+        r".*\bused (?:in|by)\b.*",
+    ),
+    "implies": (
+        r".*\b(?:impl\w+|gives?|yields?|hence|therefore|so|then)\b.*",
+        r".*\b(?:follow|consequence|corollary|folg).*",
+    ),
+    "proves": (r".*\b(?:prove|show|zeig|beweis).*", r".*\b(?:proved|proven|shown|bewiesen)\b.*"),
+    "defines": (r".*\b(?:define|introduce|denote).*", r".*\b(?:defined|introduced) (?:by|in)\b.*"),
+    "equivalent_to": (r".*\b(?:equi|if and only if|iff|equals?|same as|coincid|genau dann).*",) * 2,
 }
+_LONGEST_BETWEEN = 60  # characters
+_FLAGS = re.IGNORECASE | re.DOTALL
+_NEGATION = re.compile(r"\b(?:not?|never|nicht|kein\w*)\b", re.IGNORECASE)
 _MOST_WORDS, _MOST_PHRASES = 5, 80  # of a name; of a sentence
 _TOKEN = re.compile(r"[^\W_]+(?:['’\-–][^\W_]+)*|\S")
 _WORD = re.compile(r"[^\W_].*")
@@ -90,20 +104,20 @@ def _object_with(**properties: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
-def _schema_of(names: Mapping[str, Any], relations: Sequence[str]) -> dict[str, Any]:
+def _schema_of(names: Mapping[str, Any], relations: Sequence[str], ends: Mapping[str, Any]) -> dict[str, Any]:
     """The schema of what is written down for one sentence; without relations, of its concepts alone."""
     kind = {"type": "string", "enum": list(CONCEPT_KINDS)}
     members = {"concepts": _list_of(_MOST_CONCEPTS, name=names, kind=kind)}
     if relations:
         relation = {"type": "string", "enum": list(relations)}
-        members["relations"] = _list_of(_MOST_RELATIONS, source=names, relation=relation, target=names)
+        members["relations"] = _list_of(_MOST_RELATIONS, source=ends, relation=relation, target=ends)
     return _object_with(**members)
 
 
 _ANY_NAME = {"type": "string", "minLength": 1, "maxLength": 80}
 # An answer is read by this schema, which is the same for all prompts.
 SCHEMA: Mapping[str, Any] = _object_with(
-    **{str(number): _schema_of(_ANY_NAME, RELATIONS) for number in range(1, _MOST_SENTENCES + 1)}
+    **{str(number): _schema_of(_ANY_NAME, RELATIONS, _ANY_NAME) for number in range(1, _MOST_SENTENCES + 1)}
 ) | {"required": []}
 DEFAULTS: Mapping[str, Any] = {"kind": "object", "concepts": [], "relations": []}  # where the model gives none
 
@@ -118,16 +132,40 @@ def narrow_schema(prompt: Prompt) -> dict[str, Any]:
     it, and relations of which it has a word."""
 
     def schema_of(sentence: Sentence) -> dict[str, Any]:
-        said = _relations_said(sentence.text)
-        names = {"type": "string", "enum": _phrases(f"{sentence.title}. {sentence.text}")}
-        return _schema_of(names, [*said, "related_to"] if said and len(names["enum"]) > 1 else [])
+        names, ends = _phrases(f"{sentence.title}. {sentence.text}"), _phrases(sentence.text)
+        apart = any(not {*one.split()} & {*other.split()} for one in ends[:1] for other in ends)
+        said = _relations_with_words_in(sentence.text) if apart else []
+        return _schema_of(_one_of(names), said and [*said, "related_to"], _one_of(ends))
 
     return _object_with(**{str(number): schema_of(sentence) for number, sentence in enumerate(prompt.sentences, 1)})
 
 
-def _relations_said(text: str) -> list[str]:
-    """The relations of which a sentence has a word."""
-    return [name for name, words in _SAID_BY.items() if re.search(rf"\b(?:{words})", text, re.IGNORECASE)]
+def _one_of(texts: Sequence[str]) -> dict[str, Any]:
+    return {"type": "string", "enum": list(texts)}
+
+
+def _relations_with_words_in(text: str) -> list[str]:
+    """The relations that a sentence could state, whatever its concepts are."""
+    return [name for name, patterns in _STATED.items() if any(re.search(one, text, _FLAGS) for one in patterns)]
+
+
+def _states(text: str, source: str, relation: str, target: str) -> bool:
+    """Whether the words of a sentence between two names state the relation."""
+    spans = [_span_of(name, text) for name in (source, target)]
+    if not all(spans):
+        return False
+    (first, after), (second, end) = spans
+    between, order = (text[after:second], 0) if first < second else (text[end:first], 1)
+    said = first != second and len(between) <= _LONGEST_BETWEEN and not _NEGATION.search(between)
+    return said and re.fullmatch(_STATED[relation][order], FORMULA.sub("", between), _FLAGS) is not None
+
+
+def _span_of(name: str, text: str) -> tuple[int, int] | None:
+    """Where a name stands in a text, in singular or plural."""
+    words = re.findall(r"[^\W_]+", re.sub(r"['’]s\b", "", name))
+    stem = r"(?:['’]s)?[\W_]+".join(words).removesuffix("y").removesuffix("ies")
+    found = re.search(rf"\b{stem}(?:y|ies|e?s|en?)?\b", text, _FLAGS) if words else None
+    return found.span() if found else None
 
 
 def _phrases(text: str) -> list[str]:
@@ -354,8 +392,8 @@ def read_extraction(
 
     An answer follows `SCHEMA`. A concept counts if its name stands in a passage, or all words of its name in one
     passage. A relation counts if both names stand in the passage of the sentence that it is for, which is the evidence;
-    it is `related_to` where no word of the sentence speaks of another relation. Equal names are one concept. A concept
-    is described by the first sentence of the answers that has its name and says what it is.
+    it is `related_to` where the words between the names do not state another relation. Equal names are one concept. A
+    concept is described by the first sentence of the answers that has its name and says what it is.
     """
     skips: list[Skip] = []
 
@@ -390,9 +428,9 @@ def read_extraction(
         elif (source := supported.id_of(ends[0])) == (target := supported.id_of(ends[1])):
             skip(f"{statement}: both ends are the same concept")
         else:
-            if relation not in ("related_to", *_relations_said(text)):
+            if relation != "related_to" and not _states(text, ends[0], relation, ends[1]):
                 relation = "related_to"
-                skip(f"{statement}: the sentence has no word for it, so that {relation!r} is used")
+                skip(f"{statement}: the sentence does not say so between these names, so that {relation!r} is used")
             edges.setdefault((source, relation, target), Edge(source, relation, target, passage, maker))
     mentions = [Edge(passage, "mentions", concept, passage, maker) for passage, concept in supported.mentions]
     return list(supported.concepts.values()), list(edges.values()) + mentions, skips
