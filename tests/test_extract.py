@@ -265,6 +265,26 @@ def test_a_relation_is_kept_as_it_is_only_where_the_words_between_its_names_stat
     assert edge.relation == (relation_name if kept else "related_to")
 
 
+@pytest.mark.parametrize(
+    ("name", "sentence", "described"),
+    [
+        ("lattice word", "A sequence is a lattice word (or Yamanouchi word) if each initial segment is.", True),
+        ("quotient field", "The field $F$ is called the quotient field of $A$.", True),
+        ("characteristic of a field", "The characteristic of a field $F$ is the order of $1$.", True),
+        ("field extensions", "Field extensions are injections of fields.", True),
+        ("module", "If $k$ is a field, then every module is free.", False),
+        ("prime", "If $p$ is a prime, then the ring is a field.", False),
+        ("ring", "There is a ring involution of this algebra.", False),
+        ("degree", "Its degree is at most three for all rings.", False),
+    ],
+)
+def test_a_sentence_describes_only_the_concept_that_it_defines(name: str, sentence: str, described: bool) -> None:
+    passage = Passage("p", "d", "chunk", sentence)
+    [prompt] = extraction_prompts([passage], ExtractOptions())
+    [found], *_ = read_extraction([(prompt, entry(1, [concept(name)]))], Document("d"), [passage])
+    assert found.description == (sentence if described else "")
+
+
 texts = st.text(max_size=8) | st.sampled_from(["Bailey pair", "bailey pairs", "Slater", "Rogers–Ramanujan"])
 entries = st.builds(
     entry,

@@ -17,7 +17,7 @@ from lemmata.concepts.merge import unite
 from lemmata.concepts.terms import FORMULA, key_of, mask, normal, sentence_spans
 from lemmata.errors import LemmataError
 from lemmata.types import CONCEPT_KINDS, Concept, Document, Edge, Passage, Skip
-from lemmata.words import GENERIC_NOUNS, GERMAN_STOP_WORDS, PHRASE_BREAKS, STOP_WORDS, slug
+from lemmata.words import ARTICLES, GENERIC_NOUNS, GERMAN_STOP_WORDS, PHRASE_BREAKS, STOP_WORDS, slug
 
 __all__ = [
     "DEFAULTS",
@@ -77,10 +77,14 @@ _WORD = re.compile(r"[^\W_].*")
 _INNER = frozenset("of the a an der des von".split())
 _BREAKS = STOP_WORDS | GERMAN_STOP_WORDS | PHRASE_BREAKS | _INNER
 _SAYS_NOTHING = GENERIC_NOUNS | _INNER
-_SAYS_WHAT_IT_IS = re.compile(  # a sentence that can describe a concept
-    r"\b(?:(?:is|are) (?:an?|the|any|said|known)|called|denotes?|means|consists? of|defined?"
-    r"|heiß(?:t|en)|nenn(?:t|en)|bezeichne[tn]|ist ein|sind)\b"
+# What stands before and after a name that a sentence defines: "A NAME is", "is called a NAME", "is a NAME if".
+_SUBJECT = (
+    r"\W*(?:(?:an?|the|ein\w*|der|die|das)\W+)?",
+    r"\W*(?:is|are|means?|denotes?|consists?|ist|sind|heiß\w+)\b.*",
 )
+_CALLED = (r".*\b(?:called|termed|heiß\w+|nenn\w+)\W+(?:(?:an?|the|ein\w*)\W+)?", r".*")
+_IF = (r".*\b(?:is|are|be)\W+(?:an?|the)\W+", r"\W*(?:\([^)]*\)\W*)?(?:if|when|whenever|iff)\b.*")
+_DEFINING = (_SUBJECT, _CALLED, _IF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,14 +175,16 @@ def _span_of(name: str, text: str) -> tuple[int, int] | None:
 def _phrases(text: str) -> list[str]:
     """What can be the name of a concept in a sentence: up to five words, of which the first and last are no stop words.
 
-    Formulas and signs end a phrase, `of` and articles may stand inside. General nouns alone are no name.
+    Formulas and signs end a phrase; `of` and an article after it may stand inside. General nouns alone are no name.
     """
     masked = mask(text)
     phrases: dict[str, None] = {}
     words: list[tuple[int, int]] = []  # of the run so far
     for token in _TOKEN.finditer(masked):
         word = token[0].casefold()
-        if not _WORD.fullmatch(token[0]) or (word in _BREAKS and word not in _INNER):
+        after_of = bool(words) and masked[slice(*words[-1])].casefold() == "of"
+        inside = word in _INNER and (after_of or word not in ARTICLES)
+        if not _WORD.fullmatch(token[0]) or (word in _BREAKS and not inside):
             words.clear()
             continue
         words.append(token.span())
@@ -437,9 +443,11 @@ def read_extraction(
 
 
 def _description(name: str, sentence: str) -> str:
-    """The sentence where it has the name and says what something is, else ""."""
+    """The sentence where it says what the name means, else ""."""
     text = " ".join(sentence.split())
-    if not _SAYS_WHAT_IT_IS.search(text) or f" {key_of(name)} " not in f" {key_of(text)} ":
+    span = _span_of(name, text)
+    before, after = (FORMULA.sub("", part) for part in (text[: span[0]], text[span[1] :])) if span else ("", "")
+    if not any(re.fullmatch(one, before, _FLAGS) and re.fullmatch(two, after, _FLAGS) for one, two in _DEFINING):
         return ""
     return text if len(text) <= _LONGEST_DESCRIPTION else text[:_LONGEST_DESCRIPTION].rsplit(" ", 1)[0] + " …"
 
