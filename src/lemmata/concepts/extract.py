@@ -155,10 +155,10 @@ def _relations_with_words_in(text: str) -> list[str]:
 
 def _states(text: str, source: str, relation: str, target: str) -> bool:
     """Whether the words of a sentence between two names state the relation."""
-    spans = [_span_of(name, text) for name in (source, target)]
-    if not all(spans):
+    one, other = _span_of(source, text), _span_of(target, text)
+    if one is None or other is None:
         return False
-    (first, after), (second, end) = spans
+    (first, after), (second, end) = one, other
     between, order = (text[after:second], 0) if first < second else (text[end:first], 1)
     said = first != second and len(between) <= _LONGEST_BETWEEN and not _NEGATION.search(between)
     return said and re.fullmatch(_STATED[relation][order], FORMULA.sub("", between), _FLAGS) is not None
