@@ -2,12 +2,14 @@
 
     python bench/llm_server.py MODEL.gguf --port 8193 &
     python bench/llm_verbs.py --url http://127.0.0.1:8193/v1 --model NAME --calls 300 --concurrency 64 --out FILE.json
-    python bench/llm_verbs.py … WORKSPACE …      # ingested workspaces instead of the two examples
+    python bench/llm_verbs.py … WORKSPACE …      # these ingested workspaces, too
 
-Without a workspace it makes two in a temporary folder: examples/qseries and a generated plant with 600 logs. Both verbs
-run through the command line, each on a copy of the workspace, so that nothing is changed and nothing is cached. Prints,
-for each verb, the share of records that are kept, why others are dropped, calls, tokens and seconds, and ten records
-and ten dropped ones to read; writes the same, and the whole prompts, to --out.
+Makes two workspaces in a temporary folder: examples/qseries and a generated plant. Both verbs run through the command
+line, each on a copy of the workspace, so that nothing is changed and nothing is cached. Prints, for each verb, the
+share of records that are kept (of concepts and relations also each by itself), why others are dropped, calls, tokens,
+seconds, ten records and ten dropped ones, and thirty relations with their evidence to read; writes the same, and the
+whole prompts, to --out. The logs of a plant are one document, whose records are stored when all its prompts are
+answered: with few --calls take few --logs, about ten for each call.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
 SETTINGS = """
 [llm]
 timeout = {timeout}
@@ -37,19 +40,26 @@ chunks = "all"
 
 
 def lemmata(*words: str) -> dict[str, Any]:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
     command = [sys.executable, "-m", "lemmata", *words]
-    result = subprocess.run(command, stdout=subprocess.PIPE, env=environment, text=True, check=False)
+    result = subprocess.run(command, stdout=subprocess.PIPE, env=ENVIRONMENT, text=True, check=False)
     if result.returncode:
         raise SystemExit(f"'lemmata {' '.join(words)}' failed")
     report: dict[str, Any] = json.loads(result.stdout) if "--json" in words else {}
     return report
 
 
-def make_examples(folder: Path) -> list[Path]:
+def make_examples(folder: Path, logs: int) -> list[Path]:
     plant = folder / "plant-source"
-    generate = [sys.executable, str(ROOT / "examples/plant/generate.py"), str(plant), "--logs", "600", "--seed", "7"]
-    subprocess.run(generate, check=True, stdout=subprocess.DEVNULL)
+    generate = [
+        sys.executable,
+        str(ROOT / "examples/plant/generate.py"),
+        str(plant),
+        "--logs",
+        str(logs),
+        "--seed",
+        "7",
+    ]
+    subprocess.run(generate, check=True, stdout=subprocess.DEVNULL, env=ENVIRONMENT)
     workspaces = [folder / "qseries", folder / "plant"]
     sources = ((ROOT / "examples/qseries", "document"), (plant / "logs.csv", "time"))
     for workspace, (source, method) in zip(workspaces, sources, strict=True):
@@ -108,12 +118,31 @@ def _extraction(workspace: Path, report: dict[str, Any]) -> tuple[list[Any], lis
         skips = store.execute("SELECT cause FROM skips WHERE source = 'llm'").fetchall()
         [(options,)] = store.execute("SELECT options FROM sources WHERE name = 'llm'").fetchall()
     records = [" | ".join(row) for row in (*concepts, *edges)]
+    shares = {}
+    for name, kept in report["kept"].items():
+        dropped = sum(count for reason, count in report["dropped"].items() if reason.startswith(name[:-1]))
+        shares[name] = {"kept": kept, "dropped": dropped, "share": round(kept / max(1, kept + dropped), 4)}
+    sample = random.Random(1).sample(edges, min(30, len(edges)))
+    texts = _texts(workspace, {evidence for *_, evidence in sample})
     details = {
-        "kept_by_kind": report["kept"],
+        "by_kind": shares,
+        "described": sum(bool(description) for *_, description in concepts),
         "documents": report["extracted"],
+        "relations": [f"{' | '.join(edge)}: {texts.get(edge[3], '')[:500]}" for edge in sample],
         "prompt": json.loads(options)["prompt"],
     }
     return records, [cause for (cause,) in skips], details
+
+
+def _texts(workspace: Path, passages: set[str]) -> dict[str, str]:
+    """The texts of these passages, by id."""
+    program = "import json, sys; from lemmata import Project; project = Project(sys.argv[1]);"
+    program += " print(json.dumps({i: project.show(i)['text'] for i in sys.argv[2:]}))"
+    command = [sys.executable, "-c", program, str(workspace), *passages]
+    texts: dict[str, str] = json.loads(
+        subprocess.run(command, stdout=subprocess.PIPE, env=ENVIRONMENT, check=True).stdout
+    )
+    return texts
 
 
 def main() -> None:
@@ -124,7 +153,8 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=300, help="at most, for each verb and workspace")
     parser.add_argument("--concurrency", type=int, default=64)
     parser.add_argument("--timeout", type=float, default=600.0)
-    parser.add_argument("--answer-tokens", type=int, default=1200)
+    parser.add_argument("--answer-tokens", type=int, default=1400)
+    parser.add_argument("--logs", type=int, default=600, help="of the plant; 0: only the workspaces that are named")
     parser.add_argument("--verbs", default="queries,extraction")
     parser.add_argument("--settings", default="", help="further lines for lemmata.toml")
     parser.add_argument("--out", type=Path)
@@ -132,7 +162,7 @@ def main() -> None:
     results: dict[str, Any] = {"model": options.model, "calls": options.calls, "workspaces": {}}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for workspace in options.workspaces or make_examples(folder):
+        for workspace in (make_examples(folder, options.logs) if options.logs else []) + options.workspaces:
             for verb in options.verbs.split(","):
                 copy = folder / f"{workspace.name}-{verb}"
                 shutil.copytree(workspace, copy)

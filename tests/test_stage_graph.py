@@ -38,18 +38,11 @@ This follows from Definition \ref{def-pair} by the $q$-binomial theorem.
 \end{document}
 """
 ANSWER = {
-    "concepts": [
-        {"name": "Bailey pair", "kind": "object", "description": "A pair of sequences.", "aliases": []},
-        {"name": "Bailey lemma", "kind": "theorem", "description": "Makes new pairs.", "aliases": ["Bailey's lemma"]},
-    ],
-    "relations": [
-        {
-            "source": "Bailey lemma",
-            "relation": "uses",
-            "target": "Bailey pair",
-            "quote": "two sequences form a Bailey pair in the sense of",
-        }
-    ],
+    "1": {"concepts": [{"name": "Bailey pair", "kind": "object"}], "relations": []},
+    "2": {
+        "concepts": [{"name": "Bailey lemma", "kind": "theorem"}],
+        "relations": [{"source": "Bailey lemma", "relation": "related_to", "target": "Bailey pair"}],
+    },
 }
 
 
@@ -160,7 +153,7 @@ def test_without_a_limit_nothing_is_sent(project: Project, server: Server) -> No
 
 def test_a_killed_extraction_resumes_without_repeating_a_call(project: Project, server: Server) -> None:
     # one answer never comes, so that the run cannot come to its end
-    server.script(answer=json.dumps(ANSWER), replies={"part 9": [{"hang": 60}]})
+    server.script(answer=json.dumps(ANSWER), replies={"note 9": [{"hang": 60}]})
     first = start(project, server, "--unlimited")
     while len(server.answers()) < PAPERS // 2:
         time.sleep(0.02)
@@ -179,7 +172,7 @@ def test_a_killed_extraction_resumes_without_repeating_a_call(project: Project, 
     assert calls - PAPERS <= 2  # calls in flight when it was killed: their answers are lost
     with GraphRecordStore(project.layout) as records:
         edges = list(records.edges("llm"))
-    assert sum(edge.relation == "uses" for edge in edges) == PAPERS
+    assert sum(edge.relation == "related_to" for edge in edges) == PAPERS
     third = start(project, server, "--unlimited")
     third.communicate()
     assert len(asked(server)) == calls
@@ -212,8 +205,8 @@ def test_an_unreachable_endpoint_is_one_sentence(project: Project) -> None:
 
 
 def test_bad_answers_are_reported_and_asked_again_later(project: Project, server: Server) -> None:
-    bad = [{"text": '{"concepts": "none"}'}] * 9
-    server.script(answer=json.dumps(ANSWER), replies={"part 3": bad})
+    bad = [{"text": '{"sentences": "none"}'}] * 9
+    server.script(answer=json.dumps(ANSWER), replies={"note 3": bad})
     report = project.extract_graph(Limits(calls=100), model={"url": server.url, "model": "tiny"})
     assert report["extracted"] == PAPERS - 1
     assert "paper03" in report["unanswered"][0]

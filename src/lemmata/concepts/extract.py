@@ -1,6 +1,8 @@
 """Concepts and relations of a document by a language model, each with the passage that supports it.
 
-How the model is called is not known here: a callable takes prompts and gives their answers, in order.
+The model reads numbered sentences and answers sentence by sentence with names that it copies; small models can do that,
+while asked for a quote they write a sentence of their own. How the model is called is not known here: a callable takes
+prompts and gives their answers, in order.
 """
 
 from __future__ import annotations
@@ -12,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from lemmata.concepts.merge import unite
-from lemmata.concepts.terms import key_of
+from lemmata.concepts.terms import FORMULA, key_of, mask, normal, sentence_spans
 from lemmata.errors import LemmataError
 from lemmata.types import CONCEPT_KINDS, Concept, Document, Edge, Passage, Skip
-from lemmata.words import fold, slug
+from lemmata.words import ARTICLES, GENERIC_NOUNS, GERMAN_STOP_WORDS, PHRASE_BREAKS, STOP_WORDS, slug
 
 __all__ = [
     "DEFAULTS",
@@ -24,18 +26,65 @@ __all__ = [
     "SYSTEM",
     "ExtractOptions",
     "Extraction",
+    "Prompt",
     "Reply",
+    "Sentence",
+    "complaint_of",
     "extract",
     "extraction_prompts",
+    "narrow_schema",
     "read_extraction",
     "reason_of",
     "shown_passages",
 ]
 
 RELATIONS = (
-    "generalizes", "is_instance_of", "uses", "implies", "proves", "defines", "equivalent_to", "related_to",
+    "is_instance_of", "generalizes", "uses", "implies", "proves", "defines", "equivalent_to", "related_to",
 )  # fmt: skip
-_LEAST_QUOTED = 0.7  # share of a quote's word triples that must stand in the passage that is its evidence
+# Of one prompt, one sentence, one sentence: a small model would list more and more.
+_MOST_SENTENCES, _MOST_CONCEPTS, _MOST_RELATIONS = 10, 3, 1
+_NO_KINDS = ("chunk", "log")  # say nothing about a sentence
+_FEWEST_WORDS = 3  # outside formulas, of a sentence that is shown
+_LONGEST_FORMULA = 60  # characters that are shown; names have no formulas
+_LONGEST_DESCRIPTION = 600  # characters, as of the descriptions that rules find
+# What stands between two names where a sentence states a relation: with the source first, and with the target first. A
+# small model names a relation wherever it may, so that only these words make it more than `related_to`.
+_IS = r"(?:\W|\b(?:is|are|ist|sind|also|always|itself|an?|the|called|said|to|be|ein\w*)\b)*"
+_STATED = {
+    "is_instance_of": (rf"{_IS}\b(?:is|are|ist|sind)\b{_IS}", r"\W*(?:such as|for example|like|including)\W*"),
+    "generalizes": (
+        r".*\b(?:generali|extend|contains|verallgemein).*",
+        r".*\b(?:special|particular|instance|spezial).*",
+    ),
+    "uses": (
+        r".*\b(?:us(?:es?|ing)|by|via|appl\w+|needs?|requires?|contains?|consists?|mit)\b.*",
+        r".*\bused (?:in|by)\b.*",
+    ),
+    "implies": (
+        r".*\b(?:impl\w+|gives?|yields?|hence|therefore|so|then)\b.*",
+        r".*\b(?:follow|consequence|corollary|folg).*",
+    ),
+    "proves": (r".*\b(?:prove|show|zeig|beweis).*", r".*\b(?:proved|proven|shown|bewiesen)\b.*"),
+    "defines": (r".*\b(?:define|introduce|denote).*", r".*\b(?:defined|introduced) (?:by|in)\b.*"),
+    "equivalent_to": (r".*\b(?:equi|if and only if|iff|equals?|same as|coincid|genau dann).*",) * 2,
+}
+_LONGEST_BETWEEN = 60  # characters
+_FLAGS = re.IGNORECASE | re.DOTALL
+_NEGATION = re.compile(r"\b(?:not?|never|nicht|kein\w*)\b", re.IGNORECASE)
+_MOST_WORDS, _MOST_PHRASES = 5, 80  # of a name; of a sentence
+_TOKEN = re.compile(r"[^\W_]+(?:['’\-–][^\W_]+)*|\S")
+_WORD = re.compile(r"[^\W_].*")
+_INNER = frozenset("of the a an der des von".split())
+_BREAKS = STOP_WORDS | GERMAN_STOP_WORDS | PHRASE_BREAKS | _INNER
+_SAYS_NOTHING = GENERIC_NOUNS | _INNER
+# What stands before and after a name that a sentence defines: "A NAME is", "is called a NAME", "is a NAME if".
+_SUBJECT = (
+    r"\W*(?:(?:an?|the|ein\w*|der|die|das)\W+)?",
+    r"\W*(?:is|are|means?|denotes?|consists?|ist|sind|heiß\w+)\b.*",
+)
+_CALLED = (r".*\b(?:called|termed|heiß\w+|nenn\w+)\W+(?:(?:an?|the|ein\w*)\W+)?", r".*")
+_IF = (r".*\b(?:is|are|be)\W+(?:an?|the)\W+", r"\W*(?:\([^)]*\)\W*)?(?:if|when|whenever|iff)\b.*")
+_DEFINING = (_SUBJECT, _CALLED, _IF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +96,7 @@ class ExtractOptions:
     chunks: str = "ends"  # the first and last passages of a document, or all
     first: int = 2  # first passages that are shown
     last: int = 2  # last passages that are shown
-    characters: int = 4_000  # of one prompt, so that a small model can read it
+    characters: int = 2_000  # of one prompt, so that a small model can read it
 
 
 def _list_of(most: int, **properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,66 +108,147 @@ def _object_with(**properties: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
-_MOST_CONCEPTS, _MOST_RELATIONS = 8, 6  # of one prompt; a small model would list more and more
-_NAME = {"type": "string", "minLength": 1, "maxLength": 200}
+def _schema_of(names: Mapping[str, Any], relations: Sequence[str], ends: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of what is written down for one sentence; without relations, of its concepts alone."""
+    kind = {"type": "string", "enum": list(CONCEPT_KINDS)}
+    members = {"concepts": _list_of(_MOST_CONCEPTS, name=names, kind=kind)}
+    if relations:
+        relation = {"type": "string", "enum": list(relations)}
+        members["relations"] = _list_of(_MOST_RELATIONS, source=ends, relation=relation, target=ends)
+    return _object_with(**members)
+
+
+_ANY_NAME = {"type": "string", "minLength": 1, "maxLength": 80}
+# An answer is read by this schema, which is the same for all prompts.
 SCHEMA: Mapping[str, Any] = _object_with(
-    concepts=_list_of(
-        _MOST_CONCEPTS,
-        name=_NAME,
-        kind={"type": "string", "enum": list(CONCEPT_KINDS)},
-        description={"type": "string", "maxLength": 400},
-        aliases={"type": "array", "items": {"type": "string", "maxLength": 200}, "maxItems": 10},
-    ),
-    relations=_list_of(
-        _MOST_RELATIONS,
-        source=_NAME,
-        relation={"type": "string", "enum": list(RELATIONS)},
-        target=_NAME,
-        quote={"type": "string", "minLength": 1, "maxLength": 400},
-    ),
-)
-_EXAMPLE = """{"concepts": [
-{"name": "Lagrange's theorem", "kind": "theorem", "description": "In a finite group the order of each subgroup divides \
-the order of the group.", "aliases": []},
-{"name": "subgroup", "kind": "object", "description": "A subset of a group that is a group itself.", "aliases": []},
-{"name": "group of prime order", "kind": "object", "description": "A group whose number of elements is prime.", \
-"aliases": []},
-{"name": "cyclic group", "kind": "object", "description": "A group that one element generates.", "aliases": []}],
-"relations": [
-{"source": "group of prime order", "relation": "is_instance_of", "target": "cyclic group", "quote": "every group of \
-prime order is a cyclic group"}]}""".replace("\\\n", "")
-DEFAULTS: Mapping[str, Any] = {"kind": "object", "description": "", "aliases": []}  # where the model gives none
+    **{str(number): _schema_of(_ANY_NAME, RELATIONS, _ANY_NAME) for number in range(1, _MOST_SENTENCES + 1)}
+) | {"required": []}
+DEFAULTS: Mapping[str, Any] = {"kind": "object", "concepts": [], "relations": []}  # where the model gives none
+
+
+def complaint_of(value: Mapping[str, Any]) -> str:
+    """What is wrong with an answer about no sentence."""
+    return "" if value else 'it must have the numbers of the sentences as keys: "1", "2", …'
+
+
+def narrow_schema(prompt: Prompt) -> dict[str, Any]:
+    """The schema of this prompt alone, for servers that follow schemas: an entry for each sentence, names that stand in
+    it, and relations of which it has a word."""
+
+    def schema_of(sentence: Sentence) -> dict[str, Any]:
+        names, ends = _phrases(f"{sentence.title}. {sentence.text}"), _phrases(sentence.text)
+        apart = any(not {*one.split()} & {*other.split()} for one in ends[:1] for other in ends)
+        said = _relations_with_words_in(sentence.text) if apart else []
+        return _schema_of(_one_of(names), said and [*said, "related_to"], _one_of(ends))
+
+    return _object_with(**{str(number): schema_of(sentence) for number, sentence in enumerate(prompt.sentences, 1)})
+
+
+def _one_of(texts: Sequence[str]) -> dict[str, Any]:
+    return {"type": "string", "enum": list(texts)}
+
+
+def _relations_with_words_in(text: str) -> list[str]:
+    """The relations that a sentence could state, whatever its concepts are."""
+    return [name for name, patterns in _STATED.items() if any(re.search(one, text, _FLAGS) for one in patterns)]
+
+
+def _states(text: str, source: str, relation: str, target: str) -> bool:
+    """Whether the words of a sentence between two names state the relation."""
+    one, other = _span_of(source, text), _span_of(target, text)
+    if one is None or other is None:
+        return False
+    (first, after), (second, end) = one, other
+    between, order = (text[after:second], 0) if first < second else (text[end:first], 1)
+    said = first != second and len(between) <= _LONGEST_BETWEEN and not _NEGATION.search(between)
+    return said and re.fullmatch(_STATED[relation][order], FORMULA.sub("", between), _FLAGS) is not None
+
+
+def _span_of(name: str, text: str) -> tuple[int, int] | None:
+    """Where a name stands in a text, in singular or plural."""
+    words = re.findall(r"[^\W_]+", re.sub(r"['’]s\b", "", name))
+    stem = r"(?:['’]s)?[\W_]+".join(words).removesuffix("y").removesuffix("ies")
+    found = re.search(rf"\b{stem}(?:y|ies|e?s|en?)?\b", text, _FLAGS) if words else None
+    return found.span() if found else None
+
+
+def _phrases(text: str) -> list[str]:
+    """What can be the name of a concept in a sentence: up to five words, of which the first and last are no stop words.
+
+    Formulas and signs end a phrase; `of` and an article after it may stand inside. General nouns alone are no name.
+    """
+    masked = mask(text)
+    phrases: dict[str, None] = {}
+    words: list[tuple[int, int]] = []  # of the run so far
+    for token in _TOKEN.finditer(masked):
+        word = token[0].casefold()
+        after_of = bool(words) and masked[slice(*words[-1])].casefold() == "of"
+        inside = word in _INNER and (after_of or word not in ARTICLES)
+        if not _WORD.fullmatch(token[0]) or (word in _BREAKS and not inside):
+            words.clear()
+            continue
+        words.append(token.span())
+        for length in range(1, min(len(words), _MOST_WORDS) + 1):
+            start = words[-length][0]
+            parts = [masked[first:last].casefold() for first, last in words[-length:]]
+            ends_well = parts[0] not in _BREAKS and parts[-1] not in _BREAKS
+            phrase = " ".join(masked[start : token.end()].split())
+            is_word = len(phrase) > 1 and re.search(r"[^\W\d_]", phrase)
+            if ends_well and is_word and not {*map(normal, parts)} <= _SAYS_NOTHING:
+                phrases.setdefault(phrase)
+    return list(phrases)[:_MOST_PHRASES]
+
 
 # Everything that is the same for all documents stands first, so that a server reads it once and reuses it.
-SYSTEM = r"""You build a knowledge graph of technical and mathematical writing. You read passages of one document and \
-list the concepts they are about and how these are related. Use only what the passages say.
+SYSTEM = r"""You make the index of a technical or mathematical text. Its sentences are numbered. For each sentence, \
+write down the concepts that it is about, and how it says that they are related.
 
-Answer with one JSON object and nothing around it. Every backslash inside it is doubled: "$\\alpha$". It has two lists.
+Answer with one JSON object that has the numbers of all sentences as keys: {"1": {"concepts": [...], "relations": \
+[...]}, "2": ...}.
+- "concepts": the terms of the sentence that a reader would look up in an index, at most three; [] if there are \
+none. "name": copied from this sentence word for word, one to five words, not a general word such as theorem, proof \
+or case. "kind": object, theorem (a result with a name), definition (a notion that this sentence introduces), \
+technique (a way to prove, compute or repair), formula, identity, conjecture or person.
+- "relations": mostly []; at most one, and only if this sentence says it in words. "source" and "target": two \
+different names copied from this sentence. "relation": is_instance_of (every source is a target), generalizes \
+(target is a special case of source), uses (source needs, has or is made with target), implies (target follows from \
+source), proves (source proves target), defines (source introduces target), equivalent_to (source if and only if \
+target), related_to (anything else).
 
-"concepts": up to {concepts} terms that a reader would look up in an index, the important ones first. Each has
-- "name": the words of the passage, in the singular, without an article and without formulas;
-- "kind": object (a mathematical or technical thing), theorem (a proved statement with a name), definition (a notion \
-introduced here), technique (a way to prove or compute), formula (one expression), identity (an equation that always \
-holds), conjecture (not proved), person;
-- "description": one sentence that makes sense without the document;
-- "aliases": other names of it that stand in the passages, mostly [].
+Example text:
+[1] theorem (Lagrange's theorem): The order of a subgroup of a finite group divides the order of the group.
+[2] Fermat's little theorem follows from Lagrange's theorem.
+[3] It is shown in the same way that the number is finite.
+[4] Every group of prime order is a cyclic group, and its generators are not unique.
+[5] Pumpe P12 undicht, Gleitringdichtung getauscht.
 
-"relations": up to {relations}, between two different concepts of your list. Each has
-- "source" and "target": two names from "concepts";
-- "relation": read from source to target, one of
-  generalizes (the target is a special case of the source), is_instance_of (the source is an example of the target), \
-uses (the source is built or proved with the target), implies (the target follows from the source), proves (the source \
-proves the target), defines (the source introduces the target), equivalent_to (each follows from the other), \
-related_to (connected in another way);
-- "quote": 5 to 20 words copied exactly from one passage, which show the relation. No such words, no relation.
-
-Example. Passages:
-[1] theorem (Lagrange's theorem): The order of a subgroup of a finite group divides the order of the group. By \
-Lagrange's theorem, every group of prime order is a cyclic group.
 Answer:
-{example}""".replace("\\\n", "")
-SYSTEM = SYSTEM.replace("{concepts}", str(_MOST_CONCEPTS)).replace("{relations}", str(_MOST_RELATIONS))
-SYSTEM = SYSTEM.replace("{example}", _EXAMPLE)
+{"1": {"concepts": [{"name": "subgroup", "kind": "object"}, {"name": "finite group", "kind": "object"}], \
+"relations": []},
+"2": {"concepts": [{"name": "Fermat's little theorem", "kind": "theorem"}, {"name": "Lagrange's theorem", "kind": \
+"theorem"}], "relations": [{"source": "Lagrange's theorem", "relation": "implies", "target": "Fermat's little \
+theorem"}]},
+"3": {"concepts": [], "relations": []},
+"4": {"concepts": [{"name": "group of prime order", "kind": "object"}, {"name": "cyclic group", "kind": "object"}], \
+"relations": [{"source": "group of prime order", "relation": "is_instance_of", "target": "cyclic group"}]},
+"5": {"concepts": [{"name": "Pumpe P12", "kind": "object"}, {"name": "Gleitringdichtung", "kind": "object"}], \
+"relations": []}}"""
+SYSTEM = SYSTEM.replace("\\\n", "")
+
+
+class Sentence(NamedTuple):
+    """A sentence that a prompt shows, as its passage has it."""
+
+    text: str
+    passage: str  # id
+    title: str = ""  # of the passage, where it is shown before this sentence
+
+
+class Prompt(NamedTuple):
+    """What the model reads, and the sentences that its numbers 1, 2, … stand for."""
+
+    text: str
+    sentences: tuple[Sentence, ...]
 
 
 class Reply(Protocol):
@@ -130,6 +260,8 @@ class Reply(Protocol):
     def error(self) -> str: ...
     @property
     def notes(self) -> Sequence[str]: ...  # entries of the answer that were dropped, and replaced texts
+    @property
+    def truncated(self) -> bool: ...  # the answer breaks off; `value` holds its complete entries
 
 
 class Extraction(NamedTuple):
@@ -150,23 +282,49 @@ def shown_passages(passages: Sequence[Passage], options: ExtractOptions) -> Sequ
     return filled[: options.first] + filled[len(filled) - options.last :]
 
 
-def extraction_prompts(document: Document, passages: Sequence[Passage], options: ExtractOptions) -> list[str]:
-    """The prompts of one document; several where the passages it shows exceed `options.characters`."""
-    size = options.characters
-    pieces = []
-    for number, passage in enumerate(shown_passages(passages, options), start=1):
-        head = f"[{number}] {passage.kind}{f' ({passage.title})' if passage.title else ''}"
-        end = len(passage.text) if options.chunks == "all" else size  # else the beginning of a very long one is enough
-        pieces += [f"{head}: {piece}" for piece in _pieces(passage.text[:end], size)]
-    batches: list[list[str]] = []
-    room = 0
-    for piece in pieces:
-        if not batches or len(piece) > room:
-            batches.append([])
-            room = size
-        batches[-1].append(piece)
-        room -= len(piece)
-    return ["\n\n".join((f"Document: {document.title or document.id}", *batch)) for batch in batches]
+def extraction_prompts(passages: Sequence[Passage], options: ExtractOptions) -> list[Prompt]:
+    """The prompts of one document, each with at most `options.characters` characters and a few sentences.
+
+    Sentences of formulas alone are left out, long formulas are shown as `$…$`.
+    """
+    prompts: list[Prompt] = []
+    lines: list[str] = []
+    sentences: list[Sentence] = []
+
+    def close() -> None:
+        if sentences:
+            prompts.append(Prompt("\n".join(lines), tuple(sentences)))
+        lines.clear()
+        sentences.clear()
+
+    for passage in shown_passages(passages, options):
+        kind = "" if passage.kind in _NO_KINDS else passage.kind
+        label = " ".join(filter(None, (kind, passage.title and f"({passage.title})")))
+        head = label and f"{label}: "
+        for sentence in _sentences(passage.text, options):
+            line = head + _without_long_formulas(sentence)
+            if len(sentences) == _MOST_SENTENCES or sum(map(len, lines)) + len(line) > options.characters:
+                close()
+            sentences.append(Sentence(sentence, passage.id, passage.title if head else ""))
+            lines.append(f"[{len(sentences)}] {line}")
+            head = ""
+    close()
+    return prompts
+
+
+def _sentences(text: str, options: ExtractOptions) -> Iterator[str]:
+    """The sentences of a passage that have words; of a very long passage its beginning, unless all are asked for."""
+    size = options.characters // 2
+    text = text if options.chunks == "all" else text[: 2 * options.characters]
+    for start, end in sentence_spans(mask(text)):
+        for piece in _pieces(text[start:end], size):
+            if len(re.findall(r"[^\W\d_]{2,}", mask(piece))) >= _FEWEST_WORDS and _phrases(piece):
+                yield piece
+
+
+def _without_long_formulas(text: str) -> str:
+    shortened = FORMULA.sub(lambda formula: formula[0] if len(formula[0]) <= _LONGEST_FORMULA else "$…$", text)
+    return " ".join(shortened.split())
 
 
 def _pieces(text: str, size: int) -> Iterator[str]:
@@ -182,7 +340,7 @@ def _pieces(text: str, size: int) -> Iterator[str]:
 
 def extract(
     documents: Iterable[tuple[Document, Sequence[Passage]]],
-    ask: Callable[[Iterable[str]], Iterator[Reply]],
+    ask: Callable[[Iterable[Prompt]], Iterator[Reply]],
     options: ExtractOptions = ExtractOptions(),  # noqa: B008 - frozen
     *,
     maker: str = "llm",
@@ -193,33 +351,36 @@ def extract(
     so that an interrupted run can resume. A document with an unanswered prompt comes back with the records of the
     other prompts, its causes as skips, and `complete` False.
     """
-    waiting: deque[tuple[Document, Sequence[Passage], int]] = deque()  # with the number of prompts
+    waiting: deque[tuple[Document, Sequence[Passage], list[Prompt]]] = deque()
 
-    def prompts() -> Iterator[str]:
+    def all_prompts() -> Iterator[Prompt]:
         for document, passages in documents:
-            texts = extraction_prompts(document, passages, options)
-            waiting.append((document, passages, len(texts)))
-            yield from texts
+            prompts = extraction_prompts(passages, options)
+            waiting.append((document, passages, prompts))
+            yield from prompts
 
     replies: list[Reply] = []
-    for reply in ask(prompts()):
+    for reply in ask(all_prompts()):
         replies.append(reply)
-        while waiting and waiting[0][2] <= len(replies):
-            document, passages, count = waiting.popleft()
-            yield _read_replies(document, passages, replies[:count], maker)
-            del replies[:count]
-    for document, passages, count in waiting:
-        if count:
+        while waiting and len(waiting[0][2]) <= len(replies):
+            document, passages, prompts = waiting.popleft()
+            yield _read_replies(document, passages, prompts, replies[: len(prompts)], maker)
+            del replies[: len(prompts)]
+    for document, passages, prompts in waiting:
+        if prompts:
             raise LemmataError(f"the model's answers end before {document.id} is answered")
-        yield _read_replies(document, passages, [], maker)
+        yield _read_replies(document, passages, [], [], maker)
 
 
-def _read_replies(document: Document, passages: Sequence[Passage], replies: Sequence[Reply], maker: str) -> Extraction:
-    answers = [reply.value for reply in replies if not reply.error]
-    joined = {name: [item for answer in answers for item in answer[name]] for name in ("concepts", "relations")}
-    concepts, edges, skips = read_extraction(joined, document, passages, maker=maker)
+def _read_replies(
+    document: Document, passages: Sequence[Passage], prompts: Sequence[Prompt], replies: Sequence[Reply], maker: str
+) -> Extraction:
+    answers = [(prompt, reply.value) for prompt, reply in zip(prompts, replies, strict=True) if not reply.error]
+    concepts, edges, skips = read_extraction(answers, document, passages, maker=maker)
     causes = [f" was not extracted: {reply.error}" for reply in replies if reply.error]
     causes += [f": {note}" for reply in replies if not reply.error for note in reply.notes]
+    cut = "an answer breaks off, its last entry is lost; raise answer_tokens in [llm]"
+    causes += [f": {cut}" for reply in replies if not reply.error and reply.truncated]
     if not replies:
         causes = [" has no text to ask about"]
     unread = [Skip(document.file or document.id, 0, f"{document.id}{cause}") for cause in causes]
@@ -227,13 +388,18 @@ def _read_replies(document: Document, passages: Sequence[Passage], replies: Sequ
 
 
 def read_extraction(
-    value: Mapping[str, Any], document: Document, passages: Sequence[Passage], *, maker: str = "llm"
+    answers: Iterable[tuple[Prompt, Mapping[str, Any]]],
+    document: Document,
+    passages: Sequence[Passage],
+    *,
+    maker: str = "llm",
 ) -> tuple[list[Concept], list[Edge], list[Skip]]:
-    """The concepts, relations and mentions of an answer that the text supports; everything else as skips.
+    """The concepts, relations and mentions of a document's answers that the text supports; everything else as skips.
 
-    `value` follows `SCHEMA`. A concept counts if one of its names stands in a passage, or all words of its name in
-    one passage; other names count only if they stand there too. A relation counts if its quote stands in a passage, its
-    evidence. Equal names are one concept.
+    An answer follows `SCHEMA`. A concept counts if its name stands in a passage, or all words of its name in one
+    passage. A relation counts if both names stand in the passage of the sentence that it is for, which is the evidence;
+    it is `related_to` where the words between the names do not state another relation. Equal names are one concept. A
+    concept is described by the first sentence of the answers that has its name and says what it is.
     """
     skips: list[Skip] = []
 
@@ -241,50 +407,68 @@ def read_extraction(
         skips.append(Skip(document.file or document.id, 0, f"{document.id}: {cause}"))
 
     supported = _Concepts(passages)
-    for item in value["concepts"]:
-        name, description, *aliases = (
-            " ".join(text.split()) for text in (item["name"], item["description"], *item["aliases"])
-        )
-        others = tuple(alias for alias in dict.fromkeys(aliases) if alias != name and supported.mentioned(alias))
-        if not key_of(name):
-            skip(f"a concept without a name: {str(item)[:80]}")
-        elif not supported.add(Concept(f"concept:{slug(name)}", name, item["kind"], description, others)):
-            skip(f"the concept {name!r} does not occur in the text")
+    relations: list[tuple[Sentence, Mapping[str, str]]] = []
+    for prompt, value in answers:
+        for number, entry in value.items():
+            exists = int(number) <= len(prompt.sentences)
+            sentence = prompt.sentences[int(number) - 1] if exists else Sentence("", "")
+            relations += [(sentence, relation) for relation in entry["relations"]]
+            for item in entry["concepts"]:
+                name = " ".join(item["name"].split())
+                concept = Concept(f"concept:{slug(name)}", name, item["kind"], _description(name, sentence.text))
+                if not key_of(name):
+                    skip(f"a concept without a name: {str(item)[:80]}")
+                elif not supported.add(concept):
+                    skip(f"the concept {name!r} does not occur in the text")
 
     edges: dict[tuple[str, str, str], Edge] = {}
-    for item in value["relations"]:
-        relation, quote = item["relation"], item["quote"]
+    for (text, passage, _), item in relations:
+        relation = item["relation"]
         ends = [" ".join(item[end].split()) for end in ("source", "target")]
         statement = f"{ends[0]!r} {relation} {ends[1]!r}"
-        evidence = supported.find_quote(quote)
-        if not evidence:
-            skip(f"{statement}: its quote stands in no passage: {quote[:80]!r}")
-            continue
-        source, target = (supported.id_of(name) for name in ends)
-        if not (source and target):
-            skip(f"{statement}: {ends[bool(source)]!r} is no concept of the text")
-        elif source == target:
+        absent = [name for name in ends if not supported.stands_in(name, passage)]
+        if not passage:
+            skip(f"{statement}: its sentence does not exist")
+        elif absent:
+            skip(f"{statement}: {absent[0]!r} does not stand in the passage of its sentence")
+        elif (source := supported.id_of(ends[0])) == (target := supported.id_of(ends[1])):
             skip(f"{statement}: both ends are the same concept")
         else:
-            edges.setdefault((source, relation, target), Edge(source, relation, target, evidence, maker))
+            if relation != "related_to" and not _states(text, ends[0], relation, ends[1]):
+                relation = "related_to"
+                skip(f"{statement}: the sentence does not say so between these names, so that {relation!r} is used")
+            edges.setdefault((source, relation, target), Edge(source, relation, target, passage, maker))
     mentions = [Edge(passage, "mentions", concept, passage, maker) for passage, concept in supported.mentions]
     return list(supported.concepts.values()), list(edges.values()) + mentions, skips
 
 
-_REASONS = (
-    "does not occur in the text",
-    "its quote stands in no passage",
-    "is no concept of the text",
-    "both ends are the same concept",
-    "a concept without a name",
-)
+def _description(name: str, sentence: str) -> str:
+    """The sentence where it says what the name means, else ""."""
+    text = " ".join(sentence.split())
+    span = _span_of(name, text)
+    before, after = (FORMULA.sub("", part) for part in (text[: span[0]], text[span[1] :])) if span else ("", "")
+    if not any(re.fullmatch(one, before, _FLAGS) and re.fullmatch(two, after, _FLAGS) for one, two in _DEFINING):
+        return ""
+    return text if len(text) <= _LONGEST_DESCRIPTION else text[:_LONGEST_DESCRIPTION].rsplit(" ", 1)[0] + " …"
+
+
+_REASONS = {  # a part of a cause, and the reason in words that are the same for all records
+    "does not occur in the text": "concept: does not occur in the text",
+    "a concept without a name": "concept: has no name",
+    "its sentence does not exist": "relation: its sentence does not exist",
+    "does not stand in the passage": "relation: an end does not stand in the passage",
+    "both ends are the same concept": "relation: both ends are the same concept",
+    ".relations": "relation: does not fit the schema",
+    ".concepts": "concept: does not fit the schema",
+    "breaks off": "the end of an answer that breaks off",
+}
 
 
 def reason_of(skip: Skip) -> str:
-    """Why a record of an answer was dropped, in words that are the same for all records; "" if only a field was."""
+    """Why a record of an answer was dropped; "" if only a field was."""
     if skip.cause.endswith(" is used"):
         return ""
-    return next((reason for reason in _REASONS if reason in skip.cause), "does not fit the schema")
+    return next((reason for part, reason in _REASONS.items() if part in skip.cause), "does not fit the schema")
 
 
 class _Concepts:
@@ -292,12 +476,10 @@ class _Concepts:
 
     def __init__(self, passages: Sequence[Passage]) -> None:
         texts = {passage.id: f"{passage.title} {passage.text} {passage.proof}" for passage in passages}
-        self.words = {passage: _words(text) for passage, text in texts.items()}
         self.keys = {passage: f" {key_of(text)} " for passage, text in texts.items()}
         self.concepts: dict[str, Concept] = {}
         self.mentions: dict[tuple[str, str], None] = {}
         self._by_name: dict[str, str] = {}  # key of a concept's name: id
-        self._by_alias: dict[str, str] = {}
 
     def add(self, concept: Concept) -> bool:
         """Whether the text mentions the concept; only then is it added."""
@@ -308,46 +490,22 @@ class _Concepts:
         first = self.concepts.get(identity)
         self.concepts[identity] = concept if first is None else unite(first, concept)
         self.mentions.update(dict.fromkeys((passage, identity) for passage in passages))
-        for alias in concept.aliases:
-            self._by_alias.setdefault(key_of(alias), identity)
         return True
 
-    def mentioned(self, name: str) -> bool:
-        """Whether a passage has this name."""
+    def stands_in(self, name: str, passage: str) -> bool:
+        """Whether the passage has this name."""
         key = key_of(name)
-        return bool(key) and any(f" {key} " in text for text in self.keys.values())
+        return bool(key) and f" {key} " in self.keys.get(passage, "")
 
     def id_of(self, name: str) -> str:
-        """The id of a concept, created from its name where only the text has it; "" for none."""
-        key = key_of(name)
-        if key and key not in self._by_name and key not in self._by_alias:
+        """The id of the concept of a name that stands in a passage, which is made where the model did not list it."""
+        if key_of(name) not in self._by_name:
             self.add(Concept(f"concept:{slug(name)}", name))
-        return self._by_name.get(key) or self._by_alias.get(key, "")
+        return self._by_name[key_of(name)]
 
     def _passages_with(self, concept: Concept) -> list[str]:
-        """Passages that contain a name, in singular or plural; else the first with all words of the name."""
-        names = [f" {key_of(name)} " for name in (concept.name, *concept.aliases)]
-        passages = [passage for passage, text in self.keys.items() if any(name in text for name in names)]
-        words = set(names[0].split())
+        """Passages that contain the name, in singular or plural; else the first with all words of the name."""
+        name = f" {key_of(concept.name)} "
+        passages = [passage for passage, text in self.keys.items() if name in text]
+        words = set(name.split())
         return passages or [passage for passage, text in self.keys.items() if words <= set(text.split())][:1]
-
-    def find_quote(self, quote: str) -> str:
-        """The passage that has the quote word for word, else the one that has most of it; "" for none."""
-        words = _words(quote)
-        line = f" {' '.join(words)} "
-        triples = _triples(words)
-        shares = {
-            passage: 2.0 if line in f" {' '.join(text)} " else len(triples & _triples(text)) / max(1, len(triples))
-            for passage, text in self.words.items()
-        }
-        best = max(shares, key=shares.__getitem__, default="")
-        return best if words and best and shares[best] >= _LEAST_QUOTED else ""
-
-
-def _words(text: str) -> list[str]:
-    """Words without case, accents, possessives, signs and line ends."""
-    return re.findall(r"[^\W_]+", re.sub(r"'s\b", "", fold(text.replace("’", "'"))))
-
-
-def _triples(words: Sequence[str]) -> set[tuple[str, str, str]]:
-    return set(zip(words, words[1:], words[2:], strict=False))

@@ -12,6 +12,7 @@ from functools import lru_cache
 from lemmata.words import GENERIC_ADJECTIVES, GENERIC_NOUNS, LINKING_WORDS, PHRASE_BREAKS, fold, singular
 
 __all__ = [
+    "FORMULA",
     "INNER_WORDS",
     "RESULT_NOUNS",
     "TECHNIQUE_NOUNS",
@@ -61,7 +62,7 @@ _KIND_OF_NOUN = {
 TECHNIQUE_NOUNS = frozenset(noun for noun, kind in _KIND_OF_NOUN.items() if kind == "technique")
 RESULT_NOUNS = frozenset(_KIND_OF_NOUN) - TECHNIQUE_NOUNS
 
-_FORMULA = re.compile(r"\$(?:[^$\\]|\\.)*+\$", re.DOTALL)
+FORMULA = re.compile(r"\$(?:[^$\\]|\\.)*+\$", re.DOTALL)
 _ONE_LETTER = re.compile(r"\$\s*(?:\\([A-Za-z]+)|([A-Za-z0-9]))\s*\$", re.DOTALL)
 _GREEK = {
     name: unicodedata.lookup(f"GREEK SMALL LETTER {name.upper()}")
@@ -95,7 +96,7 @@ def mask(text: str) -> str:
         letter = (simple[2] or _GREEK.get(simple[1])) if simple else None
         return letter.rjust(size) if letter else "$" * size
 
-    return _FORMULA.sub(masked, text)
+    return FORMULA.sub(masked, text)
 
 
 def sentence_spans(masked: str) -> list[tuple[int, int]]:

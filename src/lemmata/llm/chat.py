@@ -55,6 +55,7 @@ class Request(NamedTuple):
     # A complaint about a value of which nothing can be used, else "". With a check, an answer that breaks off is used
     # at once: the caller asks again for the rest.
     check: Callable[[Any], str] | None = None
+    narrow: Mapping[str, Any] | None = None  # sent instead of `schema` where the server follows schemas
 
 
 class Answer(NamedTuple):
@@ -277,7 +278,7 @@ class Chat:
             if not run.budget.reserve(worst):
                 raise _Stopped("budget")
             call = self._ledger.open_call(key, _characters(body), most, worst.cost)
-            started, outcome = time.monotonic(), "interrupted"
+            started, outcome, adapted = time.monotonic(), "interrupted", False
             seconds = max(0.01, min(self._options.timeout, run.budget.seconds_left()))
             try:
                 envelope = self._service.post("chat/completions", body, seconds)
@@ -286,17 +287,22 @@ class Chat:
                 outcome = ""
                 return reply
             except CallError as failure:
-                failures.append(failure)
                 outcome = failure.cause
                 tokens = tokens if failure.charged else (0, 0)
                 if failure.retry:
                     self._quiet_until = max(self._quiet_until, time.monotonic() + failure.pause)
-                if failure.status not in _REFUSALS or not self._adapt(dialect, failure.cause.lower()):
+                adapted = failure.status in _REFUSALS and self._adapt(dialect, failure.cause.lower())
+                if not adapted:
+                    failures.append(failure)
                     raise
             finally:
                 cost = self._cost(tokens)
-                run.budget.settle(worst, Spent(1, sum(tokens), cost))
-                self._ledger.close_call(call, tokens, cost, time.monotonic() - started, outcome)
+                # a refusal that only told what the server accepts is no call that a user pays or waits for
+                run.budget.settle(worst, Spent(int(not adapted), sum(tokens), cost))
+                if adapted:
+                    self._ledger.remove_call(call)
+                else:
+                    self._ledger.close_call(call, tokens, cost, time.monotonic() - started, outcome)
 
     def _record_failure(self, failure: CallError) -> str:
         """The error of the answer; where all other requests would fail too, the server is down."""
@@ -316,7 +322,8 @@ class Chat:
         if request.schema is None:
             return body
         if dialect.format == "json_schema":
-            shape = request.schema if dialect.bounds else _without_bounds(request.schema)
+            wanted = request.narrow or request.schema
+            shape = wanted if dialect.bounds else _without_bounds(wanted)
             schema = {"name": request.schema_name, "strict": True, "schema": shape}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
             return body
@@ -483,6 +490,9 @@ class _Ledger:
         """`outcome` is empty for a reply, else the cause of the failure."""
         statement = "UPDATE calls SET tokens_in = ?, tokens_out = ?, cost = ?, seconds = ?, outcome = ? WHERE id = ?"
         self._execute(statement, *tokens, cost, seconds, outcome, call)
+
+    def remove_call(self, call: int) -> None:
+        self._execute("DELETE FROM calls WHERE id = ?", call)
 
     def spent(self) -> Spent:
         [row] = self._execute("SELECT COUNT(*), TOTAL(tokens_in + tokens_out), TOTAL(cost) FROM calls")

@@ -59,7 +59,8 @@ class Budget:
     """Hard limits shared by all calls made with this object.
 
     A call is made only if its worst case fits, together with the worst case of all calls in flight. Every attempt
-    counts as a call, also a retry or a refused one. The clock of `seconds` starts with the first call.
+    counts as a call, also a retry or a refused one; only the refusal of a parameter that is then left out does not. The
+    clock of `seconds` starts with the first call.
     """
 
     def __init__(
@@ -124,10 +125,10 @@ class Budget:
             return False
 
     def settle(self, worst: Spent, used: Spent) -> None:
-        """Replace the reserved worst case by what the call used."""
+        """Replace the reserved worst case by what the call used; with no calls, the call does not count at all."""
         with self._changed:
             self._in_flight = self._in_flight.without(worst._replace(calls=0))
-            self._spent = self._spent.plus(used._replace(calls=0))
+            self._spent = self._spent.plus(used._replace(calls=used.calls - 1))  # `reserve` has counted one
             self._changed.notify_all()
 
     def _fits(self, total: Spent) -> bool:

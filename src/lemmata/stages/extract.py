@@ -15,8 +15,11 @@ from lemmata.concepts.extract import (
     SCHEMA,
     SYSTEM,
     ExtractOptions,
+    Prompt,
+    complaint_of,
     extract,
     extraction_prompts,
+    narrow_schema,
     reason_of,
 )
 from lemmata.errors import LemmataError
@@ -37,11 +40,8 @@ def preview_extraction(layout: Layout, options: ExtractOptions, model: EndpointO
     """Calls, tokens and cost that an extraction would still need; nothing is sent."""
     with contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
         done = records.done(SOURCE) if _can_resume(records, corpus, options, model) else set()
-        requests = (
-            _request(prompt)
-            for document, passages in _documents(corpus, done)
-            for prompt in extraction_prompts(document, passages, options)
-        )
+        documents = _documents(corpus, done)
+        requests = (_request(prompt) for _, passages in documents for prompt in extraction_prompts(passages, options))
         with contextlib.closing(Chat(model, layout.answers, key)) as chat:
             return chat.preview(requests)
 
@@ -72,7 +72,7 @@ def extract_concepts(
 
             causes: Counter[str] = Counter()
 
-            def ask(prompts: Iterable[str]) -> Iterator[Answer]:
+            def ask(prompts: Iterable[Prompt]) -> Iterator[Answer]:
                 for answer in chat.run(map(_request, prompts), budget=budget):
                     if answer.error == "budget":
                         yield answer._replace(error=budget.reached)
@@ -107,8 +107,8 @@ def extract_concepts(
     return report
 
 
-def _request(prompt: str) -> Request:
-    return Request(SYSTEM, prompt, SCHEMA, "extraction", DEFAULTS)
+def _request(prompt: Prompt) -> Request:
+    return Request(SYSTEM, prompt.text, SCHEMA, "extraction", DEFAULTS, complaint_of, narrow_schema(prompt))
 
 
 def _identity(options: ExtractOptions, model: EndpointOptions) -> dict[str, Any]:
