@@ -461,16 +461,35 @@ def test_a_server_that_follows_schemas_is_given_the_names_and_relations_of_each_
     schema = narrow_schema(prompt)
     assert schema["required"] == ["1", "2", "3"]
 
-    def choices(number: str, member: str, field: str) -> list[str]:
-        choices: list[str] = schema["properties"][number]["properties"][member]["items"]["properties"][field]["enum"]
-        return choices
+    def names(number: str) -> list[str]:
+        names: list[str] = schema["properties"][number]["properties"]["concepts"]["items"]["properties"]["name"]["enum"]
+        return names
 
-    assert choices("1", "concepts", "name") == ["Bailey", "Bailey pair", "sequences"]
-    assert {"Bailey's lemma", "Bailey pairs"} <= {*choices("2", "concepts", "name")}
-    assert "relations" not in schema["properties"]["2"]["properties"]  # it has no word of a relation
-    assert {"Rogers–Ramanujan identities", "Bailey lemma", "Slater"} <= {*choices("3", "concepts", "name")}
-    assert "implies" in choices("3", "relations", "relation")
-    assert "generalizes" not in choices("3", "relations", "relation")
+    assert names("1") == ["Bailey", "Bailey pair", "sequences"]
+    assert {"Bailey's lemma", "Bailey pairs"} <= {*names("2")}
+    assert {"Rogers–Ramanujan identities", "Bailey lemma", "Slater"} <= {*names("3")}
+    assert "relations" not in schema["properties"]["2"]["properties"]  # no words of it state one
+    first, *_ = schema["properties"]["3"]["properties"]["relations"]["items"]["anyOf"]
+    offered = {field: value["enum"] for field, value in first["properties"].items()}
+    expected = {"source": ["Bailey lemma"], "relation": ["implies"], "target": ["Rogers–Ramanujan identities"]}
+    assert offered == expected
+
+
+STATING = "Every cyclic group is an abelian group , which implies and uses Sylow theory ; a $p$ -group follows from it"
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from(STATING.split()), max_size=25))
+def test_every_relation_that_is_offered_is_kept_with_its_kind(words: list[str]) -> None:
+    passage = Passage("p", "d", "chunk", " ".join(words))
+    for prompt in extraction_prompts([passage], ExtractOptions()):
+        for number, of_sentence in narrow_schema(prompt)["properties"].items():
+            for item in of_sentence["properties"].get("relations", {"items": {"anyOf": []}})["items"]["anyOf"]:
+                one = {field: value["enum"][0] for field, value in item["properties"].items()}
+                value = entry(int(number), map(concept, (one["source"], one["target"])), [one])
+                _, edges, skips = read_extraction([(prompt, value)], Document("d"), [passage])
+                assert skips == []
+                assert [edge[1] for edge in relations_of(edges)] == [one["relation"]]
 
 
 @settings(max_examples=100, deadline=None)

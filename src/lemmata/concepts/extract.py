@@ -69,6 +69,7 @@ _STATED = {
     "equivalent_to": (r".*\b(?:equi|if and only if|iff|equals?|same as|coincid|genau dann).*",) * 2,
 }
 _LONGEST_BETWEEN = 60  # characters
+_MOST_OFFERED = 12  # relations of a sentence that a schema offers
 _FLAGS = re.IGNORECASE | re.DOTALL
 _NEGATION = re.compile(r"\b(?:not?|never|nicht|kein\w*)\b", re.IGNORECASE)
 _MOST_WORDS, _MOST_PHRASES = 5, 80  # of a name; of a sentence
@@ -99,29 +100,39 @@ class ExtractOptions:
     characters: int = 2_000  # of one prompt, so that a small model can read it
 
 
-def _list_of(most: int, **properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of a list of objects that have all of these properties and no others."""
-    return {"type": "array", "items": _object_with(**properties), "maxItems": most}
+def _list_of(most: int, items: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items, "maxItems": most}
 
 
 def _object_with(**properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of an object that has all of these properties and no others."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
-def _schema_of(names: Mapping[str, Any], relations: Sequence[str], ends: Mapping[str, Any]) -> dict[str, Any]:
+def _schema_of(names: Mapping[str, Any], relations: Mapping[str, Any] | None) -> dict[str, Any]:
     """The schema of what is written down for one sentence; without relations, of its concepts alone."""
     kind = {"type": "string", "enum": list(CONCEPT_KINDS)}
-    members = {"concepts": _list_of(_MOST_CONCEPTS, name=names, kind=kind)}
+    members: dict[str, Any] = {"concepts": _list_of(_MOST_CONCEPTS, _object_with(name=names, kind=kind))}
     if relations:
-        relation = {"type": "string", "enum": list(relations)}
-        members["relations"] = _list_of(_MOST_RELATIONS, source=ends, relation=relation, target=ends)
+        members["relations"] = _list_of(_MOST_RELATIONS, relations)
     return _object_with(**members)
+
+
+def _relation(source: Mapping[str, Any], relations: Sequence[str], target: Mapping[str, Any]) -> dict[str, Any]:
+    return _object_with(source=source, relation=_one_of(relations), target=target)
+
+
+def _one_of(texts: Sequence[str]) -> dict[str, Any]:
+    return {"type": "string", "enum": list(texts)}
 
 
 _ANY_NAME = {"type": "string", "minLength": 1, "maxLength": 80}
 # An answer is read by this schema, which is the same for all prompts.
 SCHEMA: Mapping[str, Any] = _object_with(
-    **{str(number): _schema_of(_ANY_NAME, RELATIONS, _ANY_NAME) for number in range(1, _MOST_SENTENCES + 1)}
+    **{
+        str(number): _schema_of(_ANY_NAME, _relation(_ANY_NAME, RELATIONS, _ANY_NAME))
+        for number in range(1, _MOST_SENTENCES + 1)
+    }
 ) | {"required": []}
 DEFAULTS: Mapping[str, Any] = {"kind": "object", "concepts": [], "relations": []}  # where the model gives none
 
@@ -133,19 +144,27 @@ def complaint_of(value: Mapping[str, Any]) -> str:
 
 def narrow_schema(prompt: Prompt) -> dict[str, Any]:
     """The schema of this prompt alone, for servers that follow schemas: an entry for each sentence, names that stand in
-    it, and relations of which it has a word."""
+    it, and relations that its words can state."""
 
     def schema_of(sentence: Sentence) -> dict[str, Any]:
-        names, ends = _phrases(f"{sentence.title}. {sentence.text}"), _phrases(sentence.text)
-        apart = any(not {*one.split()} & {*other.split()} for one in ends[:1] for other in ends)
-        said = _relations_with_words_in(sentence.text) if apart else []
-        return _schema_of(_one_of(names), said and [*said, "related_to"], _one_of(ends))
+        offered = [
+            _relation(_one_of([one]), [said], _one_of([other])) for one, said, other in _stated_in(sentence.text)
+        ]
+        return _schema_of(
+            _one_of(_phrases(f"{sentence.title}. {sentence.text}")), {"anyOf": offered} if offered else None
+        )
 
     return _object_with(**{str(number): schema_of(sentence) for number, sentence in enumerate(prompt.sentences, 1)})
 
 
-def _one_of(texts: Sequence[str]) -> dict[str, Any]:
-    return {"type": "string", "enum": list(texts)}
+def _stated_in(text: str) -> list[tuple[str, str, str]]:
+    """The relations that the words of a sentence state between two of its longest phrases; the nearest first."""
+    phrases = _phrases(text)
+    ends = [one for one in phrases if not any(one != other and f" {one} " in f" {other} " for other in phrases)]
+    pairs = [(one, other) for one in ends for other in ends if key_of(one) != key_of(other)]
+    said = _relations_with_words_in(text)
+    stated = [(one, name, other) for name in said for one, other in pairs if _states(text, one, name, other)]
+    return sorted(stated, key=lambda triple: abs(text.find(triple[0]) - text.find(triple[2])))[:_MOST_OFFERED]
 
 
 def _relations_with_words_in(text: str) -> list[str]:
