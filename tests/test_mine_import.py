@@ -223,7 +223,7 @@ def test_the_command_reports_what_it_left_out(built: Project, tmp_path: Path) ->
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     shown = " ".join(done.stdout.split())
-    assert "new: 1 records" in shown
+    assert "new: 1 record " in shown
     assert "1 skipped: the passage is in the test part" in shown
     assert "1 skipped: the passage is not in the corpus, the first for [x]" in shown
     file.write_text("{", encoding="utf-8")
