@@ -1,14 +1,16 @@
 """BM25 over the tokens of passages: plain arrays on disk, opened in milliseconds, incremental.
 
-The score of a passage p for the distinct tokens t of a query (Robertson and Zaragoza 2009, with Lucene's idf):
+The score of a passage p for the tokens t of a query (Robertson and Zaragoza 2009, with Lucene's idf):
 
-    sum over t of  idf(t) * f / (f + k1 * (1 - b + b * |p| / mean length)),   f: how often t stands in p
-    idf(t) = log(1 + (n - df + 0.5) / (df + 0.5)),                            df: passages that hold t
+    sum over t of  q(t) * idf(t) * f / (f + k1 * (1 - b + b * |p| / mean length)),   f: how often t stands in p
+    idf(t) = log(1 + (n - df + 0.5) / (df + 0.5)),                                   df: passages that hold t
+    q(t) = (k3 + 1) * c / (k3 + c),                                                  c: how often the query names t
 
-The tokens are those of the corpus' language (see `tokens.py`); the index stores it, with the parts of compounds, so
+A symbol of the query counts once, however often it stands there (`Tokenizer.counts`). The tokens are those of the corpus' language (see `tokens.py`); the index stores it, with the parts of compounds, so
 that queries and later passages are read in the same way. bm25s is the oracle for the scores, in any language.
 
-A passage may have a heading, that of its section. Its tokens are kept apart: a search may add their weight, and
+A passage may have a heading: that of its section, the title of its document. Its tokens are kept apart. A search may
+count them, with a weight, as if they stood in the passage, which becomes no longer by that (BM25F, with one length);
 without it the scores are those of an index without headings.
 
 A folder holds segments of consecutive passages and `index.json`, which names them. What is stored (frequencies and
@@ -36,10 +38,10 @@ from lemmata.index.exact import best, check_allowed
 from lemmata.index.tokens import Tokenizer
 from lemmata.types import Floats, Integers, Mask
 
-__all__ = ["LexicalIndex", "format_of"]
+__all__ = ["FORMAT", "LexicalIndex"]
 
-_ENGLISH_FORMAT = 2  # raised when the files or the tokens change
-_FORMAT = 3  # of an index in another language than English; lemmata of before would read its queries as English
+FORMAT = 4  # raised when the files or the tokens change
+K3 = 8.0  # how much the repetition of a word in a query counts; 0: not at all
 
 _INDEX = "index.json"
 _ORDER = "order.npy"  # the row of each passage, -1 for a removed one; missing where all stand in order
@@ -57,11 +59,6 @@ class _Segment(NamedTuple):
     rows: npt.NDArray[np.int32]  # (postings,) counted from the first passage of the segment
     frequencies: npt.NDArray[np.uint16]  # (postings,)
     lengths: npt.NDArray[np.int32]  # (passages,) in tokens, without the heading
-
-
-def format_of(language: str) -> int:
-    """The format of an index of texts in a language."""
-    return _ENGLISH_FORMAT if language == "en" else _FORMAT
 
 
 class LexicalIndex:
@@ -152,40 +149,42 @@ class LexicalIndex:
 
     def _score(self, query: str, heading_weight: float) -> Floats:
         """The score of each row (n,)."""
-        tokens = list(dict.fromkeys(self.tokenizer(query)))
-        factors = [1.0] * len(tokens)
-        if heading_weight:
-            factors += [heading_weight] * len(tokens)
-            tokens += [_HEADING + token for token in tokens]
+        counts = self.tokenizer.counts(query)
+        tokens = [*counts, *(_HEADING + token for token in counts if heading_weight)]
         keys = np.array([_key(token) for token in tokens], np.uint64)
         ranges = [_find(segment, keys) for segment in self._segments]
         scores = np.zeros(len(self) + 1, np.float32)  # the last is that of all removed passages
-        for number, (token, factor) in enumerate(zip(tokens, factors, strict=True)):
-            rows, frequencies = self._postings([(starts[number], stops[number]) for starts, stops in ranges])
-            count = len(rows) if self._order is None else int(np.count_nonzero(rows >= 0))
-            if not count:
-                continue
-            weight = np.float32(factor * np.log1p((len(self) - count + 0.5) / (count + 0.5)))
-            norms = np.float32(self._k1) if token.startswith(_HEADING) else self._norms[rows]
-            scores[rows] += weight * frequencies / (frequencies + norms)
+        for number, count in enumerate(counts.values()):
+            postings = self._postings(ranges, number)
+            if heading_weight:
+                in_headings, frequencies = self._postings(ranges, len(counts) + number)
+                postings = _joined(*postings, in_headings, np.float32(heading_weight) * frequencies)
+            positions, frequencies = postings
+            rows = positions if self._order is None else self._order[positions]  # -1 for a removed passage
+            holding = len(rows) if self._order is None else int(np.count_nonzero(rows >= 0))
+            if holding:
+                idf = np.log1p((len(self) - holding + 0.5) / (holding + 0.5))
+                weight = np.float32((K3 + 1) * count / (K3 + count) * idf)
+                scores[rows] += weight * frequencies / (frequencies + self._norms[rows])
         return scores[:-1]
 
-    def _postings(self, ranges: list[tuple[int, int]]) -> tuple[Integers, Floats]:
-        """Rows (-1 for a removed passage) and frequencies, from a range of each segment."""
+    def _postings(self, ranges: list[tuple[Integers, Integers]], number: int) -> tuple[Integers, Floats]:
+        """Positions, ascending, and frequencies of one of the tokens whose `ranges` in each segment were looked up."""
         rows: list[Integers] = [np.empty(0, np.int64)]
         frequencies: list[npt.NDArray[np.uint16]] = [np.empty(0, np.uint16)]
-        for segment, first, (start, stop) in zip(self._segments, self._offsets, ranges, strict=True):
+        for segment, first, (starts, stops) in zip(self._segments, self._offsets, ranges, strict=True):
+            start, stop = starts[number], stops[number]
             if start < stop:
                 rows.append(segment.rows[start:stop] + first)
                 frequencies.append(segment.frequencies[start:stop])
         positions = rows[1] if len(rows) == 2 else np.concatenate(rows)
         counts = frequencies[1] if len(rows) == 2 else np.concatenate(frequencies)
-        return positions if self._order is None else self._order[positions], counts.astype(np.float32)
+        return positions, counts.astype(np.float32)
 
     def _load(self) -> None:
         content = read_json(self._folder / _INDEX, _CURE)
         language = str(content.get("language", "en"))
-        if content.get("format") != format_of(language):
+        if content.get("format") != FORMAT:
             raise WorkspaceError(f"{self._folder} has another format: {_CURE}")
         if not hasattr(self, "tokenizer"):  # which an index keeps when it grows
             self.tokenizer = Tokenizer(language, () if language == "en" else _read_parts(self._folder / _PARTS))
@@ -213,6 +212,18 @@ def _key(token: str) -> int:
     return int.from_bytes(blake2b(token.encode("utf-8", "replace"), digest_size=8).digest(), "little")
 
 
+def _joined(
+    positions: Integers, frequencies: Floats, more: Integers, more_frequencies: Floats
+) -> tuple[Integers, Floats]:
+    """The postings of both lists, with summed frequencies; `positions` and `more` ascend, the frequencies change."""
+    if not len(more) or not len(positions):
+        return (positions, frequencies) if len(positions) else (more, more_frequencies)
+    places = np.minimum(np.searchsorted(positions, more), len(positions) - 1)
+    is_new = positions[places] != more
+    frequencies[places[~is_new]] += more_frequencies[~is_new]
+    return np.concatenate([positions, more[is_new]]), np.concatenate([frequencies, more_frequencies[is_new]])
+
+
 def _find(segment: _Segment, keys: npt.NDArray[np.uint64]) -> tuple[Integers, Integers]:
     """Where the postings of each key start and stop; equal where the segment lacks the key."""
     if not len(segment.keys):
@@ -227,7 +238,7 @@ def _find(segment: _Segment, keys: npt.NDArray[np.uint64]) -> tuple[Integers, In
 
 
 def _write_index(folder: Path, names: list[str], k1: float, b: float, language: str) -> None:
-    content = {"format": format_of(language), "k1": k1, "b": b, "segments": names}
+    content = {"format": FORMAT, "k1": k1, "b": b, "segments": names}
     if language != "en":
         content["language"] = language
     write_atomically(folder / _INDEX, json.dumps(content, indent=1).encode())

@@ -233,10 +233,9 @@ class Corpus(Sequence[Passage]):
             yield titled(title, without_references(text, json.loads(metadata)) if metadata else text)
 
     def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
-        """The headings above each of consecutive rows; the first passage of a document has its title, too."""
+        """The title of the document and the headings above each of consecutive rows."""
         query = (
-            "SELECT p.section, CASE WHEN d.title NOT IN (p.title, p.text) AND p.position ="
-            " (SELECT MIN(position) FROM passages WHERE document = d.id) THEN d.title END FROM rows"
+            "SELECT p.section, CASE WHEN d.title NOT IN (p.title, p.text) THEN d.title END FROM rows"
             " JOIN passages p ON p.number = passage LEFT JOIN documents d ON d.id = p.document"
             " WHERE row >= ? AND row < ? ORDER BY row"
         )
