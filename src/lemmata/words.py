@@ -36,7 +36,6 @@ __all__ = [
     "language_shares",
     "singular",
     "slug",
-    "stem",
 ]
 
 

@@ -6,12 +6,18 @@ The score of a passage p for the tokens t of a query (Robertson and Zaragoza 200
     idf(t) = log(1 + (n - df + 0.5) / (df + 0.5)),                                   df: passages that hold t
     q(t) = (k3 + 1) * c / (k3 + c),                                                  c: how often the query names t
 
-A symbol of the query counts once, however often it stands there (`Tokenizer.counts`). The tokens are those of the corpus' language (see `tokens.py`); the index stores it, with the parts of compounds, so
-that queries and later passages are read in the same way. bm25s is the oracle for the scores, in any language.
+A symbol of the query counts once, however often it stands there (`Tokenizer.counts`).
 
-A passage may have a heading: that of its section, the title of its document. Its tokens are kept apart. A search may
-count them, with a weight, as if they stood in the passage, which becomes no longer by that (BM25F, with one length);
-without it the scores are those of an index without headings.
+A passage may have a heading: that of its section, the title of its document. Its tokens are kept apart, so that a
+search may leave them out, which gives the scores of an index without headings. With a heading weight w the two fields
+are joined (BM25F; Robertson, Zaragoza and Taylor 2004); the length of the text says nothing about its heading:
+
+    f / (1 - b + b * |p| / mean length) + w * h,   h: how often t stands in the heading
+
+takes the place of f, k1 that of the length, and df counts the passages that hold t in either field.
+
+The tokens are those of the corpus' language (see `tokens.py`); the index stores it, with the parts of compounds, so
+that queries and later passages are read in the same way. bm25s is the oracle for the scores, in any language.
 
 A folder holds segments of consecutive passages and `index.json`, which names them. What is stored (frequencies and
 lengths) does not depend on the rest of the collection; n, df and the mean length are counted at query time, over the
@@ -132,7 +138,7 @@ class LexicalIndex:
     ) -> tuple[Integers, Floats]:
         """Rows and scores as in lemmata.types.Index; passages without a token of the query are no hits.
 
-        `heading_weight` is that of a heading against the text of a passage.
+        `heading_weight` is that of a word in a heading against one in a passage of mean length.
         """
         check_allowed(allowed, len(self))
         rows = np.full((len(queries), k), -1, np.int64)
@@ -155,18 +161,22 @@ class LexicalIndex:
         ranges = [_find(segment, keys) for segment in self._segments]
         scores = np.zeros(len(self) + 1, np.float32)  # the last is that of all removed passages
         for number, count in enumerate(counts.values()):
-            postings = self._postings(ranges, number)
+            positions, frequencies = self._postings(ranges, number)
             if heading_weight:
-                in_headings, frequencies = self._postings(ranges, len(counts) + number)
-                postings = _joined(*postings, in_headings, np.float32(heading_weight) * frequencies)
-            positions, frequencies = postings
-            rows = positions if self._order is None else self._order[positions]  # -1 for a removed passage
+                headed, times = self._postings(ranges, len(counts) + number)
+                times *= self._norms[self._rows(headed)] * np.float32(heading_weight / self._k1)
+                positions, frequencies = _joined(positions, frequencies, headed, times)
+            rows = self._rows(positions)
             holding = len(rows) if self._order is None else int(np.count_nonzero(rows >= 0))
             if holding:
                 idf = np.log1p((len(self) - holding + 0.5) / (holding + 0.5))
                 weight = np.float32((K3 + 1) * count / (K3 + count) * idf)
                 scores[rows] += weight * frequencies / (frequencies + self._norms[rows])
         return scores[:-1]
+
+    def _rows(self, positions: Integers) -> Integers:
+        """The rows at positions of the segments; -1 for a removed passage."""
+        return positions if self._order is None else self._order[positions]
 
     def _postings(self, ranges: list[tuple[Integers, Integers]], number: int) -> tuple[Integers, Floats]:
         """Positions, ascending, and frequencies of one of the tokens whose `ranges` in each segment were looked up."""

@@ -133,12 +133,12 @@ _STEMMERS = {"de": ("german",), "de+en": ("english", "german")}
 
 
 class Tokenizer:
-    """The tokens of texts in one language of `LANGUAGES`; in English those of `tokenize`. Words are stemmed by Snowball.
+    """The tokens of texts in one language of `LANGUAGES`; in English those of `tokenize`.
 
-    In German, umlauts and their transcriptions are the same letter, and compounds are followed by those of their parts
-    that are in `parts` (see `learn_parts`). Where a corpus has both languages, every word is stemmed first as English,
-    then as German: what becomes of a word depends on the word alone, so that a query meets a passage whatever their
-    languages are. Codes and words of up to three letters are as in English.
+    Words are stemmed by Snowball. In German, umlauts and their transcriptions are the same letter, and compounds are
+    followed by those of their parts that are in `parts` (see `learn_parts`). Where a corpus has both languages, every
+    word is stemmed first as English, then as German: what becomes of a word depends on the word alone, so that a query
+    meets a passage whatever their languages are. Codes and words of up to three letters are as in English.
     """
 
     def __init__(self, language: str = "en", parts: Collection[str] = ()) -> None:
