@@ -27,6 +27,7 @@ passages that are still there. So an index that grew and shrank gives exactly th
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -63,7 +64,7 @@ class _Segment(NamedTuple):
     keys: npt.NDArray[np.uint64]  # (tokens,) hashes, sorted
     starts: Integers  # (tokens + 1,)
     rows: npt.NDArray[np.int32]  # (postings,) counted from the first passage of the segment
-    frequencies: npt.NDArray[np.uint16]  # (postings,)
+    frequencies: npt.NDArray[np.uint16]  # (postings,); of a token of headings with that in the text, see _BITS_IN_TEXT
     lengths: npt.NDArray[np.int32]  # (passages,) in tokens, without the heading
 
 
@@ -161,35 +162,55 @@ class LexicalIndex:
         ranges = [_find(segment, keys) for segment in self._segments]
         scores = np.zeros(len(self) + 1, np.float32)  # the last is that of all removed passages
         for number, count in enumerate(counts.values()):
-            positions, frequencies = self._postings(ranges, number)
-            if heading_weight:
-                headed, times = self._postings(ranges, len(counts) + number)
-                times *= self._norms[self._rows(headed)] * np.float32(heading_weight / self._k1)
-                positions, frequencies = _joined(positions, frequencies, headed, times)
-            rows = self._rows(positions)
-            holding = len(rows) if self._order is None else int(np.count_nonzero(rows >= 0))
-            if holding:
-                idf = np.log1p((len(self) - holding + 0.5) / (holding + 0.5))
-                weight = np.float32((K3 + 1) * count / (K3 + count) * idf)
-                scores[rows] += weight * frequencies / (frequencies + self._norms[rows])
+            rows, frequencies = self._postings(ranges, number)
+            headed, packed = self._postings(ranges, len(counts) + number) if heading_weight else (_NO_ROWS, frequencies)
+            holding = self._count(rows)
+            if len(headed):
+                in_text = packed & _MOST_IN_TEXT
+                holding += self._count(headed[in_text == 0])
+            if not holding:
+                continue
+            idf = math.log1p((len(self) - holding + 0.5) / (holding + 0.5))
+            weight = np.float32((K3 + 1) * count / (K3 + count) * idf)
+            if len(rows):
+                gains = frequencies.astype(np.float32)
+                gains /= self._norms.take(rows) + gains
+                gains *= weight
+                scores[rows] += gains
+            if len(headed):
+                # u / (u + 1), u = f / norm, becomes (u + h) / (u + h + 1), which is more by h / ((u + 1) (u + h + 1))
+                times = (packed >> _BITS_IN_TEXT) * np.float32(heading_weight / self._k1)
+                divisor = in_text / self._norms.take(headed)
+                divisor += 1
+                gains = weight * times
+                times += divisor
+                times *= divisor
+                gains /= times
+                scores[headed] += gains
         return scores[:-1]
 
-    def _rows(self, positions: Integers) -> Integers:
-        """The rows at positions of the segments; -1 for a removed passage."""
-        return positions if self._order is None else self._order[positions]
+    def _count(self, rows: Integers) -> int:
+        """How many of the rows are no removed passages."""
+        return len(rows) if self._order is None else int(np.count_nonzero(rows >= 0))
 
-    def _postings(self, ranges: list[tuple[Integers, Integers]], number: int) -> tuple[Integers, Floats]:
-        """Positions, ascending, and frequencies of one of the tokens whose `ranges` in each segment were looked up."""
-        rows: list[Integers] = [np.empty(0, np.int64)]
-        frequencies: list[npt.NDArray[np.uint16]] = [np.empty(0, np.uint16)]
+    def _postings(
+        self, ranges: list[tuple[list[int], list[int]]], number: int
+    ) -> tuple[Integers, npt.NDArray[np.uint16]]:
+        """Rows (-1 for a removed passage) and frequencies of one of the tokens, from its range in each segment."""
+        rows: list[Integers] = []
+        frequencies: list[npt.NDArray[np.uint16]] = []
         for segment, first, (starts, stops) in zip(self._segments, self._offsets, ranges, strict=True):
             start, stop = starts[number], stops[number]
             if start < stop:
-                rows.append(segment.rows[start:stop] + first)
+                rows.append(segment.rows[start:stop].astype(np.int64))
+                rows[-1] += first
                 frequencies.append(segment.frequencies[start:stop])
-        positions = rows[1] if len(rows) == 2 else np.concatenate(rows)
-        counts = frequencies[1] if len(rows) == 2 else np.concatenate(frequencies)
-        return positions, counts.astype(np.float32)
+        if not rows:
+            return _NO_ROWS, _NO_FREQUENCIES
+        positions, counts = (
+            (rows[0], frequencies[0]) if len(rows) == 1 else (np.concatenate(rows), np.concatenate(frequencies))
+        )
+        return positions if self._order is None else self._order[positions], counts
 
     def _load(self) -> None:
         content = read_json(self._folder / _INDEX, _CURE)
@@ -215,6 +236,12 @@ class LexicalIndex:
 
 
 _HEADING = "\n"  # in front of the tokens of headings; no token of a text holds one
+# The frequency of a token in a heading is stored with that in the text below it, which then need not be looked up.
+_BITS_IN_TEXT = 12
+_MOST_IN_TEXT = np.uint16((1 << _BITS_IN_TEXT) - 1)
+_NO_ROWS = np.empty(0, np.int64)
+_NO_FREQUENCIES = np.empty(0, np.uint16)
+_MOST_IN_HEADING = np.iinfo(np.uint16).max >> _BITS_IN_TEXT
 
 
 def _key(token: str) -> int:
@@ -222,26 +249,14 @@ def _key(token: str) -> int:
     return int.from_bytes(blake2b(token.encode("utf-8", "replace"), digest_size=8).digest(), "little")
 
 
-def _joined(
-    positions: Integers, frequencies: Floats, more: Integers, more_frequencies: Floats
-) -> tuple[Integers, Floats]:
-    """The postings of both lists, with summed frequencies; `positions` and `more` ascend, the frequencies change."""
-    if not len(more) or not len(positions):
-        return (positions, frequencies) if len(positions) else (more, more_frequencies)
-    places = np.minimum(np.searchsorted(positions, more), len(positions) - 1)
-    is_new = positions[places] != more
-    frequencies[places[~is_new]] += more_frequencies[~is_new]
-    return np.concatenate([positions, more[is_new]]), np.concatenate([frequencies, more_frequencies[is_new]])
-
-
-def _find(segment: _Segment, keys: npt.NDArray[np.uint64]) -> tuple[Integers, Integers]:
+def _find(segment: _Segment, keys: npt.NDArray[np.uint64]) -> tuple[list[int], list[int]]:
     """Where the postings of each key start and stop; equal where the segment lacks the key."""
     if not len(segment.keys):
-        return np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
+        return [0] * len(keys), [0] * len(keys)
     places = np.minimum(np.searchsorted(segment.keys, keys), len(segment.keys) - 1)
     held = segment.keys[places] == keys
     starts = segment.starts[places]
-    return starts, np.where(held, segment.starts[places + 1], starts)
+    return starts.tolist(), np.where(held, segment.starts[places + 1], starts).tolist()
 
 
 # ---------------------------------------------------------------- on disk
@@ -297,12 +312,22 @@ def _count(passages: Iterator[tuple[str, str]], tokenize: Tokenizer) -> _Segment
     keys, places = np.unique(np.fromiter(map(_key, vocabulary), np.uint64, len(vocabulary)), return_inverse=True)
     flat = places[np.concatenate(numbers)] * len(numbers) + np.repeat(np.arange(len(numbers)), sizes)
     postings, frequencies = np.unique(flat, return_counts=True)
+    frequencies = np.minimum(frequencies, np.iinfo(np.uint16).max)
+    in_text = np.full(len(keys), -1)  # the place of the same token in texts, for tokens of headings
+    for token, number in vocabulary.items():
+        if token.startswith(_HEADING):
+            in_text[places[number]] = places[vocabulary[token[1:]]] if token[1:] in vocabulary else len(keys)
+    headed = np.flatnonzero(in_text[postings // len(numbers)] >= 0)
+    wanted = in_text[postings[headed] // len(numbers)] * len(numbers) + postings[headed] % len(numbers)
+    found = np.minimum(np.searchsorted(postings, wanted), len(postings) - 1)
+    below = np.where(postings[found] == wanted, np.minimum(frequencies[found], _MOST_IN_TEXT), 0)
+    frequencies[headed] = below | np.minimum(frequencies[headed], _MOST_IN_HEADING) << _BITS_IN_TEXT
     starts = np.searchsorted(postings, np.arange(len(keys) + 1) * len(numbers))
     return _Segment(
         keys,
         starts.astype(np.int64),
         (postings % len(numbers)).astype(np.int32),
-        np.minimum(frequencies, np.iinfo(np.uint16).max).astype(np.uint16),
+        frequencies.astype(np.uint16),
         np.array(lengths, np.int32),
     )
 
