@@ -130,7 +130,7 @@ class Variant(NamedTuple):
 
     light: bool
     titles_first: bool  # titles of documents with their first passages only
-    index: type[LexicalIndex]
+    scoring: type[LexicalIndex]
 
 
 VARIANTS = {
@@ -280,7 +280,7 @@ def build(texts: Texts, variant: Variant, folder: Path) -> LexicalIndex:
     if not path.exists():
         headings = texts.headings_before if variant.titles_first else texts.headings
         LexicalIndex.build(texts.contents, path, headings=headings, tokenizer=tokenizer)
-    index = variant.index.__new__(variant.index)
+    index = variant.scoring.__new__(variant.scoring)
     index.tokenizer = tokenizer
     index.__init__(path)  # type: ignore[misc]
     return index

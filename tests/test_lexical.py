@@ -95,7 +95,8 @@ def _oracle(texts: list[str], headings: list[str], query: str, weight: float) ->
     idf = np.log(1 + (len(texts) - holding + 0.5) / (holding + 0.5))
     times = np.array([query.split().count(word) for word in words])
     times = np.where([len(word) > 2 and word.isalpha() for word in words], times, np.minimum(times, 1))
-    return ((9 * times / (8 + times)) * idf * frequency / (frequency + k1)).sum(axis=1)
+    scores: Floats = ((9 * times / (8 + times)) * idf * frequency / (frequency + k1)).sum(axis=1)
+    return scores
 
 
 names = st.lists(st.sampled_from(NAMES), max_size=8).map(" ".join)
