@@ -4,8 +4,9 @@
 
 The questions of each plant are split by language. An index with `language = "en"` reads everything as English, as
 lemmata did before it knew German, so the comparison needs one version only. Speed and size are measured on a plant of
-`--many` logs. Settings were chosen on the seeds 11 to 20; 7 and 8 are the numbers to report, and 21 to 40, which nothing was
-chosen on either, give enough questions to tell small differences. Plants share the wording of their questions.
+`--many` logs. Settings were chosen on the seeds 11 to 20; 7 and 8 are the numbers to report, and 21 to 40, which
+nothing was chosen on either, give enough questions to tell small differences. Plants share the wording of their
+questions.
 """
 
 from __future__ import annotations
