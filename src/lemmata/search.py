@@ -51,9 +51,9 @@ __all__ = [
 
 RETRIEVERS = ("auto", "hybrid", "dense", "lexical")
 WITH_ENCODER = ("dense", "hybrid")  # those that may name an encoder: dense:minilm
-# of the heading of a section, against 1 for the text below it. On the validation queries for the Stacks project, 0.35
-# and 0.5 rank best; 1 ranks worse there than 0.1, though a heading typed word for word is then found more often
-HEADING_WEIGHT = 0.5
+# of a word in the heading of a section or in the title of a document, against 1 for a word of the text below; chosen on
+# validation queries (`bench/lexical_search.py --choose`), where 1 to 3 differ little
+HEADING_WEIGHT = 1.5
 RERANKED = 50  # hits that a retriever NAME+rerank reads again
 RERANK_WEIGHT = 0.5  # of the cross-encoder, until validation chose another
 _RERANK = re.compile(r"(?P<retriever>.+?)\+rerank(?P<number>\d*)(?::(?P<model>.+))?", re.DOTALL)

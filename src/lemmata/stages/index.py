@@ -26,7 +26,7 @@ from lemmata.encode.remote import BATCH, Allowance, Estimate, RemoteEncoder
 from lemmata.errors import LemmataError, WorkspaceError
 from lemmata.files import is_writable, read_array, writing
 from lemmata.index.ann import EXACT_UP_TO, AnnIndex
-from lemmata.index.lexical import LexicalIndex, format_of
+from lemmata.index.lexical import FORMAT, LexicalIndex
 from lemmata.index.tokens import Tokenizer, learn_parts
 from lemmata.stages.link import ExpandedCorpus
 from lemmata.store.artefacts import artefact, dense_index, neighbour_index, read_undamaged, seal
@@ -91,7 +91,7 @@ class Contents(Protocol):
 
 
 class Headed(Contents, Protocol):
-    """Texts with the headings of their sections, one per row."""
+    """Texts with the headings above them, one per row."""
 
     def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]: ...
 
@@ -378,7 +378,7 @@ def index_lexical(
     manifest = read_undamaged(artefact(layout, "lexical"))
     source = {
         "corpus": corpus.inputs,
-        "lexical": format_of(language),
+        "lexical": FORMAT,
         "language": language,
         "expansion": expansion,
     }
