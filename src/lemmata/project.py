@@ -217,10 +217,26 @@ class Project:
                 kept = {"encoder": stored["encoder"], "dimension": stored.get("cut", 0)}
                 kept["expand"] = bool(stored.get("expansion"))
                 settings = {key: value for key, value in kept.items() if value} | table | settings
+        if "summaries" in settings:
+            settings["summaries"] = self._below_workspace(settings["summaries"])
+        elif "summaries" not in table:  # nor are they forgotten
+            from lemmata.stages.summaries import chosen_sources
+
+            with contextlib.suppress(WorkspaceError):
+                settings["summaries"] = chosen_sources(self.layout)
         if "language" not in {**settings, **table}:
             stored = read_manifest(self.layout.manifest(self.layout.lexical)) or {}
             settings = {**settings, "language": stored["setting"]} if stored.get("setting") else settings
         return self.options(IndexOptions, "index", settings)
+
+    def _below_workspace(self, names: str) -> str:
+        """Names of training sets and files, comma-separated: files, which are given from here, by their place there."""
+        known = {"none", *read_manifests(self.layout.training_sets)}
+        words = [word.strip() for word in names.split(",")]
+        return ",".join(
+            os.path.relpath(word, self.layout.root) if word not in known and Path(word).is_file() else word
+            for word in words
+        )
 
     def _endpoint_options(self, settings: Settings | None) -> EndpointOptions:
         from lemmata.llm.endpoint import EndpointOptions

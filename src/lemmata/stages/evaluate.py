@@ -314,6 +314,8 @@ def evaluate(
         named = dict.fromkeys(encoder for _, encoder in parsed.values() if encoder)
         more: dict[str, Any] = {"queries": list(task.queries.values()), "key": key, "allowance": allowance}
         update_vectors(layout, named, index or IndexOptions(), progress, **more)
+        used_encoders = {encoder for kind, encoder in parsed.values() if kind != "lexical"}
+        notes += _hide_summaries(retriever, task, sorted(used_encoders))
         is_unnamed_dense = [kind != "lexical" and not encoder for kind, encoder in parsed.values()]
         encoder = retriever.vectors.encoder if any(is_unnamed_dense) else ""
         trained_on: dict[str, int] = {}
@@ -372,6 +374,21 @@ def evaluate(
         encoder=encoder,
         trained_on=trained_on,
     )
+
+
+def _hide_summaries(retriever: Retriever, task: Task, encoders: Sequence[str]) -> list[str]:
+    """Search as if no summary repeated a query of the task, and say so; the empty encoder is the one of the index."""
+    notes: dict[str, None] = {}
+    for encoder in encoders:
+        side = retriever.dense(encoder)
+        if not side.exists or side.summaries is None:
+            continue
+        count = len(side.summaries.rows)
+        hidden = side.hide_summaries([task.queries[query] for query in task.qrels])
+        authors = ", ".join(dict.fromkeys(str(source["author"]) for source in side.summaries.sources))
+        repeating = f"{hidden:,} that equal or nearly repeat a query of the task were not used"
+        notes[f"passages are found by {count:,} summaries too (author: {authors}); {repeating}"] = None
+    return list(notes)
 
 
 def _trained_on(layout: Layout, corpus: Corpus, task: Task, encoder: str) -> tuple[dict[str, int], list[str]]:
@@ -514,6 +531,7 @@ def tune(
         ranked = f"dense:{encoder}" if encoder else "dense"
         more: dict[str, Any] = {"queries": list(task.queries.values()), "key": key, "allowance": allowance}
         update_vectors(layout, filter(None, [encoder]), index or IndexOptions(), progress, **more)
+        _hide_summaries(retriever, task, [encoder])
         dense, lexical = (_rank(retriever, task, name, Fusion().depth, progress) for name in (ranked, "lexical"))
 
     def value(ranked: Integers) -> float:
@@ -548,6 +566,8 @@ def tune_rerank(
     with contextlib.closing(Retriever(layout, key=key)) as retriever:
         _, row_of = _rows_of_judged(retriever.corpus, task, allow_missing=allow_missing)
         judgments = judged(task.qrels, row_of)
+        kind, encoder = parse_retriever(base)
+        _hide_summaries(retriever, task, [encoder] if kind != "lexical" else [])
         depth = min(max(number, chosen_measure.cutoff), len(retriever.corpus))
         rows, scores = _rank(retriever, task, base, depth, progress)
         cross = np.full((len(rows), min(number, depth)), -np.inf, np.float32)
