@@ -81,6 +81,13 @@ def _key() -> str:
     return os.environ.get("OPENAI_API_KEY", "")
 
 
+def _is_everything(part: str) -> bool:
+    """Whether queries are about all passages, not about the training part alone."""
+    if part not in ("train", "all"):
+        raise LemmataError(f"queries are about the part train or all, not {part!r}")
+    return part == "all"
+
+
 def is_workspace(folder: str | Path) -> bool:
     """Whether a folder has a `lemmata.toml`."""
     return Layout(Path(folder)).config.is_file()
@@ -262,12 +269,13 @@ class Project:
         queries = read_queries(self.layout.root / options.queries)
         return AuditPolicy(options, examples(queries, read_qrels(self.layout.root / options.qrels)))
 
-    def _new_set(self, name: str, progress: Progress, gate: str = "") -> NewSet:
+    def _new_set(self, name: str, progress: Progress, gate: str = "", part: str = "train") -> NewSet:
         """A set to be mined; `gate` is a cross-encoder, "none" for no gate, and by default that of [mine]."""
         from lemmata.stages.training_sets import NewSet
 
         gate = gate or self._mine_options().gate
-        return NewSet(self.layout, name, self._audit_policy(), progress, _key(), "" if gate == "none" else gate)
+        gate = "" if gate == "none" else gate
+        return NewSet(self.layout, name, self._audit_policy(), progress, _key(), gate, _is_everything(part))
 
     # ------------------------------------------------------------ ingest, index, search
 
@@ -448,6 +456,7 @@ class Project:
         of: str = "",
         kind: str = "embedding",
         found_within: int = 0,
+        part: str = "train",
         settings: Settings | None = None,
         progress: Progress = _silent,
     ) -> dict[str, Any]:
@@ -455,13 +464,16 @@ class Project:
 
         `of` is the set that negatives are added to (`pairs`), or whose queries get triplets (`queries`); `kind` says
         where triplets come from; `found_within` keeps only queries that find their passage among so many hits.
-        The cross-encoder `gate` in `settings` drops positives and negatives that it doubts; "none": no gate.
+        The cross-encoder `gate` in `settings` drops positives and negatives that it doubts; "none": no gate. Queries of
+        the `part` "all" are about held-out passages too: they serve search as summaries, and no training.
         """
         from lemmata.stages import mine
         from lemmata.stages.embed import EmbedStageOptions
 
         options = self._mine_options(settings)
-        new = self._new_set(name or what, progress, options.gate)
+        if part != "train" and what != "queries":
+            raise LemmataError(f"{what} are mined from the training part only: --part {part} is for queries")
+        new = self._new_set(name or what, progress, options.gate, part)
         if what == "pairs":
             return mine.mine_pair_set(new, options.pairs)
         if what == "queries":
@@ -473,11 +485,12 @@ class Project:
             return mine.mine_negative_set(new, of or "pairs", options.negatives)
         raise LemmataError(f"cannot mine {what!r} (there are: pairs, queries, triplets, negatives)")
 
-    def preview_queries(self, *, model: Settings | None = None) -> Preview:
+    def preview_queries(self, *, model: Settings | None = None, part: str = "train") -> Preview:
         """Calls, tokens, cost and seconds that `write_queries` would need from here on."""
         from lemmata.stages.mine import preview_queries
 
-        return preview_queries(self.layout, self._mine_options().written, self._endpoint_options(model), _key())
+        options, endpoint = self._mine_options().written, self._endpoint_options(model)
+        return preview_queries(self.layout, options, endpoint, _key(), everything=_is_everything(part))
 
     def write_queries(
         self,
@@ -487,13 +500,17 @@ class Project:
         model: Settings | None = None,
         found_within: int = 0,
         gate: str = "",
+        part: str = "train",
         progress: Progress = _silent,
     ) -> dict[str, Any]:
-        """Queries for the passages by a language model, never beyond the limits."""
+        """Queries for the passages by a language model, never beyond the limits.
+
+        Those of the `part` "all" are about held-out passages too: they serve search as summaries, and no training.
+        """
         from lemmata.stages.mine import mine_written_set
 
         options, endpoint = self._mine_options().written, self._endpoint_options(model)
-        new = self._new_set(name, progress, gate)
+        new = self._new_set(name, progress, gate, part)
         return mine_written_set(new, options, endpoint, limits, found_within=found_within)
 
     def import_queries(

@@ -315,14 +315,14 @@ class DenseSide:
             nearest = AnnIndex.open(self._layout.ann_graph(places.summaries_ann), summaries.matrix)
         return SummaryIndex(self.index, self.vectors.matrix, nearest, summaries.matrix, np.asarray(summaries.rows))
 
-    def hide_summaries(self, queries: Sequence[str]) -> int:
-        """Search as if there were no summaries that equal or nearly repeat one of these queries; returns how many."""
+    def hide_summaries(self, queries: Sequence[str]) -> Mask:
+        """Search as if there were no summaries that equal or nearly repeat one of these queries; returns which (m,)."""
         index = self.query_index
         if self.summaries is None or not isinstance(index, SummaryIndex):
-            return 0
+            return np.zeros(0, bool)
         hidden = repeats(list(self.summaries.texts()), queries)
         self.query_index = index.hiding(hidden)
-        return int(hidden.sum())
+        return hidden
 
     @cached_property
     def fusion(self) -> Fusion:

@@ -383,12 +383,32 @@ def _hide_summaries(retriever: Retriever, task: Task, encoders: Sequence[str]) -
         side = retriever.dense(encoder)
         if not side.exists or side.summaries is None:
             continue
-        count = len(side.summaries.rows)
         hidden = side.hide_summaries([task.queries[query] for query in task.qrels])
+        rows = np.unique(np.asarray(side.summaries.rows)[~hidden])
         authors = ", ".join(dict.fromkeys(str(source["author"]) for source in side.summaries.sources))
-        repeating = f"{hidden:,} that equal or nearly repeat a query of the task were not used"
-        notes[f"passages are found by {count:,} summaries too (author: {authors}); {repeating}"] = None
+        answered = _count_queries_about(retriever.corpus, task, rows)
+        note = (
+            f"passages are found by {int((~hidden).sum()):,} summaries too (author: {authors});"
+            f" {int(hidden.sum()):,} more equal or nearly repeat a query of the task and were not used;"
+            f" {answered:,} of {len(task.qrels):,} queries have an answer with a summary"
+        )
+        if 2 * answered * len(retriever.corpus) < len(task.qrels) * len(rows):
+            note = f"WARNING: {note}, fewer than other passages have: the figures may be too low"
+        notes[note] = None
     return list(notes)
+
+
+def _count_queries_about(corpus: Corpus, task: Task, rows: Integers) -> int:
+    """How many queries have a relevant passage among some rows."""
+    chosen = set(rows.tolist())
+
+    def is_chosen(identity: str) -> bool:
+        try:
+            return corpus.row(identity) in chosen
+        except KeyError:
+            return False
+
+    return sum(any(grade > 0 and is_chosen(name) for name, grade in grades.items()) for grades in task.qrels.values())
 
 
 def _trained_on(layout: Layout, corpus: Corpus, task: Task, encoder: str) -> tuple[dict[str, int], list[str]]:
