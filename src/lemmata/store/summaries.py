@@ -123,8 +123,9 @@ def write_texts(folder: Path, summaries: Sequence[Summary]) -> None:
 
 
 def _read(item: Artefact, manifest: Mapping[str, Any]) -> StoredSummaries:
-    names = ("matrix", "rows", "hashes", "ends", "content", "source")
-    arrays = [read_array(item.folder / f"{name}.npy", item.cure) for name in names]
-    if len({len(arrays[place]) for place in (0, 1, 2, 3, 5)}) != 1:
+    cure = item.cure
+    matrix, rows, hashes = (read_array(item.folder / f"{name}.npy", cure) for name in ("matrix", "rows", "hashes"))
+    ends, content, source = (read_array(item.folder / f"{name}.npy", cure) for name in ("ends", "content", "source"))
+    if len({len(array) for array in (matrix, rows, hashes, ends, source)}) != 1:
         raise WorkspaceError(f"the files of {item.folder} do not fit together: {item.repair}")
-    return StoredSummaries(*arrays, sources=manifest["sources"], made_by=manifest["made_by"])
+    return StoredSummaries(matrix, rows, hashes, ends, content, source, manifest["sources"], manifest["made_by"])
