@@ -6,7 +6,7 @@
 DATA holds the folders stacks, stacks-questions and planetmath. Each corpus becomes a workspace OUT/CORPUS, encoded
 once; a second run goes on from there. Authors: `written` are queries that a capable language model wrote for training
 passages (`recipes/lemmata_mini/written`), `qwen` those of a model of 1.5 billion parameters for all statements, `rules`
-those of `lemmata mine queries --part all`. The queries of `bench/*.tsv` are about passages that `written` leaves out, so
+those of `lemmata mine queries --part all`. The queries of `bench/*.tsv` are about passages that `written` leaves out:
 there it shows what summaries of other passages cost; `--queries stacks=FILE.tsv` adds a table of queries and ids.
 `--chapters` takes only these files of Stacks. An encoder may be a folder, which runs with torch on a GPU.
 """
