@@ -6,8 +6,10 @@ import json
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -106,7 +108,7 @@ def test_neighbour_graphs_of_both_matrices_find_nearly_the_same(tmp_path: Path) 
     pytest.importorskip("faiss")
     generator = np.random.default_rng(0)
 
-    def unit(matrix: Floats) -> Floats:
+    def unit(matrix: npt.NDArray[Any]) -> Floats:
         return np.asarray(matrix / np.linalg.norm(matrix, axis=1, keepdims=True), np.float32)
 
     passages = unit(generator.standard_normal((3000, 24)))
@@ -324,7 +326,10 @@ def test_damaged_summaries_are_noticed_and_made_again(indexed: Project, file: st
     with pytest.raises(WorkspaceError, match=r"damaged.*lemmata index"):
         first(indexed, LIQUID)
     assert any("damaged" in problem for problem in indexed.info()["problems"])
-    indexed.layout.config.write_text('[index]\nsummaries = "../told.jsonl"\n')
+    if file == "manifest.json":  # what was chosen is no longer known
+        with pytest.raises(WorkspaceError, match="name its sources again with 'lemmata index --summaries"):
+            indexed.index()
+        indexed.layout.config.write_text('[index]\nsummaries = "../told.jsonl"\n')
     Project(indexed.layout.root).index()
     assert first(indexed, LIQUID) == "pump"
 
@@ -360,7 +365,7 @@ def test_large_sets_of_summaries_get_a_neighbour_index(indexed: Project) -> None
     encoder = HashingEncoder()
     with indexed.layout.hold():
         more = corpus, "../told.jsonl", encoder, "hashing", lambda *_: None
-        assert encode_summaries(indexed.layout, *more, more_than=2)["neighbours"] == "ann"  # type: ignore[arg-type]
+        assert encode_summaries(indexed.layout, *more, more_than=2)["neighbours"] == "ann"
     with indexed.retriever() as retriever:
         assert isinstance(retriever.dense().query_index._summaries, AnnIndex)  # type: ignore[attr-defined]
     assert first(indexed, LIQUID) == "pump"

@@ -217,33 +217,34 @@ class Project:
         from lemmata.stages.index import IndexOptions
         from lemmata.store.vectors import vectors_manifest
 
-        settings, table = dict(settings or {}), self.config.get("index", {})
+        table = self.config.get("index", {})
+        settings = {**(settings or {}), **self._chosen_summaries(settings or {}, table)}
         if "encoder" not in {**settings, **table}:  # the index keeps its encoder, and how its vectors were made
             with contextlib.suppress(WorkspaceError):  # a damaged note is made again
                 stored = vectors_manifest(self.layout) or {"encoder": default_encoder(self.layout)}
                 kept = {"encoder": stored["encoder"], "dimension": stored.get("cut", 0)}
                 kept["expand"] = bool(stored.get("expansion"))
                 settings = {key: value for key, value in kept.items() if value} | table | settings
-        if "summaries" in settings:
-            settings["summaries"] = self._below_workspace(settings["summaries"])
-        elif "summaries" not in table:  # nor are they forgotten
-            from lemmata.stages.summaries import chosen_sources
-
-            with contextlib.suppress(WorkspaceError):
-                settings["summaries"] = chosen_sources(self.layout)
         if "language" not in {**settings, **table}:
             stored = read_manifest(self.layout.manifest(self.layout.lexical)) or {}
             settings = {**settings, "language": stored["setting"]} if stored.get("setting") else settings
         return self.options(IndexOptions, "index", settings)
 
-    def _below_workspace(self, names: str) -> str:
-        """Names of training sets and files, comma-separated: files, which are given from here, by their place there."""
+    def _chosen_summaries(self, settings: Settings, table: Settings) -> Settings:
+        """The key `summaries`: as given, with files by their path below the workspace; or as chosen before."""
+        from lemmata.stages.summaries import chosen_sources
+
+        if "summaries" not in settings:
+            return {} if "summaries" in table else {"summaries": chosen_sources(self.layout)}
+        names = settings["summaries"]
         known = {"none", *read_manifests(self.layout.training_sets)}
         words = [word.strip() for word in names.split(",")]
-        return ",".join(
-            os.path.relpath(word, self.layout.root) if word not in known and Path(word).is_file() else word
-            for word in words
-        )
+        files = [word not in known and Path(word).is_file() for word in words]
+        paths = [
+            os.path.relpath(word, self.layout.root) if is_file else word
+            for word, is_file in zip(words, files, strict=True)
+        ]
+        return {"summaries": ",".join(paths)}
 
     def _endpoint_options(self, settings: Settings | None) -> EndpointOptions:
         from lemmata.llm.endpoint import EndpointOptions

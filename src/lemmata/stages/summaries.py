@@ -21,9 +21,9 @@ from lemmata.stages.training_sets import set_file, sets
 from lemmata.stages.vectors import build_neighbours, copy_vectors, encode_missing, hash_texts, match_rows
 from lemmata.store.artefacts import read_undamaged, set_digest, summary_index, summary_neighbours
 from lemmata.store.corpus import Corpus
-from lemmata.store.layout import Layout
+from lemmata.store.layout import Layout, open_manifest
 from lemmata.store.summaries import Summary, open_old_summaries, summaries_manifest, write_texts
-from lemmata.store.vector_sets import vector_set
+from lemmata.store.vector_sets import vector_set, vector_sets
 from lemmata.store.vectors import VectorWriter
 from lemmata.types import Encoder, Progress
 
@@ -40,7 +40,10 @@ _BATCH = 10_000  # records of a training set read at once
 
 def chosen_sources(layout: Layout) -> str:
     """The sources of the summaries that search uses, comma-separated; empty where it uses none."""
-    manifest = summaries_manifest(layout)
+    encoders = vector_sets(layout)  # the default one first, unless the note on it is damaged
+    chosen = next((one for one in encoders if one.is_default or one.summaries.is_dir()), None)
+    cure = "name its sources again with 'lemmata index --summaries NAMES', or none"
+    manifest = open_manifest(chosen.summaries / "manifest.json", cure) if chosen else None
     return ",".join(source["name"] for source in manifest["sources"]) if manifest else ""
 
 
