@@ -36,7 +36,7 @@ def _texts(material: Material, row: int, passage: Passage) -> Iterator[str]:
         for near, other in around.items()
         if near < row and other.section == passage.section and other.kind in _DEFINING
     ]
-    targets = [material.row_of[link.target] for link in passage.links if link.target in material.row_of]
+    targets = [material.row_of.get(link.target or "", row) for link in passage.links]
     used = [target for target in dict.fromkeys(targets) if target != row][:_MOST]
     shown = {row}
     for name, chosen in (
