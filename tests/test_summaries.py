@@ -412,6 +412,7 @@ def test_the_command_takes_tables_and_refuses_what_is_neither_a_set_nor_a_file(
     root = project.layout.root
     said = command("index", "-w", root, "--encoder", "hashing", "--summaries", table)
     assert "1 summary of 1 passage, 1 encoded: 1 of ../told.tsv (imported)" in said
+    assert "3 passages without one rank lower than before, relative to the others" in said
     assert "the summaries are dropped" in command("index", "-w", root, "--summaries", "none")
     error = command("index", "-w", root, "--summaries", "writen", code=1)
     assert "there is no training set 'writen' to take summaries from (there are: none yet)" in error

@@ -131,6 +131,9 @@ def _print_summaries(report: dict[str, Any]) -> None:
         console.print(about, markup=False, soft_wrap=True)
         for cause, count in summaries["left_out"].items():
             console.print(f"  {count:>9,}  left out: {_LEFT_OUT[cause]}")
+        if bare := report["passages"] - summaries["passages"]:
+            ranks = "passage without one ranks" if bare == 1 else "passages without one rank"
+            console.print(f"{bare:,} {ranks} lower than before, relative to the others")
     if report.get("dropped_summaries"):
         console.print("the summaries are dropped")
 
