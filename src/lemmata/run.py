@@ -478,12 +478,14 @@ def _read_update(
 def _encoded(project: Project, encoder: str, stages: _Stages, progress: Progress) -> str:
     """Index with an encoder; retraining a model of the same name runs the stage again."""
     from lemmata.encode.load import model_folder
+    from lemmata.stages.summaries import chosen_sources
     from lemmata.stages.train import weights_sha256
 
     folder = model_folder(encoder, project.layout.models)
     weights = weights_sha256(folder) if folder.is_dir() else ""
     index = partial(project.index, settings={"encoder": encoder}, progress=progress)
-    return str(stages.run(f"index {encoder}", [project.config.get("index", {}), weights], index)["encoder"])
+    summaries = [chosen] if (chosen := chosen_sources(project.layout)) else []
+    return str(stages.run(f"index {encoder}", [project.config.get("index", {}), weights, *summaries], index)["encoder"])
 
 
 def _task(project: Project, name: str) -> Task:

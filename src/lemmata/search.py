@@ -23,9 +23,12 @@ from lemmata.files import is_writable
 from lemmata.index.ann import AnnIndex
 from lemmata.index.exact import ExactIndex
 from lemmata.index.lexical import LexicalIndex
-from lemmata.store.artefacts import artefact, neighbour_index, open_artefact
+from lemmata.index.summaries import SummaryIndex
+from lemmata.leakage import repeats
+from lemmata.store.artefacts import artefact, neighbour_index, open_artefact, summary_neighbours
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, open_manifest, read_manifests
+from lemmata.store.summaries import StoredSummaries, open_summaries
 from lemmata.store.vector_sets import vector_set, vector_sets
 from lemmata.store.vectors import StoredVectors, open_vectors
 from lemmata.types import CrossEncoder, Encoder, Floats, Hit, Index, Integers, Mask
@@ -290,6 +293,38 @@ class DenseSide:
         return ExactIndex(self.vectors.matrix)
 
     @cached_property
+    def summaries(self) -> StoredSummaries | None:
+        """Short texts about passages with their vectors; None where none were chosen."""
+        stored = open_summaries(self._layout, self._corpus, self._name)
+        if stored is not None and stored.made_by != self.vectors.made_by:
+            raise WorkspaceError(
+                f"the summaries were encoded by {stored.made_by}, the passages by {self.vectors.made_by}:"
+                f" run 'lemmata index --encoder {self.vectors.encoder}' again"
+            )
+        return stored
+
+    @cached_property
+    def query_index(self) -> Index:
+        """The index that answers queries: of the passages and of their summaries."""
+        summaries, places = self.summaries, vector_set(self._layout, self._name)
+        if summaries is None or places is None:
+            return self.index
+        nearest: Index = ExactIndex(summaries.matrix)
+        if self._layout.manifest(places.summaries_ann).exists():
+            open_artefact(self._layout, summary_neighbours(places))
+            nearest = AnnIndex.open(self._layout.ann_graph(places.summaries_ann), summaries.matrix)
+        return SummaryIndex(self.index, self.vectors.matrix, nearest, summaries.matrix, np.asarray(summaries.rows))
+
+    def hide_summaries(self, queries: Sequence[str]) -> Mask:
+        """Search as if there were no summaries that equal or nearly repeat one of these queries; returns which (m,)."""
+        index = self.query_index
+        if self.summaries is None or not isinstance(index, SummaryIndex):
+            return np.zeros(0, bool)
+        hidden = repeats(list(self.summaries.texts()), queries)
+        self.query_index = index.hiding(hidden)
+        return hidden
+
+    @cached_property
     def fusion(self) -> Fusion:
         """The fusion that validation chose for this encoder, or the default."""
         places = vector_set(self._layout, self._name)
@@ -441,7 +476,7 @@ class Retriever:
         fusion = fusion or side.fusion
         depth = k if retriever == "dense" else max(k, fusion.depth)
         queries = side.encoder.encode(texts, role="query")
-        dense = side.index.search(queries, depth, allowed)
+        dense = side.query_index.search(queries, depth, allowed)
         blank = [number for number, text in enumerate(texts) if not text.strip() or not queries[number].any()]
         dense[0][blank], dense[1][blank] = -1, -np.inf  # a query without words has no neighbours
         if retriever == "dense":

@@ -188,6 +188,15 @@ def info(
         state = "up to date" if vectors["up_to_date"] else "out of date"
         details = f"{vectors['dimension']} numbers, {megabytes(vectors['bytes'])}, {state}"
         table.add_row(Text(f"  {vectors['encoder']}{default}", overflow="fold"), details)
+        summaries = vectors["summaries"]
+        if summaries["summaries"]:
+            size = megabytes(summaries["bytes"])
+            about = f"{summaries['summaries']:,} of {counted(summaries['passages'], 'passage')}, {size}"
+            table.add_row("    summaries", about)
+        for source in summaries["sources"]:
+            table.add_row(
+                Text(f"      {source['name']} ({source['author']})", overflow="fold"), f"{source['summaries']:,}"
+            )
     open_console().print(table)
     for problem in content["problems"]:
         open_console().print(problem, style="yellow")

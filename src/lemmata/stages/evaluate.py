@@ -314,6 +314,8 @@ def evaluate(
         named = dict.fromkeys(encoder for _, encoder in parsed.values() if encoder)
         more: dict[str, Any] = {"queries": list(task.queries.values()), "key": key, "allowance": allowance}
         update_vectors(layout, named, index or IndexOptions(), progress, **more)
+        used_encoders = {encoder for kind, encoder in parsed.values() if kind != "lexical"}
+        notes += _hide_summaries(retriever, task, sorted(used_encoders))
         is_unnamed_dense = [kind != "lexical" and not encoder for kind, encoder in parsed.values()]
         encoder = retriever.vectors.encoder if any(is_unnamed_dense) else ""
         trained_on: dict[str, int] = {}
@@ -372,6 +374,41 @@ def evaluate(
         encoder=encoder,
         trained_on=trained_on,
     )
+
+
+def _hide_summaries(retriever: Retriever, task: Task, encoders: Sequence[str]) -> list[str]:
+    """Search as if no summary repeated a query of the task, and say so; the empty encoder is the one of the index."""
+    notes: dict[str, None] = {}
+    for encoder in encoders:
+        side = retriever.dense(encoder)
+        if not side.exists or side.summaries is None:
+            continue
+        hidden = side.hide_summaries([task.queries[query] for query in task.qrels])
+        rows = np.unique(np.asarray(side.summaries.rows)[~hidden])
+        authors = ", ".join(dict.fromkeys(str(source["author"]) for source in side.summaries.sources))
+        answered = _count_queries_about(retriever.corpus, task, rows)
+        note = (
+            f"passages are found by {int((~hidden).sum()):,} summaries too (author: {authors});"
+            f" {int(hidden.sum()):,} more equal or nearly repeat a query of the task and were not used;"
+            f" {answered:,} of {len(task.qrels):,} queries have an answer with a summary"
+        )
+        if 2 * answered * len(retriever.corpus) < len(task.qrels) * len(rows):
+            note = f"WARNING: {note}, fewer than other passages have: the figures may be too low"
+        notes[note] = None
+    return list(notes)
+
+
+def _count_queries_about(corpus: Corpus, task: Task, rows: Integers) -> int:
+    """How many queries have a relevant passage among some rows."""
+    chosen = set(rows.tolist())
+
+    def is_chosen(identity: str) -> bool:
+        try:
+            return corpus.row(identity) in chosen
+        except KeyError:
+            return False
+
+    return sum(any(grade > 0 and is_chosen(name) for name, grade in grades.items()) for grades in task.qrels.values())
 
 
 def _trained_on(layout: Layout, corpus: Corpus, task: Task, encoder: str) -> tuple[dict[str, int], list[str]]:
@@ -514,6 +551,7 @@ def tune(
         ranked = f"dense:{encoder}" if encoder else "dense"
         more: dict[str, Any] = {"queries": list(task.queries.values()), "key": key, "allowance": allowance}
         update_vectors(layout, filter(None, [encoder]), index or IndexOptions(), progress, **more)
+        _hide_summaries(retriever, task, [encoder])
         dense, lexical = (_rank(retriever, task, name, Fusion().depth, progress) for name in (ranked, "lexical"))
 
     def value(ranked: Integers) -> float:
@@ -548,6 +586,8 @@ def tune_rerank(
     with contextlib.closing(Retriever(layout, key=key)) as retriever:
         _, row_of = _rows_of_judged(retriever.corpus, task, allow_missing=allow_missing)
         judgments = judged(task.qrels, row_of)
+        kind, encoder = parse_retriever(base)
+        _hide_summaries(retriever, task, [encoder] if kind != "lexical" else [])
         depth = min(max(number, chosen_measure.cutoff), len(retriever.corpus))
         rows, scores = _rank(retriever, task, base, depth, progress)
         cross = np.full((len(rows), min(number, depth)), -np.inf, np.float32)

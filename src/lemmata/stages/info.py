@@ -17,7 +17,7 @@ from lemmata.store.artefacts import Artefact, artefacts, check_source, dense_ind
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore
 from lemmata.store.layout import Layout, read_manifest, read_manifests
-from lemmata.store.vector_sets import VectorSet, default_encoder, size_on_disk, vector_sets
+from lemmata.store.vector_sets import VectorSet, default_encoder, size_on_disk, summaries_on_disk, vector_sets
 from lemmata.types import Progress
 
 __all__ = ["Check", "check_installation", "check_workspace", "document_statistics", "info"]
@@ -79,9 +79,17 @@ def _describe_vectors(layout: Layout, vectors: VectorSet) -> dict[str, Any]:
         "made_by": manifest.get("made_by", ""),
         "dimension": manifest.get("dimension", 0),
         "bytes": size_on_disk(vectors),
+        "summaries": _describe_summaries(vectors),
         "up_to_date": not list(problems(layout, [dense_index(vectors)])) and bool(manifest),
         "default": vectors.is_default,
     }
+
+
+def _describe_summaries(vectors: VectorSet) -> dict[str, Any]:
+    """How many summaries an encoder has, of how many passages, by source and author, and their size on disk."""
+    counts = (read_manifest(vectors.summaries / "manifest.json") or {}).get("counts", {})
+    none = {"summaries": 0, "passages": 0, "sources": []}
+    return {**none, **counts, "bytes": summaries_on_disk(vectors)}
 
 
 def _note_problems(layout: Layout) -> list[str]:

@@ -27,8 +27,7 @@ from lemmata.measures import judged
 from lemmata.mine.export import read_batches, text_columns
 from lemmata.stages.evaluate import TASKS, TaskOptions, corpus_task, table_task
 from lemmata.stages.link import indexed_corpus
-from lemmata.stages.training_sets import check_sets, set_file, split_key
-from lemmata.stages.training_sets import sets as mined_sets
+from lemmata.stages.training_sets import check_sets, set_file, split_key, trainable_sets
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, read_manifest
 from lemmata.store.split import Keys, id_keys, open_split
@@ -79,7 +78,7 @@ def prepare(
     """
     if folder.is_dir() and any(folder.iterdir()) and read_manifest(folder / "manifest.json") is None:
         raise InputError("exists and is no training job, so it is not replaced", file=str(folder))
-    names = {} if part == "test" else options.sets or dict.fromkeys(mined_sets(layout), 1.0)
+    names = {} if part == "test" else options.sets or dict.fromkeys(trainable_sets(layout), 1.0)
     if not names and part != "test":
         raise WorkspaceError("there is nothing to train on: mine something first, see 'lemmata mine --help'")
     sources = _sources(layout, names)
@@ -155,7 +154,7 @@ def _sources(layout: Layout, names: Iterable[str]) -> dict[str, tuple[Layout, Pa
     for spec in names:
         workspace, name = _existing_workspace(layout, spec.partition(":")[0])
         if read_manifest(workspace.manifest(workspace.training(name))) is None:
-            available = ", ".join(mined_sets(workspace)) or "none yet"
+            available = ", ".join(trainable_sets(workspace)) or "none yet"
             raise WorkspaceError(f"{workspace.root} has no training set {name!r} (available: {available})")
         sources[spec] = workspace, set_file(workspace, name)
         by_workspace.setdefault(workspace.root, (workspace, []))[1].append(name)

@@ -29,8 +29,7 @@ from lemmata.mine.export import read_training, text_columns
 from lemmata.mine.material import material
 from lemmata.stages.evaluate import TASKS, tune_rerank
 from lemmata.stages.prepare import Further, is_of, prepare, resolve_workspace
-from lemmata.stages.training_sets import older_sources, set_file, split_key
-from lemmata.stages.training_sets import sets as mined_sets
+from lemmata.stages.training_sets import older_sources, set_file, split_key, trainable_sets
 from lemmata.store.artefacts import model, seal, verify
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, read_manifest, read_manifests
@@ -224,7 +223,7 @@ def prepare_job(layout: Layout, options: FinetuneOptions, folder: Path, progress
 
 def _notes(layout: Layout, specs: Iterable[str]) -> list[str]:
     """What is said about the training sets of a model: which are older than what they were made from."""
-    places = [resolve_workspace(layout, spec.partition(":")[0]) for spec in specs or mined_sets(layout)]
+    places = [resolve_workspace(layout, spec.partition(":")[0]) for spec in specs or trainable_sets(layout)]
     return [sentence for workspace, name in places for sentence in older_sources(workspace, [name])]
 
 
@@ -316,7 +315,7 @@ def train_job(
 def _inputs(layout: Layout, options: FinetuneOptions) -> dict[str, Any]:
     """Options and hashes of all that a fine-tuning reads: a change means another model."""
     sets = {}
-    for spec in options.sets or mined_sets(layout):
+    for spec in options.sets or trainable_sets(layout):
         workspace, name = resolve_workspace(layout, spec.partition(":")[0])
         sets[spec] = [sha256_of(_files(workspace.training_file(name))), split_key(workspace)]
     tasks: dict[str, Any] = {}
@@ -442,7 +441,7 @@ def reranker_model(
 
 def _sets_with_negatives(layout: Layout) -> list[str]:
     """All sets that have negatives, or all where none has."""
-    names = list(mined_sets(layout))
+    names = list(trainable_sets(layout))
     with_negatives = [name for name in names if len(text_columns(set_file(layout, name))) > 2]
     return with_negatives or names
 
