@@ -16,8 +16,9 @@ from tests.test_cli import lemmata
 
 from lemmata.encode.load import PACKAGED, load_encoder
 from lemmata.errors import InputError, LemmataError, WorkspaceError
+from lemmata.fusion import Fusion
 from lemmata.project import Project, doctor
-from lemmata.search import Fusion, Retriever
+from lemmata.search import Retriever
 from lemmata.store.layout import Layout, read_manifest, write_manifest
 from lemmata.store.vector_sets import default_encoder, move_old_vectors, vector_set, vector_sets
 from lemmata.store.vectors import VectorWriter, open_vectors
