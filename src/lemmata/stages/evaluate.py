@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -43,6 +44,7 @@ __all__ = [
     "beir_task",
     "corpus_task",
     "evaluate",
+    "fusion_values",
     "table_task",
     "tune",
     "tune_rerank",
@@ -508,23 +510,14 @@ def tune(
     They hold for one `encoder`, by default the one that search uses; vectors of a named one are made where they
     are missing. Judgments of passages that are not in the corpus are refused unless `allow_missing`.
     """
-    chosen_measure = parse_measure(measure_name)
+    more: dict[str, Any] = {"queries": list(task.queries.values()), "key": key, "allowance": allowance}
     with contextlib.closing(Retriever(layout, key=key, allowance=allowance)) as retriever:
-        _, row_of = _rows_of_judged(retriever.corpus, task, allow_missing=allow_missing)
-        judgments = judged(task.qrels, row_of)
-        ranked = f"dense:{encoder}" if encoder else "dense"
-        more: dict[str, Any] = {"queries": list(task.queries.values()), "key": key, "allowance": allowance}
         update_vectors(layout, filter(None, [encoder]), index or IndexOptions(), progress, **more)
-        dense, lexical = (_rank(retriever, task, name, Fusion().depth, progress) for name in (ranked, "lexical"))
-        citations = retriever.citations
-        found = candidates(dense, lexical, citations=citations, itself=_own_rows(retriever.corpus, task))
-
-    def values(fusion: Fusion) -> Floats64:
-        rows, _ = combine(found, max(100, chosen_measure.cutoff), fusion)
-        return measure(rows, judgments, [chosen_measure])[str(chosen_measure)]
-
+        values, graph = fusion_values(
+            retriever, task, measure_name, progress, encoder=encoder, allow_missing=allow_missing
+        )
     progress("fitting the fusion", 0, None)
-    fit = fit_fusion(values, Fusion(), graph=citations is not None and bool(citations.counts.any()))
+    fit = fit_fusion(values, Fusion(), graph=graph)
     named = {"auto": fit.fusion, "default": Fusion(), "equal": EQUAL, "dense": DENSE, "lexical": LEXICAL}
     report = {
         "verb": "tune",
@@ -539,6 +532,35 @@ def tune(
     assert vectors is not None  # the dense ranking came from them
     write_manifest(vectors.fusion, report)
     return report
+
+
+def fusion_values(
+    retriever: Retriever,
+    task: Task,
+    measure_name: str,
+    progress: Progress,
+    *,
+    encoder: str = "",
+    allow_missing: bool = False,
+) -> tuple[Callable[[Fusion], Floats64], bool]:
+    """A function that measures a fusion on each query of a task, and whether the corpus has a graph of citations.
+
+    Both rankings are searched once; each fusion then costs milliseconds.
+    """
+    chosen_measure = parse_measure(measure_name)
+    _, row_of = _rows_of_judged(retriever.corpus, task, allow_missing=allow_missing)
+    judgments = judged(task.qrels, row_of)
+    names = (f"dense:{encoder}" if encoder else "dense", "lexical")
+    dense, lexical = (_rank(retriever, task, name, Fusion().depth, progress) for name in names)
+    citations = retriever.citations
+    found = candidates(dense, lexical, citations=citations, itself=_own_rows(retriever.corpus, task))
+
+    @cache
+    def values(fusion: Fusion) -> Floats64:
+        rows, _ = combine(found, max(100, chosen_measure.cutoff), fusion)
+        return measure(rows, judgments, [chosen_measure])[str(chosen_measure)]
+
+    return values, citations is not None and bool(citations.counts.any())
 
 
 def tune_rerank(

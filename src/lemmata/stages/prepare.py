@@ -300,6 +300,28 @@ def _pose(layout: Layout, name: str, part: str) -> _Posed:
     raise ConfigError(f"{name!r} is neither a task ({', '.join(TASKS)}), nor a file of queries, nor a folder")
 
 
+def validation_queries(layout: Layout, specs: Iterable[str]) -> Task | None:
+    """The first of some tasks whose queries come from a file or folder and whose answers are in this corpus.
+
+    Tasks that the corpus poses itself are none: their queries repeat words of the answers, and weights fitted to them
+    favour the lexical ranking too much.
+    """
+    for spec in specs:
+        path, _, detail = spec.partition("#")
+        file = layout.root / Path(path).expanduser()
+        if path.rpartition("/")[2] in TASKS or not file.exists() or bool(detail) != file.is_dir():
+            continue
+        if file.is_dir():
+            task = task_from(spec, *read_judged(file, detail))
+        else:
+            task = table_task(layout, file.stem, *read_table(file), file=file, allow_missing=True)
+        with contextlib.closing(Corpus(layout)) as corpus:
+            known = frozenset(corpus.ids())
+        if all(passage in known for grades in task.qrels.values() for passage in grades):
+            return task
+    return None
+
+
 def _on_corpus(layout: Layout, task: Task) -> _Posed:
     with contextlib.closing(Corpus(layout)) as corpus:
         ids = list(corpus.ids())
