@@ -251,9 +251,7 @@ def test_the_fit_finds_the_better_ranking(good: str, single: Fusion) -> None:
 
 def test_the_fit_stays_at_its_start_where_queries_disagree() -> None:
     def values(fusion: Fusion) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        gain = (
-            fusion.weight + fusion.citations + fusion.citing
-        )  # for one query, and somewhat less of a loss for another
+        gain = fusion.weight + fusion.citations + fusion.citing  # of one query; the other loses nearly as much
         return np.array([gain, -0.9 * gain])
 
     fit = fit_fusion(values, Fusion(), graph=True)
