@@ -21,6 +21,7 @@ import tarfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,11 +88,12 @@ def task_of(name: str, data: Path, out: Path, encoder: str, chapters: int) -> tu
             generate(plant, 3000, int(name.removeprefix("plant-")))
         project = workspace(out, name, [plant / "logs.csv", plant / "hierarchy.csv"], encoder)
         return project, task_from(name, read_queries(plant / "queries.jsonl"), read_qrels(plant / "qrels" / "test.tsv"))
-    queries, qrels = {}, {}
+    queries: dict[str, str] = {}
+    qrels: dict[str, dict[str, int]] = {}
     for table in TABLES[name]:
         texts, grades = read_table(ROOT / "bench" / f"{table}.tsv")
         queries |= {f"{table} {query}": text for query, text in texts.items()}
-        qrels |= {f"{table} {query}": judged for query, judged in grades.items()}
+        qrels |= {f"{table} {query}": dict(judged) for query, judged in grades.items()}
     asked = Counter(answer.partition("#")[0] for judged in qrels.values() for answer in judged)
     only = {chapter for chapter, _ in asked.most_common(chapters)} if chapters and name == "stacks" else None
     project = workspace(out, name, [unpacked(data / name / f"{name}.tar.xz", out / f"{name}-data", only)], encoder)
@@ -104,6 +106,10 @@ def task_of(name: str, data: Path, out: Path, encoder: str, chapters: int) -> tu
 # ---------------------------------------------------------------- measuring
 
 
+def on_some(values: Callable[[Fusion], Any], chosen: Any, fusion: Fusion) -> Any:
+    return values(fusion)[chosen]
+
+
 def cross_fitted(values: Callable[[Fusion], Any], count: int, graph: bool, fewer: int) -> tuple[Any, list[str]]:
     """The mean value of each query under weights that were fitted without it, and the most frequent weights."""
     random = np.random.default_rng(0)
@@ -113,7 +119,7 @@ def cross_fitted(values: Callable[[Fusion], Any], count: int, graph: bool, fewer
         halves = order[: count // 2], order[count // 2 :]
         for fitted, others in (halves, halves[::-1]):
             chosen = fitted[: fewer or None]
-            fusion = fit_fusion(lambda each, chosen=chosen: values(each)[chosen], Fusion(), graph=graph).fusion
+            fusion = fit_fusion(partial(on_some, values, chosen), Fusion(), graph=graph).fusion
             result[others] += values(fusion)[others] / REPEATS
             fits[fusion.formula] += 1
     return result, [f"{formula} ({number} of {2 * REPEATS})" for formula, number in fits.most_common(2)]

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -183,7 +184,7 @@ def test_another_citation_never_lowers_a_passage(
     fusion = Fusion("score", weight, citations=0.05, citing=0.0)
 
     def place(links: list[tuple[int, int]]) -> int:
-        return (fuse(arrays(a), arrays(b), 20, fusion, cited(links))[0][0] == y).argmax()
+        return int((fuse(arrays(a), arrays(b), 20, fusion, cited(links))[0][0] == y).argmax())
 
     assert place([*pairs, (x, y)]) <= place(pairs)
 
@@ -240,8 +241,8 @@ def test_the_fit_finds_the_better_ranking(good: str, single: Fusion) -> None:
     dense, lexical, answers = posed(good, 40, np.random.default_rng(0))
     found = candidates(dense, lexical)
 
-    def values(fusion: Fusion) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        return (combine(found, 10, fusion)[0][:, 0] == answers).astype(np.float64)
+    def values(fusion: Fusion) -> npt.NDArray[np.float64]:
+        return np.asarray(combine(found, 10, fusion)[0][:, 0] == answers, np.float64)
 
     fit = fit_fusion(values, EQUAL, graph=False)
     assert values(fit.fusion).mean() >= values(single).mean() == 1
@@ -250,7 +251,7 @@ def test_the_fit_finds_the_better_ranking(good: str, single: Fusion) -> None:
 
 
 def test_the_fit_stays_at_its_start_where_queries_disagree() -> None:
-    def values(fusion: Fusion) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def values(fusion: Fusion) -> npt.NDArray[np.float64]:
         gain = fusion.weight + fusion.citations + fusion.citing  # of one query; the other loses nearly as much
         return np.array([gain, -0.9 * gain])
 

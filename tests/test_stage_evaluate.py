@@ -232,13 +232,16 @@ def test_auto_does_without_a_graph_and_with_one_of_another_corpus(cited: Project
 
 def test_a_graph_of_an_older_version_has_the_same_citations(cited: Project, tmp_path: Path) -> None:
     layout = Layout(shutil.copytree(cited.layout.root, tmp_path / "w"))
-    new = open_citations(layout, read_corpus_manifest(layout)["inputs"], len(STATEMENTS))
+    corpus = (read_corpus_manifest(layout) or {})["inputs"]
+    new = open_citations(layout, corpus, len(STATEMENTS))
     for path in layout.graph.glob("citations_*.npy"):
         path.unlink()
-    manifest = read_manifest(layout.manifest(layout.graph))
+    manifest = read_manifest(layout.manifest(layout.graph)) or {}
     files = {name: facts for name, facts in manifest["files"].items() if not name.startswith("citations_")}
     write_manifest(layout.manifest(layout.graph), {**manifest, "files": files})
-    old = open_citations(layout, read_corpus_manifest(layout)["inputs"], len(STATEMENTS))
+    old = open_citations(layout, corpus, len(STATEMENTS))
+    assert old is not None
+    assert new is not None
     assert [part.tolist() for part in old] == [part.tolist() for part in new]
 
 
