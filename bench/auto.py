@@ -80,8 +80,8 @@ def task_of(name: str, data: Path, out: Path, encoder: str, chapters: int) -> tu
         project = workspace(out, name, [folder], encoder)
         lines = (folder / "queries-train.jsonl").read_text(encoding="utf-8").splitlines()
         records = {str(number): json.loads(line) for number, line in enumerate(lines)}
-        queries = {number: record["query"] for number, record in records.items()}
-        return project, task_from(name, queries, {n: {record["passage"]: 1} for n, record in records.items()})
+        texts = {number: record["query"] for number, record in records.items()}
+        return project, task_from(name, texts, {n: {record["passage"]: 1} for n, record in records.items()})
     if name.startswith("plant-"):
         plant = out / f"{name}-data"
         if not plant.is_dir():
@@ -91,8 +91,8 @@ def task_of(name: str, data: Path, out: Path, encoder: str, chapters: int) -> tu
     queries: dict[str, str] = {}
     qrels: dict[str, dict[str, int]] = {}
     for table in TABLES[name]:
-        texts, grades = read_table(ROOT / "bench" / f"{table}.tsv")
-        queries |= {f"{table} {query}": text for query, text in texts.items()}
+        asked_here, grades = read_table(ROOT / "bench" / f"{table}.tsv")
+        queries |= {f"{table} {query}": text for query, text in asked_here.items()}
         qrels |= {f"{table} {query}": dict(judged) for query, judged in grades.items()}
     asked = Counter(answer.partition("#")[0] for judged in qrels.values() for answer in judged)
     only = {chapter for chapter, _ in asked.most_common(chapters)} if chapters and name == "stacks" else None
