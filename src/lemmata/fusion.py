@@ -203,7 +203,7 @@ def fuse(
 _WEIGHTS = tuple(round(step / 10, 1) for step in range(11))
 _CITATIONS = (0.0, 0.01, 0.02, 0.04, 0.08)
 _CITING = (0.0, 0.1, 0.2, 0.4)
-# Standard errors that are taken off a gain. On six validation sets (bench/auto.py; parts of the largest ones), fitted to
+# Standard errors that are taken off a gain. On six validation sets (bench/auto.py; parts of the large ones), fitted to
 # half of the queries, 0.5 gained most over the best single retriever: 3.0 %. 0 lost 2 % on the smallest set, and 1.5
 # gained 1.9 %.
 _CAUTION = 0.5
