@@ -38,7 +38,7 @@ from lemmata.train.job import Job, JobWriter, open_job
 from lemmata.train.validate import pool_size
 from lemmata.types import Integers, Mask, Progress
 
-__all__ = ["Further", "is_of", "new_queries", "pool_rows", "prepare", "resolve_workspace"]
+__all__ = ["Further", "is_of", "new_queries", "pool_rows", "prepare", "resolve_workspace", "validation_queries"]
 
 BATCH = 2000  # records that are read at once
 REPLAY = 1.0  # records that a model has seen, for each new one, where it is trained further
