@@ -668,7 +668,7 @@ class Project:
         self,
         task: Task,
         *,
-        retrievers: Sequence[str] = ("lexical", "dense", "hybrid"),
+        retrievers: Sequence[str] = ("lexical", "dense", "hybrid", "auto"),
         options: EvaluateOptions | None = None,
         train: Sequence[Example] = (),
         allow_leakage: bool = False,
@@ -680,8 +680,8 @@ class Project:
     ) -> Report:
         """Run retrievers on a task: measures per query with intervals, comparisons and notes.
 
-        `dense:NAME` and `hybrid:NAME` are retrievers with the encoder NAME, whose vectors are made where they are
-        missing or out of date. `allowance` caps what remote encoders use.
+        `dense:NAME`, `hybrid:NAME` and `auto:NAME` are retrievers with the encoder NAME, whose vectors are made where
+        they are missing or out of date. `allowance` caps what remote encoders use.
 
         `train` are the examples that anything here was trained on; leaking tasks are refused unless `allow_leakage`,
         judgments of passages that are not in the corpus unless `allow_missing`.
@@ -779,7 +779,7 @@ class Project:
         allowance: Allowance | None = None,
         progress: Progress = _silent,
     ) -> dict[str, Any]:
-        """Choose how dense and lexical rankings are fused, on a validation task, for one encoder."""
+        """Fit the weights of the retriever `auto` to a validation task, for one encoder."""
         from lemmata.stages.evaluate import tune
         from lemmata.stages.index import IndexOptions
 

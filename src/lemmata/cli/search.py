@@ -117,7 +117,7 @@ def index(
         console.print(f"search now uses them; the vectors of {report['default_before']} are kept", soft_wrap=True)
     _print_summaries(report)
     if "dropped_fusion" in report:
-        console.print("the fusion was chosen for them and is dropped: run 'lemmata evaluate --tune' again")
+        console.print("the weights of auto were fitted to them and are dropped: run 'lemmata evaluate --tune' again")
 
 
 def _print_summaries(report: dict[str, Any]) -> None:
@@ -181,7 +181,7 @@ def search(
     workspace: Workspace = HERE,
     k: Count = 10,
     retriever: Annotated[
-        str, typer.Option(help="auto, hybrid, dense, lexical, dense:ENCODER or hybrid:ENCODER.", metavar="NAME")
+        str, typer.Option(help="auto, hybrid, dense, lexical; auto:ENCODER and so on.", metavar="NAME")
     ] = "auto",
     kind: Kinds = None,
     document: Documents = None,

@@ -197,9 +197,19 @@ def info(
             table.add_row(
                 Text(f"      {source['name']} ({source['author']})", overflow="fold"), f"{source['summaries']:,}"
             )
+        fusion = vectors["fusion"]
+        by = "default weights" if fusion["fitted"] is None else _fitted(fusion["fitted"])
+        table.add_row("    auto", Text(f"{fusion['formula']} ({by})", overflow="fold"))
     open_console().print(table)
     for problem in content["problems"]:
         open_console().print(problem, style="yellow")
+
+
+def _fitted(facts: dict[str, Any]) -> str:
+    """What the weights of `auto` were fitted to; older versions stored less."""
+    if "task" not in facts:
+        return "fitted"
+    return f"fitted to {counted(facts['queries'], 'query')} of {facts['task']} by {facts['measure']}"
 
 
 def _print_statistics(documents: Sequence[dict[str, Any]], summary: dict[str, dict[str, float]], k: int) -> None:
