@@ -92,8 +92,7 @@ ANSWER = {
     "question": "Why does it leak?",
     "keyword": "leak seal pump",
     "slogan": "It leaks.",
-    "concepts": [{"name": "mechanical seal", "kind": "object", "description": "Keeps a shaft tight."}],
-    "relations": [],
+    "1": {"concepts": [{"name": "mechanical seal", "kind": "object"}], "relations": []},
 }
 
 
