@@ -28,6 +28,7 @@ from lemmata.train.encoders import (
     save_model,
     set_prompts,
     state_of,
+    transformer_of,
 )
 from lemmata.train.job import Job, translated
 from lemmata.train.loop import (
@@ -305,7 +306,10 @@ def _tokens_in_memory(model: Any, precision: str) -> int:
     """How many tokens' activations fit into a third of the free memory."""
     import torch
 
-    config = getattr(model[0].auto_model, "config", None)
+    transformer = transformer_of(model)
+    if transformer is None:  # a static encoder keeps no activations
+        return 2**62
+    config = getattr(transformer, "config", None)
     layers, width = getattr(config, "num_hidden_layers", 12), getattr(config, "hidden_size", 768)
     free = torch.cuda.mem_get_info(model.device)[0] if model.device.type == "cuda" else 12 * 2**30
     bytes_of_token = layers * width * 40 * (4 if precision == "fp32" else 3)  # measured on BERT, with attention
