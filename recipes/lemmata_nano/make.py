@@ -69,9 +69,7 @@ def start(job: Job, base: Path | None, out: Path, progress: Progress) -> Integer
     else:
         names, matrix = model2vec_vectors(base)
         places = {token: place for place, token in enumerate(names)}
-        vectors = np.stack(
-            [matrix[places[token]] if token in places else np.zeros_like(matrix[0]) for token in tokens]
-        )
+        vectors = np.stack([matrix[places[token]] if token in places else np.zeros_like(matrix[0]) for token in tokens])
     kept = [n for n, token in enumerate(tokens) if token and (counts[n] or is_worth_keeping(token))]
     write_static(out, NANO, vectors[kept], plain_tokenizer(file, [tokens[n] for n in kept]))
     numbers = np.full(len(tokens), -1, np.int64)
@@ -102,7 +100,9 @@ def card(folder: Path, base: Path | None, job: Job, options: FinetuneOptions, re
             guards.append(Guard(name, task.measure, len(task.queries), before, after, options.forget))
         else:
             measures.append(Measured("validation", name, task.measure, len(task.queries), before, after))
-    origin = "potion-base-8M (MIT), itself distilled from bge-base-en-v1.5 (MIT)" if base else "the tokens of lemmata-mini"
+    origin = (
+        "potion-base-8M (MIT), itself distilled from bge-base-en-v1.5 (MIT)" if base else "the tokens of lemmata-mini"
+    )
     settings = json.loads((folder / "encoder.json").read_text(encoding="utf-8"))
     versions = {name: importlib.metadata.version(name) for name in ("torch", "numpy", "tokenizers")}
     write_card(
@@ -122,14 +122,14 @@ def card(folder: Path, base: Path | None, job: Job, options: FinetuneOptions, re
                 for facts in job.facts["sets"]
             ],
             split=SplitFacts(**job.facts["split"]) if job.facts.get("split") else None,
-            options={key: value for key, value in asdict(options).items() if key in ("epochs", "batch", "rate", "sets")},
+            options={
+                key: value for key, value in asdict(options).items() if key in ("epochs", "batch", "rate", "sets")
+            },
             versions=versions,
             measures=measures,
             guards=guards,
             share=result.share,
-            intended_use=(
-                "Encode a large corpus in seconds on a processor, and start 'lemmata train static' for one's own corpus."
-            ),
+            intended_use="Encode a large corpus in seconds; the start of 'lemmata train static' on one's own corpus.",
             limits=[
                 f"A bag of token vectors, started from {origin}: the order of words does not count.",
                 "On mathematics unlike the Stacks project it is worse than lemmata-mini: adapt it, or use that.",

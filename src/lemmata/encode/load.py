@@ -86,8 +86,13 @@ def load_encoder(
     return TransformerEncoder(folder if folder.exists() else spec, dimension=dimension, threads=threads)
 
 
-def encoder_for(language: str) -> str:
-    """The packaged encoder for a corpus in one of `words.LANGUAGES`; the default where none is packaged for it."""
+def encoder_for(language: str, *, static: bool = False) -> str:
+    """The packaged encoder for a corpus in one of `words.LANGUAGES`; the default where none is packaged for it.
+
+    Where a `static` one is asked for, it is preferred.
+    """
+    if static and language == "en" and NANO in PACKAGED:
+        return NANO
     return PLANT if language != "en" and PLANT in PACKAGED else DEFAULT
 
 

@@ -21,7 +21,16 @@ from lemmata.errors import InputError
 from lemmata.files import read_array, sha256_of, write_atomically
 from lemmata.types import Floats, Integers
 
-__all__ = ["MAX_TOKENS", "StaticEncoder", "is_static", "plain_tokenizer", "read_static", "static_settings", "static_sha256", "write_static"]
+__all__ = [
+    "MAX_TOKENS",
+    "StaticEncoder",
+    "is_static",
+    "plain_tokenizer",
+    "read_static",
+    "static_settings",
+    "static_sha256",
+    "write_static",
+]
 
 MAX_TOKENS = 512  # of a text; the rest hardly moves the mean
 _TEXTS = 4096  # tokenised at once

@@ -53,6 +53,7 @@ DISTINCT_BELOW = 512  # batch size; larger batches without repeated texts lose r
 WARM_UP = 0.1  # share of steps
 TEACHER_WEIGHT = 0.2  # of the distillation in the loss
 SHARES = tuple(tenth / 10 for tenth in range(1, 11))  # of the tuned weights, tried where there is a guard
+WHOLE_BATCH = 2**22  # tokens: a static encoder keeps nothing for each of them
 CHUNK = {"cuda": 131_072, "mps": 16_384, "cpu": 4_096}  # tokens that go through the model at once
 
 
@@ -201,6 +202,8 @@ class Objective:
         self.pad = int(model.tokenizer.pad_token_id or 0)
         self.dimensions = cut_lengths(options.dimensions, int(model.get_embedding_dimension()))
         self.chunk = CHUNK.get(model.device.type, CHUNK["cpu"])
+        if transformer_of(model) is None:  # the gradient of each chunk is as large as all token vectors together
+            self.chunk = WHOLE_BATCH
         self.memory = _tokens_in_memory(model, self.precision)
         self.sets = [records[:, : 2 + NEGATIVES] for records in job.sets.values()]
         repeats = [float(options.sets.get(name, 1.0)) for name in job.sets]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,15 @@ import numpy as np
 from lemmata.encode.load import AUTO
 from lemmata.encode.onnx import open_tokenizer
 from lemmata.train.finetune import FinetuneOptions
+from lemmata.train.job import Job
 from lemmata.types import Encoder, Floats, Integers, Progress
 
-__all__ = ["DIMENSION", "StaticOptions", "as_finetune", "count_tokens", "token_vectors"]
+__all__ = ["DIMENSION", "StaticOptions", "as_finetune", "count_tokens", "fitted", "token_vectors", "vocabulary"]
 
 DIMENSION = 256
 COMMON = 1e-4  # share of the text from which on a token counts less than half; the parameter a of SIF
-BATCH = 512  # records, all of them candidates of each other
-EPOCHS = 6.0
+STEPS = 200  # whatever the corpus: less than a minute on two cores; validation may choose an earlier one
+LARGEST_BATCH, SMALLEST_BATCH = 512, 32  # records, all of them candidates of each other
 RATE = 0.05  # of vectors with a mean square of 1
 ENCODED = 2048  # tokens of the vocabulary that are encoded at once
 
@@ -35,16 +36,17 @@ class StaticOptions:
 
 
 def as_finetune(options: StaticOptions) -> FinetuneOptions:
-    """The fine-tuning that trains a static encoder: many short steps at a high rate."""
+    """The fine-tuning that trains a static encoder; `fitted` gives it the length and the size of its steps."""
     return FinetuneOptions(
-        base=options.base,
-        sets=options.sets,
-        validation=options.validation,
-        guard=options.guard,
-        epochs=EPOCHS,
-        batch=BATCH,
-        rate=RATE,
+        base=options.base, sets=options.sets, validation=options.validation, guard=options.guard, rate=RATE
     )
+
+
+def fitted(options: FinetuneOptions, job: Job) -> FinetuneOptions:
+    """Options with which a job of any size is trained for about STEPS steps; small sets have small batches."""
+    records = sum(len(rows) * options.sets.get(name, 1.0) for name, rows in job.sets.items())
+    batch = int(min(LARGEST_BATCH, max(SMALLEST_BATCH, records // 4)))
+    return replace(options, batch=batch, epochs=STEPS * batch / max(1.0, records))
 
 
 def token_vectors(encoder: Encoder, tokenizer_file: Path, counts: Integers, progress: Progress) -> Floats:
