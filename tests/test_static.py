@@ -247,7 +247,7 @@ def test_training_learns_which_words_mean_the_same(trained: Path) -> None:
 def test_the_model_has_card_history_and_the_licence_of_its_base(trained: Path) -> None:
     model = trained / "models" / "fast"
     card = json.loads((model / "card.json").read_text())
-    assert (card["licence"], card["dimension"], card["max_tokens"], card["static"]) == ("mit", 32, 16, True)
+    assert (card["licence"], card["dimension"], card["max_tokens"]) == ("mit", 32, 16)
     readme = (model / "README.md").read_text()
     assert "A static encoder" in readme
     assert "SentenceTransformer" not in readme

@@ -26,7 +26,16 @@ from lemmata.encode.load import DEFAULT, NANO, load_encoder
 from lemmata.encode.onnx import open_tokenizer
 from lemmata.encode.static import is_static, plain_tokenizer, static_sha256, write_static
 from lemmata.errors import require
-from lemmata.train.card import Estimate, Guard, Measured, ModelFacts, SplitFacts, TrainingSet, write_card
+from lemmata.train.card import (
+    STATIC_POOLING,
+    Estimate,
+    Guard,
+    Measured,
+    ModelFacts,
+    SplitFacts,
+    TrainingSet,
+    write_card,
+)
 from lemmata.train.finetune import FinetuneOptions, FinetuneResult, finetune
 from lemmata.train.job import Job, open_job
 from lemmata.train.static import token_vectors, vocabulary
@@ -115,7 +124,7 @@ def card(folder: Path, base: Path | None, job: Job, options: FinetuneOptions, re
             licence="MIT" if base else "Apache-2.0",
             dimension=int(settings["dimension"]),
             max_tokens=int(settings["max_tokens"]),
-            pooling=("mean of token vectors",),
+            pooling=STATIC_POOLING,
             command="python recipes/lemmata_nano/make.py JOB WORK" + (" --base POTION" if base else ""),
             sets=[
                 TrainingSet(facts["name"].replace("../", ""), facts["records"], {"data.parquet": facts["sha256"]})
@@ -135,7 +144,6 @@ def card(folder: Path, base: Path | None, job: Job, options: FinetuneOptions, re
                 "On mathematics unlike the Stacks project it is worse than lemmata-mini: adapt it, or use that.",
                 "English.",
             ],
-            static=True,
         ),
     )
 

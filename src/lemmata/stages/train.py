@@ -38,7 +38,17 @@ from lemmata.store.layout import Layout, read_manifest, read_manifests
 from lemmata.store.split import Keys, id_keys, open_split
 from lemmata.store.trained import Trained, read_trained, summary, write_trained
 from lemmata.store.vectors import invalidate_vectors
-from lemmata.train.card import Estimate, Guard, Measured, ModelFacts, SplitFacts, TrainingSet, inherited, write_card
+from lemmata.train.card import (
+    STATIC_POOLING,
+    Estimate,
+    Guard,
+    Measured,
+    ModelFacts,
+    SplitFacts,
+    TrainingSet,
+    inherited,
+    write_card,
+)
 from lemmata.train.finetune import FinetuneOptions, FinetuneResult, finetune
 from lemmata.train.job import Job, fingerprint, open_job
 from lemmata.train.loop import is_first_process, once
@@ -635,7 +645,6 @@ def _describe(
         max_tokens=architecture.max_tokens,
         pooling=architecture.pooling,
         prompts={role: prompt for role, prompt in architecture.prompts.items() if prompt},
-        static=is_static(folder),
         matryoshka=cut_lengths(options.dimensions, dimension) if options.dimensions else [],
         measures=measures,
         guards=guards,
@@ -653,8 +662,7 @@ def _shape(folder: Path) -> tuple[Architecture, int]:
     """How a model makes a vector, and the dimension of that."""
     if is_static(folder):
         settings = static_settings(folder)
-        pooling = ("mean of token vectors",)
-        return Architecture(pooling, settings["max_tokens"], settings["prompts"], ()), int(settings["dimension"])
+        return Architecture(STATIC_POOLING, settings["max_tokens"], settings["prompts"], ()), int(settings["dimension"])
     architecture = read_architecture(folder)
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     return architecture, int(config.get("hidden_size", 0)) * max(1, len(architecture.pooling))

@@ -19,6 +19,7 @@ from lemmata.files import write_atomically
 from lemmata.train.report import CURVES, Point, json_value
 
 __all__ = [
+    "STATIC_POOLING",
     "Estimate",
     "Guard",
     "Measured",
@@ -29,6 +30,8 @@ __all__ = [
     "model_card",
     "write_card",
 ]
+
+STATIC_POOLING = ("mean of token vectors",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +114,16 @@ class ModelFacts:
     intended_use: str = ""
     limits: Sequence[str] = ()
     packaged: bool = False  # comes with lemmata, as int8 ONNX that sentence-transformers reads once it is restored
-    static: bool = False  # a bag of token vectors, which only lemmata reads
 
     @property
     def is_cross_encoder(self) -> bool:
         """Whether the model gives a score for a pair instead of a vector for a text."""
         return not self.dimension
+
+    @property
+    def is_static(self) -> bool:
+        """Whether the model is token vectors only, which lemmata reads and sentence-transformers does not."""
+        return tuple(self.pooling) == STATIC_POOLING
 
 
 def inherited(base: Path) -> dict[str, Any]:
@@ -153,7 +160,7 @@ def model_card(facts: ModelFacts, picture: str = "") -> str:
         f"A cross-encoder: it reads a query and a passage, together up to {facts.max_tokens:,} tokens, and gives one"
         f" score, higher for passages that answer. Trained from {_code(facts.base)} with lemmata."
         if facts.is_cross_encoder
-        else f"A {'static' if facts.static else 'sentence'} encoder: it {maps}, so that texts about the same subject"
+        else f"A {'static' if facts.is_static else 'sentence'} encoder: it {maps}, so that texts about the same subject"
         f" have similar vectors. Trained from {_code(facts.base)} with lemmata."
     )
     parts = [
@@ -191,8 +198,8 @@ def _front_matter(facts: ModelFacts) -> str:
     """YAML, with values in JSON: these are valid YAML too, and unambiguous."""
     task = "text-ranking" if facts.is_cross_encoder else "sentence-similarity"
     kinds = ["cross-encoder", "reranker"] if facts.is_cross_encoder else ["feature-extraction"]
-    library = "lemmata" if facts.packaged or facts.static else "sentence-transformers"
-    tags = ["static" if facts.static else "onnx" if facts.packaged else library, task, *kinds, "lemmata"]
+    library = "lemmata" if facts.packaged or facts.is_static else "sentence-transformers"
+    tags = ["static" if facts.is_static else "onnx" if facts.packaged else library, task, *kinds, "lemmata"]
     entries: dict[str, Any] = {
         "language": list(facts.languages),
         "license": facts.licence.lower(),  # as the hub writes SPDX
@@ -258,7 +265,7 @@ encoder = load_encoder({_json(facts.name)})
 queries = encoder.encode(["a question"], role="query")
 passages = encoder.encode(["a passage"])
 print(queries @ passages.T)"""
-    parts = [] if facts.static else [_block(with_transformers, "python"), "or"]
+    parts = [] if facts.is_static else [_block(with_transformers, "python"), "or"]
     parts.append(_block(with_lemmata, "python"))
     if facts.matryoshka:
         smallest = min(facts.matryoshka)
