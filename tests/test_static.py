@@ -23,7 +23,6 @@ from lemmata.project import Project
 from lemmata.train.static import COMMON, count_tokens, token_vectors, vocabulary
 from lemmata.types import Floats
 
-PARTS = ("vectors", "scales")
 WORDS = ("[PAD]", "[UNK]", *VOCABULARY)
 
 
@@ -128,6 +127,11 @@ def test_equal_names_mean_equal_vectors(folder: Path, tmp_path: Path) -> None:
     assert encoder_kind(str(folder)) == "static"
 
 
+def shorten(folder: Path) -> None:
+    for name in ("vectors.npy", "scales.npy"):
+        np.save(folder / name, np.load(folder / name)[:5])
+
+
 @pytest.mark.parametrize(
     ("damage", "error", "message"),
     [
@@ -135,13 +139,7 @@ def test_equal_names_mean_equal_vectors(folder: Path, tmp_path: Path) -> None:
         (lambda folder: (folder / "vectors.npy").write_bytes(b"no array"), WorkspaceError, "vectors.npy is damaged"),
         (lambda folder: (folder / "encoder.json").write_text("{}"), InputError, "does not describe an encoder"),
         (lambda folder: np.save(folder / "scales.npy", np.ones(3)), InputError, "is no matrix in int8"),
-        (
-            lambda folder: [
-                np.save(folder / name, np.load(folder / name)[:5]) for name in ("vectors.npy", "scales.npy")
-            ],
-            InputError,
-            "has 5 rows for 83 tokens",
-        ),
+        (shorten, InputError, "has 5 rows for 83 tokens"),
     ],
 )
 def test_a_damaged_folder_is_named(
@@ -292,3 +290,53 @@ def test_what_needs_layers_refuses_a_static_base(trained: Path, say: Say) -> Non
         assert "is no sentence-transformers model" in refused(say("train", "pretrain", "--base", base, "-w", trained))
     finally:
         config.write_text(before)
+
+
+# ---------------------------------------------------------------- the recipe of lemmata-nano
+
+
+def test_the_recipe_makes_a_model_with_a_card_from_a_job_of_another_encoder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    save_file = pytest.importorskip("safetensors.numpy").save_file
+    from dataclasses import asdict
+
+    from recipes.lemmata_nano import make
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    from lemmata.measures import Judged
+    from lemmata.train.finetune import FinetuneOptions
+    from lemmata.train.job import JobWriter, open_job
+
+    base = bare_base(tmp_path / "bert")
+    words = [*SPECIAL, *VOCABULARY, "жук", "##s", "[unused7]"]
+    pieces = Tokenizer(models.WordPiece({word: number for number, word in enumerate(words)}, unk_token="[UNK]"))
+    pieces.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    frame = [("[CLS]", words.index("[CLS]")), ("[SEP]", words.index("[SEP]"))]
+    pieces.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=frame)
+    pieces.save(str(base / "tokenizer.json"))
+    writer = JobWriter(tmp_path / "job", base, silent)
+    writer.add_set("pairs", [(f"a{n} ask", f"b{n} b{n}s") for n in range(40)], {"sha256": "0"})
+    places = np.arange(40)
+    judged = Judged([str(n) for n in places], np.arange(41), places, np.ones(40, np.int64))
+    queries, passages = [f"a{n}" for n in places], [f"b{n}" for n in places]
+    writer.add_validation("words", queries, passages, judged, np.full(40, -1), measure="MRR@10")
+    job = writer.close({"options": asdict(FinetuneOptions(base="bert"))})
+    (tmp_path / "potion").mkdir()
+    pieces.save(str(tmp_path / "potion" / "tokenizer.json"))
+    vectors = np.random.default_rng(0).normal(size=(len(words), 16)).astype(np.float32)
+    save_file({"embeddings": vectors}, tmp_path / "potion" / "model.safetensors")
+    arguments = [tmp_path / "job", tmp_path / "work", "--base", tmp_path / "potion", "--epochs", 60, "--batch", 20]
+    monkeypatch.setattr(sys, "argv", ["make.py", *map(str, arguments)])
+    make.main()
+    report = json.loads(capsys.readouterr().out)
+    assert report["before"]["words/MRR@10"] < 0.5 < report["after"]["words/MRR@10"]
+    kept = vocabulary(Tokenizer.from_file(str(tmp_path / "work" / "lemmata-nano" / "tokenizer.json")))
+    assert set(words) - set(kept) == {"жук", "[unused7]"}
+    start = StaticEncoder(tmp_path / "work" / "base").encode(["a1 b2s"])
+    mean = sum(vectors[words.index(piece)] for piece in ("a1", "b2", "##s"))
+    np.testing.assert_allclose(start[0], mean / np.linalg.norm(mean), atol=2e-2)
+    trained = open_job(tmp_path / "work" / "job")
+    assert len(trained.texts.flat) == len(job.texts.flat) - 2 * len(job.texts)  # without the special tokens
+    assert json.loads((tmp_path / "work" / "lemmata-nano" / "card.json").read_text())["licence"] == "MIT"
