@@ -19,7 +19,7 @@ __all__ = ["DIMENSION", "StaticOptions", "as_finetune", "count_tokens", "fitted"
 
 DIMENSION = 256
 COMMON = 1e-4  # share of the text from which on a token counts less than half; the parameter a of SIF
-STEPS = 200  # whatever the corpus: less than a minute on two cores; validation may choose an earlier one
+STEPS = 200  # whatever the corpus: half a minute of CPU time on qseries; validation may choose an earlier one
 LARGEST_BATCH, SMALLEST_BATCH = 512, 32  # records, all of them candidates of each other
 RATE = 0.05  # of vectors with a mean square of 1
 ENCODED = 2048  # tokens of the vocabulary that are encoded at once
