@@ -67,6 +67,7 @@ TABLES = {
     "pretrain.*": "lemmata.train.pretrain:PretrainOptions",
     "finetune.*": "lemmata.train.finetune:FinetuneOptions",
     "reranker.*": "lemmata.train.reranker:RerankerOptions",
+    "static.*": "lemmata.train.static:StaticOptions",
     "evaluate": "lemmata.stages.evaluate:EvaluateOptions",
     "run": "lemmata.run:RunOptions",
 }
@@ -193,13 +194,13 @@ class Project:
         options = build(kind, merged(tables.get(name, {}), settings or {}), f"[{group}.{name}]")
         if getattr(options, "base", "") != AUTO:
             return options
-        return replace(options, base=self.packaged_encoder())  # type: ignore[type-var]
+        return replace(options, base=self.packaged_encoder(static=group == "static"))  # type: ignore[type-var]
 
-    def packaged_encoder(self) -> str:
+    def packaged_encoder(self, *, static: bool = False) -> str:
         """The packaged encoder for the language of the corpus."""
         from lemmata.stages.index import stored_language
 
-        return encoder_for(stored_language(self.layout))
+        return encoder_for(stored_language(self.layout), static=static)
 
     def finetune_options(self, name: str, settings: Settings | None = None) -> FinetuneOptions:
         """The options of [finetune.NAME]."""
@@ -640,6 +641,16 @@ class Project:
 
         options = self.named_options(RerankerOptions, "reranker", name, settings)
         return reranker_model(self.layout, name, options, progress, key=_key())
+
+    def train_static(
+        self, name: str = "static", *, settings: Settings | None = None, progress: Progress = _silent
+    ) -> dict[str, Any]:
+        """Train a static encoder on mined sets, by [static.NAME]; resumes from the last checkpoint."""
+        from lemmata.stages.train import static_model
+        from lemmata.train.static import StaticOptions
+
+        options = self.named_options(StaticOptions, "static", name, settings)
+        return static_model(self.layout, name, options, progress)
 
     def prepare(
         self, name: str, folder: str | Path, *, settings: Settings | None = None, progress: Progress = _silent
