@@ -4,8 +4,8 @@
 
 Each plant is generated, read, linked and indexed twice: logs as written, and with the descriptions of their locations
 (`lemmata index --expand`). Both packaged encoders and BM25 answer its questions, German and English apart. Read as
-English, BM25 has the tokens that lemmata had before it knew German. Nothing was chosen on the seeds 21 and up; plants
-share the wording of their questions.
+English, BM25 takes every word for English, as before lemmata knew German. Nothing was chosen on the seeds 21 and up;
+plants share the wording of their questions.
 """
 
 from __future__ import annotations

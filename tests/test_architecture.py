@@ -41,6 +41,7 @@ FLOORS = {
     "store": 2,
     "evaluate": 3,
     "excerpts": 3,
+    "fusion": 3,
     "ingest": 3,
     "mine": 3,
     "train": 3,

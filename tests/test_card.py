@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.encode.load import PACKAGED, PLANT
+from lemmata.encode.load import NANO, PACKAGED, PLANT
 from lemmata.train.card import (
     Estimate,
     Guard,
@@ -264,13 +264,13 @@ def test_the_packaged_card_shows_code_that_runs(
 ) -> None:
     pytest.importorskip("sentence_transformers")
     blocks = re.findall(r"```python\n(.*?)```", (PACKAGED[name] / "README.md").read_text("utf-8"), re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == (1 if name == NANO else 2)  # sentence-transformers does not read a static encoder
     monkeypatch.chdir(tmp_path)
     similarities = []
     for block in blocks:
         exec(block, {})
         similarities.append(float(re.findall(r"-?\d+\.\d+", capsys.readouterr().out)[-1]))
-    assert similarities[0] == pytest.approx(similarities[1], abs=0.02)  # one unpacked, one as int8
+    assert similarities[0] == pytest.approx(similarities[-1], abs=0.02)  # one unpacked, one as int8
 
 
 def test_the_card_of_the_plant_encoder_is_what_its_facts_say(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from lemmata.index.tokens import Tokenizer, learn_parts, tokenize
 from lemmata.stages import index as stage
 from lemmata.stages.index import index_lexical
 from lemmata.store.layout import Layout, write_manifest
+from lemmata.types import Floats
 
 TEXTS = [
     "The Rogers--Ramanujan identities count partitions.",
@@ -73,6 +75,81 @@ def test_scores_equal_those_of_bm25s(tmp_path: Path) -> None:
         rows, scores = index.search([query], 10)
         np.testing.assert_allclose(scores[0], np.sort(expected)[::-1][:10], rtol=1e-5)
         np.testing.assert_allclose(scores[0], expected[rows[0]], rtol=1e-5)
+
+
+# ---------------------------------------------------------------- repeated words and headings, against plain arrays
+
+NAMES = ("crystal", "partition", "pump", "scheme", "theta", "x", "x_i", "p201")
+
+
+def _oracle(texts: list[str], headings: list[str], query: str, weight: float) -> Floats:
+    """The formulas of `lexical.py`, with a matrix of all passages and words; tokens are words separated by blanks."""
+    k1, b = 1.2, 0.8
+    words = sorted({word for text in (*texts, *headings) for word in text.split()})
+    counted = np.array([[text.split().count(word) for word in words] for text in texts]).reshape(len(texts), -1)
+    headed = np.array([[text.split().count(word) for word in words] for text in headings]).reshape(len(texts), -1)
+    lengths = counted.sum(axis=1)
+    relative = 1 - b + b * lengths / max(1.0, lengths.mean())
+    frequency = counted / relative[:, None] + weight * headed
+    holding = ((counted > 0) | (weight * headed > 0)).sum(axis=0)
+    idf = np.log(1 + (len(texts) - holding + 0.5) / (holding + 0.5))
+    times = np.array([query.split().count(word) for word in words])
+    times = np.where([len(word) > 2 and word.isalpha() for word in words], times, np.minimum(times, 1))
+    scores: Floats = ((9 * times / (8 + times)) * idf * frequency / (frequency + k1)).sum(axis=1)
+    return scores
+
+
+names = st.lists(st.sampled_from(NAMES), max_size=8).map(" ".join)
+
+
+@settings(deadline=None, max_examples=80, phases=[Phase.reuse, Phase.generate])
+@given(
+    st.lists(st.tuples(names, names), min_size=1, max_size=10),
+    st.lists(names, min_size=1, max_size=3),
+    st.sampled_from([0.0, 0.3, 1.0, 2.0]),
+    st.integers(0, 10),
+)
+def test_scores_with_repeated_words_and_headings_equal_those_of_plain_arrays(
+    passages: list[tuple[str, str]], queries: list[str], weight: float, built: int
+) -> None:
+    texts, headings = [text for text, _ in passages], [heading for _, heading in passages]
+    # the oracle counts words, so `x_i` must be one token only
+    tokenizer = Tokenizer()
+    tokenizer._pieces = lambda match: (match,)
+    with tempfile.TemporaryDirectory() as folder:
+        index = LexicalIndex.build(texts[:built], Path(folder) / "i", headings=headings[:built], tokenizer=tokenizer)
+        index.tokenizer = tokenizer
+        index.add(texts[built:], headings[built:])  # a second segment
+        rows, scores = index.search(queries, len(texts), heading_weight=weight)
+    for query, ranking, values in zip(queries, rows, scores, strict=True):
+        expected = _oracle(texts, headings, query, weight)
+        hits = ranking[ranking >= 0]
+        np.testing.assert_allclose(values[ranking >= 0], expected[hits], rtol=1e-4)
+        assert set(hits.tolist()) == set(np.flatnonzero(expected > 0).tolist())
+
+
+def test_a_word_that_a_query_repeats_weighs_more_and_a_symbol_does_not(tmp_path: Path) -> None:
+    index = LexicalIndex.build(["flat modules", "rings", "$x$ and $y$"], tmp_path / "lexical")
+
+    def score(query: str) -> float:
+        return float(index.search([query], 1)[1][0, 0])
+
+    assert score("flat flat flat") == pytest.approx(score("flat") * 9 * 3 / (8 + 3))
+    assert score("flats Flat flat") == score("flat flat flat")
+    assert score("$x$ x $x$") == score("x")
+    assert index.search(["flat ring", "flat flat flat ring"], 2)[0].tolist() == [[1, 0], [0, 1]]
+
+
+def test_a_word_in_text_and_heading_counts_more_than_in_one_of_them(tmp_path: Path) -> None:
+    texts, headings = ["a theta function", "a theta function", "a pump and more"], ["theta", "", "theta"]
+    index = LexicalIndex.build(texts, tmp_path / "lexical", headings=headings)
+    rows, scores = index.search(["theta"], 3, heading_weight=1.0)
+    assert rows[0, 0] == 0
+    assert scores[0, 0] > scores[0, 1] > 0
+    assert sorted(rows[0].tolist()) == [0, 1, 2]
+    # 3 of 3 hold it in one of the fields
+    relative = 0.2 + 0.8 * 2 / (6 / 3)
+    assert scores[0, 0] == pytest.approx(np.log1p(0.5 / 3.5) * (1 / relative + 1) / (1 / relative + 1 + 1.2), rel=1e-5)
 
 
 def test_an_index_that_grew_equals_one_built_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,8 +292,8 @@ def test_headings_are_searched_apart_from_the_text(tmp_path: Path) -> None:
         np.testing.assert_array_equal(one, other)
     rows, scores = index.search(["hostile input"], 3, heading_weight=1.0)
     assert rows.tolist() == [[0, 1, -1]]
-    # each of the two words stands in one of three headings, and in none twice
-    assert scores[0, 0] == pytest.approx(2 * np.log1p(2.5 / 1.5) / 2.2)
+    # `hostile` stands in one of three headings, `input` in one more text, and neither in the first text
+    assert scores[0, 0] == pytest.approx((np.log1p(2.5 / 1.5) + np.log1p(1.5 / 2.5)) / 2.2)
     index.add(["More archives."], ["Hostile input"])
     assert index.search(["hostile"], 3, heading_weight=0.1)[0].tolist() == [[0, 3, -1]]
     assert index.search(["hostile"], 3)[0].tolist() == [[-1, -1, -1]]
@@ -298,17 +375,32 @@ def test_a_german_index_keeps_its_parts_until_the_corpus_has_doubled(tmp_path: P
     assert 0 not in _found(LexicalIndex.open(layout.lexical), "Pumpe")
 
 
-def test_an_english_index_has_the_files_it_always_had_and_older_ones_open(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("language", "before"), [("en", 2), ("de", 3), ("de+en", 3)])
+def test_an_index_with_the_tokens_of_before_is_refused_and_built_again(
+    tmp_path: Path, language: str, before: int
+) -> None:
+    layout, texts = Layout(tmp_path), Texts([("a pump", "Machines"), ("a theta function", "")])
+    assert index_lexical(layout, texts, lambda *_: None, language=language) == 2
+    content = read_json(layout.lexical / "index.json", "")
+    (layout.lexical / "index.json").write_text(json.dumps({**content, "format": before}))
+    manifest = {"verb": "index", "corpus": texts.inputs, "lexical": before, "language": language}
+    write_manifest(layout.manifest(layout.lexical), manifest)
+    with pytest.raises(WorkspaceError, match="another format: run 'lemmata index' again"):
+        LexicalIndex.open(layout.lexical)
+    assert index_lexical(layout, texts, lambda *_: None, language=language) == 2
+    assert _found(LexicalIndex.open(layout.lexical), "pump") == {0}
+
+
+def test_the_files_of_an_index(tmp_path: Path) -> None:
     layout, texts = Layout(tmp_path), Texts([("a pump", "Machines"), ("a theta function", "")])
     index_lexical(layout, texts, lambda *_: None)
-    assert read_json(layout.lexical / "index.json", "") == {"format": 2, "k1": 1.2, "b": 0.8, "segments": ["segment-0"]}
+    assert read_json(layout.lexical / "index.json", "") == {"format": 4, "k1": 1.2, "b": 0.8, "segments": ["segment-0"]}
     assert sorted(path.name for path in layout.lexical.iterdir()) == [
         "hashes.npy",
         "index.json",
         "manifest.json",
         "segment-0",
     ]
-    write_manifest(layout.manifest(layout.lexical), {"verb": "index", "corpus": texts.inputs, "lexical": 2})
     assert index_lexical(layout, texts, lambda *_: None) == 0
     assert index_lexical(layout, texts, lambda *_: None, language="de") == 2  # a German corpus is renewed
 

@@ -174,7 +174,7 @@ def test_the_filter_alternates_lexical_and_dense_hits(built: Project) -> None:
     corpus.close()
     retriever = Retriever(built.layout)
     # the corpus has none of these words, so that only vectors can find anything
-    rows = interleaved_search(retriever, allowed, ["zzqq strainerly"], 2)
+    rows = interleaved_search(retriever, allowed, ["zzqq qqzz"], 2)
     retriever.close()
     assert rows.shape == (1, 4)
     assert rows[0, 0] == -1

@@ -32,7 +32,7 @@ QUERIES = {
     "q1": "compact subsets",
     "q2": "image of a connected space under a continuous map",
     "q3": "is the spectrum of an operator empty",
-    "q4": "primality and noetherianity",  # shares parts of words with the passages, but no whole word
+    "q4": "primordial and noether",  # shares parts of words with the passages, but no whole word
 }
 QRELS = {"q1": {"d1": 2, "d6": 1}, "q2": {"d3": 1, "d1": 1}, "q3": {"d2": 2, "d4": 1}, "q4": {"d5": 1}}
 

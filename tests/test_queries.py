@@ -36,7 +36,7 @@ from lemmata.mine.queries.model import (
 from lemmata.mine.queries.rules import QueryOptions, passage_queries, rule_queries
 from lemmata.mine.queries.wording import Query, is_plural, with_article, word_overlap
 from lemmata.store.split import Split
-from lemmata.types import Document, Integers, Pair, Passage
+from lemmata.types import Document, Integers, Link, Pair, Passage
 
 
 def shelved(
@@ -606,3 +606,36 @@ def test_the_filter_streams_in_batches() -> None:
 def test_a_search_for_no_hits_is_an_error() -> None:
     with pytest.raises(ConfigError, match="within 0 hits"):
         list(round_trip([], searching({}, []), 0, Counter(), Counter()))
+
+
+# ---------------------------------------------------------------- what stands around a passage
+
+
+def test_a_prompt_may_show_what_stands_around_a_passage_but_nothing_of_another_part() -> None:
+    long = "Every ring here is commutative and has an identity element, which is not zero."
+    link = Link("refers_to", "e", "e#0")
+    passages = [
+        Passage("d#0", "d", "definition", f"A frob is a pair. {long}", title="Frob", section="Frobs"),
+        Passage("d#1", "d", "remark", f"Held out. {long}", section="Frobs"),
+        Passage("d#2", "d", "lemma", f"Frobs are free. {long}", section="Frobs", links=(link,)),
+        Passage("d#3", "d", "lemma", f"Frobs are flat. {long}", section="Frobs"),
+        Passage("e#0", "e", "theorem", f"Free things are flat. {long}" + " And so on." * 40),
+    ]
+    documents = [Document("d", title="On frobs"), Document("e")]
+    train = shelved(passages, documents, [0, 1, 0, 0, 0])
+    plain = {request.user for request in query_requests(train, WrittenOptions())}
+    assert f"lemma: Frobs are free. {long}" in plain
+    requests = list(query_requests(train, WrittenOptions(context=True)))
+    [shown] = [request.user for request in requests if request.user.endswith(f"lemma: Frobs are free. {long}")]
+    assert shown.splitlines() == [
+        "From: On frobs, Frobs",
+        f"Defined before: definition (Frob): A frob is a pair. {long}",
+        f"After it: lemma: Frobs are flat. {long}",
+        f"It refers to: theorem: {passages[4].text[:300]} …",
+        f"lemma: Frobs are free. {long}",
+    ]
+    assert not any("Held out" in request.user for request in requests)
+    rule = "write about the passage alone"
+    assert rule in requests[0].system
+    assert rule in query_prompt(WrittenOptions(context=True))
+    assert rule not in query_prompt(WrittenOptions())

@@ -213,6 +213,22 @@ def test_a_changed_fine_tuning_runs_again_and_nothing_before_it(ran: Path) -> No
     assert values(after, "tuned") == measured(ran)
 
 
+def test_validation_queries_from_a_file_fit_auto(ran: Path) -> None:
+    lines = [f"{sayings(5, 100 + n)[1][0]}\tb{n}-1" for n in range(8, 20)]
+    (ran.parent / "asked.tsv").write_text("query\tid\n" + "\n".join(lines), encoding="utf-8")
+    change(ran, 'validation = { references = "MRR@10" }', 'validation = { "../asked.tsv" = "MRR@10" }')
+    change(ran, "epochs = 4", "epochs = 1")
+    reports, stages = run_all(ran)
+    assert list(stages)[-1] == "tune tuned"
+    assert all(list(report.retrievers)[-1] == "tuned, auto" for report in reports)
+    (tuned,) = [vectors for vectors in Project(ran).info()["vectors"] if vectors["encoder"] == "tuned"]
+    assert {name: tuned["fusion"]["fitted"][name] for name in ("task", "queries")} == {"task": "asked", "queries": 12}
+    assert f"auto = {tuned['fusion']['formula']}, fitted to 12 queries" == stage_table(Project(ran))["tune tuned"]
+    again, stages = run_all(ran)
+    assert [name for name, done in stages.items() if not done] == ["ingest"]
+    assert [as_json(report) for report in again] == [as_json(report) for report in reports]
+
+
 def test_new_text_and_changed_mining_run_the_later_stages_again(ran: Path) -> None:
     reports, _ = run_all(ran)
     change(ran, "number = 1", "number = 2")

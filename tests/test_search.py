@@ -6,13 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.test_cli import lemmata
 
 from lemmata.errors import InputError, LemmataError, WorkspaceError
+from lemmata.fusion import Fusion
 from lemmata.project import Project
-from lemmata.search import Filter, Fusion, Retriever, choose_fusion, diversify, fuse
+from lemmata.search import Filter, Retriever, diversify
 from lemmata.store.layout import write_manifest
 from lemmata.store.vector_sets import vector_set
 from lemmata.types import Floats, Hit, Integers, Mask
@@ -234,55 +233,7 @@ def test_an_empty_corpus_is_an_error(tmp_path: Path) -> None:
         project.retriever()
 
 
-# ---------------------------------------------------------------- fusion and diversity
-
-
-def ranking(*rows: int) -> Ranking:
-    return padded(rows, [1.0 / (n + 1) for n in range(len(rows))], 5)
-
-
-def test_a_row_in_both_rankings_comes_first() -> None:
-    rows, scores = fuse(ranking(1, 2, 3), ranking(4, 2, 5), 3, Fusion("rank", 0.5))
-    assert rows[0].tolist() == [2, 1, 4]
-    assert scores[0, 0] == pytest.approx(1 / 62)
-
-
-@pytest.mark.parametrize("method", ["score", "rank"])
-def test_the_weight_selects_between_the_rankings(method: str) -> None:
-    a, b = ranking(1, 2, 3), ranking(4, 5, 6)
-    assert fuse(a, b, 1, Fusion(method, 1.0))[0][0, 0] == 1
-    assert fuse(a, b, 1, Fusion(method, 0.0))[0][0, 0] == 4
-
-
-def test_two_empty_rankings_fuse_to_an_empty_one() -> None:
-    rows, scores = fuse(ranking(), ranking(), 3, Fusion())
-    assert rows.tolist() == [[-1, -1, -1]]
-    assert np.isneginf(scores).all()
-
-
-@settings(deadline=None)
-@given(
-    st.lists(st.integers(0, 30), unique=True, max_size=8),
-    st.lists(st.integers(0, 30), unique=True, max_size=8),
-    st.sampled_from(["score", "rank"]),
-    st.integers(0, 20).map(lambda n: n / 20),
-    st.integers(1, 20),
-)
-def test_fusion_equals_the_sum_by_definition(a: list[int], b: list[int], method: str, weight: float, k: int) -> None:
-    def side(rows: list[int]) -> Ranking:
-        return padded(rows, [2.0 - 0.1 * n for n in range(len(rows))], 8)
-
-    rows, scores = fuse(side(a), side(b), k, Fusion(method, weight))
-    sums: dict[int, float] = {}
-    for part, share in ((a, weight), (b, 1 - weight)):
-        for n, row in enumerate(part):
-            by_score = 1 - n / (len(part) - 1) if len(part) > 1 else 1.0
-            sums[row] = sums.get(row, 0) + share * (by_score if method == "score" else 1 / (61 + n))
-    sums = {row: value for row, value in sums.items() if value > 1e-9 or (row in b and weight < 1)}
-    fused = {int(row): float(score) for row, score in zip(rows[0], scores[0], strict=True) if row >= 0}
-    assert len(fused) == min(k, len(sums))
-    assert all(fused[row] == pytest.approx(sums[row], abs=1e-5) for row in fused)
-    assert scores[0].tolist() == sorted(scores[0].tolist(), reverse=True)
+# ---------------------------------------------------------------- diversity, and the fusion of an encoder
 
 
 def test_marginal_relevance_equals_a_worked_example() -> None:
@@ -305,13 +256,6 @@ def test_other_vectors_of_an_encoder_are_announced_and_drop_the_fusion_that_was_
     assert report["dropped_fusion"]
     with indexed.retriever() as retriever:
         assert retriever.fusion == Fusion()
-
-
-def test_tuning_prefers_the_better_ranking() -> None:
-    good, bad = ranking(7, 1, 2), ranking(3, 4, 5)
-    best, tried = choose_fusion(lambda rows: float(rows[0, 0] == 7), good, bad, 5)
-    assert best.weight > 0.5
-    assert len(tried) == 22
 
 
 def test_an_ann_index_finds_the_same_passages(indexed: Project) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.test_cli import lemmata
 
@@ -17,6 +19,9 @@ from lemmata.evaluate.tasks import task_from
 from lemmata.leakage import Example
 from lemmata.project import Project
 from lemmata.stages.evaluate import EvaluateOptions, beir_task
+from lemmata.store.graph import open_citations
+from lemmata.store.layout import Layout, read_corpus_manifest, read_manifest, write_manifest
+from lemmata.store.vector_sets import vector_set
 
 TEXTS = {
     "a1": ("a", "Partitions into odd parts and partitions into distinct parts are equally many."),
@@ -50,12 +55,14 @@ def test_a_report_has_measures_intervals_and_comparisons(project: Project) -> No
         project.evaluate(task_from("t", QUERIES, QRELS), options=EvaluateOptions(measures="MRR@10,R@2,P@1"))
     )
     assert report["queries"] == 3
-    assert set(report["retrievers"]) == {"lexical", "dense", "hybrid"}
+    assert set(report["retrievers"]) == {"lexical", "dense", "hybrid", "auto"}
     assert report["retrievers"]["lexical"]["measures"]["MRR@10"] == 1.0
     low, high = report["retrievers"]["dense"]["ci"]["MRR@10"]
     assert low <= report["retrievers"]["dense"]["measures"]["MRR@10"] <= high
-    assert {(c["first"], c["second"]) for c in report["comparisons"]} == {("dense", "lexical"), ("hybrid", "lexical")}
-    assert [c["measure"] for c in report["comparisons"]] == ["MRR@10", "MRR@10", "R@2", "R@2", "P@1", "P@1"]
+    assert {(c["first"], c["second"]) for c in report["comparisons"]} == {
+        (name, "lexical") for name in ("dense", "hybrid", "auto")
+    }
+    assert [c["measure"] for c in report["comparisons"]] == 3 * ["MRR@10"] + 3 * ["R@2"] + 3 * ["P@1"]
 
 
 def test_document_level_counts_any_passage_of_the_document(project: Project) -> None:
@@ -142,11 +149,100 @@ def test_a_query_that_is_a_passage_does_not_retrieve_itself(project: Project, tm
 
 def test_the_tuned_fusion_is_stored(project: Project) -> None:
     result = project.tune(task_from("t", QUERIES, QRELS))
-    assert len(result["tried"]) == 22
+    assert len(result["tried"]) == 11  # there is no graph
+    assert set(result["values"]) == {"auto", "default", "equal", "dense", "lexical"}
     retriever = project.retriever()
     assert retriever.fusion.method == result["fusion"]["method"]
     assert retriever.fusion.weight == result["fusion"]["weight"]
     retriever.close()
+
+
+STATEMENTS = {
+    "d1": "Every ideal of a ring lies in a maximal one.",
+    "d2": "Every ideal of a ring lies in a maximal one of it.",
+    "d3": "A field has two ideals.",
+    **{f"u{n}": f"Note number {n} is about something else." for n in range(9)},
+}
+
+
+@pytest.fixture(scope="module")
+def cited(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Two statements that say the same, the second with nine references to it, and a graph."""
+    folder = tmp_path_factory.mktemp("cited")
+    lines = [
+        {"id": name, "text": text, "kind": "lemma", "links": ["d2"] if name.startswith("u") else []}
+        for name, text in STATEMENTS.items()
+    ]
+    (folder / "p.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    project = Project.init(folder / "w")
+    project.ingest([folder / "p.jsonl"])
+    project.index(settings={"encoder": "hashing"})
+    project.build_graph()
+    return project
+
+
+def test_auto_learns_that_people_look_for_what_is_cited(cited: Project, tmp_path: Path) -> None:
+    project = Project(shutil.copytree(cited.layout.root, tmp_path / "w"))
+    queries = {f"q{n}": f"{STATEMENTS['d1']} {'again ' * n}" for n in range(12)}
+    task = task_from("asked.tsv", queries, {query: {"d2": 1} for query in queries})
+    options = EvaluateOptions(measures="Success@1")
+    before = project.evaluate(task, retrievers=["auto"], options=options)
+    assert before.retrievers["auto"]["Success@1"].sum() == 0
+    report = project.tune(task, measure="Success@1")
+    assert report["fusion"]["citations"] > 0
+    assert report["values"]["auto"] == 1 > report["values"]["default"] == 0
+    after = project.evaluate(task, retrievers=["auto", "auto:hashing", "hybrid"], options=options)
+    assert [int(after.retrievers[name]["Success@1"].sum()) for name in after.retrievers] == [12, 12, 0]
+    with project.retriever() as retriever:
+        assert retriever.search(queries["q0"], 1)[0].id == "d2"
+        assert retriever.citations is not None
+        assert retriever.citations.counts.tolist() == [0, 9] + 10 * [0]
+        itself = np.array([3])  # the first of those that refer to it: eight are left
+        known = dict(zip(*(part[0].tolist() for part in retriever.search_rows([queries["q0"]], 5)), strict=True))
+        asked = dict(
+            zip(*(part[0].tolist() for part in retriever.search_rows([queries["q0"]], 5, itself=itself)), strict=True)
+        )
+        assert known[1] - asked[1] == pytest.approx(report["fusion"]["citations"] * np.log(10 / 9), abs=1e-5)
+    (described,) = project.info()["vectors"]
+    assert "citations" in described["fusion"]["formula"]
+    assert described["fusion"]["fitted"]["task"] == "asked.tsv"
+
+
+def test_auto_does_without_a_graph_and_with_one_of_another_corpus(cited: Project, tmp_path: Path) -> None:
+    project = Project(shutil.copytree(cited.layout.root, tmp_path / "w"))
+    places = vector_set(project.layout)
+    assert places is not None
+    write_manifest(places.fusion, {"fusion": {"method": "score", "weight": 0.8, "depth": 200, "citations": 0.5}})
+
+    def first() -> str:
+        with project.retriever() as retriever:
+            return retriever.search(STATEMENTS["d1"], 1)[0].id
+
+    assert first() == "d2"
+    (tmp_path / "more.jsonl").write_text(json.dumps({"id": "d4", "text": "Rings are rings."}))
+    project.ingest([tmp_path / "more.jsonl"])
+    project.index()
+    assert first() == "d1"
+    assert any("graph build" in problem for problem in project.info()["problems"])
+    project.build_graph()
+    assert first() == "d2"
+    shutil.rmtree(project.layout.graph)
+    assert first() == "d1"
+
+
+def test_a_graph_of_an_older_version_has_the_same_citations(cited: Project, tmp_path: Path) -> None:
+    layout = Layout(shutil.copytree(cited.layout.root, tmp_path / "w"))
+    corpus = (read_corpus_manifest(layout) or {})["inputs"]
+    new = open_citations(layout, corpus, len(STATEMENTS))
+    for path in layout.graph.glob("citations_*.npy"):
+        path.unlink()
+    manifest = read_manifest(layout.manifest(layout.graph)) or {}
+    files = {name: facts for name, facts in manifest["files"].items() if not name.startswith("citations_")}
+    write_manifest(layout.manifest(layout.graph), {**manifest, "files": files})
+    old = open_citations(layout, corpus, len(STATEMENTS))
+    assert old is not None
+    assert new is not None
+    assert [part.tolist() for part in old] == [part.tolist() for part in new]
 
 
 def test_unknown_measures_and_passages_are_named(project: Project) -> None:

@@ -14,7 +14,8 @@ from lemmata.encode.load import DEFAULT, PACKAGED, PLANT
 from lemmata.errors import ConfigError
 from lemmata.mine.export import read_training
 from lemmata.project import Project
-from lemmata.stages.index import SHARD, content_hashes, index_vectors
+from lemmata.stages.index import content_hashes, index_vectors
+from lemmata.stages.vectors import SHARD
 from lemmata.store.layout import Layout
 from lemmata.store.vectors import VectorWriter, open_vectors
 from lemmata.types import Floats

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError
 from lemmata.mine.export import read_training
 from lemmata.project import Project
-from lemmata.stages.prepare import pool_rows, prepare
+from lemmata.stages.prepare import pool_rows, prepare, validation_queries
 from lemmata.train.finetune import FinetuneOptions, finetune
 from lemmata.train.job import Job, Validation, open_job
 from lemmata.types import Integers
@@ -301,6 +301,23 @@ def test_a_folder_without_passages_asks_for_those_of_the_workspace(other: Projec
     (task,) = job.validations
     assert said(job, task.passages) == plain(texts_of(other).values())
     assert said(job, task.passages[task.judged.rows]) == plain([texts_of(other)["r7"]])
+
+
+def test_only_queries_from_files_about_this_corpus_fit_the_weights_of_auto(other: Project, tmp_path: Path) -> None:
+    table, folder, foreign = tmp_path / "asked.tsv", tmp_path / "judged", tmp_path / "foreign.tsv"
+    table.write_text("query\tid\nthe square of seven\tr7\n")
+    foreign.write_text("query\tid\nthe square of seven\telsewhere\n")
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "queries.jsonl").write_text(json.dumps({"_id": "q", "text": "which number has 81 as its square"}))
+    (folder / "qrels" / "dev.tsv").write_text("query-id\tcorpus-id\tscore\nq\tr9\t1\n")
+
+    def answers(*specs: str) -> list[str]:
+        task = validation_queries(other.layout, specs)
+        return [] if task is None else [passage for grades in task.qrels.values() for passage in grades]
+
+    assert answers("references", "../notes/concepts", str(foreign), str(folder)) == []
+    assert answers("references", str(table), f"{folder}#dev") == ["r7"]
+    assert answers(str(foreign), f"{folder}#dev") == ["r9"]
 
 
 def test_a_pool_holds_the_answers_and_a_random_choice_of_the_others(built: Project) -> None:

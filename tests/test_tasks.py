@@ -43,6 +43,7 @@ def test_the_query_for_a_document_is_its_abstract_or_title() -> None:
     assert task.queries == {"a": "About a.", "b": "Title of b"}
     assert task.qrels == {"a": {"a#1": 1, "a#2": 1, "a@1": 1}, "b": {"b#1": 1}}
     assert task.itself == {"a": "a#abstract-1"}
+    assert task.notes == ("1 of 2 queries are titles, which lexical search reads with every passage",)
 
 
 def test_the_same_seed_gives_the_same_sample() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 
 import pytest
+import Stemmer
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.errors import ConfigError
 from lemmata.index.compounds import split_compound
 from lemmata.index.tokens import Tokenizer, learn_parts, tokenize
+from lemmata.words import STOP_WORDS
 
 
 def test_a_typed_formula_meets_the_formula_of_a_passage() -> None:
@@ -54,10 +56,60 @@ def test_german_compounds_are_not_split_in_an_english_corpus() -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("schemes", "scheme"), ("identities", "identity"), ("mappings", "map"), ("classes", "class"), ("closed", "close")],
+    [
+        ("schemes", "scheme"),
+        ("identities", "identity"),
+        ("mappings", "map"),
+        ("classes", "class"),
+        ("closed", "closes"),
+        ("retrieval", "retrieve"),
+        ("finiteness", "finite"),
+        ("noetherian", "Noetherian"),
+    ],
 )
-def test_light_stemming_joins(one: str, other: str) -> None:
+def test_stemming_joins_the_forms_of_a_word(one: str, other: str) -> None:
     assert tokenize(one) == tokenize(other)
+
+
+@given(st.text(alphabet="abcdefghinstuyz", max_size=12) | st.text(max_size=12))
+def test_words_of_a_query_are_stemmed_by_snowball_and_short_ones_and_codes_are_not(word: str) -> None:
+    for token in tokenize(f"{word} {word}s P201{word}"):
+        if len(token) < 4 or not token.isalpha():
+            assert token in tokenize(token) or token in STOP_WORDS
+    if word.isascii() and word.isalpha() and len(word) > 3 and word not in STOP_WORDS:
+        assert tokenize(word) == [Stemmer.Stemmer("english").stemWord(word.lower())]
+
+
+# ---------------------------------------------------------------- queries
+
+
+def test_a_query_counts_the_words_that_it_repeats_and_no_symbols() -> None:
+    query = r"Flat modules: a module $M$ is flat over $R$ if $M_p$ is flat; P-201 P-201 \alpha \alpha"
+    counts = Tokenizer().counts(query)
+    assert counts["flat"] == 3
+    assert counts["modul"] == 2
+    assert {counts[symbol] for symbol in ("m", "r", "m_p", "p201", "201", "p", "alpha")} == {1}
+    assert Tokenizer().counts("") == {}
+
+
+def test_a_symbol_that_is_also_written_out_counts_as_a_word_only_where_it_is_one() -> None:
+    assert Tokenizer().counts(r"\gamma \gamma \gamma") == {"gamma": 1}
+    assert Tokenizer().counts(r"\gamma gamma \gamma gamma") == {"gamma": 2}
+
+
+@given(
+    st.sampled_from(["en", "de", "de+en"]),
+    st.lists(st.sampled_from(["pump", "Pumpe", "x_i", "H^1", "\\alpha", "P-201", "the", "is", "Lager"]), max_size=12),
+)
+def test_counts_have_the_tokens_of_the_text_in_order(language: str, words: list[str]) -> None:
+    tokenizer, query = Tokenizer(language), " ".join(words)
+    counts, tokens = tokenizer.counts(query), tokenizer(query)
+    assert list(counts) == list(dict.fromkeys(tokens))
+    for token, count in counts.items():
+        assert 1 <= count <= tokens.count(token)
+        if not (token.isalpha() and len(token) > 2):
+            assert count == 1
+    assert tokenizer.counts(f"{query} {query}").keys() == counts.keys()
 
 
 def test_stop_words_and_possessives_leave_nothing() -> None:
@@ -89,7 +141,7 @@ TEXT = "Die Kühlwasserpumpe A1-P-0107 (P0107) läuft nicht, Not-Aus; the bearin
 
 
 @given(st.text(alphabet=st.sampled_from("aXé ß1-_^{}$\\'.,*!\u2013"), max_size=60) | st.text(max_size=60))
-def test_an_english_corpus_has_the_tokens_it_always_had(text: str) -> None:
+def test_an_english_corpus_has_the_same_tokens_whatever_its_parts(text: str) -> None:
     english = Tokenizer("en", ["pump"])
     assert english(text) == tokenize(text)
     assert (

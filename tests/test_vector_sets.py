@@ -16,8 +16,9 @@ from tests.test_cli import lemmata
 
 from lemmata.encode.load import PACKAGED, load_encoder
 from lemmata.errors import InputError, LemmataError, WorkspaceError
+from lemmata.fusion import Fusion
 from lemmata.project import Project, doctor
-from lemmata.search import Fusion, Retriever
+from lemmata.search import Retriever
 from lemmata.store.layout import Layout, read_manifest, write_manifest
 from lemmata.store.vector_sets import default_encoder, move_old_vectors, vector_set, vector_sets
 from lemmata.store.vectors import VectorWriter, open_vectors
@@ -171,7 +172,7 @@ def test_an_encoder_without_vectors_is_named_with_the_command_that_makes_them(pr
         first_hits(project, "dense:minilem")
 
 
-@pytest.mark.parametrize("name", ["lexical:hashing", "auto:hashing", "dense:", "sparse:hashing", ":hashing"])
+@pytest.mark.parametrize("name", ["lexical:hashing", "auto:", "dense:", "sparse:hashing", ":hashing"])
 def test_names_that_are_no_retriever_are_refused(project: Project, name: str) -> None:
     with pytest.raises(LemmataError, match="there is no retriever"):
         first_hits(project, name)

@@ -1,4 +1,4 @@
-"""Stop lists, singulars, stems, folded spelling, and slugs."""
+"""Stop lists, singulars, folded spelling, and slugs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from lemmata.words import (
     language_shares,
     singular,
     slug,
-    stem,
 )
 
 # ---------------------------------------------------------------- stop lists
@@ -42,7 +41,7 @@ def test_a_title_of_an_ordinary_subject_is_not_generic() -> None:
     assert {"introduction", "einleitung", "lemmata"} <= GENERIC_TITLE_WORDS
 
 
-# ---------------------------------------------------------------- singular and stem
+# ---------------------------------------------------------------- singular
 
 
 @pytest.mark.parametrize(
@@ -82,24 +81,6 @@ def test_both_plurals_of_a_word_are_known() -> None:
     assert singular("lemmata") == singular("lemmas") == "lemma"
     assert singular("formulae") == singular("formulas") == "formula"
     assert singular("zeros") == singular("zeroes") == "zero"
-
-
-@pytest.mark.parametrize(
-    ("word", "expected"),
-    [
-        ("identities", "identity"),
-        ("rogers", "roger"),
-        ("proving", "prov"),
-        ("proved", "prov"),
-        ("prove", "prov"),
-        ("mapped", "map"),
-        ("ring", "ring"),
-        ("class", "class"),
-        ("x2s", "x2s"),
-    ],
-)
-def test_a_stem_joins_the_forms_of_a_word(word: str, expected: str) -> None:
-    assert stem(word) == expected
 
 
 def test_folding_removes_case_and_accents() -> None:

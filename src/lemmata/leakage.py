@@ -30,6 +30,7 @@ __all__ = [
     "near_pairs",
     "normalise",
     "ranges",
+    "repeats",
     "select",
     "sketch",
 ]
@@ -38,6 +39,7 @@ Hashes = npt.NDArray[np.uint64]
 Bytes = npt.NDArray[np.uint8]
 
 SIMILARITY = 0.7  # Jaccard similarity of word shingles from which on two texts are near-duplicates
+SAME_WORDS = 0.8  # Jaccard similarity of words from which on two short texts say the same
 
 
 class Example(NamedTuple):
@@ -327,6 +329,29 @@ def near_duplicate_of(texts: Sketches, others: Sketches, *, similarity: float = 
             skip, size = skip + size, size * 8
             open_texts = open_texts[(match[open_texts] < 0) & (buckets.counts[band, open_texts] > skip)]
     return match
+
+
+def repeats(texts: Sequence[str], others: Sequence[str]) -> Mask:
+    """Which short texts (n,) equal one of the others, or nearly: by runs of words, or by the words in any order.
+
+    One changed word of ten destroys four of seven runs, so texts of this length are near-duplicates too where the
+    Jaccard similarity of their words is at least SAME_WORDS.
+    """
+    if not len(texts) or not len(others):
+        return np.zeros(len(texts), bool)
+    repeated = near_duplicate_of(sketch(texts), sketch(others)) >= 0
+    words = [set(normalise(text).split()) for text in texts]
+    sizes = np.array([len(text) for text in words], np.int64)
+    asked = [set(normalise(other).split()) for other in others]
+    holding: dict[str, list[int]] = {word: [] for other in asked for word in other}
+    for number, text in enumerate(words):
+        for word in text & holding.keys():
+            holding[word].append(number)
+    postings = {word: np.array(numbers, np.int64) for word, numbers in holding.items()}
+    for other in asked:
+        shared = np.bincount(np.concatenate([postings[word] for word in other]), minlength=len(texts)) if other else 0
+        repeated |= shared >= SAME_WORDS * np.maximum(sizes + len(other) - shared, 1)
+    return repeated
 
 
 def _blocks(items: Integers, sizes: Integers, capacity: int) -> Iterator[Integers]:

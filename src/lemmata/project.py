@@ -67,6 +67,7 @@ TABLES = {
     "pretrain.*": "lemmata.train.pretrain:PretrainOptions",
     "finetune.*": "lemmata.train.finetune:FinetuneOptions",
     "reranker.*": "lemmata.train.reranker:RerankerOptions",
+    "static.*": "lemmata.train.static:StaticOptions",
     "evaluate": "lemmata.stages.evaluate:EvaluateOptions",
     "run": "lemmata.run:RunOptions",
 }
@@ -79,6 +80,13 @@ def _silent(_what: str, _done: int, _total: int | None) -> None:
 def _key() -> str:
     """The API key for remote encoders and language models."""
     return os.environ.get("OPENAI_API_KEY", "")
+
+
+def _is_everything(part: str) -> bool:
+    """Whether queries are about all passages, not about the training part alone."""
+    if part not in ("train", "all"):
+        raise LemmataError(f"queries are about the part train or all, not {part!r}")
+    return part == "all"
 
 
 def is_workspace(folder: str | Path) -> bool:
@@ -186,13 +194,13 @@ class Project:
         options = build(kind, merged(tables.get(name, {}), settings or {}), f"[{group}.{name}]")
         if getattr(options, "base", "") != AUTO:
             return options
-        return replace(options, base=self.packaged_encoder())  # type: ignore[type-var]
+        return replace(options, base=self.packaged_encoder(static=group == "static"))  # type: ignore[type-var]
 
-    def packaged_encoder(self) -> str:
+    def packaged_encoder(self, *, static: bool = False) -> str:
         """The packaged encoder for the language of the corpus."""
         from lemmata.stages.index import stored_language
 
-        return encoder_for(stored_language(self.layout))
+        return encoder_for(stored_language(self.layout), static=static)
 
     def finetune_options(self, name: str, settings: Settings | None = None) -> FinetuneOptions:
         """The options of [finetune.NAME]."""
@@ -210,7 +218,8 @@ class Project:
         from lemmata.stages.index import IndexOptions
         from lemmata.store.vectors import vectors_manifest
 
-        settings, table = dict(settings or {}), self.config.get("index", {})
+        table = self.config.get("index", {})
+        settings = {**(settings or {}), **self._chosen_summaries(settings or {}, table)}
         if "encoder" not in {**settings, **table}:  # the index keeps its encoder, and how its vectors were made
             with contextlib.suppress(WorkspaceError):  # a damaged note is made again
                 stored = vectors_manifest(self.layout) or {"encoder": default_encoder(self.layout)}
@@ -221,6 +230,22 @@ class Project:
             stored = read_manifest(self.layout.manifest(self.layout.lexical)) or {}
             settings = {**settings, "language": stored["setting"]} if stored.get("setting") else settings
         return self.options(IndexOptions, "index", settings)
+
+    def _chosen_summaries(self, settings: Settings, table: Settings) -> Settings:
+        """The key `summaries`: as given, with files by their path below the workspace; or as chosen before."""
+        from lemmata.stages.summaries import chosen_sources
+
+        if "summaries" not in settings:
+            return {} if "summaries" in table else {"summaries": chosen_sources(self.layout)}
+        names = settings["summaries"]
+        known = {"none", *read_manifests(self.layout.training_sets)}
+        words = [word.strip() for word in names.split(",")]
+        files = [word not in known and Path(word).is_file() for word in words]
+        paths = [
+            os.path.relpath(word, self.layout.root) if is_file else word
+            for word, is_file in zip(words, files, strict=True)
+        ]
+        return {"summaries": ",".join(paths)}
 
     def _endpoint_options(self, settings: Settings | None) -> EndpointOptions:
         from lemmata.llm.endpoint import EndpointOptions
@@ -246,12 +271,13 @@ class Project:
         queries = read_queries(self.layout.root / options.queries)
         return AuditPolicy(options, examples(queries, read_qrels(self.layout.root / options.qrels)))
 
-    def _new_set(self, name: str, progress: Progress, gate: str = "") -> NewSet:
+    def _new_set(self, name: str, progress: Progress, gate: str = "", part: str = "train") -> NewSet:
         """A set to be mined; `gate` is a cross-encoder, "none" for no gate, and by default that of [mine]."""
         from lemmata.stages.training_sets import NewSet
 
         gate = gate or self._mine_options().gate
-        return NewSet(self.layout, name, self._audit_policy(), progress, _key(), "" if gate == "none" else gate)
+        gate = "" if gate == "none" else gate
+        return NewSet(self.layout, name, self._audit_policy(), progress, _key(), gate, _is_everything(part))
 
     # ------------------------------------------------------------ ingest, index, search
 
@@ -432,6 +458,7 @@ class Project:
         of: str = "",
         kind: str = "embedding",
         found_within: int = 0,
+        part: str = "train",
         settings: Settings | None = None,
         progress: Progress = _silent,
     ) -> dict[str, Any]:
@@ -439,13 +466,16 @@ class Project:
 
         `of` is the set that negatives are added to (`pairs`), or whose queries get triplets (`queries`); `kind` says
         where triplets come from; `found_within` keeps only queries that find their passage among so many hits.
-        The cross-encoder `gate` in `settings` drops positives and negatives that it doubts; "none": no gate.
+        The cross-encoder `gate` in `settings` drops positives and negatives that it doubts; "none": no gate. Queries of
+        the `part` "all" are about held-out passages too: they serve search as summaries, and no training.
         """
         from lemmata.stages import mine
         from lemmata.stages.embed import EmbedStageOptions
 
         options = self._mine_options(settings)
-        new = self._new_set(name or what, progress, options.gate)
+        if part != "train" and what != "queries":
+            raise LemmataError(f"{what} are mined from the training part only: --part {part} is for queries")
+        new = self._new_set(name or what, progress, options.gate, part)
         if what == "pairs":
             return mine.mine_pair_set(new, options.pairs)
         if what == "queries":
@@ -457,11 +487,12 @@ class Project:
             return mine.mine_negative_set(new, of or "pairs", options.negatives)
         raise LemmataError(f"cannot mine {what!r} (there are: pairs, queries, triplets, negatives)")
 
-    def preview_queries(self, *, model: Settings | None = None) -> Preview:
+    def preview_queries(self, *, model: Settings | None = None, part: str = "train") -> Preview:
         """Calls, tokens, cost and seconds that `write_queries` would need from here on."""
         from lemmata.stages.mine import preview_queries
 
-        return preview_queries(self.layout, self._mine_options().written, self._endpoint_options(model), _key())
+        options, endpoint = self._mine_options().written, self._endpoint_options(model)
+        return preview_queries(self.layout, options, endpoint, _key(), everything=_is_everything(part))
 
     def write_queries(
         self,
@@ -471,13 +502,17 @@ class Project:
         model: Settings | None = None,
         found_within: int = 0,
         gate: str = "",
+        part: str = "train",
         progress: Progress = _silent,
     ) -> dict[str, Any]:
-        """Queries for the passages by a language model, never beyond the limits."""
+        """Queries for the passages by a language model, never beyond the limits.
+
+        Those of the `part` "all" are about held-out passages too: they serve search as summaries, and no training.
+        """
         from lemmata.stages.mine import mine_written_set
 
         options, endpoint = self._mine_options().written, self._endpoint_options(model)
-        new = self._new_set(name, progress, gate)
+        new = self._new_set(name, progress, gate, part)
         return mine_written_set(new, options, endpoint, limits, found_within=found_within)
 
     def import_queries(
@@ -607,6 +642,16 @@ class Project:
         options = self.named_options(RerankerOptions, "reranker", name, settings)
         return reranker_model(self.layout, name, options, progress, key=_key())
 
+    def train_static(
+        self, name: str = "static", *, settings: Settings | None = None, progress: Progress = _silent
+    ) -> dict[str, Any]:
+        """Train a static encoder on mined sets, by [static.NAME]; resumes from the last checkpoint."""
+        from lemmata.stages.train import static_model
+        from lemmata.train.static import StaticOptions
+
+        options = self.named_options(StaticOptions, "static", name, settings)
+        return static_model(self.layout, name, options, progress)
+
     def prepare(
         self, name: str, folder: str | Path, *, settings: Settings | None = None, progress: Progress = _silent
     ) -> dict[str, Any]:
@@ -634,7 +679,7 @@ class Project:
         self,
         task: Task,
         *,
-        retrievers: Sequence[str] = ("lexical", "dense", "hybrid"),
+        retrievers: Sequence[str] = ("lexical", "dense", "hybrid", "auto"),
         options: EvaluateOptions | None = None,
         train: Sequence[Example] = (),
         allow_leakage: bool = False,
@@ -646,8 +691,8 @@ class Project:
     ) -> Report:
         """Run retrievers on a task: measures per query with intervals, comparisons and notes.
 
-        `dense:NAME` and `hybrid:NAME` are retrievers with the encoder NAME, whose vectors are made where they are
-        missing or out of date. `allowance` caps what remote encoders use.
+        `dense:NAME`, `hybrid:NAME` and `auto:NAME` are retrievers with the encoder NAME, whose vectors are made where
+        they are missing or out of date. `allowance` caps what remote encoders use.
 
         `train` are the examples that anything here was trained on; leaking tasks are refused unless `allow_leakage`,
         judgments of passages that are not in the corpus unless `allow_missing`.
@@ -745,7 +790,7 @@ class Project:
         allowance: Allowance | None = None,
         progress: Progress = _silent,
     ) -> dict[str, Any]:
-        """Choose how dense and lexical rankings are fused, on a validation task, for one encoder."""
+        """Fit the weights of the retriever `auto` to a validation task, for one encoder."""
         from lemmata.stages.evaluate import tune
         from lemmata.stages.index import IndexOptions
 

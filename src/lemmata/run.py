@@ -19,6 +19,7 @@ from lemmata.config import suggest
 from lemmata.encode.load import AUTO
 from lemmata.errors import ConfigError, WorkspaceError
 from lemmata.files import write_atomically
+from lemmata.fusion import read_fusion
 from lemmata.llm.endpoint import Limits
 from lemmata.project import Project
 from lemmata.stages.evaluate import TASKS, EvaluateOptions
@@ -152,8 +153,12 @@ def run(
     _audit(project, tasks, stages, progress)
     update = _train_or_update(project, options, tasks, stages, folder, progress)
     after = _encoded(project, options.finetune[-1], stages, progress)
+    compared: tuple[str, ...] = ("dense", "hybrid")
+    if (asked := _validation_queries(project, options)) is not None:
+        compared = (*compared, "auto")
+        _fit(project, options, asked, stages, progress)
     last = (options.finetune[-1], after, stages.key)
-    tuned = _measure(project, tasks, ("dense", "hybrid"), options, folder / "after", last, progress)
+    tuned = _measure(project, tasks, compared, options, folder / "after", last, progress)
     _ensure_vectors(project, *last[:2], progress)  # the workspace searches with the tuned model from now on
     reports = [_report(name, task, baseline[name], tuned[name], options, update) for name, task in tasks.items()]
     _write(folder, reports)
@@ -196,6 +201,8 @@ def _did(stage: str, report: Mapping[str, Any]) -> str:
         return "kept" if report.get("kept", True) else "not kept: the base is better on validation"
     if stage == "update":
         return f"{report['new']:,} new and {report['replayed']:,} replayed records"
+    if stage == "tune":
+        return f"auto = {read_fusion(report['fusion']).formula}, fitted to {report['queries']:,} queries"
     if stage in ("mine", "import", "negatives"):
         spent = f", {report['spent']['calls']:,} calls" if "spent" in report else ""
         return f"{report['records']:,} records{spent}"
@@ -478,12 +485,32 @@ def _read_update(
 def _encoded(project: Project, encoder: str, stages: _Stages, progress: Progress) -> str:
     """Index with an encoder; retraining a model of the same name runs the stage again."""
     from lemmata.encode.load import model_folder
+    from lemmata.stages.summaries import chosen_sources
     from lemmata.stages.train import weights_sha256
 
     folder = model_folder(encoder, project.layout.models)
     weights = weights_sha256(folder) if folder.is_dir() else ""
     index = partial(project.index, settings={"encoder": encoder}, progress=progress)
-    return str(stages.run(f"index {encoder}", [project.config.get("index", {}), weights], index)["encoder"])
+    summaries = [chosen] if (chosen := chosen_sources(project.layout)) else []
+    return str(stages.run(f"index {encoder}", [project.config.get("index", {}), weights, *summaries], index)["encoder"])
+
+
+def _validation_queries(project: Project, options: RunOptions) -> Task | None:
+    """The validation queries of the last model that do not come from the corpus itself."""
+    from lemmata.stages.prepare import validation_queries
+
+    return validation_queries(project.layout, project.finetune_options(options.finetune[-1]).validation)
+
+
+def _fit(project: Project, options: RunOptions, task: Task, stages: _Stages, progress: Progress) -> None:
+    """Fit the weights of `auto` to validation queries."""
+    from lemmata.store.vector_sets import vector_set
+
+    name, measure = options.finetune[-1], options.measures.split(",")[0]
+    places = vector_set(project.layout, name)
+    fit = partial(project.tune, task, measure=measure, encoder=name, progress=progress)
+    inputs = [measure, dict(task.queries), {query: dict(grades) for query, grades in task.qrels.items()}]
+    stages.run(f"tune {name}", inputs, fit, places.fusion if places else None)
 
 
 def _task(project: Project, name: str) -> Task:
@@ -571,6 +598,7 @@ def _report(
         **({f"{tuned} before": update.before[name].retrievers["dense"]} if update and update.before else {}),
         tuned: after.retrievers["dense"],
         f"{tuned} + BM25": after.retrievers["hybrid"],
+        **({f"{tuned}, auto": after.retrievers["auto"]} if "auto" in after.retrievers else {}),
     }
     first = options.measures.split(",")[0]
     generator = np.random.default_rng(0)

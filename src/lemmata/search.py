@@ -20,12 +20,17 @@ from lemmata.encode.cross import load_cross_encoder
 from lemmata.encode.load import BASELINE, encoder_id, encoder_kind, load_encoder
 from lemmata.errors import InputError, LemmataError, WorkspaceError
 from lemmata.files import is_writable
+from lemmata.fusion import EQUAL, Fusion, fuse, read_fusion
 from lemmata.index.ann import AnnIndex
 from lemmata.index.exact import ExactIndex
 from lemmata.index.lexical import LexicalIndex
-from lemmata.store.artefacts import artefact, neighbour_index, open_artefact
+from lemmata.index.summaries import SummaryIndex
+from lemmata.leakage import repeats
+from lemmata.store.artefacts import artefact, neighbour_index, open_artefact, summary_neighbours
 from lemmata.store.corpus import Corpus
+from lemmata.store.graph import Citations, open_citations
 from lemmata.store.layout import Layout, open_manifest, read_manifests
+from lemmata.store.summaries import StoredSummaries, open_summaries
 from lemmata.store.vector_sets import vector_set, vector_sets
 from lemmata.store.vectors import StoredVectors, open_vectors
 from lemmata.types import CrossEncoder, Encoder, Floats, Hit, Index, Integers, Mask
@@ -38,22 +43,19 @@ __all__ = [
     "RETRIEVERS",
     "DenseSide",
     "Filter",
-    "Fusion",
     "Retriever",
-    "choose_fusion",
     "choose_rerank_weight",
     "diversify",
-    "fuse",
     "parse_retriever",
     "rerank",
     "split_reranker",
 ]
 
 RETRIEVERS = ("auto", "hybrid", "dense", "lexical")
-WITH_ENCODER = ("dense", "hybrid")  # those that may name an encoder: dense:minilm
-# of the heading of a section, against 1 for the text below it. On the validation queries for the Stacks project, 0.35
-# and 0.5 rank best; 1 ranks worse there than 0.1, though a heading typed word for word is then found more often
-HEADING_WEIGHT = 0.5
+WITH_ENCODER = ("auto", "hybrid", "dense")  # those that may name an encoder: dense:minilm
+# of a word in the heading of a section or in the title of a document, against 1 for a word of the text below; chosen on
+# validation queries (`bench/lexical_search.py --choose`), where 1 to 3 differ little
+HEADING_WEIGHT = 1.5
 RERANKED = 50  # hits that a retriever NAME+rerank reads again
 RERANK_WEIGHT = 0.5  # of the cross-encoder, until validation chose another
 _RERANK = re.compile(r"(?P<retriever>.+?)\+rerank(?P<number>\d*)(?::(?P<model>.+))?", re.DOTALL)
@@ -76,62 +78,7 @@ class Filter:
     where: tuple[tuple[str, str], ...] = ()  # column and value of the metadata, in any case of letters
 
 
-@dataclass(frozen=True, slots=True)
-class Fusion:
-    """How a dense and a lexical ranking are fused.
-
-    `score`: w · dense + (1 - w) · lexical, each scaled to [0, 1] within the query's candidates.
-    `rank`: w / (60 + dense rank) + (1 - w) / (60 + lexical rank); reciprocal rank fusion where w = ½.
-    """
-
-    method: str = "score"
-    weight: float = 0.5  # of the dense ranking
-    depth: int = 200  # candidates of each ranking
-
-
 # ---------------------------------------------------------------- on arrays
-
-
-def _scaled(rows: Integers, scores: Floats, fusion: Fusion) -> Floats:
-    """Scores of a ranking on a common scale; 0 for padding."""
-    is_hit = rows >= 0
-    if fusion.method == "rank":
-        ranks = np.arange(1, rows.shape[1] + 1, dtype=np.float32)
-        return np.where(is_hit, 1 / (60 + ranks), 0).astype(np.float32)
-    high = np.max(np.where(is_hit, scores, -np.inf), axis=1, keepdims=True)
-    low = np.min(np.where(is_hit, scores, np.inf), axis=1, keepdims=True)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        scaled = np.where(high > low, (scores - low) / (high - low), 1.0)
-    return np.where(is_hit, scaled, 0).astype(np.float32)
-
-
-def fuse(
-    dense: tuple[Integers, Floats], lexical: tuple[Integers, Floats], k: int, fusion: Fusion
-) -> tuple[Integers, Floats]:
-    """Fuse two rankings (n, depth) into one (n, k); ties go to the lower row.
-
-    What only a ranking of weight 0 holds is no hit, nor is the last neighbour where it shares no word with the query.
-    """
-    by_words = lexical[0] if fusion.weight < 1 else np.full_like(lexical[0], -1)
-    rows = np.concatenate([dense[0], by_words], axis=1)
-    weighted = [fusion.weight * _scaled(*dense, fusion), (1 - fusion.weight) * _scaled(*lexical, fusion)]
-    scores = np.where(rows >= 0, np.concatenate(weighted, axis=1), -np.inf)
-    order = np.argsort(rows, axis=1, kind="stable")
-    rows, scores = np.take_along_axis(rows, order, 1), np.take_along_axis(scores, order, 1)
-    repeated = (rows[:, 1:] == rows[:, :-1]) & (rows[:, 1:] >= 0)  # a ranking holds a row at most once
-    scores[:, :-1] += np.where(repeated, scores[:, 1:], 0)
-    scores[:, 1:][repeated] = -np.inf
-    shares_words = order >= dense[0].shape[1]
-    shares_words[:, :-1] |= repeated
-    scores[(scores <= 0) & ~shares_words] = -np.inf
-    best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-    rows, scores = np.take_along_axis(rows, best, 1), np.take_along_axis(scores, best, 1)
-    rows[np.isneginf(scores)] = -1
-    if rows.shape[1] < k:
-        padding = ((0, 0), (0, k - rows.shape[1]))
-        rows = np.pad(rows, padding, constant_values=-1)
-        scores = np.pad(scores, padding, constant_values=-np.inf)
-    return rows, scores.astype(np.float32)
 
 
 def split_reranker(name: str) -> tuple[str, int, str]:
@@ -290,12 +237,44 @@ class DenseSide:
         return ExactIndex(self.vectors.matrix)
 
     @cached_property
+    def summaries(self) -> StoredSummaries | None:
+        """Short texts about passages with their vectors; None where none were chosen."""
+        stored = open_summaries(self._layout, self._corpus, self._name)
+        if stored is not None and stored.made_by != self.vectors.made_by:
+            raise WorkspaceError(
+                f"the summaries were encoded by {stored.made_by}, the passages by {self.vectors.made_by}:"
+                f" run 'lemmata index --encoder {self.vectors.encoder}' again"
+            )
+        return stored
+
+    @cached_property
+    def query_index(self) -> Index:
+        """The index that answers queries: of the passages and of their summaries."""
+        summaries, places = self.summaries, vector_set(self._layout, self._name)
+        if summaries is None or places is None:
+            return self.index
+        nearest: Index = ExactIndex(summaries.matrix)
+        if self._layout.manifest(places.summaries_ann).exists():
+            open_artefact(self._layout, summary_neighbours(places))
+            nearest = AnnIndex.open(self._layout.ann_graph(places.summaries_ann), summaries.matrix)
+        return SummaryIndex(self.index, self.vectors.matrix, nearest, summaries.matrix, np.asarray(summaries.rows))
+
+    def hide_summaries(self, queries: Sequence[str]) -> Mask:
+        """Search as if there were no summaries that equal or nearly repeat one of these queries; returns which (m,)."""
+        index = self.query_index
+        if self.summaries is None or not isinstance(index, SummaryIndex):
+            return np.zeros(0, bool)
+        hidden = repeats(list(self.summaries.texts()), queries)
+        self.query_index = index.hiding(hidden)
+        return hidden
+
+    @cached_property
     def fusion(self) -> Fusion:
-        """The fusion that validation chose for this encoder, or the default."""
+        """The fusion that was fitted for this encoder, or the default."""
         places = vector_set(self._layout, self._name)
-        cure = "delete it, or choose again with 'lemmata evaluate --tune'"
-        chosen = open_manifest(places.fusion, cure) if places else None
-        return Fusion(**chosen["fusion"]) if chosen else Fusion()
+        cure = "delete it, or fit it again with 'lemmata evaluate --tune'"
+        fitted = open_manifest(places.fusion, cure) if places else None
+        return read_fusion(fitted["fusion"]) if fitted else Fusion()
 
 
 class Retriever:
@@ -366,8 +345,13 @@ class Retriever:
 
     @property
     def fusion(self) -> Fusion:
-        """The fusion that validation chose, or the default."""
+        """The fusion that was fitted for the default encoder, or the default."""
         return self.dense().fusion
+
+    @cached_property
+    def citations(self) -> Citations | None:
+        """Which passages refer to which; None without a graph of this corpus."""
+        return open_citations(self.layout, self.corpus.inputs, len(self.corpus))
 
     @property
     def has_vectors(self) -> bool:
@@ -419,35 +403,37 @@ class Retriever:
         retriever: str = "auto",
         allowed: Mask | None = None,
         fusion: Fusion | None = None,
+        itself: Integers | None = None,
     ) -> tuple[Integers, Floats]:
         """Rows and scores (n, k) for many queries, best first; -1 where there are fewer than k.
 
-        `retriever` is one of RETRIEVERS; dense:NAME and hybrid:NAME use the vectors of that encoder. `NAME+rerank`
-        reranks the first 50 hits, `NAME+rerank20:MODEL` the first 20 by another cross-encoder.
+        `retriever` is one of RETRIEVERS; dense:NAME, hybrid:NAME and auto:NAME use the vectors of that encoder.
+        `NAME+rerank` reranks the first 50 hits, `NAME+rerank20:MODEL` the first 20 by another cross-encoder. `itself`
+        (n,) is the passage that a query is, -1 for none: what it refers to gains nothing from that.
         """
         base, number, model = split_reranker(retriever)
         if number:
-            rows, scores = self.search_rows(texts, max(k, number), base, allowed, fusion)
+            rows, scores = self.search_rows(texts, max(k, number), base, allowed, fusion, itself)
             cross = self.cross_scores(texts, rows[:, :number], model)
             rows, scores = rerank(rows, scores, cross, self.rerank_weight(model))
             return rows[:, :k], scores[:, :k]
         retriever, encoder = parse_retriever(retriever)
         side = self.dense(encoder)
-        if retriever == "auto":
-            retriever = "hybrid" if self.has_vectors else "lexical"
+        if retriever == "auto" and not encoder and not self.has_vectors:
+            retriever = "lexical"
         texts = [text[:LONGEST_QUERY] for text in texts]
         if retriever == "lexical":
             return self.lexical.search(texts, k, allowed, heading_weight=HEADING_WEIGHT)
-        fusion = fusion or side.fusion
+        fusion = fusion or (side.fusion if retriever == "auto" else EQUAL)
         depth = k if retriever == "dense" else max(k, fusion.depth)
         queries = side.encoder.encode(texts, role="query")
-        dense = side.index.search(queries, depth, allowed)
+        dense = side.query_index.search(queries, depth, allowed)
         blank = [number for number, text in enumerate(texts) if not text.strip() or not queries[number].any()]
         dense[0][blank], dense[1][blank] = -1, -np.inf  # a query without words has no neighbours
         if retriever == "dense":
             return dense
         lexical = self.lexical.search(texts, depth, allowed, heading_weight=HEADING_WEIGHT)
-        return fuse(dense, lexical, k, fusion)
+        return fuse(dense, lexical, k, fusion, self.citations if fusion.uses_graph else None, itself)
 
     def search(
         self,
@@ -554,21 +540,7 @@ class Retriever:
         ]
 
 
-# ---------------------------------------------------------------- choosing the fusion
-
-
-def choose_fusion(
-    objective: Callable[[Integers], float], dense: tuple[Integers, Floats], lexical: tuple[Integers, Floats], k: int
-) -> tuple[Fusion, list[tuple[Fusion, float]]]:
-    """The fusion with the highest value on validation rankings, and all tried ones with their values."""
-    depth = dense[0].shape[1]
-    tried = []
-    for method in ("score", "rank"):
-        for weight in np.linspace(0, 1, 11):
-            fusion = Fusion(method, round(float(weight), 2), depth)
-            tried.append((fusion, objective(fuse(dense, lexical, k, fusion)[0])))
-    best = max(tried, key=lambda pair: (pair[1], pair[0].method == "score", -abs(pair[0].weight - 0.5)))
-    return best[0], tried
+# ---------------------------------------------------------------- choosing the weight of a cross-encoder
 
 
 def choose_rerank_weight(

@@ -36,7 +36,6 @@ __all__ = [
     "language_shares",
     "singular",
     "slug",
-    "stem",
 ]
 
 
@@ -290,7 +289,7 @@ def language_shares(texts: Iterable[str]) -> dict[str, float]:
     return {language: count / counts.total() for language, count in counts.most_common()}
 
 
-# ---------------------------------------------------------------- singular and stem
+# ---------------------------------------------------------------- singular
 
 # Written before another word, with or without a hyphen.
 PREFIXES = _words(
@@ -350,24 +349,6 @@ def _without_plural(word: str) -> str:
     if word.endswith(("sses", "xes", "ches", "shes")):
         return word[:-2]
     return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
-
-
-_VOWEL = re.compile(r"[aeiouy]")
-
-
-def stem(word: str) -> str:
-    """A folded word for lexical search, without plural, -ing, -ed and final e; the result need not be a word.
-
-    A change here changes every index and every lexical score.
-    """
-    if len(word) < 4 or not word.isalpha():
-        return word
-    word = _without_plural(word)
-    for ending in ("ing", "ed"):
-        rest = word.removesuffix(ending)
-        if rest != word and len(rest) > 2 and _VOWEL.search(rest):
-            return rest[:-1] if rest[-1] == rest[-2] and rest[-1] not in "lsz" else rest
-    return word[:-1] if word.endswith("e") and len(word) > 4 else word
 
 
 # ---------------------------------------------------------------- names as ids

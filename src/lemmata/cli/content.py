@@ -104,6 +104,10 @@ def _print_passage(console: Console, passage: dict[str, Any]) -> None:
         console.print()
     for name, value in metadata.items():
         console.print(styled("  ", (name, "green"), f" {_cell(value)}"))
+    if passage["summaries"]:
+        console.print(styled("\n", ("Summaries:", "bold")))
+    for summary in passage["summaries"]:
+        console.print(styled("  ", (summary["author"], "green"), f" {summary['text']}"))
     _print_links(console, passage)
 
 

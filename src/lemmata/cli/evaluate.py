@@ -85,9 +85,9 @@ def evaluate(
     retriever: Annotated[
         str,
         typer.Option(
-            help="Comma-separated: lexical, dense, hybrid, dense:ENCODER, NAME+rerank[N][:MODEL].",
+            help="Comma-separated: lexical, dense, hybrid, auto, dense:ENCODER, NAME+rerank[N][:MODEL].",
             metavar="NAMES",
-            show_default="lexical,dense,hybrid",
+            show_default="lexical,dense,hybrid,auto",
         ),
     ] = "",
     measures: Annotated[str, typer.Option(help="Comma-separated names.", metavar="NAMES")] = "",
@@ -107,7 +107,7 @@ def evaluate(
     tune: Annotated[
         bool,
         typer.Option(
-            "--tune", help="Choose the fusion, or the weight of a NAME+rerank, on these queries, as validation data."
+            "--tune", help="Fit the weights of auto, or that of a NAME+rerank, to these queries, as validation data."
         ),
     ] = False,
     html: Annotated[Path | None, typer.Option(help="Also write an HTML report.", metavar="FILE")] = None,
@@ -122,7 +122,7 @@ def evaluate(
 ) -> None:
     """Measure retrievers on queries with known answers.
 
-    dense:ENCODER and hybrid:ENCODER compare encoders; their vectors are made where they are missing.
+    dense:ENCODER, hybrid:ENCODER and auto:ENCODER compare encoders; their vectors are made where they are missing.
     """
     from lemmata.evaluate.report import as_html, terminal_table
     from lemmata.evaluate.report import as_json as report_as_json
@@ -132,7 +132,7 @@ def evaluate(
     project = Project(workspace)
     options = project.evaluate_options(given(measures=measures or None, level=level or None, seed=seed))
     chosen = chosen_task(project, queries, qrels, beir, task, part, share, limit, options.seed, protocol)
-    retrievers = _names(retriever or "lexical,dense,hybrid")
+    retrievers = _names(retriever or "lexical,dense,hybrid,auto")
     if tune:
         _check_tuned(_names(retriever) if retriever else [], html=html, trec=trec, level=level)
     allowance = project.allowance(tokens=tokens, cost=cost, price=price)
@@ -155,12 +155,15 @@ def evaluate(
             if as_json:
                 print_json(result)
             else:
-                best, measure = result["fusion"], result["measure"]
-                scores = {(row["method"], row["weight"]): row[measure] for row in result["tried"]}
+                from lemmata.fusion import read_fusion
+
+                values = result["values"]
                 open_console().print(
-                    f"search now fuses by {best['method']}, weight {best['weight']} for the dense ranking: {measure}"
-                    f" {scores[best['method'], best['weight']]:.3f}, with equal weights {scores['score', 0.5]:.3f},"
-                    f" dense alone {scores['score', 1.0]:.3f}, lexical alone {scores['score', 0.0]:.3f}"
+                    f"auto now ranks by {read_fusion(result['fusion']).formula}: {measure} {values['auto']:.3f} on"
+                    f" {counted(result['queries'], 'query')}; with the default weights {values['default']:.3f}, equal"
+                    f" weights {values['equal']:.3f}, dense alone {values['dense']:.3f}, lexical alone"
+                    f" {values['lexical']:.3f}",
+                    markup=False,
                 )
             return
         report = project.evaluate(
@@ -204,7 +207,7 @@ def _check_tuned(named: list[str], **others: Any) -> None:
     for name in named:
         kind, encoder = parse_retriever(name)
         if name not in reranking and (reranking or (kind not in ("auto", "hybrid") and not encoder)):
-            possible = "hybrid, hybrid:ENCODER or NAME+rerank"
+            possible = "auto, auto:ENCODER or NAME+rerank"
             raise LemmataError(f"--tune chooses the weights of {possible}; it has none to choose for {name!r}")
 
 

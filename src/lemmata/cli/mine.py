@@ -95,6 +95,9 @@ def queries(
         str, typer.Option(help="Name of the training set; default: queries, or written.", metavar="NAME")
     ] = "",
     found_within: FoundWithin = 0,
+    part: Annotated[
+        str, typer.Option(help="train, or all: about held-out passages too, for search only.", metavar="PART")
+    ] = "train",
     gate: Gate = "",
     url: Url = "",
     model: Model = "",
@@ -116,7 +119,8 @@ def queries(
     if model:
         limits = Limits(calls, tokens, cost, seconds)
         endpoint_settings = endpoint(url, model, price, concurrency)
-        if not confirm_limits(project.preview_queries(model=endpoint_settings), any(limits) or unlimited, as_json):
+        preview = project.preview_queries(model=endpoint_settings, part=part)
+        if not confirm_limits(preview, any(limits) or unlimited, as_json):
             return
         with showing_progress() as progress:
             report = project.write_queries(
@@ -125,12 +129,15 @@ def queries(
                 model=endpoint_settings,
                 found_within=found_within,
                 gate=gate,
+                part=part,
                 progress=progress,
             )
     else:
         settings = {"queries": given(seed=seed), **given(gate=gate or None)}
         with showing_progress() as progress:
-            report = project.mine("queries", name=name, found_within=found_within, settings=settings, progress=progress)
+            report = project.mine(
+                "queries", name=name, found_within=found_within, part=part, settings=settings, progress=progress
+            )
     _print_report(report, as_json)
 
 

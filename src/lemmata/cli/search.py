@@ -56,6 +56,13 @@ def index(
     ] = True,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Rebuild the lexical index from scratch.")] = False,
     remove: Annotated[str, typer.Option(help="Delete the vectors of this encoder.", metavar="ENCODER")] = "",
+    summaries: Annotated[
+        str,
+        typer.Option(
+            help="Training sets or files of short texts that also find their passages, comma-separated; or none.",
+            metavar="NAMES",
+        ),
+    ] = "",
     tokens: MostTokens = 0,
     cost: MostCost = 0.0,
     price: TokenPrice = 0.0,
@@ -68,7 +75,7 @@ def index(
     from lemmata.project import Project
 
     if remove:
-        if encoder or language or dimension or expand or rebuild or not dense:
+        if encoder or language or dimension or expand or rebuild or summaries or not dense:
             raise LemmataError("--remove only deletes: give the other options in a second call")
         _remove_encoder(Project(workspace), remove, as_json)
         return
@@ -79,6 +86,10 @@ def index(
         settings["dimension"] = dimension
     if expand:
         settings["expand"] = True
+    if summaries and not dense:
+        raise LemmataError("--summaries needs vectors: leave out --no-dense")
+    if summaries:
+        settings["summaries"] = summaries
     project = Project(workspace)
     estimate = project.estimate_index(settings=settings) if dense else None
     allowance = project.allowance(tokens=tokens, cost=cost, price=price)
@@ -104,8 +115,34 @@ def index(
         console.print(f"the vectors of {report['replaced_encoder']} are replaced")
     if "default_before" in report:
         console.print(f"search now uses them; the vectors of {report['default_before']} are kept", soft_wrap=True)
+    _print_summaries(report)
     if "dropped_fusion" in report:
-        console.print("the fusion was chosen for them and is dropped: run 'lemmata evaluate --tune' again")
+        console.print("the weights of auto were fitted to them and are dropped: run 'lemmata evaluate --tune' again")
+
+
+def _print_summaries(report: dict[str, Any]) -> None:
+    console = open_console()
+    if summaries := report.get("summaries"):
+        authors = ", ".join(
+            f"{source['summaries']:,} of {source['name']} ({source['author']})" for source in summaries["sources"]
+        )
+        number = counted(summaries["summaries"], "summary")
+        about = f"{number} of {counted(summaries['passages'], 'passage')}, {summaries['encoded']:,} encoded: {authors}"
+        console.print(about, markup=False, soft_wrap=True)
+        for cause, count in summaries["left_out"].items():
+            console.print(f"  {count:>9,}  left out: {_LEFT_OUT[cause]}")
+        if bare := report["passages"] - summaries["passages"]:
+            ranks = "passage without one ranks" if bare == 1 else "passages without one rank"
+            console.print(f"{bare:,} {ranks} lower than before, relative to the others")
+    if report.get("dropped_summaries"):
+        console.print("the summaries are dropped")
+
+
+_LEFT_OUT = {
+    "of no passage": "the passage is not in the corpus",
+    "empty": "no text",
+    "repeated": "the same text for the same passage",
+}
 
 
 def _remove_encoder(project: Project, encoder: str, as_json: bool) -> None:
@@ -144,7 +181,7 @@ def search(
     workspace: Workspace = HERE,
     k: Count = 10,
     retriever: Annotated[
-        str, typer.Option(help="auto, hybrid, dense, lexical, dense:ENCODER or hybrid:ENCODER.", metavar="NAME")
+        str, typer.Option(help="auto, hybrid, dense, lexical; auto:ENCODER and so on.", metavar="NAME")
     ] = "auto",
     kind: Kinds = None,
     document: Documents = None,

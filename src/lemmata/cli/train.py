@@ -1,4 +1,4 @@
-"""Commands: train pretrain, finetune, reranker, prepare, models; run."""
+"""Commands: train pretrain, finetune, reranker, static, prepare, models; run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from lemmata.cli.output import HERE, AsJson, Workspace, given, open_console, print_json, showing_progress, styled
 from lemmata.errors import LemmataError
 
-__all__ = ["finetune", "models", "prepare", "pretrain", "reranker", "run"]
+__all__ = ["finetune", "models", "prepare", "pretrain", "reranker", "run", "static"]
 
 Base = Annotated[str, typer.Option(help="A packaged model, a model of the workspace, or a folder.", metavar="MODEL")]
 Epochs = Annotated[float, typer.Option(help="Number of epochs; 0: as configured.", min=0)]
@@ -140,6 +140,29 @@ def reranker(
     if "not_exported" in report:
         console.print(f"not exported, so reranking needs torch: {report['not_exported']}")
     console.print(f"model: models/{name}; next: lemmata search TEXT --rerank 20")
+
+
+def static(
+    name: Annotated[str, typer.Argument(help="Table [static.NAME], and name of the model.", metavar="NAME")] = "static",
+    workspace: Workspace = HERE,
+    base: Annotated[str, typer.Option(help="A static encoder, or any other to take token vectors from.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Train a static encoder: token vectors without a model, for encoding in seconds.
+
+    Resumes from the last checkpoint.
+    """
+    from lemmata.project import Project
+
+    with showing_progress() as progress:
+        report = Project(workspace).train_static(name, settings=given(base=base or None), progress=progress)
+    if not _is_first_process():
+        return
+    if as_json:
+        print_json(report)
+        return
+    _print_training(report)
+    open_console().print(f"model: models/{name}; next: lemmata index --encoder {name}")
 
 
 def _print_notes(report: dict[str, Any]) -> None:

@@ -188,9 +188,28 @@ def info(
         state = "up to date" if vectors["up_to_date"] else "out of date"
         details = f"{vectors['dimension']} numbers, {megabytes(vectors['bytes'])}, {state}"
         table.add_row(Text(f"  {vectors['encoder']}{default}", overflow="fold"), details)
+        summaries = vectors["summaries"]
+        if summaries["summaries"]:
+            size = megabytes(summaries["bytes"])
+            about = f"{summaries['summaries']:,} of {counted(summaries['passages'], 'passage')}, {size}"
+            table.add_row("    summaries", about)
+        for source in summaries["sources"]:
+            table.add_row(
+                Text(f"      {source['name']} ({source['author']})", overflow="fold"), f"{source['summaries']:,}"
+            )
+        fusion = vectors["fusion"]
+        by = "default weights" if fusion["fitted"] is None else _fitted(fusion["fitted"])
+        table.add_row("    auto", Text(f"{fusion['formula']} ({by})", overflow="fold"))
     open_console().print(table)
     for problem in content["problems"]:
         open_console().print(problem, style="yellow")
+
+
+def _fitted(facts: dict[str, Any]) -> str:
+    """What the weights of `auto` were fitted to; older versions stored less."""
+    if "task" not in facts:
+        return "fitted"
+    return f"fitted to {counted(facts['queries'], 'query')} of {facts['task']} by {facts['measure']}"
 
 
 def _print_statistics(documents: Sequence[dict[str, Any]], summary: dict[str, dict[str, float]], k: int) -> None:

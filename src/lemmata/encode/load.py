@@ -19,6 +19,7 @@ __all__ = [
     "AUTO",
     "BASELINE",
     "DEFAULT",
+    "NANO",
     "PACKAGED",
     "PLANT",
     "baseline_folder",
@@ -32,9 +33,10 @@ __all__ = [
 DEFAULT = "lemmata-mini"
 AUTO = "auto"  # the packaged encoder for the language of the corpus
 PLANT = "lemmata-plant"  # German and English
+NANO = "lemmata-nano"  # static: token vectors without a model
 BASELINE = "minilm"  # all-MiniLM-L6-v2, from which the default was trained
 _MODELS = Path(__file__).parent.parent / "models"
-PACKAGED = {name: _MODELS / name for name in (DEFAULT, PLANT) if name == DEFAULT or (_MODELS / name).is_dir()}
+PACKAGED = {name: _MODELS / name for name in (DEFAULT, PLANT, NANO) if name == DEFAULT or (_MODELS / name).is_dir()}
 
 _BASELINE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # as on the hub
 _HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")  # not /folder, ./folder, ~/folder
@@ -71,6 +73,10 @@ def load_encoder(
         address, model = spec.rsplit("#", 1)
         return RemoteEncoder(Service(address, model, key), dimension=dimension, cache=cache, allowance=allowance)
     folder = model_folder(spec, models)
+    if kind == "static":
+        from lemmata.encode.static import StaticEncoder
+
+        return StaticEncoder(folder, dimension=dimension)
     if kind == "onnx":
         from lemmata.encode.onnx import OnnxEncoder
 
@@ -80,21 +86,26 @@ def load_encoder(
     return TransformerEncoder(folder if folder.exists() else spec, dimension=dimension, threads=threads)
 
 
-def encoder_for(language: str) -> str:
-    """The packaged encoder for a corpus in one of `words.LANGUAGES`; the default where none is packaged for it."""
+def encoder_for(language: str, *, static: bool = False) -> str:
+    """The packaged encoder for a corpus in one of `words.LANGUAGES`; the default where none is packaged for it.
+
+    Where a `static` one is asked for, it is preferred.
+    """
+    if static and language == "en" and NANO in PACKAGED:
+        return NANO
     return PLANT if language != "en" and PLANT in PACKAGED else DEFAULT
 
 
 def encoder_kind(spec: str, models: Path | None = None) -> str:
-    """The back-end of the encoder that `spec` names: hashing, onnx, remote or transformer; InputError for none.
+    """The back-end of the encoder that `spec` names: hashing, onnx, remote, static or transformer.
 
-    No model is loaded. A hub name is not checked.
+    InputError for none. No model is loaded. A hub name is not checked.
     """
     if spec == "hashing":
         return "hashing"
     folder = model_folder(spec, models)
     if (folder / "encoder.json").is_file():
-        return "onnx"
+        return "static" if (folder / "vectors.npy").is_file() else "onnx"
     if spec.startswith(("http://", "https://")) and "#" in spec:
         return "remote"
     if (folder / "modules.json").is_file() or (_HUB_NAME.fullmatch(spec) and not folder.exists()):

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 from tokenizers import Tokenizer
 
 from lemmata.encode.bert import read_json
@@ -125,6 +124,8 @@ def open_tokenizer(file: Path) -> Tokenizer:
 
 
 def open_session(file: Path, threads: int) -> Any:
+    import onnxruntime  # a static encoder needs the rest of this module only
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1

@@ -102,7 +102,10 @@ def documents_task(
     limit: int = 0,
     generator: np.random.Generator,
 ) -> Task:
-    """Retrieve the passages of a document by its abstract, or by its title if it has no abstract."""
+    """Retrieve the passages of a document by its abstract, or by its title if it has no abstract.
+
+    Lexical search reads the title with every passage, so queries that are titles are easy for it; a note counts them.
+    """
     abstracts = {passage.document: passage for passage in passages if passage.kind == "abstract"}
     passages_of: dict[str, list[str]] = {}
     for passage in passages:
@@ -119,7 +122,10 @@ def documents_task(
                 itself[document.id] = abstract.id
     qrels = {query: dict.fromkeys(passages_of[query], 1) for query in queries}
     candidates = np.array([passage.kind != "abstract" for passage in passages], dtype=bool)
-    return sampled(Task("documents", queries, qrels, itself, candidates), limit, generator)
+    task = sampled(Task("documents", queries, qrels, itself, candidates), limit, generator)
+    titles = len(task.queries.keys() - task.itself.keys())
+    note = f"{titles} of {len(task.queries)} queries are titles, which lexical search reads with every passage"
+    return replace(task, notes=(*task.notes, note)) if titles else task
 
 
 def concepts_task(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
 from lemmata.errors import InputError
 from lemmata.types import Floats, Integers, Mask
 
-__all__ = ["ExactIndex", "best", "check_allowed", "check_queries"]
+__all__ = ["ExactIndex", "best", "check_allowed", "check_queries", "rank_rows"]
 
 _CELLS = 1 << 23  # scores held at once (32 MB as float32), for all queries together
 _BLOCK_ROWS = 1 << 16  # rows multiplied at once; bounds the float32 copy of a float16 matrix
@@ -31,32 +33,47 @@ class ExactIndex:
     def search(self, queries: Floats, k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]:
         """The k rows with the largest inner product, as in lemmata.types.Index."""
         queries = check_queries(queries, self.matrix.shape[1])
-        check_allowed(allowed, len(self.matrix))
-        rows = np.full((len(queries), k), -1, np.int64)
-        scores = np.full((len(queries), k), -np.inf, np.float32)
-        if k < 1 or not len(queries):
-            return rows, scores
-        selected = None if allowed is None else np.flatnonzero(allowed)
-        total = len(self.matrix) if selected is None else len(selected)
-        group = max(1, _CELLS // _BLOCK_ROWS)
-        for first in range(0, len(queries), group):
-            part = queries[first : first + group]
-            candidates: list[list[tuple[Integers, Floats]]] = [[] for _ in part]  # of each query, block by block
-            for start in range(0, total, _BLOCK_ROWS):
-                stop = min(start + _BLOCK_ROWS, total)
-                chosen = slice(start, stop) if selected is None else selected[start:stop]
-                block = self.matrix[chosen].astype(np.float32, copy=False)
-                for of_query, products in zip(candidates, part @ block.T, strict=True):
-                    winners = best(products, k)
-                    winning_rows = winners + start if selected is None else selected[start + winners]
-                    of_query.append((winning_rows, products[winners]))
-            for query, of_query in enumerate(candidates, first):
-                merged_rows = np.concatenate([block_rows for block_rows, _ in of_query] or [rows[0, :0]])
-                merged = np.concatenate([products for _, products in of_query] or [scores[0, :0]])
-                winners = best(merged, k)
-                rows[query, : len(winners)] = merged_rows[winners]
-                scores[query, : len(winners)] = merged[winners]
+        return rank_rows(queries, k, len(self.matrix), self._products, allowed)
+
+    def _products(self, queries: Floats, rows: slice | Integers) -> Floats:
+        return np.asarray(queries @ self.matrix[rows].astype(np.float32, copy=False).T)
+
+
+def rank_rows(
+    queries: Floats,
+    k: int,
+    count: int,
+    score: Callable[[Floats, slice | Integers], Floats],
+    allowed: Mask | None = None,
+    *,
+    block_rows: int = _BLOCK_ROWS,
+) -> tuple[Integers, Floats]:
+    """The k best of `count` rows for each query, ties by row; `score` gives those of some queries with some rows."""
+    check_allowed(allowed, count)
+    rows = np.full((len(queries), k), -1, np.int64)
+    scores = np.full((len(queries), k), -np.inf, np.float32)
+    if k < 1 or not len(queries):
         return rows, scores
+    selected = None if allowed is None else np.flatnonzero(allowed)
+    total = count if selected is None else len(selected)
+    group = max(1, _CELLS // _BLOCK_ROWS)
+    for first in range(0, len(queries), group):
+        part = queries[first : first + group]
+        candidates: list[list[tuple[Integers, Floats]]] = [[] for _ in part]  # of each query, block by block
+        for start in range(0, total, block_rows):
+            stop = min(start + block_rows, total)
+            chosen = slice(start, stop) if selected is None else selected[start:stop]
+            for of_query, values in zip(candidates, score(part, chosen), strict=True):
+                winners = best(values, k)
+                winning_rows = winners + start if selected is None else selected[start + winners]
+                of_query.append((winning_rows, values[winners]))
+        for query, of_query in enumerate(candidates, first):
+            merged_rows = np.concatenate([of_block for of_block, _ in of_query] or [rows[0, :0]])
+            merged = np.concatenate([values for _, values in of_query] or [scores[0, :0]])
+            winners = best(merged, k)
+            rows[query, : len(winners)] = merged_rows[winners]
+            scores[query, : len(winners)] = merged[winners]
+    return rows, scores
 
 
 def best(scores: Floats, k: int) -> Integers:

@@ -1,15 +1,23 @@
 """BM25 over the tokens of passages: plain arrays on disk, opened in milliseconds, incremental.
 
-The score of a passage p for the distinct tokens t of a query (Robertson and Zaragoza 2009, with Lucene's idf):
+The score of a passage p for the tokens t of a query (Robertson and Zaragoza 2009, with Lucene's idf):
 
-    sum over t of  idf(t) * f / (f + k1 * (1 - b + b * |p| / mean length)),   f: how often t stands in p
-    idf(t) = log(1 + (n - df + 0.5) / (df + 0.5)),                            df: passages that hold t
+    sum over t of  q(t) * idf(t) * f / (f + k1 * (1 - b + b * |p| / mean length)),   f: how often t stands in p
+    idf(t) = log(1 + (n - df + 0.5) / (df + 0.5)),                                   df: passages that hold t
+    q(t) = (k3 + 1) * c / (k3 + c),                                                  c: how often the query names t
+
+A symbol of the query counts once, however often it stands there (`Tokenizer.counts`).
+
+A passage may have a heading: that of its section, the title of its document. Its tokens are kept apart, so that a
+search may leave them out, which gives the scores of an index without headings. With a heading weight w the two fields
+are joined (BM25F; Robertson, Zaragoza and Taylor 2004); the length of the text says nothing about its heading:
+
+    f / (1 - b + b * |p| / mean length) + w * h,   h: how often t stands in the heading
+
+takes the place of f, k1 that of the length, and df counts the passages that hold t in either field.
 
 The tokens are those of the corpus' language (see `tokens.py`); the index stores it, with the parts of compounds, so
 that queries and later passages are read in the same way. bm25s is the oracle for the scores, in any language.
-
-A passage may have a heading, that of its section. Its tokens are kept apart: a search may add their weight, and
-without it the scores are those of an index without headings.
 
 A folder holds segments of consecutive passages and `index.json`, which names them. What is stored (frequencies and
 lengths) does not depend on the rest of the collection; n, df and the mean length are counted at query time, over the
@@ -19,6 +27,7 @@ passages that are still there. So an index that grew and shrank gives exactly th
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,10 +45,10 @@ from lemmata.index.exact import best, check_allowed
 from lemmata.index.tokens import Tokenizer
 from lemmata.types import Floats, Integers, Mask
 
-__all__ = ["LexicalIndex", "format_of"]
+__all__ = ["FORMAT", "LexicalIndex"]
 
-_ENGLISH_FORMAT = 2  # raised when the files or the tokens change
-_FORMAT = 3  # of an index in another language than English; lemmata of before would read its queries as English
+FORMAT = 4  # raised when the files or the tokens change
+K3 = 8.0  # how much the repetition of a word in a query counts; 0: not at all
 
 _INDEX = "index.json"
 _ORDER = "order.npy"  # the row of each passage, -1 for a removed one; missing where all stand in order
@@ -55,13 +64,8 @@ class _Segment(NamedTuple):
     keys: npt.NDArray[np.uint64]  # (tokens,) hashes, sorted
     starts: Integers  # (tokens + 1,)
     rows: npt.NDArray[np.int32]  # (postings,) counted from the first passage of the segment
-    frequencies: npt.NDArray[np.uint16]  # (postings,)
+    frequencies: npt.NDArray[np.uint16]  # (postings,); of a token of headings with that in the text, see _BITS_IN_TEXT
     lengths: npt.NDArray[np.int32]  # (passages,) in tokens, without the heading
-
-
-def format_of(language: str) -> int:
-    """The format of an index of texts in a language."""
-    return _ENGLISH_FORMAT if language == "en" else _FORMAT
 
 
 class LexicalIndex:
@@ -135,7 +139,7 @@ class LexicalIndex:
     ) -> tuple[Integers, Floats]:
         """Rows and scores as in lemmata.types.Index; passages without a token of the query are no hits.
 
-        `heading_weight` is that of a heading against the text of a passage.
+        `heading_weight` is that of a word in a heading against one in a passage of mean length.
         """
         check_allowed(allowed, len(self))
         rows = np.full((len(queries), k), -1, np.int64)
@@ -152,40 +156,66 @@ class LexicalIndex:
 
     def _score(self, query: str, heading_weight: float) -> Floats:
         """The score of each row (n,)."""
-        tokens = list(dict.fromkeys(self.tokenizer(query)))
-        factors = [1.0] * len(tokens)
-        if heading_weight:
-            factors += [heading_weight] * len(tokens)
-            tokens += [_HEADING + token for token in tokens]
+        counts = self.tokenizer.counts(query)
+        tokens = [*counts, *(_HEADING + token for token in counts if heading_weight)]
         keys = np.array([_key(token) for token in tokens], np.uint64)
         ranges = [_find(segment, keys) for segment in self._segments]
         scores = np.zeros(len(self) + 1, np.float32)  # the last is that of all removed passages
-        for number, (token, factor) in enumerate(zip(tokens, factors, strict=True)):
-            rows, frequencies = self._postings([(starts[number], stops[number]) for starts, stops in ranges])
-            count = len(rows) if self._order is None else int(np.count_nonzero(rows >= 0))
-            if not count:
+        for number, count in enumerate(counts.values()):
+            rows, frequencies = self._postings(ranges, number)
+            headed, packed = self._postings(ranges, len(counts) + number) if heading_weight else (_NO_ROWS, frequencies)
+            holding = self._count(rows)
+            if len(headed):
+                in_text = packed & _MOST_IN_TEXT
+                holding += self._count(headed[in_text == 0])
+            if not holding:
                 continue
-            weight = np.float32(factor * np.log1p((len(self) - count + 0.5) / (count + 0.5)))
-            norms = np.float32(self._k1) if token.startswith(_HEADING) else self._norms[rows]
-            scores[rows] += weight * frequencies / (frequencies + norms)
+            idf = math.log1p((len(self) - holding + 0.5) / (holding + 0.5))
+            weight = np.float32((K3 + 1) * count / (K3 + count) * idf)
+            if len(rows):
+                gains = frequencies.astype(np.float32)
+                gains /= self._norms.take(rows) + gains
+                gains *= weight
+                scores[rows] += gains
+            if len(headed):
+                # u / (u + 1), u = f / norm, becomes (u + h) / (u + h + 1), which is more by h / ((u + 1) (u + h + 1))
+                times = (packed >> _BITS_IN_TEXT) * np.float32(heading_weight / self._k1)
+                divisor = in_text / self._norms.take(headed)
+                divisor += 1
+                gains = weight * times
+                times += divisor
+                times *= divisor
+                gains /= times
+                scores[headed] += gains
         return scores[:-1]
 
-    def _postings(self, ranges: list[tuple[int, int]]) -> tuple[Integers, Floats]:
-        """Rows (-1 for a removed passage) and frequencies, from a range of each segment."""
-        rows: list[Integers] = [np.empty(0, np.int64)]
-        frequencies: list[npt.NDArray[np.uint16]] = [np.empty(0, np.uint16)]
-        for segment, first, (start, stop) in zip(self._segments, self._offsets, ranges, strict=True):
+    def _count(self, rows: Integers) -> int:
+        """How many of the rows are no removed passages."""
+        return len(rows) if self._order is None else int(np.count_nonzero(rows >= 0))
+
+    def _postings(
+        self, ranges: list[tuple[list[int], list[int]]], number: int
+    ) -> tuple[Integers, npt.NDArray[np.uint16]]:
+        """Rows (-1 for a removed passage) and frequencies of one of the tokens, from its range in each segment."""
+        rows: list[Integers] = []
+        frequencies: list[npt.NDArray[np.uint16]] = []
+        for segment, first, (starts, stops) in zip(self._segments, self._offsets, ranges, strict=True):
+            start, stop = starts[number], stops[number]
             if start < stop:
-                rows.append(segment.rows[start:stop] + first)
+                rows.append(segment.rows[start:stop].astype(np.int64))
+                rows[-1] += first
                 frequencies.append(segment.frequencies[start:stop])
-        positions = rows[1] if len(rows) == 2 else np.concatenate(rows)
-        counts = frequencies[1] if len(rows) == 2 else np.concatenate(frequencies)
-        return positions if self._order is None else self._order[positions], counts.astype(np.float32)
+        if not rows:
+            return _NO_ROWS, _NO_FREQUENCIES
+        positions, counts = (
+            (rows[0], frequencies[0]) if len(rows) == 1 else (np.concatenate(rows), np.concatenate(frequencies))
+        )
+        return positions if self._order is None else self._order[positions], counts
 
     def _load(self) -> None:
         content = read_json(self._folder / _INDEX, _CURE)
         language = str(content.get("language", "en"))
-        if content.get("format") != format_of(language):
+        if content.get("format") != FORMAT:
             raise WorkspaceError(f"{self._folder} has another format: {_CURE}")
         if not hasattr(self, "tokenizer"):  # which an index keeps when it grows
             self.tokenizer = Tokenizer(language, () if language == "en" else _read_parts(self._folder / _PARTS))
@@ -206,6 +236,12 @@ class LexicalIndex:
 
 
 _HEADING = "\n"  # in front of the tokens of headings; no token of a text holds one
+# The frequency of a token in a heading is stored with that in the text below it, which then need not be looked up.
+_BITS_IN_TEXT = 12
+_MOST_IN_TEXT = np.uint16((1 << _BITS_IN_TEXT) - 1)
+_NO_ROWS = np.empty(0, np.int64)
+_NO_FREQUENCIES = np.empty(0, np.uint16)
+_MOST_IN_HEADING = np.iinfo(np.uint16).max >> _BITS_IN_TEXT
 
 
 def _key(token: str) -> int:
@@ -213,21 +249,21 @@ def _key(token: str) -> int:
     return int.from_bytes(blake2b(token.encode("utf-8", "replace"), digest_size=8).digest(), "little")
 
 
-def _find(segment: _Segment, keys: npt.NDArray[np.uint64]) -> tuple[Integers, Integers]:
+def _find(segment: _Segment, keys: npt.NDArray[np.uint64]) -> tuple[list[int], list[int]]:
     """Where the postings of each key start and stop; equal where the segment lacks the key."""
     if not len(segment.keys):
-        return np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
+        return [0] * len(keys), [0] * len(keys)
     places = np.minimum(np.searchsorted(segment.keys, keys), len(segment.keys) - 1)
     held = segment.keys[places] == keys
     starts = segment.starts[places]
-    return starts, np.where(held, segment.starts[places + 1], starts)
+    return starts.tolist(), np.where(held, segment.starts[places + 1], starts).tolist()
 
 
 # ---------------------------------------------------------------- on disk
 
 
 def _write_index(folder: Path, names: list[str], k1: float, b: float, language: str) -> None:
-    content = {"format": format_of(language), "k1": k1, "b": b, "segments": names}
+    content = {"format": FORMAT, "k1": k1, "b": b, "segments": names}
     if language != "en":
         content["language"] = language
     write_atomically(folder / _INDEX, json.dumps(content, indent=1).encode())
@@ -276,12 +312,22 @@ def _count(passages: Iterator[tuple[str, str]], tokenize: Tokenizer) -> _Segment
     keys, places = np.unique(np.fromiter(map(_key, vocabulary), np.uint64, len(vocabulary)), return_inverse=True)
     flat = places[np.concatenate(numbers)] * len(numbers) + np.repeat(np.arange(len(numbers)), sizes)
     postings, frequencies = np.unique(flat, return_counts=True)
+    frequencies = np.minimum(frequencies, np.iinfo(np.uint16).max)
+    in_text = np.full(len(keys), -1)  # the place of the same token in texts, for tokens of headings
+    for token, number in vocabulary.items():
+        if token.startswith(_HEADING):
+            in_text[places[number]] = places[vocabulary[token[1:]]] if token[1:] in vocabulary else len(keys)
+    headed = np.flatnonzero(in_text[postings // len(numbers)] >= 0)
+    wanted = in_text[postings[headed] // len(numbers)] * len(numbers) + postings[headed] % len(numbers)
+    found = np.minimum(np.searchsorted(postings, wanted), len(postings) - 1)
+    below = np.where(postings[found] == wanted, np.minimum(frequencies[found], _MOST_IN_TEXT), 0)
+    frequencies[headed] = below | np.minimum(frequencies[headed], _MOST_IN_HEADING) << _BITS_IN_TEXT
     starts = np.searchsorted(postings, np.arange(len(keys) + 1) * len(numbers))
     return _Segment(
         keys,
         starts.astype(np.int64),
         (postings % len(numbers)).astype(np.int32),
-        np.minimum(frequencies, np.iinfo(np.uint16).max).astype(np.uint16),
+        frequencies.astype(np.uint16),
         np.array(lengths, np.int32),
     )
 

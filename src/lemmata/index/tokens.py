@@ -11,13 +11,12 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain
-from typing import Any
 
 from lemmata.errors import ConfigError
 from lemmata.index.compounds import split_compound
-from lemmata.words import GERMAN_STOP_WORDS, LANGUAGES, STOP_WORDS, UMLAUTS, fold, fold_german, stem
+from lemmata.words import GERMAN_STOP_WORDS, LANGUAGES, STOP_WORDS, UMLAUTS, fold, fold_german
 
 __all__ = ["Tokenizer", "learn_parts", "tokenize"]
 
@@ -39,10 +38,10 @@ _LOOKS = frozenset(
 
 
 def tokenize(text: str) -> list[str]:
-    """The words of a text in order, lower case and stemmed, stop words left out.
+    """The words of a text in order, lower case and stemmed as English, stop words left out.
 
     >>> tokenize("The Rogers--Ramanujan identities")
-    ['rogersramanujan', 'roger', 'ramanujan', 'identity']
+    ['rogersramanujan', 'roger', 'ramanujan', 'ident']
     >>> tokenize("$H^1(X, \\\\mathcal{O}_X)$") == tokenize("H^1(X, O_X)")
     True
     >>> tokenize("x_i^2")
@@ -97,7 +96,20 @@ def _pieces_of(found: str, word: Callable[[str], list[str]]) -> tuple[str, ...]:
 
 def _word(word: str) -> list[str]:
     forms = _folded(word)
-    return [] if forms[0] in STOP_WORDS else [stem(form) for form in forms]
+    return [] if forms[0] in STOP_WORDS else [_stemmed(form) for form in forms]
+
+
+def _stemmed(word: str) -> str:
+    """The English stem of a folded word; short words and codes stay as they are."""
+    return word if len(word) < 4 or not word.isalpha() else _stemmer("english")(word)
+
+
+@cache
+def _stemmer(language: str) -> Callable[[str], str]:
+    import Stemmer  # only where something is indexed or searched
+
+    stem: Callable[[str], str] = lru_cache(maxsize=1 << 18)(Stemmer.Stemmer(language, 0).stemWord)
+    return stem
 
 
 def _folded(word: str) -> list[str]:
@@ -117,12 +129,13 @@ _MOST_COUNTED = 1 << 21  # distinct words in memory at once
 _LETTERS = re.compile(r"[^\W\d_]{2,64}")
 # content words of one language among the stop words of the other: `Not-Aus`
 _STOP = {"de": GERMAN_STOP_WORDS, "de+en": (GERMAN_STOP_WORDS | STOP_WORDS) - {"hat", "man", "not", "war", "will"}}
+_STEMMERS = {"de": ("german",), "de+en": ("english", "german")}
 
 
 class Tokenizer:
     """The tokens of texts in one language of `LANGUAGES`; in English those of `tokenize`.
 
-    In German, umlauts and their transcriptions are the same letter, words are stemmed by Snowball, and compounds are
+    Words are stemmed by Snowball. In German, umlauts and their transcriptions are the same letter, and compounds are
     followed by those of their parts that are in `parts` (see `learn_parts`). Where a corpus has both languages, every
     word is stemmed first as English, then as German: what becomes of a word depends on the word alone, so that a query
     meets a passage whatever their languages are. Codes and words of up to three letters are as in English.
@@ -136,11 +149,23 @@ class Tokenizer:
         self._pieces: Callable[[str], tuple[str, ...]] = _pieces
         if language != "en":
             self._stop = _STOP[language]
-            self._stemmers = _snowball(language)
+            self._stemmers = [_stemmer(name) for name in _STEMMERS[language]]
             self._pieces = lru_cache(maxsize=1 << 18)(self._german_pieces)
 
     def __call__(self, text: str) -> list[str]:
         return _tokens(text, self._pieces)
+
+    def counts(self, query: str) -> dict[str, int]:
+        """The tokens of a query, with how often it names each as a word; at least 1.
+
+        A symbol counts once: formulas repeat their letters, which says nothing about what is looked for.
+        """
+        counts: dict[str, int] = {}
+        for match in _TOKEN.findall(_one_form(query)):
+            is_word = match[0] != "\\" and "_" not in match and "^" not in match
+            for token in self._pieces(match):
+                counts[token] = counts.get(token, 0) + (is_word and len(token) > 2 and token.isalpha())
+        return {token: max(1, count) for token, count in counts.items()}
 
     def _german_pieces(self, found: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(_pieces_of(found, self._word)))  # a hyphen may stand where a compound is split
@@ -162,13 +187,6 @@ class Tokenizer:
         for stemmer in self._stemmers:
             word = stemmer(word)
         return word
-
-
-def _snowball(language: str) -> list[Callable[[str], Any]]:
-    import Stemmer  # not needed for English
-
-    names = {"de": ("german",), "de+en": ("english", "german")}[language]
-    return [lru_cache(maxsize=1 << 18)(Stemmer.Stemmer(name, 0).stemWord) for name in names]
 
 
 def learn_parts(texts: Iterable[str], language: str) -> frozenset[str]:

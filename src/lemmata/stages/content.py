@@ -16,6 +16,7 @@ from lemmata.stages.graph import describe_concept
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore, concept_passages, open_graph, open_graph_if_built
 from lemmata.store.layout import Layout
+from lemmata.store.summaries import open_summaries
 from lemmata.types import Document, Passage
 
 __all__ = ["LISTED", "describe", "list_content"]
@@ -122,7 +123,17 @@ def _describe_passage(layout: Layout, corpus: Corpus, passage: Passage) -> dict[
         "document_title": corpus.document(passage.document).title,
         **_links(layout, corpus, passage.id),
         "links": [link._asdict() for link in passage.links],
+        **_summaries(layout, corpus, passage.id),
     }
+
+
+def _summaries(layout: Layout, corpus: Corpus, identity: str) -> dict[str, Any]:
+    """The short texts by which search also finds a passage, each with its author."""
+    try:
+        stored = open_summaries(layout, corpus.inputs)
+    except WorkspaceError as error:  # of another corpus, or damaged: the passage itself can be shown
+        return {"summaries": [], "problem": str(error)}
+    return {"summaries": stored.of_row(corpus.row(identity)) if stored else []}
 
 
 def _describe_document(layout: Layout, corpus: Corpus, document: Document) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -18,13 +19,14 @@ from lemmata.encode.remote import Allowance
 from lemmata.errors import InputError, LeakageError, LemmataError
 from lemmata.evaluate.report import Report
 from lemmata.evaluate.runs import write_trec_qrels, write_trec_run
-from lemmata.evaluate.significance import compare
+from lemmata.evaluate.significance import Floats64, compare
 from lemmata.evaluate.tasks import Task, concepts_task, documents_task, held_out, references_task, task_from
+from lemmata.fusion import DENSE, EQUAL, LEXICAL, Fusion, candidates, combine, fit_fusion
 from lemmata.ingest.beir import read_judged
 from lemmata.leakage import Example, audit, examples, normalise
 from lemmata.measures import evaluate as measure
 from lemmata.measures import evaluate_whole_documents, gains, judged, parse_measure
-from lemmata.search import Fusion, Retriever, choose_fusion, choose_rerank_weight, parse_retriever, split_reranker
+from lemmata.search import Retriever, choose_rerank_weight, parse_retriever, split_reranker
 from lemmata.stages.index import IndexOptions, update_vectors
 from lemmata.stages.training_sets import split_key
 from lemmata.store.corpus import Corpus
@@ -42,6 +44,7 @@ __all__ = [
     "beir_task",
     "corpus_task",
     "evaluate",
+    "fusion_values",
     "table_task",
     "tune",
     "tune_rerank",
@@ -314,6 +317,8 @@ def evaluate(
         named = dict.fromkeys(encoder for _, encoder in parsed.values() if encoder)
         more: dict[str, Any] = {"queries": list(task.queries.values()), "key": key, "allowance": allowance}
         update_vectors(layout, named, index or IndexOptions(), progress, **more)
+        used_encoders = {encoder for kind, encoder in parsed.values() if kind != "lexical"}
+        notes += _hide_summaries(retriever, task, sorted(used_encoders))
         is_unnamed_dense = [kind != "lexical" and not encoder for kind, encoder in parsed.values()]
         encoder = retriever.vectors.encoder if any(is_unnamed_dense) else ""
         trained_on: dict[str, int] = {}
@@ -372,6 +377,41 @@ def evaluate(
         encoder=encoder,
         trained_on=trained_on,
     )
+
+
+def _hide_summaries(retriever: Retriever, task: Task, encoders: Sequence[str]) -> list[str]:
+    """Search as if no summary repeated a query of the task, and say so; the empty encoder is the one of the index."""
+    notes: dict[str, None] = {}
+    for encoder in encoders:
+        side = retriever.dense(encoder)
+        if not side.exists or side.summaries is None:
+            continue
+        hidden = side.hide_summaries([task.queries[query] for query in task.qrels])
+        rows = np.unique(np.asarray(side.summaries.rows)[~hidden])
+        authors = ", ".join(dict.fromkeys(str(source["author"]) for source in side.summaries.sources))
+        answered = _count_queries_about(retriever.corpus, task, rows)
+        note = (
+            f"passages are found by {int((~hidden).sum()):,} summaries too (author: {authors});"
+            f" {int(hidden.sum()):,} more equal or nearly repeat a query of the task and were not used;"
+            f" {answered:,} of {len(task.qrels):,} queries have an answer with a summary"
+        )
+        if 2 * answered * len(retriever.corpus) < len(task.qrels) * len(rows):
+            note = f"WARNING: {note}, fewer than other passages have: the figures may be too low"
+        notes[note] = None
+    return list(notes)
+
+
+def _count_queries_about(corpus: Corpus, task: Task, rows: Integers) -> int:
+    """How many queries have a relevant passage among some rows."""
+    chosen = set(rows.tolist())
+
+    def is_chosen(identity: str) -> bool:
+        try:
+            return corpus.row(identity) in chosen
+        except KeyError:
+            return False
+
+    return sum(any(grade > 0 and is_chosen(name) for name, grade in grades.items()) for grades in task.qrels.values())
 
 
 def _trained_on(layout: Layout, corpus: Corpus, task: Task, encoder: str) -> tuple[dict[str, int], list[str]]:
@@ -468,7 +508,7 @@ def _rank(retriever: Retriever, task: Task, name: str, depth: int, progress: Pro
         batch = slice(start, start + step)
         progress(f"searching ({name})", start, len(queries))
         texts = [task.queries[query] for query in queries[batch]]
-        hits, values = retriever.search_rows(texts, depth + 1, name, task.candidates)
+        hits, values = retriever.search_rows(texts, depth + 1, name, task.candidates, itself=own_rows[batch])
         is_own = hits == own_rows[batch, None]
         dropped = np.where(is_own.any(axis=1), is_own.argmax(axis=1), depth)[:, None]
         columns = np.arange(depth)[None, :]
@@ -502,30 +542,63 @@ def tune(
     index: IndexOptions | None = None,
     allowance: Allowance | None = None,
 ) -> dict[str, Any]:
-    """Choose how dense and lexical rankings are fused, on a validation task; search uses it from then on.
+    """Fit the weights of `auto` to a validation task: dense, lexical, and where there is a graph its citations.
 
-    The choice holds for one `encoder`, by default the one that search uses; vectors of a named one are made where they
+    They hold for one `encoder`, by default the one that search uses; vectors of a named one are made where they
     are missing. Judgments of passages that are not in the corpus are refused unless `allow_missing`.
     """
-    chosen_measure = parse_measure(measure_name)
+    more: dict[str, Any] = {"queries": list(task.queries.values()), "key": key, "allowance": allowance}
     with contextlib.closing(Retriever(layout, key=key, allowance=allowance)) as retriever:
-        _, row_of = _rows_of_judged(retriever.corpus, task, allow_missing=allow_missing)
-        judgments = judged(task.qrels, row_of)
-        ranked = f"dense:{encoder}" if encoder else "dense"
-        more: dict[str, Any] = {"queries": list(task.queries.values()), "key": key, "allowance": allowance}
         update_vectors(layout, filter(None, [encoder]), index or IndexOptions(), progress, **more)
-        dense, lexical = (_rank(retriever, task, name, Fusion().depth, progress) for name in (ranked, "lexical"))
-
-    def value(ranked: Integers) -> float:
-        return float(measure(ranked, judgments, [chosen_measure])[str(chosen_measure)].mean())
-
-    best, tried = choose_fusion(value, dense, lexical, max(100, chosen_measure.cutoff))
-    report = {"verb": "tune", "fusion": asdict(best), "measure": measure_name, "queries": len(task.queries)}
-    table = [{**asdict(fusion), measure_name: round(score, 4)} for fusion, score in tried]
+        _hide_summaries(retriever, task, [encoder])
+        values, graph = fusion_values(
+            retriever, task, measure_name, progress, encoder=encoder, allow_missing=allow_missing
+        )
+    progress("fitting the fusion", 0, None)
+    fit = fit_fusion(values, Fusion(), graph=graph)
+    named = {"auto": fit.fusion, "default": Fusion(), "equal": EQUAL, "dense": DENSE, "lexical": LEXICAL}
+    report = {
+        "verb": "tune",
+        "fusion": asdict(fit.fusion),
+        "measure": measure_name,
+        "queries": len(task.queries),
+        "task": task.name,
+        "values": {name: round(float(values(fusion).mean()), 4) for name, fusion in named.items()},
+        "tried": [{**asdict(each), measure_name: round(float(v.mean()), 4)} for each, v in fit.tried.items()],
+    }
     vectors = vector_set(layout, encoder_id(encoder, layout.models) if encoder else "")
     assert vectors is not None  # the dense ranking came from them
-    write_manifest(vectors.fusion, {**report, "task": task.name, "tried": table})
-    return {**report, "tried": table}
+    write_manifest(vectors.fusion, report)
+    return report
+
+
+def fusion_values(
+    retriever: Retriever,
+    task: Task,
+    measure_name: str,
+    progress: Progress,
+    *,
+    encoder: str = "",
+    allow_missing: bool = False,
+) -> tuple[Callable[[Fusion], Floats64], bool]:
+    """A function that measures a fusion on each query of a task, and whether the corpus has a graph of citations.
+
+    Both rankings are searched once; each fusion then costs milliseconds.
+    """
+    chosen_measure = parse_measure(measure_name)
+    _, row_of = _rows_of_judged(retriever.corpus, task, allow_missing=allow_missing)
+    judgments = judged(task.qrels, row_of)
+    names = (f"dense:{encoder}" if encoder else "dense", "lexical")
+    dense, lexical = (_rank(retriever, task, name, Fusion().depth, progress) for name in names)
+    citations = retriever.citations
+    found = candidates(dense, lexical, citations=citations, itself=_own_rows(retriever.corpus, task))
+
+    @cache
+    def values(fusion: Fusion) -> Floats64:
+        rows, _ = combine(found, max(100, chosen_measure.cutoff), fusion)
+        return measure(rows, judgments, [chosen_measure])[str(chosen_measure)]
+
+    return values, citations is not None and bool(citations.counts.any())
 
 
 def tune_rerank(
@@ -548,6 +621,8 @@ def tune_rerank(
     with contextlib.closing(Retriever(layout, key=key)) as retriever:
         _, row_of = _rows_of_judged(retriever.corpus, task, allow_missing=allow_missing)
         judgments = judged(task.qrels, row_of)
+        kind, encoder = parse_retriever(base)
+        _hide_summaries(retriever, task, [encoder] if kind != "lexical" else [])
         depth = min(max(number, chosen_measure.cutoff), len(retriever.corpus))
         rows, scores = _rank(retriever, task, base, depth, progress)
         cross = np.full((len(rows), min(number, depth)), -np.inf, np.float32)

@@ -6,11 +6,7 @@ What did not change since the last time is kept, and so is what a killed run fin
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import importlib.util
-import shutil
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,25 +14,36 @@ from itertools import islice
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from lemmata.config import suggest
 from lemmata.encode.load import AUTO, PLANT, encoder_for, encoder_id, encoder_kind, load_encoder
-from lemmata.encode.remote import BATCH, Allowance, Estimate, RemoteEncoder
+from lemmata.encode.remote import Allowance, Estimate, RemoteEncoder
 from lemmata.errors import LemmataError, WorkspaceError
-from lemmata.files import is_writable, read_array, writing
-from lemmata.index.ann import EXACT_UP_TO, AnnIndex
-from lemmata.index.lexical import LexicalIndex, format_of
+from lemmata.files import is_writable, read_array
+from lemmata.index.ann import EXACT_UP_TO
+from lemmata.index.lexical import FORMAT, LexicalIndex
 from lemmata.index.tokens import Tokenizer, learn_parts
 from lemmata.stages.link import ExpandedCorpus
+from lemmata.stages.summaries import NONE, chosen_sources, encode_summaries, summaries_are_up_to_date, texts_to_encode
+from lemmata.stages.vectors import (
+    SHARD,
+    Hashes,
+    build_neighbours,
+    copy_vectors,
+    encode_missing,
+    hash_texts,
+    match_rows,
+)
 from lemmata.store.artefacts import artefact, dense_index, neighbour_index, read_undamaged, seal
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, read_manifest
+from lemmata.store.summaries import drop_summaries
 from lemmata.store.vector_sets import (
     move_old_vectors,
     remove_vectors,
     set_default_encoder,
     size_on_disk,
+    summaries_on_disk,
     vector_set,
     vector_sets,
 )
@@ -58,10 +65,6 @@ __all__ = [
     "update_vectors",
 ]
 
-Hashes = npt.NDArray[np.uint64]
-
-SHARD = 512  # passages encoded between two checkpoints: less than a minute on a small machine
-_FIRST_STEP = 8  # passages until the first report on them
 _SAMPLE = 500  # passages from which the language is told
 _LEAST_SHARE = 0.1  # of the sampled passages in a language, for the corpus to count as written in it
 _MAX_GROWN = 2  # times as many passages as the parts of compounds were learnt from, above which they are learnt again
@@ -79,6 +82,7 @@ class IndexOptions:
     dimension: int = 0  # truncate the vectors of a Matryoshka model; 0: full length
     expand: bool = False  # index logs, and train on them, with the descriptions of their locations
     price: float = 0.0  # of a million tokens of a remote encoder, in any currency
+    summaries: str = ""  # training sets and files of short texts that also find their passages; comma-separated, none
 
 
 class Contents(Protocol):
@@ -91,7 +95,7 @@ class Contents(Protocol):
 
 
 class Headed(Contents, Protocol):
-    """Texts with the headings of their sections, one per row."""
+    """Texts with the headings above them, one per row."""
 
     def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]: ...
 
@@ -132,6 +136,8 @@ def index(
                 chosen = encoder_for(language)
                 report["encoder_choice"] = _reason(chosen, options, language, shares)
                 options = replace(options, encoder=chosen)
+            if options.summaries in ("", NONE):  # for all encoders: a choice holds for the workspace
+                report["dropped_summaries"] = drop_summaries(layout)
             report |= _index_dense(layout, corpus, options, progress, key, allowance, (texts, expansion))
             spec = encoder_id(options.encoder, layout.models)
             others = [other for other in vector_sets(layout) if other.encoder != spec]
@@ -183,6 +189,10 @@ def _index_dense(
         expansion=expansion,
     )
     report["neighbours"] = index_ann(layout, corpus, progress, encoder=spec)  # exact or ann
+    if options.summaries in ("", NONE):
+        drop_summaries(layout, spec)
+    else:
+        report["summaries"] = encode_summaries(layout, corpus, options.summaries, encoder, spec, progress)
     vectors = vector_set(layout, spec)
     if vectors and "replaced_encoder" in report and vectors.fusion.exists():
         vectors.fusion.unlink()  # it was chosen for the vectors of the other encoder
@@ -199,7 +209,7 @@ def remove_encoder(layout: Layout, name: str) -> dict[str, Any]:
         removed = next((one for one in sets if name == one.encoder or folder == one.vectors.parent), None)
         if removed is None:
             raise LemmataError(f"there are no vectors of {name!r}{suggest(name, [one.encoder for one in sets])}")
-        freed = size_on_disk(removed)
+        freed = size_on_disk(removed) + summaries_on_disk(removed)
         remove_vectors(layout, removed)
     kept = [one.encoder for one in sets if one != removed]
     return {"removed": removed.encoder, "bytes": freed, "was_default": removed.is_default, "kept_encoders": kept}
@@ -221,6 +231,7 @@ def update_vectors(
     ones. What remote encoders need for the corpus and the `queries` is checked against the allowance first.
     """
     allowance = allowance or Allowance()
+    options = _with_summaries(layout, options)
     wanted = [_options_of(layout, encoder, options) for encoder in dict.fromkeys(encoders)]
     for each in wanted:
         encoder_kind(each.encoder, layout.models)  # refuse a typing error before anything long starts
@@ -251,12 +262,20 @@ def _options_of(layout: Layout, encoder: str, options: IndexOptions) -> IndexOpt
     return replace(options, encoder=encoder, dimension=dimension, expand=expand)
 
 
+def _with_summaries(layout: Layout, options: IndexOptions) -> IndexOptions:
+    """With the summaries that were chosen for the encoder that search uses, so that encoders are compared fairly."""
+    return replace(options, summaries=chosen_sources(layout))
+
+
 def _is_up_to_date(layout: Layout, corpus: Corpus, options: IndexOptions, key: str) -> bool:
     vectors = vector_set(layout, encoder_id(options.encoder, layout.models))
     manifest = read_undamaged(dense_index(vectors)) if vectors else None
     if manifest is None or manifest.get("corpus") != corpus.inputs:
         return False
-    return bool(manifest.get("made_by") == _encoder(layout, options, key).name)
+    name = _encoder(layout, options, key).name
+    return bool(manifest.get("made_by") == name) and summaries_are_up_to_date(
+        layout, corpus.inputs, options.summaries, encoder_id(options.encoder, layout.models), name
+    )
 
 
 def estimate(layout: Layout, options: IndexOptions, *, queries: Sequence[str] = (), key: str = "") -> Estimate | None:
@@ -270,12 +289,15 @@ def estimate(layout: Layout, options: IndexOptions, *, queries: Sequence[str] = 
         hashes = content_hashes(texts, lambda *_: None)
         stored = open_old_vectors(layout, encoder_id(options.encoder, layout.models))
         usable = stored is not None and stored.made_by == encoder.name
-        matches = _match_rows(np.asarray(stored.hashes) if stored and usable else hashes[:0], hashes)
+        matches = match_rows(np.asarray(stored.hashes) if stored and usable else hashes[:0], hashes)
         missing = np.flatnonzero(matches < 0)
         contents = _of_rows(texts.contents, missing) if len(missing) < len(hashes) else texts.contents()
         parts = [Estimate(0, 0, len(hashes) - len(missing)), encoder.estimate(queries, role="query")]
         while batch := list(islice(contents, SHARD)):
             parts.append(encoder.estimate(batch))
+        if options.summaries not in ("", NONE):
+            spec = encoder_id(options.encoder, layout.models)
+            parts.append(encoder.estimate(texts_to_encode(layout, corpus, options.summaries, spec, encoder.name)))
     return _total(parts)
 
 
@@ -296,29 +318,7 @@ def _encoder(layout: Layout, options: IndexOptions, key: str, allowance: Allowan
 
 def content_hashes(corpus: Contents, progress: Progress) -> Hashes:
     """A hash of the text of each row (n,)."""
-    return _hashes(corpus.contents(), len(corpus), progress)
-
-
-def _hashes(texts: Iterable[str], count: int, progress: Progress) -> Hashes:
-    hashes = np.empty(count, dtype=np.uint64)
-    for row, text in enumerate(texts):
-        hashes[row] = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
-        if row % 50_000 == 0 and row:
-            progress("hashing passages", row, count)
-    return hashes
-
-
-def _match_rows(old: Hashes, new: Hashes) -> Integers:
-    """For each new row an old row with the same hash, each old row once; -1 where there is none."""
-    old_rows: dict[int, list[int]] = defaultdict(list)
-    for row in range(len(old) - 1, -1, -1):
-        old_rows[int(old[row])].append(row)
-    matches = np.full(len(new), -1, dtype=np.int64)
-    for row, value in enumerate(new):
-        rows = old_rows.get(int(value))
-        if rows:
-            matches[row] = rows.pop()
-    return matches
+    return hash_texts(corpus.contents(), len(corpus), progress)
 
 
 # ---------------------------------------------------------------- language
@@ -378,7 +378,7 @@ def index_lexical(
     manifest = read_undamaged(artefact(layout, "lexical"))
     source = {
         "corpus": corpus.inputs,
-        "lexical": format_of(language),
+        "lexical": FORMAT,
         "language": language,
         "expansion": expansion,
     }
@@ -394,8 +394,8 @@ def index_lexical(
     if is_usable:  # copied: the file is replaced below
         old_hashes = np.array(read_array(layout.lexical / "hashes.npy", "run 'lemmata index --rebuild'"))
     headed = (f"{heading}\0{content}" for heading, content in zip(corpus.headings(), corpus.contents(), strict=True))
-    hashes = _hashes(headed, len(corpus), progress)
-    matches = _match_rows(old_hashes, hashes)
+    hashes = hash_texts(headed, len(corpus), progress)
+    matches = match_rows(old_hashes, hashes)
     path.unlink(missing_ok=True)
     deleted = len(old_hashes) - int((matches >= 0).sum())
     if not is_usable or deleted > _MAX_DELETED * len(hashes):
@@ -437,11 +437,6 @@ def _of_rows(read: Callable[[int, int], Iterator[str]], rows: Integers) -> Itera
 # ---------------------------------------------------------------- vectors
 
 
-def _next_pace(pace: int, encoded: int, seconds: float) -> int:
-    """How many passages to encode until the next report, so that it comes within the second."""
-    return int(np.clip(0.4 * encoded / max(seconds, 1e-6), max(1, pace // 4), min(2 * pace, SHARD)))
-
-
 def index_vectors(
     layout: Layout,
     corpus: Contents,
@@ -469,32 +464,11 @@ def index_vectors(
     writer = VectorWriter(layout, spec, encoder.dimension, hashes, made_by=encoder.name)
     stored = open_old_vectors(layout, spec) if same_maker else None
     if stored is not None:
-        matches = _match_rows(np.asarray(stored.hashes), hashes)
-        for start in range(0, len(matches), 100_000):
-            rows = np.flatnonzero(matches[start : start + 100_000] >= 0) + start
-            if len(rows):
-                writer.write(rows, np.asarray(stored.matrix[matches[rows]]))
+        copy_vectors(writer, np.asarray(stored.hashes), stored.matrix, hashes)
     del stored
     missing = writer.missing()
     contents = _of_rows(corpus.contents, missing) if len(missing) < len(corpus) else corpus.contents()
-    progress("encoding", 0, len(missing))
-    pace = BATCH if isinstance(encoder, RemoteEncoder) else _FIRST_STEP
-    for start in range(0, len(missing), SHARD):
-        rows = missing[start : start + SHARD]
-        texts = list(islice(contents, len(rows)))
-        vectors = np.empty((len(texts), encoder.dimension), np.float32)
-        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))  # equal lengths need no padding
-        done = 0
-        while done < len(texts):
-            step = order[done : done + pace]
-            begin = time.perf_counter()
-            vectors[step] = encoder.encode([texts[place] for place in step], role="passage")
-            seconds = time.perf_counter() - begin
-            done += len(step)
-            progress("encoding", start + done, len(missing))
-            if not isinstance(encoder, RemoteEncoder):  # that one is paid by call: a step is one
-                pace = _next_pace(pace, len(step), seconds)
-        writer.write(rows, vectors)
+    encode_missing(writer, missing, contents, encoder, progress)
     writer.finish({"verb": "index", **source, "dimension": encoder.dimension, "cut": cut, "made_by": encoder.name})
     return len(missing)
 
@@ -513,15 +487,12 @@ def index_ann(
     vectors = vector_set(layout, encoder)
     if vectors is None:
         raise WorkspaceError("there is no dense index yet: run 'lemmata index'")
-    if len(corpus) <= more_than or importlib.util.find_spec("faiss") is None:
-        shutil.rmtree(vectors.ann, ignore_errors=True)
-        return "exact"
-    source = read_manifest(vectors.manifest)
-    manifest = read_undamaged(neighbour_index(vectors))
-    if manifest is None or manifest["vectors"] != source:
-        progress("neighbour index", 0, None)
-        with writing(vectors.ann) as temporary:
-            temporary.mkdir()
-            AnnIndex.build(open_vectors(layout, encoder=vectors.encoder).matrix, layout.ann_graph(temporary))
-            seal(temporary, {"verb": "index", "vectors": source})
-    return "ann"
+    item = neighbour_index(vectors)
+    return build_neighbours(
+        layout,
+        item,
+        len(corpus),
+        lambda: open_vectors(layout, encoder=vectors.encoder).matrix,
+        progress,
+        more_than=more_than,
+    )

@@ -9,15 +9,17 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
 from lemmata.errors import WorkspaceError
+from lemmata.fusion import Fusion, read_fusion
 from lemmata.store.artefacts import Artefact, artefacts, check_source, dense_index, problems, verify
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore
 from lemmata.store.layout import Layout, read_manifest, read_manifests
-from lemmata.store.vector_sets import VectorSet, default_encoder, size_on_disk, vector_sets
+from lemmata.store.vector_sets import VectorSet, default_encoder, size_on_disk, summaries_on_disk, vector_sets
 from lemmata.types import Progress
 
 __all__ = ["Check", "check_installation", "check_workspace", "document_statistics", "info"]
@@ -79,9 +81,26 @@ def _describe_vectors(layout: Layout, vectors: VectorSet) -> dict[str, Any]:
         "made_by": manifest.get("made_by", ""),
         "dimension": manifest.get("dimension", 0),
         "bytes": size_on_disk(vectors),
+        "summaries": _describe_summaries(vectors),
         "up_to_date": not list(problems(layout, [dense_index(vectors)])) and bool(manifest),
         "default": vectors.is_default,
+        "fusion": _describe_fusion(vectors),
     }
+
+
+def _describe_summaries(vectors: VectorSet) -> dict[str, Any]:
+    """How many summaries an encoder has, of how many passages, by source and author, and their size on disk."""
+    counts = (read_manifest(vectors.summaries / "manifest.json") or {}).get("counts", {})
+    none = {"summaries": 0, "passages": 0, "sources": []}
+    return {**none, **counts, "bytes": summaries_on_disk(vectors)}
+
+
+def _describe_fusion(vectors: VectorSet) -> dict[str, Any]:
+    """The weights of `auto`, and what they were fitted to; nothing of that for the default ones."""
+    fitted = read_manifest(vectors.fusion) or {}
+    fusion = read_fusion(fitted["fusion"]) if fitted else Fusion()
+    known = {name: fitted[name] for name in ("task", "queries", "measure", "values") if name in fitted}
+    return {"formula": fusion.formula, "weights": asdict(fusion), "fitted": known if fitted else None}
 
 
 def _note_problems(layout: Layout) -> list[str]:
@@ -170,7 +189,7 @@ def check_workspace(layout: Layout) -> list[Check]:
         checks += _check_records(layout, corpus)
     for vectors in vector_sets(layout):
         if vectors.fusion.is_file() and read_manifest(vectors.fusion) is None:
-            cure = "delete it, or choose again with 'lemmata evaluate --tune'"
+            cure = "delete it, or fit it again with 'lemmata evaluate --tune'"
             checks.append(Check("fusion", False, f"{vectors.fusion} is damaged: {cure}", damaged=True))
     return checks + [Check("default encoder", False, problem, damaged=True) for problem in _note_problems(layout)]
 

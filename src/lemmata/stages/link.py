@@ -147,7 +147,7 @@ class ExpandedCorpus:
             yield from map(self.content, self.corpus[first : min(first + 1000, stop)])
 
     def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
-        """The headings of the sections of consecutive rows."""
+        """The headings above each of consecutive rows."""
         return self.corpus.headings(start, stop)
 
     def content(self, passage: Passage) -> str:

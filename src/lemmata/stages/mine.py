@@ -37,7 +37,15 @@ from lemmata.mine.triplets import (
 )
 from lemmata.search import Retriever
 from lemmata.stages.embed import EmbedStageOptions, training_embedding
-from lemmata.stages.training_sets import NewSet, TrainingPart, open_training_part, pair_of, set_file, sets, write_set
+from lemmata.stages.training_sets import (
+    NewSet,
+    TrainingPart,
+    open_training_part,
+    pair_of,
+    set_file,
+    trainable_sets,
+    write_set,
+)
 from lemmata.store.layout import Layout
 from lemmata.store.split import LEFT_OUT, PARTS
 from lemmata.types import Integers, Mask, Pair, Triplet
@@ -87,8 +95,8 @@ def mine_pair_set(new: NewSet, options: PairOptions) -> dict[str, Any]:
 
 def mine_query_set(new: NewSet, options: QueryOptions, *, found_within: int = 0) -> dict[str, Any]:
     """Queries made by rules; with `found_within` only those that find their passage among so many hits."""
-    with open_training_part(new.layout) as part:
-        command = f"queries --name {new.name}"
+    with open_training_part(new.layout, everything=new.everything) as part:
+        command = f"queries --name {new.name}" + " --part all" * new.everything
         pairs = rule_queries(part.material, options)
         return _write_queries(new, part, pairs, asdict(options), found_within, command)
 
@@ -126,10 +134,12 @@ def interleaved_search(retriever: Retriever, allowed: Mask, texts: Sequence[str]
     return np.stack((lexical, dense), axis=2).reshape(len(texts), -1)
 
 
-def preview_queries(layout: Layout, options: WrittenOptions, endpoint: EndpointOptions, key: str) -> Preview:
-    """Calls, tokens and cost of letting a model write queries; nothing is sent."""
+def preview_queries(
+    layout: Layout, options: WrittenOptions, endpoint: EndpointOptions, key: str, *, everything: bool = False
+) -> Preview:
+    """Calls, tokens and cost of letting a model write queries, or `everything`; nothing is sent."""
     with (
-        open_training_part(layout, hold=False) as part,
+        open_training_part(layout, hold=False, everything=everything) as part,
         contextlib.closing(Chat(endpoint, layout.answers, key)) as chat,
     ):
         return chat.preview(query_requests(part.material, options))
@@ -145,7 +155,10 @@ def mine_written_set(
     as `unanswered` and asked again in the next run; entries of replies that do not fit are counted as `dropped`.
     """
     layout = new.layout
-    with open_training_part(layout) as part, contextlib.closing(Chat(endpoint, layout.answers, new.key)) as chat:
+    with (
+        open_training_part(layout, everything=new.everything) as part,
+        contextlib.closing(Chat(endpoint, layout.answers, new.key)) as chat,
+    ):
         start_file = layout.training(f".{new.name}.begun")
         if not start_file.exists():
             write_atomically(start_file, json.dumps(chat.spent()).encode())
@@ -180,7 +193,7 @@ def mine_written_set(
             return {"round_trip": {}, **counts, "spent": spent._asdict()}
 
         used = {"model": endpoint.model, "prompt": query_prompt(options), **asdict(options)}
-        command = f"queries {_model_arguments(endpoint, limits)} --name {new.name}"
+        command = f"queries {_model_arguments(endpoint, limits)} --name {new.name}" + " --part all" * new.everything
         report = _write_queries(new, part, pairs(), used, found_within, command, details)
         if not unanswered:
             start_file.unlink()
@@ -318,7 +331,7 @@ def _why_no_negatives(mined: NegativeReport, of: str) -> str:
 
 def mix_sets(new: NewSet, mixture: Mixture, table: str = "") -> tuple[dict[str, Any], Sequence[Contribution]]:
     """One training set from several of the same split, as the `table` of a mixture says; and what each contributed."""
-    names = list(mixture.weights) or [other for other in sets(new.layout) if other != new.name]
+    names = list(mixture.weights) or [other for other in trainable_sets(new.layout) if other != new.name]
     for name in names:
         set_file(new.layout, name)
     with open_training_part(new.layout) as part:

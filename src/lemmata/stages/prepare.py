@@ -27,8 +27,7 @@ from lemmata.measures import judged
 from lemmata.mine.export import read_batches, text_columns
 from lemmata.stages.evaluate import TASKS, TaskOptions, corpus_task, table_task
 from lemmata.stages.link import indexed_corpus
-from lemmata.stages.training_sets import check_sets, set_file, split_key
-from lemmata.stages.training_sets import sets as mined_sets
+from lemmata.stages.training_sets import check_sets, set_file, split_key, trainable_sets
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, read_manifest
 from lemmata.store.split import Keys, id_keys, open_split
@@ -38,7 +37,7 @@ from lemmata.train.job import Job, JobWriter, open_job
 from lemmata.train.validate import pool_size
 from lemmata.types import Integers, Mask, Progress
 
-__all__ = ["Further", "is_of", "new_queries", "pool_rows", "prepare", "resolve_workspace"]
+__all__ = ["Further", "is_of", "new_queries", "pool_rows", "prepare", "resolve_workspace", "validation_queries"]
 
 BATCH = 2000  # records that are read at once
 REPLAY = 1.0  # records that a model has seen, for each new one, where it is trained further
@@ -79,7 +78,7 @@ def prepare(
     """
     if folder.is_dir() and any(folder.iterdir()) and read_manifest(folder / "manifest.json") is None:
         raise InputError("exists and is no training job, so it is not replaced", file=str(folder))
-    names = {} if part == "test" else options.sets or dict.fromkeys(mined_sets(layout), 1.0)
+    names = {} if part == "test" else options.sets or dict.fromkeys(trainable_sets(layout), 1.0)
     if not names and part != "test":
         raise WorkspaceError("there is nothing to train on: mine something first, see 'lemmata mine --help'")
     sources = _sources(layout, names)
@@ -155,7 +154,7 @@ def _sources(layout: Layout, names: Iterable[str]) -> dict[str, tuple[Layout, Pa
     for spec in names:
         workspace, name = _existing_workspace(layout, spec.partition(":")[0])
         if read_manifest(workspace.manifest(workspace.training(name))) is None:
-            available = ", ".join(mined_sets(workspace)) or "none yet"
+            available = ", ".join(trainable_sets(workspace)) or "none yet"
             raise WorkspaceError(f"{workspace.root} has no training set {name!r} (available: {available})")
         sources[spec] = workspace, set_file(workspace, name)
         by_workspace.setdefault(workspace.root, (workspace, []))[1].append(name)
@@ -298,6 +297,28 @@ def _pose(layout: Layout, name: str, part: str) -> _Posed:
         workspace = _existing_workspace(layout, f"{detail}/")[0] if detail else layout
         return _on_corpus(workspace, table_task(workspace, file.stem, *read_table(file), file=file))
     raise ConfigError(f"{name!r} is neither a task ({', '.join(TASKS)}), nor a file of queries, nor a folder")
+
+
+def validation_queries(layout: Layout, specs: Iterable[str]) -> Task | None:
+    """The first of some tasks whose queries come from a file or folder and whose answers are in this corpus.
+
+    Tasks that the corpus poses itself are none: their queries repeat words of the answers, and weights fitted to them
+    favour the lexical ranking too much.
+    """
+    for spec in specs:
+        path, _, detail = spec.partition("#")
+        file = layout.root / Path(path).expanduser()
+        if path.rpartition("/")[2] in TASKS or not file.exists() or bool(detail) != file.is_dir():
+            continue
+        if file.is_dir():
+            task = task_from(spec, *read_judged(file, detail))
+        else:
+            task = table_task(layout, file.stem, *read_table(file), file=file, allow_missing=True)
+        with contextlib.closing(Corpus(layout)) as corpus:
+            known = frozenset(corpus.ids())
+        if all(passage in known for grades in task.qrels.values() for passage in grades):
+            return task
+    return None
 
 
 def _on_corpus(layout: Layout, task: Task) -> _Posed:

@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.encode.bert import is_bert, is_cross_bert, read_architecture
+from lemmata.encode.bert import Architecture, is_bert, is_cross_bert, read_architecture
 from lemmata.encode.cross import cross_folder, is_cross_encoder, load_cross_encoder
 from lemmata.encode.export import export_encoder, write_cross_encoder
-from lemmata.encode.load import BASELINE, PACKAGED, baseline_folder
+from lemmata.encode.load import BASELINE, PACKAGED, baseline_folder, load_encoder
 from lemmata.encode.restore import restore, restore_cross_encoder
+from lemmata.encode.static import is_static, plain_tokenizer, static_settings, static_sha256, write_static
 from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError, require
 from lemmata.evaluate.tasks import Task
 from lemmata.files import replace_folder, sha256_of, write_atomically
@@ -29,15 +30,24 @@ from lemmata.mine.export import read_training, text_columns
 from lemmata.mine.material import material
 from lemmata.stages.evaluate import TASKS, tune_rerank
 from lemmata.stages.prepare import Further, is_of, prepare, resolve_workspace
-from lemmata.stages.training_sets import older_sources, set_file, split_key
-from lemmata.stages.training_sets import sets as mined_sets
+from lemmata.stages.training_sets import older_sources, set_file, split_key, trainable_sets
 from lemmata.store.artefacts import model, seal, verify
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, read_manifest, read_manifests
 from lemmata.store.split import Keys, id_keys, open_split
 from lemmata.store.trained import Trained, read_trained, summary, write_trained
 from lemmata.store.vectors import invalidate_vectors
-from lemmata.train.card import Estimate, Guard, Measured, ModelFacts, SplitFacts, TrainingSet, inherited, write_card
+from lemmata.train.card import (
+    STATIC_POOLING,
+    Estimate,
+    Guard,
+    Measured,
+    ModelFacts,
+    SplitFacts,
+    TrainingSet,
+    inherited,
+    write_card,
+)
 from lemmata.train.finetune import FinetuneOptions, FinetuneResult, finetune
 from lemmata.train.job import Job, fingerprint, open_job
 from lemmata.train.loop import is_first_process, once
@@ -45,6 +55,7 @@ from lemmata.train.losses import cut_lengths
 from lemmata.train.pretrain import PretrainOptions, pretrain
 from lemmata.train.report import History, Point, training_report, write_history
 from lemmata.train.reranker import LONGEST, RerankerOptions, RerankerResult, train_reranker
+from lemmata.train.static import StaticOptions, as_finetune, count_tokens, fitted, token_vectors
 from lemmata.train.validate import selection
 from lemmata.train.windows import worth_reading
 from lemmata.types import Progress
@@ -57,6 +68,7 @@ __all__ = [
     "prepare_job",
     "pretrain_model",
     "reranker_model",
+    "static_model",
     "train_job",
     "update_model",
     "weights_sha256",
@@ -72,9 +84,12 @@ PRECISION = "int8-blocks"  # of the export with which a workspace searches; mode
 
 
 def base_folder(layout: Layout | None, name: str, scratch: Path) -> Path:
-    """The sentence-transformers folder of a base; the weights of an exported model are restored to `scratch`."""
+    """The folder of a base, of sentence-transformers or of a static encoder.
+
+    The weights of an exported model are restored to `scratch`.
+    """
     folder = find_base(layout, name) or _from_hub(name)
-    if (folder / "modules.json").is_file():
+    if (folder / "modules.json").is_file() or is_static(folder):
         return folder
     out = scratch / f"base-{folder.name}-{weights_sha256(folder)[:8]}"
     once((out / "modules.json").is_file, lambda: restore(folder, out))
@@ -86,8 +101,10 @@ def find_base(layout: Layout | None, name: str) -> Path | None:
 
     A path is relative to the workspace or to the current folder.
     """
-    if layout is not None and "/" not in name and (layout.model(name) / "modules.json").is_file():
-        return layout.model(name)
+    if layout is not None and "/" not in name:
+        own = layout.model(name)
+        if (own / "modules.json").is_file() or is_static(own):
+            return own
     if layout is not None and name in read_manifests(layout.models):
         raise ConfigError(f"the model {name!r} was not kept: fine-tuned, it did worse on validation than its base")
     if name in PACKAGED:
@@ -114,6 +131,8 @@ def _from_hub(name: str) -> Path:
 
 def weights_sha256(folder: Path) -> str:
     """Of a model's weights, in whatever format they are stored."""
+    if is_static(folder):
+        return static_sha256(folder)
     kinds = (folder.rglob(pattern) for pattern in ("*.safetensors", "*.bin", "model.onnx"))
     return sha256_of(next((files for kind in kinds if (files := sorted(kind))), []))
 
@@ -224,21 +243,28 @@ def prepare_job(layout: Layout, options: FinetuneOptions, folder: Path, progress
 
 def _notes(layout: Layout, specs: Iterable[str]) -> list[str]:
     """What is said about the training sets of a model: which are older than what they were made from."""
-    places = [resolve_workspace(layout, spec.partition(":")[0]) for spec in specs or mined_sets(layout)]
+    places = [resolve_workspace(layout, spec.partition(":")[0]) for spec in specs or trainable_sets(layout)]
     return [sentence for workspace, name in places for sentence in older_sources(workspace, [name])]
 
 
-def finetune_model(layout: Layout, name: str, options: FinetuneOptions, progress: Progress) -> dict[str, Any]:
-    """Fine-tune on the workspace's sets; writes `models/NAME`. Resumes from the last checkpoint."""
+def finetune_model(
+    layout: Layout, name: str, options: FinetuneOptions, progress: Progress, *, static: bool = False
+) -> dict[str, Any]:
+    """Fine-tune on the workspace's sets; writes `models/NAME`. Resumes from the last checkpoint.
+
+    A `static` model starts from the token vectors of its base.
+    """
     _check_name(name, options.base)
     work = layout.model_work(name)
     with _lock(layout):
-        inputs = {"verb": "finetune", "base_sha256": _base_sha256(layout, options.base), **_inputs(layout, options)}
+        verb = "static" if static else "finetune"
+        inputs = {"verb": verb, "base_sha256": _base_sha256(layout, options.base), **_inputs(layout, options)}
         if finished := _finished(layout.model(name), work, inputs):
             return {**finished, "notes": _notes(layout, options.sets)}
         _begin(work, inputs)
-        base = base_folder(layout, options.base, work)
+        base = _static_base(layout, options.base, work, progress) if static else base_folder(layout, options.base, work)
         job = _prepared(layout, base, options, work / "job", progress)
+        options = fitted(options, job) if static else options
         result = _finetune(layout, base, job, options, work, progress)
         report = {**_report(name, result), "notes": _notes(layout, options.sets)}
         if is_first_process():
@@ -316,7 +342,7 @@ def train_job(
 def _inputs(layout: Layout, options: FinetuneOptions) -> dict[str, Any]:
     """Options and hashes of all that a fine-tuning reads: a change means another model."""
     sets = {}
-    for spec in options.sets or mined_sets(layout):
+    for spec in options.sets or trainable_sets(layout):
         workspace, name = resolve_workspace(layout, spec.partition(":")[0])
         sets[spec] = [sha256_of(_files(workspace.training_file(name))), split_key(workspace)]
     tasks: dict[str, Any] = {}
@@ -389,6 +415,8 @@ def _finetune(
 
 def _export(layout: Layout, folder: Path, name: str, progress: Progress) -> dict[str, Any]:
     """Export a model, so that searching needs no torch; where that fails, the report says why."""
+    if is_static(folder):
+        return {}
     progress("exporting", 0, None)
     with contextlib.closing(Corpus(layout)) as corpus:
         texts = list(islice((text for text in corpus.contents() if text.strip()), DRIFT_TEXTS))
@@ -398,6 +426,39 @@ def _export(layout: Layout, folder: Path, name: str, progress: Progress) -> dict
     except (LemmataError, RuntimeError, NotImplementedError) as error:  # torch raises them for unusual architectures
         return {"drift": None, "not_exported": str(error).strip().split("\n")[0]}
     return {"drift": drift._asdict(), "precision": precision}
+
+
+# ---------------------------------------------------------------- static encoders
+
+
+def static_model(layout: Layout, name: str, options: StaticOptions, progress: Progress) -> dict[str, Any]:
+    """Train a static encoder on the workspace's sets; writes `models/NAME`. Resumes from the last checkpoint."""
+    return finetune_model(layout, name, as_finetune(options), progress, static=True)
+
+
+def _static_base(layout: Layout, name: str, scratch: Path, progress: Progress) -> Path:
+    """The folder of a static encoder; of another encoder, one with its token vectors is written to `scratch`.
+
+    The vectors are weighted by the frequency of the tokens in the training part.
+    """
+    folder = find_base(layout, name) or _from_hub(name)
+    if is_static(folder):
+        return folder
+    tokenizer = folder / "tokenizer.json"
+    if not tokenizer.is_file():
+        raise InputError("has no tokenizer.json, so there are no token vectors to start from", file=str(folder))
+    out = scratch / f"base-tokens-{weights_sha256(folder)[:8]}"
+
+    def write() -> None:
+        progress("counting tokens", 0, None)
+        counts = count_tokens((text for _, text in TrainingTexts(layout, [])), tokenizer)
+        vectors = token_vectors(load_encoder(str(folder)), tokenizer, counts, progress)
+        write_static(out, folder.name, vectors, plain_tokenizer(tokenizer))
+        for file in (*folder.glob("LICENSE*"), *folder.glob("README.md")):  # for the licence on the card
+            shutil.copyfile(file, out / file.name)
+
+    once(lambda: is_static(out), write)
+    return out
 
 
 # ---------------------------------------------------------------- rerankers
@@ -442,7 +503,7 @@ def reranker_model(
 
 def _sets_with_negatives(layout: Layout) -> list[str]:
     """All sets that have negatives, or all where none has."""
-    names = list(mined_sets(layout))
+    names = list(trainable_sets(layout))
     with_negatives = [name for name in names if len(text_columns(set_file(layout, name))) > 2]
     return with_negatives or names
 
@@ -576,9 +637,7 @@ def _describe(
             guards.append(Guard(task.name, task.measure, len(task.queries), before, after, options.forget))
         else:
             measures.append(Measured("validation", task.name, task.measure, len(task.queries), before, after))
-    architecture = read_architecture(folder)
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    dimension = int(config.get("hidden_size", 0)) * max(1, len(architecture.pooling))
+    architecture, dimension = _shape(folder)
     facts = ModelFacts(
         **_facts_of(name, base, job, options),
         dimension=dimension,
@@ -596,6 +655,16 @@ def _describe(
         ],
     )
     write_card(folder, facts)
+
+
+def _shape(folder: Path) -> tuple[Architecture, int]:
+    """How a model makes a vector, and the dimension of that."""
+    if is_static(folder):
+        settings = static_settings(folder)
+        return Architecture(STATIC_POOLING, settings["max_tokens"], settings["prompts"], ()), int(settings["dimension"])
+    architecture = read_architecture(folder)
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    return architecture, int(config.get("hidden_size", 0)) * max(1, len(architecture.pooling))
 
 
 def _write_history(

@@ -46,8 +46,12 @@ __all__ = [
     "set_file",
     "sets",
     "split_key",
+    "trainable_sets",
     "write_set",
 ]
+
+
+NOT_AUDITED = "not audited, as it holds all passages: it serves search, and nothing is trained on it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,7 @@ class NewSet(NamedTuple):
     progress: Progress
     key: str = ""  # of a remote encoder or language model
     gate: str = ""  # a cross-encoder that positives and negatives have to pass
+    everything: bool = False  # of all passages, held-out ones too: to search with, never to train on
 
 
 class TrainingPart(NamedTuple):
@@ -91,22 +96,24 @@ class TrainingPart(NamedTuple):
     def records(self, name: str) -> Iterator[Record]:
         """The records of a set that was mined from this part; LeakageError for a set of another split."""
         manifest = read_manifest(self.layout.manifest(self.layout.training(name))) or {}
+        _refuse_everything(name, manifest)
         if (split := manifest.get("split")) and split != split_key(self.layout):
             check_sets(self.layout, [name])
         return _read_set(self.layout, name, self.material.row_of, self.material.answer_of)
 
 
 @contextlib.contextmanager
-def open_training_part(layout: Layout, *, hold: bool = True) -> Iterator[TrainingPart]:
+def open_training_part(layout: Layout, *, hold: bool = True, everything: bool = False) -> Iterator[TrainingPart]:
     """The training part, with the corpus open until the end of the block.
 
-    The workspace is locked meanwhile, unless nothing is written to it (`hold=False`).
+    The workspace is locked meanwhile, unless nothing is written to it (`hold=False`). With `everything` all passages
+    are in it, and there need be no split: for texts that search uses, and that nothing is trained on.
     """
     with (
         layout.hold() if hold else contextlib.nullcontext(),
         contextlib.closing(Corpus(layout)) as corpus,
     ):
-        split = open_split(layout, corpus.inputs)
+        split = _no_split(len(corpus)) if everything else open_split(layout, corpus.inputs)
         stored = open_graph_if_built(layout)
         part = material(
             corpus,
@@ -122,6 +129,11 @@ def open_training_part(layout: Layout, *, hold: bool = True) -> Iterator[Trainin
         yield TrainingPart(layout, corpus, split, stored, part)
 
 
+def _no_split(rows: int) -> Split:
+    """A split that holds nothing out."""
+    return Split(np.zeros(rows, np.int8), np.zeros(rows, bool))
+
+
 def _edges_with_evidence(layout: Layout, stored: StoredGraph) -> Iterator[Edge]:
     with GraphRecordStore(layout) as records:
         yield from records.merged_edges(stored.merged)
@@ -133,6 +145,19 @@ def _edges_with_evidence(layout: Layout, stored: StoredGraph) -> Iterator[Edge]:
 def sets(layout: Layout) -> dict[str, dict[str, Any]]:
     """The manifest of every mined set, by name."""
     return read_manifests(layout.training_sets)
+
+
+def trainable_sets(layout: Layout) -> list[str]:
+    """The names of all sets but those of all passages, which serve search only."""
+    return [name for name, manifest in sets(layout).items() if not manifest.get("everything")]
+
+
+def _refuse_everything(name: str, manifest: Mapping[str, Any]) -> None:
+    if manifest.get("everything"):
+        raise LeakageError(
+            f"the set {name!r} is about all passages, held-out ones too: it serves 'lemmata index --summaries {name}',"
+            " and nothing is trained on it"
+        )
 
 
 def older_sources(layout: Layout, names: Iterable[str]) -> list[str]:
@@ -170,6 +195,7 @@ def check_sets(layout: Layout, names: Iterable[str]) -> None:
     key = split_key(layout)
     for name in names:
         manifest = sets(layout).get(name, {})
+        _refuse_everything(name, manifest)
         held_out = _held_out(set_file(layout, name), training, answers=split.answers)
         same_split = manifest["split"] == key if "split" in manifest else manifest.get("inputs") == inputs
         if same_split and not held_out:
@@ -276,15 +302,18 @@ def write_set(
             raise LemmataError(f"the gate {new.gate!r} let none of the records of {name!r} pass: mine them without it")
         if not number:
             raise LemmataError(f"the training part has nothing to mine for {name!r}: {why_none()}")
-        progress("auditing", 0, None)
-        result, dropped = _drop_near_duplicates(part, temporary, policy, negatives, name)
+        sentence, dropped = NOT_AUDITED, 0
+        if not new.everything:
+            progress("auditing", 0, None)
+            result, dropped = _drop_near_duplicates(part, temporary, policy, negatives, name)
+            sentence = result.sentence()
         if dropped:
             counts["left out: nearly equal to held-out text"] = dropped
         report: dict[str, Any] = {
             "name": name,
             "records": number - dropped,
             "by_source": dict(sorted(counts.items())),
-            "audit": result.sentence(),
+            "audit": sentence,
             **details(),
             **({"gate": gate.as_json()} if gate is not None else {}),
         }
@@ -295,6 +324,7 @@ def write_set(
             "command": f"lemmata mine {command}" + (f" --gate {new.gate}" if new.gate else ""),
             "options": {**options, **({"gate": new.gate} if new.gate else {})},
             "made_from": made_from,
+            "everything": new.everything,
             "report": report,
         }
         seal(folder, content)
@@ -307,7 +337,8 @@ def audit(layout: Layout, names: Sequence[str], policy: AuditPolicy, progress: P
     with open_training_part(layout, hold=False) as part:
         progress("auditing", 0, None)
         whole = Audit()
-        for name in names or sets(layout):
+        for name in names or trainable_sets(layout):
+            _refuse_everything(name, sets(layout).get(name, {}))
             result = _inspect(part, name, policy)
             refuse(result, name)
             whole.sets.append(name)

@@ -32,6 +32,8 @@ __all__ = [
     "read_undamaged",
     "seal",
     "set_digest",
+    "summary_index",
+    "summary_neighbours",
     "training_set",
     "verify",
 ]
@@ -91,6 +93,19 @@ def neighbour_index(vectors: VectorSet) -> Artefact:
     return Artefact(name, vectors.ann, command, "vectors", "vectors", vectors=vectors.manifest)
 
 
+def summary_index(vectors: VectorSet) -> Artefact:
+    """The summaries of passages, with their vectors by an encoder."""
+    name, command = _of_encoder("summary index", vectors)
+    return Artefact(name, vectors.summaries, command, "corpus", "corpus")
+
+
+def summary_neighbours(vectors: VectorSet) -> Artefact:
+    """The neighbour index of the vectors of summaries."""
+    name, command = _of_encoder("neighbour index of summaries", vectors)
+    source = vectors.summaries / "manifest.json"
+    return Artefact(name, vectors.summaries_ann, command, "vectors", "vectors", vectors=source)
+
+
 def _of_encoder(name: str, vectors: VectorSet) -> tuple[str, str]:
     if vectors.is_default:
         return name, "lemmata index"
@@ -129,7 +144,8 @@ def models(layout: Layout) -> list[Artefact]:
 
 def artefacts(layout: Layout) -> list[Artefact]:
     """All artefacts that exist, complete or not."""
-    indexes = [make(vectors) for vectors in vector_sets(layout) for make in (dense_index, neighbour_index)]
+    made = (dense_index, neighbour_index, summary_index, summary_neighbours)
+    indexes = [make(vectors) for vectors in vector_sets(layout) for make in made]
     named = [artefact(layout, name) for name in ("graph", "embedding", "split")]
     sets = [training_set(layout, folder.name) for folder in sorted(layout.training_sets.glob("[!.]*"))]
     found = (artefact(layout, "lexical"), *indexes, *named, *sets, *models(layout))
@@ -184,7 +200,7 @@ def check_source(layout: Layout, item: Artefact, manifest: Mapping[str, Any], so
 def _check_split(layout: Layout, item: Artefact, manifest: Mapping[str, Any]) -> None:
     """WorkspaceError for a training set of another split; older splits and sets do not tell."""
     present = (read_manifest(layout.manifest(layout.split)) or {}).get("digest")
-    if present and manifest.get("split", present) != present:
+    if present and not manifest.get("everything") and manifest.get("split", present) != present:
         raise WorkspaceError(f"the {item.name} was mined under another split: {item.cure}")
 
 

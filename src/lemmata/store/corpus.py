@@ -233,15 +233,19 @@ class Corpus(Sequence[Passage]):
             yield titled(title, without_references(text, json.loads(metadata)) if metadata else text)
 
     def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
-        """The headings above each of consecutive rows; the first passage of a document has its title, too."""
+        """The title of the document and the headings above each of consecutive rows.
+
+        The first passage of a document has its title twice: who types a title looks for where it begins.
+        """
         query = (
-            "SELECT p.section, CASE WHEN d.title NOT IN (p.title, p.text) AND p.position ="
-            " (SELECT MIN(position) FROM passages WHERE document = d.id) THEN d.title END FROM rows"
+            "SELECT p.section, CASE WHEN d.title NOT IN (p.title, p.text) THEN d.title END,"
+            " p.position = (SELECT MIN(position) FROM passages WHERE document = d.id) FROM rows"
             " JOIN passages p ON p.number = passage LEFT JOIN documents d ON d.id = p.document"
             " WHERE row >= ? AND row < ? ORDER BY row"
         )
-        for section, title in self._connection.execute(query, (start, self._length if stop is None else stop)):
-            yield f"{title or ''} {section}".strip()
+        rows = self._connection.execute(query, (start, self._length if stop is None else stop))
+        for section, title, is_first in rows:
+            yield " ".join(filter(None, (title, title if is_first else "", section)))
 
     def ids(self) -> list[str]:
         """All ids, in the order of the rows."""

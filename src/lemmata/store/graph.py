@@ -16,15 +16,18 @@ import numpy as np
 
 from lemmata.errors import WorkspaceError
 from lemmata.files import is_writable, read_array, read_json, writing
-from lemmata.store.artefacts import artefact, open_artefact, seal
+from lemmata.store.artefacts import artefact, check_files, open_artefact, seal
 from lemmata.store.database import check_integrity, connect, transaction
-from lemmata.store.layout import Layout
+from lemmata.store.layout import Layout, open_manifest
 from lemmata.types import Concept, Edge, Floats, Graph, Integers, Skip, Vectors
 
 __all__ = [
+    "Citations",
     "GraphRecordStore",
     "StoredGraph",
+    "citations_between",
     "concept_passages",
+    "open_citations",
     "open_embedding",
     "open_graph",
     "open_graph_if_built",
@@ -234,7 +237,17 @@ class StoredGraph(NamedTuple):
     inputs: str  # changes whenever the graph does
 
 
+class Citations(NamedTuple):
+    """Which passages refer to which, by rows; `indptr` and `indices` as in a Graph."""
+
+    indptr: Integers  # (passages + 1,)
+    indices: Integers  # (links,) what a passage refers to, each once
+    counts: Integers  # (passages,) how many passages refer to it
+
+
 _ARRAYS = ("indptr", "indices", "relation", "weight")
+_CITATIONS = tuple(f"citations_{name}.npy" for name in Citations._fields)
+_CITING = ("refers_to", "proof_uses", "cites", "related_to")  # relations by which a passage points at another
 
 
 def write_graph(
@@ -258,6 +271,9 @@ def write_graph(
         for name in _ARRAYS:
             np.save(folder / f"{name}.npy", getattr(graph, name))
         np.save(folder / "rows.npy", rows)
+        citations = citations_between(graph, rows, int(rows.max(initial=-1)) + 1)
+        for name, array in zip(_CITATIONS, citations, strict=True):
+            np.save(folder / name, array)
         for name, content in (("nodes", nodes), ("concepts", (list(map(astuple, concepts)), dict(merged)))):
             (folder / f"{name}.json").write_text(json.dumps(content, ensure_ascii=False), "utf-8")
         seal(folder, manifest)
@@ -283,6 +299,37 @@ def open_graph(layout: Layout) -> StoredGraph:
 def open_graph_if_built(layout: Layout) -> StoredGraph | None:
     """The graph of a workspace, or None where there is none yet."""
     return open_graph(layout) if layout.manifest(layout.graph).exists() else None
+
+
+def citations_between(graph: Graph, rows: Integers, passages: int) -> Citations:
+    """The links of a graph between passages; `rows` are those of its nodes, `passages` is their number."""
+    numbers = [number for number, relation in enumerate(graph.relations) if relation in _CITING]
+    edges = np.flatnonzero(np.isin(graph.relation, numbers))
+    nodes = np.searchsorted(graph.indptr, edges, side="right") - 1
+    sources, targets = rows[nodes], rows[graph.indices[edges]]
+    inside = (sources >= 0) & (targets >= 0) & (sources != targets)
+    pairs = np.unique(sources[inside] * passages + targets[inside])
+    sources, targets = np.divmod(pairs, max(passages, 1))
+    indptr = np.zeros(passages + 1, np.int64)
+    np.cumsum(np.bincount(sources, minlength=passages), out=indptr[1:])
+    return Citations(indptr, targets, np.bincount(targets, minlength=passages).astype(np.int64))
+
+
+def open_citations(layout: Layout, corpus: str, passages: int) -> Citations | None:
+    """The links between passages, memory-mapped; None without a graph, or with one of another corpus.
+
+    Search goes on without them, and `lemmata info` tells that the graph is out of date. WorkspaceError where it is
+    damaged.
+    """
+    item = artefact(layout, "graph")
+    manifest = open_manifest(item.manifest, item.cure)
+    if manifest is None or manifest.get("corpus") != corpus:
+        return None
+    check_files(item, manifest)
+    if _CITATIONS[0] not in manifest.get("files", {}):  # of an older lemmata
+        stored = open_graph(layout)
+        return citations_between(stored.graph, stored.rows, passages)
+    return Citations(*(read_array(item.folder / name, item.cure) for name in _CITATIONS))
 
 
 def concept_passages(stored: StoredGraph) -> tuple[dict[str, list[str]], dict[str, str]]:

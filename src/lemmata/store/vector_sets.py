@@ -1,7 +1,7 @@
 """Which sets of vectors a workspace has: one per encoder, side by side, and the one that search uses by default.
 
-A folder per encoder holds its vectors, its neighbour index and the fusion that was chosen for it. Older versions had
-one set at another place, which is read where it lies; the next command that writes vectors moves it.
+A folder per encoder holds its vectors, its neighbour index, its summaries and the fusion that was chosen for it. Older
+versions had one set at another place, which is read where it lies; the next command that writes vectors moves it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ __all__ = [
     "remove_vectors",
     "set_default_encoder",
     "size_on_disk",
+    "summaries_on_disk",
     "vector_set",
     "vector_sets",
 ]
@@ -38,6 +39,15 @@ class VectorSet(NamedTuple):
     @property
     def manifest(self) -> Path:
         return self.vectors / "manifest.json"
+
+    @property
+    def summaries(self) -> Path:
+        """Short texts about passages, with their vectors."""
+        return self.ann.with_name("summaries")
+
+    @property
+    def summaries_ann(self) -> Path:
+        return self.ann.with_name("summaries_ann")
 
 
 def default_encoder(layout: Layout) -> str:
@@ -121,7 +131,16 @@ def move_old_vectors(layout: Layout) -> None:
 
 def size_on_disk(vectors: VectorSet) -> int:
     """Bytes of the vectors of an encoder and of their neighbour index."""
-    folders = (folder for folder in (vectors.vectors, vectors.ann) if folder.is_dir())
+    return _bytes(vectors.vectors, vectors.ann)
+
+
+def summaries_on_disk(vectors: VectorSet) -> int:
+    """Bytes of the summaries of an encoder, with their vectors and neighbour index."""
+    return _bytes(vectors.summaries, vectors.summaries_ann)
+
+
+def _bytes(*places: Path) -> int:
+    folders = (folder for folder in places if folder.is_dir())
     return sum(path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
 
 

@@ -69,11 +69,12 @@ def invalidate_vectors(layout: Layout, encoder: str) -> None:
     vectors = vector_set(layout, encoder)
     if vectors is not None:
         vectors.manifest.unlink(missing_ok=True)
-        shutil.rmtree(_partial(layout, encoder), ignore_errors=True)
+        for name in ("vectors", "summaries"):
+            shutil.rmtree(_partial(layout, encoder, name), ignore_errors=True)
 
 
-def _partial(layout: Layout, encoder: str) -> Path:
-    return layout.encoder_folder(encoder) / "vectors.partial"
+def _partial(layout: Layout, encoder: str, name: str) -> Path:
+    return layout.encoder_folder(encoder) / f"{name}.partial"
 
 
 def _read(item: Artefact, manifest: Mapping[str, Any]) -> StoredVectors:
@@ -84,16 +85,24 @@ def _read(item: Artefact, manifest: Mapping[str, Any]) -> StoredVectors:
 class VectorWriter:
     """Writes vectors in shards; a killed run resumes after its last shard.
 
-    Rows may come in any order. `finish` replaces the vectors of the encoder.
+    Rows may come in any order. `finish` replaces the vectors of the encoder, or its `summaries`.
     """
 
     def __init__(
-        self, layout: Layout, encoder: str, dimension: int, hashes: npt.NDArray[np.uint64], *, made_by: str = ""
+        self,
+        layout: Layout,
+        encoder: str,
+        dimension: int,
+        hashes: npt.NDArray[np.uint64],
+        *,
+        made_by: str = "",
+        name: str = "vectors",
     ) -> None:
         self.layout = layout
         self.encoder = encoder
-        self.folder = _partial(layout, encoder)
-        begun_before = layout.old_vectors.with_name("vectors.partial")  # by an older version
+        self.name = name
+        self.folder = _partial(layout, encoder, name)
+        begun_before = layout.old_vectors.with_name(self.folder.name)  # by an older version
         if begun_before.is_dir():
             if not self.folder.exists():
                 self.folder.parent.mkdir(parents=True, exist_ok=True)
@@ -138,4 +147,4 @@ class VectorWriter:
         (self.folder / "done.npy").unlink()
         (self.folder / "key").unlink()
         seal(self.folder, {**manifest, "encoder": self.encoder})
-        replace_folder(self.folder, self.folder.with_name("vectors"))
+        replace_folder(self.folder, self.folder.with_name(self.name))

@@ -19,6 +19,7 @@ from lemmata.files import write_atomically
 from lemmata.train.report import CURVES, Point, json_value
 
 __all__ = [
+    "STATIC_POOLING",
     "Estimate",
     "Guard",
     "Measured",
@@ -29,6 +30,8 @@ __all__ = [
     "model_card",
     "write_card",
 ]
+
+STATIC_POOLING = ("mean of token vectors",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,11 @@ class ModelFacts:
         """Whether the model gives a score for a pair instead of a vector for a text."""
         return not self.dimension
 
+    @property
+    def is_static(self) -> bool:
+        """Whether the model is token vectors only, which lemmata reads and sentence-transformers does not."""
+        return tuple(self.pooling) == STATIC_POOLING
+
 
 def inherited(base: Path) -> dict[str, Any]:
     """What a model has from its base, by the front matter of its README: `licence` and `languages`."""
@@ -147,13 +155,13 @@ def write_card(folder: Path, facts: ModelFacts) -> None:
 
 def model_card(facts: ModelFacts, picture: str = "") -> str:
     """The README: front matter in YAML, then the facts in Markdown; `picture` is the file name of the curves."""
+    maps = f"maps a text of up to {facts.max_tokens:,} tokens to a vector of {facts.dimension:,} numbers"
     summary = (
         f"A cross-encoder: it reads a query and a passage, together up to {facts.max_tokens:,} tokens, and gives one"
         f" score, higher for passages that answer. Trained from {_code(facts.base)} with lemmata."
         if facts.is_cross_encoder
-        else f"A sentence encoder: it maps a text of up to {facts.max_tokens:,} tokens to a vector of"
-        f" {facts.dimension:,} numbers, so that texts about the same subject have similar vectors. Trained from"
-        f" {_code(facts.base)} with lemmata."
+        else f"A {'static' if facts.is_static else 'sentence'} encoder: it {maps}, so that texts about the same subject"
+        f" have similar vectors. Trained from {_code(facts.base)} with lemmata."
     )
     parts = [
         _front_matter(facts),
@@ -190,8 +198,8 @@ def _front_matter(facts: ModelFacts) -> str:
     """YAML, with values in JSON: these are valid YAML too, and unambiguous."""
     task = "text-ranking" if facts.is_cross_encoder else "sentence-similarity"
     kinds = ["cross-encoder", "reranker"] if facts.is_cross_encoder else ["feature-extraction"]
-    library = "lemmata" if facts.packaged else "sentence-transformers"
-    tags = ["onnx" if facts.packaged else library, task, *kinds, "lemmata"]
+    library = "lemmata" if facts.packaged or facts.is_static else "sentence-transformers"
+    tags = ["static" if facts.is_static else "onnx" if facts.packaged else library, task, *kinds, "lemmata"]
     entries: dict[str, Any] = {
         "language": list(facts.languages),
         "license": facts.licence.lower(),  # as the hub writes SPDX
@@ -257,7 +265,8 @@ encoder = load_encoder({_json(facts.name)})
 queries = encoder.encode(["a question"], role="query")
 passages = encoder.encode(["a passage"])
 print(queries @ passages.T)"""
-    parts = [_block(with_transformers, "python"), "or", _block(with_lemmata, "python")]
+    parts = [] if facts.is_static else [_block(with_transformers, "python"), "or"]
+    parts.append(_block(with_lemmata, "python"))
     if facts.matryoshka:
         smallest = min(facts.matryoshka)
         parts.append(

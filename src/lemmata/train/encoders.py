@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from lemmata.encode.static import is_static
 from lemmata.encode.transformer import open_model
 from lemmata.errors import ConfigError, require
 
@@ -22,6 +23,7 @@ __all__ = [
     "save_model",
     "set_prompts",
     "state_of",
+    "transformer_of",
 ]
 
 SMALLEST_RANK = 8  # of adapters
@@ -43,9 +45,19 @@ def quiet() -> Iterator[None]:
 
 
 def load_model(folder: Path, device: str = "") -> Any:
-    """A sentence-transformers model on a device, by default the fastest one of this process."""
+    """A sentence-transformers model or a static encoder on a device, by default the fastest one of this process."""
+    device = device or fastest_device()
+    if is_static(folder):
+        from lemmata.train.bags import StaticModel
+
+        return StaticModel(folder, device)
     with quiet():
-        return open_model(folder, device or fastest_device())
+        return open_model(folder, device)
+
+
+def transformer_of(model: Any) -> Any:
+    """The transformer of a model; None for a static encoder."""
+    return model[0].auto_model if hasattr(model, "__getitem__") else None
 
 
 def fastest_device() -> str:
@@ -67,7 +79,7 @@ def set_prompts(model: Any, prompts: Mapping[str, str]) -> None:
 
 def freeze(model: Any, layers: int) -> None:
     """Exclude the lowest layers and the token embeddings from training."""
-    transformer = model[0].auto_model
+    transformer = transformer_of(model)
     stack = getattr(getattr(transformer, "encoder", transformer), "layer", None)
     if stack is None or not hasattr(transformer, "embeddings"):
         raise ConfigError("freeze needs a base with the layers of BERT, and this one has others; set freeze = 0")
@@ -85,7 +97,9 @@ def add_adapters(model: Any, kind: str) -> None:
     arXiv:2305.14314). The rank is a sixteenth of the model's width, at least 8.
     """
     peft = require("peft", "train")
-    transformer = model[0].auto_model
+    transformer = transformer_of(model)
+    if transformer is None:
+        raise ConfigError("a static encoder has no layers for adapters; set adapters = ''")
     rank = max(SMALLEST_RANK, int(getattr(transformer.config, "hidden_size", 768)) // 16)
     if kind == "qlora":
         from lemmata.train.quantized import quantize
@@ -99,11 +113,12 @@ def add_adapters(model: Any, kind: str) -> None:
 
 def merge_adapters(model: Any) -> None:
     """Add the adapters to the weights, unpacked where they are quantised; a model without adapters stays as it is."""
-    if hasattr(model[0].auto_model, "merge_and_unload"):
+    transformer = transformer_of(model)
+    if hasattr(transformer, "merge_and_unload"):
         from lemmata.train.quantized import unpack
 
-        unpack(model[0].auto_model)
-        _set_transformer(model, model[0].auto_model.merge_and_unload())
+        unpack(transformer)
+        _set_transformer(model, transformer.merge_and_unload())
 
 
 def _set_transformer(model: Any, transformer: Any) -> None:
@@ -113,7 +128,13 @@ def _set_transformer(model: Any, transformer: Any) -> None:
 
 
 def save_model(model: Any, out: Path) -> None:
-    """Write a folder that plain `SentenceTransformer(out)` loads; adapters are merged into the weights."""
+    """Write a folder that plain `SentenceTransformer(out)` loads; adapters are merged into the weights.
+
+    A static encoder is written as one.
+    """
+    if transformer_of(model) is None:
+        model.save(out)
+        return
     merge_adapters(model)
     with quiet():
         model.save_pretrained(str(out), create_model_card=False)

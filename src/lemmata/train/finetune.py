@@ -28,6 +28,7 @@ from lemmata.train.encoders import (
     save_model,
     set_prompts,
     state_of,
+    transformer_of,
 )
 from lemmata.train.job import Job, translated
 from lemmata.train.loop import (
@@ -52,6 +53,7 @@ DISTINCT_BELOW = 512  # batch size; larger batches without repeated texts lose r
 WARM_UP = 0.1  # share of steps
 TEACHER_WEIGHT = 0.2  # of the distillation in the loss
 SHARES = tuple(tenth / 10 for tenth in range(1, 11))  # of the tuned weights, tried where there is a guard
+WHOLE_BATCH = 2**22  # tokens: a static encoder keeps nothing for each of them
 CHUNK = {"cuda": 131_072, "mps": 16_384, "cpu": 4_096}  # tokens that go through the model at once
 
 
@@ -200,6 +202,8 @@ class Objective:
         self.pad = int(model.tokenizer.pad_token_id or 0)
         self.dimensions = cut_lengths(options.dimensions, int(model.get_embedding_dimension()))
         self.chunk = CHUNK.get(model.device.type, CHUNK["cpu"])
+        if transformer_of(model) is None:  # the gradient of each chunk is as large as all token vectors together
+            self.chunk = WHOLE_BATCH
         self.memory = _tokens_in_memory(model, self.precision)
         self.sets = [records[:, : 2 + NEGATIVES] for records in job.sets.values()]
         repeats = [float(options.sets.get(name, 1.0)) for name in job.sets]
@@ -305,7 +309,10 @@ def _tokens_in_memory(model: Any, precision: str) -> int:
     """How many tokens' activations fit into a third of the free memory."""
     import torch
 
-    config = getattr(model[0].auto_model, "config", None)
+    transformer = transformer_of(model)
+    if transformer is None:  # a static encoder keeps no activations
+        return 2**62
+    config = getattr(transformer, "config", None)
     layers, width = getattr(config, "num_hidden_layers", 12), getattr(config, "hidden_size", 768)
     free = torch.cuda.mem_get_info(model.device)[0] if model.device.type == "cuda" else 12 * 2**30
     bytes_of_token = layers * width * 40 * (4 if precision == "fp32" else 3)  # measured on BERT, with attention

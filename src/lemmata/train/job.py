@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.encode.bert import max_tokens, read_architecture
+from lemmata.encode.static import is_static, static_settings
 from lemmata.errors import InputError, WorkspaceError
 from lemmata.measures import Judged, evaluate, parse_measure
 from lemmata.store.layout import read_manifest, write_manifest
@@ -101,13 +102,13 @@ class JobWriter:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         (folder / "manifest.json").unlink(missing_ok=True)
-        self._longest = max_tokens(base)
+        self._longest = int(static_settings(base)["max_tokens"]) if is_static(base) else max_tokens(base)
         shutil.copyfile(_tokenizer_of(base), folder / "tokenizer.json")
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(self._longest)
         self._kind = np.uint16 if self._tokenizer.get_vocab_size() < 2**16 else np.int32
-        self._prompts = {"query": "", "passage": "", **prompts} if prompts else read_architecture(base).prompts
+        self._prompts = {"query": "", "passage": "", **prompts} if prompts else _prompts_of(base)
         self._number_of: dict[bytes, int] = {}
         self._waiting: list[str] = []
         self._lengths: list[npt.NDArray[np.int32]] = []
@@ -286,6 +287,11 @@ def translated(job: Job, model: Path) -> Job:
         )
     kind = np.uint16 if table.max() < 2**16 else np.int32
     return replace(job, texts=TokenizedTexts(table[job.texts.flat].astype(kind), job.texts.starts))
+
+
+def _prompts_of(model: Path) -> Mapping[str, str]:
+    """The prompts of a model, by role."""
+    return dict(static_settings(model)["prompts"]) if is_static(model) else read_architecture(model).prompts
 
 
 def _tokenizer_of(model: Path) -> Path:

@@ -18,6 +18,7 @@ from lemmata.errors import LemmataError
 from lemmata.llm.answers import to_json_text
 from lemmata.llm.chat import Answer, Request
 from lemmata.mine.material import Material
+from lemmata.mine.queries.context import surroundings
 from lemmata.mine.queries.wording import parse_styles, word_overlap
 from lemmata.types import Pair, Passage
 
@@ -51,6 +52,7 @@ class WrittenOptions:
     passages: int = 1  # per prompt; small models need one
     characters: int = 1500  # of each passage that the model sees
     overlap: float = 0.6  # share of a passage's words that a query may repeat in their order
+    context: bool = False  # also show section, definitions, neighbours and references, at twice the tokens
 
 
 class WrittenQueries(NamedTuple):
@@ -73,9 +75,15 @@ Rules:
 - Say it in your own words. Do not copy a sentence.
 - Name the things. Never write "this lemma", "the passage", "the given set", or a letter that only the passage explains.
 - Write in the language of the passage: English for an English passage, German for a German one.
+{context}\
 - Answer with the JSON object only. Every backslash inside it is doubled: "$\\\\alpha$".
 
 {examples}""".replace("\\\n", "")
+
+_CONTEXT = (
+    "- Before a passage may stand where it is from and what is near it. Use it to understand what the passage is for,"
+    " and write about the passage alone.\n"
+)
 
 # Passages and their answers, so that a small model sees that logs are asked about too, each in its own language.
 _EXAMPLES = (
@@ -124,10 +132,10 @@ def query_schema(styles: Sequence[str], passages: int) -> dict[str, Any]:
 
 def query_prompt(options: WrittenOptions) -> str:
     """What the model is told before it reads passages."""
-    return _system(parse_styles(options.styles, STYLES), options.passages)
+    return _system(parse_styles(options.styles, STYLES), options.passages, options.context)
 
 
-def _system(styles: Sequence[str], passages: int) -> str:
+def _system(styles: Sequence[str], passages: int, context: bool = False) -> str:
     shape = "Answer with one JSON object with these fields, each a text:"
     if passages > 1:
         shape = (
@@ -146,22 +154,26 @@ def _system(styles: Sequence[str], passages: int) -> str:
         "subject": "one passage" if passages == 1 else "several passages",
         "shape": shape,
         "styles": "\n".join(f'- "{style}": {_PROMPT_LINES[style]}' for style in styles),
+        "context": _CONTEXT if context else "",
         "examples": examples,
     }
     return re.sub(r"\{(\w+)\}", lambda field: fields[field[1]], _SYSTEM)
 
 
-def _request(batch: Batch, options: WrittenOptions) -> Request:
+def _request(material: Material, batch: Batch, options: WrittenOptions) -> Request:
     styles = parse_styles(options.styles, STYLES)
     shown = []
-    for number, (_, passage) in enumerate(batch, 1):
+    for number, (row, passage) in enumerate(batch, 1):
         text = passage.text if len(passage.text) <= options.characters else passage.text[: options.characters] + " …"
         mark = f"[{number}] " if len(batch) > 1 else ""
-        shown.append(f"{mark}{passage.kind}{f' ({passage.title})' if passage.title else ''}: {text}")
+        around = surroundings(material, row, passage) + "\n" if options.context else ""
+        title = f" ({passage.title})" if passage.title else ""
+        shown.append(f"{mark}{around.lstrip()}{passage.kind}{title}: {text}")
     check = partial(_complaint, len(batch), styles)
     schema = query_schema(styles, len(batch))
     user = "\n\n".join(shown)
-    return Request(_system(styles, len(batch)), user, schema, "queries", dict.fromkeys(styles, ""), check)
+    system = _system(styles, len(batch), options.context)
+    return Request(system, user, schema, "queries", dict.fromkeys(styles, ""), check)
 
 
 def _batches(material: Material, options: WrittenOptions) -> Iterator[Batch]:
@@ -179,7 +191,7 @@ def _batches_again(material: Material, groups: Sequence[Sequence[int]]) -> Itera
 
 def query_requests(material: Material, options: WrittenOptions) -> Iterator[Request]:
     """All requests of a run without those that ask again, for a preview of its cost."""
-    return (_request(batch, options) for batch in _batches(material, options))
+    return (_request(material, batch, options) for batch in _batches(material, options))
 
 
 def model_queries(
@@ -193,7 +205,7 @@ def model_queries(
     batches = _batches(material, options)
     while True:
         left_out: list[list[int]] = []  # rows by prompt
-        for batch, answer in _answers(batches, send, options):
+        for batch, answer in _answers(material, batches, send, options):
             if answer.error:
                 yield WrittenQueries([], unanswered=len(batch), cause=answer.complaint or answer.error)
                 continue
@@ -216,14 +228,17 @@ def model_queries(
 
 
 def _answers(
-    batches: Iterable[Batch], send: Callable[[Iterable[Request]], Iterable[Answer]], options: WrittenOptions
+    material: Material,
+    batches: Iterable[Batch],
+    send: Callable[[Iterable[Request]], Iterable[Answer]],
+    options: WrittenOptions,
 ) -> Iterator[tuple[Batch, Answer]]:
     sent: deque[Batch] = deque()
 
     def requests() -> Iterator[Request]:
         for batch in batches:
             sent.append(batch)
-            yield _request(batch, options)
+            yield _request(material, batch, options)
 
     for answer in send(requests()):
         yield sent.popleft(), answer

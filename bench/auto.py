@@ -1,0 +1,177 @@
+"""BM25, vectors, both with equal weights, and `auto`, on every public validation set, with intervals.
+
+    python -m bench.auto DATA OUT [--only NAME …] [--encoder NAME] [--chapters N] [--fewer N] [--json FILE]
+
+DATA holds the folders cisi, mathlib, planetmath, scifact and stacks; the other sets are in this repository. Workspaces
+are made in OUT and used again; a second `--encoder` (a name or a folder) adds its vectors to them. `auto` is
+cross-fitted: its weights for one half of the queries are fitted to the other half (to `--fewer` queries of it), for ten
+random halves, and a query counts with the mean. `--chapters` takes only the chapters of the Stacks project with most
+queries, and the queries that they answer.
+
+No set is a test set: the numbers choose the default weights. Those of the test parts stand in docs/RESULTS.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+import tarfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from bench.german import generate
+
+from lemmata.evaluate.significance import bootstrap
+from lemmata.evaluate.tasks import Task, restricted, task_from
+from lemmata.fusion import DENSE, EQUAL, LEXICAL, Fusion, fit_fusion
+from lemmata.ingest.beir import read_judged, read_qrels, read_queries, read_table
+from lemmata.project import Project
+from lemmata.search import Retriever
+from lemmata.stages.evaluate import fusion_values, table_task
+
+ROOT = Path(__file__).parents[1]
+SETS = ("qseries", "cisi", "plant-11", "plant-12", "plant-13", "mathlib", "scifact", "planetmath", "stacks")
+TABLES = {"stacks": ("stacks_queries", "stacks_summaries"), "planetmath": ("planetmath_queries",)}
+REPEATS = 10  # random halves
+GRADED = {"cisi": "nDCG@10", "scifact": "nDCG@10"}  # many answers; MRR@10 elsewhere
+
+
+# ---------------------------------------------------------------- workspaces
+
+
+def workspace(out: Path, name: str, sources: list[Path], encoder: str) -> Project:
+    """The workspace of a set with corpus, graph and vectors; made where it is not there yet."""
+    folder = out / name
+    project = Project(folder) if (folder / "lemmata.toml").exists() else Project.init(folder)
+    layout = project.layout
+    if not layout.manifest(layout.corpus).exists():
+        project.ingest(sources)
+    if not layout.manifest(layout.graph).exists():
+        project.build_graph()
+    begin = time.perf_counter()
+    encoded = project.index(settings={"encoder": encoder} if encoder else {}).get("encoded", 0)
+    print(f"{name}: {encoded:,} passages encoded, {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
+    return project
+
+
+def unpacked(archive: Path, out: Path, only: set[str] | None = None) -> Path:
+    """The files of an archive in a folder; with `only`, those of these stems."""
+    if not out.is_dir():
+        with tarfile.open(archive) as tar:
+            members = [member for member in tar if only is None or Path(member.name).stem in only]
+            tar.extractall(out, members=members, filter="data")
+    return out
+
+
+def task_of(name: str, data: Path, out: Path, encoder: str, chapters: int) -> tuple[Project, Task]:
+    """The workspace of a set, and its validation queries."""
+    if name in ("cisi", "mathlib", "scifact"):
+        project = workspace(out, name, [data / name], encoder)
+        return project, task_from(name, *read_judged(data / name, "train" if name == "scifact" else "test"))
+    if name == "qseries":
+        folder = ROOT / "examples" / "qseries"
+        project = workspace(out, name, [folder], encoder)
+        lines = (folder / "queries-train.jsonl").read_text(encoding="utf-8").splitlines()
+        records = {str(number): json.loads(line) for number, line in enumerate(lines)}
+        texts = {number: record["query"] for number, record in records.items()}
+        return project, task_from(name, texts, {n: {record["passage"]: 1} for n, record in records.items()})
+    if name.startswith("plant-"):
+        plant = out / f"{name}-data"
+        if not plant.is_dir():
+            generate(plant, 3000, int(name.removeprefix("plant-")))
+        project = workspace(out, name, [plant / "logs.csv", plant / "hierarchy.csv"], encoder)
+        return project, task_from(name, read_queries(plant / "queries.jsonl"), read_qrels(plant / "qrels" / "test.tsv"))
+    queries: dict[str, str] = {}
+    qrels: dict[str, dict[str, int]] = {}
+    for table in TABLES[name]:
+        asked_here, grades = read_table(ROOT / "bench" / f"{table}.tsv")
+        queries |= {f"{table} {query}": text for query, text in asked_here.items()}
+        qrels |= {f"{table} {query}": dict(judged) for query, judged in grades.items()}
+    asked = Counter(answer.partition("#")[0] for judged in qrels.values() for answer in judged)
+    only = {chapter for chapter, _ in asked.most_common(chapters)} if chapters and name == "stacks" else None
+    project = workspace(out, name, [unpacked(data / name / f"{name}.tar.xz", out / f"{name}-data", only)], encoder)
+    task = table_task(project.layout, name, queries, qrels, file=ROOT / "bench", allow_missing=True)
+    with contextlib.closing(project.corpus) as corpus:
+        ids = set(corpus.ids())
+    return project, restricted(task, [query for query, judged in task.qrels.items() if ids >= judged.keys()])
+
+
+# ---------------------------------------------------------------- measuring
+
+
+def on_some(values: Callable[[Fusion], Any], chosen: Any, fusion: Fusion) -> Any:
+    return values(fusion)[chosen]
+
+
+def cross_fitted(values: Callable[[Fusion], Any], count: int, graph: bool, fewer: int) -> tuple[Any, list[str]]:
+    """The mean value of each query under weights that were fitted without it, and the most frequent weights."""
+    random = np.random.default_rng(0)
+    result, fits = np.zeros(count), Counter[str]()
+    for _ in range(REPEATS):
+        order = random.permutation(count)
+        halves = order[: count // 2], order[count // 2 :]
+        for fitted, others in (halves, halves[::-1]):
+            chosen = fitted[: fewer or None]
+            fusion = fit_fusion(partial(on_some, values, chosen), Fusion(), graph=graph).fusion
+            result[others] += values(fusion)[others] / REPEATS
+            fits[fusion.formula] += 1
+    return result, [f"{formula} ({number} of {2 * REPEATS})" for formula, number in fits.most_common(2)]
+
+
+def measured(project: Project, task: Task, fewer: int) -> dict[str, Any]:
+    name = task.name
+    measure = GRADED.get(name, "MRR@10")
+    with contextlib.closing(Retriever(project.layout)) as retriever:
+        passages = len(retriever.corpus)
+        values, graph = fusion_values(retriever, task, measure, lambda *_: None)
+    auto, fits = cross_fitted(values, len(task.qrels), graph, fewer)
+    plain = {"BM25": LEXICAL, "dense": DENSE, "hybrid ½": EQUAL, "default": Fusion()}
+    systems = {system: values(fusion) for system, fusion in plain.items()} | {"auto": auto}
+    single = max(("BM25", "dense"), key=lambda system: systems[system].mean())
+    random = np.random.default_rng(0)
+    table = {
+        system: [round(float(each.mean()), 3), *(round(end, 3) for end in bootstrap(each, generator=random))]
+        for system, each in systems.items()
+    }
+    gain = [round(end, 3) for end in bootstrap(auto - systems[single], generator=random)]
+    ratio = float(auto.mean() / systems[single].mean())
+    record = {"set": name, "passages": passages, "queries": len(task.qrels), "measure": measure, "graph": graph}
+    return record | {"systems": table, "fits": fits, "best single": single, "ratio": round(ratio, 3), "gain": gain}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--only", nargs="+", default=list(SETS), metavar="NAME")
+    parser.add_argument("--encoder", default="", help="name or folder; default: the packaged one for the language")
+    parser.add_argument("--chapters", type=int, default=0, help="of the Stacks project; 0: all")
+    parser.add_argument("--fewer", type=int, default=0, help="queries to fit to; 0: half of the set")
+    parser.add_argument("--json", type=Path, help="also write the numbers here")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    records = []
+    for name in options.only:
+        record = measured(*task_of(name, options.data, options.out, options.encoder, options.chapters), options.fewer)
+        records.append(record)
+        cells = [
+            f"{system} {mean:.3f} ({low:.3f}–{high:.3f})" for system, (mean, low, high) in record["systems"].items()
+        ]
+        print(f"{name} ({record['queries']} queries, {record['measure']}):", ", ".join(cells))
+        print(f"    auto / {record['best single']} {record['ratio']:.3f}; {'; '.join(record['fits'])}", flush=True)
+    ratios = [record["ratio"] for record in records]
+    print(f"auto / best single retriever: mean {np.mean(ratios):.3f}, smallest {min(ratios):.3f}")
+    if options.json:
+        result = {"encoder": options.encoder or "packaged", "fewer": options.fewer, "sets": records}
+        options.json.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

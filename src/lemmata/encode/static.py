@@ -1,0 +1,166 @@
+"""A static encoder: the vector of a text is the normalised mean of the vectors of its tokens, and no model runs.
+
+The folder holds `tokenizer.json`, `vectors.npy` (tokens, dimension) in int8, `scales.npy` (tokens,) in float32 and
+`encoder.json`. The vector of a token is its row times its scale; the scale also holds the weight of the token, so that
+frequent words count less.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lemmata.encode.bert import read_json
+from lemmata.encode.onnx import CHARACTERS_PER_TOKEN, cut_to, normalised, open_tokenizer, readable
+from lemmata.errors import InputError
+from lemmata.files import read_array, sha256_of, write_atomically
+from lemmata.types import Floats, Integers
+
+__all__ = [
+    "MAX_TOKENS",
+    "StaticEncoder",
+    "is_static",
+    "plain_tokenizer",
+    "read_static",
+    "static_settings",
+    "static_sha256",
+    "write_static",
+]
+
+MAX_TOKENS = 512  # of a text; the rest hardly moves the mean
+_TEXTS = 4096  # tokenised at once
+_BLOCK = 64  # texts that are summed at once, as a matrix of counts; a sum per text took twice the time
+_CURE = "train or install the encoder again"
+_FILES = ("encoder.json", "tokenizer.json", "vectors.npy", "scales.npy")
+
+
+class StaticEncoder:
+    """A folder that `write_static` wrote; `dimension` cuts its vectors."""
+
+    def __init__(self, folder: Path, *, dimension: int | None = None) -> None:
+        settings = static_settings(folder)
+        self._vectors, self._scales = _arrays(folder)
+        self._max_tokens = int(settings["max_tokens"])
+        self._prompts = {role: str(prompt) for role, prompt in settings["prompts"].items()}
+        self.name, self.dimension = cut_to(str(settings["name"]), self._vectors.shape[1], dimension)
+        self._tokenizer = open_tokenizer(folder / "tokenizer.json")
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(self._max_tokens)
+        if self._tokenizer.get_vocab_size() > len(self._vectors):
+            cause = f"has {len(self._vectors):,} rows for {self._tokenizer.get_vocab_size():,} tokens"
+            raise InputError(cause, file=str(folder / "vectors.npy"))
+
+    def encode(self, texts: Sequence[str], role: str = "passage") -> Floats:
+        prompt = self._prompts.get(role, "")
+        longest = self._max_tokens * CHARACTERS_PER_TOKEN
+        matrix = np.zeros((len(texts), self.dimension), np.float32)
+        for start in range(0, len(texts), _TEXTS):
+            part = [readable(text, longest) for text in texts[start : start + _TEXTS]]
+            encodings = self._tokenizer.encode_batch_fast([prompt + text if text else "" for text in part])
+            tokens = [np.asarray(encoding.ids, np.int64) for encoding in encodings]
+            for first in range(0, len(tokens), _BLOCK):
+                block = tokens[first : first + _BLOCK]
+                matrix[start + first : start + first + len(block)] = self._sums(block)
+        return normalised(matrix)
+
+    def _sums(self, tokens: Sequence[Integers]) -> Floats:
+        """The sums of token vectors (n, dimension), as counts (n, distinct tokens) · vectors."""
+        distinct, places = np.unique(np.concatenate(tokens), return_inverse=True)
+        owners = np.repeat(np.arange(len(tokens)), [len(ids) for ids in tokens])
+        cells = owners * len(distinct) + places
+        counts = np.bincount(cells, minlength=len(tokens) * len(distinct)).reshape(len(tokens), len(distinct))
+        rows = self._vectors[distinct, : self.dimension] * self._scales[distinct, None]
+        return np.asarray(counts.astype(np.float32) @ rows, np.float32)
+
+
+def is_static(folder: Path) -> bool:
+    """Whether a folder holds a static encoder."""
+    return (folder / "encoder.json").is_file() and (folder / "vectors.npy").is_file()
+
+
+def static_settings(folder: Path) -> dict[str, Any]:
+    """Name, dimension, max_tokens and prompts; InputError where a part is missing."""
+    missing = [name for name in _FILES if not (folder / name).is_file()]
+    if missing:
+        raise InputError(f"is no static encoder: {', '.join(missing)} missing", file=str(folder))
+    settings = read_json(folder / "encoder.json")
+    complete = isinstance(settings, Mapping) and isinstance(settings.get("prompts"), Mapping)
+    if not complete or not isinstance(settings.get("max_tokens"), int) or not settings.get("name"):
+        raise InputError("does not describe an encoder", file=str(folder / "encoder.json"))
+    return dict(settings)
+
+
+def _arrays(folder: Path) -> tuple[npt.NDArray[np.int8], Floats]:
+    vectors, scales = (read_array(folder / name, _CURE) for name in ("vectors.npy", "scales.npy"))
+    if vectors.ndim != 2 or vectors.dtype != np.int8 or scales.shape != vectors.shape[:1]:
+        raise InputError("is no matrix in int8 with a scale for each row", file=str(folder / "vectors.npy"))
+    return vectors, np.asarray(scales, np.float32)
+
+
+# ---------------------------------------------------------------- making one
+
+
+def read_static(folder: Path) -> Floats:
+    """The token vectors (tokens, dimension) of a static encoder, in float32."""
+    static_settings(folder)
+    vectors, scales = _arrays(folder)
+    return np.asarray(vectors * scales[:, None], np.float32)
+
+
+def write_static(
+    folder: Path,
+    name: str,
+    vectors: Floats,
+    tokenizer: str,
+    *,
+    max_tokens: int = MAX_TOKENS,
+    prompts: Mapping[str, str] | None = None,
+) -> None:
+    """Write a static encoder; `vectors` (tokens, dimension) are rounded to int8 with a scale per row.
+
+    `tokenizer` is the JSON of `plain_tokenizer`. `encoder.json` comes last; its name ends in a hash of the vectors.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "encoder.json").unlink(missing_ok=True)
+    scales = np.maximum(np.abs(vectors).max(axis=1), 1e-12) / 127
+    np.save(folder / "vectors.npy", np.rint(vectors / scales[:, None]).astype(np.int8))
+    np.save(folder / "scales.npy", scales.astype(np.float32))
+    (folder / "tokenizer.json").write_text(tokenizer, encoding="utf-8")
+    sha256 = static_sha256(folder)
+    settings = {
+        "name": f"{name}-static-{sha256[:8]}",
+        "dimension": vectors.shape[1],
+        "max_tokens": max_tokens,
+        "pooling": ["mean"],
+        "prompts": {"query": "", "passage": "", **(prompts or {})},
+        "precision": "int8",
+    }
+    write_atomically(folder / "encoder.json", (json.dumps(settings, indent=2) + "\n").encode())
+
+
+def static_sha256(folder: Path) -> str:
+    """Of the vectors and their scales."""
+    return sha256_of([folder / "scales.npy", folder / "vectors.npy"])
+
+
+def plain_tokenizer(file: Path, vocabulary: Sequence[str] | None = None) -> str:
+    """A tokenizer as JSON, without the special tokens around a text, truncation and padding.
+
+    With a `vocabulary`, a WordPiece tokenizer has only these tokens, numbered in this order.
+    """
+    open_tokenizer(file)
+    settings = read_json(file)
+    settings |= {"post_processor": None, "truncation": None, "padding": None}
+    if vocabulary is not None:
+        if settings["model"].get("type") != "WordPiece":
+            raise InputError("is no WordPiece tokenizer, so its vocabulary cannot be cut", file=str(file))
+        numbers = {token: number for number, token in enumerate(vocabulary)}
+        settings["model"]["vocab"] = numbers
+        added = [token for token in settings["added_tokens"] if token["content"] in numbers]
+        settings["added_tokens"] = [{**token, "id": numbers[token["content"]]} for token in added]
+    return json.dumps(settings, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,60 @@
+"""What stands around a passage, for a language model that writes about it: section, definitions and neighbours.
+
+Everything comes from the part of the passage, so a model that reads a training passage sees no held-out text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lemmata.mine.material import Material
+from lemmata.types import Passage
+
+__all__ = ["surroundings"]
+
+_CHARACTERS = 300  # of each text around the passage
+_LOOK_BACK = 12  # passages of the same section that may define its symbols
+_MOST = 2  # definitions, and references
+_DEFINING = ("definition", "notation", "situation", "convention", "construction")
+
+
+def surroundings(material: Material, row: int, passage: Passage) -> str:
+    """A line for the place of a passage, and one for each text around it; empty where there is nothing."""
+    document = material.documents.get(passage.document)
+    place = ", ".join(filter(None, (document.title if document else "", passage.section)))
+    lines = [f"From: {place}"] if place else []
+    return "\n".join([*lines, *_texts(material, row, passage)])
+
+
+def _texts(material: Material, row: int, passage: Passage) -> Iterator[str]:
+    """Definitions before the passage, the passages before and after it, and those that it refers to, each once."""
+    first = max(0, row - _LOOK_BACK)
+    rows = [near for near in range(first, row + 2) if near != row and _is_near(material, near, row)]
+    around = dict(zip(rows, material.passages(rows), strict=True))
+    defining = [
+        near
+        for near, other in around.items()
+        if near < row and other.section == passage.section and other.kind in _DEFINING
+    ]
+    targets = [material.row_of.get(link.target or "", row) for link in passage.links]
+    used = [target for target in dict.fromkeys(targets) if target != row][:_MOST]
+    shown = {row}
+    for name, chosen in (
+        ("Defined before", defining[-_MOST:]),
+        ("Before it", [row - 1]),
+        ("After it", [row + 1]),
+        ("It refers to", used),
+    ):
+        for near in chosen:
+            if near in shown or not (near in around or near in used):
+                continue
+            shown.add(near)
+            other = around[near] if near in around else material.passages([near])[0]
+            text = other.text if len(other.text) <= _CHARACTERS else other.text[:_CHARACTERS] + " …"
+            yield f"{name}: {other.kind}{f' ({other.title})' if other.title else ''}: {' '.join(text.split())}"
+
+
+def _is_near(material: Material, near: int, row: int) -> bool:
+    """Whether a row is of the same document and of the same part."""
+    numbers = material.document_numbers
+    return near < len(numbers) and bool(material.allowed[near]) and bool(numbers[near] == numbers[row])

@@ -1,0 +1,220 @@
+"""Summaries in the index: short texts about passages, from training sets and files, encoded beside the vectors.
+
+Search reads copies: a set that is mined again, or a changed file, counts from the next `lemmata index` on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lemmata.errors import InputError
+from lemmata.files import sha256_of
+from lemmata.index.ann import EXACT_UP_TO
+from lemmata.ingest.beir import read_table
+from lemmata.mine.export import read_batches
+from lemmata.mine.imported import judged_queries, read_imported
+from lemmata.stages.training_sets import set_file, sets
+from lemmata.stages.vectors import build_neighbours, copy_vectors, encode_missing, hash_texts, match_rows
+from lemmata.store.artefacts import read_undamaged, set_digest, summary_index, summary_neighbours
+from lemmata.store.corpus import Corpus
+from lemmata.store.layout import Layout, open_manifest
+from lemmata.store.summaries import Summary, open_old_summaries, summaries_manifest, write_texts
+from lemmata.store.vector_sets import vector_set, vector_sets
+from lemmata.store.vectors import VectorWriter
+from lemmata.types import Encoder, Progress
+
+__all__ = ["NONE", "chosen_sources", "encode_summaries", "summaries_are_up_to_date", "texts_to_encode"]
+
+NONE = "none"
+IMPORTED = "imported"  # the author of texts from a file
+RULES = "rules"
+_BATCH = 10_000  # records of a training set read at once
+
+
+# ---------------------------------------------------------------- sources
+
+
+def chosen_sources(layout: Layout) -> str:
+    """The sources of the summaries that search uses, comma-separated; empty where it uses none."""
+    encoders = vector_sets(layout)  # the default one first, unless the note on it is damaged
+    chosen = next((one for one in encoders if one.is_default or one.summaries.is_dir()), None)
+    cure = "name its sources again with 'lemmata index --summaries NAMES', or none"
+    manifest = open_manifest(chosen.summaries / "manifest.json", cure) if chosen else None
+    return ",".join(source["name"] for source in manifest["sources"]) if manifest else ""
+
+
+def _sources(layout: Layout, names: str) -> list[dict[str, str]]:
+    """Name, author and hash of each source; a file is named by its path below the workspace."""
+    known = sets(layout)
+    sources = []
+    for name in dict.fromkeys(filter(None, map(str.strip, names.split(",")))):
+        if name in known:
+            digest = set_digest(layout, name) or sha256_of([set_file(layout, name)])
+            sources.append({"name": name, "author": _author(known, name), "sha256": digest})
+        elif (layout.root / name).is_file():
+            sources.append({"name": name, "author": IMPORTED, "sha256": sha256_of([layout.root / name])})
+        else:
+            there = ", ".join(known) or "none yet"
+            raise InputError(
+                f"there is no training set {name!r} to take summaries from (there are: {there}), and no file"
+                f" {layout.root / name}"
+            )
+    return sources
+
+
+def _author(known: Mapping[str, Mapping[str, Any]], name: str, of: tuple[str, ...] = ()) -> str:
+    """Who wrote the queries of a training set: a language model by its name, somebody else, or rules."""
+    manifest = known.get(name, {})
+    options = manifest.get("options", {})
+    if options.get("model"):
+        return str(options["model"])
+    if "file" in options:
+        return IMPORTED
+    others = [other for other in manifest.get("made_from", {}) if other not in (name, *of)]
+    return ", ".join(dict.fromkeys(_author(known, other, (*of, name)) for other in others)) or RULES
+
+
+def _read(layout: Layout, name: str) -> Iterator[tuple[str, str]]:
+    """Passage id and text of everything that a source says about passages."""
+    if name in sets(layout):
+        columns = ["anchor", "anchor_id", "positive_id"]
+        for batch in read_batches(set_file(layout, name), _BATCH, columns):
+            yield from ((line["positive_id"], line["anchor"]) for line in batch if line["anchor_id"] is None)
+        return
+    path = layout.root / name
+    table = judged_queries(*read_table(path), file=path.name) if path.suffix == ".tsv" else read_imported(path)
+    for query in table:
+        yield query.passage, query.text
+
+
+def _collect(
+    layout: Layout, corpus: Corpus, sources: Sequence[Mapping[str, str]]
+) -> tuple[list[Summary], Counter[str]]:
+    """The distinct texts about passages of the corpus, by row, and why others were left out."""
+    row_of = {identity: row for row, identity in enumerate(corpus.ids())}
+    left_out: Counter[str] = Counter()
+    seen: set[tuple[int, str]] = set()
+    summaries: list[Summary] = []
+    for number, source in enumerate(sources):
+        for identity, text in _read(layout, source["name"]):
+            words = " ".join(text.split())
+            row = row_of.get(identity)
+            if row is None:
+                left_out["of no passage"] += 1
+            elif not words:
+                left_out["empty"] += 1
+            elif (row, words.casefold()) in seen:
+                left_out["repeated"] += 1
+            else:
+                seen.add((row, words.casefold()))
+                summaries.append(Summary(row, words, number))
+    if not summaries:
+        names = ", ".join(source["name"] for source in sources)
+        causes = ", ".join(f"{count:,} {cause}" for cause, count in sorted(left_out.items())) or "no texts"
+        raise InputError(
+            f"there are no summaries of passages of the corpus in {names} ({causes}): name others with --summaries, or"
+            f" {NONE}"
+        )
+    summaries.sort(key=lambda summary: summary.row)
+    return summaries, left_out
+
+
+# ---------------------------------------------------------------- vectors
+
+
+def texts_to_encode(layout: Layout, corpus: Corpus, names: str, spec: str, made_by: str) -> list[str]:
+    """The texts that an encoder has no vectors of yet."""
+    summaries, _ = _collect(layout, corpus, _sources(layout, names))
+    texts = [summary.text for summary in summaries]
+    stored = open_old_summaries(layout, spec)
+    if stored is None or stored.made_by != made_by:
+        return texts
+    matches = match_rows(np.asarray(stored.hashes), hash_texts(texts, len(texts), lambda *_: None))
+    return [text for text, match in zip(texts, matches.tolist(), strict=True) if match < 0]
+
+
+def summaries_are_up_to_date(layout: Layout, corpus: str, names: str, spec: str, made_by: str) -> bool:
+    """Whether an encoder has the vectors of the summaries in these sources, as they are now; names may be empty."""
+    vectors = vector_set(layout, spec)
+    if vectors is None or not vectors.summaries.is_dir():
+        return names in ("", NONE)
+    manifest = read_undamaged(summary_index(vectors)) or {}
+    if names in ("", NONE):
+        return False
+    wanted = {"corpus": corpus, "made_by": made_by, "sources": _sources(layout, names)}
+    return {name: manifest.get(name) for name in wanted} == wanted
+
+
+def encode_summaries(
+    layout: Layout,
+    corpus: Corpus,
+    names: str,
+    encoder: Encoder,
+    spec: str,
+    progress: Progress,
+    *,
+    more_than: int = EXACT_UP_TO,
+) -> dict[str, Any]:
+    """Bring the summaries of an encoder up to date with their sources and with the corpus; returns their counts.
+
+    Only texts without a vector are encoded; those of passages that are gone are dropped. `spec` is the encoder as the
+    user named it. Call it while holding the workspace.
+    """
+    encoded = 0
+    if not summaries_are_up_to_date(layout, corpus.inputs, names, spec, encoder.name):
+        sources = _sources(layout, names)
+        summaries, left_out = _collect(layout, corpus, sources)
+        texts = [summary.text for summary in summaries]
+        hashes = hash_texts(texts, len(texts), progress)
+        stored = open_old_summaries(layout, spec)
+        writer = VectorWriter(layout, spec, encoder.dimension, hashes, made_by=encoder.name, name="summaries")
+        if stored is not None and stored.made_by == encoder.name and stored.matrix.shape[1] == encoder.dimension:
+            copy_vectors(writer, np.asarray(stored.hashes), stored.matrix, hashes)
+        del stored
+        missing = writer.missing()
+        encoded = len(missing)
+        missing_texts = (texts[place] for place in missing.tolist())
+        encode_missing(writer, missing, missing_texts, encoder, progress, what="encoding summaries")
+        write_texts(writer.folder, summaries)
+        writer.finish(
+            {
+                "verb": "index",
+                "corpus": corpus.inputs,
+                "made_by": encoder.name,
+                "dimension": encoder.dimension,
+                "sources": sources,
+                "counts": _counts(summaries, sources),
+                "left_out": dict(sorted(left_out.items())),
+            }
+        )
+    vectors = vector_set(layout, spec)
+    manifest = summaries_manifest(layout, spec)
+    assert vectors is not None
+    assert manifest is not None
+    neighbours = build_neighbours(
+        layout,
+        summary_neighbours(vectors),
+        manifest["counts"]["summaries"],
+        lambda: np.load(vectors.summaries / "matrix.npy", mmap_mode="r"),
+        progress,
+        more_than=more_than,
+    )
+    return {**manifest["counts"], "left_out": manifest["left_out"], "encoded": encoded, "neighbours": neighbours}
+
+
+def _counts(summaries: Iterable[Summary], sources: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """Summaries and the passages that have one: of all, and of each source with its author."""
+    passages = {summary.row for summary in summaries}
+    by_source = Counter(summary.source for summary in summaries)
+    return {
+        "summaries": sum(by_source.values()),
+        "passages": len(passages),
+        "sources": [
+            {"name": source["name"], "author": source["author"], "summaries": by_source[number]}
+            for number, source in enumerate(sources)
+        ],
+    }

@@ -1,0 +1,122 @@
+"""Vectors of passages and of summaries: encode what has none yet, shard by shard, and link near ones in large sets."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import shutil
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+
+from lemmata.encode.remote import BATCH, RemoteEncoder
+from lemmata.files import writing
+from lemmata.index.ann import EXACT_UP_TO, AnnIndex
+from lemmata.store.artefacts import Artefact, read_undamaged, seal
+from lemmata.store.layout import Layout, read_manifest
+from lemmata.store.vectors import VectorWriter
+from lemmata.types import Encoder, Floats, Integers, Progress
+
+__all__ = ["SHARD", "Hashes", "build_neighbours", "copy_vectors", "encode_missing", "hash_texts", "match_rows"]
+
+Hashes = npt.NDArray[np.uint64]
+
+SHARD = 512  # texts encoded between two checkpoints: less than a minute on a small machine
+_FIRST_STEP = 8  # texts until the first report on them
+_COPIED = 100_000  # vectors copied at once
+
+
+def hash_texts(texts: Iterable[str], count: int, progress: Progress) -> Hashes:
+    """A hash of each text (n,)."""
+    hashes = np.empty(count, dtype=np.uint64)
+    for row, text in enumerate(texts):
+        hashes[row] = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+        if row % 50_000 == 0 and row:
+            progress("hashing passages", row, count)
+    return hashes
+
+
+def match_rows(old: Hashes, new: Hashes) -> Integers:
+    """For each new row an old row with the same hash, each old row once; -1 where there is none."""
+    old_rows: dict[int, list[int]] = defaultdict(list)
+    for row in range(len(old) - 1, -1, -1):
+        old_rows[int(old[row])].append(row)
+    matches = np.full(len(new), -1, dtype=np.int64)
+    for row, value in enumerate(new):
+        rows = old_rows.get(int(value))
+        if rows:
+            matches[row] = rows.pop()
+    return matches
+
+
+def copy_vectors(writer: VectorWriter, old: Hashes, matrix: Floats, new: Hashes) -> None:
+    """Write the vectors of the texts that `matrix` has already; `old` are the hashes of its rows."""
+    matches = match_rows(old, new)
+    for start in range(0, len(matches), _COPIED):
+        rows = np.flatnonzero(matches[start : start + _COPIED] >= 0) + start
+        if len(rows):
+            writer.write(rows, np.asarray(matrix[matches[rows]]))
+
+
+def _next_pace(pace: int, encoded: int, seconds: float) -> int:
+    """How many passages to encode until the next report, so that it comes within the second."""
+    return int(np.clip(0.4 * encoded / max(seconds, 1e-6), max(1, pace // 4), min(2 * pace, SHARD)))
+
+
+def encode_missing(
+    writer: VectorWriter,
+    missing: Integers,
+    contents: Iterator[str],
+    encoder: Encoder,
+    progress: Progress,
+    *,
+    what: str = "encoding",
+) -> None:
+    """Encode `contents`, the texts of the rows that are `missing`, and write them shard by shard."""
+    progress(what, 0, len(missing))
+    pace = BATCH if isinstance(encoder, RemoteEncoder) else _FIRST_STEP
+    for start in range(0, len(missing), SHARD):
+        rows = missing[start : start + SHARD]
+        texts = list(islice(contents, len(rows)))
+        vectors = np.empty((len(texts), encoder.dimension), np.float32)
+        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))  # equal lengths need no padding
+        done = 0
+        while done < len(texts):
+            step = order[done : done + pace]
+            begin = time.perf_counter()
+            vectors[step] = encoder.encode([texts[place] for place in step], role="passage")
+            seconds = time.perf_counter() - begin
+            done += len(step)
+            progress(what, start + done, len(missing))
+            if not isinstance(encoder, RemoteEncoder):  # that one is paid by call: a step is one
+                pace = _next_pace(pace, len(step), seconds)
+        writer.write(rows, vectors)
+
+
+def build_neighbours(
+    layout: Layout,
+    item: Artefact,
+    count: int,
+    matrix: Callable[[], Floats],
+    progress: Progress,
+    *,
+    more_than: int = EXACT_UP_TO,
+) -> str:
+    """Build an HNSW graph where there are enough vectors to need one; returns which index there is, exact or ann."""
+    if count <= more_than or importlib.util.find_spec("faiss") is None:
+        shutil.rmtree(item.folder, ignore_errors=True)
+        return "exact"
+    assert item.vectors is not None
+    source = read_manifest(item.vectors)
+    manifest = read_undamaged(item)
+    if manifest is None or manifest["vectors"] != source:
+        progress(item.name, 0, None)
+        with writing(item.folder) as temporary:
+            temporary.mkdir()
+            AnnIndex.build(matrix(), layout.ann_graph(temporary))
+            seal(temporary, {"verb": "index", "vectors": source})
+    return "ann"

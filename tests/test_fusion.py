@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lemmata.fusion import DENSE, EQUAL, LEXICAL, Fusion, candidates, combine, fit_fusion, fuse, read_fusion
+from lemmata.graph.links import build_graph
+from lemmata.store.graph import Citations, citations_between
+from lemmata.types import Edge, Floats, Integers
+
+Ranking = tuple[Integers, Floats]
+PLAIN = Fusion(weight=0.5, citations=0.0, citing=0.0)
+ROWS = 31
+
+
+def padded(rows: Sequence[int], scores: Sequence[float], k: int) -> Ranking:
+    """One short ranking as arrays (1, k)."""
+    row = np.full((1, k), -1, dtype=np.int64)
+    score = np.full((1, k), -np.inf, dtype=np.float32)
+    row[0, : len(rows)] = rows
+    score[0, : len(scores)] = scores
+    return row, score
+
+
+def cited(pairs: Sequence[tuple[int, int]], passages: int = ROWS) -> Citations:
+    """Citations from pairs of rows, by a graph whose nodes stand in another order than the rows."""
+    names = [f"{(7 * row) % passages:02}" for row in range(passages)]
+    graph = build_graph((Edge(names[a], "refers_to", names[b]) for a, b in pairs), dict.fromkeys(names, "passage"))
+    rows = np.array([names.index(node) for node in graph.nodes], np.int64)
+    return citations_between(graph, rows, passages)
+
+
+def ranking(*rows: int) -> Ranking:
+    return padded(rows, [1.0 / (n + 1) for n in range(len(rows))], 5)
+
+
+def test_a_row_in_both_rankings_comes_first() -> None:
+    rows, scores = fuse(ranking(1, 2, 3), ranking(4, 2, 5), 3, Fusion("rank", 0.5))
+    assert rows[0].tolist() == [2, 1, 4]
+    assert scores[0, 0] == pytest.approx(1 / 62)
+
+
+@pytest.mark.parametrize("method", ["score", "rank"])
+def test_the_weight_selects_between_the_rankings(method: str) -> None:
+    a, b = ranking(1, 2, 3), ranking(4, 5, 6)
+    assert fuse(a, b, 1, Fusion(method, 1.0))[0][0, 0] == 1
+    assert fuse(a, b, 1, Fusion(method, 0.0))[0][0, 0] == 4
+
+
+def test_two_empty_rankings_fuse_to_an_empty_one() -> None:
+    rows, scores = fuse(ranking(), ranking(), 3, Fusion())
+    assert rows.tolist() == [[-1, -1, -1]]
+    assert np.isneginf(scores).all()
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(0, 30), unique=True, max_size=8),
+    st.lists(st.integers(0, 30), unique=True, max_size=8),
+    st.sampled_from(["score", "rank"]),
+    st.integers(0, 20).map(lambda n: n / 20),
+    st.integers(1, 20),
+)
+def test_fusion_equals_the_sum_by_definition(a: list[int], b: list[int], method: str, weight: float, k: int) -> None:
+    def side(rows: list[int]) -> Ranking:
+        return padded(rows, [2.0 - 0.1 * n for n in range(len(rows))], 8)
+
+    rows, scores = fuse(side(a), side(b), k, Fusion(method, weight))
+    sums: dict[int, float] = {}
+    for part, share in ((a, weight), (b, 1 - weight)):
+        for n, row in enumerate(part):
+            by_score = 1 - n / (len(part) - 1) if len(part) > 1 else 1.0
+            sums[row] = sums.get(row, 0) + share * (by_score if method == "score" else 1 / (61 + n))
+    sums = {row: value for row, value in sums.items() if value > 1e-9 or (row in b and weight < 1)}
+    fused = {int(row): float(score) for row, score in zip(rows[0], scores[0], strict=True) if row >= 0}
+    assert len(fused) == min(k, len(sums))
+    assert all(fused[row] == pytest.approx(sums[row], abs=1e-5) for row in fused)
+    assert scores[0].tolist() == sorted(scores[0].tolist(), reverse=True)
+
+
+def before(dense: Ranking, lexical: Ranking, k: int, method: str, weight: float) -> Ranking:
+    """Fusion as it was before the graph took part in it; the oracle."""
+
+    def scaled(rows: Integers, scores: Floats) -> Floats:
+        is_hit = rows >= 0
+        if method == "rank":
+            return np.where(is_hit, 1 / (60 + np.arange(1, rows.shape[1] + 1, dtype=np.float32)), 0).astype(np.float32)
+        high = np.max(np.where(is_hit, scores, -np.inf), axis=1, keepdims=True)
+        low = np.min(np.where(is_hit, scores, np.inf), axis=1, keepdims=True)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            values = np.where(high > low, (scores - low) / (high - low), 1.0)
+        return np.where(is_hit, values, 0).astype(np.float32)
+
+    by_words = lexical[0] if weight < 1 else np.full_like(lexical[0], -1)
+    rows = np.concatenate([dense[0], by_words], axis=1)
+    weighted = [weight * scaled(*dense), (1 - weight) * scaled(*lexical)]
+    scores = np.where(rows >= 0, np.concatenate(weighted, axis=1), -np.inf)
+    order = np.argsort(rows, axis=1, kind="stable")
+    rows, scores = np.take_along_axis(rows, order, 1), np.take_along_axis(scores, order, 1)
+    repeated = (rows[:, 1:] == rows[:, :-1]) & (rows[:, 1:] >= 0)
+    scores[:, :-1] += np.where(repeated, scores[:, 1:], 0)
+    scores[:, 1:][repeated] = -np.inf
+    shares_words = order >= dense[0].shape[1]
+    shares_words[:, :-1] |= repeated
+    scores[(scores <= 0) & ~shares_words] = -np.inf
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    rows, scores = np.take_along_axis(rows, best, 1), np.take_along_axis(scores, best, 1)
+    rows[np.isneginf(scores)] = -1
+    padding = ((0, 0), (0, max(0, k - rows.shape[1])))
+    return np.pad(rows, padding, constant_values=-1), np.pad(scores, padding, constant_values=-np.inf)
+
+
+scored = st.dictionaries(st.integers(0, ROWS - 1), st.floats(-1, 3, width=16), max_size=8).map(
+    lambda found: sorted(found.items(), key=lambda item: (-item[1], item[0]))
+)
+links = st.lists(st.tuples(st.integers(0, ROWS - 1), st.integers(0, ROWS - 1)), max_size=60)
+weights = st.integers(0, 20).map(lambda n: n / 20)
+
+
+def arrays(found: Sequence[tuple[int, float]]) -> Ranking:
+    return padded([row for row, _ in found], [score for _, score in found], 8)
+
+
+@settings(deadline=None)
+@given(scored, scored, st.sampled_from(["score", "rank"]), weights, st.integers(1, 20), links)
+def test_without_weights_for_the_graph_nothing_has_changed(
+    a: list[tuple[int, float]],
+    b: list[tuple[int, float]],
+    method: str,
+    weight: float,
+    k: int,
+    pairs: list[tuple[int, int]],
+) -> None:
+    plain = Fusion(method, weight, citations=0.0, citing=0.0)
+    rows, scores = combine(candidates(arrays(a), arrays(b), method, cited(pairs)), k, plain)
+    expected_rows, expected_scores = before(arrays(a), arrays(b), k, method, weight)
+    assert rows.tolist() == expected_rows.tolist()
+    assert scores[0].tolist() == pytest.approx(expected_scores[0].tolist())
+
+
+@settings(deadline=None)
+@given(scored, scored, weights, links, st.sampled_from([0.0, 0.02, 0.5]), st.sampled_from([0.0, 0.2, 1.0]))
+def test_the_graph_adds_what_its_definition_says(
+    a: list[tuple[int, float]],
+    b: list[tuple[int, float]],
+    weight: float,
+    pairs: list[tuple[int, int]],
+    citations: float,
+    citing: float,
+) -> None:
+    rows, scores = fuse(arrays(a), arrays(b), 20, Fusion("score", weight, citations=0.0, citing=0.0))
+    base = {int(row): float(score) for row, score in zip(rows[0], scores[0], strict=True) if row >= 0}
+    found = candidates(arrays(a), arrays(b))
+    everything = {
+        int(row): weight * float(dense) + (1 - weight) * float(lexical)
+        for row, dense, lexical in zip(found.rows[0], found.dense[0], found.lexical[0], strict=True)
+        if row >= 0
+    }
+    by = {row: {source for source, target in pairs if target == row != source} for row in base}
+    expected = {
+        row: score
+        + citations * np.log1p(len(by[row]))
+        + citing * sum(everything.get(source, 0) for source in by[row]) / max(len(by[row]), 1)
+        for row, score in base.items()
+    }
+    fusion = Fusion("score", weight, citations=citations, citing=citing)
+    rows, scores = fuse(arrays(a), arrays(b), 20, fusion, cited(pairs))
+    fused = {int(row): float(score) for row, score in zip(rows[0], scores[0], strict=True) if row >= 0}
+    assert fused == pytest.approx(expected, abs=1e-4)
+    assert scores[0].tolist() == sorted(scores[0].tolist(), reverse=True)
+    assert (rows[0][len(expected) :] == -1).all()
+
+
+@settings(deadline=None)
+@given(scored, scored, weights, links, st.integers(0, ROWS - 1), st.integers(0, ROWS - 1))
+def test_another_citation_never_lowers_a_passage(
+    a: list[tuple[int, float]], b: list[tuple[int, float]], weight: float, pairs: list[tuple[int, int]], x: int, y: int
+) -> None:
+    fusion = Fusion("score", weight, citations=0.05, citing=0.0)
+
+    def place(links: list[tuple[int, int]]) -> int:
+        return int((fuse(arrays(a), arrays(b), 20, fusion, cited(links))[0][0] == y).argmax())
+
+    assert place([*pairs, (x, y)]) <= place(pairs)
+
+
+def test_equal_scores_go_to_the_lower_row() -> None:
+    both = padded([5, 3, 9], [1.0, 1.0, 1.0], 5)
+    assert fuse(both, both, 3, PLAIN)[0][0].tolist() == [3, 5, 9]
+    prior = cited([(0, 3), (1, 9)])
+    assert fuse(both, both, 3, Fusion("score", 0.5, citations=0.1), prior)[0][0].tolist() == [3, 9, 5]
+
+
+def test_what_the_query_itself_refers_to_gains_nothing_from_that() -> None:
+    both = padded([5, 3, 9], [1.0, 1.0, 1.0], 5)
+    prior = cited([(20, 9), (20, 5), (21, 5)])
+    fusion = Fusion("score", 0.5, citations=0.1, citing=0.1)
+    rows, scores = fuse(both, both, 3, fusion, prior, np.array([20]))
+    assert rows[0].tolist() == [5, 3, 9]
+    assert scores[0].tolist() == pytest.approx([1 + 0.1 * np.log(2), 1, 1])
+
+
+def test_links_count_once_and_neither_loops_nor_other_relations_do() -> None:
+    kinds = {"a": "passage", "b": "passage", "c": "passage", "d": "document"}
+    edges = [
+        Edge("a", "refers_to", "b"),
+        Edge("a", "proof_uses", "b"),
+        Edge("c", "cites", "b"),
+        Edge("b", "refers_to", "b"),
+        Edge("a", "next", "c"),
+        Edge("a", "cites", "d"),
+    ]
+    graph = build_graph(edges, kinds)
+    found = citations_between(graph, np.array([2, 1, 0, -1]), 3)
+    assert found.counts.tolist() == [0, 2, 0]
+    assert found.indptr.tolist() == [0, 1, 1, 2]
+    assert found.indices.tolist() == [1, 1]
+
+
+# ---------------------------------------------------------------- fitting
+
+
+def posed(good: str, queries: int, generator: np.random.Generator) -> tuple[Ranking, Ranking, Integers]:
+    """Queries whose answer one ranking has first and the other among its last, and the answers."""
+    answers = generator.integers(0, 40, queries)
+    others = np.stack([generator.permutation(np.delete(np.arange(40), answer))[:19] for answer in answers])
+    first = np.concatenate([answers[:, None], others], axis=1)
+    last = np.concatenate([others[:, ::-1], answers[:, None]], axis=1)
+    scores = np.tile(np.linspace(1, 0.1, 20, dtype=np.float32), (queries, 1))
+    dense, lexical = (first, last) if good == "dense" else (last, first)
+    return (dense, scores), (lexical, scores), answers
+
+
+@pytest.mark.parametrize(("good", "single"), [("dense", DENSE), ("lexical", LEXICAL)])
+def test_the_fit_finds_the_better_ranking(good: str, single: Fusion) -> None:
+    dense, lexical, answers = posed(good, 40, np.random.default_rng(0))
+    found = candidates(dense, lexical)
+
+    def values(fusion: Fusion) -> npt.NDArray[np.float64]:
+        return np.asarray(combine(found, 10, fusion)[0][:, 0] == answers, np.float64)
+
+    fit = fit_fusion(values, EQUAL, graph=False)
+    assert values(fit.fusion).mean() >= values(single).mean() == 1
+    assert not fit.fusion.uses_graph
+    assert fit.tried[EQUAL].mean() < 1
+
+
+def test_the_fit_stays_at_its_start_where_queries_disagree() -> None:
+    def values(fusion: Fusion) -> npt.NDArray[np.float64]:
+        gain = fusion.weight + fusion.citations + fusion.citing  # of one query; the other loses nearly as much
+        return np.array([gain, -0.9 * gain])
+
+    fit = fit_fusion(values, Fusion(), graph=True)
+    assert fit.fusion == Fusion()
+    assert max(each.mean() for each in fit.tried.values()) > fit.tried[Fusion()].mean()
+
+
+def test_a_fusion_of_an_older_version_has_no_weights_of_the_graph() -> None:
+    assert read_fusion({"method": "rank", "weight": 0.1, "depth": 50}) == Fusion("rank", 0.1, 50, 0.0, 0.0)
+    assert (
+        read_fusion({"weight": 0.3, "citing": 0.2, "of_a_later_version": 1}).formula
+        == "0.3 dense + 0.7 lexical + 0.2 citing"
+    )

@@ -1,0 +1,342 @@
+"""Static encoders: sums of token vectors, their folder, where they start from, and training them in a workspace."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.small_bert import SPECIAL, VOCABULARY, bare_base, silent
+from tests.test_stage_train import Say, refused, say, write_notes  # noqa: F401 - `say` is a fixture
+
+from lemmata.encode.hashing import HashingEncoder
+from lemmata.encode.load import encoder_kind, load_encoder
+from lemmata.encode.static import StaticEncoder, is_static, plain_tokenizer, read_static, write_static
+from lemmata.errors import ConfigError, InputError, WorkspaceError
+from lemmata.project import Project
+from lemmata.train.static import COMMON, count_tokens, token_vectors, vocabulary
+from lemmata.types import Floats
+
+WORDS = ("[PAD]", "[UNK]", *VOCABULARY)
+
+
+def write_small(folder: Path, dimension: int = 8) -> Floats:
+    """A static encoder with random vectors, one token a word; returns them as they are stored."""
+    base = bare_base(folder.parent / f"{folder.name}-base", special=("[PAD]", "[UNK]", "", "", ""))
+    vectors = np.random.default_rng(0).normal(size=(len(WORDS), dimension)).astype(np.float32)
+    write_static(folder, "small", vectors, plain_tokenizer(base / "tokenizer.json"), max_tokens=16)
+    return read_static(folder)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("static") / "small"
+    write_small(folder)
+    return folder
+
+
+# ---------------------------------------------------------------- encoding
+
+
+@given(texts=st.lists(st.lists(st.sampled_from((*VOCABULARY, "unknown")), max_size=20), max_size=150))
+def test_a_text_is_the_normalised_mean_of_its_first_tokens(folder: Path, texts: list[list[str]]) -> None:
+    vectors = read_static(folder)
+    encoded = load_encoder(str(folder)).encode([" ".join(words) for words in texts])
+    assert encoded.shape == (len(texts), 8)
+    for words, row in zip(texts, encoded, strict=True):
+        if not words:
+            assert not row.any()
+            continue
+        mean = np.mean([vectors[WORDS.index(word) if word in WORDS else 1] for word in words[:16]], axis=0)
+        np.testing.assert_allclose(row, mean / np.linalg.norm(mean), atol=1e-5)
+
+
+def test_it_agrees_with_the_static_embedding_of_sentence_transformers(folder: Path) -> None:
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    module = modules.StaticEmbedding(tokenizer, embedding_weights=read_static(folder))
+    other = sentence_transformers.SentenceTransformer(modules=[module], device="cpu")
+    texts = ["a1 a2 b3", "ask a1", "b3 b3 b3 nothing"]
+    expected = other.encode(texts, normalize_embeddings=True, show_progress_bar=False)
+    np.testing.assert_allclose(StaticEncoder(folder).encode(texts), expected, atol=1e-5)
+
+
+def test_more_texts_than_are_tokenised_at_once_keep_their_order(folder: Path) -> None:
+    encoder = StaticEncoder(folder)
+    texts = [VOCABULARY[number % 50] for number in range(5000)]
+    np.testing.assert_allclose(encoder.encode(texts), encoder.encode(texts[:50])[np.arange(5000) % 50], atol=1e-6)
+
+
+def test_vectors_can_be_cut_and_say_so(folder: Path) -> None:
+    whole, cut = StaticEncoder(folder), StaticEncoder(folder, dimension=3)
+    assert (cut.name, cut.dimension) == (f"{whole.name}@3", 3)
+    short = whole.encode(["a1 b2"])[:, :3]
+    np.testing.assert_allclose(cut.encode(["a1 b2"]), short / np.linalg.norm(short), atol=1e-5)
+    with pytest.raises(ConfigError, match="cannot be cut to 9"):
+        StaticEncoder(folder, dimension=9)
+
+
+def test_prompts_go_before_the_texts_of_their_role(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "asking")
+    settings = json.loads((tmp_path / "asking" / "encoder.json").read_text())
+    (tmp_path / "asking" / "encoder.json").write_text(json.dumps({**settings, "prompts": {"query": "ask "}}))
+    encoder = StaticEncoder(tmp_path / "asking")
+    queries, passages = encoder.encode(["a1", " "], "query"), encoder.encode(["ask a1", "a1"])
+    np.testing.assert_allclose(queries[0], passages[0], atol=1e-6)
+    assert not np.allclose(queries[0], passages[1])
+    assert not queries[1].any()
+
+
+def test_encoding_loads_neither_torch_nor_onnxruntime(folder: Path) -> None:
+    code = (
+        "import sys; from lemmata.encode.load import load_encoder\n"
+        f"load_encoder({str(folder)!r}).encode(['a1 a2'])\n"
+        "loaded = {'torch', 'onnxruntime', 'transformers', 'scipy'} & set(sys.modules); assert not loaded, loaded"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# ---------------------------------------------------------------- the folder
+
+
+def test_vectors_come_back_as_they_were_up_to_half_a_step(tmp_path: Path) -> None:
+    base = bare_base(tmp_path / "base")
+    vectors = np.random.default_rng(1).normal(size=(len(SPECIAL) + len(VOCABULARY), 16)).astype(np.float32)
+    vectors *= np.logspace(-4, 2, len(vectors), dtype=np.float32)[:, None]  # the weights of tokens differ greatly
+    vectors[3] = 0
+    write_static(tmp_path / "out", "out", vectors, plain_tokenizer(base / "tokenizer.json"))
+    steps = np.abs(vectors).max(axis=1, keepdims=True) / 127
+    assert (np.abs(read_static(tmp_path / "out") - vectors) <= 0.501 * steps + 1e-12).all()
+    write_static(tmp_path / "again", "out", read_static(tmp_path / "out"), plain_tokenizer(base / "tokenizer.json"))
+    assert StaticEncoder(tmp_path / "again").name == StaticEncoder(tmp_path / "out").name
+
+
+def test_equal_names_mean_equal_vectors(folder: Path, tmp_path: Path) -> None:
+    tokenizer = (folder / "tokenizer.json").read_text()
+    write_static(tmp_path / "other", "small", -read_static(folder), tokenizer)
+    assert StaticEncoder(tmp_path / "other").name != StaticEncoder(folder).name
+    assert encoder_kind(str(folder)) == "static"
+
+
+def shorten(folder: Path) -> None:
+    for name in ("vectors.npy", "scales.npy"):
+        np.save(folder / name, np.load(folder / name)[:5])
+
+
+@pytest.mark.parametrize(
+    ("damage", "error", "message"),
+    [
+        (lambda folder: (folder / "scales.npy").unlink(), InputError, "scales.npy missing"),
+        (lambda folder: (folder / "vectors.npy").write_bytes(b"no array"), WorkspaceError, "vectors.npy is damaged"),
+        (lambda folder: (folder / "encoder.json").write_text("{}"), InputError, "does not describe an encoder"),
+        (lambda folder: np.save(folder / "scales.npy", np.ones(3)), InputError, "is no matrix in int8"),
+        (shorten, InputError, "has 5 rows for 83 tokens"),
+    ],
+)
+def test_a_damaged_folder_is_named(
+    folder: Path,
+    tmp_path: Path,
+    damage: object,
+    error: type[Exception],
+    message: str,
+) -> None:
+    shutil.copytree(folder, tmp_path / "damaged")
+    assert callable(damage)
+    damage(tmp_path / "damaged")
+    with pytest.raises(error, match=message):
+        load_encoder(str(tmp_path / "damaged"))
+
+
+def test_a_cut_vocabulary_splits_words_into_what_is_left(tmp_path: Path) -> None:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    tokens = ["[UNK]", "ring", "rings", "##s", "field", "ж"]
+    whole = Tokenizer(models.WordPiece({token: number for number, token in enumerate(tokens)}, unk_token="[UNK]"))
+    whole.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    whole.enable_truncation(2)
+    whole.save(str(tmp_path / "tokenizer.json"))
+    kept = ["[UNK]", "##s", "ring", "field"]
+    cut = Tokenizer.from_str(plain_tokenizer(tmp_path / "tokenizer.json", kept))
+    assert cut.encode("rings field fields ж").tokens == ["ring", "##s", "field", "field", "##s", "[UNK]"]
+    assert cut.encode("ring").ids == [2]
+
+
+# ---------------------------------------------------------------- where they start from
+
+
+def test_token_vectors_keep_directions_and_weigh_frequent_tokens_down(tmp_path: Path) -> None:
+    base = bare_base(tmp_path / "base")
+    file = base / "tokenizer.json"
+    counts = count_tokens(["a1 a1 a2 elsewhere", "a1 b1"] * 1500, file)
+    tokens = [*SPECIAL, *VOCABULARY]
+    assert {token: int(counts[n]) for n, token in enumerate(tokens) if counts[n]} == {
+        "[UNK]": 1500, "a1": 4500, "a2": 1500, "b1": 1500,
+    }  # fmt: skip
+    vectors = token_vectors(HashingEncoder(64), file, counts, silent)
+    assert vectors.shape == (len(tokens), 64)
+    assert not vectors[: len(SPECIAL)].any()
+    encoded = HashingEncoder(64).encode(VOCABULARY)
+    encoded -= encoded.mean(axis=0)
+    weights = COMMON / (COMMON + counts[len(SPECIAL) :] / 9000)
+    expected = (encoded @ encoded.T) * weights[:, None] * weights
+    np.testing.assert_allclose(vectors[len(SPECIAL) :] @ vectors[len(SPECIAL) :].T, expected, atol=1e-5)
+
+
+def test_a_vocabulary_is_in_the_order_of_its_numbers(folder: Path) -> None:
+    from lemmata.encode.onnx import open_tokenizer
+
+    assert tuple(vocabulary(open_tokenizer(folder / "tokenizer.json"))) == WORDS
+
+
+# ---------------------------------------------------------------- training
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with pairs and the static encoder that was trained on them."""
+    pytest.importorskip("torch")
+    pytest.importorskip("pyarrow")
+    place = tmp_path_factory.mktemp("trained")
+    write_small(place / "base", dimension=32)
+    (place / "base" / "README.md").write_text("---\nlicense: mit\nlanguage: en\n---\n")
+    project = Project.init(place / "notes")
+    project.ingest([write_notes(place / "notes.jsonl")])
+    project.split(settings={"method": "stratified", "validation": 0.2, "test": 0.2})
+    project.mine("pairs")
+    config = project.layout.config
+    table = f'[static.fast]\nbase = "{place / "base"}"\nvalidation = {{ references = "MRR@10" }}\n'
+    config.write_text(config.read_text() + table)
+    Project(place / "notes").train_static("fast")
+    return place / "notes"
+
+
+def test_the_torch_model_makes_the_vectors_of_the_encoder(folder: Path, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from lemmata.train.encoders import load_model, save_model
+
+    model = load_model(folder, "cpu")
+    ids = torch.tensor([[WORDS.index("a1"), WORDS.index("b2"), 0], [WORDS.index("ask"), 0, 0]])
+    output = model({"input_ids": ids, "attention_mask": (ids > 0).long()})["sentence_embedding"]
+    unit = torch.nn.functional.normalize(output, dim=1).detach().numpy()
+    np.testing.assert_allclose(unit, StaticEncoder(folder).encode(["a1 b2", "ask"]), atol=1e-5)
+    save_model(model, tmp_path / "saved")
+    np.testing.assert_allclose(StaticEncoder(tmp_path / "saved").encode(["a1 b2", "ask"]), unit, atol=1e-2)
+
+
+def test_training_learns_which_words_mean_the_same(trained: Path) -> None:
+    manifest = json.loads((trained / "models" / "fast" / "manifest.json").read_text())
+    report = manifest["report"]
+    assert manifest["verb"] == "static"
+    assert report["before"]["references/MRR@10"] < 0.1 < 0.4 < report["after"]["references/MRR@10"]
+    encoder = load_encoder("fast", models=trained / "models")
+    similarities = encoder.encode([f"a{n}" for n in range(40)]) @ encoder.encode([f"b{n}" for n in range(40)]).T
+    assert (similarities.argmax(axis=1) == np.arange(40)).mean() > 0.8
+
+
+def test_the_model_has_card_history_and_the_licence_of_its_base(trained: Path) -> None:
+    model = trained / "models" / "fast"
+    card = json.loads((model / "card.json").read_text())
+    assert (card["licence"], card["dimension"], card["max_tokens"]) == ("mit", 32, 16)
+    readme = (model / "README.md").read_text()
+    assert "A static encoder" in readme
+    assert "SentenceTransformer" not in readme
+    assert (model / "history.json").is_file()
+    assert (model / "trained.json").is_file()
+
+
+def test_a_workspace_searches_with_its_static_encoder(trained: Path, say: Say) -> None:  # noqa: F811
+    code, out, _ = say("train", "static", "fast", "-w", trained, "--json")
+    assert (code, json.loads(out)["done_before"]) == (0, True)
+    code, out, _ = say("train", "models", "-w", trained)
+    assert "fast static of" in out
+    assert say("index", "--encoder", "fast", "-w", trained)[0] == 0
+    code, out, _ = say("search", "a7 a8 a9", "--retriever", "dense", "-k", "3", "-w", trained, "--json")
+    words = {word for hit in json.loads(out) for word in hit["text"].split()}
+    assert words & {"b7", "b8", "b9"}  # words that mean the same and are written otherwise
+
+
+def test_training_starts_from_the_token_vectors_of_any_encoder(trained: Path, tmp_path: Path, say: Say) -> None:  # noqa: F811
+    from tests.small_bert import small_bert
+
+    base = small_bert(tmp_path / "tiny")
+    shutil.copytree(trained, tmp_path / "notes")
+    config = tmp_path / "notes" / "lemmata.toml"
+    config.write_text(config.read_text() + "[static.taken]\nvalidation = { references = 'MRR@10' }\n")
+    code, out, error = say("train", "static", "taken", "--base", base, "-w", tmp_path / "notes")
+    assert code == 0, error
+    assert "next: lemmata index --encoder taken" in out
+    assert is_static(tmp_path / "notes" / "models" / "taken")
+    assert load_encoder("taken", models=tmp_path / "notes" / "models").dimension == 32
+
+
+def test_what_needs_layers_refuses_a_static_base(trained: Path, say: Say) -> None:  # noqa: F811
+    base = trained / "models" / "fast"
+    config = trained / "lemmata.toml"
+    before = config.read_text()
+    config.write_text(f'{before}[finetune.tuned]\nbase = "{base}"\nadapters = "lora"\n')
+    try:
+        assert "has no layers" in refused(say("train", "finetune", "tuned", "-w", trained))
+        config.write_text(f'{before}[finetune.tuned]\nbase = "{base}"\nfreeze = 1\n')
+        assert "freeze" in refused(say("train", "finetune", "tuned", "-w", trained))
+        assert "is no sentence-transformers model" in refused(say("train", "pretrain", "--base", base, "-w", trained))
+    finally:
+        config.write_text(before)
+
+
+# ---------------------------------------------------------------- the recipe of lemmata-nano
+
+
+def test_the_recipe_makes_a_model_with_a_card_from_a_job_of_another_encoder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    save_file = pytest.importorskip("safetensors.numpy").save_file
+    from dataclasses import asdict
+
+    from recipes.lemmata_nano import make
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    from lemmata.measures import Judged
+    from lemmata.train.finetune import FinetuneOptions
+    from lemmata.train.job import JobWriter, open_job
+
+    base = bare_base(tmp_path / "bert")
+    words = [*SPECIAL, *VOCABULARY, "жук", "##s", "[unused7]"]
+    pieces = Tokenizer(models.WordPiece({word: number for number, word in enumerate(words)}, unk_token="[UNK]"))
+    pieces.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    frame = [("[CLS]", words.index("[CLS]")), ("[SEP]", words.index("[SEP]"))]
+    pieces.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=frame)
+    pieces.save(str(base / "tokenizer.json"))
+    writer = JobWriter(tmp_path / "job", base, silent)
+    writer.add_set("pairs", [(f"a{n} ask", f"b{n} b{n}s") for n in range(40)], {"sha256": "0"})
+    places = np.arange(40)
+    judged = Judged([str(n) for n in places], np.arange(41), places, np.ones(40, np.int64))
+    queries, passages = [f"a{n}" for n in places], [f"b{n}" for n in places]
+    writer.add_validation("words", queries, passages, judged, np.full(40, -1), measure="MRR@10")
+    job = writer.close({"options": asdict(FinetuneOptions(base="bert"))})
+    (tmp_path / "potion").mkdir()
+    pieces.save(str(tmp_path / "potion" / "tokenizer.json"))
+    vectors = np.random.default_rng(0).normal(size=(len(words), 16)).astype(np.float32)
+    save_file({"embeddings": vectors}, tmp_path / "potion" / "model.safetensors")
+    arguments = [tmp_path / "job", tmp_path / "work", "--base", tmp_path / "potion", "--epochs", 60, "--batch", 20]
+    monkeypatch.setattr(sys, "argv", ["make.py", *map(str, arguments)])
+    make.main()
+    report = json.loads(capsys.readouterr().out)
+    assert report["before"]["words/MRR@10"] < 0.5 < report["after"]["words/MRR@10"]
+    kept = vocabulary(Tokenizer.from_file(str(tmp_path / "work" / "lemmata-nano" / "tokenizer.json")))
+    assert set(words) - set(kept) == {"жук", "[unused7]"}
+    start = StaticEncoder(tmp_path / "work" / "base").encode(["a1 b2s"])
+    mean = sum(vectors[words.index(piece)] for piece in ("a1", "b2", "##s"))
+    np.testing.assert_allclose(start[0], mean / np.linalg.norm(mean), atol=2e-2)
+    trained = open_job(tmp_path / "work" / "job")
+    assert len(trained.texts.flat) == len(job.texts.flat) - 2 * len(job.texts)  # without the special tokens
+    assert json.loads((tmp_path / "work" / "lemmata-nano" / "card.json").read_text())["licence"] == "MIT"

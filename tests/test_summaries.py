@@ -1,0 +1,519 @@
+"""Summaries in the index: the score against brute force, and everything about them in a workspace."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.llm_server import Server
+from tests.test_side_by_side import CountingServer, command, server  # noqa: F401 - fixtures
+from tests.test_stage_index import InterruptedEncoder
+
+from lemmata.encode.hashing import HashingEncoder
+from lemmata.errors import InputError, LeakageError, LemmataError, WorkspaceError
+from lemmata.evaluate.tasks import task_from
+from lemmata.index.ann import AnnIndex
+from lemmata.index.exact import ExactIndex
+from lemmata.index.summaries import SummaryIndex
+from lemmata.leakage import repeats
+from lemmata.llm.endpoint import Limits
+from lemmata.project import Project
+from lemmata.search import Filter
+from lemmata.stages.summaries import encode_summaries
+from lemmata.stages.vectors import SHARD
+from lemmata.store.summaries import open_summaries
+from lemmata.types import Floats, Integers, Mask
+
+# ---------------------------------------------------------------- the score
+
+
+class Hinting:
+    """An exact index that is not known to be one, so that it only proposes candidates."""
+
+    def __init__(self, matrix: Floats) -> None:
+        self.exact = ExactIndex(matrix)
+
+    def search(self, queries: Floats, k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]:
+        return self.exact.search(queries, k, allowed)
+
+
+def brute_force(
+    queries: Floats, passages: Floats, summaries: Floats, rows: Integers, hidden: Mask, allowed: Mask, k: int
+) -> tuple[list[list[int]], list[list[float]]]:
+    """Passages and scores, by the definition, one passage at a time."""
+    ranked, scored = [], []
+    for query in queries:
+        scores = {}
+        for row in np.flatnonzero(allowed).tolist():
+            own = float(passages[row] @ query)
+            told = [float(summaries[place] @ query) for place in np.flatnonzero((rows == row) & ~hidden)]
+            scores[row] = max(own, (own + max(told)) / 2) if told else own
+        best = sorted(scores, key=lambda row: (-scores[row], row))[:k]
+        ranked.append(best)
+        scored.append([scores[row] for row in best])
+    return ranked, scored
+
+
+@settings(max_examples=150)
+@given(
+    seed=st.integers(0, 10_000),
+    count=st.integers(1, 40),
+    told=st.integers(1, 60),
+    k=st.integers(1, 12),
+    is_exact=st.booleans(),
+    masked=st.booleans(),
+)
+def test_the_best_passages_are_those_of_brute_force(
+    seed: int, count: int, told: int, k: int, is_exact: bool, masked: bool
+) -> None:
+    generator = np.random.default_rng(seed)
+    # small whole numbers: every sum is exact, and there are many ties
+    passages, summaries, queries = (
+        generator.integers(-3, 4, (number, 3)).astype(np.float32) for number in (count, told, 4)
+    )
+    rows = np.sort(generator.integers(0, count, told))
+    hidden = generator.random(told) < (0.3 if masked else 0)
+    allowed = generator.random(count) < (0.6 if masked else 1)
+    kind = ExactIndex if is_exact else Hinting
+    index = SummaryIndex(kind(passages), passages, kind(summaries), summaries, rows).hiding(hidden)
+    found, scores = index.search(queries, k, allowed if masked else None)
+    expected_rows, expected_scores = brute_force(queries, passages, summaries, rows, hidden, allowed, k)
+    for number, expected in enumerate(expected_rows):
+        assert found[number].tolist() == expected + [-1] * (k - len(expected))
+        assert scores[number, : len(expected)].tolist() == expected_scores[number]
+        assert np.isneginf(scores[number, len(expected) :]).all()
+
+
+def test_blocks_of_passages_with_many_summaries_are_put_together_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(0)
+    passages, summaries = (generator.integers(-3, 4, (n, 3)).astype(np.float32) for n in (300, 900))
+    rows = np.sort(generator.integers(0, 300, 900))
+    queries = passages[:5]
+    index = SummaryIndex(ExactIndex(passages), passages, ExactIndex(summaries), summaries, rows)
+    whole = index.search(queries, 20)
+    monkeypatch.setattr("lemmata.index.summaries._BLOCK_ROWS", 64)
+    for part, expected in zip(index.search(queries, 20), whole, strict=True):
+        np.testing.assert_array_equal(part, expected)
+
+
+def test_neighbour_graphs_of_both_matrices_find_nearly_the_same(tmp_path: Path) -> None:
+    pytest.importorskip("faiss")
+    generator = np.random.default_rng(0)
+
+    def unit(matrix: npt.NDArray[Any]) -> Floats:
+        return np.asarray(matrix / np.linalg.norm(matrix, axis=1, keepdims=True), np.float32)
+
+    passages = unit(generator.standard_normal((3000, 24)))
+    rows = np.sort(generator.integers(0, 3000, 4000))
+    summaries = unit(passages[rows] + 0.8 * unit(generator.standard_normal((4000, 24))))
+    queries = unit(summaries[::200] + 0.3 * unit(generator.standard_normal((20, 24))))
+    exact = SummaryIndex(ExactIndex(passages), passages, ExactIndex(summaries), summaries, rows)
+    near = SummaryIndex(
+        AnnIndex.build(passages, tmp_path / "p.faiss", threads=1),
+        passages,
+        AnnIndex.build(summaries, tmp_path / "s.faiss", threads=1),
+        summaries,
+        rows,
+    )
+    for allowed in (None, generator.random(3000) < 0.5):
+        expected, scores = exact.search(queries, 10, allowed)
+        found, found_scores = near.search(queries, 10, allowed)
+        shared = [len(set(one) & set(other)) for one, other in zip(found.tolist(), expected.tolist(), strict=True)]
+        assert sum(shared) >= 0.98 * expected.size
+        same = found == expected
+        np.testing.assert_allclose(found_scores[same], scores[same], rtol=1e-5)
+
+
+def test_summaries_of_unknown_passages_are_refused() -> None:
+    one = np.ones((1, 2), np.float32)
+    with pytest.raises(InputError, match="1 summaries with 1 rows of 1 passages"):
+        SummaryIndex(ExactIndex(one), one, ExactIndex(one), one, np.array([1]))
+
+
+# ---------------------------------------------------------------- texts that repeat a query
+
+
+def test_a_text_that_says_the_same_repeats_a_query_and_one_on_the_same_subject_does_not() -> None:
+    queries = ["When is a finitely generated module over a local ring free?", "five divides p(5n+4)"]
+    texts = [
+        "when is a finitely generated  module over a local ring free",
+        "over a local ring, when is a finitely generated module free?",
+        "When is a finitely presented module over a local ring free?",
+        "When is a module over a principal ideal domain free?",
+        "Five divides p ( 5n + 4 ).",
+        "eleven divides p(11n+6)",
+        "",
+    ]
+    assert repeats(texts, queries).tolist() == [True, True, True, False, True, False, False]
+    assert repeats(texts, []).tolist() == [False] * 7
+    assert repeats([], queries).tolist() == []
+
+
+# ---------------------------------------------------------------- in a workspace
+
+PASSAGES = {
+    "lagrange": "The order of a subgroup H divides the order of the finite group G.",
+    "nakayama": "If M is finite and IM = M for I in the radical, then M = 0.",
+    "euler": "Partitions into odd parts and into distinct parts are equally many.",
+    "pump": "P7 undicht, Dichtung neu.",
+}
+TOLD = [
+    {"id": "nakayama", "text": "lemma on generators over a local ring"},
+    {"id": "nakayama", "text": "modulo the maximal ideal nothing is lost"},
+    {"id": "pump", "text": "liquid on the floor below the distillation"},
+    {"id": "pump", "text": " Liquid on  the floor below the distillation "},
+    {"id": "gone", "text": "about nothing here"},
+    {"id": "euler", "text": " "},
+]
+
+
+def definitions() -> list[dict[str, str]]:
+    """Passages that rules can ask about."""
+    adjectives = "normal regular simple perfect cyclic solvable nilpotent graded finite compact".split()
+    names = [(adjective, noun) for adjective in adjectives for noun in ("group", "ring", "module", "graph")]
+    return [
+        {
+            "id": f"s{number}",
+            "kind": "definition",
+            "title": f"{adjective.capitalize()} {noun}",
+            "text": f"A {noun} is called {adjective} if every chain of its {number} parts ends after a while.",
+        }
+        for number, (adjective, noun) in enumerate(names)
+    ]
+
+
+def write_lines(path: Path, rows: list[dict[str, str]]) -> Path:
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+def ingest(project: Project, folder: Path, passages: Mapping[str, str]) -> None:
+    project.ingest([write_lines(folder / "p.jsonl", [{"id": name, "text": text} for name, text in passages.items()])])
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Path:
+    return write_lines(tmp_path / "told.jsonl", TOLD)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    project = Project.init(tmp_path / "w")
+    ingest(project, tmp_path, PASSAGES)
+    return project
+
+
+@pytest.fixture
+def indexed(project: Project, told: Path) -> Project:
+    project.index(settings={"encoder": "hashing", "summaries": str(told)})
+    return project
+
+
+def first(project: Project, query: str, **more: object) -> str:
+    with project.retriever() as retriever:
+        return retriever.search(query, 1, retriever="dense", **more)[0].id  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are named from the current folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+LIQUID = "liquid below the distillation"
+
+
+def test_a_passage_is_found_by_what_a_summary_says_about_it(project: Project, told: Path) -> None:
+    project.index(settings={"encoder": "hashing"})
+    before = first(project, LIQUID)
+    assert before != "pump"
+    report = project.index(settings={"summaries": str(told)})["summaries"]
+    assert report == {
+        "summaries": 3,
+        "passages": 2,
+        "sources": [{"name": "../told.jsonl", "author": "imported", "summaries": 3}],
+        "left_out": {"empty": 1, "of no passage": 1, "repeated": 1},
+        "encoded": 3,
+        "neighbours": "exact",
+    }
+    assert first(project, LIQUID) == "pump"
+    only = Filter(documents=("lagrange", "nakayama"))
+    assert first(project, LIQUID, only=only) in ("lagrange", "nakayama")
+    assert project.index()["summaries"]["encoded"] == 0  # they stay until others are chosen
+    assert first(project, LIQUID) == "pump"
+    assert project.index(settings={"summaries": "none"})["dropped_summaries"] == ["hashing"]
+    assert first(project, LIQUID) == before
+    assert "summaries" not in project.index()
+
+
+def test_the_score_of_a_hit_is_the_mean_with_its_best_summary(indexed: Project) -> None:
+    encoder = HashingEncoder()
+    query = encoder.encode([LIQUID])[0]
+    own = float(encoder.encode([PASSAGES["pump"]])[0] @ query)
+    best = float(encoder.encode(["liquid on the floor below the distillation"])[0] @ query)
+    with indexed.retriever() as retriever:
+        hit = retriever.search(LIQUID, 1, retriever="dense")[0]
+    assert hit.score == pytest.approx((own + best) / 2, abs=1e-6)
+
+
+def test_similar_passages_and_mining_do_not_look_at_summaries(indexed: Project) -> None:
+    with indexed.retriever() as retriever:
+        assert isinstance(retriever.dense_index, ExactIndex)
+        assert isinstance(retriever.dense().query_index, SummaryIndex)
+        with_summaries = [(hit.id, hit.score) for hit in retriever.similar("euler")]
+    indexed.index(settings={"summaries": "none"})
+    with indexed.retriever() as retriever:
+        assert [(hit.id, hit.score) for hit in retriever.similar("euler")] == with_summaries
+
+
+def test_only_new_texts_are_encoded_and_those_of_deleted_passages_are_dropped(
+    indexed: Project, told: Path, tmp_path: Path
+) -> None:
+    before = open_summaries(indexed.layout)
+    assert before is not None
+    kept = {text: before.matrix[place].copy() for place, text in enumerate(before.texts())}
+    write_lines(told, [*TOLD, {"id": "euler", "text": "a bijection between two kinds of partitions"}])
+    ingest(indexed, tmp_path, {"new": "A new passage in front.", **PASSAGES} | {"pump": "Another text."})
+    assert indexed.index()["summaries"] | {"sources": 0, "left_out": 0} == {
+        "summaries": 4,
+        "passages": 3,
+        "sources": 0,
+        "left_out": 0,
+        "encoded": 1,
+        "neighbours": "exact",
+    }
+    after = open_summaries(indexed.layout)
+    assert after is not None
+    for place, text in enumerate(after.texts()):
+        if text in kept:
+            np.testing.assert_array_equal(after.matrix[place], kept[text])
+    assert first(indexed, LIQUID) == "pump"  # rows moved, and the summaries with them
+    ingest(indexed, tmp_path, {name: text for name, text in PASSAGES.items() if name != "pump"})
+    report = indexed.index()["summaries"]
+    assert (report["summaries"], report["encoded"], report["left_out"]["of no passage"]) == (3, 0, 3)
+    ingest(indexed, tmp_path, {"other": "Nothing that was told about."})
+    with pytest.raises(InputError, match=r"no summaries of passages of the corpus in \.\./told\.jsonl \(.*--summaries"):
+        indexed.index()
+    indexed.index(settings={"summaries": "none"})
+
+
+def test_search_refuses_summaries_of_another_corpus(indexed: Project, tmp_path: Path) -> None:
+    ingest(indexed, tmp_path, {**PASSAGES, "new": "One more."})
+    vectors = indexed.layout.encoder_folder("hashing")
+    shutil.copytree(vectors / "summaries", tmp_path / "old")
+    indexed.index()
+    shutil.rmtree(vectors / "summaries")
+    shutil.copytree(tmp_path / "old", vectors / "summaries")
+    with pytest.raises(WorkspaceError, match=r"the corpus changed since the summary index was made.*'lemmata index'"):
+        first(indexed, LIQUID)
+    assert indexed.show("pump")["problem"].startswith("the corpus changed since the summary index was made")
+    indexed.index()
+    assert first(indexed, LIQUID) == "pump"
+
+
+@pytest.mark.parametrize("file", ["matrix.npy", "rows.npy", "content.npy", "manifest.json"])
+def test_damaged_summaries_are_noticed_and_made_again(indexed: Project, file: str) -> None:
+    path = indexed.layout.encoder_folder("hashing") / "summaries" / file
+    path.write_bytes(path.read_bytes()[:-3] + b"xx")
+    with pytest.raises(WorkspaceError, match=r"damaged.*lemmata index"):
+        first(indexed, LIQUID)
+    assert any("damaged" in problem for problem in indexed.info()["problems"])
+    if file == "manifest.json":  # what was chosen is no longer known
+        with pytest.raises(WorkspaceError, match="name its sources again with 'lemmata index --summaries"):
+            indexed.index()
+        indexed.layout.config.write_text('[index]\nsummaries = "../told.jsonl"\n')
+    Project(indexed.layout.root).index()
+    assert first(indexed, LIQUID) == "pump"
+
+
+def test_an_interrupted_encoding_of_summaries_resumes_and_search_goes_on_meanwhile(
+    project: Project, told: Path, tmp_path: Path
+) -> None:
+    project.index(settings={"encoder": "hashing", "summaries": str(told)})
+    many = write_lines(tmp_path / "many.jsonl", [{"id": "euler", "text": f"text number {n}"} for n in range(SHARD + 9)])
+    corpus = project.corpus
+
+    def encode(encoder: InterruptedEncoder) -> int:
+        with project.layout.hold():
+            more = corpus, f"../{many.name}", encoder, "hashing", lambda *_: None
+            return int(encode_summaries(project.layout, *more)["encoded"])  # type: ignore[arg-type]
+
+    begun = InterruptedEncoder(SHARD)
+    with pytest.raises(KeyboardInterrupt):
+        encode(begun)
+    assert first(project, LIQUID) == "pump"
+    resumed = InterruptedEncoder(10**9)
+    assert encode(resumed) == 9
+    assert begun.encoded + resumed.encoded == SHARD + 9
+    stored = open_summaries(project.layout)
+    assert stored is not None
+    np.testing.assert_array_equal(stored.matrix, HashingEncoder(32).encode(list(stored.texts())))
+    corpus.close()
+
+
+def test_large_sets_of_summaries_get_a_neighbour_index(indexed: Project) -> None:
+    pytest.importorskip("faiss")
+    corpus = indexed.corpus
+    encoder = HashingEncoder()
+    with indexed.layout.hold():
+        more = corpus, "../told.jsonl", encoder, "hashing", lambda *_: None
+        assert encode_summaries(indexed.layout, *more, more_than=2)["neighbours"] == "ann"
+    with indexed.retriever() as retriever:
+        assert isinstance(retriever.dense().query_index._summaries, AnnIndex)  # type: ignore[attr-defined]
+    assert first(indexed, LIQUID) == "pump"
+    corpus.close()
+    indexed.index()  # three need none
+    assert not (indexed.layout.encoder_folder("hashing") / "summaries_ann").exists()
+
+
+def test_a_choice_holds_for_all_encoders(indexed: Project) -> None:
+    task = task_from("t", {"q": LIQUID}, {"q": {"pump": 1}})
+    report = indexed.evaluate(task, retrievers=["dense", "dense:lemmata-mini"])
+    assert report.retrievers["dense"]["MRR@10"].tolist() == [1.0]
+    assert [one["summaries"]["summaries"] for one in indexed.info()["vectors"]] == [3, 3]
+    assert indexed.index(settings={"encoder": "lemmata-mini"})["summaries"]["encoded"] == 0
+    indexed.index(settings={"summaries": "none"})
+    assert [one["summaries"]["summaries"] for one in indexed.info()["vectors"]] == [0, 0]
+
+
+def test_show_and_info_list_summaries_with_their_authors(
+    indexed: Project,
+    command: Callable[..., str],  # noqa: F811
+) -> None:
+    root = indexed.layout.root
+    shown = json.loads(command("show", "nakayama", "-w", root, "--json"))
+    assert shown["summaries"] == [
+        {"text": TOLD[0]["text"], "author": "imported", "source": "../told.jsonl"},
+        {"text": TOLD[1]["text"], "author": "imported", "source": "../told.jsonl"},
+    ]
+    assert "imported lemma on generators over a local ring" in command("show", "nakayama", "-w", root)
+    assert json.loads(command("show", "euler", "-w", root, "--json"))["summaries"] == []
+    summaries = json.loads(command("info", "-w", root, "--json"))["vectors"][0]["summaries"]
+    assert (summaries["summaries"], summaries["passages"]) == (3, 2)
+    assert summaries["bytes"] > 3 * 256 * 4
+    assert "3 of 2 passages" in command("info", "-w", root)
+
+
+def test_the_command_takes_tables_and_refuses_what_is_neither_a_set_nor_a_file(
+    project: Project,
+    tmp_path: Path,
+    command: Callable[..., str],  # noqa: F811
+) -> None:
+    table = tmp_path / "told.tsv"
+    table.write_text("query\tid\nliquid below the distillation\tpump\n")
+    root = project.layout.root
+    said = command("index", "-w", root, "--encoder", "hashing", "--summaries", table)
+    assert "1 summary of 1 passage, 1 encoded: 1 of ../told.tsv (imported)" in said
+    assert "3 passages without one rank lower than before, relative to the others" in said
+    assert "the summaries are dropped" in command("index", "-w", root, "--summaries", "none")
+    error = command("index", "-w", root, "--summaries", "writen", code=1)
+    assert "there is no training set 'writen' to take summaries from (there are: none yet)" in error
+    error = command("index", "-w", root, "--summaries", table, "--no-dense", code=1)
+    assert "--summaries needs vectors" in error
+    with pytest.raises(InputError, match="'missing' to take summaries from"):
+        project.index(settings={"summaries": f"{table},missing"})
+
+
+# ---------------------------------------------------------------- authors
+
+
+def test_summaries_carry_the_author_of_their_training_set(project: Project, tmp_path: Path) -> None:
+    project.ingest([write_lines(tmp_path / "d.jsonl", definitions())])
+    project.index(settings={"encoder": "hashing"})
+    model = Server(tmp_path / "journal")
+    model.script(answer=json.dumps({"question": "How long is it?", "keyword": "long chain", "slogan": "Chains end."}))
+    try:
+        project.mine("queries", name="asked", part="all")
+        settings = {"model": "wise-7b", "url": model.url}
+        written = project.write_queries(Limits(calls=100), name="written", model=settings, part="all")
+        project.split(settings={"validation": 0.1, "test": 0.1})
+        answered = {"id": "lagrange", "text": "subgroup order"}
+        project.import_queries(write_lines(tmp_path / "q.jsonl", [{**answered, "id": name} for name in PASSAGES]))
+        project.index(settings={"summaries": "written,asked,imported"})
+    finally:
+        model.kill()
+    sources = project.info()["vectors"][0]["summaries"]["sources"]
+    assert [(source["name"], source["author"]) for source in sources] == [
+        ("written", "wise-7b"),
+        ("asked", "rules"),
+        ("imported", "imported"),
+    ]
+    assert sources[0]["summaries"] == written["records"] > 0
+    assert sources[1]["summaries"] > 0
+
+
+def test_queries_for_all_passages_need_no_split_and_are_refused_as_training_data(
+    project: Project, tmp_path: Path
+) -> None:
+    project.ingest([write_lines(tmp_path / "d.jsonl", definitions())])
+    project.index(settings={"encoder": "hashing"})
+    report = project.mine("queries", name="everything", part="all")
+    assert report["audit"].startswith("not audited")
+    project.split(settings={"validation": 0.2, "test": 0.2})
+    project.mine("queries", name="train")
+    assert report["records"] > project.training_sets()["train"]["report"]["records"]
+    assert project.audit().sets == ["train"]
+    for use in (
+        lambda: project.audit(["everything"]),
+        lambda: project.mine("negatives", of="everything", name="x"),
+        lambda: project.finetune("t", settings={"sets": {"everything": 1.0}, "base": "lemmata-mini"}),
+        lambda: project.export_training("everything", tmp_path / "out.parquet"),
+    ):
+        with pytest.raises(LeakageError, match="'everything' is about all passages, held-out ones too"):
+            use()
+    assert not [problem for problem in project.info()["problems"] if "everything" in problem]
+    with pytest.raises(LemmataError, match="the part train or all, not 'test'"):
+        project.mine("queries", part="test")
+    with pytest.raises(LemmataError, match="pairs are mined from the training part only"):
+        project.mine("pairs", part="all")
+    assert project.index(settings={"summaries": "everything"})["summaries"]["passages"] > 20
+
+
+# ---------------------------------------------------------------- honest figures
+
+
+def test_a_summary_that_repeats_a_test_query_does_not_count(project: Project, tmp_path: Path) -> None:
+    told = write_lines(tmp_path / "told.jsonl", [*TOLD, {"id": "euler", "text": "Why is this counted twice?"}])
+    project.index(settings={"encoder": "hashing", "summaries": str(told)})
+    texts = {"q1": "liquid on the floor, below the distillation", "q2": "why is this counted twice"}
+    task = task_from("t", texts, {"q1": {"pump": 1}, "q2": {"euler": 1}})
+    assert first(project, texts["q1"]) == "pump"
+    report = project.evaluate(task, retrievers=["dense", "lexical"])
+    note = next(note for note in report.notes if "summaries" in note)
+    assert note == (
+        "WARNING: passages are found by 2 summaries too (author: imported); 2 more equal or nearly repeat a query of"
+        " the task and were not used; 0 of 2 queries have an answer with a summary, fewer than other passages have: the"
+        " figures may be too low"
+    )
+    tuned = project.tune(task)
+    project.index(settings={"summaries": "none"})
+    bare = project.evaluate(task, retrievers=["dense", "lexical"])
+    # nakayama keeps its summaries, which do not fit these queries
+    assert report.retrievers["dense"]["MRR@10"].tolist() == bare.retrievers["dense"]["MRR@10"].tolist()
+    assert not [note for note in bare.notes if "summaries" in note]
+    assert [row["MRR@10"] for row in tuned["tried"]] == [row["MRR@10"] for row in project.tune(task)["tried"]]
+
+
+def test_the_estimate_for_a_remote_encoder_counts_summaries(
+    project: Project,
+    told: Path,
+    server: CountingServer,  # noqa: F811
+) -> None:
+    settings = {"encoder": server.url}
+    bare = project.estimate_index(settings=settings)
+    more = project.estimate_index(settings={**settings, "summaries": str(told)})
+    assert bare is not None
+    assert more is not None
+    assert more.tokens > bare.tokens
+    project.index(settings={**settings, "summaries": str(told)})
+    again = project.estimate_index()
+    assert again is not None
+    assert again.tokens == 0
