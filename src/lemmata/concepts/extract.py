@@ -68,6 +68,7 @@ _STATED = {
     "defines": (r".*\b(?:define|introduce|denote).*", r".*\b(?:defined|introduced) (?:by|in)\b.*"),
     "equivalent_to": (r".*\b(?:equi|if and only if|iff|equals?|same as|coincid|genau dann).*",) * 2,
 }
+Span = tuple[int, int]
 _LONGEST_BETWEEN = 60  # characters
 _MOST_OFFERED = 12  # relations of a sentence that a schema offers
 _FLAGS = re.IGNORECASE | re.DOTALL
@@ -161,29 +162,39 @@ def _stated_in(text: str) -> list[tuple[str, str, str]]:
     """The relations that the words of a sentence state between two of its longest phrases; the nearest first."""
     phrases = _phrases(text)
     ends = [one for one in phrases if not any(one != other and f" {one} " in f" {other} " for other in phrases)]
-    pairs = [(one, other) for one in ends for other in ends if key_of(one) != key_of(other)]
-    said = _relations_with_words_in(text)
-    stated = [(one, name, other) for name in said for one, other in pairs if _states(text, one, name, other)]
+    spans = {one: _span_of(one, text) for one in ends}
+    keys = {one: key_of(one) for one in ends}
+    words = {
+        (one, other): _words_between(text, spans[one], spans[other])
+        for one in ends
+        for other in ends
+        if keys[one] != keys[other]
+    }
+    stated = [
+        (one, name, other) for name in _STATED for (one, other), between in words.items() if _state(between, name)
+    ]
     return sorted(stated, key=lambda triple: abs(text.find(triple[0]) - text.find(triple[2])))[:_MOST_OFFERED]
 
 
-def _relations_with_words_in(text: str) -> list[str]:
-    """The relations that a sentence could state, whatever its concepts are."""
-    return [name for name, patterns in _STATED.items() if any(re.search(one, text, _FLAGS) for one in patterns)]
+def _words_between(text: str, source: Span | None, target: Span | None) -> tuple[str, int] | None:
+    """What a sentence says between two names, without formulas, and 0 or 1: whether the source or the target is first.
+
+    None where it says too much, or denies something.
+    """
+    if source is None or target is None or source[0] == target[0]:
+        return None
+    between, order = (text[source[1] : target[0]], 0) if source < target else (text[target[1] : source[0]], 1)
+    if len(between) > _LONGEST_BETWEEN or _NEGATION.search(between):
+        return None
+    return FORMULA.sub("", between), order
 
 
-def _states(text: str, source: str, relation: str, target: str) -> bool:
-    """Whether the words of a sentence between two names state the relation."""
-    one, other = _span_of(source, text), _span_of(target, text)
-    if one is None or other is None:
-        return False
-    (first, after), (second, end) = one, other
-    between, order = (text[after:second], 0) if first < second else (text[end:first], 1)
-    said = first != second and len(between) <= _LONGEST_BETWEEN and not _NEGATION.search(between)
-    return said and re.fullmatch(_STATED[relation][order], FORMULA.sub("", between), _FLAGS) is not None
+def _state(between: tuple[str, int] | None, relation: str) -> bool:
+    """Whether the words between two names state the relation."""
+    return between is not None and re.fullmatch(_STATED[relation][between[1]], between[0], _FLAGS) is not None
 
 
-def _span_of(name: str, text: str) -> tuple[int, int] | None:
+def _span_of(name: str, text: str) -> Span | None:
     """Where a name stands in a text, in singular or plural."""
     words = re.findall(r"[^\W_]+", re.sub(r"['’]s\b", "", name))
     stem = r"(?:['’]s)?[\W_]+".join(words).removesuffix("y").removesuffix("ies")
@@ -453,7 +464,8 @@ def read_extraction(
         elif (source := supported.id_of(ends[0])) == (target := supported.id_of(ends[1])):
             skip(f"{statement}: both ends are the same concept")
         else:
-            if relation != "related_to" and not _states(text, ends[0], relation, ends[1]):
+            between = _words_between(text, *(_span_of(end, text) for end in ends))
+            if relation != "related_to" and not _state(between, relation):
                 relation = "related_to"
                 skip(f"{statement}: the sentence does not say so between these names, so that {relation!r} is used")
             edges.setdefault((source, relation, target), Edge(source, relation, target, passage, maker))
