@@ -85,14 +85,7 @@ def finetune(
             from lemmata.project import Project
 
             report = Project(workspace).finetune(name, settings=settings, progress=progress)
-    if not _is_first_process():
-        return
-    if as_json:
-        print_json(report)
-        return
-    _print_training(report)
-    console = open_console()
-    console.print(f"model: {out}" if job is not None else f"model: models/{name}; next: lemmata index --encoder {name}")
+    _print_encoder(report, name, as_json=as_json, out=out)
 
 
 def reranker(
@@ -156,13 +149,19 @@ def static(
 
     with showing_progress() as progress:
         report = Project(workspace).train_static(name, settings=given(base=base or None), progress=progress)
+    _print_encoder(report, name, as_json=as_json)
+
+
+def _print_encoder(report: dict[str, Any], name: str, *, as_json: bool, out: Path | None = None) -> None:
+    """The report of an encoder's training, and where the model is: in the workspace, or in the folder `out`."""
     if not _is_first_process():
         return
     if as_json:
         print_json(report)
         return
     _print_training(report)
-    open_console().print(f"model: models/{name}; next: lemmata index --encoder {name}")
+    place = f"model: {out}" if out is not None else f"model: models/{name}; next: lemmata index --encoder {name}"
+    open_console().print(place)
 
 
 def _print_notes(report: dict[str, Any]) -> None:

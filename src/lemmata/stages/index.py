@@ -268,13 +268,14 @@ def _with_summaries(layout: Layout, options: IndexOptions) -> IndexOptions:
 
 
 def _is_up_to_date(layout: Layout, corpus: Corpus, options: IndexOptions, key: str) -> bool:
-    vectors = vector_set(layout, encoder_id(options.encoder, layout.models))
+    spec = encoder_id(options.encoder, layout.models)
+    vectors = vector_set(layout, spec)
     manifest = read_undamaged(dense_index(vectors)) if vectors else None
     if manifest is None or manifest.get("corpus") != corpus.inputs:
         return False
     name = _encoder(layout, options, key).name
-    return bool(manifest.get("made_by") == name) and summaries_are_up_to_date(
-        layout, corpus.inputs, options.summaries, encoder_id(options.encoder, layout.models), name
+    return manifest.get("made_by") == name and summaries_are_up_to_date(
+        layout, corpus.inputs, options.summaries, spec, name
     )
 
 
