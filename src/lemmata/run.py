@@ -252,6 +252,7 @@ def _check(project: Project, options: RunOptions) -> None:
 def _check_models(project: Project, options: RunOptions) -> None:
     """Refuse models whose base, guide or teacher neither exists nor is made before them."""
     from lemmata.stages.train import find_base
+    from lemmata.train.finetune import teacher_names
 
     trained: set[str] = set()
     for verb, names in (("pretrain", options.pretrain), ("finetune", options.finetune)):
@@ -259,9 +260,9 @@ def _check_models(project: Project, options: RunOptions) -> None:
             table = project.config.get(verb, {}).get(name, {})
             if table.get("judge"):
                 project.finetune_options(table["judge"])
-            for key in ("base", "guide", "teacher"):
-                if table.get(key, "") not in ("", "base", AUTO, *trained):
-                    find_base(project.layout, table[key])
+            for other in (table.get("base", ""), table.get("guide", ""), *teacher_names(table.get("teacher", ""))):
+                if other not in ("", "base", AUTO, *trained):
+                    find_base(project.layout, other)
             trained.add(name)
 
 

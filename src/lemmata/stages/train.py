@@ -48,7 +48,7 @@ from lemmata.train.card import (
     inherited,
     write_card,
 )
-from lemmata.train.finetune import FinetuneOptions, FinetuneResult, finetune
+from lemmata.train.finetune import FinetuneOptions, FinetuneResult, finetune, teacher_names
 from lemmata.train.job import Job, fingerprint, open_job
 from lemmata.train.loop import is_first_process, once
 from lemmata.train.losses import cut_lengths
@@ -354,7 +354,7 @@ def _inputs(layout: Layout, options: FinetuneOptions) -> dict[str, Any]:
             tasks[spec] = [split_key(workspace), graph.get("inputs", "")]
         else:
             tasks[spec] = sha256_of(_files(layout.root / Path(path).expanduser()))
-    others = [spec for spec in (options.guide, options.teacher) if spec not in ("", "base")]
+    others = [spec for spec in (options.guide, *teacher_names(options.teacher)) if spec not in ("", "base")]
     return {
         "options": asdict(options),
         "sets": sets,
@@ -402,15 +402,22 @@ def _finetune(
     *,
     base_is_candidate: bool = False,
 ) -> FinetuneResult:
-    others: dict[str, Any] = {
-        role: base if name == "base" else base_folder(layout, name, work)
-        for role, name in (("guide", options.guide), ("teacher", options.teacher))
-        if name
-    }
+    def folder(name: str) -> Path:
+        return base if name == "base" else base_folder(layout, name, work)
+
     if is_first_process():
         shutil.rmtree(work / "out", ignore_errors=True)  # a kill may have left a part of an export in it
-    others["base_is_candidate"] = base_is_candidate
-    return finetune(base, job, work / "out", options, work=work / "work", progress=progress, **others)
+    return finetune(
+        base,
+        job,
+        work / "out",
+        options,
+        work=work / "work",
+        guide=folder(options.guide) if options.guide else None,
+        teachers=[folder(name) for name in teacher_names(options.teacher)],
+        base_is_candidate=base_is_candidate,
+        progress=progress,
+    )
 
 
 def _export(layout: Layout, folder: Path, name: str, progress: Progress) -> dict[str, Any]:

@@ -46,7 +46,7 @@ from lemmata.train.losses import candidates, contrastive, cut_lengths, distillat
 from lemmata.train.validate import autocast, encode_texts, evaluation_steps, measure_tasks, selection
 from lemmata.types import Integers, Progress
 
-__all__ = ["FinetuneOptions", "FinetuneResult", "finetune"]
+__all__ = ["FinetuneOptions", "FinetuneResult", "finetune", "teacher_names"]
 
 NEGATIVES = 4  # hard ones of each record that are used
 DISTINCT_BELOW = 512  # batch size; larger batches without repeated texts lose records of texts that many share
@@ -75,7 +75,7 @@ class FinetuneOptions:
     loss: str = "contrastive"  # directed: query to passage only; popular: directed, frequent answers rank high; triplet
     dimensions: list[float] = field(default_factory=list)  # Matryoshka: lengths, or fractions of the whole
     guide: str = ""  # a model that says which candidates may be answers too: "base", or as `base`
-    teacher: str = ""  # a model to stay close to: "base", or as `base`
+    teacher: str = ""  # models to stay close to, by commas: "base", or as `base`
     prompts: dict[str, str] = field(default_factory=dict)  # by role, query and passage; the base's own
     epochs: float = 1.0  # passes over the training sets
     batch: int = 256  # records, all of them candidates of each other
@@ -84,6 +84,11 @@ class FinetuneOptions:
     freeze: int = 0  # lowest layers that are not trained, the token embeddings with them
     adapters: str = ""  # lora, dora or qlora: train small matrices beside the weights; empty: all weights
     seed: int = 0  # random seed
+
+
+def teacher_names(teacher: str) -> list[str]:
+    """The names in the option `teacher`."""
+    return [name for part in teacher.split(",") if (name := part.strip())]
 
 
 class FinetuneResult(NamedTuple):
@@ -108,7 +113,7 @@ def finetune(
     *,
     work: Path,
     guide: Path | None = None,
-    teacher: Path | None = None,
+    teachers: Sequence[Path] = (),
     base_is_candidate: bool = False,
     progress: Progress,
 ) -> FinetuneResult:
@@ -127,7 +132,7 @@ def finetune(
         freeze(model, options.freeze)
     if options.adapters:
         add_adapters(model, options.adapters)
-    objective = Objective(model, translated(job, base), options, guide=guide, teacher=teacher, progress=progress)
+    objective = Objective(model, translated(job, base), options, guide=guide, teachers=teachers, progress=progress)
     steps = len(objective.plan) // processes()
     if not steps:
         raise ConfigError(f"{len(objective.plan)} batches are too few for {processes()} processes")
@@ -188,12 +193,12 @@ class Objective:
         options: FinetuneOptions,
         *,
         guide: Path | None = None,
-        teacher: Path | None = None,
+        teachers: Sequence[Path] = (),
         progress: Progress,
     ) -> None:
         import torch
 
-        if options.loss == "triplet" and (guide or teacher):
+        if options.loss == "triplet" and (guide or teachers):
             raise ConfigError("loss = 'triplet' has no candidates to compare: use it without guide and teacher")
         self.model, self.job, self.options = model, job, options
         self.precision = precision_for(model.device)
@@ -218,9 +223,10 @@ class Objective:
         self._answers = [np.unique(records[:, 1], return_counts=True) for records in self.sets]
         keys = [records[:, 0] * len(job.texts) + records[:, 1] for records in self.sets]
         self._pairs = torch.from_numpy(np.unique(np.concatenate(keys))).to(model.device)
-        self._guide, self._teacher = (
-            None if folder is None else self._vectors_of(folder, progress) for folder in (guide, teacher)
-        )
+        self._guide = None if guide is None else self._vectors_of(guide, progress)
+        # the cosine of joined vectors is the mean of the teachers' cosines
+        taught = [_centred(self._vectors_of(folder, progress)) for folder in teachers]
+        self._teacher = torch.cat(taught, dim=1) * len(taught) ** -0.5 if taught else None
 
     def _vectors_of(self, folder: Path, progress: Progress) -> Any:
         """Vectors (texts, d) of another model, zero for texts that no record has."""
@@ -303,6 +309,17 @@ class Objective:
 
     def _tokens(self, records: Integers) -> int:
         return int(self.job.texts.lengths(records[records >= 0], self.longest).sum())
+
+
+def _centred(vectors: Any) -> Any:
+    """Unit vectors around their mean: some encoders give any two texts a cosine near 1, and as a teacher would say
+    that all candidates are about equally good. Zero rows stay zero."""
+    import torch
+
+    used = vectors.any(dim=1)
+    points = vectors[used].float()
+    vectors[used] = torch.nn.functional.normalize(points - points.mean(dim=0), dim=1).to(vectors.dtype)
+    return vectors
 
 
 def _tokens_in_memory(model: Any, precision: str) -> int:

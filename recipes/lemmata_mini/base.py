@@ -1,0 +1,121 @@
+"""Turn the ONNX file of a BERT encoder into a sentence-transformers folder that can be trained.
+
+    python recipes/lemmata_mini/base.py MODEL.onnx FOLDER OUT --pooling mean --layers 6
+
+FOLDER holds config.json and tokenizer.json of the model. The file is one that torch exported, plain, fused to fp16 or
+quantised to int8 by onnxruntime: registries of packages hold several small encoders in these forms, and no others.
+With --layers, every second (third, …) layer is kept, counted so that the last one always is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from safetensors.numpy import save_file
+
+PARTS = {  # a matrix's place in the names of nodes: its place in the names of weights
+    "attention/self/query": "attention.self.query",
+    "attention/self/key": "attention.self.key",
+    "attention/self/value": "attention.self.value",
+    "attention/output/dense": "attention.output.dense",
+    "intermediate/dense": "intermediate.dense",
+    "output/dense": "output.dense",
+}
+NODE = re.compile(r"/encoder/layer\.(\d+)/(" + "|".join(PARTS) + r")/MatMul")
+
+
+def weights(file: Path) -> dict[str, np.ndarray[Any, Any]]:
+    """All weights in fp32, under the names that BERT gives them."""
+    graph = onnx.load(file).graph
+    constants = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
+
+    def real(name: str) -> np.ndarray[Any, Any]:
+        if name in constants:
+            return np.asarray(constants[name], np.float32)
+        scale, zero = constants[f"{name}_scale"], constants[f"{name}_zero_point"]
+        integers = constants[f"{name}_quantized"].astype(np.float32)
+        return (integers - zero.astype(np.float32)) * scale.astype(np.float32)
+
+    names = {name.removesuffix("_quantized") for name in constants}
+    found = {name: real(name) for name in names if name.startswith(("embeddings.", "encoder.")) and "_scale" not in name}
+    found = {name: value for name, value in found.items() if not name.endswith("_zero_point")}
+    attentions = 0
+    for node in graph.node:
+        match = NODE.match(node.name)
+        if match and node.op_type.startswith("MatMul"):
+            matrix = real(node.input[1].removesuffix("_quantized"))
+            found[f"encoder.layer.{match[1]}.{PARTS[match[2]]}.weight"] = matrix.T
+        elif node.op_type == "Attention":
+            joined, bias = real(node.input[1]), real(node.input[2])
+            width = len(joined)
+            for third, part in enumerate(("query", "key", "value")):
+                span = slice(third * width, (third + 1) * width)
+                found[f"encoder.layer.{attentions}.attention.self.{part}.weight"] = joined[:, span].T
+                found[f"encoder.layer.{attentions}.attention.self.{part}.bias"] = bias[span]
+            attentions += 1
+    return {name: np.ascontiguousarray(value, np.float32) for name, value in found.items()}
+
+
+def kept(tensors: dict[str, np.ndarray[Any, Any]], chosen: list[int]) -> dict[str, np.ndarray[Any, Any]]:
+    """The weights of some layers, numbered anew, and all that is outside the layers."""
+    number = {str(old): new for new, old in enumerate(chosen)}
+    result = {}
+    for name, value in tensors.items():
+        match = re.match(r"encoder\.layer\.(\d+)\.(.*)", name)
+        if match is None:
+            result[name] = value
+        elif match[1] in number:
+            result[f"encoder.layer.{number[match[1]]}.{match[2]}"] = value
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--pooling", choices=("mean", "cls"), default="mean")
+    parser.add_argument("--layers", type=int, default=0)
+    arguments = parser.parse_args()
+    config = json.loads((arguments.folder / "config.json").read_text(encoding="utf-8"))
+    tensors, depth, out = weights(arguments.model), int(config["num_hidden_layers"]), arguments.out
+    if len(tensors) != 5 + 16 * depth:
+        raise SystemExit(f"{arguments.model}: {len(tensors)} weights found, a BERT of {depth} layers has {5 + 16 * depth}")
+    layers = arguments.layers or depth
+    chosen = [round((place + 1) * depth / layers) - 1 for place in range(layers)]
+    width = int(config["hidden_size"])
+    longest = int(config["max_position_embeddings"])
+    files: dict[str, Any] = {
+        "config.json": {**config, "architectures": ["BertModel"], "num_hidden_layers": layers, "torch_dtype": "float32"},
+        "modules.json": [
+            {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+            {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+            {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"},
+        ],
+        "sentence_bert_config.json": {"max_seq_length": min(longest, 256), "do_lower_case": False},
+        "1_Pooling/config.json": {
+            "word_embedding_dimension": width,
+            "pooling_mode_cls_token": arguments.pooling == "cls",
+            "pooling_mode_mean_tokens": arguments.pooling == "mean",
+        },
+    }
+    for name, content in files.items():
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    (out / "2_Normalize").mkdir(exist_ok=True)
+    for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt"):
+        if (arguments.folder / name).exists():
+            shutil.copyfile(arguments.folder / name, out / name)
+    save_file(kept(tensors, chosen), out / "model.safetensors", metadata={"format": "pt"})
+    print(f"{out}: layers {', '.join(str(layer + 1) for layer in chosen)} of {depth}, {arguments.pooling} pooling")
+
+
+if __name__ == "__main__":
+    main()
