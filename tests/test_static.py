@@ -16,7 +16,7 @@ from tests.small_bert import SPECIAL, VOCABULARY, bare_base, silent
 from tests.test_stage_train import Say, refused, say, write_notes  # noqa: F401 - `say` is a fixture
 
 from lemmata.encode.hashing import HashingEncoder
-from lemmata.encode.load import encoder_kind, load_encoder
+from lemmata.encode.load import NANO, encoder_kind, load_encoder
 from lemmata.encode.static import StaticEncoder, is_static, plain_tokenizer, read_static, write_static
 from lemmata.errors import ConfigError, InputError, WorkspaceError
 from lemmata.project import Project
@@ -264,6 +264,12 @@ def test_a_workspace_searches_with_its_static_encoder(trained: Path, say: Say) -
     assert words & {"b7", "b8", "b9"}  # words that mean the same and are written otherwise
 
 
+def test_training_starts_from_the_packaged_encoder_where_none_is_named(tmp_path: Path) -> None:
+    project = Project.init(tmp_path / "notes")
+    project.ingest([write_notes(tmp_path / "notes.jsonl")])
+    assert project.static_options("static").base == NANO
+
+
 def test_training_starts_from_the_token_vectors_of_any_encoder(trained: Path, tmp_path: Path, say: Say) -> None:  # noqa: F811
     from tests.small_bert import small_bert
 
@@ -339,4 +345,11 @@ def test_the_recipe_makes_a_model_with_a_card_from_a_job_of_another_encoder(
     np.testing.assert_allclose(start[0], mean / np.linalg.norm(mean), atol=2e-2)
     trained = open_job(tmp_path / "work" / "job")
     assert len(trained.texts.flat) == len(job.texts.flat) - 2 * len(job.texts)  # without the special tokens
-    assert json.loads((tmp_path / "work" / "lemmata-nano" / "card.json").read_text())["licence"] == "MIT"
+    facts = json.loads((tmp_path / "work" / "lemmata-nano" / "card.json").read_text())
+    assert facts["licence"] == "MIT"
+    assert facts["command"].endswith("make.py JOB WORK --base POTION --epochs 60 --batch 20")
+    assert [each["source"] for each in facts["sets"]] == ["the Stacks project, GFDL 1.2"]
+    assert "MinishLab" in (tmp_path / "work" / "lemmata-nano" / "LICENSE").read_text()
+    assert make.source("../planetmath/written") == "written for lemmata, about PlanetMath, CC BY-SA 3.0"
+    assert make.source("../planetmath/pairs:concepts/name") == "PlanetMath, CC BY-SA 3.0"
+    assert make.source("../elsewhere/pairs") == ""

@@ -41,8 +41,9 @@ PACKAGED = {name: _MODELS / name for name in (DEFAULT, PLANT, NANO) if name == D
 _BASELINE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # as on the hub
 _HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")  # not /folder, ./folder, ~/folder
 _POSSIBLE = (
-    "lemmata-mini, lemmata-plant, minilm, hashing, a folder written by export-encoder, a sentence-transformers folder,"
-    " a hub name such as intfloat/e5-small-v2, or an address such as http://localhost:11434/v1#model"
+    "lemmata-mini, lemmata-plant, lemmata-nano, minilm, hashing, a folder written by export-encoder, a"
+    " sentence-transformers folder, a hub name such as intfloat/e5-small-v2, or an address such as"
+    " http://localhost:11434/v1#model"
 )
 
 
