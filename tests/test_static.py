@@ -232,10 +232,32 @@ def test_the_torch_model_makes_the_vectors_of_the_encoder(folder: Path, tmp_path
     np.testing.assert_allclose(StaticEncoder(tmp_path / "saved").encode(["a1 b2", "ask"]), unit, atol=1e-2)
 
 
+def test_only_the_tokens_of_a_job_are_trained_and_the_others_keep_their_vectors(folder: Path, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from lemmata.train.encoders import load_model
+
+    whole, part = load_model(folder, "cpu"), load_model(folder, "cpu")
+    tokens = [WORDS.index(word) for word in ("a1", "b2", "ask")]
+    part.train_only(np.array(sorted(tokens)))
+    assert [tuple(weight.shape) for weight in part.parameters()] == [(3, 8)]
+    ids = torch.tensor([[tokens[1], tokens[0], 0], [tokens[2], 0, 0]])
+    features = {"input_ids": ids, "attention_mask": torch.tensor([[1, 1, 0], [1, 0, 0]])}
+    outputs = [model(features)["sentence_embedding"].detach().numpy() for model in (whole, part)]
+    np.testing.assert_allclose(outputs[0], outputs[1], atol=1e-6)
+    with torch.no_grad():
+        part.bag.weight[sorted(tokens).index(tokens[0])] *= -1
+    part.save(tmp_path / "saved")
+    before, after = read_static(folder), read_static(tmp_path / "saved")
+    before[tokens[0]] *= -1
+    norms = np.linalg.norm(before, axis=1) * np.linalg.norm(after, axis=1)
+    np.testing.assert_allclose((before * after).sum(axis=1) / norms, 1, atol=1e-3)
+
+
 def test_training_learns_which_words_mean_the_same(trained: Path) -> None:
     manifest = json.loads((trained / "models" / "fast" / "manifest.json").read_text())
     report = manifest["report"]
     assert manifest["verb"] == "static"
+    assert load_encoder("fast", models=trained / "models").name.startswith("fast-static-")
     assert report["before"]["references/MRR@10"] < 0.1 < 0.4 < report["after"]["references/MRR@10"]
     encoder = load_encoder("fast", models=trained / "models")
     similarities = encoder.encode([f"a{n}" for n in range(40)]) @ encoder.encode([f"b{n}" for n in range(40)]).T

@@ -27,6 +27,7 @@ __all__ = [
     "is_static",
     "plain_tokenizer",
     "read_static",
+    "rename_static",
     "static_settings",
     "static_sha256",
     "write_static",
@@ -140,6 +141,12 @@ def write_static(
         "prompts": {"query": "", "passage": "", **(prompts or {})},
         "precision": "int8",
     }
+    write_atomically(folder / "encoder.json", (json.dumps(settings, indent=2) + "\n").encode())
+
+
+def rename_static(folder: Path, name: str) -> None:
+    """Give a static encoder another name; the hash of its vectors stays behind it."""
+    settings = {**static_settings(folder), "name": f"{name}-static-{static_sha256(folder)[:8]}"}
     write_atomically(folder / "encoder.json", (json.dumps(settings, indent=2) + "\n").encode())
 
 

@@ -22,7 +22,14 @@ from lemmata.encode.cross import cross_folder, is_cross_encoder, load_cross_enco
 from lemmata.encode.export import export_encoder, write_cross_encoder
 from lemmata.encode.load import BASELINE, PACKAGED, baseline_folder, load_encoder
 from lemmata.encode.restore import restore, restore_cross_encoder
-from lemmata.encode.static import is_static, plain_tokenizer, static_settings, static_sha256, write_static
+from lemmata.encode.static import (
+    is_static,
+    plain_tokenizer,
+    rename_static,
+    static_settings,
+    static_sha256,
+    write_static,
+)
 from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError, require
 from lemmata.evaluate.tasks import Task
 from lemmata.files import replace_folder, sha256_of, write_atomically
@@ -429,7 +436,8 @@ def _finetune(
 
 def _export(layout: Layout, folder: Path, name: str, progress: Progress) -> dict[str, Any]:
     """Export a model, so that searching needs no torch; where that fails, the report says why."""
-    if is_static(folder):
+    if is_static(folder):  # it needs none as it is
+        rename_static(folder, name)
         return {}
     progress("exporting", 0, None)
     with contextlib.closing(Corpus(layout)) as corpus:
