@@ -35,7 +35,6 @@ __all__ = [
 
 MAX_TOKENS = 512  # of a text; the rest hardly moves the mean
 _TEXTS = 4096  # tokenised at once
-_BLOCK = 64  # texts that are summed at once, as a matrix of counts; a sum per text took twice the time
 _CURE = "train or install the encoder again"
 _FILES = ("encoder.json", "tokenizer.json", "vectors.npy", "scales.npy")
 
@@ -64,19 +63,22 @@ class StaticEncoder:
             part = [readable(text, longest) for text in texts[start : start + _TEXTS]]
             encodings = self._tokenizer.encode_batch_fast([prompt + text if text else "" for text in part])
             tokens = [np.asarray(encoding.ids, np.int64) for encoding in encodings]
-            for first in range(0, len(tokens), _BLOCK):
-                block = tokens[first : first + _BLOCK]
-                matrix[start + first : start + first + len(block)] = self._sums(block)
+            self._add(tokens, matrix[start : start + len(tokens)])
         return normalised(matrix)
 
-    def _sums(self, tokens: Sequence[Integers]) -> Floats:
-        """The sums of token vectors (n, dimension), as counts (n, distinct tokens) · vectors."""
-        distinct, places = np.unique(np.concatenate(tokens), return_inverse=True)
-        owners = np.repeat(np.arange(len(tokens)), [len(ids) for ids in tokens])
-        cells = owners * len(distinct) + places
-        counts = np.bincount(cells, minlength=len(tokens) * len(distinct)).reshape(len(tokens), len(distinct))
-        rows = self._vectors[distinct, : self.dimension] * self._scales[distinct, None]
-        return np.asarray(counts.astype(np.float32) @ rows, np.float32)
+    def _add(self, tokens: Sequence[Integers], sums: Floats) -> None:
+        """Write the sum of the token vectors of each text to `sums` (n, dimension).
+
+        Without a matrix product: the threads of BLAS spin after each one, while the tokenizer needs the cores.
+        """
+        used = np.flatnonzero(np.bincount(np.concatenate(tokens)))
+        places = np.zeros(len(self._vectors), np.int64)
+        places[used] = np.arange(len(used))
+        table = self._vectors[used, : self.dimension] * self._scales[used, None]
+        rows = np.empty((max(map(len, tokens)), self.dimension), np.float32)
+        for ids, out in zip(tokens, sums, strict=True):
+            np.take(table, places[ids], axis=0, out=rows[: len(ids)], mode="clip")  # "clip" does not copy twice
+            np.add.reduce(rows[: len(ids)], axis=0, out=out)
 
 
 def is_static(folder: Path) -> bool:
