@@ -4,9 +4,8 @@
 
 DATA, OUT and the workspaces in it are those of bench/auto.py, and so is `auto` (cross-fitted); each encoder (a name or
 a folder) adds its vectors. Where DATA has stacks-questions, the Stacks project is measured once more with summaries in
-the index: those of `recipes/lemmata_mini/written` and of stacks-questions. Intervals are 95 %, differences are per
-query. lemmata-nano was chosen on the sets of Stacks and PlanetMath, with SciFact as its guard; mathlib, CISI and
-qseries chose nothing.
+the index. Intervals are 95 %, differences are per query. lemmata-nano was chosen on the sets of Stacks and PlanetMath,
+with SciFact as its guard; mathlib, CISI and qseries chose nothing.
 """
 
 from __future__ import annotations
@@ -18,17 +17,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench.auto import GRADED, ROOT, TABLES, cross_fitted, task_of
+from bench.auto import GRADED, TABLES, cross_fitted, task_of
 
 from lemmata.evaluate.significance import Floats64, bootstrap
 from lemmata.evaluate.tasks import Task, restricted
-from lemmata.fusion import DENSE, EQUAL, LEXICAL, Fusion
+from lemmata.fusion import DENSE, EQUAL, LEXICAL
 from lemmata.project import Project
 from lemmata.search import Retriever
 from lemmata.stages.evaluate import fusion_values
 
 SETS = ("qseries", "cisi", "mathlib", "scifact", "planetmath", "stacks")
-WRITTEN = ROOT / "recipes" / "lemmata_mini" / "written" / "stacks.jsonl"
 
 
 def tables_of(task: Task) -> dict[str, Task]:
@@ -42,8 +40,9 @@ def values_of(project: Project, task: Task) -> dict[str, Floats64]:
     with contextlib.closing(Retriever(project.layout)) as retriever:
         measure = GRADED.get(task.name, "MRR@10")
         values, graph = fusion_values(retriever, task, measure, lambda *_: None)
-    auto, _ = cross_fitted(values, len(task.qrels), graph, 0)
-    plain = {"BM25": LEXICAL, "dense": DENSE, "hybrid ½": EQUAL, "default": Fusion()}
+        default = retriever.fusion
+    auto, _ = cross_fitted(values, len(task.qrels), graph, 0, default)
+    plain = {"BM25": LEXICAL, "dense": DENSE, "hybrid ½": EQUAL, "default": default}
     return {system: values(fusion) for system, fusion in plain.items()} | {"auto": auto}
 
 
@@ -58,13 +57,12 @@ def measured(name: str, data: Path, out: Path, encoders: list[str]) -> list[dict
     questions = data / "stacks-questions" / "questions.jsonl.xz"
     variants = {"": "none"}
     if name == "stacks" and questions.is_file():
-        variants[", summaries"] = f"{WRITTEN},{questions}"
+        variants[", summaries"] = str(questions)
     counts = {}
     for variant, summaries in variants.items():  # all encoders without, then all with: a choice holds for all of them
         for encoder in encoders:
             project, task = task_of(name, data, out, encoder, 0)
-            if summaries != "none":
-                project.index(settings={"encoder": encoder, "summaries": summaries})
+            project.index(settings={"encoder": encoder, "summaries": summaries})
             for table, part in (tables_of(task) if name in TABLES else {name: task}).items():
                 found.setdefault(table + variant, {})[Path(encoder).name] = values_of(project, part)
                 counts[table + variant] = len(part.qrels)

@@ -20,6 +20,7 @@ from lemmata.encode.load import NANO, encoder_kind, load_encoder
 from lemmata.encode.static import StaticEncoder, is_static, plain_tokenizer, read_static, write_static
 from lemmata.errors import ConfigError, InputError, WorkspaceError
 from lemmata.project import Project
+from lemmata.search import Retriever
 from lemmata.train.static import COMMON, count_tokens, token_vectors, vocabulary
 from lemmata.types import Floats
 
@@ -281,6 +282,10 @@ def test_a_workspace_searches_with_its_static_encoder(trained: Path, say: Say) -
     code, out, _ = say("train", "models", "-w", trained)
     assert "fast static of" in out
     assert say("index", "--encoder", "fast", "-w", trained)[0] == 0
+    [vectors] = [each for each in Project(trained).info()["vectors"] if each["encoder"] == "fast"]
+    assert vectors["fusion"]["formula"] == "0.4 dense + 0.6 lexical"  # the default of static encoders
+    with Retriever.open(trained) as retriever:
+        assert retriever.fusion.formula == vectors["fusion"]["formula"]
     code, out, _ = say("search", "a7 a8 a9", "--retriever", "dense", "-k", "3", "-w", trained, "--json")
     words = {word for hit in json.loads(out) for word in hit["text"].split()}
     assert words & {"b7", "b8", "b9"}  # words that mean the same and are written otherwise

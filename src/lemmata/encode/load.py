@@ -26,6 +26,7 @@ __all__ = [
     "encoder_for",
     "encoder_id",
     "encoder_kind",
+    "is_static_encoder",
     "load_encoder",
     "model_folder",
 ]
@@ -118,6 +119,11 @@ def encoder_kind(spec: str, models: Path | None = None) -> str:
     own = [folder.name for folder in models.glob("[!.]*")] if models is not None else []
     hint = near(spec, [*PACKAGED, BASELINE, "hashing", *own])
     raise InputError(f"there is no encoder {spec!r}{hint or f'; possible are {_POSSIBLE}'}")
+
+
+def is_static_encoder(spec: str, models: Path | None = None) -> bool:
+    """Whether `spec` names a static encoder; False for one that is not there."""
+    return spec != BASELINE and (model_folder(spec, models) / "vectors.npy").is_file()  # the baseline may be exported
 
 
 def encoder_id(spec: str, models: Path | None = None) -> str:
