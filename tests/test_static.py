@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,8 +17,9 @@ from tests.small_bert import SPECIAL, VOCABULARY, bare_base, silent
 from tests.test_stage_train import Say, refused, say, write_notes  # noqa: F401 - `say` is a fixture
 
 from lemmata.encode.hashing import HashingEncoder
-from lemmata.encode.load import NANO, encoder_kind, load_encoder
-from lemmata.encode.static import StaticEncoder, is_static, plain_tokenizer, read_static, write_static
+from lemmata.encode.load import NANO, PACKAGED, encoder_kind, load_encoder
+from lemmata.encode.onnx import open_tokenizer
+from lemmata.encode.static import StaticEncoder, TokenNumbers, is_static, plain_tokenizer, read_static, write_static
 from lemmata.errors import ConfigError, InputError, WorkspaceError
 from lemmata.project import Project
 from lemmata.search import Retriever
@@ -69,6 +71,36 @@ def test_it_agrees_with_the_static_embedding_of_sentence_transformers(folder: Pa
     texts = ["a1 a2 b3", "ask a1", "b3 b3 b3 nothing"]
     expected = other.encode(texts, normalize_embeddings=True, show_progress_bar=False)
     np.testing.assert_allclose(StaticEncoder(folder).encode(texts), expected, atol=1e-5)
+
+
+@given(texts=st.lists(st.text(st.characters(exclude_categories=["Cs"])) | st.text("aé[MASK] \n\tQ,."), max_size=8))
+def test_words_that_are_tokenised_once_have_the_tokens_of_whole_texts(
+    numbers: TokenNumbers, tokenizer: Any, texts: list[str]
+) -> None:
+    expected = [encoding.ids for encoding in tokenizer.encode_batch(texts)]
+    assert [ids.tolist() for ids in numbers(texts)] == expected
+    assert [ids.tolist() for ids in numbers(texts)] == expected  # from memory
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    tokenizer = open_tokenizer(PACKAGED[NANO] / "tokenizer.json")
+    tokenizer.enable_truncation(20)
+    return tokenizer
+
+
+@pytest.fixture(scope="module")
+def numbers() -> TokenNumbers:
+    return TokenNumbers(open_tokenizer(PACKAGED[NANO] / "tokenizer.json"), 20)
+
+
+def test_the_memory_for_words_is_bounded(numbers: TokenNumbers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lemmata.encode.static._WORDS", 3)
+    numbers(["one two three four five", "a" * 60])
+    assert set(numbers._words) >= {"one", "five"}
+    assert "a" * 60 not in numbers._words
+    assert len(numbers(["six " + "b" * 60])[0]) > 1
+    assert set(numbers._words) == {"six"}
 
 
 def test_more_texts_than_are_tokenised_at_once_keep_their_order(folder: Path) -> None:
