@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def main() -> None:
     sizes = {"ours": len(texts), "theirs": len(some)}
     per_thousand = {side: Time(*(1000 * t / sizes[side] for t in value)) for side, value in times.items()}
     report["1,000 passages"] = compare(per_thousand)
-    sides = {
+    sides: dict[str, Callable[[], object]] = {
         "ours": lambda: [static.encode([query], "query") for query in queries],
         "theirs": lambda: [mini.encode([query], "query") for query in queries],
     }

@@ -336,10 +336,11 @@ class _Update:
 
 def _settings(project: Project, options: RunOptions) -> str:
     """A hash of the settings that decide what a model is, but for the texts."""
-    stages = ("graph", "extract", "split", "link", "embed", "mine", "audit", "pretrain", "finetune", "llm")
-    keys = ("graph", "extract", "split", "link", "embed", "mine", "imports", "negatives", "pretrain", "finetune")
+    stages = ["graph", "extract", "split", "link", "embed", "mine", "audit", "pretrain", "finetune", "llm"]
+    keys = ["graph", "extract", "split", "link", "embed", "mine", "imports", "negatives", "pretrain", "finetune"]
     if options.static:  # only then, so that the record of a run without it stays valid
-        stages, keys = (*stages, "static"), (*keys, "static")
+        stages.append("static")
+        keys.append("static")
     tables = {name: project.config.get(name, {}) for name in stages}
     return fingerprint([tables, {key: getattr(options, key) for key in keys}])
 
