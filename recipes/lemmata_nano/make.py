@@ -51,6 +51,8 @@ TASKS = {  # names on the card of the job's validation tasks
     "../stacks_generated.tsv": "generated questions and slogans on the Stacks project",
     "../planetmath/concepts": "PlanetMath, names of held-out concepts",
     "../planetmath_queries.tsv#../planetmath": "own paraphrases on PlanetMath (bench/planetmath_queries.tsv)",
+    "../mathlib#dev": "mathlib, phrases",
+    "../cisi#dev": "CISI",
     "../scifact#train": "SciFact, train part",
 }
 SOURCES = {  # of the corpora of the job, by folder, with their licences
