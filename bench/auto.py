@@ -110,7 +110,9 @@ def on_some(values: Callable[[Fusion], Any], chosen: Any, fusion: Fusion) -> Any
     return values(fusion)[chosen]
 
 
-def cross_fitted(values: Callable[[Fusion], Any], count: int, graph: bool, fewer: int) -> tuple[Any, list[str]]:
+def cross_fitted(
+    values: Callable[[Fusion], Any], count: int, graph: bool, fewer: int, start: Fusion
+) -> tuple[Any, list[str]]:
     """The mean value of each query under weights that were fitted without it, and the most frequent weights."""
     random = np.random.default_rng(0)
     result, fits = np.zeros(count), Counter[str]()
@@ -119,7 +121,7 @@ def cross_fitted(values: Callable[[Fusion], Any], count: int, graph: bool, fewer
         halves = order[: count // 2], order[count // 2 :]
         for fitted, others in (halves, halves[::-1]):
             chosen = fitted[: fewer or None]
-            fusion = fit_fusion(partial(on_some, values, chosen), Fusion(), graph=graph).fusion
+            fusion = fit_fusion(partial(on_some, values, chosen), start, graph=graph).fusion
             result[others] += values(fusion)[others] / REPEATS
             fits[fusion.formula] += 1
     return result, [f"{formula} ({number} of {2 * REPEATS})" for formula, number in fits.most_common(2)]
@@ -131,8 +133,9 @@ def measured(project: Project, task: Task, fewer: int) -> dict[str, Any]:
     with contextlib.closing(Retriever(project.layout)) as retriever:
         passages = len(retriever.corpus)
         values, graph = fusion_values(retriever, task, measure, lambda *_: None)
-    auto, fits = cross_fitted(values, len(task.qrels), graph, fewer)
-    plain = {"BM25": LEXICAL, "dense": DENSE, "hybrid ½": EQUAL, "default": Fusion()}
+        default = retriever.fusion  # nothing is fitted in these workspaces
+    auto, fits = cross_fitted(values, len(task.qrels), graph, fewer, default)
+    plain = {"BM25": LEXICAL, "dense": DENSE, "hybrid ½": EQUAL, "default": default}
     systems = {system: values(fusion) for system, fusion in plain.items()} | {"auto": auto}
     single = max(("BM25", "dense"), key=lambda system: systems[system].mean())
     random = np.random.default_rng(0)

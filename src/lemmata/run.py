@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from lemmata.evaluate.tasks import Task
     from lemmata.stages.update import Known
     from lemmata.store.split import Keys
+    from lemmata.train.finetune import FinetuneOptions
 
 __all__ = ["RunOptions", "run", "stage_table"]
 
@@ -58,10 +59,21 @@ class RunOptions:
     negatives: list[str] = field(default_factory=list)  # training sets to add hard negatives to, as NAME-hard
     pretrain: list[str] = field(default_factory=list)  # [pretrain.NAME]
     finetune: list[str] = field(default_factory=lambda: ["tuned"])  # [finetune.NAME] in order; the last is compared
+    static: list[str] = field(default_factory=list)  # [static.NAME], instead of or after finetune; the last is compared
     update: str = "auto"  # new passages: auto trains the last model further if worth it; always; anew: from its base
     base: str = AUTO  # encoder that the tuned model is compared with; auto: packaged, by language
     tasks: list[str] = field(default_factory=lambda: ["references"])  # tasks of the test part, or BEIR folders
     measures: str = "MRR@10,nDCG@10,R@20"  # comma-separated
+
+    @property
+    def trained(self) -> list[tuple[str, str]]:
+        """Verb and name of the encoders that are trained, in order; the last one is compared."""
+        return [*(("finetune", name) for name in self.finetune), *(("static", name) for name in self.static)]
+
+    @property
+    def last(self) -> str:
+        """The model that is compared with the base, and that the workspace searches with from then on."""
+        return self.trained[-1][1]
 
 
 class _Stages:
@@ -105,6 +117,8 @@ def run(
             " (even an empty one; 'lemmata config run' lists its keys with their defaults)"
         )
     options = project.options(RunOptions, "run")
+    if options.static and "finetune" not in project.config["run"]:
+        options = replace(options, finetune=[])  # its default is for runs that name no model at all
     _check(project, options)
     layout, config = project.layout, project.config
     folder = layout.root / "run"
@@ -123,7 +137,7 @@ def run(
         size = {"passages": len(corpus), "documents": len(corpus.document_ids())}
         stages.run("corpus", corpus.inputs, lambda: size)
     if options.base == AUTO:
-        options = replace(options, base=project.packaged_encoder())
+        options = replace(options, base=project.packaged_encoder(static=bool(options.static)))
     if options.graph:
         build_graph = partial(project.build_graph, progress=progress)
         stages.run("graph", config.get("graph", {}), build_graph, layout.manifest(layout.graph))
@@ -152,12 +166,12 @@ def run(
     _mine(project, options, limits, before, stages, progress)
     _audit(project, tasks, stages, progress)
     update = _train_or_update(project, options, tasks, stages, folder, progress)
-    after = _encoded(project, options.finetune[-1], stages, progress)
+    after = _encoded(project, options.last, stages, progress)
     compared: tuple[str, ...] = ("dense", "hybrid")
     if (asked := _validation_queries(project, options)) is not None:
         compared = (*compared, "auto")
         _fit(project, options, asked, stages, progress)
-    last = (options.finetune[-1], after, stages.key)
+    last = (options.last, after, stages.key)
     tuned = _measure(project, tasks, compared, options, folder / "after", last, progress)
     _ensure_vectors(project, *last[:2], progress)  # the workspace searches with the tuned model from now on
     reports = [_report(name, task, baseline[name], tuned[name], options, update) for name, task in tasks.items()]
@@ -194,7 +208,7 @@ def _did(stage: str, report: Mapping[str, Any]) -> str:
         return str(report["sentence"])
     if stage == "corpus" and report:
         return f"{report['passages']:,} passages in {report['documents']:,} documents"
-    if stage == "finetune":
+    if stage in ("finetune", "static"):
         after = report["after"]
         return ", ".join(f"{name} {value:.3f} → {after[name]:.3f}" for name, value in report["before"].items())
     if stage == "pretrain":
@@ -216,17 +230,18 @@ def _check(project: Project, options: RunOptions) -> None:
     from lemmata.measures import parse_measure
 
     where = f"{project.layout.config}: [run]"
-    if not options.finetune:
-        raise ConfigError(f"{where} names no finetune, so there is nothing to compare")
+    if not options.trained:
+        raise ConfigError(f"{where} names neither finetune nor static, so there is nothing to compare")
     if not options.tasks:
         raise ConfigError(f"{where} names no tasks, so there is nothing to measure")
-    if options.base == options.finetune[-1]:
+    if options.base == options.last:
         raise ConfigError(f"{where}: base = {options.base!r} would be compared with itself")
     sets = {*options.mine, *options.imports, *project.training_sets()}
     for key, names, choices in (
         ("negatives", options.negatives, tuple(sets)),
         ("pretrain", options.pretrain, tuple(project.config.get("pretrain", {}))),
         ("finetune", options.finetune, tuple(project.config.get("finetune", {}))),
+        ("static", options.static, tuple(project.config.get("static", {}))),
     ):
         for name in names if choices else ():
             if name not in choices:
@@ -255,15 +270,16 @@ def _check_models(project: Project, options: RunOptions) -> None:
     from lemmata.train.finetune import teacher_names
 
     trained: set[str] = set()
-    for verb, names in (("pretrain", options.pretrain), ("finetune", options.finetune)):
-        for name in names:
-            table = project.config.get(verb, {}).get(name, {})
-            if table.get("judge"):
-                project.finetune_options(table["judge"])
-            for other in (table.get("base", ""), table.get("guide", ""), *teacher_names(table.get("teacher", ""))):
-                if other not in ("", "base", AUTO, *trained):
-                    find_base(project.layout, other)
-            trained.add(name)
+    for verb, name in (*(("pretrain", name) for name in options.pretrain), *options.trained):
+        table = project.config.get(verb, {}).get(name, {})
+        if table.get("judge"):
+            project.finetune_options(table["judge"])
+        for other in (table.get("base", ""), table.get("guide", ""), *teacher_names(table.get("teacher", ""))):
+            if other not in ("", "base", AUTO, *trained):
+                find_base(project.layout, other)
+        if name in trained:
+            raise ConfigError(f"{project.layout.config}: [run] trains two models named {name!r}: rename one")
+        trained.add(name)
 
 
 def _mine(
@@ -320,10 +336,17 @@ class _Update:
 
 def _settings(project: Project, options: RunOptions) -> str:
     """A hash of the settings that decide what a model is, but for the texts."""
-    stages = ("graph", "extract", "split", "link", "embed", "mine", "audit", "pretrain", "finetune", "llm")
-    keys = ("graph", "extract", "split", "link", "embed", "mine", "imports", "negatives", "pretrain", "finetune")
+    stages = ["graph", "extract", "split", "link", "embed", "mine", "audit", "pretrain", "finetune", "llm"]
+    keys = ["graph", "extract", "split", "link", "embed", "mine", "imports", "negatives", "pretrain", "finetune"]
+    if options.static:  # only then, so that the record of a run without it stays valid
+        stages.append("static")
+        keys.append("static")
     tables = {name: project.config.get(name, {}) for name in stages}
     return fingerprint([tables, {key: getattr(options, key) for key in keys}])
+
+
+def _last_options(project: Project, options: RunOptions) -> FinetuneOptions:
+    return project.static_options(options.last) if options.static else project.finetune_options(options.last)
 
 
 def _adopt_model(project: Project, options: RunOptions, folder: Path) -> None:
@@ -333,11 +356,11 @@ def _adopt_model(project: Project, options: RunOptions, folder: Path) -> None:
     from lemmata.stages.update import Known, read_known, write_known
     from lemmata.store.split import stored_passages
 
-    name = options.finetune[-1]
+    name = options.last
     manifest = read_manifest(project.layout.manifest(project.layout.model(name)))
     if read_known(folder) is not None or manifest is None or "options" not in manifest:
         return
-    current = json.loads(json.dumps(asdict(project.finetune_options(name))))
+    current = json.loads(json.dumps(asdict(_last_options(project, options))))
     same_options = all(manifest["options"].get(key, value) == value for key, value in current.items())
     passages = stored_passages(project.layout)
     if same_options and len(passages) and manifest.get("split") == split_key(project.layout):
@@ -358,7 +381,7 @@ def _train_or_update(
     from lemmata.stages.update import Known, read_known, write_known
     from lemmata.store.split import id_keys
 
-    name, key, settings = options.finetune[-1], stages.key, _settings(project, options)
+    name, key, settings = options.last, stages.key, _settings(project, options)
     model = project.layout.model(name)
     weights = weights_sha256(model) if model.is_dir() else ""
     manifest = read_manifest(project.layout.manifest(model)) or {}
@@ -371,8 +394,8 @@ def _train_or_update(
     new = passages if known is None else np.setdiff1d(passages, known.passages)
     update = None
     if known is not None and (known.key, known.weights) == (key, weights):
-        for stage in (*(f"pretrain {each}" for each in options.pretrain), *(f"finetune {n}" for n in options.finetune)):
-            stages.skip(stage)
+        for verb, each in (*(("pretrain", each) for each in options.pretrain), *options.trained):
+            stages.skip(f"{verb} {each}")
         update = _read_update(project, options, tasks, folder, key, progress)
     elif known is not None and len(new) and options.update != "anew":
         update = _update(project, options, tasks, stages, folder, known, new, progress)
@@ -394,10 +417,11 @@ def _train(project: Project, options: RunOptions, stages: _Stages, progress: Pro
         judge = config.get("finetune", {}).get(table.get("judge", ""), {})
         pretrain = partial(project.pretrain, name, progress=progress)
         stages.run(f"pretrain {name}", [table, judge], pretrain, layout.manifest(layout.model(name)))
-    for name in options.finetune:
-        table = config.get("finetune", {}).get(name, {})
-        finetune = partial(project.finetune, name, progress=progress)
-        stages.run(f"finetune {name}", table, finetune, layout.manifest(layout.model(name)))
+    acts = {"finetune": project.finetune, "static": project.train_static}
+    for verb, name in options.trained:
+        table = config.get(verb, {}).get(name, {})
+        train = partial(acts[verb], name, progress=progress)
+        stages.run(f"{verb} {name}", table, train, layout.manifest(layout.model(name)))
 
 
 def _update(
@@ -413,7 +437,7 @@ def _update(
     """Measure the last model on new passages, and train it further where that is worth it, or where it is asked for."""
     from lemmata.stages.prepare import new_queries
 
-    name, key, measure = options.finetune[-1], stages.key, options.measures.split(",")[0]
+    name, key, measure = options.last, stages.key, options.measures.split(",")[0]
     inputs = [known.weights, fingerprint(known.passages.tolist()), measure, options.base, options.tasks]
     compare = partial(_compare, project, options, new, progress)
     verdict = stages.run(f"compare {name}", inputs, compare)
@@ -422,10 +446,12 @@ def _update(
     if verdict["worth"] or options.update == "always":
         earlier = (name, known.weights, key)
         before = _measure(project, tasks, ("dense",), options, folder / "update", earlier, progress)
-        table = project.config.get("finetune", {}).get(name, {})
+        verb, _ = options.trained[-1]
+        table = project.config.get(verb, {}).get(name, {})
         own = [task for task in options.tasks if task in TASKS] or ["references"]
         settings = {} if table.get("validation") else {"validation": dict.fromkeys(own, measure)}
-        act = partial(project.train_further, name, new, known.weights, settings=settings, progress=progress)
+        further = partial(project.train_further, static=verb == "static", settings=settings, progress=progress)
+        act = partial(further, name, new, known.weights)
         report = stages.run(f"update {name}", [table, settings], act)
         done = f"{report['new']:,} new training records and {report['replayed']:,} replayed"
         if report["kept"]:
@@ -445,7 +471,7 @@ def _compare(project: Project, options: RunOptions, new: Keys, progress: Progres
     """The verdict on new passages."""
     from lemmata.stages.update import gain_lost, tasks_to_compare
 
-    name, measure = options.finetune[-1], options.measures.split(",")[0]
+    name, measure = options.last, options.measures.split(",")[0]
     roles = {f"dense:{name}": "model", f"dense:{options.base}": "base"}
     values = []
     for group in tasks_to_compare(project.layout, options.tasks, new):
@@ -475,7 +501,7 @@ def _read_update(
         return None
     if not record["weights"] or list(record["new"]) != list(tasks):
         return None
-    earlier = (options.finetune[-1], record["weights"], key)
+    earlier = (options.last, record["weights"], key)
     before = _measure(project, tasks, ("dense",), options, folder / "update", earlier, progress)
     return _Update(record["sentence"], record["new"], before)
 
@@ -500,14 +526,14 @@ def _validation_queries(project: Project, options: RunOptions) -> Task | None:
     """The validation queries of the last model that do not come from the corpus itself."""
     from lemmata.stages.prepare import validation_queries
 
-    return validation_queries(project.layout, project.finetune_options(options.finetune[-1]).validation)
+    return validation_queries(project.layout, _last_options(project, options).validation)
 
 
 def _fit(project: Project, options: RunOptions, task: Task, stages: _Stages, progress: Progress) -> None:
     """Fit the weights of `auto` to validation queries."""
     from lemmata.store.vector_sets import vector_set
 
-    name, measure = options.finetune[-1], options.measures.split(",")[0]
+    name, measure = options.last, options.measures.split(",")[0]
     places = vector_set(project.layout, name)
     fit = partial(project.tune, task, measure=measure, encoder=name, progress=progress)
     inputs = [measure, dict(task.queries), {query: dict(grades) for query, grades in task.qrels.items()}]
@@ -591,7 +617,7 @@ def _report(
     from lemmata.evaluate.significance import compare
     from lemmata.measures import parse_measure
 
-    tuned = options.finetune[-1]
+    tuned = options.last
     results = {
         "BM25": before.retrievers["lexical"],
         options.base: before.retrievers["dense"],

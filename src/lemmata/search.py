@@ -17,10 +17,10 @@ import numpy as np
 
 from lemmata.config import suggest
 from lemmata.encode.cross import load_cross_encoder
-from lemmata.encode.load import BASELINE, encoder_id, encoder_kind, load_encoder
+from lemmata.encode.load import BASELINE, encoder_id, encoder_kind, is_static_encoder, load_encoder
 from lemmata.errors import InputError, LemmataError, WorkspaceError
 from lemmata.files import is_writable
-from lemmata.fusion import EQUAL, Fusion, fuse, read_fusion
+from lemmata.fusion import EQUAL, Fusion, default_fusion, fuse, read_fusion
 from lemmata.index.ann import AnnIndex
 from lemmata.index.exact import ExactIndex
 from lemmata.index.lexical import LexicalIndex
@@ -274,7 +274,8 @@ class DenseSide:
         places = vector_set(self._layout, self._name)
         cure = "delete it, or fit it again with 'lemmata evaluate --tune'"
         fitted = open_manifest(places.fusion, cure) if places else None
-        return read_fusion(fitted["fusion"]) if fitted else Fusion()
+        static = places is not None and is_static_encoder(places.encoder, self._layout.models)
+        return read_fusion(fitted["fusion"]) if fitted else default_fusion(static=static)
 
 
 class Retriever:

@@ -196,8 +196,9 @@ def _print_training(report: dict[str, Any]) -> None:
         table.add_row(measure, f"{value:.4f}", f"{report['after'].get(measure, float('nan')):.4f}")
     if report["before"]:
         console.print(table)
+    step = f"best step {report['best_step']:,}" if report["best_step"] else "last step"
     console.print(
-        f"best step {report['best_step']:,}, {report['share']:.0%} of the tuned weights kept;"
+        f"{step}, {report['share']:.0%} of the tuned weights kept;"
         f" {report['records_per_second']:,.0f} records/s, {report['seconds']:.0f} s"
     )
     if "not_exported" in report:

@@ -26,6 +26,7 @@ __all__ = [
     "encoder_for",
     "encoder_id",
     "encoder_kind",
+    "is_static_encoder",
     "load_encoder",
     "model_folder",
 ]
@@ -41,8 +42,9 @@ PACKAGED = {name: _MODELS / name for name in (DEFAULT, PLANT, NANO) if name == D
 _BASELINE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # as on the hub
 _HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")  # not /folder, ./folder, ~/folder
 _POSSIBLE = (
-    "lemmata-mini, lemmata-plant, minilm, hashing, a folder written by export-encoder, a sentence-transformers folder,"
-    " a hub name such as intfloat/e5-small-v2, or an address such as http://localhost:11434/v1#model"
+    "lemmata-mini, lemmata-plant, lemmata-nano, minilm, hashing, a folder written by export-encoder, a"
+    " sentence-transformers folder, a hub name such as intfloat/e5-small-v2, or an address such as"
+    " http://localhost:11434/v1#model"
 )
 
 
@@ -117,6 +119,11 @@ def encoder_kind(spec: str, models: Path | None = None) -> str:
     own = [folder.name for folder in models.glob("[!.]*")] if models is not None else []
     hint = near(spec, [*PACKAGED, BASELINE, "hashing", *own])
     raise InputError(f"there is no encoder {spec!r}{hint or f'; possible are {_POSSIBLE}'}")
+
+
+def is_static_encoder(spec: str, models: Path | None = None) -> bool:
+    """Whether `spec` names a static encoder; False for one that is not there."""
+    return spec != BASELINE and (model_folder(spec, models) / "vectors.npy").is_file()  # the baseline may be exported
 
 
 def encoder_id(spec: str, models: Path | None = None) -> str:

@@ -14,14 +14,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from lemmata.encode.load import encoder_id, model_folder
+from lemmata.encode.load import encoder_id, is_static_encoder, model_folder
 from lemmata.encode.remote import Allowance
 from lemmata.errors import InputError, LeakageError, LemmataError
 from lemmata.evaluate.report import Report
 from lemmata.evaluate.runs import write_trec_qrels, write_trec_run
 from lemmata.evaluate.significance import Floats64, compare
 from lemmata.evaluate.tasks import Task, concepts_task, documents_task, held_out, references_task, task_from
-from lemmata.fusion import DENSE, EQUAL, LEXICAL, Fusion, candidates, combine, fit_fusion
+from lemmata.fusion import DENSE, EQUAL, LEXICAL, Fusion, candidates, combine, default_fusion, fit_fusion
 from lemmata.ingest.beir import read_judged
 from lemmata.leakage import Example, audit, examples, normalise
 from lemmata.measures import evaluate as measure
@@ -555,8 +555,11 @@ def tune(
             retriever, task, measure_name, progress, encoder=encoder, allow_missing=allow_missing
         )
     progress("fitting the fusion", 0, None)
-    fit = fit_fusion(values, Fusion(), graph=graph)
-    named = {"auto": fit.fusion, "default": Fusion(), "equal": EQUAL, "dense": DENSE, "lexical": LEXICAL}
+    vectors = vector_set(layout, encoder_id(encoder, layout.models) if encoder else "")
+    assert vectors is not None  # the dense ranking came from them
+    default = default_fusion(static=is_static_encoder(vectors.encoder, layout.models))
+    fit = fit_fusion(values, default, graph=graph)
+    named = {"auto": fit.fusion, "default": default, "equal": EQUAL, "dense": DENSE, "lexical": LEXICAL}
     report = {
         "verb": "tune",
         "fusion": asdict(fit.fusion),
@@ -566,8 +569,6 @@ def tune(
         "values": {name: round(float(values(fusion).mean()), 4) for name, fusion in named.items()},
         "tried": [{**asdict(each), measure_name: round(float(v.mean()), 4)} for each, v in fit.tried.items()],
     }
-    vectors = vector_set(layout, encoder_id(encoder, layout.models) if encoder else "")
-    assert vectors is not None  # the dense ranking came from them
     write_manifest(vectors.fusion, report)
     return report
 

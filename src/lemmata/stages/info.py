@@ -13,8 +13,9 @@ from dataclasses import asdict
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
+from lemmata.encode.load import is_static_encoder
 from lemmata.errors import WorkspaceError
-from lemmata.fusion import Fusion, read_fusion
+from lemmata.fusion import default_fusion, read_fusion
 from lemmata.store.artefacts import Artefact, artefacts, check_source, dense_index, problems, verify
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore
@@ -84,7 +85,7 @@ def _describe_vectors(layout: Layout, vectors: VectorSet) -> dict[str, Any]:
         "summaries": _describe_summaries(vectors),
         "up_to_date": not list(problems(layout, [dense_index(vectors)])) and bool(manifest),
         "default": vectors.is_default,
-        "fusion": _describe_fusion(vectors),
+        "fusion": _describe_fusion(layout, vectors),
     }
 
 
@@ -95,10 +96,11 @@ def _describe_summaries(vectors: VectorSet) -> dict[str, Any]:
     return {**none, **counts, "bytes": summaries_on_disk(vectors)}
 
 
-def _describe_fusion(vectors: VectorSet) -> dict[str, Any]:
+def _describe_fusion(layout: Layout, vectors: VectorSet) -> dict[str, Any]:
     """The weights of `auto`, and what they were fitted to; nothing of that for the default ones."""
     fitted = read_manifest(vectors.fusion) or {}
-    fusion = read_fusion(fitted["fusion"]) if fitted else Fusion()
+    default = default_fusion(static=is_static_encoder(vectors.encoder, layout.models))
+    fusion = read_fusion(fitted["fusion"]) if fitted else default
     known = {name: fitted[name] for name in ("task", "queries", "measure", "values") if name in fitted}
     return {"formula": fusion.formula, "weights": asdict(fusion), "fitted": known if fitted else None}
 

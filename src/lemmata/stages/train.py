@@ -22,7 +22,14 @@ from lemmata.encode.cross import cross_folder, is_cross_encoder, load_cross_enco
 from lemmata.encode.export import export_encoder, write_cross_encoder
 from lemmata.encode.load import BASELINE, PACKAGED, baseline_folder, load_encoder
 from lemmata.encode.restore import restore, restore_cross_encoder
-from lemmata.encode.static import is_static, plain_tokenizer, static_settings, static_sha256, write_static
+from lemmata.encode.static import (
+    is_static,
+    plain_tokenizer,
+    rename_static,
+    static_settings,
+    static_sha256,
+    write_static,
+)
 from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError, require
 from lemmata.evaluate.tasks import Task
 from lemmata.files import replace_folder, sha256_of, write_atomically
@@ -55,7 +62,7 @@ from lemmata.train.losses import cut_lengths
 from lemmata.train.pretrain import PretrainOptions, pretrain
 from lemmata.train.report import History, Point, training_report, write_history
 from lemmata.train.reranker import LONGEST, RerankerOptions, RerankerResult, train_reranker
-from lemmata.train.static import StaticOptions, as_finetune, count_tokens, fitted, token_vectors
+from lemmata.train.static import count_tokens, fitted, token_vectors
 from lemmata.train.validate import selection
 from lemmata.train.windows import worth_reading
 from lemmata.types import Progress
@@ -68,7 +75,6 @@ __all__ = [
     "prepare_job",
     "pretrain_model",
     "reranker_model",
-    "static_model",
     "train_job",
     "update_model",
     "weights_sha256",
@@ -276,7 +282,14 @@ def finetune_model(
 
 
 def update_model(
-    layout: Layout, name: str, options: FinetuneOptions, new: Keys, start: str, progress: Progress
+    layout: Layout,
+    name: str,
+    options: FinetuneOptions,
+    new: Keys,
+    start: str,
+    progress: Progress,
+    *,
+    static: bool = False,
 ) -> dict[str, Any]:
     """Train a model of the workspace further after passages came in; replaces it where it gains.
 
@@ -297,6 +310,7 @@ def update_model(
         if not job.sets:
             shutil.rmtree(work, ignore_errors=True)
             return {"name": name, "kept": False, "new": 0, "replayed": 0}
+        options = fitted(options, job) if static else options
         result = _finetune(layout, place, job, options, work, progress, base_is_candidate=True)
         counts = {count: sum(facts[count] for facts in job.facts["sets"]) for count in ("new", "replayed")}
         report = {**_report(name, result), **counts, "kept": result.share > 0}
@@ -422,7 +436,8 @@ def _finetune(
 
 def _export(layout: Layout, folder: Path, name: str, progress: Progress) -> dict[str, Any]:
     """Export a model, so that searching needs no torch; where that fails, the report says why."""
-    if is_static(folder):
+    if is_static(folder):  # it needs none as it is
+        rename_static(folder, name)
         return {}
     progress("exporting", 0, None)
     with contextlib.closing(Corpus(layout)) as corpus:
@@ -436,11 +451,6 @@ def _export(layout: Layout, folder: Path, name: str, progress: Progress) -> dict
 
 
 # ---------------------------------------------------------------- static encoders
-
-
-def static_model(layout: Layout, name: str, options: StaticOptions, progress: Progress) -> dict[str, Any]:
-    """Train a static encoder on the workspace's sets; writes `models/NAME`. Resumes from the last checkpoint."""
-    return finetune_model(layout, name, as_finetune(options), progress, static=True)
 
 
 def _static_base(layout: Layout, name: str, scratch: Path, progress: Progress) -> Path:

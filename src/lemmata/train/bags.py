@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from lemmata.encode.static import read_static, static_settings, write_static
+from lemmata.types import Integers
 
 __all__ = ["StaticModel"]
 
@@ -29,7 +30,10 @@ class StaticModel(nn.Module):
         settings = static_settings(folder)
         vectors = read_static(folder)
         scale = float(np.sqrt(np.mean(np.square(vectors)))) or 1.0
-        self.bag = nn.EmbeddingBag.from_pretrained(torch.from_numpy(vectors / scale), freeze=False, mode="mean")
+        self._vectors = vectors / scale
+        self._tokens: Integers = np.arange(len(vectors))
+        self._places: Any = None  # of the tokens among those that are trained; None: all are
+        self.bag = nn.EmbeddingBag.from_pretrained(torch.from_numpy(self._vectors), freeze=False, mode="mean")
         self.folder = folder
         self.max_seq_length = int(settings["max_tokens"])
         self.prompts: Mapping[str, str] = dict(settings["prompts"])
@@ -43,16 +47,30 @@ class StaticModel(nn.Module):
     def get_embedding_dimension(self) -> int:
         return int(self.bag.embedding_dim)
 
+    def train_only(self, tokens: Integers) -> None:
+        """Train the vectors of these tokens, the only ones that texts may have from now on; the others stay.
+
+        A step of the optimizer takes time for every vector, and a small corpus has a tenth of the vocabulary.
+        """
+        places = np.full(len(self._vectors), -1)
+        places[tokens] = np.arange(len(tokens))
+        self._tokens, self._places = tokens, torch.from_numpy(places).to(self.device)
+        chosen = torch.from_numpy(self._vectors[tokens]).to(self.device)
+        self.bag = nn.EmbeddingBag.from_pretrained(chosen, freeze=False, mode="mean")
+
     def forward(self, features: Mapping[str, Any]) -> dict[str, Any]:
         mask = features["attention_mask"].bool()
         lengths = mask.sum(dim=1)
-        return {"sentence_embedding": self.bag(features["input_ids"][mask], lengths.cumsum(0) - lengths)}
+        ids = features["input_ids"][mask]
+        ids = ids if self._places is None else self._places[ids]
+        return {"sentence_embedding": self.bag(ids, lengths.cumsum(0) - lengths)}
 
     def save(self, out: Path) -> None:
         """Write a folder that `StaticEncoder` loads; its name is that of the folder until the caller gives another."""
         prompts = {"query": self.prompts.get("query", "")}
         prompts["passage"] = self.prompts.get("passage", self.prompts.get("document", ""))
-        vectors = self.bag.weight.detach().float().cpu().numpy()
+        vectors = self._vectors.copy()
+        vectors[self._tokens] = self.bag.weight.detach().float().cpu().numpy()
         tokenizer = (self.folder / "tokenizer.json").read_text(encoding="utf-8")
         shutil.rmtree(out, ignore_errors=True)
         write_static(out, out.name, vectors, tokenizer, max_tokens=self.max_seq_length, prompts=prompts)

@@ -1,0 +1,142 @@
+"""`lemmata run` with static encoders: their stages, the table, training further, and which settings are refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.small_bert import sayings, silent
+from tests.test_run import change, run_all, run_until, values, write_recipe
+from tests.test_stage_train import Say, refused, say  # noqa: F401 - `say` is a fixture
+from tests.test_static import write_small
+
+from lemmata.encode.load import NANO
+from lemmata.encode.static import is_static
+from lemmata.errors import LemmataError
+from lemmata.evaluate.report import Report, as_json
+from lemmata.project import Project
+from lemmata.run import run, stage_table
+
+pytest.importorskip("torch")
+pytest.importorskip("pyarrow")
+
+RECIPE = """
+[split]
+method = "stratified"
+validation = 0.2
+test = 0.2
+
+[static.fast]
+base = "{base}"
+validation = {{ "../asked.tsv" = "MRR@10" }}
+
+[run]
+sources = ["../notes.jsonl"]
+static = ["fast"]
+base = "hashing"
+measures = "MRR@10,R@20"
+"""
+
+
+def write_static_recipe(folder: Path) -> Path:
+    """A workspace with nothing but settings, and beside it notes, validation queries and the base."""
+    write_small(folder / "base", dimension=32)
+    workspace = write_recipe(folder, folder / "base")
+    (workspace / "lemmata.toml").write_text(RECIPE.format(base=folder / "base"), encoding="utf-8")
+    lines = [f"{sayings(5, 100 + n)[1][0]}\tb{n}-1" for n in range(12)]
+    (folder / "asked.tsv").write_text("query\tid\n" + "\n".join(lines), encoding="utf-8")
+    return workspace
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report]:
+    """A complete run; tests work on copies of its folder."""
+    folder = write_static_recipe(tmp_path_factory.mktemp("run"))
+    (report,), stages = run_all(folder)
+    assert list(stages)[-4:] == ["mine pairs", "static fast", "index fast", "tune fast"]
+    assert not any(stages.values())
+    return folder, report
+
+
+def test_a_run_trains_indexes_fits_and_compares_a_static_encoder(first: tuple[Path, Report], say: Say) -> None:  # noqa: F811
+    folder, report = first
+    assert list(report.retrievers) == ["BM25", "hashing", "hashing + BM25", "fast", "fast + BM25", "fast, auto"]
+    means = {name: sum(values(report, name)) / len(report.queries) for name in report.retrievers}
+    assert means["fast"] > 0.3 > 0.2 > max(means["BM25"], means["hashing"])
+    project = Project(folder)
+    assert is_static(folder / "models" / "fast")
+    assert list(project.models()) == ["fast"]  # no fine-tuning was asked for, so the default of `finetune` is none
+    [searched] = [vectors for vectors in project.info()["vectors"] if vectors["default"]]
+    assert (searched["encoder"], searched["fusion"]["fitted"]["queries"]) == ("fast", 12)
+    assert stage_table(project)["static fast"].startswith("../asked.tsv/MRR@10 0.")
+    (again,), stages = run_all(folder)
+    assert [name for name, done in stages.items() if not done] == ["ingest"]
+    assert as_json(again) == as_json(report)
+    code, out, _ = say("run", "-w", folder)
+    assert code == 0
+    assert "static fast: up to date" in out
+    assert "fast, auto" in out
+
+
+def test_a_static_model_is_trained_further_on_new_passages(first: tuple[Path, Report], tmp_path: Path) -> None:
+    folder = shutil.copytree(first[0].parent, tmp_path / "copy") / "notes"
+    change(folder, "[run]\n", '[run]\nupdate = "always"\n')
+    more = [
+        {"_id": f"c{n}-{kind}", "text": text, "links": [f"c{n}-1"] if kind == 0 else []}
+        for n in range(30)
+        for kind, text in enumerate(sayings(1, 500 + n)[0])
+    ]
+    with (folder.parent / "notes.jsonl").open("a", encoding="utf-8") as stream:
+        stream.write("\n" + "\n".join(map(json.dumps, more)))
+    _, stages = run_all(folder)
+    assert [name for name in stages if name.endswith(" fast")][:2] == ["compare fast", "update fast"]
+    assert "new and" in stage_table(Project(folder))["update fast"]
+    assert is_static(folder / "models" / "fast")
+    _, stages = run_all(folder)
+    assert [name for name, done in stages.items() if not done] == ["ingest"]
+
+
+def test_a_static_model_may_follow_a_fine_tuning_and_auto_compares_it_with_the_packaged_one(tmp_path: Path) -> None:
+    folder = write_static_recipe(tmp_path)
+    change(folder, 'base = "hashing"\n', "")
+    stages = run_until(folder, f"index {NANO}")
+    assert "split" in stages
+    change(folder, 'static = ["fast"]', 'static = ["fast"]\nfinetune = ["tuned"]\nbase = "hashing"')
+    change(folder, "[run]\n", f'[finetune.tuned]\nbase = "{tmp_path / "base"}"\nepochs = 0.1\n\n[run]\n')
+    change(folder, f'[static.fast]\nbase = "{tmp_path / "base"}"', '[static.fast]\nbase = "tuned"')
+    stages = run_until(folder, "index fast")
+    assert list(stages)[-3:] == ["finetune tuned", "static fast", "index fast"]
+    assert Project(folder).models()["fast"]["options"]["base"] == "tuned"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('static = ["fast"]', 'static = ["fats"]', r"static = 'fats'; did you mean 'fast'\?"),
+        ('static = ["fast"]', "finetune = []", "names neither finetune nor static"),
+        ('static = ["fast"]', 'static = ["fast"]\nfinetune = ["fast"]', "trains two models named 'fast'"),
+        ('base = "hashing"', 'base = "fast"', "base = 'fast' would be compared with itself"),
+    ],
+)
+def test_bad_settings_are_refused_before_any_stage(
+    tmp_path: Path,
+    say: Say,  # noqa: F811
+    old: str,
+    new: str,
+    message: str,
+) -> None:
+    folder = write_static_recipe(tmp_path)
+    change(folder, old, new)
+    with pytest.raises(LemmataError, match=message):
+        run(Project(folder), progress=silent)
+    assert [path.name for path in folder.iterdir()] == ["lemmata.toml"]
+    refused(say("run", "-w", folder))
+
+
+def test_a_static_base_that_is_not_there_is_refused_before_any_stage(tmp_path: Path) -> None:
+    folder = write_static_recipe(tmp_path)
+    change(folder, f'[static.fast]\nbase = "{tmp_path / "base"}"', '[static.fast]\nbase = "adapted"')
+    with pytest.raises(LemmataError, match="there is no base model 'adapted'"):
+        run(Project(folder), progress=silent)
