@@ -1,14 +1,17 @@
 """Summaries in the index: what they gain, by author, on Stacks, PlanetMath and the bundled example.
 
     python bench/summaries.py DATA OUT [--encoder NAME] [--corpora stacks,planetmath,qseries] [--chapters a,b,c]
-        [--queries CORPUS=FILE.tsv] [--json FILE]
+        [--queries CORPUS=FILE.tsv] [--summaries CORPUS=FILE.jsonl] [--json FILE]
 
 DATA holds the folders stacks, stacks-questions and planetmath. Each corpus becomes a workspace OUT/CORPUS, encoded
 once; a second run goes on from there. Authors: `written` are queries that a capable language model wrote for training
 passages (`recipes/lemmata_mini/written`), `qwen` those of a model of 1.5 billion parameters for all statements, `rules`
-those of `lemmata mine queries --part all`. The queries of `bench/*.tsv` are about passages that `written` leaves out:
-there it shows what summaries of other passages cost; `--queries stacks=FILE.tsv` adds a table of queries and ids.
-`--chapters` takes only these files of Stacks. An encoder may be a folder, which runs with torch on a GPU.
+those of `lemmata mine queries --part all`. The bundled example has `summaries` by a capable model, a sentence and a
+question for each passage, written with its surroundings in view; `--summaries` adds files of other authors. The queries
+of `bench/*.tsv` are about passages that `written` leaves out: there it shows what summaries of other passages cost;
+`--queries stacks=FILE.tsv` adds a table of queries and ids. The example's training queries are measured as queries
+(`asked`), and as the summaries `written` for its test questions. `--chapters` takes only these files of Stacks. An
+encoder may be a folder, which runs with torch on a GPU.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ from lemmata.stages.evaluate import EvaluateOptions, table_task
 ROOT = Path(__file__).parents[1]
 BENCH, WRITTEN, EXAMPLE = ROOT / "bench", ROOT / "recipes" / "lemmata_mini" / "written", ROOT / "examples" / "qseries"
 MEASURES = ("MRR@10", "R@20")
-RETRIEVERS = ("dense", "hybrid")
+RETRIEVERS = ("dense", "hybrid", "auto")
 RULES = "asked"  # the name of the set
 
 
@@ -61,7 +64,13 @@ def workspace(data: Path, out: Path, corpus: str, chapters: Sequence[str]) -> Pr
 def tasks(project: Project, corpus: str, more: Sequence[tuple[str, Path]]) -> dict[str, Task]:
     """The queries for a corpus, those with an answer in it."""
     if corpus == "qseries":
-        return {"questions": task_from("questions", *read_judged(EXAMPLE))}
+        lines = (EXAMPLE / "queries-train.jsonl").read_text(encoding="utf-8").splitlines()
+        asked = {str(number): json.loads(line) for number, line in enumerate(lines)}
+        texts = {number: record["query"] for number, record in asked.items()}
+        return {
+            "questions": task_from("questions", *read_judged(EXAMPLE)),
+            "asked": task_from("asked", texts, {number: {record["passage"]: 1} for number, record in asked.items()}),
+        }
     tables = {
         "stacks": {"own queries": "stacks_queries", "own summaries": "stacks_summaries"},
         "planetmath": {"own paraphrases": "planetmath_queries"},
@@ -80,13 +89,15 @@ def tasks(project: Project, corpus: str, more: Sequence[tuple[str, Path]]) -> di
     return found
 
 
-def sources(data: Path, project: Project, corpus: str) -> dict[str, str]:
+def sources(data: Path, project: Project, corpus: str, more: Sequence[tuple[str, Path]]) -> dict[str, str]:
     """The summaries of each author, as `lemmata index --summaries` takes them."""
     if RULES not in project.training_sets():
         project.mine("queries", name=RULES, part="all", progress=say)
+    others = {file.stem: str(file) for of, file in more if of == corpus}
     if corpus == "qseries":
-        return {"rules": RULES, "written": str(EXAMPLE / "queries-train.jsonl")}
-    found = {"rules": RULES, "written": str(WRITTEN / f"{corpus}.jsonl")}
+        files = {"written": EXAMPLE / "queries-train.jsonl", "summaries": EXAMPLE / "summaries.jsonl"}
+        return {"rules": RULES, **{author: str(file) for author, file in files.items()}, **others}
+    found = {"rules": RULES, "written": str(WRITTEN / f"{corpus}.jsonl"), **others}
     if corpus == "stacks":
         found["qwen"] = str(data / "stacks-questions" / "questions.jsonl.xz")
         found["written + qwen"] = f"{found['written']},{found['qwen']}"
@@ -132,10 +143,14 @@ def main() -> None:
     parser.add_argument("--corpora", default="stacks,planetmath,qseries")
     parser.add_argument("--chapters", default="")
     parser.add_argument("--queries", action="append", default=[])
+    parser.add_argument("--summaries", action="append", default=[])
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    more = [(corpus, Path(file)) for corpus, _, file in (entry.partition("=") for entry in arguments.queries)]
+    more, authors = (
+        [(corpus, Path(file)) for corpus, _, file in (entry.partition("=") for entry in entries)]
+        for entries in (arguments.queries, arguments.summaries)
+    )
     chapters = [chapter for chapter in arguments.chapters.split(",") if chapter]
     rows = []
     for corpus in arguments.corpora.split(","):
@@ -144,7 +159,7 @@ def main() -> None:
         counts: dict[str, Any] = {"none": {"passages": project.index(settings=settings, progress=say)["passages"]}}
         found = tasks(project, corpus, more)
         results = {"none": measure(project, found)}
-        for author, names in sources(arguments.data, project, corpus).items():
+        for author, names in sources(arguments.data, project, corpus, authors).items():
             counts[author] = project.index(settings={**settings, "summaries": names}, progress=say)["summaries"]
             results[author] = measure(project, found)
         for task in found:

@@ -162,7 +162,7 @@ def test_impossible_options_are_refused(base: Path, job: Job, tmp_path: Path) ->
     with pytest.raises(ConfigError, match="triplet loss needs sets with negatives"):
         tuned(base, small_job(tmp_path / "pairs", base), tmp_path, loss="triplet")
     with pytest.raises(ConfigError, match="without guide and teacher"):
-        tuned(base, small_job(tmp_path / "taught", base), tmp_path, loss="triplet", teacher=base)
+        tuned(base, small_job(tmp_path / "taught", base), tmp_path, loss="triplet", teacher="base")
     with pytest.raises(ConfigError, match="32 dimensions cannot be cut to 33"):
         tuned(base, job, tmp_path, dimensions=[33])
     (tmp_path / "empty").mkdir()

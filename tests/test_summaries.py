@@ -222,6 +222,11 @@ def first(project: Project, query: str, **more: object) -> str:
         return retriever.search(query, 1, retriever="dense", **more)[0].id  # type: ignore[arg-type]
 
 
+def by_words(project: Project, query: str) -> list[str]:
+    with project.retriever() as retriever:
+        return [hit.id for hit in retriever.search(query, 9, retriever="lexical")]
+
+
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are named from the current folder."""
@@ -252,6 +257,39 @@ def test_a_passage_is_found_by_what_a_summary_says_about_it(project: Project, to
     assert project.index(settings={"summaries": "none"})["dropped_summaries"] == ["hashing"]
     assert first(project, LIQUID) == before
     assert "summaries" not in project.index()
+
+
+def test_words_of_summaries_find_their_passages(project: Project, told: Path, tmp_path: Path) -> None:
+    passages = PASSAGES | {definition["id"]: definition["text"] for definition in definitions()}
+    ingest(project, tmp_path, passages)
+    project.index(settings={"encoder": "hashing"})
+    assert by_words(project, "local, distillation") == []
+    report = project.index(settings={"summaries": str(told)})
+    assert report["tokenised"] == 2  # only the passages that have a summary
+    assert set(by_words(project, "local, distillation")) == {"nakayama", "pump"}
+    assert by_words(project, "undicht") == ["pump"]  # their own words stay
+    assert project.index()["tokenised"] == 0
+    write_lines(told, [{"id": "euler", "text": "a bijection of Glaisher"}])
+    assert project.index()["tokenised"] == 1  # two are again what they were before any summary
+    assert by_words(project, "local, distillation, bijection of Glaisher") == ["euler"]
+    fresh = Project.init(tmp_path / "fresh")
+    ingest(fresh, tmp_path, passages)
+    fresh.index(settings={"encoder": "hashing", "summaries": str(told)})
+    with project.retriever() as grown, fresh.retriever() as built:
+        for query in ("bijection", "order of parts", "M"):
+            for one, other in zip(grown.lexical.search([query], 4), built.lexical.search([query], 4), strict=True):
+                assert one.tolist() == other.tolist()
+    project.index(settings={"summaries": "none"})
+    assert by_words(project, "bijection of Glaisher") == []
+    assert not project.layout.lexical_summaries.exists()
+
+
+def test_a_summary_that_repeats_no_query_counts_for_words(project: Project, tmp_path: Path) -> None:
+    told = write_lines(tmp_path / "told.jsonl", [{"id": "pump", "text": "drips"}, {"id": "euler", "text": "Glaisher"}])
+    project.index(settings={"encoder": "hashing", "summaries": str(told)})
+    task = task_from("t", {"q1": "something drips here", "q2": "Glaisher"}, {"q1": {"pump": 1}, "q2": {"euler": 1}})
+    values = project.evaluate(task, retrievers=["lexical"]).retrievers["lexical"]["MRR@10"]
+    assert values.tolist() == [1.0, 0.0]
 
 
 def test_the_score_of_a_hit_is_the_mean_with_its_best_summary(indexed: Project) -> None:
@@ -497,7 +535,8 @@ def test_a_summary_that_repeats_a_test_query_does_not_count(project: Project, tm
     project.index(settings={"summaries": "none"})
     bare = project.evaluate(task, retrievers=["dense", "lexical"])
     # nakayama keeps its summaries, which do not fit these queries
-    assert report.retrievers["dense"]["MRR@10"].tolist() == bare.retrievers["dense"]["MRR@10"].tolist()
+    for retriever in ("dense", "lexical"):
+        assert report.retrievers[retriever]["MRR@10"].tolist() == bare.retrievers[retriever]["MRR@10"].tolist()
     assert not [note for note in bare.notes if "summaries" in note]
     assert [row["MRR@10"] for row in tuned["tried"]] == [row["MRR@10"] for row in project.tune(task)["tried"]]
 

@@ -44,8 +44,8 @@ def weights(file: Path) -> dict[str, np.ndarray[Any, Any]]:
         return (integers - zero.astype(np.float32)) * scale.astype(np.float32)
 
     names = {name.removesuffix("_quantized") for name in constants}
-    found = {name: real(name) for name in names if name.startswith(("embeddings.", "encoder.")) and "_scale" not in name}
-    found = {name: value for name, value in found.items() if not name.endswith("_zero_point")}
+    names = {name for name in names if not name.endswith(("_scale", "_zero_point"))}
+    found = {name: real(name) for name in names if name.startswith(("embeddings.", "encoder."))}
     attentions = 0
     for node in graph.node:
         match = NODE.match(node.name)
@@ -87,13 +87,20 @@ def main() -> None:
     config = json.loads((arguments.folder / "config.json").read_text(encoding="utf-8"))
     tensors, depth, out = weights(arguments.model), int(config["num_hidden_layers"]), arguments.out
     if len(tensors) != 5 + 16 * depth:
-        raise SystemExit(f"{arguments.model}: {len(tensors)} weights found, a BERT of {depth} layers has {5 + 16 * depth}")
+        raise SystemExit(
+            f"{arguments.model}: {len(tensors)} weights found, a BERT of {depth} layers has {5 + 16 * depth}"
+        )
     layers = arguments.layers or depth
     chosen = [round((place + 1) * depth / layers) - 1 for place in range(layers)]
     width = int(config["hidden_size"])
     longest = int(config["max_position_embeddings"])
     files: dict[str, Any] = {
-        "config.json": {**config, "architectures": ["BertModel"], "num_hidden_layers": layers, "torch_dtype": "float32"},
+        "config.json": {
+            **config,
+            "architectures": ["BertModel"],
+            "num_hidden_layers": layers,
+            "torch_dtype": "float32",
+        },
         "modules.json": [
             {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
             {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -22,17 +23,21 @@ from lemmata.evaluate.runs import write_trec_qrels, write_trec_run
 from lemmata.evaluate.significance import Floats64, compare
 from lemmata.evaluate.tasks import Task, concepts_task, documents_task, held_out, references_task, task_from
 from lemmata.fusion import DENSE, EQUAL, LEXICAL, Fusion, candidates, combine, default_fusion, fit_fusion
+from lemmata.index.lexical import LexicalIndex
 from lemmata.ingest.beir import read_judged
-from lemmata.leakage import Example, audit, examples, normalise
+from lemmata.leakage import Example, audit, examples, normalise, repeats
 from lemmata.measures import evaluate as measure
 from lemmata.measures import evaluate_whole_documents, gains, judged, parse_measure
 from lemmata.search import Retriever, choose_rerank_weight, parse_retriever, split_reranker
 from lemmata.stages.index import IndexOptions, update_vectors
+from lemmata.stages.link import ExpandedCorpus
+from lemmata.stages.summaries import Summarised
 from lemmata.stages.training_sets import split_key
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import concept_passages, open_graph
 from lemmata.store.layout import Layout, read_manifest, write_manifest
 from lemmata.store.split import PARTS, Keys, Split, id_keys, open_split
+from lemmata.store.summaries import read_texts
 from lemmata.store.trained import read_trained
 from lemmata.store.vector_sets import vector_set
 from lemmata.types import Floats, Integers, Mask, Progress
@@ -299,7 +304,7 @@ def evaluate(
     parsed = {name: parse_retriever(name) for name in retrievers}
     measures = [parse_measure(name) for name in options.measures.split(",")]
     notes = list(task.notes)
-    with contextlib.closing(Retriever(layout, key=key, allowance=allowance)) as retriever:
+    with _scratch() as scratch, contextlib.closing(Retriever(layout, key=key, allowance=allowance)) as retriever:
         corpus = retriever.corpus
         missing, row_of = _rows_of_judged(corpus, task, allow_missing=allow_missing)
         judgments = judged(task.qrels, row_of)
@@ -312,13 +317,14 @@ def evaluate(
         if train:
             notes += _audit(corpus, task, train, allow_leakage)
             groups = _seen_and_unseen(corpus, task, train)
-        if any(kind != "dense" for kind, _ in parsed.values()):
+        lexical = any(kind != "dense" for kind, _ in parsed.values())
+        if lexical:
             _ = retriever.lexical  # refuse an old one before anything long starts
         named = dict.fromkeys(encoder for _, encoder in parsed.values() if encoder)
         more: dict[str, Any] = {"queries": list(task.queries.values()), "key": key, "allowance": allowance}
         update_vectors(layout, named, index or IndexOptions(), progress, **more)
         used_encoders = {encoder for kind, encoder in parsed.values() if kind != "lexical"}
-        notes += _hide_summaries(retriever, task, sorted(used_encoders))
+        notes += _hide_summaries(retriever, task, sorted(used_encoders), scratch, lexical=lexical)
         is_unnamed_dense = [kind != "lexical" and not encoder for kind, encoder in parsed.values()]
         encoder = retriever.vectors.encoder if any(is_unnamed_dense) else ""
         trained_on: dict[str, int] = {}
@@ -379,26 +385,58 @@ def evaluate(
     )
 
 
-def _hide_summaries(retriever: Retriever, task: Task, encoders: Sequence[str]) -> list[str]:
-    """Search as if no summary repeated a query of the task, and say so; the empty encoder is the one of the index."""
+@contextlib.contextmanager
+def _scratch() -> Iterator[Path]:
+    """A folder for as long as it is needed; Windows keeps files that are mapped, and cleans up later."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def _hide_summaries(
+    retriever: Retriever, task: Task, encoders: Sequence[str], scratch: Path, *, lexical: bool = True
+) -> list[str]:
+    """Search as if no summary repeated a query of the task, and say so; the empty encoder is the one of the index.
+
+    Where one does, a `lexical` index without it is built in `scratch`, which is needed as long as the retriever is.
+    """
+    queries = [task.queries[query] for query in task.qrels]
     notes: dict[str, None] = {}
     for encoder in encoders:
         side = retriever.dense(encoder)
-        if not side.exists or side.summaries is None:
-            continue
-        hidden = side.hide_summaries([task.queries[query] for query in task.qrels])
-        rows = np.unique(np.asarray(side.summaries.rows)[~hidden])
-        authors = ", ".join(dict.fromkeys(str(source["author"]) for source in side.summaries.sources))
-        answered = _count_queries_about(retriever.corpus, task, rows)
-        note = (
-            f"passages are found by {int((~hidden).sum()):,} summaries too (author: {authors});"
-            f" {int(hidden.sum()):,} more equal or nearly repeat a query of the task and were not used;"
-            f" {answered:,} of {len(task.qrels):,} queries have an answer with a summary"
-        )
-        if 2 * answered * len(retriever.corpus) < len(task.qrels) * len(rows):
-            note = f"WARNING: {note}, fewer than other passages have: the figures may be too low"
-        notes[note] = None
+        if side.exists and side.summaries is not None:
+            hidden = side.hide_summaries(queries)
+            rows = np.asarray(side.summaries.rows)
+            notes[_about_summaries(retriever.corpus, task, side.summaries.sources, rows, hidden)] = None
+    manifest = read_manifest(retriever.layout.manifest(retriever.layout.lexical)) or {}
+    summaries = read_texts(retriever.layout.lexical_summaries, "run 'lemmata index --rebuild'")
+    if summaries and lexical:
+        hidden = repeats([summary.text for summary in summaries], queries)
+        rows = np.array([summary.row for summary in summaries])
+        notes[_about_summaries(retriever.corpus, task, manifest["summaries"], rows, hidden)] = None
+        if hidden.any():
+            corpus = ExpandedCorpus(retriever.layout, retriever.corpus) if manifest["expansion"] else retriever.corpus
+            kept = Summarised(corpus, (summary for summary, hide in zip(summaries, hidden, strict=True) if not hide))
+            tokenizer = retriever.lexical.tokenizer
+            LexicalIndex.build(kept.contents(), scratch / "lexical", headings=kept.headings(), tokenizer=tokenizer)
+            retriever.lexical = LexicalIndex.open(scratch / "lexical")
     return list(notes)
+
+
+def _about_summaries(
+    corpus: Corpus, task: Task, sources: Sequence[Mapping[str, Any]], rows: Integers, hidden: Mask
+) -> str:
+    """A note on the summaries of `rows` that were used for a task, and on those that were not."""
+    with_any = np.unique(rows[~hidden])
+    authors = ", ".join(dict.fromkeys(str(source["author"]) for source in sources))
+    answered = _count_queries_about(corpus, task, with_any)
+    note = (
+        f"passages are found by {int((~hidden).sum()):,} summaries too (author: {authors});"
+        f" {int(hidden.sum()):,} more equal or nearly repeat a query of the task and were not used;"
+        f" {answered:,} of {len(task.qrels):,} queries have an answer with a summary"
+    )
+    if 2 * answered * len(corpus) < len(task.qrels) * len(with_any):
+        note = f"WARNING: {note}, fewer than other passages have: the figures may be too low"
+    return note
 
 
 def _count_queries_about(corpus: Corpus, task: Task, rows: Integers) -> int:
@@ -548,9 +586,9 @@ def tune(
     are missing. Judgments of passages that are not in the corpus are refused unless `allow_missing`.
     """
     more: dict[str, Any] = {"queries": list(task.queries.values()), "key": key, "allowance": allowance}
-    with contextlib.closing(Retriever(layout, key=key, allowance=allowance)) as retriever:
+    with _scratch() as scratch, contextlib.closing(Retriever(layout, key=key, allowance=allowance)) as retriever:
         update_vectors(layout, filter(None, [encoder]), index or IndexOptions(), progress, **more)
-        _hide_summaries(retriever, task, [encoder])
+        _hide_summaries(retriever, task, [encoder], scratch)
         values, graph = fusion_values(
             retriever, task, measure_name, progress, encoder=encoder, allow_missing=allow_missing
         )
@@ -619,11 +657,11 @@ def tune_rerank(
     """
     chosen_measure = parse_measure(measure_name)
     base, number, model = split_reranker(name)
-    with contextlib.closing(Retriever(layout, key=key)) as retriever:
+    with _scratch() as scratch, contextlib.closing(Retriever(layout, key=key)) as retriever:
         _, row_of = _rows_of_judged(retriever.corpus, task, allow_missing=allow_missing)
         judgments = judged(task.qrels, row_of)
         kind, encoder = parse_retriever(base)
-        _hide_summaries(retriever, task, [encoder] if kind != "lexical" else [])
+        _hide_summaries(retriever, task, [encoder] if kind != "lexical" else [], scratch, lexical=kind != "dense")
         depth = min(max(number, chosen_measure.cutoff), len(retriever.corpus))
         rows, scores = _rank(retriever, task, base, depth, progress)
         cross = np.full((len(rows), min(number, depth)), -np.inf, np.float32)

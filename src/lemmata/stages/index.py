@@ -6,12 +6,13 @@ What did not change since the last time is kept, and so is what a killed run fin
 from __future__ import annotations
 
 import contextlib
+import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,7 +25,18 @@ from lemmata.index.ann import EXACT_UP_TO
 from lemmata.index.lexical import FORMAT, LexicalIndex
 from lemmata.index.tokens import Tokenizer, learn_parts
 from lemmata.stages.link import ExpandedCorpus
-from lemmata.stages.summaries import NONE, chosen_sources, encode_summaries, summaries_are_up_to_date, texts_to_encode
+from lemmata.stages.summaries import (
+    NONE,
+    Contents,
+    Headed,
+    Summarised,
+    chosen_sources,
+    encode_summaries,
+    read_summaries,
+    sources_of,
+    summaries_are_up_to_date,
+    texts_to_encode,
+)
 from lemmata.stages.vectors import (
     SHARD,
     Hashes,
@@ -37,7 +49,7 @@ from lemmata.stages.vectors import (
 from lemmata.store.artefacts import artefact, dense_index, neighbour_index, read_undamaged, seal
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, read_manifest
-from lemmata.store.summaries import drop_summaries
+from lemmata.store.summaries import Summary, drop_summaries, write_texts
 from lemmata.store.vector_sets import (
     move_old_vectors,
     remove_vectors,
@@ -85,21 +97,6 @@ class IndexOptions:
     summaries: str = ""  # training sets and files of short texts that also find their passages; comma-separated, none
 
 
-class Contents(Protocol):
-    """Texts to encode, one per row: a corpus, or a corpus with something added to its texts."""
-
-    inputs: str
-
-    def __len__(self) -> int: ...
-    def contents(self, start: int = 0, stop: int | None = None) -> Iterator[str]: ...
-
-
-class Headed(Contents, Protocol):
-    """Texts with the headings above them, one per row."""
-
-    def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]: ...
-
-
 def index(
     layout: Layout,
     options: IndexOptions,
@@ -130,7 +127,11 @@ def index(
         report |= {"language": language, "language_shares": shares}
         texts, expansion = _texts(layout, corpus, options)
         spoken = {"language": language, "setting": options.language}
-        report["tokenised"] = index_lexical(layout, texts, progress, expansion=expansion, **spoken)
+        sources = sources_of(layout, options.summaries)
+        read = partial(read_summaries, layout, corpus, sources)
+        report["tokenised"] = index_lexical(
+            layout, texts, progress, expansion=expansion, summaries=sources, read=read, **spoken
+        )
         if dense:
             if options.encoder == AUTO:
                 chosen = encoder_for(language)
@@ -367,13 +368,16 @@ def index_lexical(
     language: str = "en",
     setting: str = "auto",
     expansion: str = "",
+    summaries: Sequence[Mapping[str, str]] = (),
+    read: Callable[[], list[Summary]] = list,
 ) -> int:
     """Bring the lexical index up to date; returns how many passages were tokenised.
 
     `language` is what `setting`, which is stored for the next time, came to; `expansion` is a hash of what was added to
-    the texts. An index in another language is built again, and so is a German one of a corpus that grew to more than
-    twice the size from which the parts of compounds were learnt. In between, new passages and queries are split by the
-    parts that the index has, as old ones were.
+    the texts, `summaries` are the sources of the short texts about passages that `read` gives; copies of them are kept.
+    An index in another language is built again, as is a German one of a corpus that grew to more than twice the size
+    from which the parts of compounds were learnt. In between, new passages and queries are split by the parts that the
+    index has, as old ones were.
     """
     path = layout.manifest(layout.lexical)
     manifest = read_undamaged(artefact(layout, "lexical"))
@@ -382,8 +386,9 @@ def index_lexical(
         "lexical": FORMAT,
         "language": language,
         "expansion": expansion,
+        "summaries": list(summaries),
     }
-    before = {"language": "en", "expansion": "", **(manifest or {})}  # they are not in older manifests
+    before = {"language": "en", "expansion": "", "summaries": [], **(manifest or {})}  # they are not in older manifests
     if {name: before.get(name) for name in source} == source:
         if before.get("setting", "auto") != setting:
             seal(layout.lexical, {**before, "setting": setting})
@@ -394,6 +399,8 @@ def index_lexical(
     old_hashes = np.empty(0, np.uint64)
     if is_usable:  # copied: the file is replaced below
         old_hashes = np.array(read_array(layout.lexical / "hashes.npy", "run 'lemmata index --rebuild'"))
+    about = read() if summaries else []
+    corpus = Summarised(corpus, about) if about else corpus
     headed = (f"{heading}\0{content}" for heading, content in zip(corpus.headings(), corpus.contents(), strict=True))
     hashes = hash_texts(headed, len(corpus), progress)
     matches = match_rows(old_hashes, hashes)
@@ -416,6 +423,10 @@ def index_lexical(
         LexicalIndex.open(layout.lexical).add(contents, _of_rows(corpus.headings, new_rows), order=order)
         hashes = np.concatenate([old_hashes, hashes[new_rows]])
     np.save(layout.lexical / "hashes.npy", hashes)
+    shutil.rmtree(layout.lexical_summaries, ignore_errors=True)
+    if about:
+        layout.lexical_summaries.mkdir()
+        write_texts(layout.lexical_summaries, about)
     seal(layout.lexical, {"verb": "index", **source, "setting": setting, "learnt_from": learnt_from})
     return len(new_rows)
 

@@ -1,13 +1,14 @@
-"""Summaries in the index: short texts about passages, from training sets and files, encoded beside the vectors.
+"""Summaries in the index: short texts about passages, from training sets and files.
 
-Search reads copies: a set that is mined again, or a changed file, counts from the next `lemmata index` on.
+They are encoded beside the vectors, and their words are read as part of the headings of their passages. Search reads
+copies: a set that is mined again, or a changed file, counts from the next `lemmata index` on.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,7 +28,18 @@ from lemmata.store.vector_sets import vector_set, vector_sets
 from lemmata.store.vectors import VectorWriter
 from lemmata.types import Encoder, Progress
 
-__all__ = ["NONE", "chosen_sources", "encode_summaries", "summaries_are_up_to_date", "texts_to_encode"]
+__all__ = [
+    "NONE",
+    "Contents",
+    "Headed",
+    "Summarised",
+    "chosen_sources",
+    "encode_summaries",
+    "read_summaries",
+    "sources_of",
+    "summaries_are_up_to_date",
+    "texts_to_encode",
+]
 
 NONE = "none"
 IMPORTED = "imported"  # the author of texts from a file
@@ -47,10 +59,12 @@ def chosen_sources(layout: Layout) -> str:
     return ",".join(source["name"] for source in manifest["sources"]) if manifest else ""
 
 
-def _sources(layout: Layout, names: str) -> list[dict[str, str]]:
-    """Name, author and hash of each source; a file is named by its path below the workspace."""
+def sources_of(layout: Layout, names: str) -> list[dict[str, str]]:
+    """Name, author and hash of each source as it is now; a file is named by its path below the workspace."""
+    sources: list[dict[str, str]] = []
+    if names in ("", NONE):
+        return sources
     known = sets(layout)
-    sources = []
     for name in dict.fromkeys(filter(None, map(str.strip, names.split(",")))):
         if name in known:
             digest = set_digest(layout, name) or sha256_of([set_file(layout, name)])
@@ -123,12 +137,56 @@ def _collect(
     return summaries, left_out
 
 
+def read_summaries(layout: Layout, corpus: Corpus, sources: Sequence[Mapping[str, str]]) -> list[Summary]:
+    """The summaries of passages of the corpus in these sources, by row."""
+    return _collect(layout, corpus, sources)[0]
+
+
+# ---------------------------------------------------------------- words
+
+
+class Contents(Protocol):
+    """Texts to encode, one per row: a corpus, or a corpus with something added to its texts."""
+
+    inputs: str
+
+    def __len__(self) -> int: ...
+    def contents(self, start: int = 0, stop: int | None = None) -> Iterator[str]: ...
+
+
+class Headed(Contents, Protocol):
+    """Texts with the headings above them, one per row."""
+
+    def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]: ...
+
+
+class Summarised:
+    """Texts whose summaries stand behind their headings, for the lexical index."""
+
+    def __init__(self, texts: Headed, summaries: Iterable[Summary]) -> None:
+        self.inputs = texts.inputs
+        self._texts = texts
+        self._of_row: dict[int, list[str]] = defaultdict(list)
+        for summary in summaries:
+            self._of_row[summary.row].append(summary.text)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def contents(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
+        return self._texts.contents(start, stop)
+
+    def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
+        for row, heading in enumerate(self._texts.headings(start, stop), start):
+            yield " ".join([heading, *self._of_row.get(row, ())])
+
+
 # ---------------------------------------------------------------- vectors
 
 
 def texts_to_encode(layout: Layout, corpus: Corpus, names: str, spec: str, made_by: str) -> list[str]:
     """The texts that an encoder has no vectors of yet."""
-    summaries, _ = _collect(layout, corpus, _sources(layout, names))
+    summaries, _ = _collect(layout, corpus, sources_of(layout, names))
     texts = [summary.text for summary in summaries]
     stored = open_old_summaries(layout, spec)
     if stored is None or stored.made_by != made_by:
@@ -145,7 +203,7 @@ def summaries_are_up_to_date(layout: Layout, corpus: str, names: str, spec: str,
     manifest = read_undamaged(summary_index(vectors)) or {}
     if names in ("", NONE):
         return False
-    wanted = {"corpus": corpus, "made_by": made_by, "sources": _sources(layout, names)}
+    wanted = {"corpus": corpus, "made_by": made_by, "sources": sources_of(layout, names)}
     return {name: manifest.get(name) for name in wanted} == wanted
 
 
@@ -166,7 +224,7 @@ def encode_summaries(
     """
     encoded = 0
     if not summaries_are_up_to_date(layout, corpus.inputs, names, spec, encoder.name):
-        sources = _sources(layout, names)
+        sources = sources_of(layout, names)
         summaries, left_out = _collect(layout, corpus, sources)
         texts = [summary.text for summary in summaries]
         hashes = hash_texts(texts, len(texts), progress)

@@ -89,6 +89,10 @@ class Layout:
     def lexical(self) -> Path:
         return self.root / "index" / "lexical"
 
+    @property
+    def lexical_summaries(self) -> Path:
+        return self.lexical / "summaries"
+
     def ann_graph(self, ann: Path) -> Path:
         return ann / "graph.faiss"
 

@@ -27,6 +27,7 @@ __all__ = [
     "drop_summaries",
     "open_old_summaries",
     "open_summaries",
+    "read_texts",
     "summaries_manifest",
     "write_texts",
 ]
@@ -54,9 +55,7 @@ class StoredSummaries(NamedTuple):
 
     def texts(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
         """The texts of some summaries."""
-        for place in range(*slice(start, stop).indices(len(self.ends))):
-            begin = int(self.ends[place - 1]) if place else 0
-            yield self.content[begin : int(self.ends[place])].tobytes().decode()
+        return _texts(self.ends, self.content, start, stop)
 
     def of_row(self, row: int) -> list[dict[str, str]]:
         """Text, author and source of each summary of a passage."""
@@ -114,12 +113,28 @@ def _remove(vectors: VectorSet) -> None:
 
 
 def write_texts(folder: Path, summaries: Sequence[Summary]) -> None:
-    """Write everything but the vectors into the folder that a VectorWriter is filling."""
+    """Write everything but the vectors into a folder, such as the one that a VectorWriter is filling."""
     encoded = [summary.text.encode() for summary in summaries]
     np.save(folder / "rows.npy", np.array([summary.row for summary in summaries], np.int64))
     np.save(folder / "source.npy", np.array([summary.source for summary in summaries], np.uint16))
     np.save(folder / "ends.npy", np.cumsum([len(text) for text in encoded], dtype=np.int64))
     np.save(folder / "content.npy", np.frombuffer(b"".join(encoded), np.uint8))
+
+
+def read_texts(folder: Path, cure: str) -> list[Summary]:
+    """What `write_texts` wrote; none where there is no such folder."""
+    if not folder.is_dir():
+        return []
+    rows, source, ends, content = (
+        read_array(folder / f"{name}.npy", cure) for name in ("rows", "source", "ends", "content")
+    )
+    return list(map(Summary, rows.tolist(), _texts(ends, content), source.tolist()))
+
+
+def _texts(ends: Integers, content: npt.NDArray[np.uint8], start: int = 0, stop: int | None = None) -> Iterator[str]:
+    for place in range(*slice(start, stop).indices(len(ends))):
+        begin = int(ends[place - 1]) if place else 0
+        yield content[begin : int(ends[place])].tobytes().decode()
 
 
 def _read(item: Artefact, manifest: Mapping[str, Any]) -> StoredSummaries:
