@@ -23,14 +23,15 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from bench.german import generate
 
+from lemmata.encode.load import is_static_encoder
 from lemmata.evaluate.significance import bootstrap
 from lemmata.evaluate.tasks import Task, restricted, task_from
-from lemmata.fusion import DENSE, EQUAL, LEXICAL, Fusion, fit_fusion
+from lemmata.fusion import DENSE, EQUAL, LEXICAL, Fusion, fit_fusion, fit_start
 from lemmata.ingest.beir import read_judged, read_qrels, read_queries, read_table
 from lemmata.project import Project
 from lemmata.search import Retriever
@@ -127,16 +128,30 @@ def cross_fitted(
     return result, [f"{formula} ({number} of {2 * REPEATS})" for formula, number in fits.most_common(2)]
 
 
-def measured(project: Project, task: Task, fewer: int) -> dict[str, Any]:
-    name = task.name
-    measure = GRADED.get(name, "MRR@10")
+class Measured(NamedTuple):
+    """What each way to search is worth, per query."""
+
+    systems: dict[str, Any]
+    fits: list[str]  # the most frequent weights of `auto`
+    graph: bool
+    passages: int
+
+
+def systems_of(project: Project, task: Task, fewer: int = 0) -> Measured:
+    """Everything with the encoder of the workspace, in which nothing is fitted."""
     with contextlib.closing(Retriever(project.layout)) as retriever:
         passages = len(retriever.corpus)
-        values, graph = fusion_values(retriever, task, measure, lambda *_: None)
-        default = retriever.fusion  # nothing is fitted in these workspaces
-    auto, fits = cross_fitted(values, len(task.qrels), graph, fewer, default)
+        values, graph = fusion_values(retriever, task, GRADED.get(task.name, "MRR@10"), lambda *_: None)
+        default, static = retriever.fusion, is_static_encoder(retriever.vectors.encoder, project.layout.models)
+    auto, fits = cross_fitted(values, len(task.qrels), graph, fewer, fit_start(static=static))
     plain = {"BM25": LEXICAL, "dense": DENSE, "hybrid ½": EQUAL, "default": default}
-    systems = {system: values(fusion) for system, fusion in plain.items()} | {"auto": auto}
+    return Measured({name: values(fusion) for name, fusion in plain.items()} | {"auto": auto}, fits, graph, passages)
+
+
+def measured(project: Project, task: Task, fewer: int) -> dict[str, Any]:
+    name, measure = task.name, GRADED.get(task.name, "MRR@10")
+    systems, fits, graph, passages = systems_of(project, task, fewer)
+    auto = systems["auto"]
     single = max(("BM25", "dense"), key=lambda system: systems[system].mean())
     random = np.random.default_rng(0)
     table = {

@@ -11,20 +11,15 @@ with SciFact as its guard; mathlib, CISI and qseries chose nothing.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench.auto import GRADED, TABLES, cross_fitted, task_of
+from bench.auto import GRADED, TABLES, systems_of, task_of
 
 from lemmata.evaluate.significance import Floats64, bootstrap
 from lemmata.evaluate.tasks import Task, restricted
-from lemmata.fusion import DENSE, EQUAL, LEXICAL
-from lemmata.project import Project
-from lemmata.search import Retriever
-from lemmata.stages.evaluate import fusion_values
 
 SETS = ("qseries", "cisi", "mathlib", "scifact", "planetmath", "stacks")
 
@@ -33,17 +28,6 @@ def tables_of(task: Task) -> dict[str, Task]:
     """The queries of each table of a set; the task itself where it has none."""
     queries = {table: [query for query in task.qrels if query.startswith(f"{table} ")] for table in TABLES[task.name]}
     return {table: restricted(task, chosen) for table, chosen in queries.items()}
-
-
-def values_of(project: Project, task: Task) -> dict[str, Floats64]:
-    """The values per query of each way to search with the encoder of the workspace."""
-    with contextlib.closing(Retriever(project.layout)) as retriever:
-        measure = GRADED.get(task.name, "MRR@10")
-        values, graph = fusion_values(retriever, task, measure, lambda *_: None)
-        default = retriever.fusion
-    auto, _ = cross_fitted(values, len(task.qrels), graph, 0, default)
-    plain = {"BM25": LEXICAL, "dense": DENSE, "hybrid ½": EQUAL, "default": default}
-    return {system: values(fusion) for system, fusion in plain.items()} | {"auto": auto}
 
 
 def estimate(values: Floats64) -> list[float]:
@@ -64,7 +48,7 @@ def measured(name: str, data: Path, out: Path, encoders: list[str]) -> list[dict
             project, task = task_of(name, data, out, encoder, 0)
             project.index(settings={"encoder": encoder, "summaries": summaries})
             for table, part in (tables_of(task) if name in TABLES else {name: task}).items():
-                found.setdefault(table + variant, {})[Path(encoder).name] = values_of(project, part)
+                found.setdefault(table + variant, {})[Path(encoder).name] = systems_of(project, part).systems
                 counts[table + variant] = len(part.qrels)
     records = []
     for table, by_encoder in found.items():

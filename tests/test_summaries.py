@@ -277,8 +277,8 @@ def test_words_of_summaries_find_their_passages(project: Project, told: Path, tm
     fresh.index(settings={"encoder": "hashing", "summaries": str(told)})
     with project.retriever() as grown, fresh.retriever() as built:
         for query in ("bijection", "order of parts", "M"):
-            for one, other in zip(grown.lexical.search([query], 4), built.lexical.search([query], 4), strict=True):
-                assert one.tolist() == other.tolist()
+            (rows, scores), (expected, others) = (one.lexical.search([query], 4) for one in (grown, built))
+            assert (rows.tolist(), scores.tolist()) == (expected.tolist(), others.tolist())
     project.index(settings={"summaries": "none"})
     assert by_words(project, "bijection of Glaisher") == []
     assert not project.layout.lexical_summaries.exists()

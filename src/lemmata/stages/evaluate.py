@@ -22,7 +22,7 @@ from lemmata.evaluate.report import Report
 from lemmata.evaluate.runs import write_trec_qrels, write_trec_run
 from lemmata.evaluate.significance import Floats64, compare
 from lemmata.evaluate.tasks import Task, concepts_task, documents_task, held_out, references_task, task_from
-from lemmata.fusion import DENSE, EQUAL, LEXICAL, Fusion, candidates, combine, default_fusion, fit_fusion
+from lemmata.fusion import DENSE, EQUAL, LEXICAL, Fusion, candidates, combine, default_fusion, fit_fusion, fit_start
 from lemmata.index.lexical import LexicalIndex
 from lemmata.ingest.beir import read_judged
 from lemmata.leakage import Example, audit, examples, normalise, repeats
@@ -595,8 +595,9 @@ def tune(
     progress("fitting the fusion", 0, None)
     vectors = vector_set(layout, encoder_id(encoder, layout.models) if encoder else "")
     assert vectors is not None  # the dense ranking came from them
-    default = default_fusion(static=is_static_encoder(vectors.encoder, layout.models))
-    fit = fit_fusion(values, default, graph=graph)
+    static = is_static_encoder(vectors.encoder, layout.models)
+    default = default_fusion(static=static)
+    fit = fit_fusion(values, fit_start(static=static), graph=graph)
     named = {"auto": fit.fusion, "default": default, "equal": EQUAL, "dense": DENSE, "lexical": LEXICAL}
     report = {
         "verb": "tune",
