@@ -35,7 +35,7 @@ from lemmata.stages.evaluate import EvaluateOptions, table_task
 ROOT = Path(__file__).parents[1]
 BENCH, WRITTEN, EXAMPLE = ROOT / "bench", ROOT / "recipes" / "lemmata_mini" / "written", ROOT / "examples" / "qseries"
 MEASURES = ("MRR@10", "R@20")
-RETRIEVERS = ("dense", "hybrid", "auto")
+RETRIEVERS = ("lexical", "dense", "hybrid", "auto")
 RULES = "asked"  # the name of the set
 
 

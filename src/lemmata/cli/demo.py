@@ -63,6 +63,11 @@ def demo(
     step("How good is it? 64 questions with known answers, used for nothing else.",
          f"evaluate --beir examples/qseries -w {folder} --html {folder}/report.html")  # fmt: skip
     evaluate(folder, beir=notes, measures="MRR@10,nDCG@10,R@20", html=folder / "report.html")
+    step("Let a passage also be found by what is said about it: a sentence and a question, by a language model.",
+         f"index --summaries examples/qseries/summaries.jsonl -w {folder}")  # fmt: skip
+    index(folder, summaries=str(notes / "summaries.jsonl"))
+    step("The same 64 questions again.", f"evaluate --beir examples/qseries -w {folder} --html {folder}/report.html")
+    evaluate(folder, beir=notes, measures="MRR@10,nDCG@10,R@20", html=folder / "report.html")
     if training:
         _learn(folder, notes, step)
     console.print(f"\nResults per query: {folder}/report.html. Your own corpus takes the same few commands.")
