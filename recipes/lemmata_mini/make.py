@@ -116,16 +116,19 @@ def repeated(queries: Sequence[str], held_out: Sequence[str]) -> dict[int, int]:
 
 
 def audited(written: Path, tables: Sequence[Path], out: Path) -> Path:
-    """The written queries without those that are equal to a query of a table or near-duplicates of one.
+    """The written queries without those about an answer of a table, and those that repeat a query of one.
 
     Each dropped query is printed with the one that it repeats.
     """
     records = [json.loads(line) for line in written.read_text(encoding="utf-8").splitlines()]
-    held_out = [
-        (line.split("\t")[0], table.name)
-        for table in tables
-        for line in table.read_text(encoding="utf-8").splitlines()[1:]
-    ]
+    lines = [(table.name, line) for table in tables for line in table.read_text(encoding="utf-8").splitlines()[1:]]
+    answers = {line.split("\t")[1] for _, line in lines}
+    about = sum(record["passage"] in answers for record in records)
+    print(
+        f"{written.name}: {about} of {len(records)} queries dropped: their passage is an answer of validation or test"
+    )
+    records = [record for record in records if record["passage"] not in answers]
+    held_out = [(line.split("\t")[0], name) for name, line in lines]
     found = repeated([record["query"] for record in records], [text for text, _ in held_out])
     twins = {record: held_out[number] for record, number in found.items()}
     equal = sum(
