@@ -284,6 +284,15 @@ def test_words_of_summaries_find_their_passages(project: Project, told: Path, tm
     assert not project.layout.lexical_summaries.exists()
 
 
+def test_summaries_beside_a_corpus_are_no_passages(project: Project, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    write_lines(folder / "corpus-1.jsonl", [{"id": "a", "text": "one"}])
+    write_lines(folder / "summaries.jsonl", TOLD)
+    report = project.ingest([folder])
+    assert (report.added, report.failed) == (1, 0)
+
+
 def test_a_summary_that_repeats_no_query_counts_for_words(project: Project, tmp_path: Path) -> None:
     told = write_lines(tmp_path / "told.jsonl", [{"id": "pump", "text": "drips"}, {"id": "euler", "text": "Glaisher"}])
     project.index(settings={"encoder": "hashing", "summaries": str(told)})

@@ -63,8 +63,9 @@ _BESIDE_PAPERS = re.compile(
     r"gl[gos]|ac[nr]|alg|brf|nav|snm|vrb|thm|spl|fls|dvi|xdv|tfm|vf|pf[ab]|afm|ttf|otf|bak|swp|tmp|orig)",
     re.I,
 )
-# test data beside a corpus must never get into it
-_TEST_DATA = re.compile(r"(?:^|/)(?:qrels(?:/.*|[^/]*\.tsv)|queries[^/]*\.jsonl|withheld[^/]*\.tsv)(?:\.\w+)?$", re.I)
+# test data beside a corpus must never get into it; summaries are about its passages, and none themselves
+_TEST_DATA = r"qrels(?:/.*|[^/]*\.tsv)|queries[^/]*\.jsonl|withheld[^/]*\.tsv"
+_NO_PASSAGES = re.compile(rf"(?:^|/)(?:{_TEST_DATA}|summaries[^/]*\.jsonl)(?:\.\w+)?$", re.I)
 _READING = 4  # raised when the readers change, so that everything is read again
 _START = 4096  # bytes that decide what a file is
 _LARGEST_FILE = 64 * 2**20
@@ -267,7 +268,7 @@ def find_units(path: Path, options: IngestOptions) -> Source:
     unread: dict[str, str] = {}  # files without a reader, and why they are no text ("" if they are)
     for name in names:
         base = posixpath.basename(name)
-        if _TEST_DATA.search(name) or _SIDE_FILE.fullmatch(name) or _ABOUT.match(base):
+        if _NO_PASSAGES.search(name) or _SIDE_FILE.fullmatch(name) or _ABOUT.match(base):
             continue
         if _BESIDE_PAPERS.fullmatch(base):
             continue
