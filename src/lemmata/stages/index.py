@@ -215,7 +215,8 @@ def _noting(layout: Layout, encoder: str, passages: int, progress: Progress) -> 
         nonlocal written
         progress(what, done, total)
         if total and what.startswith("encoding") and time.monotonic() - written > _NOTE_EVERY:
-            write(done, total)
+            before = max(0, passages - total)  # encoded by an earlier run, or unchanged
+            write(before + done, before + total)
             written = time.monotonic()
 
     write(0, passages)

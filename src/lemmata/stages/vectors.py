@@ -81,18 +81,19 @@ def encode_missing(
 
     A few of them, spread over all, are encoded first: their time is that which the others will take.
     """
-    total = len(missing)
-    progress(what, 0, total)
+    total, encoded = len(missing), 0
     pace = BATCH if isinstance(encoder, RemoteEncoder) else _FIRST_STEP
     if not isinstance(encoder, RemoteEncoder) and total > SHARD:
         for count in (_FIRST_STEP, _SAMPLE):  # the first ones also warm it up
+            progress("timing the encoder", encoded, _FIRST_STEP + _SAMPLE)
             rows = missing[np.linspace(0, len(missing) - 1, count).astype(np.int64)]
             begin = time.perf_counter()
             writer.write(rows, encoder.encode(list(read(rows)), role="passage"))
             seconds = (time.perf_counter() - begin) / count * len(missing)
             missing = np.setdiff1d(missing, rows)
+            encoded += count
+        progress("timing the encoder", encoded, encoded)
         what = f"{what}, about {_duration(seconds)}" if seconds > _LONG else what
-    encoded = total - len(missing)
     progress(what, encoded, total)
     for start in range(0, len(missing), SHARD):
         rows = missing[start : start + SHARD]
