@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from lemmata.encode.bert import PRECISIONS, build_bert, read_architecture
+from lemmata.encode.bert import PRECISIONS, build_bert, outlier_scales, read_architecture
 from lemmata.encode.export import Drift, export_encoder, measure_drift
 from lemmata.encode.hashing import HashingEncoder
 from lemmata.encode.load import (
@@ -320,6 +320,10 @@ def test_batches_hold_each_text_once_and_no_more_tokens_than_one_may(lengths: li
     assert sorted(position for group in groups for position in group) == list(range(len(lengths)))
     assert all(len(group) == 1 or len(group) * max(lengths[each] for each in group) <= 512 for group in groups)
     assert len(groups) >= min(threads, len(lengths)) // 2
+
+
+def test_inputs_with_a_large_weight_in_the_norm_are_divided_by_a_power_of_two() -> None:
+    assert outlier_scales(np.array([1, -1, 0.1, 1.6, 3, -0.0], np.float32)).tolist() == [1, 1, 1, 2, 4, 1]
 
 
 def test_products_of_large_integers_are_exact_on_this_processor(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ __all__ = [
     "is_bert",
     "is_cross_bert",
     "max_tokens",
+    "outlier_scales",
     "read_architecture",
     "read_json",
 ]
@@ -203,14 +204,20 @@ class _Graph:
     def cast(self, name: str, kind: str) -> str:
         return self.node("Cast", name, to=getattr(self.onnx.TensorProto, kind))
 
-    def product(self, name: str, values: Floats, *, twice: bool = False, after_gelu: bool = False) -> str:
+    def product(
+        self, name: str, values: Floats, *, twice: bool = False, after_gelu: bool = False, norm: Floats | None = None
+    ) -> str:
         """`name` (tokens, inputs) @ `values` (inputs, outputs).
 
         In int8, each token is rounded by its own scale: one for all tokens would be spoilt by the few with very large
         values, and make a vector depend on the texts beside it. `twice` adds the product of what the rounding left.
+        `norm` are the weights (inputs,) of the norm that gave `name`: see `outlier_scales`.
         """
         if not self.is_int8:
             return self.node("MatMul", name, self.constant(values))
+        if norm is not None:
+            outliers = outlier_scales(norm)
+            name, values = self.node("Mul", name, self.constant(1 / outliers)), values * outliers[:, None]
         integers, scales = _to_int8(values, axis=0)
         weights, rounded = self.constant(integers), self._round(name, after_gelu)
         result = self._integer_product(rounded.tokens, rounded.zero, weights, scales[0])
@@ -370,7 +377,11 @@ def _transformer(
         hidden = add_and_norm(attended, hidden, f"{prefix}.attention.output")
         inner = graph.node(
             "BiasGelu",
-            graph.product(hidden, tensors[f"{prefix}.intermediate.dense.weight"].T, twice=True),
+            graph.product(
+                hidden,
+                tensors[f"{prefix}.intermediate.dense.weight"].T,
+                norm=tensors[f"{prefix}.attention.output.LayerNorm.weight"],
+            ),
             graph.constant(tensors[f"{prefix}.intermediate.dense.bias"]),
             domain=_MICROSOFT,
         )
@@ -396,6 +407,17 @@ def _normalise(graph: _Graph, pooled: str) -> None:
     norm = graph.node("ReduceL2", pooled, graph.integers(1), keepdims=1)
     least = graph.constant(np.array(1e-12, np.float32))
     graph.node("Div", pooled, graph.node("Max", norm, least))
+
+
+def outlier_scales(norm: Floats) -> Floats:
+    """By what the inputs of a product are divided before rounding, and its weights multiplied (inputs,).
+
+    Inputs with a large weight in the norm before have the largest values, which would leave the others few steps; the
+    idea is SmoothQuant's (Xiao et al. 2023), without its calibration. Powers of two, so that nothing else is rounded.
+    """
+    size = np.maximum(np.abs(norm), 1e-12)
+    scales = np.exp2(np.rint(1.5 * np.log2(size / np.median(size))))
+    return np.maximum(scales, 1).astype(np.float32)
 
 
 def _to_int8(values: Floats, axis: int) -> tuple[npt.NDArray[np.int8], Floats]:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from tokenizers import Tokenizer
 
-from lemmata.encode.bert import read_json
+from lemmata.encode.bert import outlier_scales, read_json
 from lemmata.encode.onnx import check_folder, open_tokenizer
 from lemmata.errors import InputError, require
 from lemmata.files import writing
@@ -139,6 +139,8 @@ def _weights(graph: _Graph) -> tuple[dict[str, Floats], dict[str, Any]]:
     for layer, attention in enumerate(attentions):
         prefix = f"encoder.layer.{layer}"
         query_key_value, mixed, inner, outer = matrices[4 * layer : 4 * layer + 4]
+        if graph.of_type("MatMulIntegerToFloat"):
+            inner = inner / outlier_scales(constants[norms[2 * layer][0]])[:, None]
         bias = constants[attention.input[3 if attention.op_type == "MultiHeadAttention" else 2]]
         for third, part in enumerate(("query", "key", "value")):
             span = slice(third * width, (third + 1) * width)
