@@ -417,7 +417,7 @@ def outlier_scales(norm: Floats) -> Floats:
     """
     size = np.maximum(np.abs(norm), 1e-12)
     scales = np.exp2(np.rint(1.5 * np.log2(size / np.median(size))))
-    return np.maximum(scales, 1).astype(np.float32)
+    return np.asarray(np.maximum(scales, 1), np.float32)
 
 
 def _to_int8(values: Floats, axis: int) -> tuple[npt.NDArray[np.int8], Floats]:
