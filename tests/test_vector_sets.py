@@ -306,7 +306,6 @@ from lemmata.project import Project
 import lemmata.stages.index as stage
 
 class Killed(HashingEncoder):
-    name = "killed"
     encoded = 0
     def encode(self, texts, role="passage"):
         Killed.encoded += len(texts)
@@ -315,8 +314,14 @@ class Killed(HashingEncoder):
         return super().encode(texts, role)
 
 stage.load_encoder = lambda *a, **k: Killed()
-Project(sys.argv[1]).index(settings={"encoder": "killed/one"})
+Project(sys.argv[1]).index(settings={"encoder": sys.argv[2]})
 """
+
+
+def kill_index(root: Path, encoder: str) -> None:
+    """Index in another process, which is killed after 600 texts."""
+    done = subprocess.run([sys.executable, "-c", KILLED, str(root), encoder], check=False, capture_output=True)
+    assert done.returncode == -9, done.stderr
 
 
 def test_a_killed_index_leaves_every_set_and_the_default_as_they_were(project: Project) -> None:
@@ -325,14 +330,58 @@ def test_a_killed_index_leaves_every_set_and_the_default_as_they_were(project: P
     project.ingest([write_notes(root.parent, many)])
     project.index()
     before = first_hits(project, "dense")
-    done = subprocess.run([sys.executable, "-c", KILLED, str(root)], check=False, capture_output=True)
-    assert done.returncode == -9, done.stderr
+    kill_index(root, "killed/one")
     assert default_encoder(project.layout) == "hashing"
     assert len(names(project)) == 3
     assert first_hits(project, "dense") == before
     assert not [check for check in doctor(root) if check.damaged]
     [partial] = root.rglob("vectors.partial")
-    assert int(np.load(partial / "done.npy").sum()) == 512
+    assert int(np.load(partial / "done.npy").sum()) == 512 + 32
+
+
+def many_notes(count: int) -> dict[str, str]:
+    return NOTES | {f"n{n}": f"note number {n} on {n % 7}" for n in range(count)}
+
+
+def words_only(root: Path) -> str:
+    with Retriever.open(root) as retriever:
+        assert retriever.search("leaking pump")[0].id == "pump"
+        assert retriever.similar("n1")
+        return retriever.words_only
+
+
+def test_words_find_passages_while_the_first_vectors_are_made(tmp_path: Path) -> None:
+    project = Project.init(tmp_path / "w")
+    project.ingest([write_notes(tmp_path, many_notes(700))])
+    root = project.layout.root
+    kill_index(root, "hashing")
+    assert words_only(root).startswith("searched by words only: 0% of the vectors are made, until 'lemmata index'")
+    write_manifest(project.layout.indexing, {"verb": "index", "encoder": "hashing", "done": 240, "total": 704})
+    assert "34% of the vectors" in words_only(root)
+    assert project.index(settings={"encoder": "hashing"})["encoded"] == 704 - 512 - 32
+    assert words_only(root) == ""
+    assert not project.layout.indexing.exists()
+
+
+def test_words_find_passages_while_vectors_of_a_larger_corpus_are_made(project: Project) -> None:
+    root = project.layout.root
+    project.ingest([write_notes(root.parent, many_notes(700))])
+    with pytest.raises(WorkspaceError, match="the corpus changed since"):
+        words_only(root)
+    kill_index(root, "hashing")
+    assert words_only(root).startswith("searched by words only")
+    with Retriever.open(root) as retriever, pytest.raises(WorkspaceError, match="the corpus changed since"):
+        retriever.search("leaking pump", retriever="dense")
+    project.index()
+    assert words_only(root) == ""
+
+
+def test_vectors_are_used_while_those_of_another_encoder_are_made(project: Project) -> None:
+    project.ingest([write_notes(project.layout.root.parent, many_notes(700))])
+    project.index()
+    kill_index(project.layout.root, "killed/one")
+    assert project.layout.indexing.exists()
+    assert words_only(project.layout.root) == ""
 
 
 def test_a_kill_before_the_default_is_noted_leaves_the_old_default(project: Project) -> None:

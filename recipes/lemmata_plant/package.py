@@ -76,7 +76,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         model = Path(temporary) / "lemmata-plant"
         write_model(model, trained_tensors(arguments.trained), tokenizer, TOKENS)
-        drift = export_encoder(model, arguments.out, "int8-blocks", texts=texts, name="lemmata-plant")
+        drift = export_encoder(model, arguments.out, "int8", texts=texts, name="lemmata-plant")
     print(f"drift on {drift.texts} messages: mean cosine {drift.mean_cosine:.4f}, least {drift.least_cosine:.4f}")
     sets = []
     for name, source in SOURCES.items():

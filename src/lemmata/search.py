@@ -29,7 +29,7 @@ from lemmata.leakage import repeats
 from lemmata.store.artefacts import artefact, neighbour_index, open_artefact, summary_neighbours
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import Citations, open_citations
-from lemmata.store.layout import Layout, open_manifest, read_manifests
+from lemmata.store.layout import Layout, open_manifest, read_manifest, read_manifests
 from lemmata.store.summaries import StoredSummaries, open_summaries
 from lemmata.store.vector_sets import vector_set, vector_sets
 from lemmata.store.vectors import StoredVectors, open_vectors
@@ -356,7 +356,25 @@ class Retriever:
 
     @property
     def has_vectors(self) -> bool:
-        return self.dense().exists
+        """Whether there are vectors to search with; those of an older corpus are none while new ones are made."""
+        side = self.dense()
+        if not side.exists or not self.layout.indexing.exists():
+            return side.exists
+        try:
+            return side.query_index is not None
+        except WorkspaceError:
+            return False
+
+    @property
+    def words_only(self) -> str:
+        """Why `auto` ranks by words only, in one sentence; empty where it does not."""
+        if self.has_vectors:
+            return ""
+        note = read_manifest(self.layout.indexing)
+        if note is None:
+            return "searched by words only: there are no vectors yet, run 'lemmata index'"
+        share = note["done"] / note["total"]
+        return f"searched by words only: {share:.0%} of the vectors are made, until 'lemmata index' has finished"
 
     # ------------------------------------------------------------ reranking
 

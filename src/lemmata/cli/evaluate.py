@@ -400,7 +400,7 @@ def judge(
 def export_encoder(
     source: Annotated[str, typer.Argument(help="A sentence-transformers folder.", metavar="MODEL")],
     out: Annotated[Path, typer.Argument(help="Output folder.", metavar="OUT")],
-    precision: Annotated[str, typer.Option(help="fp32 or int8-blocks.", metavar="NAME")] = "fp32",
+    precision: Annotated[str, typer.Option(help="fp32 or int8.", metavar="NAME")] = "fp32",
     workspace: Workspace = HERE,
     force: Annotated[bool, typer.Option("--force", help="Write it even if its vectors drift.")] = False,
     as_json: AsJson = False,

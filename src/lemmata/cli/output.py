@@ -120,22 +120,22 @@ def styled(*parts: str | tuple[str, str]) -> Text:
 
 @contextmanager
 def showing_progress() -> Iterator[Progress]:
-    """A progress bar with rate and remaining time on a terminal, a line every ten seconds elsewhere."""
+    """A progress bar with rate and remaining time on a terminal, elsewhere a line at once and every ten seconds."""
     from rich.console import Console
 
     console = Console(stderr=True)
     if not console.is_terminal:
         last = time.monotonic()
-        begins: dict[str, float] = {}
+        begins: dict[str, tuple[float, int]] = {}  # when, and how many were done already
         lines: dict[str, str] = {}  # of what has moved since the last lines
 
         def log(what: str, done: int, total: int | None) -> None:
             nonlocal last
             now = time.monotonic()
-            begin = begins.setdefault(what, now)
-            rate = f" ({done / (now - begin):,.0f}/s)" if done and now > begin else ""
+            begin, before = begins.setdefault(what, (now, done))
+            rate = f" ({(done - before) / (now - begin):,.0f}/s)" if done > before and now > begin else ""
             lines[what] = f"{what}: {done:,}" + (f" of {total:,}" if total else "") + rate
-            if now - last > 10:
+            if now - last > (10 if begin < now else 1):
                 last = now
                 print("\n".join(lines.values()), file=sys.stderr)  # noqa: T201
                 lines.clear()
@@ -153,14 +153,15 @@ def showing_progress() -> Iterator[Progress]:
     )
     with Progress(*columns, console=console, transient=True) as bars:
         tasks: dict[str, Any] = {}
-        started: dict[str, float] = {}
+        started: dict[str, tuple[float, int]] = {}
 
         def show(what: str, done: int, total: int | None) -> None:
             if what not in tasks:
                 tasks[what] = bars.add_task(what, total=total, rate="")
-                started[what] = time.monotonic()
-            elapsed = time.monotonic() - started[what]
-            rate = f"{done / elapsed:,.0f}/s" if done and elapsed > 0.2 else ""
+                started[what] = time.monotonic(), done
+            begin, before = started[what]
+            elapsed = time.monotonic() - begin
+            rate = f"{(done - before) / elapsed:,.0f}/s" if done > before and elapsed > 0.2 else ""
             bars.update(tasks[what], completed=done, total=total, rate=rate)
 
         yield show

@@ -206,8 +206,8 @@ def search(
     with Project(workspace).retriever() as opened:
         more: dict[str, Any] = {"diversity": diversity, "rerank": rerank, "reranker": reranker}
         hits = opened.search(text, k, retriever=retriever, only=only, **more)
-        if retriever == "auto" and not opened.has_vectors:
-            typer.echo("searched by words only: there are no vectors yet, run 'lemmata index'", err=True)
+        if retriever == "auto" and (reason := opened.words_only):
+            typer.echo(reason, err=True)
         _print_hits(opened.corpus, hits, text, as_json, opened.lexical.tokenizer)
 
 

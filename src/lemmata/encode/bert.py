@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,14 +28,17 @@ __all__ = [
     "is_bert",
     "is_cross_bert",
     "max_tokens",
+    "outlier_scales",
     "read_architecture",
     "read_json",
 ]
 
-PRECISIONS = ("fp32", "int8-blocks")  # int8-blocks: weights and activations in int8 with a scale per 64 values
+PRECISIONS = ("fp32", "int8")  # int8: weights with a scale per output, activations with a scale per token
 
 _MICROSOFT = "com.microsoft"  # the domain of onnxruntime's fused operators
-_BLOCK = 64  # measured: 32 is 13 % slower at cosine 0.9996, 128 is 8 % faster at 0.9990; this is 0.9994
+_CENTRE = 128  # the unsigned integer that stands for zero where values have both signs
+_GELU_ZERO, _GELU_LEAST = 16, 0.17  # and after a GELU, which has no values below -0.17
+_REST = 254  # steps of what rounding left, in one step: it is at most half of one
 
 
 # ---------------------------------------------------------------- sentence-transformers folders
@@ -165,14 +168,25 @@ def _floats(values: memoryview, dtype: str) -> Floats:
 # ---------------------------------------------------------------- the graph
 
 
+class _Rounded(NamedTuple):
+    """Names of rounded values (tokens, width), of their scales and zero points (tokens,) and of the zero point."""
+
+    tokens: str
+    scales: str
+    zeros: str
+    zero: str
+
+
 class _Graph:
     """Nodes and initialisers in the order they are added; each method returns the name of its output."""
 
     def __init__(self, precision: str) -> None:
         self.onnx = require("onnx", "train")
-        self.in_blocks = precision == "int8-blocks"
+        self.is_int8 = precision == "int8"
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []
+        self._shared: dict[tuple[str, float], str] = {}  # constants that many nodes need
+        self._rounded: dict[tuple[str, bool], _Rounded] = {}
 
     def node(self, operator: str, *inputs: str, domain: str = "", outputs: int = 1, **attributes: Any) -> str:
         names = [f"{operator}_{len(self.nodes)}_{position}" for position in range(outputs)]
@@ -190,29 +204,61 @@ class _Graph:
     def cast(self, name: str, kind: str) -> str:
         return self.node("Cast", name, to=getattr(self.onnx.TensorProto, kind))
 
-    def product(self, name: str, values: Floats) -> str:
-        """`name` @ `values`, with values (inputs, outputs)."""
-        inputs, outputs = values.shape
-        if not self.in_blocks or inputs % _BLOCK:
+    def product(
+        self, name: str, values: Floats, *, twice: bool = False, after_gelu: bool = False, norm: Floats | None = None
+    ) -> str:
+        """`name` (tokens, inputs) @ `values` (inputs, outputs).
+
+        In int8, each token is rounded by its own scale: one for all tokens would be spoilt by the few with very large
+        values, and make a vector depend on the texts beside it. `twice` adds the product of what the rounding left.
+        `norm` are the weights (inputs,) of the norm that gave `name`: see `outlier_scales`.
+        """
+        if not self.is_int8:
             return self.node("MatMul", name, self.constant(values))
-        blocks = values.T.reshape(outputs, inputs // _BLOCK, _BLOCK)
-        integers, scales = _to_int8(blocks, axis=2)
-        return self.node(
-            "MatMulNBits",
-            name,
-            self.constant((integers.astype(np.int16) + 128).astype(np.uint8)),  # 128 stands for zero
-            self.constant(scales[..., 0]),
-            domain=_MICROSOFT,
-            K=inputs,
-            N=outputs,
-            bits=8,
-            block_size=_BLOCK,
-            accuracy_level=4,  # activations in int8 too, which makes it fast
-        )
+        if norm is not None:
+            outliers = outlier_scales(norm)
+            name, values = self.node("Mul", name, self.constant(1 / outliers)), values * outliers[:, None]
+        integers, scales = _to_int8(values, axis=0)
+        weights, rounded = self.constant(integers), self._round(name, after_gelu)
+        result = self._integer_product(rounded.tokens, rounded.zero, weights, scales[0])
+        if twice:
+            left = self.node("Sub", name, self.node("DequantizeLinear", *rounded[:3], axis=0))
+            fine = self.node("Mul", rounded.scales, self._scalar(1 / _REST))
+            tokens = self.node("QuantizeLinear", left, fine, rounded.zeros, axis=0)
+            rest = self._integer_product(tokens, rounded.zero, weights, scales[0] / _REST)
+            result = self.node("Add", result, rest)
+        return self.node("Mul", result, self.node("Unsqueeze", rounded.scales, self._scalar(-1, np.int64)))
+
+    def _integer_product(self, tokens: str, zero: str, weights: str, scales: Floats) -> str:
+        inputs = tokens, weights, self._scalar(1), self.constant(scales), zero
+        return self.node("MatMulIntegerToFloat", *inputs, domain=_MICROSOFT)
+
+    def _round(self, name: str, after_gelu: bool) -> _Rounded:
+        """Values (tokens, width) as unsigned integers with a scale per token; the same for all that ask for them."""
+        if (name, after_gelu) not in self._rounded:
+            last = self._scalar(-1, np.int64)
+            zero = self._scalar(_GELU_ZERO if after_gelu else _CENTRE, np.uint8)
+            largest = self.node("ReduceMax", name, last, keepdims=0)
+            if after_gelu:
+                scales, least = 1 / (255 - _GELU_ZERO), _GELU_LEAST / _GELU_ZERO
+            else:
+                scales, least = 1 / 127, 1e-12
+                largest = self.node("Max", largest, self.node("Neg", self.node("ReduceMin", name, last, keepdims=0)))
+            scale = self.node("Max", self.node("Mul", largest, self._scalar(scales)), self._scalar(least))
+            zeros = self.node("Expand", zero, self.node("Shape", scale))
+            tokens = self.node("QuantizeLinear", name, scale, zeros, axis=0)
+            self._rounded[name, after_gelu] = _Rounded(tokens, scale, zeros, zero)
+        return self._rounded[name, after_gelu]
+
+    def _scalar(self, value: float, dtype: npt.DTypeLike = np.float32) -> str:
+        key = np.dtype(dtype).name, value
+        if key not in self._shared:
+            self._shared[key] = self.constant(np.array([value] if dtype is np.int64 else value, dtype))
+        return self._shared[key]
 
     def embedding(self, table: Floats, rows: str) -> str:
         """Rows of a table; a scale per row is applied after the lookup, so that the table stays small in memory."""
-        if not self.in_blocks:
+        if not self.is_int8:
             return self.node("Gather", self.constant(table), rows)
         integers, scales = _to_int8(table, axis=1)
         values = self.cast(self.node("Gather", self.constant(integers), rows), "FLOAT")
@@ -289,17 +335,22 @@ def _transformer(
 ) -> str:
     """The last hidden states; unless `typed`, every token is of type 0."""
     epsilon = float(config.get("layer_norm_eps", 1e-12))
-    heads = int(config["num_attention_heads"])
+    heads, width = int(config["num_attention_heads"]), int(config["hidden_size"])
+
+    def norm(name: str, part: str) -> str:
+        parts = [graph.constant(tensors[f"{part}.LayerNorm.{key}"]) for key in ("weight", "bias")]
+        return graph.node("LayerNormalization", name, *parts, axis=-1, epsilon=epsilon)
 
     def add_and_norm(name: str, residual: str, part: str) -> str:
-        parts = [tensors[f"{part}.{key}"] for key in ("LayerNorm.weight", "LayerNorm.bias", "dense.bias")]
-        constants = [graph.constant(values) for values in parts]
-        return graph.node("SkipLayerNormalization", name, residual, *constants, domain=_MICROSOFT, epsilon=epsilon)
+        """Three operators: SkipLayerNormalization, which is all of them, takes four times as long."""
+        biased = graph.node("Add", name, graph.constant(tensors[f"{part}.dense.bias"]))
+        return norm(graph.node("Add", biased, residual), part)
 
     # the row of type 0 is added to the positions, and taken from the other types
     types = tensors["embeddings.token_type_embeddings.weight"]
     positions = tensors["embeddings.position_embeddings.weight"] + types[0]
-    tokens = graph.node("Slice", graph.node("Shape", "input_ids"), graph.integers(1), graph.integers(2))
+    shape = graph.node("Shape", "input_ids")
+    tokens = graph.node("Slice", shape, graph.integers(1), graph.integers(2))
     summed = graph.node(
         "Add",
         graph.embedding(tensors["embeddings.word_embeddings.weight"], "input_ids"),
@@ -307,37 +358,36 @@ def _transformer(
     )
     if typed:
         summed = graph.node("Add", summed, graph.node("Gather", graph.constant(types - types[0]), "token_type_ids"))
-    hidden = graph.node(
-        "LayerNormalization",
-        summed,
-        graph.constant(tensors["embeddings.LayerNorm.weight"]),
-        graph.constant(tensors["embeddings.LayerNorm.bias"]),
-        axis=-1,
-        epsilon=epsilon,
-    )
+    by_token, by_text = graph.integers(-1, width), graph.node("Concat", shape, graph.integers(width), axis=0)
+    hidden = graph.node("Reshape", norm(summed, "embeddings"), by_token)  # (batch · tokens, width)
     mask = graph.cast("attention_mask", "INT32")
     for layer in range(int(config["num_hidden_layers"])):
         prefix = f"encoder.layer.{layer}"
         parts = [f"{prefix}.attention.self.{part}" for part in ("query", "key", "value")]
-        weights = np.concatenate([tensors[f"{part}.weight"].T for part in parts], axis=1)
+        inputs = [
+            # every token takes the value of the few that all attend to: an error there does not average out
+            graph.product(hidden, tensors[f"{part}.weight"].T, twice=part.endswith("value"))
+            for part in parts
+        ]
+        inputs = [graph.node("Reshape", name, by_text) for name in inputs]
         bias = graph.constant(np.concatenate([tensors[f"{part}.bias"] for part in parts]))
-        if graph.in_blocks:
-            first = graph.node("Split", graph.product(hidden, weights), outputs=3, axis=-1, num_outputs=3)
-            operator, inputs = "MultiHeadAttention", [first[:-1] + str(third) for third in range(3)]
-        else:
-            operator, inputs = "Attention", [hidden, graph.constant(weights)]
-        attended = graph.node(operator, *inputs, bias, mask, domain=_MICROSOFT, num_heads=heads)
+        attended = graph.node("MultiHeadAttention", *inputs, bias, mask, domain=_MICROSOFT, num_heads=heads)
+        attended = graph.node("Reshape", attended, by_token)
         attended = graph.product(attended, tensors[f"{prefix}.attention.output.dense.weight"].T)
         hidden = add_and_norm(attended, hidden, f"{prefix}.attention.output")
         inner = graph.node(
             "BiasGelu",
-            graph.product(hidden, tensors[f"{prefix}.intermediate.dense.weight"].T),
+            graph.product(
+                hidden,
+                tensors[f"{prefix}.intermediate.dense.weight"].T,
+                norm=tensors[f"{prefix}.attention.output.LayerNorm.weight"],
+            ),
             graph.constant(tensors[f"{prefix}.intermediate.dense.bias"]),
             domain=_MICROSOFT,
         )
-        outer = graph.product(inner, tensors[f"{prefix}.output.dense.weight"].T)
+        outer = graph.product(inner, tensors[f"{prefix}.output.dense.weight"].T, after_gelu=True)
         hidden = add_and_norm(outer, hidden, f"{prefix}.output")
-    return hidden
+    return graph.node("Reshape", hidden, by_text)
 
 
 def _pool(graph: _Graph, hidden: str, pooling: tuple[str, ...]) -> str:
@@ -357,6 +407,17 @@ def _normalise(graph: _Graph, pooled: str) -> None:
     norm = graph.node("ReduceL2", pooled, graph.integers(1), keepdims=1)
     least = graph.constant(np.array(1e-12, np.float32))
     graph.node("Div", pooled, graph.node("Max", norm, least))
+
+
+def outlier_scales(norm: Floats) -> Floats:
+    """By what the inputs of a product are divided before rounding, and its weights multiplied (inputs,).
+
+    Inputs with a large weight in the norm before have the largest values, which would leave the others few steps; the
+    idea is SmoothQuant's (Xiao et al. 2023), without its calibration. Powers of two, so that nothing else is rounded.
+    """
+    size = np.maximum(np.abs(norm), 1e-12)
+    scales = np.exp2(np.rint(1.5 * np.log2(size / np.median(size))))
+    return np.asarray(np.maximum(scales, 1), np.float32)
 
 
 def _to_int8(values: Floats, axis: int) -> tuple[npt.NDArray[np.int8], Floats]:

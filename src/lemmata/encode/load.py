@@ -156,7 +156,7 @@ def baseline_folder() -> Path:
 def _exported_baseline() -> Path:
     """Its int8 export in the user's cache folder, made on first use."""
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = caches / "lemmata" / f"all-MiniLM-L6-v2-int8-blocks-{_BASELINE_SHA256[:8]}"
+    folder = caches / "lemmata" / f"all-MiniLM-L6-v2-int8-{_BASELINE_SHA256[:8]}"
     if not (folder / "encoder.json").is_file():
         from lemmata.encode.export import write_encoder
 
@@ -164,7 +164,7 @@ def _exported_baseline() -> Path:
         require("onnx", "baseline")
         try:
             with writing(folder) as temporary:
-                write_encoder(source, temporary, "int8-blocks", "all-MiniLM-L6-v2")
+                write_encoder(source, temporary, "int8", "all-MiniLM-L6-v2")
         except OSError as error:
             cause = f"cannot be written ({error.strerror}): set XDG_CACHE_HOME to another folder"
             raise InputError(cause, file=str(folder)) from error

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from tokenizers import Tokenizer
 
-from lemmata.encode.bert import read_json
+from lemmata.encode.bert import outlier_scales, read_json
 from lemmata.encode.onnx import check_folder, open_tokenizer
 from lemmata.errors import InputError, require
 from lemmata.files import writing
@@ -87,26 +87,39 @@ class _Graph:
         values = (self._onnx.helper.get_attribute_value(entry) for entry in node.attribute if entry.name == name)
         return next(values)
 
-    def matrix(self, node: Any) -> Floats | None:
-        """The weights (inputs, outputs) by which a node multiplies, if it does."""
-        if node.op_type == "MatMulNBits":
+    def matrices(self) -> list[Floats]:
+        """The weights (inputs, outputs) by which nodes multiply, each once, in their order."""
+        nodes = {node.input[1]: node for node in reversed(self.nodes) if len(node.input) > 1}  # the first of equal ones
+        return [matrix for node in reversed(nodes.values()) if (matrix := self._matrix(node)) is not None]
+
+    def _matrix(self, node: Any) -> Floats | None:
+        if node.op_type == "MatMulNBits":  # of older exports
             integers = self.constants[node.input[1]] - 128  # (outputs, blocks, values); 128 stands for zero
             scales = self.constants[node.input[2]].reshape(integers.shape[:2])
             return (integers * scales[..., None]).reshape(len(integers), -1).T
+        if node.op_type == "MatMulIntegerToFloat":
+            return self.constants[node.input[1]] * self.constants[node.input[3]]
         return self.constants.get(node.input[1]) if node.op_type in ("MatMul", "Attention") else None
 
 
 def _weights(graph: _Graph) -> tuple[dict[str, Floats], dict[str, Any]]:
     """The weights under the names that BERT gives them, and its configuration.
 
-    In both precisions the operators have the same order, because each needs the output of the one before.
+    In all precisions the operators have the same order, because each needs the output of the one before. Older exports
+    multiply by query, key and value at once, and have one operator for a norm and the addition before it.
     """
     constants = graph.constants
     attentions = graph.of_type("Attention") + graph.of_type("MultiHeadAttention")
-    matrices = [matrix for node in graph.nodes if (matrix := graph.matrix(node)) is not None]
-    norms, gelus = graph.of_type("SkipLayerNormalization"), graph.of_type("BiasGelu")
-    [norm] = graph.of_type("LayerNormalization")
+    matrices, gelus = graph.matrices(), graph.of_type("BiasGelu")
+    norm, *later = graph.of_type("LayerNormalization")
+    added = [node.input[1] for node in graph.of_type("Add") if node.input[1] in constants]
+    norms = [tuple(node.input[2:]) for node in graph.of_type("SkipLayerNormalization")] or [
+        (*node.input[1:], bias) for node, bias in zip(later, added, strict=True)
+    ]
     layers = len(attentions)
+    if layers and len(matrices) == 6 * layers:
+        parts = [matrices[6 * layer : 6 * layer + 6] for layer in range(layers)]
+        matrices = [matrix for part in parts for matrix in (np.concatenate(part[:3], axis=1), *part[3:])]
     if not layers or (len(matrices), len(norms), len(gelus)) != (4 * layers, 2 * layers, layers):
         raise ValueError("other operators than those of BERT")
     # a table of words, and in int8 the scale of each of its rows
@@ -126,6 +139,8 @@ def _weights(graph: _Graph) -> tuple[dict[str, Floats], dict[str, Any]]:
     for layer, attention in enumerate(attentions):
         prefix = f"encoder.layer.{layer}"
         query_key_value, mixed, inner, outer = matrices[4 * layer : 4 * layer + 4]
+        if graph.of_type("MatMulIntegerToFloat"):
+            inner = inner / outlier_scales(constants[norms[2 * layer][0]])[:, None]
         bias = constants[attention.input[3 if attention.op_type == "MultiHeadAttention" else 2]]
         for third, part in enumerate(("query", "key", "value")):
             span = slice(third * width, (third + 1) * width)
@@ -135,8 +150,8 @@ def _weights(graph: _Graph) -> tuple[dict[str, Floats], dict[str, Any]]:
         tensors[f"{prefix}.intermediate.dense.weight"] = inner.T
         tensors[f"{prefix}.intermediate.dense.bias"] = constants[gelus[layer].input[1]]
         tensors[f"{prefix}.output.dense.weight"] = outer.T
-        for skip, part in zip(norms[2 * layer : 2 * layer + 2], ("attention.output", "output"), strict=True):
-            for source, name in zip(skip.input[2:], ("LayerNorm.weight", "LayerNorm.bias", "dense.bias"), strict=True):
+        for sources, part in zip(norms[2 * layer : 2 * layer + 2], ("attention.output", "output"), strict=True):
+            for source, name in zip(sources, ("LayerNorm.weight", "LayerNorm.bias", "dense.bias"), strict=True):
                 tensors[f"{prefix}.{part}.{name}"] = constants[source]
     config = {
         "model_type": "bert",

@@ -48,7 +48,7 @@ from lemmata.stages.vectors import (
 )
 from lemmata.store.artefacts import artefact, dense_index, neighbour_index, read_undamaged, seal
 from lemmata.store.corpus import Corpus
-from lemmata.store.layout import Layout, read_manifest
+from lemmata.store.layout import Layout, read_manifest, write_manifest
 from lemmata.store.summaries import Summary, drop_summaries, write_texts
 from lemmata.store.vector_sets import (
     move_old_vectors,
@@ -80,6 +80,7 @@ __all__ = [
 _SAMPLE = 500  # passages from which the language is told
 _LEAST_SHARE = 0.1  # of the sampled passages in a language, for the corpus to count as written in it
 _MAX_GROWN = 2  # times as many passages as the parts of compounds were learnt from, above which they are learnt again
+_NOTE_EVERY = 2.0  # seconds
 _MAX_DELETED = 0.2  # deleted passages, as a share of the corpus, above which the lexical index is rebuilt
 
 
@@ -174,6 +175,7 @@ def _index_dense(
     move_old_vectors(layout)
     encoder = _encoder(layout, options, key, allowance)
     spec = encoder_id(options.encoder, layout.models)
+    progress = _noting(layout, spec, len(corpus), progress)
     report: dict[str, Any] = {"encoder": encoder.name}
     before = vectors_manifest(layout, spec) or {}
     if before.get("made_by", encoder.name) != encoder.name:
@@ -198,7 +200,27 @@ def _index_dense(
     if vectors and "replaced_encoder" in report and vectors.fusion.exists():
         vectors.fusion.unlink()  # it was chosen for the vectors of the other encoder
         report["dropped_fusion"] = True
+    layout.indexing.unlink(missing_ok=True)
     return report
+
+
+def _noting(layout: Layout, encoder: str, passages: int, progress: Progress) -> Progress:
+    """`progress`, which also notes on disk how far the vectors are, so that a search meanwhile can say it."""
+    written = time.monotonic()
+
+    def write(done: int, total: int) -> None:
+        write_manifest(layout.indexing, {"verb": "index", "encoder": encoder, "done": done, "total": total})
+
+    def note(what: str, done: int, total: int | None) -> None:
+        nonlocal written
+        progress(what, done, total)
+        if total and what.startswith("encoding") and time.monotonic() - written > _NOTE_EVERY:
+            before = max(0, passages - total)  # encoded by an earlier run, or unchanged
+            write(before + done, before + total)
+            written = time.monotonic()
+
+    write(0, passages)
+    return note
 
 
 def remove_encoder(layout: Layout, name: str) -> dict[str, Any]:
@@ -211,6 +233,8 @@ def remove_encoder(layout: Layout, name: str) -> dict[str, Any]:
         if removed is None:
             raise LemmataError(f"there are no vectors of {name!r}{suggest(name, [one.encoder for one in sets])}")
         freed = size_on_disk(removed) + summaries_on_disk(removed)
+        if (read_manifest(layout.indexing) or {}).get("encoder") == removed.encoder:
+            layout.indexing.unlink()
         remove_vectors(layout, removed)
     kept = [one.encoder for one in sets if one != removed]
     return {"removed": removed.encoder, "bytes": freed, "was_default": removed.is_default, "kept_encoders": kept}
@@ -441,9 +465,9 @@ def _with_progress(
 
 
 def _of_rows(read: Callable[[int, int], Iterator[str]], rows: Integers) -> Iterator[str]:
-    """What `read` gives for some rows."""
-    for row in rows.tolist():
-        yield from read(row, row + 1)
+    """What `read` gives for some rows, in ascending order; neighbours are read at once."""
+    for run in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1) if len(rows) else ():
+        yield from read(int(run[0]), int(run[-1]) + 1)
 
 
 # ---------------------------------------------------------------- vectors
@@ -479,8 +503,7 @@ def index_vectors(
         copy_vectors(writer, np.asarray(stored.hashes), stored.matrix, hashes)
     del stored
     missing = writer.missing()
-    contents = _of_rows(corpus.contents, missing) if len(missing) < len(corpus) else corpus.contents()
-    encode_missing(writer, missing, contents, encoder, progress)
+    encode_missing(writer, missing, partial(_of_rows, corpus.contents), encoder, progress)
     writer.finish({"verb": "index", **source, "dimension": encoder.dimension, "cut": cut, "made_by": encoder.name})
     return len(missing)
 

@@ -26,7 +26,7 @@ from lemmata.store.layout import Layout, open_manifest
 from lemmata.store.summaries import Summary, open_old_summaries, summaries_manifest, write_texts
 from lemmata.store.vector_sets import vector_set, vector_sets
 from lemmata.store.vectors import VectorWriter
-from lemmata.types import Encoder, Progress
+from lemmata.types import Encoder, Integers, Progress
 
 __all__ = [
     "NONE",
@@ -235,8 +235,11 @@ def encode_summaries(
         del stored
         missing = writer.missing()
         encoded = len(missing)
-        missing_texts = (texts[place] for place in missing.tolist())
-        encode_missing(writer, missing, missing_texts, encoder, progress, what="encoding summaries")
+
+        def read(rows: Integers) -> list[str]:
+            return [texts[row] for row in rows.tolist()]
+
+        encode_missing(writer, missing, read, encoder, progress, what="encoding summaries")
         write_texts(writer.folder, summaries)
         writer.finish(
             {

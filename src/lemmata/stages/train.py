@@ -83,7 +83,7 @@ __all__ = [
 DRIFT_TEXTS = 100  # on which an export is compared with the model
 RERANKED = 20  # hits of a held-out query that are reranked to choose the weight of the reranker
 WEIGHED = 50  # held-out queries for that
-PRECISION = "int8-blocks"  # of the export with which a workspace searches; models other than BERT have fp32
+PRECISION = "int8"  # of the export with which a workspace searches; models other than BERT have fp32
 
 
 # ---------------------------------------------------------------- bases

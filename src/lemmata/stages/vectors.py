@@ -7,8 +7,7 @@ import importlib.util
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +26,8 @@ Hashes = npt.NDArray[np.uint64]
 
 SHARD = 512  # texts encoded between two checkpoints: less than a minute on a small machine
 _FIRST_STEP = 8  # texts until the first report on them
+_SAMPLE = 24  # texts, spread over all, whose time tells that of all
+_LONG = 10  # seconds; where it takes longer, the label of the progress says how long
 _COPIED = 100_000  # vectors copied at once
 
 
@@ -70,18 +71,33 @@ def _next_pace(pace: int, encoded: int, seconds: float) -> int:
 def encode_missing(
     writer: VectorWriter,
     missing: Integers,
-    contents: Iterator[str],
+    read: Callable[[Integers], Iterable[str]],
     encoder: Encoder,
     progress: Progress,
     *,
     what: str = "encoding",
 ) -> None:
-    """Encode `contents`, the texts of the rows that are `missing`, and write them shard by shard."""
-    progress(what, 0, len(missing))
+    """Encode the texts of the rows that are `missing`, which `read` gives, and write them shard by shard.
+
+    A few of them, spread over all, are encoded first: their time is that which the others will take.
+    """
+    total, encoded = len(missing), 0
     pace = BATCH if isinstance(encoder, RemoteEncoder) else _FIRST_STEP
+    if not isinstance(encoder, RemoteEncoder) and total > SHARD:
+        for count in (_FIRST_STEP, _SAMPLE):  # the first ones also warm it up
+            progress("timing the encoder", encoded, _FIRST_STEP + _SAMPLE)
+            rows = missing[np.linspace(0, len(missing) - 1, count).astype(np.int64)]
+            begin = time.perf_counter()
+            writer.write(rows, encoder.encode(list(read(rows)), role="passage"))
+            seconds = (time.perf_counter() - begin) / count * len(missing)
+            missing = np.setdiff1d(missing, rows)
+            encoded += count
+        progress("timing the encoder", encoded, encoded)
+        what = f"{what}, about {_duration(seconds)}" if seconds > _LONG else what
+    progress(what, encoded, total)
     for start in range(0, len(missing), SHARD):
         rows = missing[start : start + SHARD]
-        texts = list(islice(contents, len(rows)))
+        texts = list(read(rows))
         vectors = np.empty((len(texts), encoder.dimension), np.float32)
         order = sorted(range(len(texts)), key=lambda place: len(texts[place]))  # equal lengths need no padding
         done = 0
@@ -91,10 +107,17 @@ def encode_missing(
             vectors[step] = encoder.encode([texts[place] for place in step], role="passage")
             seconds = time.perf_counter() - begin
             done += len(step)
-            progress(what, start + done, len(missing))
+            progress(what, encoded + start + done, total)
             if not isinstance(encoder, RemoteEncoder):  # that one is paid by call: a step is one
                 pace = _next_pace(pace, len(step), seconds)
         writer.write(rows, vectors)
+
+
+def _duration(seconds: float) -> str:
+    """A time in words: 40 seconds, 12 minutes, 3.5 hours."""
+    if seconds < 90:
+        return f"{round(seconds, -1):.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 90 * 60 else f"{seconds / 3600:.1f} hours"
 
 
 def build_neighbours(

@@ -69,6 +69,11 @@ class Layout:
         return self.root / "index" / "default_encoder.json"
 
     @property
+    def indexing(self) -> Path:
+        """How far the vectors are that are being made; a run that was killed leaves it."""
+        return self.root / "index" / "indexing.json"
+
+    @property
     def old_vectors(self) -> Path:
         """Where older versions kept the vectors of the only encoder, with its neighbour index and fusion below."""
         return self.root / "vectors"
