@@ -25,8 +25,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lemmata import paths
+from lemmata.encode.load import is_static_encoder
 from lemmata.evaluate.significance import bootstrap, compare
-from lemmata.fusion import DIFFUSION, Fusion, candidates, combine, fit_fusion
+from lemmata.fusion import DIFFUSION, Fusion, candidates, combine, fit_fusion, fit_start
 from lemmata.geometry.diffusion import NEAREST, Links, personalised_pagerank, reverse, spread, start_weights, union
 from lemmata.geometry.lengths import measure_by_text, sort_edges
 from lemmata.measures import evaluate, judged, parse_measure
@@ -193,7 +194,8 @@ def fit(retriever: Retriever, task: Task) -> Fusion:
     found = candidates(dense, lexical, "score", retriever.citations, task.rows, task.candidates)
     judgments = judgments_of(task)
     values = cache(lambda fusion: evaluate(combine(found, DEPTH, fusion)[0], judgments, MEASURES)["R@20"])
-    return fit_fusion(values, Fusion(), graph=True).fusion
+    start = fit_start(static=is_static_encoder(retriever.vectors.encoder, retriever.layout.models))
+    return fit_fusion(values, start, graph=True).fusion
 
 
 def rankings(retriever: Retriever, task: Task, fitted: Fusion | None, *, more: bool) -> Iterator[tuple[str, Integers]]:
