@@ -21,8 +21,8 @@ Ranking = tuple[Integers, Floats]  # rows and similarities (n, depth), best firs
 QUERY = "query"  # the source of the first step
 NEAR = "similar_to"  # its relation
 # Nearest passages that a path may begin with, and how much more the step from the query counts than one along an edge.
-# Chosen on validation references of the Stacks project and of arXiv papers (bench/graph_search.py): with 20 seeds, or
-# with weight 1, nearly all first hits are seeds, and the graph adds nothing.
+# Chosen on validation references of the Stacks project and of arXiv papers (bench/graph_search.py): with 20 seeds
+# nearly all first hits are seeds, and the graph adds little; with weight 1 all seeds come before everything else.
 SEEDS = 5
 QUERY_WEIGHT = 2.5
 _FARTHEST = 20_000  # nodes that are searched for the path to a hit
