@@ -64,7 +64,7 @@ def test_show_prints_a_passage_with_its_links(workspace: Path) -> None:
         ("search ", "the query is empty"),
         ("search theta --since 2023-06 --until 2023-01", "nothing is both since 2023-06 and until 2023-01"),
         ("search theta --retriever desne", "there is no retriever 'desne'; did you mean 'dense'?"),
-        ("search theta --retriever none", "(there are: auto, hybrid, dense, lexical, auto:ENCODER, "),
+        ("search theta --retriever none", "(there are: auto, hybrid, dense, lexical, diffusion, geodesic, auto:"),
         ("config mnie", "there is no table [mnie]; did you mean mine?"),
         ("index --encoder lemmata-plnat", "there is no encoder 'lemmata-plnat'; did you mean lemmata-plant"),
         ("evaluate --task references --retriever lexical,lexical", "the retriever 'lexical' is named twice"),

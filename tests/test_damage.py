@@ -73,9 +73,9 @@ def project(made: Project, tmp_path: Path) -> Project:
     return Project(tmp_path / "w")
 
 
-def search(project: Project) -> list[str]:
+def search(project: Project, *, paths: bool = False) -> list[str]:
     with Retriever(project.layout, encoder=HashingEncoder()) as retriever:
-        return [hit.id for hit in retriever.search("width of a tree", k=3)]
+        return [hit.id for hit in retriever.search("width of a tree", k=3, paths=paths)]
 
 
 def similar(project: Project) -> list[str]:
@@ -273,6 +273,7 @@ def test_every_damaged_file_is_one_sentence_and_doctor_finds_it(made: Project) -
     commands: dict[str, Callable[[], object]] = {
         "info": made.info,
         "search": lambda: search(made),
+        "paths": lambda: search(made, paths=True),
         "similar": lambda: similar(made),
         "show": lambda: made.show("concept:width"),
         "mine": lambda: made.mine("pairs", name="other"),

@@ -189,6 +189,38 @@ def test_another_citation_never_lowers_a_passage(
     assert place([*pairs, (x, y)]) <= place(pairs)
 
 
+@settings(deadline=None)
+@given(scored, scored, weights, links, st.sampled_from([0.5, 2.0]), st.integers(-1, ROWS - 1))
+def test_diffusion_adds_what_the_nearest_refer_to(
+    a: list[tuple[int, float]],
+    b: list[tuple[int, float]],
+    weight: float,
+    pairs: list[tuple[int, int]],
+    diffusion: float,
+    itself: int,
+) -> None:
+    allowed = np.arange(ROWS) % 3 > 0
+    a, b = ([(row, score) for row, score in ranked if allowed[row]] for ranked in (a, b))
+    others_a, others_b = ([(row, score) for row, score in ranked if row != itself] for ranked in (a, b))
+    rows, scores = fuse(arrays(others_a), arrays(others_b), ROWS, Fusion("score", weight))
+    base = {int(row): float(score) for row, score in zip(rows[0], scores[0], strict=True) if row >= 0}
+    largest = max((score for _, score in others_a), default=0)
+    received = dict.fromkeys(range(ROWS), 0.0)
+    for source, target in {*pairs}:
+        starts = [score for row, score in others_a if row == source]
+        if starts and source != target != itself:
+            received[target] += (max(starts[0], 0) / max(largest, 1e-12)) ** 4
+    most = max(received.values())
+    expected = dict(base)
+    for row, value in received.items():
+        if value > 0 and (allowed[row] or row in base):
+            expected[row] = base.get(row, 0.0) + diffusion * value / most
+    fusion = Fusion("score", weight, diffusion=diffusion)
+    rows, scores = fuse(arrays(a), arrays(b), ROWS, fusion, cited(pairs), np.array([itself]), allowed)
+    fused = {int(row): float(score) for row, score in zip(rows[0], scores[0], strict=True) if row >= 0}
+    assert fused == pytest.approx(expected, abs=1e-4)
+
+
 def test_equal_scores_go_to_the_lower_row() -> None:
     both = padded([5, 3, 9], [1.0, 1.0, 1.0], 5)
     assert fuse(both, both, 3, PLAIN)[0][0].tolist() == [3, 5, 9]

@@ -31,6 +31,18 @@ def test_a_statement_is_the_query_for_the_statements_it_refers_to() -> None:
     assert task.candidates.tolist() == [False, True, True, False, True]
 
 
+def test_where_there_are_only_abstracts_papers_cite_papers() -> None:
+    passages = [
+        Passage("a", "a", "abstract", "One.", links=(Link("cites", "b", "b"), Link("cites", "a", "a"))),
+        Passage("b#abstract-1", "b", "abstract", "Two.", links=(Link("cites", "x"), Link("cites", "c", "c"))),
+        Passage("c@1", "c", "chunk", "Three.", links=(Link("cites", "a", "a"),)),
+    ]
+    task = references_task(passages, {"a", "b", "c"}, generator=generator())
+    assert task.qrels == {"a": {"b#abstract-1": 1}}
+    assert task.candidates is not None
+    assert task.candidates.tolist() == [True, True, False]
+
+
 def test_queries_come_from_the_given_documents_and_passages_only() -> None:
     assert references_task(PASSAGES, {"b"}, generator=generator()).queries == {}
     task = references_task(PASSAGES, {"a", "b"}, query_ids={"a#2"}, generator=generator())

@@ -20,16 +20,18 @@ from lemmata.encode.cross import load_cross_encoder
 from lemmata.encode.load import BASELINE, encoder_id, encoder_kind, is_static_encoder, load_encoder
 from lemmata.errors import InputError, LemmataError, WorkspaceError
 from lemmata.files import is_writable
-from lemmata.fusion import EQUAL, Fusion, default_fusion, fuse, read_fusion
+from lemmata.fusion import DIFFUSION, EQUAL, Fusion, default_fusion, fuse, read_fusion
 from lemmata.index.ann import AnnIndex
 from lemmata.index.exact import ExactIndex
 from lemmata.index.lexical import LexicalIndex
 from lemmata.index.summaries import SummaryIndex
 from lemmata.leakage import repeats
+from lemmata.paths import SEEDS, PathSearch, Ranking, direct_path
 from lemmata.store.artefacts import artefact, neighbour_index, open_artefact, summary_neighbours
 from lemmata.store.corpus import Corpus
-from lemmata.store.graph import Citations, open_citations
+from lemmata.store.graph import Citations, open_citations, open_graph
 from lemmata.store.layout import Layout, open_manifest, read_manifest, read_manifests
+from lemmata.store.lengths import open_lengths
 from lemmata.store.summaries import StoredSummaries, open_summaries
 from lemmata.store.vector_sets import vector_set, vector_sets
 from lemmata.store.vectors import StoredVectors, open_vectors
@@ -51,8 +53,8 @@ __all__ = [
     "split_reranker",
 ]
 
-RETRIEVERS = ("auto", "hybrid", "dense", "lexical")
-WITH_ENCODER = ("auto", "hybrid", "dense")  # those that may name an encoder: dense:minilm
+RETRIEVERS = ("auto", "hybrid", "dense", "lexical", "diffusion", "geodesic")
+WITH_ENCODER = ("auto", "hybrid", "dense", "diffusion", "geodesic")  # those that may name an encoder: dense:minilm
 # of a word in the heading of a section or in the title of a document, against 1 for a word of the text below; chosen on
 # validation queries (`bench/lexical_search.py --choose`), where 1 to 3 differ little
 HEADING_WEIGHT = 1.5
@@ -259,6 +261,11 @@ class DenseSide:
             nearest = AnnIndex.open(self._layout.ann_graph(places.summaries_ann), summaries.matrix)
         return SummaryIndex(self.index, self.vectors.matrix, nearest, summaries.matrix, np.asarray(summaries.rows))
 
+    @cached_property
+    def paths(self) -> PathSearch:
+        """The graph with the lengths of its edges; WorkspaceError where one of them is missing or out of date."""
+        return PathSearch(open_graph(self._layout), open_lengths(self._layout, self._name), len(self.vectors.matrix))
+
     def hide_summaries(self, queries: Sequence[str]) -> Mask:
         """Search as if there were no summaries that equal or nearly repeat one of these queries; returns which (m,)."""
         index = self.query_index
@@ -276,6 +283,11 @@ class DenseSide:
         fitted = open_manifest(places.fusion, cure) if places else None
         static = places is not None and is_static_encoder(places.encoder, self._layout.models)
         return read_fusion(fitted["fusion"]) if fitted else default_fusion(static=static)
+
+
+def _near(side: DenseSide, queries: Floats, near: Ranking, allowed: Mask | None) -> list[Ranking]:
+    """The nearest passages of all, and those that are allowed: a path may lead through what is no hit."""
+    return [near] if allowed is None else [side.query_index.search(queries, SEEDS + 1), near]
 
 
 class Retriever:
@@ -376,6 +388,12 @@ class Retriever:
         share = note["done"] / note["total"]
         return f"searched by words only: {share:.0%} of the vectors are made, until 'lemmata index' has finished"
 
+    def _check_links(self) -> None:
+        """Refuse diffusion where nothing can flow."""
+        open_artefact(self.layout, artefact(self.layout, "graph"), self.corpus.inputs)
+        if self.citations is None or not len(self.citations.indices):
+            raise WorkspaceError("no passage refers to another one in the graph: search with another retriever")
+
     # ------------------------------------------------------------ reranking
 
     def cross_encoder(self, model: str = "") -> CrossEncoder:
@@ -443,16 +461,20 @@ class Retriever:
         texts = [text[:LONGEST_QUERY] for text in texts]
         if retriever == "lexical":
             return self.lexical.search(texts, k, allowed, heading_weight=HEADING_WEIGHT)
-        fusion = fusion or (side.fusion if retriever == "auto" else EQUAL)
-        depth = k if retriever == "dense" else max(k, fusion.depth)
+        if retriever == "diffusion":
+            self._check_links()
+        fusion = fusion or {"auto": lambda: side.fusion, "diffusion": lambda: DIFFUSION}.get(retriever, lambda: EQUAL)()
+        depth = {"dense": k, "geodesic": max(k, SEEDS + 1)}.get(retriever, max(k, fusion.depth))
         queries = side.encoder.encode(texts, role="query")
         dense = side.query_index.search(queries, depth, allowed)
         blank = [number for number, text in enumerate(texts) if not text.strip() or not queries[number].any()]
         dense[0][blank], dense[1][blank] = -1, -np.inf  # a query without words has no neighbours
         if retriever == "dense":
             return dense
+        if retriever == "geodesic":
+            return side.paths.nearest(_near(side, queries, dense, allowed), k, allowed, itself)
         lexical = self.lexical.search(texts, depth, allowed, heading_weight=HEADING_WEIGHT)
-        return fuse(dense, lexical, k, fusion, self.citations if fusion.uses_graph else None, itself)
+        return fuse(dense, lexical, k, fusion, self.citations if fusion.uses_graph else None, itself, allowed)
 
     def search(
         self,
@@ -464,17 +486,37 @@ class Retriever:
         diversity: float = 0.0,
         rerank: int = 0,
         reranker: str = "",
+        paths: bool = False,
     ) -> list[Hit]:
         """The best passages for a text; `diversity` (0 to 1) trades relevance for variety.
 
         A cross-encoder reads the first `rerank` hits again: the `reranker`, by default the one trained last. Of
-        passages with the same text only the best is a hit; the others are named in its `repeats`.
+        passages with the same text only the best is a hit; the others are named in its `repeats`. With `paths`, and
+        always with the retriever `geodesic`, each hit has the shortest path to it through the graph.
         """
         if rerank:
             retriever = f"{retriever}+rerank{rerank}" + (f":{reranker}" if reranker else "")
         allowed = self._allowed(only)
-        side = self.dense(parse_retriever(retriever)[1])
-        return self._hits(lambda depth: self.search_rows([text], depth, retriever, allowed), k, diversity, side)
+        kind, encoder = parse_retriever(retriever)
+        side = self.dense(encoder)
+        hits = self._hits(lambda depth: self.search_rows([text], depth, retriever, allowed), k, diversity, side)
+        if kind == "geodesic":  # its seeds depend on what is allowed
+            return self._with_paths(hits, text, side, allowed)
+        return self._with_paths(hits, text, side) if paths else hits
+
+    def _with_paths(self, hits: list[Hit], text: str, side: DenseSide, allowed: Mask | None = None) -> list[Hit]:
+        """The hits of a query with their paths; one that the graph does not lead to is one step away."""
+        query = side.encoder.encode([text[:LONGEST_QUERY]], role="query")
+        if not hits or not query.any():
+            return hits
+        rows = [self.corpus.row(hit.id) for hit in hits]
+        near = side.query_index.search(query, SEEDS + 1, allowed)
+        paths = side.paths.paths(_near(side, query, near, allowed), rows)
+        direct = np.asarray(side.vectors.matrix[rows], np.float32) @ query[0]
+        return [
+            hit._replace(path=path or direct_path(hit.id, similarity))
+            for hit, path, similarity in zip(hits, paths, direct.tolist(), strict=True)
+        ]
 
     def similar(self, identity: str, k: int = 10, *, only: Filter | None = None, diversity: float = 0.0) -> list[Hit]:
         """The passages nearest to a passage, without itself; by vectors if there are any, else by words."""

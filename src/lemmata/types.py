@@ -29,6 +29,7 @@ __all__ = [
     "Label",
     "Link",
     "Mask",
+    "MeasuredGraph",
     "Metric",
     "Negative",
     "Pair",
@@ -233,6 +234,15 @@ class Graph:
     def sources(self) -> Integers:
         """The source node of each edge (edges,)."""
         return np.repeat(np.arange(len(self.nodes), dtype=np.int64), np.diff(self.indptr))
+
+
+class MeasuredGraph(NamedTuple):
+    """The edges of a graph in both directions, in compressed rows; those of a node are sorted by length."""
+
+    indptr: Integers  # (nodes + 1,)
+    targets: npt.NDArray[np.int32]  # (2 edges,)
+    lengths: Floats  # (2 edges,) measured from the node that is left
+    edges: npt.NDArray[np.int32] | Integers  # (2 edges,) number in the Graph; -1 - number where followed backwards
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,9 @@ def demo(
     index(folder)
     step("Ask in your own words.", f'search "{question}" -w {folder} -k 3')
     search(question, folder, k=3)
+    step("How does a theorem hang together with the question? By its path through the graph, from what is nearest.",
+         f'search "{question}" -w {folder} -k 2 --kind theorem --paths')  # fmt: skip
+    search(question, folder, k=2, kind=["theorem"], paths=True)
     step("How good is it? 64 questions with known answers, used for nothing else.",
          f"evaluate --beir examples/qseries -w {folder} --html {folder}/report.html")  # fmt: skip
     evaluate(folder, beir=notes, measures="MRR@10,nDCG@10,R@20", html=folder / "report.html")

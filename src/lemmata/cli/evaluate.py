@@ -85,7 +85,8 @@ def evaluate(
     retriever: Annotated[
         str,
         typer.Option(
-            help="Comma-separated: lexical, dense, hybrid, auto, dense:ENCODER, NAME+rerank[N][:MODEL].",
+            help="Comma-separated: lexical, dense, hybrid, auto, diffusion, geodesic; NAME:ENCODER,"
+            " NAME+rerank[N][:MODEL].",
             metavar="NAMES",
             show_default="lexical,dense,hybrid,auto",
         ),
@@ -122,7 +123,7 @@ def evaluate(
 ) -> None:
     """Measure retrievers on queries with known answers.
 
-    dense:ENCODER, hybrid:ENCODER and auto:ENCODER compare encoders; their vectors are made where they are missing.
+    dense:ENCODER, auto:ENCODER and so on compare encoders; their vectors are made where they are missing.
     """
     from lemmata.evaluate.report import as_html, terminal_table
     from lemmata.evaluate.report import as_json as report_as_json

@@ -23,11 +23,13 @@ from lemmata.cli.output import (
 from lemmata.errors import LemmataError
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from lemmata.index.tokens import Tokenizer
     from lemmata.project import Project
     from lemmata.search import Filter
     from lemmata.store.corpus import Corpus
-    from lemmata.types import Hit
+    from lemmata.types import Hit, Step
 
 
 __all__ = ["index", "search", "similar"]
@@ -181,7 +183,7 @@ def search(
     workspace: Workspace = HERE,
     k: Count = 10,
     retriever: Annotated[
-        str, typer.Option(help="auto, hybrid, dense, lexical; auto:ENCODER and so on.", metavar="NAME")
+        str, typer.Option(help="auto, hybrid, dense, lexical, diffusion, geodesic; auto:ENCODER …", metavar="NAME")
     ] = "auto",
     kind: Kinds = None,
     document: Documents = None,
@@ -193,6 +195,7 @@ def search(
     diversity: Diversity = 0.0,
     rerank: Rerank = 0,
     reranker: Reranker = "",
+    paths: Annotated[bool, typer.Option("--paths", help="Show the path through the graph to each hit.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Search the corpus."""
@@ -204,7 +207,7 @@ def search(
         raise LemmataError("the query is empty: write what to search for")
     only = _filter(kind, document, category, since, until, location, where)
     with Project(workspace).retriever() as opened:
-        more: dict[str, Any] = {"diversity": diversity, "rerank": rerank, "reranker": reranker}
+        more: dict[str, Any] = {"diversity": diversity, "rerank": rerank, "reranker": reranker, "paths": paths}
         hits = opened.search(text, k, retriever=retriever, only=only, **more)
         if retriever == "auto" and (reason := opened.words_only):
             typer.echo(reason, err=True)
@@ -315,8 +318,24 @@ def _print_hits(corpus: Corpus, hits: list[Hit], query: str, as_json: bool, toke
         for begin, end in marks:
             body.stylize("bold yellow", begin, end)
         cell += body
+        if hit.path:
+            cell.append("\n")
+            cell += _path(hit.path)
         if hit.repeats:
             more = f", and {len(hit.repeats) - 3} more" if len(hit.repeats) > 3 else ""
             cell.append(f"\nalso in: {', '.join(hit.repeats[:3])}{more}", "dim")
         table.add_row(str(rank), f"{hit.score:.3f}", cell)
     open_console().print(table)
+
+
+def _path(path: tuple[Step, ...]) -> Text:
+    """A path in one line: where it begins, and each edge with its direction, relation and length."""
+    from rich.text import Text
+
+    line = Text(path[0].source, "dim")
+    for step in path:
+        is_backwards = step.relation.startswith("^")
+        relation = f"{step.relation.removeprefix('^')} {step.length:.2f}"
+        line.append(f" ←{relation}— " if is_backwards else f" —{relation}→ ", "magenta")
+        line.append(step.target, "cyan")
+    return line

@@ -60,6 +60,9 @@ def held_out(ids: Sequence[str], share: float, generator: np.random.Generator) -
     return {ordered[number] for number in generator.permutation(len(ordered))[:count]}
 
 
+_REFERENCES = {"log": ("related_to",), "abstract": ("cites",)}  # relations, by kind
+
+
 def references_task(
     passages: Sequence[Passage],
     documents: Collection[str],
@@ -71,9 +74,13 @@ def references_task(
     """Retrieve the statements that a statement refers to, in its text or its proof; for a log those it follows up.
 
     The query is the text of a statement of `documents`, restricted to `query_ids` where given; candidates are all
-    other statements.
+    other statements. Where there are only abstracts, they are the queries for those that their papers cite.
     """
     statements = {passage.id for passage in passages if passage.kind not in ("chunk", "abstract")}
+    abstracts = (
+        {} if statements else {passage.document: passage.id for passage in passages if passage.kind == "abstract"}
+    )
+    statements |= {*abstracts.values()}
     queries: dict[str, str] = {}
     qrels: dict[str, dict[str, int]] = {}
     for passage in passages:
@@ -81,12 +88,9 @@ def references_task(
             continue
         if query_ids is not None and passage.id not in query_ids:
             continue
-        relations = ("related_to",) if passage.kind == "log" else ("refers_to", "proof_uses")
-        targets = {
-            link.target
-            for link in passage.links
-            if link.relation in relations and link.target in statements and link.target != passage.id
-        }
+        relations = _REFERENCES.get(passage.kind, ("refers_to", "proof_uses"))
+        named = (link.target for link in passage.links if link.relation in relations)
+        targets = {abstracts.get(target or "", target) for target in named} & statements - {passage.id}
         if targets:
             queries[passage.id] = passage.content
             qrels[passage.id] = dict.fromkeys(sorted(filter(None, targets)), 1)

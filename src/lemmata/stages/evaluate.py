@@ -631,7 +631,9 @@ def fusion_values(
     names = (f"dense:{encoder}" if encoder else "dense", "lexical")
     dense, lexical = (_rank(retriever, task, name, Fusion().depth, progress) for name in names)
     citations = retriever.citations
-    found = candidates(dense, lexical, citations=citations, itself=_own_rows(retriever.corpus, task))
+    found = candidates(
+        dense, lexical, citations=citations, itself=_own_rows(retriever.corpus, task), allowed=task.candidates
+    )
 
     @cache
     def values(fusion: Fusion) -> Floats64:

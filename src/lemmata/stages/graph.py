@@ -25,6 +25,7 @@ from lemmata.errors import LemmataError
 from lemmata.graph.formats.any_format import read_graph, write_graph
 from lemmata.graph.formats.shared import GraphRecords
 from lemmata.graph.links import build_graph, counts, link_edges
+from lemmata.stages.lengths import measure_new_graph
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore, concept_passages, open_graph, open_graph_if_built
 from lemmata.store.graph import write_graph as write_compressed
@@ -110,6 +111,7 @@ def compress(layout: Layout, corpus: Corpus, records: GraphRecordStore, progress
         "report": report,
     }
     write_compressed(layout, graph, rows, concepts, merged, manifest)
+    measure_new_graph(layout, progress)
     return report
 
 

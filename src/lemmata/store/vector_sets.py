@@ -49,6 +49,11 @@ class VectorSet(NamedTuple):
     def summaries_ann(self) -> Path:
         return self.ann.with_name("summaries_ann")
 
+    @property
+    def lengths(self) -> Path:
+        """Of the edges of the graph."""
+        return self.ann.with_name("lengths")
+
 
 def default_encoder(layout: Layout) -> str:
     """The encoder that search uses; empty where there are no vectors yet, WorkspaceError where the note is damaged."""
@@ -130,8 +135,8 @@ def move_old_vectors(layout: Layout) -> None:
 
 
 def size_on_disk(vectors: VectorSet) -> int:
-    """Bytes of the vectors of an encoder and of their neighbour index."""
-    return _bytes(vectors.vectors, vectors.ann)
+    """Bytes of the vectors of an encoder, of their neighbour index and of the lengths of edges."""
+    return _bytes(vectors.vectors, vectors.ann, vectors.lengths)
 
 
 def summaries_on_disk(vectors: VectorSet) -> int:

@@ -1,0 +1,279 @@
+"""What the graph adds to vectors: retrieve the references of held-out statements or papers, by every way to use it.
+
+    python -m bench.graph_search WORKSPACE --part validation [--limit 1500] [--out FILE]
+    python -m bench.graph_search WORKSPACE --part test --fit validation
+    python -m bench.graph_search WORKSPACE --since 2017 --fit 2016-07:2017
+
+The workspace has a graph and an index. Queries are the passages of a part of its split, or those from some date on,
+which refer to others; statements refer to statements, papers to papers. No link of a held-out passage is in the graph:
+of validation and test, or of everything since the date. `--known` hides only those of the query itself, as
+`lemmata evaluate` does. `--fit` fits the weights of `auto` to the queries of another part or time, whose links are
+hidden as well. `--more` adds variants; their settings were chosen on validation, never on test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lemmata import paths
+from lemmata.encode.load import is_static_encoder
+from lemmata.evaluate.significance import bootstrap, compare
+from lemmata.fusion import DIFFUSION, Fusion, candidates, combine, fit_fusion, fit_start
+from lemmata.geometry.diffusion import NEAREST, Links, personalised_pagerank, reverse, spread, start_weights, union
+from lemmata.geometry.lengths import measure_by_text, sort_edges
+from lemmata.measures import evaluate, judged, parse_measure
+from lemmata.paths import PathSearch
+from lemmata.search import Retriever
+from lemmata.store.graph import StoredGraph, citations_between, open_graph
+from lemmata.store.split import open_split
+from lemmata.types import Floats, Graph, Integers, Mask, MeasuredGraph, Passage
+
+MEASURES = [parse_measure(name) for name in ("R@10", "R@20", "nDCG@20", "MRR@10")]
+REFERRING = ("refers_to", "proof_uses", "cites", "related_to")
+DEPTH = 20
+BATCH = 128
+
+
+class Task(NamedTuple):
+    """Rows of the queries, the rows that each refers to, which rows may be found, and which are held out."""
+
+    rows: Integers
+    answers: list[set[int]]
+    candidates: Mask
+    held_out: Mask
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("workspace", type=Path)
+    parser.add_argument("--part", default="")
+    parser.add_argument("--since", default="")
+    parser.add_argument("--until", default="9999")
+    parser.add_argument("--limit", type=int, default=1500)
+    parser.add_argument("--fit", default="")
+    parser.add_argument("--known", action="store_true")
+    parser.add_argument("--more", action="store_true")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    with Retriever.open(options.workspace) as retriever:
+        report = run(retriever, options)
+    if options.out:
+        options.out.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+
+
+def run(retriever: Retriever, options: argparse.Namespace) -> dict[str, Any]:
+    task = make_task(retriever, options.part, options.since, options.until, options.limit)
+    fitting = None
+    if options.fit:
+        since, _, until = options.fit.partition(":")
+        part, since = ("", since) if until else (since, "")
+        fitting = make_task(retriever, part, since, until, options.limit)
+        task = task._replace(held_out=task.held_out | fitting.held_out)
+    stored = open_graph(retriever.layout)
+    graph = stored.graph if options.known else without_links_of(stored, task.held_out)
+    stored = stored._replace(graph=graph)
+    retriever.citations = citations_between(graph, stored.rows, len(retriever.corpus))
+    retriever.dense().paths = PathSearch(stored, measured(stored, retriever.vectors.matrix), len(retriever.corpus))
+    judgments = judgments_of(task)
+    links = len(retriever.citations.indices)
+    print(
+        f"{len(task.rows):,} queries, {np.mean([len(a) for a in task.answers]):.1f} answers each, {links:,} links known"
+    )
+    results = {}
+    fitted = fit(retriever, fitting) if fitting else None
+    if fitted:
+        print(f"auto, fitted: {fitted.formula}")
+    for name, ranked in rankings(retriever, task, fitted, more=options.more):
+        results[name] = evaluate(ranked, judgments, MEASURES)
+        low, high = bootstrap(results[name]["R@20"], generator=np.random.default_rng(0))
+        figures = "  ".join(f"{key} {values.mean():.3f}" for key, values in results[name].items())
+        print(f"{name:38} {figures}  [{low:.3f}, {high:.3f}]", flush=True)
+    compared = compare(results, "R@20", "dense", np.random.default_rng(0))
+    for each in compared:
+        print(f"R@20, {each.first} − dense: {each.difference:+.3f}, corrected p {each.p:.4f}")
+    numbers = np.array([len(answers) for answers in task.answers])
+    by_number = {}
+    for fewest, most in ((1, 1), (2, 3), (4, 7), (8, 99)):
+        chosen = (numbers >= fewest) & (numbers <= most)
+        if chosen.any():
+            figures_of = {name: round(float(r["R@20"][chosen].mean()), 3) for name, r in results.items()}
+            by_number[f"{fewest}–{most}"] = {"queries": int(chosen.sum()), **figures_of}
+            print(f"R@20 of {chosen.sum()} queries with {fewest} to {most} references:", figures_of)
+    means = {name: {key: round(float(v.mean()), 4) for key, v in values.items()} for name, values in results.items()}
+    return {"queries": len(task.rows), "links": links, "means": means, "R@20 by references": by_number}
+
+
+# ---------------------------------------------------------------- the task
+
+
+def judgments_of(task: Task) -> Any:
+    rows = enumerate(task.answers)
+    return judged({str(number): dict.fromkeys(map(str, sorted(answers)), 1) for number, answers in rows}, int)
+
+
+def make_task(retriever: Retriever, part: str, since: str, until: str, limit: int) -> Task:
+    passages = list(retriever.corpus)
+    row_of = {passage.id: row for row, passage in enumerate(passages)}
+    dates = {document.id: document.date or "" for document in retriever.corpus.documents()}
+    is_prose = np.array([passage.kind in ("chunk", "abstract") for passage in passages])
+    candidates = ~is_prose if (~is_prose).any() else is_prose
+    if part:
+        split = open_split(retriever.layout, retriever.corpus.inputs)
+        chosen, held_out = split.rows(part), split.rows("validation") | split.rows("test")
+    else:
+        days = np.array([dates[passage.document] for passage in passages])
+        held_out = days >= since
+        chosen = held_out & (days < until)
+    rows, answers = [], []
+    for row in np.flatnonzero(chosen & candidates).tolist():
+        targets = {target for target in _targets(passages[row], row_of) if candidates[target]} - {row}
+        if targets:
+            rows.append(row)
+            answers.append(targets)
+    kept = np.sort(np.random.default_rng(0).permutation(len(rows))[: limit or None])
+    return Task(np.array(rows)[kept], [answers[place] for place in kept.tolist()], candidates, held_out)
+
+
+def _targets(passage: Passage, row_of: dict[str, int]) -> Iterator[int]:
+    for link in passage.links:
+        if link.relation in REFERRING and link.target in row_of:
+            yield row_of[link.target]
+
+
+def without_links_of(stored: StoredGraph, held_out: Mask) -> Graph:
+    """The graph without the references of some passages."""
+    graph = stored.graph
+    sources = graph.sources()
+    numbers = [number for number, name in enumerate(graph.relations) if name in REFERRING]
+    is_held_out = (stored.rows >= 0) & held_out[stored.rows]
+    kept = np.flatnonzero(~(is_held_out[sources] & np.isin(graph.relation, numbers)))
+    indptr = np.zeros(len(graph.nodes) + 1, np.int64)
+    np.cumsum(np.bincount(sources[kept], minlength=len(graph.nodes)), out=indptr[1:])
+    return replace(
+        graph,
+        indptr=indptr,
+        indices=np.asarray(graph.indices[kept]),
+        relation=np.asarray(graph.relation[kept]),
+        weight=np.asarray(graph.weight[kept]),
+    )
+
+
+def measured(stored: StoredGraph, matrix: Floats) -> MeasuredGraph:
+    edges = len(stored.graph.indices)
+    along = np.empty(edges, np.float32)
+    result = MeasuredGraph(
+        np.empty(len(stored.graph.nodes) + 1, np.int64),
+        np.empty(2 * edges, np.int32),
+        np.empty(2 * edges, np.float32),
+        np.empty(2 * edges, np.int64),
+    )
+    measure_by_text(stored.graph, np.asarray(stored.rows), matrix, along, lambda *_: None)
+    sort_edges(stored.graph, along, along, result)
+    return result
+
+
+# ---------------------------------------------------------------- rankings
+
+
+def fit(retriever: Retriever, task: Task) -> Fusion:
+    """The weights of `auto` with the highest R@20."""
+    texts = [retriever.corpus[row].content for row in task.rows.tolist()]
+    depth = Fusion().depth + 1
+    dense, lexical = (
+        retriever.search_rows(texts, depth, name, task.candidates, itself=task.rows) for name in ("dense", "lexical")
+    )
+    found = candidates(dense, lexical, "score", retriever.citations, task.rows, task.candidates)
+    judgments = judgments_of(task)
+    values = cache(lambda fusion: evaluate(combine(found, DEPTH, fusion)[0], judgments, MEASURES)["R@20"])
+    start = fit_start(static=is_static_encoder(retriever.vectors.encoder, retriever.layout.models))
+    return fit_fusion(values, start, graph=True).fusion
+
+
+def rankings(retriever: Retriever, task: Task, fitted: Fusion | None, *, more: bool) -> Iterator[tuple[str, Integers]]:
+    """The first rows (queries, 20) of every way to search."""
+    texts = [retriever.corpus[row].content for row in task.rows.tolist()]
+    for name in ("lexical", "dense", "auto", "geodesic", "diffusion"):
+        yield name, _searched(retriever, task, texts, name)
+    if fitted:
+        yield "auto, fitted", _searched(retriever, task, texts, "auto", fitted)
+    if not more:
+        return
+    for seeds, weight in ((5, 1.0), (20, 1.0), (20, 2.5), (int(np.sqrt(len(retriever.corpus))), 1.0)):
+        with _settings(seeds, weight):
+            yield f"geodesic, {seeds} seeds, weight {weight}", _searched(retriever, task, texts, "geodesic")
+    yield from _diffusions(retriever, task, texts)
+
+
+def _searched(retriever: Retriever, task: Task, texts: list[str], name: str, fusion: Fusion | None = None) -> Integers:
+    parts = []
+    for start in range(0, len(texts), BATCH):
+        batch, own = texts[start : start + BATCH], task.rows[start : start + BATCH]
+        found, _ = retriever.search_rows(batch, DEPTH + 1, name, task.candidates, fusion, itself=own)
+        for rows, row in zip(found, own, strict=True):
+            others = rows[rows != row][:DEPTH]
+            parts.append(np.pad(others, (0, DEPTH - len(others)), constant_values=-1))
+    return np.stack(parts)
+
+
+@contextlib.contextmanager
+def _settings(seeds: int, weight: float) -> Iterator[None]:
+    before = paths.SEEDS, paths.QUERY_WEIGHT
+    paths.SEEDS, paths.QUERY_WEIGHT = seeds, weight
+    yield
+    paths.SEEDS, paths.QUERY_WEIGHT = before
+
+
+def _diffusions(retriever: Retriever, task: Task, texts: list[str]) -> Iterator[tuple[str, Integers]]:
+    """Vectors with what flows along links, in several ways, all with the weight of the retriever `diffusion`."""
+    assert retriever.citations is not None
+    matrix = np.asarray(retriever.vectors.matrix, np.float32)
+    cited = Links(np.asarray(retriever.citations.indptr), np.asarray(retriever.citations.indices))
+    cosines = np.maximum(np.einsum("ij,ij->i", matrix[cited.sources], matrix[cited.indices]), 0).astype(np.float64)
+    both = union(cited, reverse(cited))
+    ways: dict[str, Any] = {
+        "one step": lambda *start: spread(cited, *start),
+        "one step, weighted by text": lambda *start: spread(cited._replace(weights=cosines), *start),
+        "one step back": lambda *start: spread(reverse(cited), *start),
+        "one step, both directions": lambda *start: spread(both, *start),
+        "two steps": lambda *start: spread(cited, *start, steps=2),
+        "two steps, both directions": lambda *start: spread(both, *start, steps=2),
+        "PageRank": lambda *start: _but_start(personalised_pagerank(cited, *start), *start),
+        "PageRank, both directions": lambda *start: _but_start(personalised_pagerank(both, *start), *start),
+    }
+    vectors = retriever.encoder.encode(texts, role="query")
+    nearest = []
+    for row, vector in zip(task.rows.tolist(), vectors, strict=True):
+        scores = matrix @ vector
+        scores[~task.candidates] = scores[row] = -np.inf
+        near = np.argsort(-scores, kind="stable")[: DIFFUSION.depth]
+        nearest.append((near, scores[near]))
+    for name, way in ways.items():
+        ranked = []
+        for row, (near, scores) in zip(task.rows.tolist(), nearest, strict=True):
+            reached, received = way(near[:NEAREST], start_weights(scores[:NEAREST]))
+            total = np.zeros(len(matrix))
+            total[reached] = DIFFUSION.diffusion * received / max(received.max(initial=0), 1e-12)
+            total[near] += (scores - scores[-1]) / (scores[0] - scores[-1])
+            total[~task.candidates] = total[row] = -1
+            ranked.append(np.argsort(-total, kind="stable")[:DEPTH])
+        yield f"diffusion, {name}", np.stack(ranked)
+
+
+def _but_start(ranks: Any, rows: Integers, weights: Any) -> tuple[Integers, Any]:
+    """PageRank without the share of having started: vectors give that already."""
+    ranks = ranks.copy()
+    ranks[rows] = np.maximum(ranks[rows] - 0.15 * weights / weights.sum(), 0)
+    return np.arange(len(ranks)), ranks
+
+
+if __name__ == "__main__":
+    main()

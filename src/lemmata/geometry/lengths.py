@@ -1,0 +1,137 @@
+"""Lengths for the edges of a graph: one per edge and direction, computed block by block.
+
+A passage has the vector of its text. Every other node (a concept, a document, a location) lies in the middle of its
+neighbours. Works on arrays, which may be memory-mapped; knows no files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from lemmata.types import Floats, Graph, Integers, MeasuredGraph, Progress
+
+__all__ = ["distance", "measure_by_text", "sort_edges"]
+
+_BLOCK = 1 << 14  # edges whose vectors are in memory at once: 48 MB at 384 dimensions
+_SORTED = 1 << 20  # entries that are sorted at once
+_ROUNDS = 10  # of averaging; a location far above all logs has no vector after that
+
+
+def distance(similarity: Floats) -> Floats:
+    """The Euclidean distance of vectors of length 1, by their cosine: √(2 - 2 cos)."""
+    return np.sqrt(np.maximum(2 - 2 * similarity, 0)).astype(np.float32)
+
+
+# ---------------------------------------------------------------- by the vectors of texts
+
+
+def measure_by_text(graph: Graph, rows: Integers, matrix: Floats, lengths: Floats, progress: Progress) -> None:
+    """Fill in `lengths` (edges,): the distance between the vectors of the ends of each edge.
+
+    `rows` (nodes,) are the rows of passages in `matrix` (n, dim), -1 for other nodes. An end without a vector has
+    cosine 0 to everything.
+    """
+    others = np.flatnonzero(rows < 0)
+    place = np.full(len(rows), -1, np.int64)
+    place[others] = np.arange(len(others))
+    middles = _middles(graph, rows, matrix, place)
+
+    def vectors(nodes: Integers) -> Floats:
+        own = rows[nodes]
+        result = np.empty((len(nodes), matrix.shape[1]), np.float32)
+        result[own >= 0] = matrix[own[own >= 0]]
+        result[own < 0] = middles[place[nodes[own < 0]]]
+        return result
+
+    for edges, sources, targets in _blocks(graph):
+        progress("measuring edges", edges.start, len(graph.indices))
+        lengths[edges] = distance(np.einsum("ij,ij->i", vectors(sources), vectors(targets)))
+
+
+def _middles(graph: Graph, rows: Integers, matrix: Floats, place: Integers) -> Floats:
+    """The normalised mean of the neighbours of each node that is no passage (others, dim), in the order of `place`.
+
+    First of those next to passages, then of their neighbours, and so on.
+    """
+    middles = np.zeros((int(place.max(initial=-1)) + 1, matrix.shape[1]), np.float32)
+    has_vector = rows >= 0
+    for _ in range(_ROUNDS):
+        sums, is_new = np.zeros_like(middles), np.zeros(len(rows), bool)
+        for _, sources, targets in _blocks(graph):
+            for here, there in ((sources, targets), (targets, sources)):
+                chosen = np.flatnonzero(~has_vector[here] & has_vector[there])
+                if not len(chosen):
+                    continue
+                chosen = chosen[np.argsort(here[chosen], kind="stable")]
+                nodes, begins = np.unique(here[chosen], return_index=True)
+                near, own = there[chosen], rows[there[chosen]]
+                vectors = np.where((own >= 0)[:, None], matrix[np.maximum(own, 0)], middles[place[near]])
+                sums[place[nodes]] += np.add.reduceat(vectors, begins, axis=0)
+                is_new[nodes] = True
+        if not is_new.any():
+            break
+        norms = np.linalg.norm(sums, axis=1, keepdims=True)
+        middles += sums / np.maximum(norms, 1e-12)
+        has_vector |= is_new
+    return middles
+
+
+def _blocks(graph: Graph, size: int = _BLOCK) -> Iterator[tuple[slice, Integers, Integers]]:
+    """The edges in blocks, with their sources and targets."""
+    for start in range(0, len(graph.indices), size):
+        edges = np.arange(start, min(start + size, len(graph.indices)))
+        yield slice(start, start + len(edges)), _sources(graph, edges), np.asarray(graph.indices[edges])
+
+
+def _sources(graph: Graph, edges: Integers) -> Integers:
+    return np.searchsorted(graph.indptr, edges, side="right") - 1
+
+
+# ---------------------------------------------------------------- both directions
+
+
+def sort_edges(graph: Graph, forward: Floats, backward: Floats, result: MeasuredGraph) -> None:
+    """Fill in `result`: every edge in both directions, those of a node by length.
+
+    `forward` and `backward` (edges,) are the lengths along the edges and against them.
+    """
+    count = len(graph.nodes)
+    out_degree, in_degree = np.diff(graph.indptr), np.zeros(count, np.int64)
+    for _, _, targets in _blocks(graph, _SORTED):
+        in_degree += np.bincount(targets, minlength=count)
+    result.indptr[0] = 0
+    np.cumsum(out_degree + in_degree, out=result.indptr[1:])
+    indptr = np.asarray(result.indptr)
+    free = indptr[:-1].copy()  # the first place of each node that is not filled
+    for edges, sources, _ in _blocks(graph, _SORTED):
+        numbers = np.arange(edges.start, edges.stop)
+        result.edges[indptr[sources] + numbers - graph.indptr[sources]] = numbers
+    free += out_degree
+    for edges, _, targets in _blocks(graph, _SORTED):
+        order = np.argsort(targets, kind="stable")
+        nodes, begins, counts = np.unique(targets[order], return_index=True, return_counts=True)
+        ranks = np.arange(len(order)) - np.repeat(begins, counts)
+        result.edges[np.repeat(free[nodes], counts) + ranks] = -1 - (edges.start + order)
+        free[nodes] += counts
+    begin = 0
+    while begin < count:
+        end = int(np.searchsorted(indptr, indptr[begin] + _SORTED, side="right")) - 1
+        end = min(max(end, begin + 1), count)
+        _sort_block(graph, forward, backward, result, begin, end)
+        begin = end
+
+
+def _sort_block(graph: Graph, forward: Floats, backward: Floats, result: MeasuredGraph, begin: int, end: int) -> None:
+    """Sort the edges of the nodes from `begin` to `end`, and fill in their targets and lengths."""
+    block = slice(int(result.indptr[begin]), int(result.indptr[end]))
+    edges = np.asarray(result.edges[block], np.int64)
+    is_forward = edges >= 0
+    numbers = np.where(is_forward, edges, -1 - edges)
+    lengths = np.where(is_forward, forward[numbers], backward[numbers])
+    targets = np.where(is_forward, graph.indices[numbers], 0)
+    targets[~is_forward] = _sources(graph, numbers[~is_forward])
+    nodes = np.repeat(np.arange(begin, end), np.diff(result.indptr[begin : end + 1]))
+    order = np.lexsort((numbers, lengths, nodes))
+    result.edges[block], result.targets[block], result.lengths[block] = edges[order], targets[order], lengths[order]
