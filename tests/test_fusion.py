@@ -292,6 +292,10 @@ def test_the_fit_stays_at_its_start_where_queries_disagree() -> None:
     assert max(each.mean() for each in fit.tried.values()) > fit.tried[Fusion()].mean()
 
 
+def test_one_query_fits_nothing() -> None:
+    assert fit_fusion(lambda fusion: np.array([fusion.weight]), EQUAL, graph=True).fusion == EQUAL
+
+
 def test_a_fusion_of_an_older_version_has_no_weights_of_the_graph() -> None:
     assert read_fusion({"method": "rank", "weight": 0.1, "depth": 50}) == Fusion("rank", 0.1, 50, 0.0, 0.0)
     assert (

@@ -18,7 +18,7 @@ from lemmata.evaluate.report import as_json
 from lemmata.evaluate.tasks import task_from
 from lemmata.leakage import Example
 from lemmata.project import Project
-from lemmata.stages.evaluate import EvaluateOptions, beir_task
+from lemmata.stages.evaluate import EvaluateOptions, beir_task, read_asked
 from lemmata.store.graph import open_citations
 from lemmata.store.layout import Layout, read_corpus_manifest, read_manifest, write_manifest
 from lemmata.store.vector_sets import vector_set
@@ -351,6 +351,13 @@ def test_tuning_refuses_missing_passages_unless_allowed(project: Project) -> Non
     assert project.tune(task, allow_missing=True)["queries"] == 1
 
 
+def test_queries_in_json_lines_may_name_their_passages(tmp_path: Path) -> None:
+    lines = [("prime ideals", "b1"), ("prime ideals", "b2"), ("parts", "a1")]
+    file = tmp_path / "asked.jsonl"
+    file.write_text("".join(json.dumps({"query": query, "passage": one}) + "\n" for query, one in lines))
+    assert read_asked(file) == ({"0": "prime ideals", "1": "parts"}, {"0": {"b1": 1, "b2": 1}, "1": {"a1": 1}})
+
+
 def test_the_command_reads_files_and_writes_json_and_html(project: Project, tmp_path: Path) -> None:
     folder = project.layout.root.parent
     files: list[str | Path] = [
@@ -371,11 +378,13 @@ def test_the_command_reads_files_and_writes_json_and_html(project: Project, tmp_
     where: list[str | Path] = ["-w", project.layout.root, "--retriever", "lexical"]
     assert json.loads(lemmata("evaluate", "--queries", tmp_path / "asked.tsv", *where, "--json"))["queries"] == 2
     for name, cause in (
-        ("asked.jsonl", "go together"),
+        ("asked.jsonl", "asked.jsonl: there is no such file"),
+        ("unjudged.jsonl", "unjudged.jsonl:1: names no passage that answers its query"),
         ("none.tsv", "none.tsv"),
         ("odd.tsv", "odd.tsv:2: a line needs"),
     ):
         (tmp_path / "odd.tsv").write_text("query\tid\nno tab\n", encoding="utf-8")
+        (tmp_path / "unjudged.jsonl").write_text('{"_id": "a1", "text": "prime ideals"}\n', encoding="utf-8")
         assert cause in " ".join(lemmata("evaluate", "--queries", tmp_path / name, *where, code=1).split())
     hits = json.loads(lemmata("search", "distinct parts", "-w", project.layout.root, "-k", "2", "--json"))
     assert [hit["rank"] for hit in hits] == [1, 2]

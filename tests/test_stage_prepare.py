@@ -13,8 +13,8 @@ import pytest
 from tests.small_bert import bare_base, silent, small_bert
 from tokenizers import Tokenizer
 
-from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError
-from lemmata.mine.export import read_training
+from lemmata.errors import ConfigError, InputError, LeakageError, LemmataError, WorkspaceError
+from lemmata.mine.export import read_batches, read_training
 from lemmata.project import Project
 from lemmata.stages.prepare import pool_rows, prepare, validation_queries
 from lemmata.train.finetune import FinetuneOptions, finetune
@@ -333,6 +333,20 @@ def test_a_pool_holds_the_answers_and_a_random_choice_of_the_others(built: Proje
         assert answers <= set(rows.tolist()) <= set(whole.tolist())
     assert set(pool_rows(task, ids, 1, 0).tolist()) == answers
     assert pool_rows(task, ids, 10_000, 0).tolist() == whole.tolist()
+
+
+def test_validation_queries_that_are_trained_on_are_refused(built: Project, base: Path, tmp_path: Path) -> None:
+    texts = []
+    for batch in read_batches(built.layout.training_file("questions"), 100, ["anchor", "anchor_id"]):
+        texts += [record["anchor"] for record in batch if record["anchor_id"] is None]
+    known = next(iter(texts_of(built)))
+    rows = [f"{text.upper()}\t{known}" for text in dict.fromkeys(texts)][:2]
+    others = [f"zebra {number}\t{known}" for number in range(100)]
+    validation = {table(tmp_path / "asked.tsv", *rows, *others[:2]): "MRR@10"}
+    with pytest.raises(LeakageError, match=r"2 of 4 queries of '.*asked\.tsv' are trained on as well, for example"):
+        prepared(built, base, tmp_path, sets={"questions": 1.0}, validation=validation)
+    few = {table(tmp_path / "asked.tsv", *rows, *others): "MRR@10"}  # two of 102 may be chance
+    assert prepared(built, base, tmp_path, sets={"questions": 1.0}, validation=few).validations
 
 
 def test_impossible_tasks_are_refused(built: Project, base: Path, tmp_path: Path) -> None:

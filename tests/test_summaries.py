@@ -433,6 +433,25 @@ def test_a_choice_holds_for_all_encoders(indexed: Project) -> None:
     assert [one["summaries"]["summaries"] for one in indexed.info()["vectors"]] == [0, 0]
 
 
+def test_an_encoder_without_the_summaries_is_refused_with_the_command(indexed: Project) -> None:
+    indexed.index(settings={"encoder": "lemmata-nano", "summaries": "none"})
+    indexed.index(settings={"encoder": "hashing", "summaries": "told.jsonl"})
+    with indexed.retriever() as retriever:
+        assert retriever.search(LIQUID, 1, retriever="dense")[0].id == "pump"
+        with pytest.raises(WorkspaceError, match="not encoded by lemmata-nano yet: run 'lemmata index --encoder"):
+            retriever.search(LIQUID, 1, retriever="dense:lemmata-nano")
+
+
+def test_other_summaries_drop_the_fitted_weights(indexed: Project, tmp_path: Path) -> None:
+    task = task_from("t", {"q1": "order of a group", "q2": "odd parts"}, {"q1": {"lagrange": 1}, "q2": {"euler": 1}})
+    indexed.tune(task)
+    assert "dropped_fusion" not in indexed.index()
+    write_lines(tmp_path / "told.jsonl", TOLD[:3])  # the same source: the weights stay
+    assert "dropped_fusion" not in indexed.index()
+    assert indexed.index(settings={"summaries": "none"})["dropped_fusion"]
+    assert "dropped_fusion" not in indexed.index(settings={"summaries": "told.jsonl"})
+
+
 def test_show_and_info_list_summaries_with_their_authors(
     indexed: Project,
     command: Callable[..., str],  # noqa: F811

@@ -312,7 +312,8 @@ def fit_fusion(values: Callable[[Fusion], Floats64], start: Fusion, *, graph: bo
 
     def gain(fusion: Fusion) -> float:
         gains = smoothed(fusion) - smoothed(start)
-        return float(gains.mean() - _CAUTION * gains.std() / np.sqrt(len(gains)))
+        error = gains.std(ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else np.inf  # of one query nothing is known
+        return float(gains.mean() - _CAUTION * error)
 
     best, best_gain = start, 0.0
     while True:

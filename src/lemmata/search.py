@@ -30,11 +30,11 @@ from lemmata.paths import SEEDS, PathSearch, Ranking, direct_path
 from lemmata.store.artefacts import artefact, neighbour_index, open_artefact, summary_neighbours
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import Citations, open_citations, open_graph
-from lemmata.store.layout import Layout, open_manifest, read_manifest, read_manifests
+from lemmata.store.layout import Layout, open_manifest, read_manifests
 from lemmata.store.lengths import open_lengths
 from lemmata.store.summaries import StoredSummaries, open_summaries
 from lemmata.store.vector_sets import vector_set, vector_sets
-from lemmata.store.vectors import StoredVectors, open_vectors
+from lemmata.store.vectors import StoredVectors, open_vectors, unfinished
 from lemmata.types import CrossEncoder, Encoder, Floats, Hit, Index, Integers, Mask
 
 if TYPE_CHECKING:
@@ -242,6 +242,9 @@ class DenseSide:
     def summaries(self) -> StoredSummaries | None:
         """Short texts about passages with their vectors; None where none were chosen."""
         stored = open_summaries(self._layout, self._corpus, self._name)
+        if stored is None and any(other.summaries.is_dir() for other in vector_sets(self._layout)):
+            name = self.vectors.encoder
+            raise WorkspaceError(f"the summaries are not encoded by {name} yet: run 'lemmata index --encoder {name}'")
         if stored is not None and stored.made_by != self.vectors.made_by:
             raise WorkspaceError(
                 f"the summaries were encoded by {stored.made_by}, the passages by {self.vectors.made_by}:"
@@ -382,11 +385,8 @@ class Retriever:
         """Why `auto` ranks by words only, in one sentence; empty where it does not."""
         if self.has_vectors:
             return ""
-        note = read_manifest(self.layout.indexing)
-        if note is None:
-            return "searched by words only: there are no vectors yet, run 'lemmata index'"
-        share = note["done"] / note["total"]
-        return f"searched by words only: {share:.0%} of the vectors are made, until 'lemmata index' has finished"
+        no_vectors = "there are no vectors yet, run 'lemmata index'"
+        return f"searched by words only: {unfinished(self.layout) or no_vectors}"
 
     def _check_links(self) -> None:
         """Refuse diffusion where nothing can flow."""

@@ -69,7 +69,10 @@ def evaluate(
     workspace: Workspace = HERE,
     queries: Annotated[
         Path | None,
-        typer.Option(help="JSON lines with _id and text, or a .tsv table of queries and ids.", metavar="FILE"),
+        typer.Option(
+            help="JSON lines with _id and text, or with query and passage; or a .tsv table.",
+            metavar="FILE",
+        ),
     ] = None,
     qrels: Annotated[
         Path | None, typer.Option(help="Relevance judgments, BEIR or TREC format.", metavar="FILE")
@@ -252,8 +255,8 @@ def chosen_task(
     import numpy as np
 
     from lemmata.evaluate.tasks import sampled, task_from
-    from lemmata.ingest.beir import read_qrels, read_queries, read_table
-    from lemmata.stages.evaluate import beir_task, table_task
+    from lemmata.ingest.beir import read_qrels, read_queries
+    from lemmata.stages.evaluate import beir_task, read_asked, table_task
 
     if sum((bool(queries or qrels), beir is not None, bool(name))) != 1:
         raise LemmataError("a task needs exactly one of --queries with --qrels, --beir, or --task")
@@ -263,11 +266,11 @@ def chosen_task(
         raise LemmataError("--part goes with --task: queries from a file belong to no part of the split")
     if beir is not None:
         chosen = beir_task(project.layout, beir, name=str(beir))
-    elif queries is not None and qrels is None and queries.suffix == ".tsv":
+    elif queries is not None and qrels is None:
         # missing passages are for evaluate to count
-        chosen = table_task(project.layout, str(queries), *read_table(queries), file=queries, allow_missing=True)
+        chosen = table_task(project.layout, str(queries), *read_asked(queries), file=queries, allow_missing=True)
     elif queries is None or qrels is None:
-        raise LemmataError("--queries and --qrels go together, unless the queries are a .tsv table with ids")
+        raise LemmataError("--qrels needs --queries")
     else:
         chosen = task_from(str(queries), read_queries(queries), read_qrels(qrels))
     return sampled(chosen, limit, np.random.default_rng(seed)) if limit else chosen

@@ -119,7 +119,8 @@ def index(
         console.print(f"search now uses them; the vectors of {report['default_before']} are kept", soft_wrap=True)
     _print_summaries(report)
     if "dropped_fusion" in report:
-        console.print("the weights of auto were fitted to them and are dropped: run 'lemmata evaluate --tune' again")
+        dropped = "the weights of auto were fitted to what search used before and are dropped"
+        console.print(f"{dropped}: run 'lemmata evaluate --tune' again", soft_wrap=True)
 
 
 def _print_summaries(report: dict[str, Any]) -> None:

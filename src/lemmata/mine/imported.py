@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -47,11 +47,11 @@ class ImportReport:
 # ---------------------------------------------------------------- reading
 
 
-def read_imported(path: Path) -> Iterator[ImportedQuery]:
+def read_imported(path: Path, keys: Sequence[str] = PASSAGE_KEYS) -> Iterator[ImportedQuery]:
     """Queries from JSON lines, which may be compressed, read lazily.
 
-    An object names its passage (`passage`, `passage_id`, `id` or `_id`), the query (`query` or `text`) and
-    optionally a `style`. InputError, with the line, for anything else.
+    An object names its passage (by one of `keys`), the query (`query` or `text`) and optionally a `style`.
+    InputError, with the line, for anything else.
     """
     if not path.is_file():
         raise InputError("there is no such file", file=str(path))
@@ -60,17 +60,19 @@ def read_imported(path: Path) -> Iterator[ImportedQuery]:
             if not line.strip():
                 continue
             try:
-                yield _query(json.loads(line), f"{path.name}:{number}")
+                yield _query(json.loads(line), f"{path.name}:{number}", keys)
             except (ValueError, RecursionError) as error:
                 cause = 'a query needs one JSON object with "id", of its passage, and "text"'
+                if "_id" not in keys:
+                    cause = 'names no passage that answers its query: give judgments with --qrels, or add "passage"'
                 raise InputError(cause, file=str(path), line=number) from error
 
 
-def _query(row: Any, place: str) -> ImportedQuery:
+def _query(row: Any, place: str, keys: Sequence[str]) -> ImportedQuery:
     """ValueError where a field is missing or has a wrong type."""
     if not isinstance(row, dict):
         raise ValueError("not an object")
-    passage, text = (next((row[key] for key in keys if key in row), None) for keys in (PASSAGE_KEYS, TEXT_KEYS))
+    passage, text = (next((row[key] for key in keys if key in row), None) for keys in (keys, TEXT_KEYS))
     style = row.get("style") or ""
     if isinstance(passage, bool) or not isinstance(passage, str | int):
         raise ValueError("no id")

@@ -24,10 +24,11 @@ from lemmata.evaluate.significance import Floats64, compare
 from lemmata.evaluate.tasks import Task, concepts_task, documents_task, held_out, references_task, task_from
 from lemmata.fusion import DENSE, EQUAL, LEXICAL, Fusion, candidates, combine, default_fusion, fit_fusion, fit_start
 from lemmata.index.lexical import LexicalIndex
-from lemmata.ingest.beir import read_judged
+from lemmata.ingest.beir import read_judged, read_table
 from lemmata.leakage import Example, audit, examples, normalise, repeats
 from lemmata.measures import evaluate as measure
 from lemmata.measures import evaluate_whole_documents, gains, judged, parse_measure
+from lemmata.mine.imported import read_imported
 from lemmata.search import Retriever, choose_rerank_weight, parse_retriever, split_reranker
 from lemmata.stages.index import IndexOptions, update_vectors
 from lemmata.stages.link import ExpandedCorpus
@@ -50,6 +51,7 @@ __all__ = [
     "corpus_task",
     "evaluate",
     "fusion_values",
+    "read_asked",
     "table_task",
     "tune",
     "tune_rerank",
@@ -115,6 +117,20 @@ def corpus_task(layout: Layout, name: str, options: TaskOptions) -> Task:
         return task
     notes = (*task.notes, f"queries from the {options.part} part of the split")
     return replace(task, notes=notes, part=options.part)
+
+
+def read_asked(path: Path) -> tuple[dict[str, str], dict[str, dict[str, int]]]:
+    """Queries and judgments of a file that names the answers: a table with ids, or JSON lines with `passage`."""
+    if path.suffix == ".tsv":
+        return read_table(path)
+    queries: dict[str, str] = {}
+    qrels: dict[str, dict[str, int]] = {}
+    number_of: dict[str, str] = {}
+    for asked in read_imported(path, keys=("passage", "passage_id")):
+        query = number_of.setdefault(asked.text, str(len(number_of)))
+        queries[query] = asked.text
+        qrels.setdefault(query, {})[asked.passage] = 1
+    return queries, qrels
 
 
 def table_task(
@@ -429,9 +445,10 @@ def _about_summaries(
     with_any = np.unique(rows[~hidden])
     authors = ", ".join(dict.fromkeys(str(source["author"]) for source in sources))
     answered = _count_queries_about(corpus, task, with_any)
+    left_out = f" {int(hidden.sum()):,} more equal or nearly repeat a query of the task and were not used;"
+    left_out = left_out if hidden.any() else ""
     note = (
-        f"passages are found by {int((~hidden).sum()):,} summaries too (author: {authors});"
-        f" {int(hidden.sum()):,} more equal or nearly repeat a query of the task and were not used;"
+        f"passages are found by {int((~hidden).sum()):,} summaries too (author: {authors});{left_out}"
         f" {answered:,} of {len(task.qrels):,} queries have an answer with a summary"
     )
     if 2 * answered * len(corpus) < len(task.qrels) * len(with_any):

@@ -130,10 +130,13 @@ def index(
         texts, expansion = _texts(layout, corpus, options)
         spoken = {"language": language, "setting": options.language}
         sources = sources_of(layout, options.summaries)
+        summarised = (read_manifest(layout.manifest(layout.lexical)) or {}).get("summaries", [])
         read = partial(read_summaries, layout, corpus, sources)
         report["tokenised"] = index_lexical(
             layout, texts, progress, expansion=expansion, summaries=sources, read=read, **spoken
         )
+        if [source["name"] for source in summarised] != [source["name"] for source in sources]:
+            report |= _drop_fusions(layout)
         if dense:
             if options.encoder == AUTO:
                 chosen = encoder_for(language)
@@ -198,12 +201,18 @@ def _index_dense(
         drop_summaries(layout, spec)
     else:
         report["summaries"] = encode_summaries(layout, corpus, options.summaries, encoder, spec, progress)
-    vectors = vector_set(layout, spec)
-    if vectors and "replaced_encoder" in report and vectors.fusion.exists():
-        vectors.fusion.unlink()  # it was chosen for the vectors of the other encoder
-        report["dropped_fusion"] = True
+    if "replaced_encoder" in report:
+        report |= _drop_fusions(layout, spec)
     layout.indexing.unlink(missing_ok=True)
     return report
+
+
+def _drop_fusions(layout: Layout, encoder: str = "") -> dict[str, bool]:
+    """Forget weights of `auto` that were fitted to other rankings: of one encoder, or of all."""
+    fitted = [one for one in vector_sets(layout) if encoder in ("", one.encoder) and one.fusion.exists()]
+    for one in fitted:
+        one.fusion.unlink()
+    return {"dropped_fusion": True} if fitted else {}
 
 
 def _noting(layout: Layout, encoder: str, passages: int, progress: Progress) -> Progress:

@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lemmata.archives import open_decompressed
-from lemmata.errors import ConfigError, InputError, WorkspaceError
+from lemmata.errors import ConfigError, InputError, LeakageError, WorkspaceError
 from lemmata.evaluate.tasks import Task, restricted, task_from
 from lemmata.files import sha256_of, writing
-from lemmata.ingest.beir import read_judged, read_passages, read_table
+from lemmata.ingest.beir import read_judged, read_passages
 from lemmata.ingest.logs import jsonl_rows
 from lemmata.leakage import normalise
 from lemmata.measures import judged
 from lemmata.mine.export import read_batches, text_columns
-from lemmata.stages.evaluate import TASKS, TaskOptions, corpus_task, table_task
+from lemmata.stages.evaluate import TASKS, TaskOptions, corpus_task, read_asked, table_task
 from lemmata.stages.link import indexed_corpus
 from lemmata.stages.training_sets import check_sets, set_file, split_key, trainable_sets
 from lemmata.store.corpus import Corpus
@@ -41,6 +41,7 @@ __all__ = ["Further", "is_of", "new_queries", "pool_rows", "prepare", "resolve_w
 
 BATCH = 2000  # records that are read at once
 REPLAY = 1.0  # records that a model has seen, for each new one, where it is trained further
+_COINCIDENCE = 0.05  # share of validation queries that may equal a training query
 
 
 class Further(NamedTuple):
@@ -73,7 +74,8 @@ def prepare(
     A model that is trained `further` gets the records that it has not seen and a sample of the others. Of its
     validation tasks the queries about new passages choose the model, and the others guard what it knows.
 
-    LeakageError for a set that was mined under another split than its workspace has now. The folder is written as a
+    LeakageError for a set that was mined under another split than its workspace has now, and for validation queries
+    that are trained on. The folder is written as a
     whole or not at all; an earlier job in it is replaced.
     """
     if folder.is_dir() and any(folder.iterdir()) and read_manifest(folder / "manifest.json") is None:
@@ -121,6 +123,7 @@ def _write_job(
     for name, measure, general in tasks:
         progress(f"preparing {name}", 0, None)
         posed = _pose(layout, name, part)
+        _check_queries(name, posed.task, trained)
         rows = pool_rows(posed.task, posed.ids, most, options.seed)
         if further is None or general:
             _add_task(writer, name, posed, rows, measure, general=general)
@@ -133,6 +136,23 @@ def _write_job(
                 _add_task(writer, f"{name} ({which} passages)", own, rows, measure, general=which == "known")
     write_trained(folder, trained)
     writer.close({"options": asdict(options), "base": base.name, "split": _split_facts(layout)})
+
+
+def _check_queries(name: str, task: Task, trained: Iterable[Trained]) -> None:
+    """LeakageError where queries from a file are trained on: they would choose the model that knows them by heart.
+
+    Two people may ask the same, so a few equal ones pass.
+    """
+    if name.partition("#")[0].rpartition("/")[2] in TASKS:
+        return  # of the held-out part
+    texts = [task.queries[query] for query in task.qrels]
+    known = np.concatenate([id_keys(()), *(record.queries for record in trained)])
+    repeated = np.flatnonzero(np.isin(id_keys([normalise(text) for text in texts]), known))
+    if len(repeated) > _COINCIDENCE * len(texts):
+        raise LeakageError(
+            f"{len(repeated):,} of {len(texts):,} queries of {name!r} are trained on as well, for example"
+            f" {texts[int(repeated[0])]!r}: take them out of the training set or out of the validation"
+        )
 
 
 def _split_facts(layout: Layout) -> dict[str, Any] | None:
@@ -295,7 +315,7 @@ def _pose(layout: Layout, name: str, part: str) -> _Posed:
         return _from_folder(layout, file, detail or part)
     if file.is_file():
         workspace = _existing_workspace(layout, f"{detail}/")[0] if detail else layout
-        return _on_corpus(workspace, table_task(workspace, file.stem, *read_table(file), file=file))
+        return _on_corpus(workspace, table_task(workspace, file.stem, *read_asked(file), file=file))
     raise ConfigError(f"{name!r} is neither a task ({', '.join(TASKS)}), nor a file of queries, nor a folder")
 
 
@@ -313,7 +333,7 @@ def validation_queries(layout: Layout, specs: Iterable[str]) -> Task | None:
         if file.is_dir():
             task = task_from(spec, *read_judged(file, detail))
         else:
-            task = table_task(layout, file.stem, *read_table(file), file=file, allow_missing=True)
+            task = table_task(layout, file.stem, *read_asked(file), file=file, allow_missing=True)
         with contextlib.closing(Corpus(layout)) as corpus:
             known = frozenset(corpus.ids())
         if all(passage in known for grades in task.qrels.values() for passage in grades):

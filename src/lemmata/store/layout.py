@@ -148,6 +148,14 @@ class Layout:
     def manifest(self, artefact: Path) -> Path:
         return artefact / "manifest.json"
 
+    def is_held(self) -> bool:
+        """Whether another process is writing to the workspace."""
+        try:
+            with self.hold():
+                return False
+        except WorkspaceError:
+            return True
+
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
         """An exclusive lock on the workspace that dies with its process; WorkspaceError when another has it."""

@@ -24,6 +24,7 @@ __all__ = [
     "invalidate_vectors",
     "open_old_vectors",
     "open_vectors",
+    "unfinished",
     "vectors_manifest",
 ]
 
@@ -38,6 +39,15 @@ class StoredVectors(NamedTuple):
     made_by: str = ""  # the encoder's own name; empty in older ones
 
 
+def unfinished(layout: Layout) -> str:
+    """How far vectors are that are being made, or what to do where their making was ended; empty without any."""
+    note = read_manifest(layout.indexing)
+    if note is None:
+        return ""
+    share = f"{note['done'] / note['total']:.0%} of the vectors are made"
+    return f"{share} so far" if layout.is_held() else f"{share}: run 'lemmata index' again for the rest"
+
+
 def open_vectors(layout: Layout, corpus: str | None = None, encoder: str = "") -> StoredVectors:
     """The vectors of a corpus by an encoder: by default the present corpus, and the encoder that search uses.
 
@@ -45,7 +55,7 @@ def open_vectors(layout: Layout, corpus: str | None = None, encoder: str = "") -
     """
     vectors = vector_set(layout, encoder)
     if vectors is None:
-        raise WorkspaceError("there is no dense index yet: run 'lemmata index'")
+        raise WorkspaceError(unfinished(layout) or "there is no dense index yet: run 'lemmata index'")
     item = dense_index(vectors)
     return _read(item, open_artefact(layout, item, corpus))
 
