@@ -125,7 +125,7 @@ def audited(written: Path, tables: Sequence[Path], out: Path) -> Path:
     answers = {line.split("\t")[1] for _, line in lines}
     about = sum(record["passage"] in answers for record in records)
     print(
-        f"{written.name}: {about} of {len(records)} queries dropped: their passage is an answer of validation or test"
+        f"{written.name}: {about} of {len(records)} queries dropped: about an answer of validation or test"
     )
     records = [record for record in records if record["passage"] not in answers]
     held_out = [(line.split("\t")[0], name) for name, line in lines]

@@ -42,7 +42,7 @@ def index(
     encoder: Annotated[
         str,
         typer.Option(
-            help="By default chosen by language; lemmata-mini, minilm, a trained model, a folder, a hub name or a URL.",
+            help="By default by language; lemmata-mini, lemmata-plant, lemmata-nano, minilm, a model, a folder or a URL.",
             metavar="ENCODER",
         ),
     ] = "",
