@@ -124,9 +124,7 @@ def audited(written: Path, tables: Sequence[Path], out: Path) -> Path:
     lines = [(table.name, line) for table in tables for line in table.read_text(encoding="utf-8").splitlines()[1:]]
     answers = {line.split("\t")[1] for _, line in lines}
     about = sum(record["passage"] in answers for record in records)
-    print(
-        f"{written.name}: {about} of {len(records)} queries dropped: about an answer of validation or test"
-    )
+    print(f"{written.name}: {about} of {len(records)} queries dropped: about an answer of validation or test")
     records = [record for record in records if record["passage"] not in answers]
     held_out = [(line.split("\t")[0], name) for name, line in lines]
     found = repeated([record["query"] for record in records], [text for text, _ in held_out])

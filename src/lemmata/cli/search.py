@@ -42,7 +42,7 @@ def index(
     encoder: Annotated[
         str,
         typer.Option(
-            help="By default by language; lemmata-mini, lemmata-plant, lemmata-nano, minilm, a model, a folder or a URL.",
+            help="By default by language; lemmata-mini, lemmata-plant, lemmata-nano, minilm, a model, folder or URL.",
             metavar="ENCODER",
         ),
     ] = "",
