@@ -6,6 +6,7 @@ process trains on its own batches, and the gradients are averaged over all proce
 
 from __future__ import annotations
 
+import atexit
 import json
 import math
 import os
@@ -304,6 +305,7 @@ def _join_processes(device: Any) -> None:
         if device.type == "cuda":
             torch.cuda.set_device(device)
         torch.distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        atexit.register(torch.distributed.destroy_process_group)  # its threads must end before the interpreter does
 
 
 def barrier() -> None:
