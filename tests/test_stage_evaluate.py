@@ -351,6 +351,20 @@ def test_tuning_refuses_missing_passages_unless_allowed(project: Project) -> Non
     assert project.tune(task, allow_missing=True)["queries"] == 1
 
 
+def test_weights_are_not_fitted_to_test_judgments(project: Project, tmp_path: Path) -> None:
+    folder = tmp_path / "judged"
+    (folder / "qrels").mkdir(parents=True)
+    queries = [("q1", "distinct parts", "a1"), ("q2", "prime ideals", "b1")]
+    (folder / "queries.jsonl").write_text("".join(json.dumps({"_id": q, "text": t}) + "\n" for q, t, _ in queries))
+    judged = "".join(f"{query}\t{answer}\t1\n" for query, _, answer in queries)
+    for which in ("test", "train"):
+        (folder / "qrels" / f"{which}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}")
+    where: list[str | Path] = ["-w", project.layout.root]
+    refused = lemmata("evaluate", "--beir", folder, "--tune", *where, code=1)
+    assert "would fit weights to test judgments" in " ".join(refused.split())
+    assert "auto now ranks by" in lemmata("evaluate", "--beir", f"{folder}#train", "--tune", *where)
+
+
 def test_queries_in_json_lines_may_name_their_passages(tmp_path: Path) -> None:
     lines = [("prime ideals", "b1"), ("prime ideals", "b2"), ("parts", "a1")]
     file = tmp_path / "asked.jsonl"

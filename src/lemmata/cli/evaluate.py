@@ -78,7 +78,8 @@ def evaluate(
         Path | None, typer.Option(help="Relevance judgments, BEIR or TREC format.", metavar="FILE")
     ] = None,
     beir: Annotated[
-        Path | None, typer.Option(help="BEIR folder: queries.jsonl and qrels/test.tsv.", metavar="DIR")
+        Path | None,
+        typer.Option(help="BEIR folder: queries.jsonl and qrels/test.tsv; DIR#train: qrels/train.tsv.", metavar="DIR"),
     ] = None,
     task: TaskName = "",
     part: Part = "",
@@ -138,7 +139,7 @@ def evaluate(
     chosen = chosen_task(project, queries, qrels, beir, task, part, share, limit, options.seed, protocol)
     retrievers = _names(retriever or "lexical,dense,hybrid,auto")
     if tune:
-        _check_tuned(_names(retriever) if retriever else [], html=html, trec=trec, level=level)
+        _check_tuned(_names(retriever) if retriever else [], beir, html=html, trec=trec, level=level)
     allowance = project.allowance(tokens=tokens, cost=cost, price=price)
     with showing_progress() as progress:
         if tune:
@@ -200,10 +201,13 @@ def _names(text: str) -> list[str]:
     return names
 
 
-def _check_tuned(named: list[str], **others: Any) -> None:
-    """Refuse options that --tune would ignore."""
+def _check_tuned(named: list[str], beir: Path | None, **others: Any) -> None:
+    """Refuse options that --tune would ignore, and test judgments."""
     from lemmata.search import parse_retriever
+    from lemmata.stages.evaluate import judgments_of
 
+    if beir is not None and judgments_of(beir)[1] == "test":
+        raise LemmataError(f"--tune would fit weights to test judgments: name {beir}#train or {beir}#dev, or --queries")
     for option, value in others.items():
         if value:
             raise LemmataError(f"--tune measures nothing but its choices: leave out --{option}")

@@ -51,6 +51,7 @@ __all__ = [
     "corpus_task",
     "evaluate",
     "fusion_values",
+    "judgments_of",
     "read_asked",
     "table_task",
     "tune",
@@ -158,14 +159,23 @@ def table_task(
     return replace(task, candidates=None if prose_answers else ~is_prose)
 
 
+def judgments_of(folder: Path) -> tuple[Path, str]:
+    """A BEIR folder and which of its judgments to use: FOLDER#train names them; else the only ones, else test."""
+    name, _, which = str(folder).rpartition("#")
+    if name and not folder.exists():
+        return Path(name), which
+    files = sorted(folder.glob("qrels/*.tsv"))
+    return folder, files[0].stem if len(files) == 1 else "test"
+
+
 def beir_task(layout: Layout, folder: Path, *, name: str) -> Task:
-    """The task of a BEIR folder, by its test judgments, else by the only ones that it has.
+    """The task of a BEIR folder, by the judgments that `judgments_of` says.
 
     Where its passages were stored under other ids, the judgments get these. A query that is a passage, with its id and
     its words, does not find itself.
     """
-    files = sorted(folder.glob("qrels/*.tsv"))
-    queries, qrels = read_judged(folder, files[0].stem if len(files) == 1 else "test")
+    folder, which = judgments_of(folder)
+    queries, qrels = read_judged(folder, which)
     judged_ids = {identity for grades in qrels.values() for identity in grades}
     stored: dict[str, str] = {}
     with contextlib.closing(Corpus(layout)) as corpus:
