@@ -69,6 +69,9 @@ def demo(
     step("Let a passage also be found by what is said about it: a sentence and a question, by a language model.",
          f"index --summaries examples/qseries/summaries.jsonl -w {folder}")  # fmt: skip
     index(folder, summaries=str(notes / "summaries.jsonl"))
+    step("Weigh words, vectors and citations by 553 other queries.",
+         f"evaluate --queries examples/qseries/queries-train.jsonl --tune -w {folder}")  # fmt: skip
+    evaluate(folder, queries=notes / "queries-train.jsonl", tune=True)
     step("The same 64 questions again.", f"evaluate --beir examples/qseries -w {folder} --html {folder}/report.html")
     evaluate(folder, beir=notes, measures="MRR@10,nDCG@10,R@20", html=folder / "report.html")
     if training:
