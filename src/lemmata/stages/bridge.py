@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from lemmata.geometry.geodesic import coherence
 from lemmata.geometry.lengths import distance
 from lemmata.paths import NEAR, QUERY_WEIGHT, SEEDS
 from lemmata.search import DenseSide, Retriever
+from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore, StoredGraph, open_graph
 from lemmata.store.lengths import open_lengths
 from lemmata.types import MeasuredGraph
@@ -81,6 +83,7 @@ def bridge(retriever: Retriever, source: str, target: str, k: int = 5) -> Bridge
     first, last = (_end(name, side, stored, node_of) for name in (source, target))
     routes = diverse_routes(measured, first, last, k)
     with GraphRecordStore(layout) as records:
+        opened = _Opened(stored, measured, records, retriever.corpus)
         paths = tuple(
             BridgePath(
                 route.length,
@@ -89,7 +92,7 @@ def bridge(retriever: Retriever, source: str, target: str, k: int = 5) -> Bridge
                 steps,
             )
             for route in routes
-            for steps in [_steps(route, (source, first), (target, last), stored, measured, records)]
+            for steps in [_steps(route, (source, first), (target, last), opened)]
         )
     inner = [
         {stored.graph.nodes[node] for node in route.inner(first, last) if stored.rows[node] >= 0} for route in routes
@@ -113,30 +116,23 @@ def _end(name: str, side: DenseSide, stored: StoredGraph, node_of: Mapping[str, 
     return End(tuple(nodes_of_rows[row] for row in rows.tolist()), tuple(lengths))
 
 
-def _steps(
-    route: Route,
-    source: tuple[str, End],
-    target: tuple[str, End],
-    stored: StoredGraph,
-    measured: MeasuredGraph,
-    records: GraphRecordStore,
-) -> tuple[BridgeStep, ...]:
+class _Opened(NamedTuple):
+    """The graph, and what tells where its edges come from."""
+
+    stored: StoredGraph
+    measured: MeasuredGraph
+    records: GraphRecordStore
+    corpus: Corpus
+
+
+def _steps(route: Route, source: tuple[str, End], target: tuple[str, End], opened: _Opened) -> tuple[BridgeStep, ...]:
     """The steps of a path with their evidence; at a text there is only its similarity."""
-    graph = stored.graph
-    names = [graph.nodes[node] for node in route.nodes]
-    steps = []
-    for here, there, entry in zip(names, names[1:], route.entries, strict=False):
-        edge, length = int(measured.edges[entry]), float(measured.lengths[entry])
-        relation = graph.relations[graph.relation[edge if edge >= 0 else -1 - edge]]
-        if edge >= 0:
-            steps.append(BridgeStep(here, there, relation, length, _evidence(records, stored, here, relation, there)))
-        else:
-            evidence = _evidence(records, stored, there, relation, here)
-            steps.append(BridgeStep(here, there, f"^{relation}", length, evidence))
+    steps = [_step(pair, opened) for pair in pairwise(route.nodes)]
+    first, last = (opened.stored.graph.nodes[route.nodes[place]] for place in (0, -1))
     if source[1].node < 0:
-        steps.insert(0, BridgeStep(source[0], names[0], NEAR, _from_text(source[1], route.nodes[0])))
+        steps.insert(0, BridgeStep(source[0], first, NEAR, _from_text(source[1], route.nodes[0])))
     if target[1].node < 0:
-        steps.append(BridgeStep(names[-1], target[0], NEAR, _from_text(target[1], route.nodes[-1])))
+        steps.append(BridgeStep(last, target[0], NEAR, _from_text(target[1], route.nodes[-1])))
     return tuple(steps)
 
 
@@ -144,12 +140,46 @@ def _from_text(end: End, node: int) -> float:
     return end.distances[end.nodes.index(node)] / QUERY_WEIGHT
 
 
-def _evidence(
-    records: GraphRecordStore, stored: StoredGraph, source: str, relation: str, target: str
-) -> tuple[str, ...]:
-    """The passages that state an edge; of merged concepts those of all that were merged."""
-    groups = [[name, *(gone for gone, kept in stored.merged.items() if kept == name)] for name in (source, target)]
-    return tuple(records.evidence(groups[0], relation, groups[1]))[:_EVIDENCE]
+def _step(nodes: tuple[int, int], opened: _Opened) -> BridgeStep:
+    """The shortest edge between two nodes; of several that are equally short the first one that has evidence."""
+    graph, measured = opened.stored.graph, opened.measured
+    here, there = (graph.nodes[node] for node in nodes)
+    begin, end = measured.indptr[nodes[0]], measured.indptr[nodes[0] + 1]
+    entries = begin + np.flatnonzero(measured.targets[begin:end] == nodes[1])
+    length = float(measured.lengths[entries[0]])
+    steps = []
+    for edge in measured.edges[entries[measured.lengths[entries] <= length]].tolist():
+        relation = graph.relations[graph.relation[edge if edge >= 0 else -1 - edge]]
+        if edge >= 0:
+            evidence = _evidence(opened, here, relation, there)
+        else:
+            evidence, relation = _evidence(opened, there, relation, here), f"^{relation}"
+        steps.append(BridgeStep(here, there, relation, length, evidence))
+    return next((step for step in steps if step.evidence), steps[0])
+
+
+def _evidence(opened: _Opened, source: str, relation: str, target: str) -> tuple[str, ...]:
+    """The first passages that state an edge: those that its records name, or that have the link.
+
+    A document cites what its passages cite. Records of merged concepts are those of all that were merged.
+    """
+    merged, corpus = opened.stored.merged, opened.corpus
+    groups = [[name, *(gone for gone, kept in merged.items() if kept == name)] for name in (source, target)]
+    passages = opened.records.evidence(groups[0], relation, groups[1])
+    linking = [name for name, link in corpus.referring(target) if link == relation]
+    if source in linking:
+        passages.append(source)
+    elif not passages:
+        passages += islice((name for name in linking if _document_of(corpus, name) == source), _EVIDENCE)
+    return tuple(dict.fromkeys(passages))[:_EVIDENCE]
+
+
+def _document_of(corpus: Corpus, identity: str) -> str:
+    """The document of a passage; "" for what is no passage."""
+    try:
+        return corpus[corpus.row(identity)].document
+    except KeyError:
+        return ""
 
 
 def _ranked(paths: tuple[BridgePath, ...], inner: list[set[str]]) -> tuple[BridgePassage, ...]:
