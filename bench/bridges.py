@@ -2,10 +2,15 @@
 
     python -m bench.bridges WORKSPACE --since 2017 [--until 2018] [--out FILE]
 
-The workspace has documents with dates and categories, a graph with citations, and an index. No reference of a document
-since the date is in the graph. Areas are first categories with at least 50 earlier documents; of all pairs, the half
-whose mean vectors are least similar is distant. The bridges of a pair are the later documents that cite earlier ones of
-both areas; pairs with at least five are kept. All later documents are ranked for each pair.
+The workspace has documents with dates and categories, a graph with citations, and an index. No reference from or to a
+document since the date, or one without a date, is in the graph. Areas are first categories with at least 30 earlier
+documents; of all pairs, the half whose mean vectors are least similar is distant. The bridges of a pair are the later
+documents that cite earlier ones of both areas; pairs with at least three are kept. All later documents are ranked for
+each pair. Pairs share areas and documents, so intervals over pairs are too narrow.
+
+Rankings: `dense` by the sum of the cosines to both areas; by the largest cosine to a passage on ten paths between them;
+by the length of the shortest path from area to area through the document, which concepts of its text link; and by what
+the 20 earlier documents nearest to it cite in both areas (geometric mean of the two numbers).
 
 Bridge@10 is the share of bridges among the first ten, or among as many as there are bridges if that is less.
 Coherence is the smallest cosine of two neighbours on the first path of a pair; for vectors, on the path from one area
@@ -17,13 +22,14 @@ from __future__ import annotations
 import argparse
 import json
 from collections import defaultdict
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from bench.graph_search import REFERRING, measured, without_links_of
+from bench.graph_search import REFERRING, measured
 
 from lemmata.evaluate.significance import bootstrap, compare
 from lemmata.geometry.bridges import End, diverse_routes
@@ -32,11 +38,11 @@ from lemmata.geometry.lengths import distance
 from lemmata.paths import QUERY_WEIGHT, SEEDS
 from lemmata.search import Retriever
 from lemmata.store.graph import StoredGraph, citations_between, open_graph
-from lemmata.types import Floats, Integers, MeasuredGraph
+from lemmata.types import Floats, Graph, Integers, MeasuredGraph
 
 Floats64 = npt.NDArray[np.float64]
 
-FEWEST_DOCUMENTS, FEWEST_BRIDGES, DEPTH, PATHS, NEIGHBOURS = 50, 5, 10, 10, 20
+FEWEST_DOCUMENTS, FEWEST_BRIDGES, DEPTH, PATHS, NEIGHBOURS = 30, 3, 10, 10, 20
 
 
 class Pair(NamedTuple):
@@ -71,9 +77,9 @@ def main() -> None:
 
 def run(retriever: Retriever, since: str, until: str) -> dict[str, Any]:
     matrix = np.asarray(retriever.vectors.matrix, np.float32)
-    task, held_out = make_task(retriever, matrix, since, until)
+    task, hidden = make_task(retriever, matrix, since, until)
     stored = open_graph(retriever.layout)
-    stored = stored._replace(graph=without_links_of(stored, held_out))
+    stored = stored._replace(graph=without_citations(stored.graph, hidden))
     lengths = measured(stored, matrix)
     bridges = [len(pair.bridges) for pair in task.pairs]
     print(f"{len(task.pairs)} pairs of {len(task.areas)} areas, {np.median(bridges):g} bridges in the median,")
@@ -91,16 +97,31 @@ def run(retriever: Retriever, since: str, until: str) -> dict[str, Any]:
         report["Bridge@10"][name] = [round(float(number), 4) for number in (each.mean(), low, high)]
     for result in compare({name: {"B": each} for name, each in values.items()}, "B", "dense", np.random.default_rng(0)):
         print(f"{result.first} − dense: {result.difference:+.3f}, corrected p {result.p:.4f}")
-    for name, each in coherences.items():
-        print(
-            f"coherence of {name}: mean {np.mean(each):.3f}, share of 0.3 or more {np.mean(np.array(each) >= 0.3):.2f}"
-        )
-        report[f"coherence, {name}"] = round(float(np.mean(each)), 4)
+    for name, cosines in coherences.items():
+        print(f"coherence, {name}: {np.mean(cosines):.3f}, at least 0.3 in {np.mean(np.array(cosines) >= 0.3):.0%}")
+        report[f"coherence, {name}"] = round(float(np.mean(cosines)), 4)
     return report
 
 
-def make_task(retriever: Retriever, matrix: Floats, since: str, until: str) -> tuple[Task, npt.NDArray[np.bool_]]:
-    """The pairs of areas, and which passages are held out."""
+def without_citations(graph: Graph, hidden: set[str]) -> Graph:
+    """The graph without references from or to hidden nodes; concepts that their texts mention stay."""
+    is_hidden = np.array([node in hidden for node in graph.nodes])
+    sources = graph.sources()
+    numbers = [number for number, name in enumerate(graph.relations) if name in REFERRING]
+    kept = np.flatnonzero(~((is_hidden[sources] | is_hidden[graph.indices]) & np.isin(graph.relation, numbers)))
+    indptr = np.zeros(len(graph.nodes) + 1, np.int64)
+    np.cumsum(np.bincount(sources[kept], minlength=len(graph.nodes)), out=indptr[1:])
+    return replace(
+        graph,
+        indptr=indptr,
+        indices=np.asarray(graph.indices[kept]),
+        relation=np.asarray(graph.relation[kept]),
+        weight=np.asarray(graph.weight[kept]),
+    )
+
+
+def make_task(retriever: Retriever, matrix: Floats, since: str, until: str) -> tuple[Task, set[str]]:
+    """The pairs of areas, and the ids whose references are hidden: of documents since the date or without one."""
     passages = list(retriever.corpus)
     documents = {document.id: document for document in retriever.corpus.documents()}
     row_of: dict[str, int] = {}
@@ -108,7 +129,7 @@ def make_task(retriever: Retriever, matrix: Floats, since: str, until: str) -> t
     for row, passage in enumerate(passages):
         first = row_of.setdefault(passage.document, row)
         row_of.setdefault(passage.id, first)
-        cited[first] |= {link.target for link in passage.links if link.relation in REFERRING}
+        cited[first] |= {link.target or "" for link in passage.links if link.relation in REFERRING}
     days = np.array([documents[passage.document].date or "" for passage in passages])
     held_out = days >= since
     firsts = sorted({row_of[document] for document in documents if document in row_of})
@@ -136,7 +157,9 @@ def make_task(retriever: Retriever, matrix: Floats, since: str, until: str) -> t
         if cosines[names] < limit and len(bridges) >= FEWEST_BRIDGES
     ]
     known = np.array([row for row in firsts if days[row] and not held_out[row]])
-    return Task(areas, means, pairs, np.array(candidates), known), held_out
+    unknown = [passage for passage, is_hidden in zip(passages, held_out | (days == ""), strict=True) if is_hidden]
+    hidden = {name for passage in unknown for name in (passage.id, passage.document)}
+    return Task(areas, means, pairs, np.array(candidates), known), hidden
 
 
 def rankings(
@@ -155,22 +178,24 @@ def rankings(
     for pair in task.pairs:
         one, other = pair.names
         both = np.minimum(near[one], near[other])
-        scores["dense"].append(both)
-        scores["dense, sum"].append(near[one] + near[other])
+        total = near[one] + near[other]
+        scores["dense"].append(total)
+        scores["dense, smaller cosine"].append(both)
         routes = diverse_routes(lengths, ends[one], ends[other], PATHS)
         on_paths = [node for route in routes for node in route.nodes if stored.rows[node] >= 0]
-        nearest = (texts @ matrix[stored.rows[sorted({*on_paths})]].T).max(axis=1)
+        nearest = (texts @ matrix[stored.rows[sorted({*on_paths})]].T).max(axis=1, initial=-1)
         scores["nearest to 10 paths"].append(nearest)
         scores["path through it"].append(-(reached[one] + reached[other]))
         flow = np.sqrt(flows[one] * flows[other])
         scores["references of neighbours"].append(flow)
-        scores["dense + paths"].append(_scaled(both) + _scaled(nearest))
-        scores["dense + references"].append(_scaled(both) + _scaled(flow))
-        steps = [float(lengths.lengths[entry]) for entry in routes[0].entries]
-        for end, node in ((ends[one], routes[0].nodes[0]), (ends[other], routes[0].nodes[-1])):
-            steps.append(end.distances[end.nodes.index(node)] / QUERY_WEIGHT)
-        coherences["paths"].append(coherence(steps))
-        coherences["dense"].append(float(both.max()))
+        scores["dense + paths"].append(_scaled(total) + _scaled(nearest))
+        scores["dense + references"].append(_scaled(total) + _scaled(flow))
+        for route in routes[:1]:
+            steps = [float(lengths.lengths[entry]) for entry in route.entries]
+            for end, node in ((ends[one], route.nodes[0]), (ends[other], route.nodes[-1])):
+                steps.append(end.distances[end.nodes.index(node)] / QUERY_WEIGHT)
+            coherences["paths"].append(coherence(steps))
+        coherences["dense"].append(float(both[total.argmax()]))
     return {name: np.stack(each).astype(np.float64) for name, each in scores.items()}, coherences
 
 

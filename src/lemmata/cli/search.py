@@ -265,8 +265,8 @@ def bridge(
     for number, path in enumerate(found.paths, 1):
         chance = f"{path.expected:.2g}" if path.expected < 10 else f"{min(path.expected, 1000):,.0f}"
         console.print(
-            f"path {number}  length {path.length:.2f}, coherence {path.coherence:.2f}, by chance"
-            f" {chance}{' or more' if path.expected > 1000 else ''}",
+            f"path {number}  length {path.length:.2f}, coherence {path.coherence:.2f},"
+            f" such paths by chance: {chance}{' or more' if path.expected > 1000 else ''}",
             style="bold",
             highlight=False,
         )

@@ -105,15 +105,16 @@ def _end(name: str, side: DenseSide, stored: StoredGraph, node_of: Mapping[str, 
     if name in node_of:
         return End((node_of[name],))
     if name.startswith(_IDS) or ("#" in name and " " not in name):
-        raise LemmataError(f"there is no {name!r} in the graph{suggest(name, node_of)}")
+        raise LemmataError(f"there is no {name!r} in the graph{suggest(name, stored.graph.nodes)}")
     query = side.encoder.encode([name], role="query")
     if not name or not query.any():
         raise LemmataError(f"{name!r} has no words: name a text, a passage or a concept")
     rows, similarities = (part[0] for part in side.query_index.search(query, SEEDS))
     rows, similarities = rows[rows >= 0], similarities[rows >= 0]
-    nodes_of_rows = {row: node for node, row in enumerate(np.asarray(stored.rows).tolist()) if row in {*rows.tolist()}}
+    nodes = np.flatnonzero(np.isin(stored.rows, rows))
+    node_of_row = dict(zip(stored.rows[nodes].tolist(), nodes.tolist(), strict=True))
     lengths = (QUERY_WEIGHT * distance(similarities)).tolist()
-    return End(tuple(nodes_of_rows[row] for row in rows.tolist()), tuple(lengths))
+    return End(tuple(node_of_row[row] for row in rows.tolist()), tuple(lengths))
 
 
 class _Opened(NamedTuple):
