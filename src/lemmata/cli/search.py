@@ -21,7 +21,6 @@ from lemmata.cli.output import (
     showing_progress,
 )
 from lemmata.errors import LemmataError
-from lemmata.types import Step
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from lemmata.project import Project
     from lemmata.search import Filter
     from lemmata.store.corpus import Corpus
-    from lemmata.types import Hit
+    from lemmata.types import Hit, Step
 
 
 __all__ = ["bridge", "index", "search", "similar"]
@@ -249,6 +248,7 @@ def bridge(
 ) -> None:
     """Connect two ideas by paths through the graph."""
     from lemmata.project import Project
+    from lemmata.types import Step
 
     found = Project(workspace).bridge(source, target, k=k)
     if as_json:
