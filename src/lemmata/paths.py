@@ -14,7 +14,7 @@ from lemmata.geometry.lengths import distance
 from lemmata.store.graph import StoredGraph
 from lemmata.types import Floats, Integers, Mask, MeasuredGraph, Step
 
-__all__ = ["QUERY", "SEEDS", "PathSearch", "Ranking", "direct_path"]
+__all__ = ["NEAR", "QUERY", "QUERY_WEIGHT", "SEEDS", "PathSearch", "Ranking", "direct_path"]
 
 Ranking = tuple[Integers, Floats]  # rows and similarities (n, depth), best first; -1 where there are fewer
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from lemmata.llm.chat import Preview
     from lemmata.llm.endpoint import EndpointOptions, Limits
     from lemmata.search import Retriever
+    from lemmata.stages.bridge import Bridge
     from lemmata.stages.evaluate import EvaluateOptions
     from lemmata.stages.index import IndexOptions
     from lemmata.stages.info import Check
@@ -355,6 +356,13 @@ class Project:
         from lemmata.search import Retriever
 
         return Retriever(self.layout, key=_key())
+
+    def bridge(self, source: str, target: str, *, k: int = 5) -> Bridge:
+        """Paths through the graph between two texts, passages or concepts, and the passages on them."""
+        from lemmata.stages.bridge import bridge
+
+        with self.retriever() as retriever:
+            return bridge(retriever, source, target, k)
 
     # ------------------------------------------------------------ graph
 

@@ -14,7 +14,7 @@ from lemmata.cli.content import show
 from lemmata.cli.evaluate import evaluate
 from lemmata.cli.graph import build as build_graph
 from lemmata.cli.output import open_console, showing_progress, styled
-from lemmata.cli.search import index, search
+from lemmata.cli.search import bridge, index, search
 from lemmata.cli.train import run
 from lemmata.cli.workspace import info
 from lemmata.errors import LemmataError
@@ -63,6 +63,8 @@ def demo(
     step("How does a theorem hang together with the question? By its path through the graph, from what is nearest.",
          f'search "{question}" -w {folder} -k 2 --kind theorem --paths')  # fmt: skip
     search(question, folder, k=2, kind=["theorem"], paths=True)
+    step("How do two distant ideas hang together?", f"bridge concept:bailey-pair concept:hook -w {folder} -k 2")
+    bridge("concept:bailey-pair", "concept:hook", folder, k=2)
     step("How good is it? 64 questions with known answers, used for nothing else.",
          f"evaluate --beir examples/qseries -w {folder} --html {folder}/report.html")  # fmt: skip
     evaluate(folder, beir=notes, measures="MRR@10,nDCG@10,R@20", html=folder / "report.html")

@@ -59,6 +59,7 @@ for command in (
     search.index,
     search.search,
     search.similar,
+    search.bridge,
     evaluate.evaluate,
     evaluate.judge,
     evaluate.mteb,

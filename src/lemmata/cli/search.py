@@ -1,4 +1,4 @@
-"""Commands: index, search, similar."""
+"""Commands: index, search, similar, bridge."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lemmata.types import Hit, Step
 
 
-__all__ = ["index", "search", "similar"]
+__all__ = ["bridge", "index", "search", "similar"]
 
 _LANGUAGE_NAMES = {"de": "German", "de+en": "German and English"}
 
@@ -237,6 +237,49 @@ def similar(
         row = row_of(opened.corpus, identity)
         hits = opened.similar(identity, k, only=only, diversity=diversity)
         _print_hits(opened.corpus, hits, opened.corpus[row].text, as_json, opened.lexical.tokenizer)
+
+
+def bridge(
+    source: Annotated[str, typer.Argument(help="A text, or the id of a passage or concept.", metavar="A")],
+    target: Annotated[str, typer.Argument(help="The same.", metavar="B")],
+    workspace: Workspace = HERE,
+    k: Annotated[int, typer.Option("-k", help="Number of paths.", min=1, max=100)] = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Connect two ideas by paths through the graph."""
+    from lemmata.project import Project
+    from lemmata.types import Step
+
+    found = Project(workspace).bridge(source, target, k=k)
+    if as_json:
+        print_json(found.to_json())
+        return
+    console = open_console()
+    if not found.paths:
+        console.print(
+            f"no path leads from {found.source!r} to {found.target!r}: they lie in different parts of the graph",
+            markup=False,
+            soft_wrap=True,
+        )
+        return
+    for number, path in enumerate(found.paths, 1):
+        chance = f"{path.expected:.2g}" if path.expected < 10 else f"{min(path.expected, 1000):,.0f}"
+        console.print(
+            f"path {number}  length {path.length:.2f}, coherence {path.coherence:.2f},"
+            f" such paths by chance: {chance}{' or more' if path.expected > 1000 else ''}",
+            style="bold",
+            highlight=False,
+        )
+        for step in path.steps:
+            line = _path((Step(*step[:4]),))
+            if others := [passage for passage in step.evidence if passage not in (step.source, step.target)]:
+                line.append(f"  (in {', '.join(others)})", "dim")
+            console.print("  ", line, sep="")
+    if found.passages:
+        console.print("\nbridge passages", style="bold")
+    for passage in found.passages[:10]:
+        paths = ", ".join(map(str, passage.paths))
+        console.print(f"  {passage.score:.3f}  {passage.id}  on path {paths}", markup=False, highlight=False)
 
 
 def _filter(

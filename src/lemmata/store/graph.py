@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any, NamedTuple
 
@@ -190,6 +190,16 @@ class GraphRecordStore:
         """All edges that leave or reach a node."""
         query = "SELECT source, relation, target, evidence, maker, weight FROM edges WHERE source = ?1 OR target = ?1"
         return (Edge(*row) for row in self.connection.execute(query, (node,)))
+
+    def evidence(self, sources: Sequence[str], relation: str, targets: Sequence[str]) -> list[str]:
+        """The passages that state an edge between some of these nodes, in order of their records, each once."""
+        marks = [",".join("?" * len(names)) for names in (sources, targets)]
+        query = (
+            f"SELECT evidence FROM edges WHERE source IN ({marks[0]}) AND target IN ({marks[1]}) AND relation = ?"
+            " AND evidence != '' ORDER BY rowid"
+        )
+        rows = self.connection.execute(query, (*sources, *targets, relation))
+        return list(dict.fromkeys(passage for (passage,) in rows))
 
     def merged_edges(self, merged: Mapping[str, str]) -> Iterator[Edge]:
         """All edges, with merged concepts replaced."""

@@ -1,0 +1,200 @@
+"""Bridges between two ideas: paths through the graph from one text, passage or concept to another."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from itertools import islice, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lemmata.config import suggest
+from lemmata.errors import LemmataError
+from lemmata.geometry.bridges import End, Route, diverse_routes, expected_routes
+from lemmata.geometry.geodesic import coherence
+from lemmata.geometry.lengths import distance
+from lemmata.paths import NEAR, QUERY_WEIGHT, SEEDS
+from lemmata.search import DenseSide, Retriever
+from lemmata.store.corpus import Corpus
+from lemmata.store.graph import GraphRecordStore, StoredGraph, open_graph
+from lemmata.store.lengths import open_lengths
+from lemmata.types import MeasuredGraph
+
+__all__ = ["Bridge", "BridgePassage", "BridgePath", "BridgeStep", "bridge"]
+
+_EVIDENCE = 3  # passages that are named for a step
+_IDS = ("concept:", "location:")
+
+
+class BridgeStep(NamedTuple):
+    """One edge of a path, and the passages where it is stated."""
+
+    source: str
+    target: str
+    relation: str  # with ^ in front where the edge is followed backwards
+    length: float
+    evidence: tuple[str, ...] = ()
+
+
+class BridgePath(NamedTuple):
+    """A path between the two ends."""
+
+    length: float  # a step from or to a text counts 2.5 times
+    coherence: float  # the smallest cosine of two neighbours
+    expected: float  # such paths in a random graph with the same degrees
+    steps: tuple[BridgeStep, ...]
+
+
+class BridgePassage(NamedTuple):
+    """A passage between the ends; its paths are numbered from 1."""
+
+    id: str
+    score: float
+    paths: tuple[int, ...]
+
+
+class Bridge(NamedTuple):
+    """The paths between two ends, shortest first, and the passages on them, best first."""
+
+    source: str
+    target: str
+    paths: tuple[BridgePath, ...] = ()
+    passages: tuple[BridgePassage, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As `lemmata bridge --json` prints it."""
+        paths = [{**path._asdict(), "steps": [step._asdict() for step in path.steps]} for path in self.paths]
+        return {**self._asdict(), "paths": paths, "passages": [passage._asdict() for passage in self.passages]}
+
+
+def bridge(retriever: Retriever, source: str, target: str, k: int = 5) -> Bridge:
+    """At most k different paths from `source` to `target`, each an id of the graph or a text.
+
+    LemmataError where both are the same, an id is unknown, or a text is empty.
+    """
+    layout, side = retriever.layout, retriever.dense()
+    stored = open_graph(layout)
+    measured = open_lengths(layout)
+    node_of = {name: node for node, name in enumerate(stored.graph.nodes)}
+    source, target = (stored.merged.get(name.strip(), name.strip()) for name in (source, target))
+    if source == target:
+        raise LemmataError(f"both ends are {source!r}: a bridge needs two different ones")
+    first, last = (_end(name, side, stored, node_of) for name in (source, target))
+    routes = diverse_routes(measured, first, last, k)
+    with GraphRecordStore(layout) as records:
+        opened = _Opened(stored, measured, records, retriever.corpus)
+        paths = tuple(
+            BridgePath(
+                route.length,
+                coherence([step.length for step in steps]),
+                expected_routes(measured, first, last, route),
+                steps,
+            )
+            for route in routes
+            for steps in [_steps(route, (source, first), (target, last), opened)]
+        )
+    inner = [
+        {stored.graph.nodes[node] for node in route.inner(first, last) if stored.rows[node] >= 0} for route in routes
+    ]
+    return Bridge(source, target, paths, _ranked(paths, inner))
+
+
+def _end(name: str, side: DenseSide, stored: StoredGraph, node_of: Mapping[str, int]) -> End:
+    """The node of an id, or the passages nearest to a text."""
+    if name in node_of:
+        return End((node_of[name],))
+    if name.startswith(_IDS) or ("#" in name and " " not in name):
+        raise LemmataError(f"there is no {name!r} in the graph{suggest(name, stored.graph.nodes)}")
+    query = side.encoder.encode([name], role="query")
+    if not name or not query.any():
+        raise LemmataError(f"{name!r} has no words: name a text, a passage or a concept")
+    rows, similarities = (part[0] for part in side.query_index.search(query, SEEDS))
+    rows, similarities = rows[rows >= 0], similarities[rows >= 0]
+    nodes = np.flatnonzero(np.isin(stored.rows, rows))
+    node_of_row = dict(zip(stored.rows[nodes].tolist(), nodes.tolist(), strict=True))
+    lengths = (QUERY_WEIGHT * distance(similarities)).tolist()
+    return End(tuple(node_of_row[row] for row in rows.tolist()), tuple(lengths))
+
+
+class _Opened(NamedTuple):
+    """The graph, and what tells where its edges come from."""
+
+    stored: StoredGraph
+    measured: MeasuredGraph
+    records: GraphRecordStore
+    corpus: Corpus
+
+
+def _steps(route: Route, source: tuple[str, End], target: tuple[str, End], opened: _Opened) -> tuple[BridgeStep, ...]:
+    """The steps of a path with their evidence; at a text there is only its similarity."""
+    steps = [_step(pair, opened) for pair in pairwise(route.nodes)]
+    first, last = (opened.stored.graph.nodes[route.nodes[place]] for place in (0, -1))
+    if source[1].node < 0:
+        steps.insert(0, BridgeStep(source[0], first, NEAR, _from_text(source[1], route.nodes[0])))
+    if target[1].node < 0:
+        steps.append(BridgeStep(last, target[0], NEAR, _from_text(target[1], route.nodes[-1])))
+    return tuple(steps)
+
+
+def _from_text(end: End, node: int) -> float:
+    return end.distances[end.nodes.index(node)] / QUERY_WEIGHT
+
+
+def _step(nodes: tuple[int, int], opened: _Opened) -> BridgeStep:
+    """The shortest edge between two nodes; of several that are equally short the first one that has evidence."""
+    graph, measured = opened.stored.graph, opened.measured
+    here, there = (graph.nodes[node] for node in nodes)
+    begin, end = measured.indptr[nodes[0]], measured.indptr[nodes[0] + 1]
+    entries = begin + np.flatnonzero(measured.targets[begin:end] == nodes[1])
+    length = float(measured.lengths[entries[0]])
+    steps = []
+    for edge in measured.edges[entries[measured.lengths[entries] <= length]].tolist():
+        relation = graph.relations[graph.relation[edge if edge >= 0 else -1 - edge]]
+        if edge >= 0:
+            evidence = _evidence(opened, here, relation, there)
+        else:
+            evidence, relation = _evidence(opened, there, relation, here), f"^{relation}"
+        steps.append(BridgeStep(here, there, relation, length, evidence))
+    return next((step for step in steps if step.evidence), steps[0])
+
+
+def _evidence(opened: _Opened, source: str, relation: str, target: str) -> tuple[str, ...]:
+    """The first passages that state an edge: those that its records name, or that have the link.
+
+    A document cites what its passages cite. Records of merged concepts are those of all that were merged.
+    """
+    merged, corpus = opened.stored.merged, opened.corpus
+    groups = [[name, *(gone for gone, kept in merged.items() if kept == name)] for name in (source, target)]
+    passages = opened.records.evidence(groups[0], relation, groups[1])
+    linking = [name for name, link in corpus.referring(target) if link == relation]
+    if source in linking:
+        passages.append(source)
+    elif not passages:
+        passages += islice((name for name in linking if _document_of(corpus, name) == source), _EVIDENCE)
+    return tuple(dict.fromkeys(passages))[:_EVIDENCE]
+
+
+def _document_of(corpus: Corpus, identity: str) -> str:
+    """The document of a passage; "" for what is no passage."""
+    try:
+        return corpus[corpus.row(identity)].document
+    except KeyError:
+        return ""
+
+
+def _ranked(paths: tuple[BridgePath, ...], inner: list[set[str]]) -> tuple[BridgePassage, ...]:
+    """Passages by Σ over their paths of balance / (1 + length), where balance is 1 in the middle, 0 at the ends."""
+    scores: dict[str, float] = defaultdict(float)
+    numbers: dict[str, list[int]] = defaultdict(list)
+    for number, (path, names) in enumerate(zip(paths, inner, strict=True), 1):
+        whole = sum(step.length for step in path.steps)
+        done = 0.0
+        for step in path.steps:
+            done += step.length
+            if step.target in names:
+                balance = 2 * min(done, whole - done) / whole if whole else 1.0
+                scores[step.target] += balance / (1 + path.length)
+                numbers[step.target].append(number)
+    ranked = sorted(scores, key=lambda name: (-scores[name], name))
+    return tuple(BridgePassage(name, scores[name], (*numbers[name],)) for name in ranked)
