@@ -22,7 +22,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections import defaultdict
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -106,17 +105,9 @@ def run(retriever: Retriever, since: str, until: str) -> dict[str, Any]:
 def without_citations(graph: Graph, hidden: set[str]) -> Graph:
     """The graph without references from or to hidden nodes; concepts that their texts mention stay."""
     is_hidden = np.array([node in hidden for node in graph.nodes])
-    sources = graph.sources()
     numbers = [number for number, name in enumerate(graph.relations) if name in REFERRING]
-    kept = np.flatnonzero(~((is_hidden[sources] | is_hidden[graph.indices]) & np.isin(graph.relation, numbers)))
-    indptr = np.zeros(len(graph.nodes) + 1, np.int64)
-    np.cumsum(np.bincount(sources[kept], minlength=len(graph.nodes)), out=indptr[1:])
-    return replace(
-        graph,
-        indptr=indptr,
-        indices=np.asarray(graph.indices[kept]),
-        relation=np.asarray(graph.relation[kept]),
-        weight=np.asarray(graph.weight[kept]),
+    return graph.with_edges(
+        ~((is_hidden[graph.sources()] | is_hidden[graph.indices]) & np.isin(graph.relation, numbers))
     )
 
 

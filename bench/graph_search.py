@@ -17,7 +17,6 @@ import argparse
 import contextlib
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -152,19 +151,9 @@ def _targets(passage: Passage, row_of: dict[str, int]) -> Iterator[int]:
 def without_links_of(stored: StoredGraph, held_out: Mask) -> Graph:
     """The graph without the references of some passages."""
     graph = stored.graph
-    sources = graph.sources()
     numbers = [number for number, name in enumerate(graph.relations) if name in REFERRING]
     is_held_out = (stored.rows >= 0) & held_out[stored.rows]
-    kept = np.flatnonzero(~(is_held_out[sources] & np.isin(graph.relation, numbers)))
-    indptr = np.zeros(len(graph.nodes) + 1, np.int64)
-    np.cumsum(np.bincount(sources[kept], minlength=len(graph.nodes)), out=indptr[1:])
-    return replace(
-        graph,
-        indptr=indptr,
-        indices=np.asarray(graph.indices[kept]),
-        relation=np.asarray(graph.relation[kept]),
-        weight=np.asarray(graph.weight[kept]),
-    )
+    return graph.with_edges(~(is_held_out[graph.sources()] & np.isin(graph.relation, numbers)))
 
 
 def measured(stored: StoredGraph, matrix: Floats) -> MeasuredGraph:

@@ -20,47 +20,21 @@ import numpy as np
 import onnx
 from safetensors.numpy import save_file
 
-PARTS = {  # a matrix's place in the names of nodes: its place in the names of weights
-    "attention/self/query": "attention.self.query",
-    "attention/self/key": "attention.self.key",
-    "attention/self/value": "attention.self.value",
-    "attention/output/dense": "attention.output.dense",
-    "intermediate/dense": "intermediate.dense",
-    "output/dense": "output.dense",
-}
-NODE = re.compile(r"/encoder/layer\.(\d+)/(" + "|".join(PARTS) + r")/MatMul")
+from lemmata.encode.restore import named_weights
 
 
 def weights(file: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """All weights in fp32, under the names that BERT gives them."""
+    """All weights in fp32, by the names of BERT; a fused graph multiplies by query, key and value at once."""
+    found = named_weights(file)
     graph = onnx.load(file).graph
-    constants = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
-
-    def real(name: str) -> np.ndarray[Any, Any]:
-        if name in constants:
-            return np.asarray(constants[name], np.float32)
-        scale, zero = constants[f"{name}_scale"], constants[f"{name}_zero_point"]
-        integers = constants[f"{name}_quantized"].astype(np.float32)
-        return (integers - zero.astype(np.float32)) * scale.astype(np.float32)
-
-    names = {name.removesuffix("_quantized") for name in constants}
-    names = {name for name in names if not name.endswith(("_scale", "_zero_point"))}
-    found = {name: real(name) for name in names if name.startswith(("embeddings.", "encoder."))}
-    attentions = 0
-    for node in graph.node:
-        match = NODE.match(node.name)
-        if match and node.op_type.startswith("MatMul"):
-            matrix = real(node.input[1].removesuffix("_quantized"))
-            found[f"encoder.layer.{match[1]}.{PARTS[match[2]]}.weight"] = matrix.T
-        elif node.op_type == "Attention":
-            joined, bias = real(node.input[1]), real(node.input[2])
-            width = len(joined)
-            for third, part in enumerate(("query", "key", "value")):
-                span = slice(third * width, (third + 1) * width)
-                found[f"encoder.layer.{attentions}.attention.self.{part}.weight"] = joined[:, span].T
-                found[f"encoder.layer.{attentions}.attention.self.{part}.bias"] = bias[span]
-            attentions += 1
-    return {name: np.ascontiguousarray(value, np.float32) for name, value in found.items()}
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    for layer, node in enumerate(node for node in graph.node if node.op_type == "Attention"):
+        joined, bias = (onnx.numpy_helper.to_array(constants[name]).astype(np.float32) for name in node.input[1:3])
+        parts = zip(("query", "key", "value"), np.split(joined, 3, axis=1), np.split(bias, 3), strict=True)
+        for part, matrix, own in parts:
+            found[f"encoder.layer.{layer}.attention.self.{part}.weight"] = np.ascontiguousarray(matrix.T)
+            found[f"encoder.layer.{layer}.attention.self.{part}.bias"] = own
+    return found
 
 
 def kept(tensors: dict[str, np.ndarray[Any, Any]], chosen: list[int]) -> dict[str, np.ndarray[Any, Any]]:

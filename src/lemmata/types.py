@@ -235,6 +235,18 @@ class Graph:
         """The source node of each edge (edges,)."""
         return np.repeat(np.arange(len(self.nodes), dtype=np.int64), np.diff(self.indptr))
 
+    def with_edges(self, kept: Mask) -> Graph:
+        """The same nodes with some of the edges (edges,)."""
+        indptr = np.zeros(len(self.nodes) + 1, np.int64)
+        np.cumsum(np.bincount(self.sources()[kept], minlength=len(self.nodes)), out=indptr[1:])
+        return replace(
+            self,
+            indptr=indptr,
+            indices=np.asarray(self.indices[kept]),
+            relation=np.asarray(self.relation[kept]),
+            weight=np.asarray(self.weight[kept]),
+        )
+
 
 class MeasuredGraph(NamedTuple):
     """The edges of a graph in both directions, in compressed rows; those of a node are sorted by length."""

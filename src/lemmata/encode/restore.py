@@ -23,7 +23,7 @@ from lemmata.errors import InputError, require
 from lemmata.files import writing
 from lemmata.types import Floats
 
-__all__ = ["restore", "restore_cross_encoder"]
+__all__ = ["named_weights", "restore", "restore_cross_encoder"]
 
 _SPECIAL = {
     "pad_token": ("[PAD]", "<pad>"),
@@ -209,7 +209,7 @@ def restore_cross_encoder(folder: Path, out: Path) -> Path:
     """Write the BERT cross-encoder in `folder` (model.onnx, tokenizer.json) to `out` in Hugging Face's format, fp32."""
     save = require("safetensors.numpy", "train").save_file
     tokenizer = open_tokenizer(folder / "tokenizer.json")
-    tensors = _named_weights(_Graph(folder / "model.onnx"))
+    tensors = named_weights(folder / "model.onnx")
     try:
         width = len(tensors["classifier.weight"][0])
         layers = sum(name.endswith("attention.self.query.weight") for name in tensors)
@@ -254,12 +254,14 @@ def restore_cross_encoder(folder: Path, out: Path) -> Path:
 
 _TABLES = ("word", "position", "token_type")
 _HEAD_SIZE = 32  # of every MiniLM; the graph does not tell
-_PLACE = re.compile(r"/(?P<part>(?:bert|classifier)(?:/[\w./]+?)?)/(?:MatMul|Gemm)_?(?:MatMul)?_?(?:quant)?")
+_PARTS = ("bert", "classifier", "embeddings", "encoder")  # the last two of a BERT without a head
+_PLACE = re.compile(rf"/(?P<part>(?:{'|'.join(_PARTS)})(?:/[\w./]+?)?)/(?:MatMul|Gemm)_?(?:MatMul)?_?(?:quant)?")
 
 
-def _named_weights(graph: _Graph) -> dict[str, Floats]:
-    """The weights by the names of Hugging Face: kept as they are, integers times their scale, and matrices by the name
-    of the node that multiplies by them."""
+def named_weights(file: Path) -> dict[str, Floats]:
+    """The weights of a BERT that torch exported by the names of Hugging Face: kept as they are, integers times their
+    scale, and matrices by the name of the node that multiplies by them."""
+    graph = _Graph(file)
     constants = graph.constants
 
     def dequantised(name: str) -> Floats:
@@ -271,7 +273,7 @@ def _named_weights(graph: _Graph) -> dict[str, Floats]:
     for name, values in constants.items():
         if name.endswith("_embeddings.weight_quantized"):
             tensors[name.removesuffix("_quantized")] = dequantised(name)
-        elif name.startswith(("bert.", "classifier.")) and name.endswith((".weight", ".bias")):
+        elif name.startswith(tuple(f"{part}." for part in _PARTS)) and name.endswith((".weight", ".bias")):
             tensors[name] = values
     for node in graph.nodes:
         place = _PLACE.fullmatch(node.name) if node.op_type in ("MatMulInteger", "MatMul") else None

@@ -245,17 +245,7 @@ def material(
 
 def _restrict(graph: Graph, visible: Mask, edges: Mask) -> Graph:
     """The same nodes, with those of the edges whose both ends are visible."""
-    sources = graph.sources()
-    stays = visible[sources] & visible[graph.indices] & edges
-    indptr = np.zeros(len(graph.nodes) + 1, np.int64)
-    np.cumsum(np.bincount(sources[stays], minlength=len(graph.nodes)), out=indptr[1:])
-    return replace(
-        graph,
-        indptr=indptr,
-        indices=np.asarray(graph.indices[stays]),
-        relation=np.asarray(graph.relation[stays]),
-        weight=np.asarray(graph.weight[stays]),
-    )
+    return graph.with_edges(visible[graph.sources()] & visible[graph.indices] & edges)
 
 
 def _concepts(
