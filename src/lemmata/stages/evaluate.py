@@ -31,7 +31,7 @@ from lemmata.measures import evaluate_whole_documents, gains, judged, parse_meas
 from lemmata.mine.imported import read_imported
 from lemmata.search import Retriever, choose_rerank_weight, parse_retriever, split_reranker
 from lemmata.stages.index import IndexOptions, update_vectors
-from lemmata.stages.link import ExpandedCorpus
+from lemmata.stages.link import indexed_corpus
 from lemmata.stages.summaries import Summarised
 from lemmata.stages.training_sets import split_key
 from lemmata.store.corpus import Corpus
@@ -433,14 +433,14 @@ def _hide_summaries(
             hidden = side.hide_summaries(queries)
             rows = np.asarray(side.summaries.rows)
             notes[_about_summaries(retriever.corpus, task, side.summaries.sources, rows, hidden)] = None
-    manifest = read_manifest(retriever.layout.manifest(retriever.layout.lexical)) or {}
-    summaries = read_texts(retriever.layout.lexical_summaries, "run 'lemmata index --rebuild'")
-    if summaries and lexical:
+    cure = "run 'lemmata index --rebuild'"
+    if lexical and (summaries := read_texts(retriever.layout.lexical_summaries, cure)):
+        manifest = read_manifest(retriever.layout.manifest(retriever.layout.lexical)) or {}
         hidden = repeats([summary.text for summary in summaries], queries)
         rows = np.array([summary.row for summary in summaries])
         notes[_about_summaries(retriever.corpus, task, manifest["summaries"], rows, hidden)] = None
         if hidden.any():
-            corpus = ExpandedCorpus(retriever.layout, retriever.corpus) if manifest["expansion"] else retriever.corpus
+            corpus = indexed_corpus(retriever.layout, retriever.corpus)
             kept = Summarised(corpus, (summary for summary, hide in zip(summaries, hidden, strict=True) if not hide))
             tokenizer = retriever.lexical.tokenizer
             LexicalIndex.build(kept.contents(), scratch / "lexical", headings=kept.headings(), tokenizer=tokenizer)
