@@ -4,7 +4,9 @@
 
 FOLDER holds config.json and tokenizer.json of the model. The file is one that torch exported, plain, fused to fp16 or
 quantised to int8 by onnxruntime: registries of packages hold several small encoders in these forms, and no others.
-With --layers, every second (third, …) layer is kept, counted so that the last one always is.
+With --layers, every second (third, …) layer is kept, counted so that the last one always is. With --centre, the mean
+vector of some texts is subtracted from all vectors: where any two texts have a cosine near 1, training at the usual
+temperature first destroys what the model knows.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 from lemmata.encode.restore import named_weights
 
@@ -50,6 +52,18 @@ def kept(tensors: dict[str, np.ndarray[Any, Any]], chosen: list[int]) -> dict[st
     return result
 
 
+def centre(folder: Path, texts: list[str]) -> None:
+    """Subtract the mean vector of the texts in the bias of the last norm, which adds to the vector of every token."""
+    from sentence_transformers import SentenceTransformer
+
+    transformer, pooling, *_ = SentenceTransformer(str(folder), device="cpu")
+    mean = SentenceTransformer(modules=[transformer, pooling], device="cpu").encode(texts, batch_size=32).mean(axis=0)
+    tensors = load_file(folder / "model.safetensors")
+    last = max(int(name.split(".")[2]) for name in tensors if name.startswith("encoder.layer."))
+    tensors[f"encoder.layer.{last}.output.LayerNorm.bias"] -= mean
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
@@ -57,6 +71,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--pooling", choices=("mean", "cls"), default="mean")
     parser.add_argument("--layers", type=int, default=0)
+    parser.add_argument("--centre", type=Path, help="a file with one text a line")
     arguments = parser.parse_args()
     config = json.loads((arguments.folder / "config.json").read_text(encoding="utf-8"))
     tensors, depth, out = weights(arguments.model), int(config["num_hidden_layers"]), arguments.out
@@ -95,6 +110,8 @@ def main() -> None:
         if (arguments.folder / name).exists():
             shutil.copyfile(arguments.folder / name, out / name)
     save_file(kept(tensors, chosen), out / "model.safetensors", metadata={"format": "pt"})
+    if arguments.centre:
+        centre(out, arguments.centre.read_text(encoding="utf-8").splitlines())
     print(f"{out}: layers {', '.join(str(layer + 1) for layer in chosen)} of {depth}, {arguments.pooling} pooling")
 
 

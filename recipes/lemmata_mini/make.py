@@ -179,7 +179,7 @@ def phrases(data: Path, work: Path) -> Path:
 
 
 def unasked(work: Path) -> None:
-    """Leave out the phrases of mathlib that some training pair has as its query: names of concepts, for the most part."""
+    """Leave out the phrases of mathlib that a training pair has as its query: most are names of concepts."""
     import pyarrow.parquet as parquet
 
     from lemmata.leakage import normalise
