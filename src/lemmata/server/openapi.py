@@ -42,27 +42,26 @@ _GENERATION = integer("Number of the state of the workspace; it grows when a reb
 _IDS = array_of(string(), "Ids.")
 
 _STEP = object_of({"source": _TEXT, "target": _TEXT, "relation": _TEXT, "length": number(least=0)})
-_HIT = object_of(
-    {
-        "rank": integer(least=1),
-        "id": _TEXT,
-        "score": number("Higher is better; the scale depends on the retriever."),
-        "kind": _TEXT,
-        "document": _TEXT,
-        "title": _TEXT,
-        "text": _TEXT,
-        "path": array_of(_STEP, "The way through the graph that leads to the hit."),
-        "file": _TEXT,
-        "line": _LINE,
-        "last_line": _LINE,
-        "date": _DATE,
-        "section": _TEXT,
-        "location": array_of(_TEXT),
-        "repeats": array_of(_TEXT, "Ids of passages with the same text."),
-        "html": string("An excerpt as safe HTML with MathML, where it was asked for."),
-    },
-    required="rank id score kind document title text path file line last_line date section location repeats".split(),
-)
+_HIT_FIELDS: Mapping[str, Schema] = {
+    "rank": integer(least=1),
+    "id": _TEXT,
+    "score": number("Higher is better; the scale depends on the retriever."),
+    "kind": _TEXT,
+    "document": _TEXT,
+    "title": _TEXT,
+    "text": _TEXT,
+    "path": array_of(_STEP, "The way through the graph that leads to the hit."),
+    "file": _TEXT,
+    "line": _LINE,
+    "last_line": _LINE,
+    "date": _DATE,
+    "section": _TEXT,
+    "location": array_of(_TEXT),
+    "repeats": array_of(_TEXT, "Ids of passages with the same text."),
+    "document_title": _TEXT,
+}
+_EXCERPT = string("An excerpt as safe HTML with MathML, where it was asked for.")
+_HIT = object_of({**_HIT_FIELDS, "html": _EXCERPT}, required=list(_HIT_FIELDS))
 _FACET = array_of(object_of({"value": _TEXT, "count": _COUNT}))
 _DOCUMENT = object_of(
     {
@@ -107,6 +106,135 @@ _PASSAGE = object_of(
         "generation": _GENERATION,
     }
 )
+_NODE = {"kind": _TEXT, "title": _TEXT, "excerpt": _TEXT}
+_NODES = {
+    "type": "object",
+    "description": "The nodes on paths, by id.",
+    "additionalProperties": object_of(_NODE),
+}
+_BRIDGE_STEP = object_of(
+    {"source": _TEXT, "target": _TEXT, "relation": _TEXT, "length": number(least=0), "evidence": array_of(_TEXT)}
+)
+_BRIDGE = object_of(
+    {
+        "source": _TEXT,
+        "target": _TEXT,
+        "paths": array_of(
+            object_of(
+                {
+                    "length": number(least=0),
+                    "coherence": number("The smallest cosine of two neighbours."),
+                    "expected": number("Such paths in a random graph with the same degrees.", least=0),
+                    "steps": array_of(_BRIDGE_STEP),
+                }
+            ),
+            "Shortest first.",
+        ),
+        "passages": array_of(object_of({"id": _TEXT, "score": number(), "paths": array_of(integer(least=1))})),
+        "nodes": _NODES,
+        "generation": _GENERATION,
+    }
+)
+_CONCEPT = object_of(
+    {
+        "id": _TEXT,
+        "name": _TEXT,
+        "kind": _TEXT,
+        "description": _TEXT,
+        "html": string("The description as safe HTML."),
+        "aliases": array_of(_TEXT),
+        "definition": {"oneOf": [_NEIGHBOUR, {"type": "null"}]},
+        "relations": array_of(
+            object_of(
+                {
+                    "source": _TEXT,
+                    "relation": _TEXT,
+                    "target": _TEXT,
+                    "name": string("That of the other concept."),
+                    "evidence": array_of(_TEXT, "Passages that state it."),
+                    "makers": array_of(_TEXT, "Rules or models that found it."),
+                }
+            )
+        ),
+        "passages": _NEIGHBOURS,
+        "passages_in_all": _COUNT,
+        "generation": _GENERATION,
+    }
+)
+_GRAPH = object_of(
+    {
+        "id": _TEXT,
+        "nodes": array_of(object_of({"id": _TEXT, "distance": number(least=0), **_NODE}), "Nearest first."),
+        "edges": array_of(_STEP),
+        "generation": _GENERATION,
+    }
+)
+_PAGING = {"total": _COUNT, "next_offset": nullable(integer(least=1)), "generation": _GENERATION}
+_OUTLINE = {
+    "oneOf": [
+        object_of({"documents": array_of(object_of({**_DOCUMENT["properties"], "passages": _COUNT})), **_PAGING}),
+        object_of(
+            {
+                "document": _DOCUMENT,
+                "passages": array_of(
+                    object_of(
+                        {
+                            "id": _TEXT,
+                            "kind": _TEXT,
+                            "title": _TEXT,
+                            "section": _TEXT,
+                            "date": _DATE,
+                            "file": _TEXT,
+                            "line": _LINE,
+                        }
+                    )
+                ),
+                **_PAGING,
+            }
+        ),
+    ]
+}
+_HEALTH = object_of(
+    {
+        "status": string(enum=["ok", "degraded"]),
+        "name": string("That of the workspace."),
+        "generation": _GENERATION,
+        "passages": _COUNT,
+        "documents": _COUNT,
+        "kinds": {"type": "object", "additionalProperties": _COUNT},
+        "skipped": integer("Inputs that were skipped.", least=0),
+        "skips": array_of(object_of({"file": _TEXT, "line": _COUNT, "cause": _TEXT}), "The first 200."),
+        "retrievers": array_of(_TEXT),
+        "encoders": array_of(_TEXT, "Those that have vectors, the default one first."),
+        "vectors": array_of({"type": "object"}, "As in lemmata info."),
+        "language": _TEXT,
+        "graph": {"type": "object"},
+        "note": string("Why words alone are searched; else empty."),
+        "problems": array_of(_TEXT, "What is missing, out of date or damaged, each with its cure."),
+    }
+)
+_MODELS = object_of(
+    {
+        "object": _TEXT,
+        "data": array_of(object_of({"id": _TEXT, "object": _TEXT, "created": _COUNT, "owned_by": _TEXT})),
+    }
+)
+_EMBEDDINGS = object_of(
+    {
+        "object": _TEXT,
+        "data": array_of(
+            object_of(
+                {
+                    "object": _TEXT,
+                    "index": _COUNT,
+                    "embedding": {"oneOf": [array_of(number()), string("Little-endian 32-bit floats in base64.")]},
+                }
+            )
+        ),
+        "model": _TEXT,
+        "usage": object_of({"prompt_tokens": _COUNT, "total_tokens": _COUNT}, "Estimated."),
+    }
+)
 _ERROR = object_of(
     {
         "error": object_of(
@@ -132,6 +260,7 @@ _FILTER = object_of(
         "since": string("ISO date, or the start of one.", longest=40),
         "until": string("ISO date, or the start of one.", longest=40),
         "locations": _NAMES,
+        "ids": array_of(string(longest=LONGEST_ID), "Ids of passages; unknown ones are ignored.", most=5000),
         "where": {
             "type": "object",
             "description": "Columns of the metadata with their values.",
@@ -142,6 +271,7 @@ _FILTER = object_of(
     "Restricts the search; several values of one field are alternatives.",
     required=(),
 )
+_EMBEDDED = string(shortest=1, longest=200_000)
 _SEARCH = object_of(
     {
         "query": string("What to search for.", shortest=1, longest=LONGEST_QUERY),
@@ -168,6 +298,7 @@ ENDPOINTS = (
                 "query": _TEXT,
                 "retriever": _TEXT,
                 "hits": array_of(_HIT),
+                "nodes": _NODES,
                 "facets": object_of(dict.fromkeys(("kinds", "documents", "categories", "locations", "years"), _FACET)),
                 "note": string("Why words alone were searched; else empty."),
                 "took_ms": number(least=0),
@@ -188,7 +319,93 @@ ENDPOINTS = (
         parameters={"k": _K, "html": _HTML},
         statuses=(404,),
     ),
-    Endpoint("GET", "/health", "health", "What is served, and whether it is in order", {"type": "object"}),
+    Endpoint(
+        "GET",
+        "/concepts",
+        "concepts",
+        "Look up concepts by the start of a name",
+        object_of(
+            {
+                "concepts": array_of(
+                    object_of(
+                        {"id": _TEXT, "name": _TEXT, "kind": _TEXT, "aliases": array_of(_TEXT), "passages": _COUNT}
+                    ),
+                    "The most mentioned first.",
+                ),
+                "generation": _GENERATION,
+            }
+        ),
+        parameters={
+            "prefix": string("The start of a name or of a word in it.", longest=200, default=""),
+            "k": integer("Number of concepts.", least=1, most=MOST_HITS, default=20),
+        },
+    ),
+    Endpoint("GET", "/concepts/{id}", "concept", "Everything about a concept", _CONCEPT, statuses=(404,)),
+    Endpoint(
+        "POST",
+        "/bridge",
+        "bridge",
+        "Paths between two ideas",
+        _BRIDGE,
+        body=object_of(
+            {
+                "source": string("A text, or an id of the graph.", shortest=1, longest=LONGEST_ID),
+                "target": string("The same.", shortest=1, longest=LONGEST_ID),
+                "k": integer("Number of paths.", least=1, most=20, default=5),
+            },
+            required=("source", "target"),
+        ),
+    ),
+    Endpoint(
+        "GET",
+        "/graph/{id}",
+        "graph_around",
+        "The graph around a node",
+        _GRAPH,
+        parameters={"limit": integer("Number of nodes.", least=1, most=500, default=50)},
+        statuses=(404,),
+    ),
+    Endpoint(
+        "GET",
+        "/outline",
+        "outline",
+        "The documents, or the passages of one",
+        _OUTLINE,
+        parameters={
+            "document": string("Id of a document; empty for the list of all.", longest=LONGEST_ID, default=""),
+            "offset": integer("Entries to leave out.", least=0, most=10**9, default=0),
+            "k": integer("Number of entries.", least=1, most=1000, default=50),
+        },
+        statuses=(404,),
+    ),
+    Endpoint(
+        "POST",
+        "/v1/embeddings",
+        "embeddings",
+        "Vectors of texts, as in OpenAI's API",
+        _EMBEDDINGS,
+        body=object_of(
+            {
+                "input": {
+                    "oneOf": [_EMBEDDED, array_of(_EMBEDDED, most=512, minItems=1)],
+                    "description": "A text or a list of texts.",
+                },
+                "model": string("One of those that /v1/models lists.", longest=LONGEST_ID),
+                "encoding_format": string(enum=["float", "base64"], default="float"),
+                "dimensions": integer("Keep the first dimensions only.", least=1, most=1 << 16),
+                "input_type": string(
+                    "What the texts are; some encoders treat queries in another way.",
+                    enum=["query", "passage"],
+                    default="passage",
+                ),
+                "user": string("Accepted as in OpenAI's API, and not used.", longest=LONGEST_ID),
+            },
+            required=("input", "model"),
+        ),
+        statuses=(404,),
+    ),
+    Endpoint("GET", "/v1/models", "models", "The encoders that have vectors", _MODELS),
+    Endpoint("GET", "/health", "health", "What is served, and what is out of order", _HEALTH),
     Endpoint("GET", "/metrics", "metrics", "Counters and times in the text format of Prometheus", media="text/plain"),
     Endpoint("GET", "/openapi.json", "openapi", "This document", {"type": "object"}),
 )

@@ -5,12 +5,15 @@ REST, MCP and the page call these methods and nothing below them.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from lemmata.config import suggest
 from lemmata.errors import LemmataError
@@ -20,12 +23,16 @@ from lemmata.server import views
 from lemmata.server.mathml import excerpt_html
 from lemmata.server.opened import Opened, state_of
 from lemmata.server.records import hit_records
+from lemmata.stages.bridge import bridge
+from lemmata.types import Floats, Hit
 
 __all__ = ["DEEPEST", "Service"]
 
 DEEPEST = 1000  # hits that can be reached by paging
 _FACET_HITS = 200
 _MOST_RERANKED = 100
+_MOST_SKIPS = 200
+_CHARACTERS_PER_TOKEN = 4  # for the usage that OpenAI's format asks for
 
 
 class Service:
@@ -107,6 +114,7 @@ class Service:
             raise LemmataError("the query is empty: write what to search for")
         with self.opened() as opened:
             _check_retriever(opened, retriever)
+            opened.prepare(retriever)
             wanted = offset + k + 1
             hits = opened.retriever.search(
                 query,
@@ -117,16 +125,12 @@ class Service:
                 paths=paths,
             )
             page = hits[offset : offset + k]
-            records = hit_records(page, opened.date_of, first_rank=offset + 1)
-            if html:
-                tokenizer = opened.retriever.lexical.tokenizer
-                for record in records:
-                    record["html"] = excerpt_html(record["text"], query, tokenizer)
             more = len(hits) > offset + k and offset + k < DEEPEST
             return {
                 "query": query,
                 "retriever": retriever,
-                "hits": records,
+                "hits": _hit_records(opened, page, query if html else "", first_rank=offset + 1),
+                **({"nodes": views.nodes(opened, _on_paths(page))} if paths or retriever == "geodesic" else {}),
                 **({"facets": views.facets(opened, hits[:_FACET_HITS])} if facets else {}),
                 "note": opened.note if retriever == "auto" else "",
                 "took_ms": round(1000 * (time.perf_counter() - started), 3),
@@ -138,12 +142,18 @@ class Service:
         """The passages nearest to a passage."""
         with self.opened() as opened:
             text = views.passage_of(opened, identity).text
-            records = hit_records(opened.retriever.similar(identity, k), opened.date_of)
-            if html:
-                tokenizer = opened.retriever.lexical.tokenizer
-                for record in records:
-                    record["html"] = excerpt_html(record["text"], text, tokenizer)
+            hits = opened.retriever.similar(identity, k)
+            records = _hit_records(opened, hits, text if html else "")
             return {"id": identity, "hits": records, "generation": opened.generation}
+
+    def bridge(self, source: str, target: str, k: int = 5) -> dict[str, Any]:
+        """Paths between two ideas as `lemmata bridge --json` prints them, with the nodes on them."""
+        with self.opened() as opened:
+            found = bridge(opened.retriever, source, target, k, graph=opened.bridge_graph())
+            ids = {end for path in found.paths for step in path.steps for end in (step.source, step.target)}
+            ids |= {name for path in found.paths for step in path.steps for name in step.evidence}
+            described = views.nodes(opened, sorted(ids))
+            return {**found.to_json(), "nodes": described, "generation": opened.generation}
 
     # ------------------------------------------------------------ one thing
 
@@ -152,25 +162,127 @@ class Service:
         with self.opened() as opened:
             return views.passage(opened, identity)
 
+    def concept(self, identity: str) -> dict[str, Any]:
+        """Everything about a concept."""
+        with self.opened() as opened:
+            return views.concept(opened, identity)
+
+    def concepts(self, prefix: str = "", k: int = 20) -> dict[str, Any]:
+        """Concepts whose names begin like this, the most mentioned first."""
+        with self.opened() as opened:
+            return {"concepts": views.concepts(opened, prefix, k), "generation": opened.generation}
+
+    def graph_around(self, identity: str, limit: int = 50) -> dict[str, Any]:
+        """The nodes nearest to a node along the graph, and the edges between them."""
+        with self.opened() as opened:
+            return views.graph_around(opened, identity, limit)
+
+    def outline(self, document: str = "", offset: int = 0, k: int = 50) -> dict[str, Any]:
+        """The documents, or the passages of one document in its order."""
+        with self.opened() as opened:
+            if document:
+                return views.document_passages(opened, document, offset, k)
+            return views.documents(opened, offset, k)
+
+    # ------------------------------------------------------------ vectors
+
+    def models(self) -> dict[str, Any]:
+        """The encoders that have vectors here, as OpenAI's API lists models."""
+        with self.opened() as opened:
+            listed = [{"id": name, "object": "model", "created": 0, "owned_by": "lemmata"} for name in opened.encoders]
+            return {"object": "list", "data": listed}
+
+    def embeddings(
+        self,
+        input: str | list[str],  # noqa: A002 - the word of OpenAI's API
+        model: str,
+        *,
+        encoding_format: str = "float",
+        dimensions: int | None = None,
+        input_type: str = "passage",
+        user: str = "",
+    ) -> dict[str, Any]:
+        """Vectors of texts, as OpenAI's API gives them; `user` is part of that API and not used."""
+        del user
+        texts = [input] if isinstance(input, str) else input
+        with self.opened() as opened:
+            if model not in opened.encoders:
+                known = suggest(model, opened.encoders) if opened.encoders else ": run 'lemmata index' first"
+                raise views.UnknownIdError(f"there are no vectors of the model {model!r}{known}")
+            encoder = opened.encoder(model)
+            if dimensions is not None and dimensions > encoder.dimension:
+                raise LemmataError(f"{model} has {encoder.dimension} dimensions: ask for no more")
+            vectors = _cut(encoder.encode(texts, role=input_type), dimensions)
+        tokens = sum(len(text) for text in texts) // _CHARACTERS_PER_TOKEN
+        return {
+            "object": "list",
+            "data": [
+                {"object": "embedding", "index": index, "embedding": _as_json(vector, encoding_format)}
+                for index, vector in enumerate(vectors)
+            ],
+            "model": model,
+            "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+        }
+
     # ------------------------------------------------------------ the workspace
 
     def health(self) -> dict[str, Any]:
-        """What is served, and whether all of it is in order."""
+        """What is served, where it came from, and what is out of order."""
         with self.opened() as opened:
+            corpus = opened.retriever.corpus
+            info = opened.info
+            skips = corpus.skips()
+            problems = list(dict.fromkeys([*filter(None, [self.reload_problem]), *opened.problems, *info["problems"]]))
             return {
-                "status": "ok",
+                "status": "degraded" if problems or opened.note else "ok",
+                "name": opened.layout.root.resolve().name,
                 "generation": opened.generation,
-                "passages": len(opened.retriever.corpus),
+                "passages": len(corpus),
+                "documents": info["documents"],
+                "kinds": info["passages"],
+                "skipped": len(skips),
+                "skips": [skip._asdict() for skip in skips[:_MOST_SKIPS]],
                 "retrievers": list(RETRIEVERS),
                 "encoders": opened.encoders,
+                "vectors": info["vectors"],
+                "language": opened.tokenizer.language,
+                "graph": {"nodes": info["nodes"], "edges": info["edges"]},
                 "note": opened.note,
-                "graph": opened.problem or "ok",
-                "reload_problem": self.reload_problem,
+                "problems": problems,
             }
 
 
+def _hit_records(opened: Opened, hits: list[Hit], query: str, *, first_rank: int = 1) -> list[dict[str, Any]]:
+    """Hits with the titles of their documents and, where a query is given, an excerpt as HTML."""
+    records = hit_records(hits, opened.date_of, first_rank=first_rank)
+    for record in records:
+        record["document_title"] = opened.document(record["document"]).title
+        if query:
+            record["html"] = excerpt_html(record["text"], query, opened.tokenizer)
+    return records
+
+
+def _on_paths(hits: list[Hit]) -> list[str]:
+    return sorted({end for hit in hits for step in hit.path for end in (step.source, step.target)})
+
+
+def _cut(vectors: Floats, dimensions: int | None) -> Floats:
+    """The first dimensions of vectors, with length 1 again."""
+    if dimensions is None or dimensions == vectors.shape[1]:
+        return vectors
+    vectors = vectors[:, :dimensions]
+    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12), np.float32)
+
+
+def _as_json(vector: Floats, encoding: str) -> str | list[float]:
+    if encoding == "base64":
+        return base64.b64encode(vector.astype("<f4").tobytes()).decode()
+    floats: list[float] = vector.tolist()
+    return floats
+
+
 def _filter(only: Mapping[str, Any]) -> Filter:
-    names = ("kinds", "documents", "categories", "locations")
+    names = ("kinds", "documents", "categories", "locations", "ids")
     return Filter(
         **{name: tuple(only.get(name, ())) for name in names},
         since=only.get("since", ""),

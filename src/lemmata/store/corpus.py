@@ -147,6 +147,7 @@ class Corpus(Sequence[Passage]):
         until: str = "",
         locations: Sequence[str] = (),
         where: Sequence[tuple[str, str]] = (),
+        ids: Sequence[str] = (),
     ) -> Mask:
         """Mask of the rows that pass all filters; an empty filter passes every row.
 
@@ -161,6 +162,9 @@ class Corpus(Sequence[Passage]):
             if allowed:
                 conditions.append(f"{column} IN ({','.join('?' * len(allowed))})")
                 values += allowed
+        if ids:
+            conditions.append("p.id IN (SELECT value FROM json_each(?))")
+            values.append(to_json(list(ids)))
         if categories:
             start = "substr(value, 1, length(?1) + 1) IN (?1 || '.', ?1 || ':')"  # not LIKE: % and _ may be in a name
             condition = f"EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value = ?1 OR {start})"
