@@ -1,0 +1,1 @@
+"""The faces of a workspace on a network: REST, MCP and the web page."""
