@@ -8,17 +8,18 @@ import json
 import logging
 import re
 import secrets
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -54,6 +55,8 @@ class Limits:
     waiting: int = 64  # requests that may wait for a thread; more are told to try again
     seconds: float = 30.0  # for one request
     body: int = 1 << 20  # bytes
+    answers: int = 4  # of /ask at the same time
+    answer_seconds: float = 300.0  # for one answer of /ask
 
 
 class _FailureError(Exception):
@@ -85,20 +88,34 @@ def _failed(status: int, code: str, message: str, cure: str, headers: Mapping[st
 
 def _explained(error: Exception) -> Response:
     """The answer to a request that failed."""
+    status, content, headers = _described(error)
+    return _Json(content, status, headers=dict(headers))
+
+
+def _described(error: Exception) -> tuple[int, dict[str, Any], Mapping[str, str]]:
+    """Status, content and headers for an error."""
+    headers: Mapping[str, str] = {}
     if isinstance(error, _FailureError):
-        return _failed(error.status, error.code, error.message, error.cure, error.headers)
-    for kind, status, code, cure in (
-        (UnknownIdError, 404, "not_found", "search for it"),
-        (MissingExtra, 501, "missing_extra", "install what is missing"),
-        (WorkspaceError, 409, "workspace", "run the command that is named, the server takes over the result"),
-        (InputError, 422, "invalid", "send what the schema in /openapi.json asks for"),
-        (LemmataError, 400, "refused", "change the request"),
-    ):
-        if isinstance(error, kind):
-            message, advice = _split(str(error))
-            return _failed(status, code, message, advice or cure)
-    _log.exception("a request failed", exc_info=error)
-    return _failed(500, "internal", "an error of the server", "report it, with what the server has logged")
+        status, code, message, cure, headers = error.status, error.code, error.message, error.cure, error.headers
+    else:
+        status, code, cure = next(
+            (fitting for kind, *fitting in _STATUSES if isinstance(error, kind)),
+            (500, "internal", "report it, with what the server has logged"),
+        )
+        message, advice = _split(str(error)) if status != 500 else ("an error of the server", "")
+        cure = advice or cure
+        if status == 500:
+            _log.error("a request failed", exc_info=error)
+    return status, {"error": {"code": code, "message": message, "cure": cure}}, headers
+
+
+_STATUSES: tuple[tuple[type[Exception], int, str, str], ...] = (
+    (UnknownIdError, 404, "not_found", "search for it"),
+    (MissingExtra, 501, "missing_extra", "install what is missing"),
+    (WorkspaceError, 409, "workspace", "run the command that is named; the server takes over the result"),
+    (InputError, 422, "invalid", "send what the schema in /openapi.json asks for"),
+    (LemmataError, 400, "refused", "change the request"),
+)
 
 
 def _split(sentence: str) -> tuple[str, str]:
@@ -118,10 +135,17 @@ class Workers:
         self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="lemmata")
         self.busy = 0  # requests in threads or waiting for one
 
-    async def run(self, work: Callable[[], Any]) -> Any:
-        """The result of `work`; a request that timed out keeps its thread until it ends."""
+    def submit(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
+        """Start `work` in a thread, or wait for one; a failure where too many are waiting."""
         if self.busy >= self._limits.threads + self._limits.waiting:
             raise _FailureError(503, "busy", "too many requests at once", "try again in a second", {"retry-after": "1"})
+        self.busy += 1
+        future = asyncio.get_running_loop().run_in_executor(self._pool, work)
+        future.add_done_callback(self._finished)
+        return future
+
+    async def run(self, work: Callable[[], Any]) -> Any:
+        """The result of `work`; a request that timed out keeps its thread until it ends."""
         end = time.monotonic() + self._limits.seconds
 
         def in_time() -> Any:
@@ -129,20 +153,13 @@ class Workers:
                 raise TimeoutError
             return work()
 
-        self.busy += 1
-        future = asyncio.get_running_loop().run_in_executor(self._pool, in_time)
-        future.add_done_callback(self._finished)
+        future = self.submit(in_time)
         try:
-            async with asyncio.timeout_at(asyncio.get_running_loop().time() + self._limits.seconds):
+            async with asyncio.timeout(self._limits.seconds):
                 return await asyncio.shield(future)
         except TimeoutError:
-            raise _FailureError(
-                503,
-                "timeout",
-                f"the answer took more than {self._limits.seconds:g} s",
-                "ask for less",
-                {"retry-after": "5"},
-            ) from None
+            message = f"the answer took more than {self._limits.seconds:g} s"
+            raise _FailureError(503, "timeout", message, "ask for less, or try again", {"retry-after": "5"}) from None
 
     def _finished(self, future: asyncio.Future[Any]) -> None:
         self.busy -= 1
@@ -162,6 +179,7 @@ class _Api:
     def __init__(self, service: Service, limits: Limits) -> None:
         self.service, self.limits = service, limits
         self.workers = Workers(limits)
+        self.answers = Workers(replace(limits, threads=limits.answers, waiting=0, seconds=limits.answer_seconds))
         self.metrics_ = Metrics()
         self.metrics_.gauge(
             "lemmata_requests_in_progress", "Requests in threads or waiting.", lambda: self.workers.busy
@@ -207,11 +225,69 @@ class _Api:
         except (ValueError, RecursionError) as error:
             raise InputError(f"the body is no JSON ({error})") from error
 
+    async def ask(self, arguments: Mapping[str, Any]) -> Response:
+        """Events as they come; a thread makes them, and stops when the client has left."""
+        loop = asyncio.get_running_loop()
+        queue: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
+        left = threading.Event()
+
+        def put(item: bytes | Exception | None) -> None:
+            loop.call_soon_threadsafe(queue.put_nowait, item)
+
+        def work() -> None:
+            try:
+                with contextlib.closing(self.service.ask(**arguments)) as events:
+                    for name, data in events:
+                        if left.is_set():
+                            return
+                        put(_event(name, data))
+            except Exception as error:
+                put(error)
+            finally:
+                put(None)
+
+        self.answers.submit(work)
+        first = await queue.get()
+        if isinstance(first, Exception):
+            raise first  # before anything was sent, so that it can have a status
+
+        async def stream() -> AsyncIterator[bytes]:
+            item = first
+            end = loop.time() + self.limits.answer_seconds
+            try:
+                while item is not None:
+                    yield _event("error", _described(item)[1]["error"]) if isinstance(item, Exception) else item
+                    item = await _next(queue, end)
+            finally:
+                left.set()
+
+        return StreamingResponse(stream(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+
     async def metrics(self, _arguments: Mapping[str, Any]) -> Response:
         return Response(self.metrics_.text(), media_type="text/plain; version=0.0.4")
 
     async def openapi(self, _arguments: Mapping[str, Any]) -> Response:
         return _Json(self._document)
+
+
+_BEAT = 15.0  # seconds without an event, after which a comment keeps the connection open
+
+
+async def _next(queue: asyncio.Queue[bytes | Exception | None], end: float) -> bytes | Exception | None:
+    """The next event, or a comment after some seconds without one."""
+    loop = asyncio.get_running_loop()
+    if loop.time() > end:
+        return _FailureError(503, "timeout", "the answer took too long", "ask for less")
+    try:
+        return await asyncio.wait_for(queue.get(), _BEAT)
+    except TimeoutError:
+        return b": waiting\n\n"
+
+
+def _event(name: str, data: Mapping[str, Any]) -> bytes:
+    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False, allow_nan=False)}\n\n".encode(
+        "utf-8", "replace"
+    )
 
 
 def _refuse_constant(name: str) -> Any:
@@ -252,7 +328,8 @@ def make_app(service: Service, access: Access, limits: Limits | None = None, *, 
         finally:
             if watcher:
                 watcher.cancel()
-            await asyncio.get_running_loop().run_in_executor(None, api.workers.close)
+            for workers in (api.workers, api.answers):
+                await asyncio.get_running_loop().run_in_executor(None, workers.close)
             service.close()
 
     routes = [_route(api, endpoint) for endpoint in ENDPOINTS]

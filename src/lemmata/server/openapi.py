@@ -380,6 +380,20 @@ ENDPOINTS = (
     ),
     Endpoint(
         "POST",
+        "/ask",
+        "ask",
+        "An answer with citations, as server-sent events: passages, text, sentence, then done or error",
+        body=object_of(
+            {
+                "question": string("What to answer.", shortest=1, longest=LONGEST_QUERY),
+                "k": integer("Number of passages.", least=1, most=50, default=8),
+            },
+            required=("question",),
+        ),
+        media="text/event-stream",
+    ),
+    Endpoint(
+        "POST",
         "/v1/embeddings",
         "embeddings",
         "Vectors of texts, as in OpenAI's API",

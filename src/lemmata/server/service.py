@@ -184,6 +184,17 @@ class Service:
                 return views.document_passages(opened, document, offset, k)
             return views.documents(opened, offset, k)
 
+    # ------------------------------------------------------------ answers
+
+    def ask(self, question: str, k: int = 8) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Events with their data: the passages, then pieces of the answer, at the end `done` or `error`."""
+        if not question.strip():
+            raise LemmataError("the question is empty: write what to answer")
+        with self.opened() as opened:
+            hits = opened.retriever.search(question, k)
+            yield "passages", {"question": question, "note": opened.note, "passages": _hit_records(opened, hits, "")}
+            yield "error", {"code": "no_model", "message": "no language model is configured", "cure": "set [llm] model"}
+
     # ------------------------------------------------------------ vectors
 
     def models(self) -> dict[str, Any]:

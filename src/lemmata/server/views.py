@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lemmata.errors import LemmataError
-from lemmata.server.mathml import to_html
+from lemmata.server.mathml import reference_links, to_html
 from lemmata.server.opened import Opened, OpenedGraph
 from lemmata.server.records import bibtex, document_record, latex_reference, neighbour_record, short_text
 from lemmata.types import INSERTED, Edge, Hit, Passage
@@ -95,9 +95,9 @@ def passage(opened: Opened, identity: str) -> dict[str, Any]:
         "kind": shown.kind,
         "title": shown.title,
         "text": shown.text,
-        "html": to_html(shown.text, links=_references(shown, "text")),
+        "html": to_html(shown.text, links=_references(opened, shown, "text")),
         "proof": shown.proof,
-        "proof_html": to_html(shown.proof, links=_references(shown, "proof")),
+        "proof_html": to_html(shown.proof, links=_references(opened, shown, "proof")),
         "section": shown.section,
         "file": shown.file,
         "line": shown.first_line or None,
@@ -135,15 +135,16 @@ def _neighbours(opened: Opened, related: Iterable[tuple[str, str]]) -> list[dict
     return records
 
 
-def _references(shown: Passage, part: str) -> list[tuple[int, int, str]]:
-    """Where the text names what it refers to, in the order of its links; none where the two cannot be matched."""
+def _references(opened: Opened, shown: Passage, part: str) -> list[tuple[int, int, str]]:
+    """Where the text or the proof names what it refers to, with the ids."""
     inserted = shown.metadata.get(INSERTED)
-    spans = inserted.get(part, ()) if isinstance(inserted, dict) else ()
-    relations = ("refers_to", "cites") if part == "text" else ("proof_uses", "cites")
-    targets = [link.target for link in shown.links if link.relation in relations]
-    if len(spans) != len(targets):
+    spans = [(begin, end) for begin, end in inserted.get(part, ())] if isinstance(inserted, dict) else []
+    if not spans:
         return []
-    return [(begin, end, target) for (begin, end), target in zip(spans, targets, strict=True) if target]
+    rows = opened.passage_rows([link.target for link in shown.links if link.target])
+    targets = opened.retriever.corpus.passages(rows.values())
+    titles = {target.id: target.title for target in targets}
+    return reference_links(shown.text if part == "text" else shown.proof, spans, shown.links, titles)
 
 
 def _concepts_of(opened: Opened, identity: str) -> list[dict[str, Any]]:
