@@ -273,7 +273,7 @@ def make_request(question: str, sources: Sequence[Source], options: AnswerOption
     not know the mark. Tokens that control chat templates are broken up.
     """
     packed = "\0".join((question, *(f"{source.hit.id}\0{source.text}" for source in sources)))
-    mark = hashlib.sha256(packed.encode("utf-8", "replace")).hexdigest()[:10]
+    mark = hashlib.sha256(packed.encode("utf-8", "replace")).hexdigest()[:8]
     blocks = [
         f'<passage-{mark} number="{source.number}">\n{_defused(source.text)}\n</passage-{mark}>' for source in sources
     ]
