@@ -1,12 +1,12 @@
-"""Answers of a language model over questions about a workspace, and how many of their sentences cite what supports them.
+"""Answers of a language model to questions about a workspace, and how many sentences cite what supports them.
 
     python bench/llm_server.py MODEL.gguf --port 8193 --engine openvino &
     python bench/answers.py WORKSPACE --url http://127.0.0.1:8193/v1 --model NAME --out bench/answers.json
 
 writes the shares as JSON and every sentence as a line of `bench/answers.tsv`, whose column `by_eye` is for a reader: 1
 where the cited passages say what the sentence says, 0 where they do not. What was filled in before is kept, and is
-counted beside the measure. The questions of the part `choose` serve to choose the threshold of the measure; the shares are
-those of the part `report`.
+counted beside the measure. The questions of the part `choose` serve to choose the threshold of the measure; the shares
+to quote are those of the part `report`.
 """
 
 from __future__ import annotations

@@ -31,8 +31,10 @@ __all__ = [
     "Source",
     "Support",
     "answer",
+    "harmless",
     "make_request",
     "pack",
+    "quoted",
     "split_answer",
 ]
 
@@ -274,14 +276,18 @@ def make_request(question: str, sources: Sequence[Source], options: AnswerOption
     """
     packed = "\0".join((question, *(f"{source.hit.id}\0{source.text}" for source in sources)))
     mark = hashlib.sha256(packed.encode("utf-8", "replace")).hexdigest()[:8]
-    blocks = [
-        f'<passage-{mark} number="{source.number}">\n{_defused(source.text)}\n</passage-{mark}>' for source in sources
-    ]
+    blocks = [quoted(source.text, mark, number=source.number) for source in sources]
     user = "\n\n".join((*blocks, f"Question of the user: {question}", "Answer, every sentence with its [number]:"))
     return Request(_SYSTEM.format(sentences=options.sentences, refusal=REFUSAL, mark=mark), user)
 
 
-def _defused(text: str) -> str:
+def quoted(text: str, mark: str, *, number: int) -> str:
+    """Text of the corpus for a language model: marked as data that it cannot leave, if it does not know the mark."""
+    return f'<passage-{mark} number="{number}">\n{harmless(text)}\n</passage-{mark}>'
+
+
+def harmless(text: str) -> str:
+    """Text without what chat templates take for the beginning or the end of a message."""
     return _CONTROL.sub(lambda sign: f"{sign[0]} ", text)
 
 

@@ -19,14 +19,14 @@ from lemmata.cli.output import (
     print_json,
     styled,
 )
-from lemmata.errors import LemmataError
+from lemmata.errors import LemmataError, require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lemmata.answer import Event
 
-__all__ = ["ask"]
+__all__ = ["ask", "mcp"]
 
 _FLAGS = {
     "uncited": "cites no passage",
@@ -62,6 +62,27 @@ def ask(
         _print_record(events)
     else:
         _print_answer(events)
+
+
+def mcp(
+    workspace: Workspace = HERE,
+    http: Annotated[
+        int | None,
+        typer.Option(help="Serve HTTP on this port of 127.0.0.1 instead; 0: any free one.", min=0, max=65535),
+    ] = None,
+) -> None:
+    """Serve the workspace to agents (Model Context Protocol).
+
+    On stdin and stdout by default, as an agent starts it.
+    """
+    for library in ("mcp", "starlette", "uvicorn"):
+        require(library, "server")
+    from lemmata.server.mcp import run_http, run_stdio
+
+    if http is None:
+        run_stdio(workspace)
+    else:
+        run_http(workspace, http)
 
 
 def _print_record(events: Iterator[Event]) -> None:

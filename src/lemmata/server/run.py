@@ -13,22 +13,13 @@ from lemmata.server.app import Limits, make_app
 from lemmata.server.security import Access
 from lemmata.server.service import Service
 
-__all__ = ["run"]
+__all__ = ["listen", "run"]
 
 
 def run(folder: Path, access: Access, limits: Limits, *, host: str, port: int) -> None:
     """Serve a workspace; returns after SIGINT or SIGTERM, once requests in progress are answered."""
     service = Service(folder)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host.strip("[]"), port))
-    except OSError as error:
-        cause = error.strerror or str(error)
-        raise ConfigError(f"cannot listen on {host}:{port} ({cause}): choose another --port or --host") from error
-    shown = f"[{host}]" if ":" in host else host
-    print(f"http://{shown}:{listening.getsockname()[1]}", file=sys.stderr, flush=True)  # noqa: T201
+    listening = listen(host, port)
     config = uvicorn.Config(
         make_app(service, access, limits),
         log_level="warning",
@@ -40,3 +31,18 @@ def run(folder: Path, access: Access, limits: Limits, *, host: str, port: int) -
         lifespan="on",
     )
     uvicorn.Server(config).run(sockets=[listening])
+
+
+def listen(host: str, port: int, path: str = "") -> socket.socket:
+    """A socket on this address, which is told on stderr; ConfigError where it is taken or not of this machine."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host.strip("[]"), port))
+    except OSError as error:
+        cause = error.strerror or str(error)
+        raise ConfigError(f"cannot listen on {host}:{port} ({cause}): choose another --port or --host") from error
+    shown = f"[{host}]" if ":" in host else host
+    print(f"http://{shown}:{listening.getsockname()[1]}{path}", file=sys.stderr, flush=True)  # noqa: T201
+    return listening
