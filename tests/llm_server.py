@@ -7,8 +7,8 @@ and tokens survives a kill; `POST /begin` clears it. `POST /script` sets what ha
 `{"replies": {PIECE: [REPLY, …]}, …}`; each call whose first question contains PIECE takes the next REPLY of the list.
 It behaves as the servers it was compared with: it refuses a `response_format` that is not in `formats` or has a keyword
 of `unsupported`, puts plain text around JSON where `fenced` is set and no format is asked for, and cuts an answer at
-`max_tokens`; `envelope` is sent as it is, whatever was asked. Its tokenizer is the worst possible one: a byte is a
-token.
+`max_tokens`; `envelope` is sent as it is, whatever was asked. With `streams` it streams where a call asks for it, and a
+parameter in `unknown` is refused. Its tokenizer is the worst possible one: a byte is a token.
 """
 
 from __future__ import annotations
