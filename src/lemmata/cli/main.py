@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from lemmata.cli import content, demo, evaluate, export, graph, map, mine, search, train, workspace  # noqa: A004
+from lemmata.cli import content, demo, evaluate, export, graph, map, mine, search, serve, train, workspace  # noqa: A004
 from lemmata.cli.output import fail
 from lemmata.errors import LemmataError
 
@@ -66,6 +66,7 @@ for command in (
     evaluate.mteb,
     evaluate.export_encoder,
     train.run,
+    serve.serve,
 ):
     app.command(command.__name__.rstrip("_").replace("_", "-"))(command)
 
