@@ -364,6 +364,12 @@ class Project:
         with self.retriever() as retriever:
             return bridge(retriever, source, target, k)
 
+    def map(self, *, seed: int = 0, progress: Progress = _silent) -> dict[str, Any]:
+        """Place all passages in the plane, for the map of the web page."""
+        from lemmata.stages.map import build_map
+
+        return build_map(self.layout, seed, progress)
+
     # ------------------------------------------------------------ graph
 
     def build_graph(self, *, settings: Settings | None = None, progress: Progress = _silent) -> dict[str, Any]:
