@@ -200,6 +200,8 @@ class _Api:
                 arguments[name] = parsed(schema, request.query_params[name], name)
             elif "default" in schema:
                 arguments[name] = schema["default"]
+            elif name in endpoint.required:
+                raise InputError(f"the parameter {name!r} is missing")
         if endpoint.body is not None:
             arguments |= checked(endpoint.body, await self._json(request))
         own = getattr(self, endpoint.name, None)
