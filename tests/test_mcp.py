@@ -71,7 +71,7 @@ def url(workspace: Path) -> Iterator[str]:
     command = [sys.executable, "-m", "lemmata", "mcp", "-w", str(workspace), "--http", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
-    yield process.stderr.readline().strip()
+    yield process.stderr.readline().split()[0]
     process.terminate()
     assert process.wait(30) is not None
     process.stderr.close()

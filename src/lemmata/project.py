@@ -366,6 +366,12 @@ class Project:
         with self.retriever() as retriever:
             return bridge(retriever, source, target, k)
 
+    def map(self, *, seed: int = 0, progress: Progress = _silent) -> dict[str, Any]:
+        """Place all passages in the plane, for the map of the web page."""
+        from lemmata.stages.map import build_map
+
+        return build_map(self.layout, seed, progress)
+
     def chat(self, model: Settings | None = None) -> Chat | None:
         """The language model of [llm], overridden by `model`; None where none is named. Call its `close` when done."""
         from lemmata.llm.chat import Chat

@@ -22,7 +22,7 @@ from lemmata.latex.sentences import cut, formulas
 from lemmata.latex.source import match_brace
 from lemmata.types import Link
 
-__all__ = ["address", "excerpt_html", "formula_html", "reference_links", "to_html"]
+__all__ = ["address", "excerpt_html", "formula_html", "inline_html", "reference_links", "to_html"]
 
 Span = tuple[int, int]  # first offset, offset after the last
 
@@ -110,6 +110,11 @@ def to_html(
     return "".join(f"<p>{_lines(paragraph.strip())}</p>" for paragraph in paragraphs if paragraph.strip())
 
 
+def inline_html(text: str) -> str:
+    """Safe HTML of a title or an excerpt, without paragraphs and with every formula in the line."""
+    return "".join(_pieces(" ".join(text.split()), (), (), blocks=False))
+
+
 def excerpt_html(text: str, query: str, tokenize: Callable[[str], list[str]], length: int = 320) -> str:
     """The part of a text that answers a query, with the query's words marked, as safe HTML of one paragraph."""
     shown, before, after = window(text, query, length, tokenize=tokenize)
@@ -125,7 +130,9 @@ def _lines(paragraph: str) -> str:
     return paragraph.replace("\n•", "<br>•")
 
 
-def _pieces(text: str, marks: Sequence[Span], links: Sequence[tuple[int, int, str]]) -> Iterator[str]:
+def _pieces(
+    text: str, marks: Sequence[Span], links: Sequence[tuple[int, int, str]], *, blocks: bool = True
+) -> Iterator[str]:
     """HTML of the text between formulas, and of the formulas."""
     at = 0
     outside = [span for span in formulas(text) if span[1] - span[0] > 2]
@@ -136,7 +143,7 @@ def _pieces(text: str, marks: Sequence[Span], links: Sequence[tuple[int, int, st
         if end == begin:
             break
         formula = text[begin + 1 : end - 1]
-        block = _is_block(formula)
+        block = blocks and _is_block(formula)
         punctuation = _PUNCTUATION.match(text, end) if block else None
         at = punctuation.end() if punctuation else end
         tail = html.escape(punctuation[0]) if punctuation else ""

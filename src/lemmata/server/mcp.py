@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import secrets
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -255,10 +256,18 @@ def run_http(folder: Path, port: int) -> None:
     host = "127.0.0.1"
     with _serving(folder) as service:
         app = _Guard(make_server(service).streamable_http_app(streamable_http_path=PATH, host=host), Access(host))
-        listening = listen(host, port, PATH)
+        listening = listen(host, port)
         config = uvicorn.Config(
-            app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=5, lifespan="on"
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=5,
+            ws="none",
+            lifespan="on",
         )
+        address = f"http://{host}:{listening.getsockname()[1]}{PATH}"
+        print(f"{address} (Ctrl-C stops it)", file=sys.stderr, flush=True)  # noqa: T201
         uvicorn.Server(config).run(sockets=[listening])
 
 
