@@ -123,7 +123,7 @@ def test_the_mark_depends_on_the_question_and_on_every_passage() -> None:
 
     def mark(question: str, *texts: str) -> str:
         sources = pack([hit(text, text) for text in texts], options)
-        return re.findall(r"<passage-([0-9a-f]{8}) ", make_request(question, sources, options).user)[0]
+        return str(re.findall(r"<passage-([0-9a-f]{8}) ", make_request(question, sources, options).user)[0])
 
     marks = {mark("one", "a b c"), mark("two", "a b c"), mark("one", "a b d"), mark("one", "a b c", "other words")}
     assert len(marks) == 4

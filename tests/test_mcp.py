@@ -98,7 +98,7 @@ def text_of(result: CallToolResult) -> str:
 
 def record_of(result: CallToolResult) -> dict[str, Any]:
     assert not result.is_error, text_of(result)
-    assert result.structured_content is not None
+    assert isinstance(result.structured_content, dict)
     return result.structured_content
 
 
