@@ -31,7 +31,7 @@ COLUMNS = ("question", "sentence", "citations", "flags", "support", "words", "co
 def ask(arguments: argparse.Namespace, url: str, question: dict[str, str]) -> dict[str, Any]:
     """The events of one answer, gathered, with both parts of the measure for every citation."""
     project = Project(arguments.workspace)
-    settings = {"passages": arguments.passages, "context": arguments.context, "sentences": arguments.sentences}
+    settings = {"passages": arguments.passages, "context": arguments.context}
     limits = {"answer_tokens": arguments.tokens, "timeout": arguments.timeout, "retries": 0}
     model = {"url": url, "model": arguments.model, **limits}
     begin = time.monotonic()
@@ -93,7 +93,6 @@ def main() -> None:
     parser.add_argument("--model", required=True)
     parser.add_argument("--passages", type=int, default=3)
     parser.add_argument("--context", type=int, default=1200, help="characters")
-    parser.add_argument("--sentences", type=int, default=3)
     parser.add_argument("--tokens", type=int, default=120, help="of an answer")
     parser.add_argument("--timeout", type=float, default=3600.0)
     parser.add_argument("--at-once", type=int, default=8)
@@ -120,7 +119,7 @@ def main() -> None:
                 mark = eye.get((record["_id"], text), "")
                 flags = ",".join(sentence["flags"])
                 writer.writerow((record["_id"], number, citations, flags, best, words, cosine, mark, text))
-    settings = ("part", "model", "passages", "context", "sentences", "tokens")
+    settings = ("part", "model", "passages", "context", "tokens")
     result = {
         "command": "python bench/answers.py WORKSPACE --model NAME",
         "settings": {name: getattr(arguments, name) for name in settings},

@@ -96,9 +96,8 @@ HOSTILE = (
 
 
 def test_a_hostile_passage_is_packed_as_data_inside_its_marks() -> None:
-    options = AnswerOptions()
     request = make_request(
-        "What is a widget?", pack([hit("a", HOSTILE), hit("b", "A widget is blue.")], options), options
+        "What is a widget?", pack([hit("a", HOSTILE), hit("b", "A widget is blue.")], AnswerOptions())
     )
     [mark] = set(re.findall(r"<passage-([0-9a-f]{8})>", request.system))
     blocks = re.findall(rf'<passage-{mark} number="(\d)">\n(.*?)\n</passage-{mark}>', request.user, re.DOTALL)
@@ -123,7 +122,7 @@ def test_the_mark_depends_on_the_question_and_on_every_passage() -> None:
 
     def mark(question: str, *texts: str) -> str:
         sources = pack([hit(text, text) for text in texts], options)
-        return str(re.findall(r"<passage-([0-9a-f]{8}) ", make_request(question, sources, options).user)[0])
+        return str(re.findall(r"<passage-([0-9a-f]{8}) ", make_request(question, sources).user)[0])
 
     marks = {mark("one", "a b c"), mark("two", "a b c"), mark("one", "a b d"), mark("one", "a b c", "other words")}
     assert len(marks) == 4

@@ -39,11 +39,12 @@ __all__ = [
 ]
 
 REFUSAL = "The passages do not answer the question."  # what the model is told to say; needs no citation
-SUPPORTS = 0.5  # support from which on a citation counts; see `Support`
+SUPPORTS = 0.6  # support from which on a citation counts; chosen in docs/ask.md
 _SHORTEST = 200  # characters: less of a passage is not worth its place in the prompt
 _LARGEST_SHARE = 3  # one passage takes at most a third of the context
 _RUN = 5  # words; two passages that share most runs of so many words say the same
 _SAME = 0.7  # share of a passage's runs that better passages have already: then it is left out
+_SENTENCES = 4  # of an answer, at most
 _LONGEST_QUESTION = 4000  # characters
 
 Tokenize = Callable[[str], list[str]]
@@ -51,18 +52,16 @@ Tokenize = Callable[[str], list[str]]
 
 @dataclass(frozen=True, slots=True)
 class AnswerOptions:
-    """What a language model is shown, and how much it may write."""
+    """What a language model is shown, and what it may cost."""
 
-    SMALLEST: ClassVar = {"passages": 1, "context": 500, "sentences": 1, "tokens": 0, "cost": 0.0}
+    SMALLEST: ClassVar = {"passages": 1, "context": 500, "cost": 0.0}
     passages: int = 8  # passages that the model is shown, at most
     context: int = 8000  # characters of these passages together; a token has about three
-    sentences: int = 5  # of an answer, at most
-    tokens: int = 0  # maximum number of tokens of all answers of one process; 0: no maximum
     cost: float = 0.0  # maximum cost of all answers of one process; 0: no maximum
 
     def budget(self) -> Budget:
-        """The caps on all answers made with it."""
-        return Budget(tokens=self.tokens or math.inf, cost=self.cost or math.inf)
+        """The cap on all answers made with it."""
+        return Budget(cost=self.cost or math.inf)
 
 
 class Event(NamedTuple):
@@ -138,7 +137,7 @@ def answer(
         yield _error("no_model", "no language model is configured, so there are passages but no answer", cure)
     else:
         support = Support([source.text for source in sources], encoder, tokenize)
-        request = make_request(question, sources, options)
+        request = make_request(question, sources)
         yield from _written(chat, request, sources, support, budget or options.budget())
 
 
@@ -172,7 +171,7 @@ def _written(
         )
         yield Event("sentence", checked[-1])
     if result.error == "budget":
-        yield _error("budget", budget.limit_reached, "raise it: --tokens, --cost, or the same keys in [ask]")
+        yield _error("budget", budget.limit_reached, "raise it with --cost, or as 'cost' in [ask] of lemmata.toml")
     elif result.error:
         yield _error("model_failed", result.error, "check 'url' and 'model' in [llm] of lemmata.toml")
     else:
@@ -269,7 +268,7 @@ _CONTROL = re.compile(
 )
 
 
-def make_request(question: str, sources: Sequence[Source], options: AnswerOptions) -> Request:
+def make_request(question: str, sources: Sequence[Source]) -> Request:
     """The prompt: rules, then the passages as marked data, then the question.
 
     The mark depends on the question and on all passages, so that no passage can write its own end: who writes it does
@@ -279,7 +278,7 @@ def make_request(question: str, sources: Sequence[Source], options: AnswerOption
     mark = hashlib.sha256(packed.encode("utf-8", "replace")).hexdigest()[:8]
     blocks = [quoted(source.text, mark, number=source.number) for source in sources]
     user = "\n\n".join((*blocks, f"Question of the user: {question}", "Answer, every sentence with its [number]:"))
-    return Request(_SYSTEM.format(sentences=options.sentences, refusal=REFUSAL, mark=mark), user)
+    return Request(_SYSTEM.format(sentences=_SENTENCES, refusal=REFUSAL, mark=mark), user)
 
 
 def quoted(text: str, mark: str, *, number: int) -> str:

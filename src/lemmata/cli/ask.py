@@ -42,7 +42,6 @@ def ask(
     k: Annotated[int, typer.Option("-k", help="Passages that the model is shown; 0: as configured.", min=0)] = 0,
     url: Url = "",
     model: Model = "",
-    tokens: Annotated[int, typer.Option(help="Maximum number of tokens; 0: as configured.", min=0)] = 0,
     cost: Annotated[float, typer.Option(help="Maximum cost; 0: as configured.", min=0)] = 0.0,
     price: Price = (0.0, 0.0),
     as_json: AsJson = False,
@@ -56,7 +55,7 @@ def ask(
 
     if not question.strip():
         raise LemmataError("the question is empty: write what you want to know")
-    settings = {name: value for name, value in (("passages", k), ("tokens", tokens), ("cost", cost)) if value}
+    settings = {name: value for name, value in (("passages", k), ("cost", cost)) if value}
     events = Project(workspace).ask(question, settings=settings, model=endpoint(url, model, price, 0))
     if as_json:
         _print_record(events)
