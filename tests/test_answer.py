@@ -263,8 +263,11 @@ def test_one_good_citation_is_enough_for_a_sentence(server: Server, chat: Chat) 
     assert sentence["flags"] == []
 
 
-def test_a_model_may_say_that_the_passages_do_not_answer(server: Server, chat: Chat) -> None:
-    server.script(streams=True, answer=REFUSAL)
+@pytest.mark.parametrize(
+    "refusal", [REFUSAL, "The passage does not answer the question", "The passages do not mention it."]
+)
+def test_a_model_may_say_that_the_passages_do_not_answer(server: Server, chat: Chat, refusal: str) -> None:
+    server.script(streams=True, answer=refusal)
     events = events_of(chat)
     assert the("sentence", events)[0]["flags"] == []
     assert events[-1].data["refused"]
@@ -384,7 +387,7 @@ def test_leaving_a_stream_early_ends_the_call_and_counts_it(server: Server, chat
     budget = Budget()
     stream = chat.stream(Request("", "count"), budget=budget)
     next(stream)
-    stream.close()  # type: ignore[attr-defined]
+    stream.close()
     for _ in range(100):
         if budget.spent.tokens:
             break

@@ -6,6 +6,7 @@ them is checked sentence by sentence. The check compares words and vectors; it d
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import re
@@ -152,18 +153,18 @@ def _written(
     text = ""
     checked: list[dict[str, Any]] = []
     result = Answer("", error="the model did not answer")
-    pieces = _without_thoughts(chat.stream(request, budget=budget))
-    for piece in pieces:
-        if isinstance(piece, Answer):
-            result = piece
-            continue
-        text += piece
-        yield Event("text", {"text": piece})
-        for sentence in split_answer(text)[len(checked) : -1]:
-            if _awaits_citation(text[sentence.end :]):
-                break
-            checked.append(_check(text, sentence, sources, support))
-            yield Event("sentence", checked[-1])
+    with contextlib.closing(chat.stream(request, budget=budget)) as stream:
+        for piece in _without_thoughts(stream):
+            if isinstance(piece, Answer):
+                result = piece
+                continue
+            text += piece
+            yield Event("text", {"text": piece})
+            for sentence in split_answer(text)[len(checked) : -1]:
+                if _awaits_citation(text[sentence.end :]):
+                    break
+                checked.append(_check(text, sentence, sources, support))
+                yield Event("sentence", checked[-1])
     for sentence in split_answer(text)[len(checked) :]:
         is_last = not text[sentence.end :].strip()
         checked.append(
@@ -179,7 +180,7 @@ def _written(
 
 
 def _summary(text: str, checked: Sequence[dict[str, Any]], result: Answer, chat: Chat) -> dict[str, Any]:
-    claims = [record for record in checked if "incomplete" not in record["flags"] and record["text"] != REFUSAL]
+    claims = [record for record in checked if "incomplete" not in record["flags"] and not _refuses(record["text"])]
     cited = [record for record in claims if record["citations"]]
     existing = [record for record in cited if "missing" not in record["flags"]]
     return {
@@ -187,7 +188,7 @@ def _summary(text: str, checked: Sequence[dict[str, Any]], result: Answer, chat:
         "model": chat.model,
         "cached": result.cached,
         "truncated": result.truncated,
-        "refused": any(record["text"] == REFUSAL for record in checked),
+        "refused": bool(checked) and all(_refuses(record["text"]) for record in checked),
         "sentences": len(claims),
         "cited": len(cited),
         "existing": len(existing),
@@ -277,7 +278,9 @@ def make_request(question: str, sources: Sequence[Source]) -> Request:
     packed = "\0".join((question, *(f"{source.hit.id}\0{source.text}" for source in sources)))
     mark = hashlib.sha256(packed.encode("utf-8", "replace")).hexdigest()[:8]
     blocks = [quoted(source.text, mark, number=source.number) for source in sources]
-    user = "\n\n".join((*blocks, f"Question of the user: {question}", "Answer, every sentence with its [number]:"))
+    user = "\n\n".join(
+        (*blocks, f"Question of the user: {harmless(question)}", "Answer, every sentence with its [number]:")
+    )
     return Request(_SYSTEM.format(sentences=_SENTENCES, refusal=REFUSAL, mark=mark), user)
 
 
@@ -301,6 +304,11 @@ _AFTER_STOP = re.compile(r"([.!?…])(\s*+)(\x00++(?:\s++\x00++)*+)(?=\s|\Z)")
 _NEXT = re.compile(r"(\x00[.!?…]\s++)\S")
 _ITEM = re.compile(r"(?:\A|\n)[ \t]*(?:[-*•]|\d{1,3}[.)])[ \t]+")
 _UNFINISHED = re.compile(r"\s*[\[【][^\]】]{0,30}\Z")
+# small models do not repeat a sentence to the letter
+_REFUSAL = re.compile(
+    r"(?:the|these) (?:given |provided |numbered )?passages? (?:does|do) not (?:answer|address|contain|mention)\b.*",
+    re.IGNORECASE | re.DOTALL,
+)
 _SEVERAL = 20  # numbers that a range such as [1-9] may name
 
 
@@ -359,11 +367,15 @@ def _check(
     existing = [citation for citation in citations if citation["id"] is not None]
     if existing and all(citation["flag"] == "unsupported" for citation in existing):
         flags.append("unsupported")
-    if not citations and written != REFUSAL:
+    if not citations and not _refuses(written):
         flags.append("uncited")
     if broken:
         flags = ["incomplete"]
     return {"begin": sentence.begin, "end": sentence.end, "text": written, "citations": citations, "flags": flags}
+
+
+def _refuses(sentence: str) -> bool:
+    return _REFUSAL.fullmatch(sentence) is not None
 
 
 class Support:
