@@ -240,6 +240,29 @@ def test_an_answer_comes_in_pieces_and_each_sentence_is_checked(server: Server, 
     assert done["cost"] == pytest.approx((done["tokens_in"] + 2 * done["tokens_out"]) / 1e6)
 
 
+def test_the_size_of_the_pieces_does_not_matter(server: Server, tmp_path: Path) -> None:
+    text = (
+        "Blue is even. [1] [2] Then $x[1]. Y$ holds [2]. $$ a. B $$ and \\[ a. B \\] are odd.\n\n"
+        "1. An item [1].\n2. Two. [9]\nIt costs \\$5. End of $x$"
+    )
+    told = []
+    for size in (1, 2, 5, 1000):
+        server.script(streams=True, answer=text, replies={"handles": [{"piece": size}]})
+        chat = Chat(EndpointOptions(server.url, model="tiny"), tmp_path / f"{size}.sqlite")
+        told.append([(sentence["text"], sentence["flags"]) for sentence in the("sentence", events_of(chat))])
+        chat.close()
+    assert told[0] == told[1] == told[2] == told[3]
+    assert [sentence for sentence, _ in told[0]] == [
+        "Blue is even. [1] [2]",
+        "Then $x[1]. Y$ holds [2].",
+        "$$ a. B $$ and \\[ a. B \\] are odd.",
+        "An item [1].",
+        "Two. [9]",
+        "It costs \\$5.",
+        "End of $x$",
+    ]
+
+
 def test_doubtful_sentences_are_flagged(server: Server, chat: Chat) -> None:
     text = "Widgets are nice. Blue widgets are even [7]. Dogs bark at the moon in winter [1]. Red ones have no lid [2]."
     server.script(streams=True, answer=text)

@@ -160,12 +160,12 @@ def _written(
                 continue
             text += piece
             yield Event("text", {"text": piece})
-            for sentence in split_answer(text)[len(checked) : -1]:
+            for sentence in _unchecked(text, checked, is_whole=False)[:-1]:
                 if _awaits_citation(text[sentence.end :]):
                     break
                 checked.append(_check(text, sentence, sources, support))
                 yield Event("sentence", checked[-1])
-    for sentence in split_answer(text)[len(checked) :]:
+    for sentence in _unchecked(text, checked):
         is_last = not text[sentence.end :].strip()
         checked.append(
             _check(text, sentence, sources, support, broken=is_last and bool(result.truncated or result.error))
@@ -177,6 +177,13 @@ def _written(
         yield _error("model_failed", result.error, "check 'url' and 'model' in [llm] of lemmata.toml")
     else:
         yield Event("done", _summary(text, checked, result, chat))
+
+
+def _unchecked(text: str, checked: Sequence[dict[str, Any]], *, is_whole: bool = True) -> list[CitedSentence]:
+    """The sentences after those that were checked; what was told of these stays, whatever comes later."""
+    start = checked[-1]["end"] if checked else 0
+    spans = split_answer(text[start:], is_whole=is_whole)
+    return [CitedSentence(start + begin, start + end, cited) for begin, end, cited in spans]
 
 
 def _summary(text: str, checked: Sequence[dict[str, Any]], result: Answer, chat: Chat) -> dict[str, Any]:
@@ -297,8 +304,10 @@ def harmless(text: str) -> str:
 # ---------------------------------------------------------------- reading the answer
 
 _MATHEMATICS = re.compile(
-    r"\$\$.+?\$\$|\$(?:[^$\\]|\\.)+?\$|\\\(.+?\\\)|\\\[.+?\\\]|\\begin\{(\w+\*?)\}.+?\\end\{\1\}", re.DOTALL
+    r"(?<!\\)\$\$.+?\$\$|(?<!\\)\$(?:[^$\\]|\\.)+?\$|\\\(.+?\\\)|\\\[.+?\\\]|\\begin\{(\w+\*?)\}.+?\\end\{\1\}",
+    re.DOTALL,
 )
+_OPEN_FORMULA = re.compile(r"(?<!\\)\$|\\[(\[]|\\begin\{")
 _CITATION = re.compile(r"[\[【](?:passages?\s*)?(\d{1,4}(?:\s*(?:,|;|-|–|and)\s*\d{1,4})*)[\]】]", re.IGNORECASE)
 _AFTER_STOP = re.compile(r"([.!?…])(\s*+)(\x00++(?:\s++\x00++)*+)(?=\s|\Z)")
 _NEXT = re.compile(r"(\x00[.!?…]\s++)\S")
@@ -312,9 +321,14 @@ _REFUSAL = re.compile(
 _SEVERAL = 20  # numbers that a range such as [1-9] may name
 
 
-def split_answer(text: str) -> list[CitedSentence]:
-    """The sentences of an answer with the numbers that they cite, also those that stand after the full stop."""
+def split_answer(text: str, *, is_whole: bool = True) -> list[CitedSentence]:
+    """The sentences of an answer with the numbers that they cite, also those that stand after the full stop.
+
+    Where the text is not whole yet, a formula that is still open lasts to its end.
+    """
     masked = _MATHEMATICS.sub(lambda formula: "X" * len(formula[0]), text)
+    if not is_whole and (opened := _OPEN_FORMULA.search(masked)):
+        masked = masked[: opened.start()] + "X" * (len(masked) - opened.start())
     citations = list(_CITATION.finditer(masked))
     items = {item.start(): item.end() for item in _ITEM.finditer(masked)}
     masked = _CITATION.sub(lambda citation: "\0" * len(citation[0]), masked)
