@@ -157,6 +157,14 @@ def test_brackets_and_stops_in_formulas_are_neither_citations_nor_ends() -> None
     ]
 
 
+def test_the_full_stop_of_a_displayed_formula_ends_the_sentence() -> None:
+    assert cited(r"We have $a=b .$ Then \[ c=d. \] So $e$ is $f.$ [1]") == [
+        ("We have $a=b .$", ()),
+        (r"Then \[ c=d. \]", ()),
+        ("So $e$ is $f.$ [1]", (1,)),
+    ]
+
+
 def test_items_of_a_list_are_sentences() -> None:
     assert cited("1. Blue is even [1].\n2. Red is odd. [2]\n- Green is new [3]") == [
         ("Blue is even [1].", (1,)),

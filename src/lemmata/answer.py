@@ -307,6 +307,7 @@ _MATHEMATICS = re.compile(
     r"(?<!\\)\$\$.+?\$\$|(?<!\\)\$(?:[^$\\]|\\.)+?\$|\\\(.+?\\\)|\\\[.+?\\\]|\\begin\{(\w+\*?)\}.+?\\end\{\1\}",
     re.DOTALL,
 )
+_STOPPED = re.compile(r"\.\s*(?:\$+|\\[)\]]|\\end\{\w+\*?\})\Z")
 _OPEN_FORMULA = re.compile(r"(?<!\\)\$|\\[(\[]|\\begin\{")
 _CITATION = re.compile(r"[\[【](?:passages?\s*)?(\d{1,4}(?:\s*(?:,|;|-|–|and)\s*\d{1,4})*)[\]】]", re.IGNORECASE)
 _AFTER_STOP = re.compile(r"([.!?…])(\s*+)(\x00++(?:\s++\x00++)*+)(?=\s|\Z)")
@@ -326,7 +327,7 @@ def split_answer(text: str, *, is_whole: bool = True) -> list[CitedSentence]:
 
     Where the text is not whole yet, a formula that is still open lasts to its end.
     """
-    masked = _MATHEMATICS.sub(lambda formula: "X" * len(formula[0]), text)
+    masked = _MATHEMATICS.sub(_mask, text)
     if not is_whole and (opened := _OPEN_FORMULA.search(masked)):
         masked = masked[: opened.start()] + "X" * (len(masked) - opened.start())
     citations = list(_CITATION.finditer(masked))
@@ -350,6 +351,11 @@ def split_answer(text: str, *, is_whole: bool = True) -> list[CitedSentence]:
                     end=span[1], citations=tuple(dict.fromkeys((*cited[-1].citations, *numbers)))
                 )
     return cited
+
+
+def _mask(formula: re.Match[str]) -> str:
+    """Letters in the place of a formula; the full stop at the end of a displayed one still ends the sentence."""
+    return "X" * (len(formula[0]) - 1) + ("." if _STOPPED.search(formula[0]) else "X")
 
 
 def _numbers(text: str) -> list[int]:
