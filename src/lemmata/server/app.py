@@ -121,7 +121,7 @@ _STATUSES: tuple[tuple[type[Exception], int, str, str], ...] = (
 
 def _split(sentence: str) -> tuple[str, str]:
     """A message of lemmata as what is wrong and what to do, where a colon or semicolon parts the two."""
-    match = re.fullmatch(r"([^(]*?)[:;] (.+)", sentence, re.DOTALL)
+    match = re.fullmatch(r"""((?:[^('"]|'[^']*'|"[^"]*")*?)[:;] (.+)""", sentence, re.DOTALL)
     return (match[1], match[2]) if match else (sentence, "")
 
 
@@ -216,13 +216,21 @@ class _Api:
         if kind != "application/json":
             raise _FailureError(415, "not_json", "the body is not JSON", "send Content-Type: application/json")
         data = bytearray()
-        async for chunk in request.stream():
-            data += chunk
-            if len(data) > self.limits.body:
-                most = f"{self.limits.body:,} bytes"
-                raise _FailureError(
-                    413, "too_large", f"the body has more than {most}", "send less", {"connection": "close"}
-                )
+        declared = request.headers.get("content-length", "")
+        try:
+            async with asyncio.timeout(self.limits.seconds):
+                while len(data) <= self.limits.body and not (declared.isdecimal() and int(declared) > self.limits.body):
+                    message = await request.receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientDisconnect
+                    data += message.get("body", b"")
+                    if not message.get("more_body", False):
+                        break
+                else:
+                    most = f"{self.limits.body:,} bytes"
+                    raise _FailureError(413, "too_large", f"the body has more than {most}", "send less", _CLOSE)
+        except TimeoutError:
+            raise _FailureError(408, "slow", "the body came too slowly", "send it at once", _CLOSE) from None
         try:
             return json.loads(bytes(data).decode("utf-8"), parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
@@ -273,6 +281,7 @@ class _Api:
         return _Json(self._document)
 
 
+_CLOSE = {"connection": "close"}  # the rest of the body is not read
 _BEAT = 15.0  # seconds without an event, after which a comment keeps the connection open
 
 
@@ -417,7 +426,7 @@ class _Outermost:
             await send(message)
 
         is_public = _PUBLIC.fullmatch(scope["path"]) is not None
-        refusal = self._access.check(headers, scheme=scope["scheme"], is_public=is_public)
+        refusal = self._access.check(headers, is_public=is_public)
         app: ASGIApp = self._app
         if refusal is not None:
             more = {"www-authenticate": "Bearer"} if refusal.status == 401 else {}

@@ -470,6 +470,7 @@ _MEANINGS = {
     401: "The token is missing or wrong.",
     403: "A page of another origin may not ask.",
     404: "There is nothing of this id.",
+    408: "The body came too slowly.",
     409: "The workspace lacks something.",
     413: "The body is too large.",
     415: "The body is not JSON.",
@@ -513,7 +514,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         schema = string(shortest=1, longest=LONGEST_ID)
         parameters.append({"name": "id", "in": "path", "required": True, "schema": schema, "description": description})
     content = {endpoint.media: {"schema": endpoint.answer} if endpoint.answer else {}}
-    more = (413, 415) if endpoint.body else ()
+    more = (408, 413, 415) if endpoint.body else ()
     failed = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     operation: dict[str, Any] = {
         "operationId": endpoint.name,

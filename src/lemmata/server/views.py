@@ -179,12 +179,8 @@ def _logs_beside(opened: Opened, log: Passage) -> tuple[list[dict[str, Any]], li
 def concepts(opened: Opened, prefix: str, k: int) -> list[dict[str, Any]]:
     """The most mentioned concepts of which a name, or a word in it, begins like this, whatever the case."""
     graph = opened.needed_graph()
-    wanted = " ".join(prefix.split()).casefold()
-    fitting = (
-        concept
-        for concept in graph.concepts
-        if not wanted or any(_has_start(name.casefold(), wanted) for name in (concept.name, *concept.aliases))
-    )
+    wanted = f" {' '.join(prefix.split())}".casefold()
+    fitting = (concept for concept, names in zip(graph.concepts, graph.names, strict=True) if wanted in names)
     return [
         {
             "id": concept.id,
@@ -195,10 +191,6 @@ def concepts(opened: Opened, prefix: str, k: int) -> list[dict[str, Any]]:
         }
         for concept in itertools.islice(fitting, k)
     ]
-
-
-def _has_start(name: str, start: str) -> bool:
-    return name.startswith(start) or f" {start}" in name
 
 
 def concept(opened: Opened, identity: str) -> dict[str, Any]:
