@@ -48,6 +48,7 @@ FLOORS = {
     "paths": 3,
     "train": 3,
     "search": 4,
+    "answer": 5,
     "stages": 5,
     "project": 6,
     "run": 7,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from lemmata.cli import content, demo, evaluate, export, graph, map, mine, search, serve, train, workspace  # noqa: A004
+from lemmata.cli import ask, content, demo, evaluate, export, graph, map, mine, search, serve, train, workspace  # noqa: A004
 from lemmata.cli.output import fail
 from lemmata.errors import LemmataError
 
@@ -61,6 +61,7 @@ for command in (
     search.similar,
     search.bridge,
     map.map_,
+    ask.ask,
     evaluate.evaluate,
     evaluate.judge,
     evaluate.mteb,

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response, StreamingResponse
@@ -199,6 +200,8 @@ class _Api:
                 arguments[name] = parsed(schema, request.query_params[name], name)
             elif "default" in schema:
                 arguments[name] = schema["default"]
+            elif name in endpoint.required:
+                raise InputError(f"the parameter {name!r} is missing")
         if endpoint.body is not None:
             arguments |= checked(endpoint.body, await self._json(request))
         own = getattr(self, endpoint.name, None)
@@ -352,6 +355,15 @@ def make_app(service: Service, access: Access, limits: Limits | None = None, *, 
     return _Outermost(app, api, access)
 
 
+class _IdConvertor(PathConvertor):
+    """An id in a path; unlike Starlette's `path` it may have line breaks, so that none is cut off at the end."""
+
+    regex = r"[\s\S]*"
+
+
+register_url_convertor("identity", _IdConvertor())
+
+
 def _route(api: _Api, endpoint: Endpoint) -> Route:
     async def answer(request: Request) -> Response:
         try:
@@ -361,7 +373,7 @@ def _route(api: _Api, endpoint: Endpoint) -> Route:
         except Exception as error:
             return _explained(error)
 
-    return Route(endpoint.path.replace("{id}", "{id:path}"), answer, methods=[endpoint.method], name=endpoint.path)
+    return Route(endpoint.path.replace("{id}", "{id:identity}"), answer, methods=[endpoint.method], name=endpoint.path)
 
 
 async def _watch(service: Service, seconds: float) -> None:

@@ -27,6 +27,7 @@ class Endpoint:
     summary: str
     answer: Schema | None = None
     parameters: Mapping[str, Schema] = field(default_factory=dict)  # of the query string
+    required: tuple[str, ...] = ()  # of the parameters
     body: Schema | None = None
     media: str = "application/json"  # of the answer
     statuses: tuple[int, ...] = ()  # of errors, besides those that all endpoints have
@@ -209,6 +210,7 @@ _HEALTH = object_of(
         "vectors": array_of({"type": "object"}, "As in lemmata info."),
         "language": _TEXT,
         "graph": {"type": "object"},
+        "model": string("The language model that writes answers; empty without one."),
         "note": string("Why words alone are searched; else empty."),
         "problems": array_of(_TEXT, "What is missing, out of date or damaged, each with its cure."),
     }
@@ -379,6 +381,45 @@ ENDPOINTS = (
         statuses=(404,),
     ),
     Endpoint(
+        "GET",
+        "/map",
+        "map",
+        "Where each passage lies in the plane; numbers are little-endian and unsigned, of 16 bits, in base64",
+        object_of(
+            {
+                "points": _COUNT,
+                **dict.fromkeys(("x", "y", "kind", "document", "category"), _TEXT),
+                "names": object_of(dict.fromkeys(("kind", "document", "category"), array_of(_TEXT)), "Of the codes."),
+                "titles": object_of({"document": array_of(_TEXT)}),
+                "method": _TEXT,
+                "generation": _GENERATION,
+            }
+        ),
+    ),
+    Endpoint(
+        "GET",
+        "/map/passages",
+        "map_passages",
+        "Short records of passages by their rows",
+        object_of(
+            {
+                "passages": array_of(
+                    object_of(
+                        {
+                            "row": _COUNT,
+                            **dict.fromkeys(("id", "kind", "title", "document", "excerpt"), _TEXT),
+                        }
+                    )
+                ),
+                "generation": _GENERATION,
+            }
+        ),
+        parameters={
+            "rows": string("Comma-separated, at most 200.", longest=2400, pattern=r"^[0-9]{1,11}(,[0-9]{1,11})*$")
+        },
+        required=("rows",),
+    ),
+    Endpoint(
         "POST",
         "/ask",
         "ask",
@@ -386,7 +427,7 @@ ENDPOINTS = (
         body=object_of(
             {
                 "question": string("What to answer.", shortest=1, longest=LONGEST_QUERY),
-                "k": integer("Number of passages.", least=1, most=50, default=8),
+                "k": integer("Passages that the model is shown; default: as configured.", least=1, most=50),
             },
             required=("question",),
         ),
@@ -466,7 +507,7 @@ def document() -> dict[str, Any]:
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
     parameters = [
-        {"name": name, "in": "query", "required": False, "schema": schema}
+        {"name": name, "in": "query", "required": name in endpoint.required, "schema": schema}
         for name, schema in endpoint.parameters.items()
     ]
     if "{id}" in endpoint.path:

@@ -13,12 +13,14 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from lemmata.errors import WorkspaceError
+from lemmata.llm.chat import Chat
 from lemmata.project import Project
 from lemmata.search import Retriever, parse_retriever, split_reranker
 from lemmata.stages.bridge import BridgeGraph
 from lemmata.store.graph import GraphRecordStore, StoredGraph, concept_passages, open_graph
 from lemmata.store.layout import Layout
 from lemmata.store.lengths import open_lengths
+from lemmata.store.map import StoredMap, open_map
 from lemmata.store.summaries import open_summaries
 from lemmata.store.vector_sets import vector_sets
 from lemmata.types import Concept, Document, Encoder, MeasuredGraph
@@ -26,7 +28,7 @@ from lemmata.types import Concept, Document, Encoder, MeasuredGraph
 __all__ = ["Opened", "OpenedGraph", "state_of"]
 
 _WATCHED = ("lemmata.toml", "corpus/manifest.json", "index/*.json", "index/lexical/manifest.json")
-_WATCHED_BELOW = ("index/dense", "graph", "map")
+_WATCHED_BELOW = ("index/dense", "graph")
 _MOST_DOCUMENTS = 1 << 14  # documents in memory
 
 
@@ -65,6 +67,8 @@ class Opened:
         self.users = 0  # requests in progress, counted by Service
         self._loading = threading.Lock()
         self._closing = contextlib.ExitStack()
+        self._chat: Chat | None = None
+        self.map_record: dict[str, Any] | None = None  # once it was asked for
         try:
             self.retriever: Retriever = self._closing.enter_context(project.retriever())
             self._open_all()
@@ -81,6 +85,10 @@ class Opened:
         self.retriever.search("of", 1)  # opens all that a search needs
         self.problems: list[str] = []
         self.graph = self._open_graph()
+        try:
+            self.map: StoredMap | str = open_map(self.layout, corpus.inputs)
+        except WorkspaceError as error:
+            self.map = str(error)  # not a problem: nobody needs one
         try:
             self.summaries = open_summaries(self.layout, corpus.inputs)
         except WorkspaceError as error:
@@ -133,6 +141,14 @@ class Opened:
         """One of `encoders`, loaded."""
         with self._loading:
             return self.retriever.dense(name if name != self.encoders[0] else "").encoder
+
+    def chat(self) -> Chat | None:
+        """The language model that is configured; None without one."""
+        with self._loading:
+            if self._chat is None and (chat := self.project.chat()) is not None:
+                self._closing.callback(chat.close)
+                self._chat = chat
+            return self._chat
 
     def date_of(self, document: str) -> str | None:
         """The date of a document."""

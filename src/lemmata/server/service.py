@@ -10,13 +10,16 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from lemmata.answer import AnswerOptions, answer
 from lemmata.config import suggest
-from lemmata.errors import LemmataError
+from lemmata.errors import InputError, LemmataError
+from lemmata.llm.endpoint import Budget
 from lemmata.project import Project
 from lemmata.search import RETRIEVERS, Filter, split_reranker
 from lemmata.server import views
@@ -32,6 +35,7 @@ DEEPEST = 1000  # hits that can be reached by paging
 _FACET_HITS = 200
 _MOST_RERANKED = 100
 _MOST_SKIPS = 200
+_MOST_ROWS = 200
 _CHARACTERS_PER_TOKEN = 4  # for the usage that OpenAI's format asks for
 
 
@@ -44,6 +48,7 @@ class Service:
         self._state = state_of(Project(folder).layout)
         self._seen = self._state
         self._current = Opened(Project(folder), 1)
+        self._budgets: dict[AnswerOptions, Budget] = {}
         self.reload_problem = ""  # why a rebuilt workspace is not used yet
 
     def close(self) -> None:
@@ -184,16 +189,47 @@ class Service:
                 return views.document_passages(opened, document, offset, k)
             return views.documents(opened, offset, k)
 
+    # ------------------------------------------------------------ the map
+
+    def map(self) -> dict[str, Any]:
+        """Where each passage lies, by row, with its kind, document and first category as codes of names."""
+        with self.opened() as opened:
+            if opened.map_record is None:
+                opened.map_record = {**views.map_of(opened), "generation": opened.generation}
+            return opened.map_record
+
+    def map_passages(self, rows: str) -> dict[str, Any]:
+        """Short records of the passages of some rows, comma-separated."""
+        numbers = [int(row) for row in rows.split(",") if row.isascii() and row.isdecimal() and len(row) < 12]
+        if len(numbers) != rows.count(",") + 1 or len(numbers) > _MOST_ROWS:
+            raise InputError(f"rows should be at most {_MOST_ROWS} comma-separated numbers")
+        with self.opened() as opened:
+            return {"passages": views.passages_at(opened, numbers), "generation": opened.generation}
+
     # ------------------------------------------------------------ answers
 
-    def ask(self, question: str, k: int = 8) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Events with their data: the passages, then pieces of the answer, at the end `done` or `error`."""
-        if not question.strip():
-            raise LemmataError("the question is empty: write what to answer")
+    def ask(self, question: str, k: int | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The events of an answer (see `lemmata.answer`) with their data; `k` passages are shown to the model.
+
+        Caps on tokens and cost hold for all answers of this service together.
+        """
         with self.opened() as opened:
-            hits = opened.retriever.search(question, k)
-            yield "passages", {"question": question, "note": opened.note, "passages": _hit_records(opened, hits, "")}
-            yield "error", {"code": "no_model", "message": "no language model is configured", "cure": "set [llm] model"}
+            configured = opened.project.options(AnswerOptions, "ask")
+            with self._lock:
+                budget = self._budgets.setdefault(configured, configured.budget())
+            options = replace(configured, passages=k) if k else configured
+            hits = opened.retriever.search(question, 2 * options.passages) if question.strip() else []
+            encoder = None if opened.note else opened.retriever.encoder
+            yield from answer(
+                question,
+                hits,
+                opened.chat(),
+                options=options,
+                encoder=encoder,
+                tokenize=opened.tokenizer,
+                budget=budget,
+                note=opened.note,
+            )
 
     # ------------------------------------------------------------ vectors
 
@@ -258,6 +294,7 @@ class Service:
                 "vectors": info["vectors"],
                 "language": opened.tokenizer.language,
                 "graph": {"nodes": info["nodes"], "edges": info["edges"]},
+                "model": opened.project.config.get("llm", {}).get("model", ""),
                 "note": opened.note,
                 "problems": problems,
             }

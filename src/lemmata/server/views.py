@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from lemmata.errors import LemmataError
+from lemmata.errors import LemmataError, WorkspaceError
 from lemmata.server.mathml import reference_links, to_html
 from lemmata.server.opened import Opened, OpenedGraph
 from lemmata.server.records import bibtex, document_record, latex_reference, neighbour_record, short_text
@@ -25,9 +26,11 @@ __all__ = [
     "documents",
     "facets",
     "graph_around",
+    "map_of",
     "nodes",
     "passage",
     "passage_of",
+    "passages_at",
 ]
 
 _MOST_NEIGHBOURS = 200
@@ -353,22 +356,48 @@ def document_passages(opened: Opened, identity: str, offset: int, k: int) -> dic
 # ---------------------------------------------------------------- the map
 
 
-def coded(values: Iterable[str]) -> tuple[str, list[str]]:
-    """Values as codes, in base64 of little-endian 16-bit numbers, and the names of the codes, the most frequent first.
-
-    Where there are more than 65,536 names, the last code stands for all others.
-    """
-    listed = list(values)
-    names = [name for name, _ in Counter(listed).most_common(_MOST_CODES)]
-    codes = {name: code for code, name in enumerate(names)}
-    array = np.fromiter((codes.get(value, _MOST_CODES - 1) for value in listed), np.dtype("<u2"), len(listed))
-    return base64.b64encode(array.tobytes()).decode(), names
-
-
 _MOST_CODES = 1 << 16
 
 
-def map_passages(opened: Opened, rows: Sequence[int]) -> list[dict[str, Any]]:
+def map_of(opened: Opened) -> dict[str, Any]:
+    """The map with kind, document and first category of each passage; WorkspaceError with the cure without one."""
+    if isinstance(opened.map, str):
+        raise WorkspaceError(opened.map)
+    places = [(document, kind) for _, document, kind, *_ in opened.retriever.corpus.places()]
+    categories = {document.id: next(iter(document.categories), "") for document in opened.retriever.corpus.documents()}
+    columns = {
+        "kind": [kind for _, kind in places],
+        "document": [document for document, _ in places],
+        "category": [categories.get(document, "") for document, _ in places],
+    }
+    codes = {name: _coded(values) for name, values in columns.items()}
+    titles = [document.title if (document := opened.known_document(name)) else "" for name in codes["document"][1]]
+    return {
+        "points": len(places),
+        **{axis: _base64(getattr(opened.map, axis)) for axis in ("x", "y")},
+        **{name: coded for name, (coded, _) in codes.items()},
+        "names": {name: names for name, (_, names) in codes.items()},
+        "titles": {"document": titles},
+        "method": opened.map.method,
+    }
+
+
+def _coded(values: Sequence[str]) -> tuple[str, list[str]]:
+    """Values as codes in base64, and the names of the codes, the most frequent first.
+
+    Where there are more than 65,536 names, the last code stands for all others.
+    """
+    names = [name for name, _ in Counter(values).most_common(_MOST_CODES)]
+    codes = {name: code for code, name in enumerate(names)}
+    return _base64(np.fromiter((codes.get(value, _MOST_CODES - 1) for value in values), np.uint16, len(values))), names
+
+
+def _base64(numbers: npt.NDArray[np.uint16]) -> str:
+    """Little-endian 16-bit numbers in base64."""
+    return base64.b64encode(numbers.astype("<u2").tobytes()).decode()
+
+
+def passages_at(opened: Opened, rows: Sequence[int]) -> list[dict[str, Any]]:
     """Short records of the passages of some rows; rows that do not exist are left out."""
     corpus = opened.retriever.corpus
     existing = [row for row in rows if 0 <= row < len(corpus)]
