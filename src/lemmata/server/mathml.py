@@ -51,6 +51,7 @@ _ALPHABETS = {
     "bold-sans-serif": "sans",
     "monospace": "mono",
 }
+_PRIMES = frozenset(f"&#x{code};" for code in ("02032", "02033", "02034", "02057"))
 _SPACES = {
     "negativethinmathspace": "-0.167em",
     "negativemediummathspace": "-0.222em",
@@ -72,6 +73,9 @@ _ALIGNED = {
 _TRANSPARENT = frozenset(("equation", "equation*", "displaymath", "math", "subequations"))
 _GENFRAC = re.compile(r"\\genfrac\s*(?=\{)")
 _LEVEL = re.compile(r"\\begin\s*\{[a-zA-Z]+\*?\}|\\end\s*\{[a-zA-Z]+\*?\}|\\\\|\\.|[{}&]", re.DOTALL)
+_SIZED_LEFT = re.compile(r"\\[bB]igg?l(?![a-zA-Z])")
+_SIZED_RIGHT = re.compile(r"\\[bB]igg?r(?![a-zA-Z])")
+_CELLS = re.compile(r"&|\\\\")
 _ROW_SPACE = re.compile(r"(\\\\)\*?\s*\[\s*-?[\d.]+\s*[a-z]{2}\s*\]")
 _DROPPED = re.compile(
     r"\\(?:label\s*\{[^{}]*\}|nonumber|notag|displaylimits|nolimits|allowbreak|nobreak|ensuremath|xspace|qedhere|strut|mathstrut)(?![a-zA-Z])"
@@ -260,6 +264,8 @@ def _prepared(formula: str) -> str:
     formula = _ROW_SPACE.sub(r"\1", _DROPPED.sub("", formula))
     formula = _ENVIRONMENT.sub(_environment, formula)
     formula = _without_genfrac(formula)
+    if all(len(_SIZED_LEFT.findall(cell)) == len(_SIZED_RIGHT.findall(cell)) for cell in _CELLS.split(formula)):
+        formula = _SIZED_RIGHT.sub(r"\\right", _SIZED_LEFT.sub(r"\\left", formula))  # so that an exponent fits
     signs = {sign for sign, _ in _top_level(formula)}
     if "&" in signs:
         return rf"\begin{{align*}}{formula}\end{{align*}}"
@@ -304,7 +310,7 @@ def _serialised(element: Element, depth: int) -> str:
     """An element with its attributes and content, as far as they are known and safe."""
     if depth > 200:
         return ""
-    name = element.tag
+    name = "mo" if element.text in _PRIMES else element.tag
     children = [_serialised(child, depth + 1) for child in element]
     text = _text(element)
     if name not in _ELEMENTS:
@@ -330,6 +336,8 @@ def _attributes(element: Element) -> str:
     attributes: Mapping[str, Any] = element.attrib
     if element.tag == "mi" and attributes.get("mathvariant") == "normal":
         written.append(' mathvariant="normal"')
+    if element.tag == "mo" and len(element.text or "") > 1 and (element.text or "").isalpha():  # as in `log x`
+        written.append(' lspace="0em" rspace="0.1em"')
     for name, value in attributes.items():
         value = _SPACES.get(str(value), str(value))
         if name in _ATTRIBUTES and _VALUE.fullmatch(value):

@@ -93,12 +93,12 @@ function nodeName(id, nodes) {
 }
 
 function tell(path, place, nodes) {
-  const expected = path.expected < 0.01 ? "hardly ever" : path.expected < 10 ? `${path.expected.toPrecision(2)} times` : `${number(Math.min(1000, Math.round(path.expected)))}${path.expected > 1000 ? " times or more" : " times"}`;
+  const expected = path.expected < 10 ? path.expected.toPrecision(2) : `${path.expected > 1000 ? "over " : ""}${number(Math.min(1000, Math.round(path.expected)))}`;
   const facts = h(
     "p", { class: "facts" },
     h("span", { title: "The sum of its steps; a step from or to a text counts 2.5 times" }, "length ", h("b", null, path.length.toFixed(2))),
     h("span", { title: "The smallest similarity of two neighbours on the path" }, "coherence ", h("b", null, path.coherence.toFixed(2))),
-    h("span", { title: "Paths like this in a random graph with the same degrees" }, "by chance ", h("b", null, expected)),
+    h("span", { title: "Paths like this in a random graph with the same degrees" }, "by chance ", h("b", null, expected), " such paths"),
   );
   const steps = path.steps.map((step) => {
     const others = (step.evidence || []).filter((id) => id !== step.source && id !== step.target).slice(0, 3);

@@ -1,12 +1,13 @@
 // Paths as one drawing: steps from left to right, one lane per path, shared nodes drawn once. Pan by dragging, zoom by wheel.
 
 import { h, svg } from "./dom.js";
-import { family, kindWord, relationWords, shortName } from "./words.js";
+import { family, kindWord, relationWords, shortName, shortRelation } from "./words.js";
 
-const WIDTH = 168; // of a node
-const HEIGHT = 44;
-const GAP = 118; // between columns, room for the words of an edge
-const LANE = 86;
+const WIDTH = 164; // of a node
+const HEIGHT = 50;
+const GAP = 84; // between columns, room for the words of an edge
+const LANE = 84;
+const SMALLEST = 0.6; // scale at which the words can still be read: a wider drawing begins at its left end
 
 export function drawPaths(paths, nodes, lit) {
   const placed = place(paths);
@@ -34,7 +35,6 @@ export function drawPaths(paths, nodes, lit) {
 
   const size = { x: -16, y: -22, width: columns * (WIDTH + GAP) + WIDTH + 32, height: lanes * LANE + HEIGHT + 44 };
   const drawing = svg("svg", { class: "graph", role: "img", tabindex: "0", "aria-label": `${paths.length} paths; they are told below` }, arrow(), layer);
-  drawing.setAttribute("height", String(Math.min(520, Math.max(150, size.height))));
   const zoom = panAndZoom(drawing, size);
   const light = (number) => {
     drawing.classList.toggle("dim", number >= 0);
@@ -96,21 +96,23 @@ function groups(nodes) {
 }
 
 function arrow() {
-  const marker = (id) => svg("marker", { id, viewBox: "0 0 8 8", refX: "7.2", refY: "4", markerWidth: "7", markerHeight: "7", orient: "auto" }, svg("path", { d: "M0 .8 7.4 4 0 7.2z" }));
+  const marker = (id) => svg("marker", { id, viewBox: "0 0 8 8", refX: "7.2", refY: "4", markerWidth: "7", markerHeight: "7", orient: "auto-start-reverse" }, svg("path", { d: "M0 .8 7.4 4 0 7.2z" }));
   return svg("defs", null, marker("arrow"));
 }
 
 function edge(x1, y1, x2, y2, step) {
   const bend = Math.max(30, Math.abs(x2 - x1) * 0.45);
-  const line = `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2 - 2} ${y2}`;
+  const backwards = step.relation.startsWith("^");
+  const [from, to] = backwards ? [x1 + 2, x2] : [x1, x2 - 2];
+  const line = `M${from} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${to} ${y2}`;
   const share = 0.5;
   const [mx, my] = [x1 + (x2 - x1) * share, y1 + (y2 - y1) * share];
   const words = relationWords(step.relation);
   return svg(
     "g", { class: "edge" },
     svg("title", null, `${words}, length ${step.length.toFixed(2)}`),
-    svg("path", { class: "wide", d: line }), svg("path", { class: "line", d: line, "marker-end": "url(#arrow)" }),
-    svg("text", { x: mx, y: my - 6, class: "words" }, words), svg("text", { x: mx, y: my + 13, class: "length" }, step.length.toFixed(2)),
+    svg("path", { class: "wide", d: line }), svg("path", { class: "line", d: line, [backwards ? "marker-start" : "marker-end"]: "url(#arrow)" }),
+    svg("text", { x: mx, y: my - 6, class: "words" }, shortRelation(step.relation)), svg("text", { x: mx, y: my + 13, class: "length" }, step.length.toFixed(2)),
   );
 }
 
@@ -128,8 +130,8 @@ function box(id, node, x, y) {
   const inside = [
     svg("title", null, `${kind}: ${node?.title || id}\n${node?.excerpt || ""}`),
     svg("rect", { x, y, width: WIDTH, height: HEIGHT, rx: 9 }),
-    svg("text", { x: x + 12, y: y + 17, class: "kind" }, kind),
-    svg("text", { x: x + 12, y: y + 34, class: "name" }, shortened(name, 22)),
+    svg("text", { x: x + 12, y: y + 19, class: "kind" }, kind),
+    svg("text", { x: x + 12, y: y + 38, class: "name" }, shortened(name, 21)),
   ];
   if (!node) return svg("g", { class: "box query", "data-id": id }, inside);
   const link = svg("a", { class: `box ${family(node.kind)}`, href: `/view/${id.startsWith("concept:") ? "concept" : "passage"}/${encodeURIComponent(id)}`, "data-id": id }, inside);
@@ -141,6 +143,13 @@ function panAndZoom(drawing, size) {
   const apply = () => drawing.setAttribute("viewBox", `${view.x} ${view.y} ${view.width} ${view.height}`);
   const fit = () => {
     view = { ...size };
+    apply();
+  };
+  const begin = () => {
+    const room = drawing.clientWidth || 1000;
+    const scale = Math.min(1.15, Math.max(SMALLEST, room / size.width));
+    drawing.setAttribute("height", String(Math.round(Math.min(560, size.height * scale))));
+    view = { x: scale > SMALLEST ? size.x - (room / scale - size.width) / 2 : size.x, y: size.y, width: room / scale, height: size.height };
     apply();
   };
   const by = (factor, cx = view.x + view.width / 2, cy = view.y + view.height / 2) => {
@@ -201,5 +210,6 @@ function panAndZoom(drawing, size) {
     }
   });
   fit();
+  requestAnimationFrame(begin);
   return { by, fit };
 }

@@ -17,7 +17,7 @@ export async function show(main) {
       panel("Passages", bars(state.kinds, kindWord)),
       panel("Graph", bars(state.graph?.edges || {}, (name) => name.replaceAll("_", " ")), nodes(state.graph?.nodes)),
       panel("Models", models(state)),
-      panel("What auto uses", fusion(state.fusion)),
+      panel("What auto uses", fusion((state.vectors || []).find((one) => one.default)?.fusion)),
       ...(state.evaluations || []).map(evaluation),
       panel(state.skipped ? `Skipped (${number(state.skipped)})` : "Skipped", skips(state)),
     ),
@@ -48,7 +48,7 @@ function bars(counts, name) {
       "table", { class: "bars" },
       h("tbody", null, shown.map(([key, count]) => h("tr", null, h("th", { scope: "row" }, name(key)), h("td", null, bar(count / most)), h("td", { class: "number" }, number(count))))),
     ),
-    rest > 0 && h("p", { class: "small" }, `and ${number(rest)} of ${counted(rows.length - 12, "other kind")}`),
+    rest > 0 && h("p", { class: "small" }, `and ${number(rest)} of ${rows.length - 12} other kinds`),
   ];
 }
 
@@ -75,11 +75,11 @@ function models(state) {
 }
 
 function fusion(chosen) {
-  if (!chosen) return h("p", { class: "small" }, "Words, vectors and citations with the weights that came with lemmata.");
-  const weights = Object.entries(chosen.weights || {}).filter(([, value]) => typeof value === "number");
-  const on = chosen.on || chosen.tasks;
-  const said = chosen.fitted ? `Fitted${on ? ` on ${typeof on === "string" ? on : JSON.stringify(on)}` : ""}.` : "Not fitted yet: the weights that came with lemmata. Run lemmata evaluate --tune with your own queries.";
-  return [h("p", { class: "small" }, said), weights.length ? h("dl", { class: "metadata" }, weights.map(([key, value]) => h("div", null, h("dt", null, key.replaceAll("_", " ")), h("dd", null, String(Math.round(value * 1000) / 1000))))) : null];
+  if (!chosen) return h("p", { class: "small" }, "Words only: there are no vectors yet.");
+  const formula = h("p", { class: "formula" }, chosen.formula.replaceAll("dense", "meaning").replaceAll("lexical", "words"));
+  if (!chosen.fitted) return [formula, h("p", { class: "small" }, "The weights that come with lemmata. Fit your own: lemmata evaluate --queries FILE --tune.")];
+  const facts = Object.entries(chosen.fitted).filter(([, value]) => ["string", "number"].includes(typeof value));
+  return [formula, h("p", { class: "small" }, "Fitted to validation queries of this corpus:"), h("dl", { class: "metadata" }, facts.map(([key, value]) => h("div", null, h("dt", null, key.replaceAll("_", " ")), h("dd", null, typeof value === "number" ? String(Math.round(value * 1000) / 1000) : value))))];
 }
 
 // One evaluation: a bar for each retriever, with its interval where there is one.

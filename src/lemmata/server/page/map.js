@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { address, announce, counted, excerpt, h, number, title, waiting } from "./dom.js";
-import { family, kindWord, shortName } from "./words.js";
+import { family, kindWord, nameOf } from "./words.js";
 
 const COLOURS = {
   light: ["#1f6f8b", "#c2571a", "#4d7c0f", "#8b3d88", "#a88400", "#2753b8", "#b3304a", "#0f766e", "#6b5b4b", "#7a55c7"],
@@ -10,6 +10,7 @@ const COLOURS = {
 };
 const OTHER = { light: "#b9b5ab", dark: "#565b61" };
 const BY = { document: "Document", category: "Category", kind: "Kind" };
+const STRETCH = 1.35; // of the map from left to right: windows are wide, and distances on it are rough anyway
 const CELL = 64; // of the grid that finds the nearest point, in 1/65536 of the map: 2^16 / 2^10
 
 export async function show(main, { parameters, go }) {
@@ -72,12 +73,12 @@ function draw(main, points, go) {
     const set = document.documentElement.dataset.theme;
     return set || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   };
+  const whole = () => (Math.min(width / STRETCH, height) - 40) / 65536; // the scale that shows everything
   const fit = () => {
-    const scale = (Math.min(width, height) - 48) / 65536;
-    view = { x: 32768, y: 32768, scale };
+    view = { x: 32768, y: 32768, scale: whole() };
     redraw();
   };
-  const px = (row) => (points.x[row] - view.x) * view.scale + width / 2;
+  const px = (row) => (points.x[row] - view.x) * view.scale * STRETCH + width / 2;
   const py = (row) => (points.y[row] - view.y) * view.scale + height / 2;
 
   function redraw() {
@@ -96,8 +97,8 @@ function draw(main, points, go) {
     context.fillRect(0, 0, width, height);
     const { codes } = points.by[points.colouring];
     const count = points.number;
-    const zoom = view.scale / ((Math.min(width, height) - 48) / 65536);
-    const size = Math.min(9, Math.max(1.6, (count > 5000 ? 2 : count > 1500 ? 3 : 4.4) * Math.pow(zoom, 0.42)));
+    const zoom = view.scale / whole();
+    const size = Math.min(9, Math.max(1.6, (count > 5000 ? 2 : count > 1500 ? 3.4 : 5.4) * Math.pow(zoom, 0.42)));
     const inside = chosen ? new Set(chosen) : null;
     const last = palette.length - 1;
     for (let colour = last; colour >= 0; colour--) {
@@ -205,7 +206,7 @@ function draw(main, points, go) {
   }
 
   function nearest(x, y, reach) {
-    const [mx, my] = [(x - width / 2) / view.scale + view.x, (y - height / 2) / view.scale + view.y];
+    const [mx, my] = [(x - width / 2) / view.scale / STRETCH + view.x, (y - height / 2) / view.scale + view.y];
     const far = reach / view.scale;
     let best = -1;
     let least = far * far;
@@ -234,7 +235,7 @@ function draw(main, points, go) {
     if (turn !== asked) return;
     const [passage] = await about([row]).catch(() => []);
     if (turn !== asked || !passage) return;
-    tip.replaceChildren(h("strong", null, h("span", { class: `kind ${family(passage.kind)}` }, kindWord(passage.kind)), title(passage, shortName(passage.id))), h("span", { class: "small" }, points.by.document.titles[passage.document] || passage.document), h("div", { class: "gist" }, excerpt(passage)));
+    tip.replaceChildren(h("strong", null, h("span", { class: `kind ${family(passage.kind)}` }, kindWord(passage.kind)), title(passage, nameOf(passage))), h("span", { class: "small" }, points.by.document.titles[passage.document] || passage.document), h("div", { class: "gist" }, excerpt(passage)));
     tip.hidden = false;
     const [x, y] = [px(row), py(row)];
     tip.style.left = `${Math.min(Math.max(8, x + 14), Math.max(8, width - tip.offsetWidth - 8))}px`;
@@ -252,9 +253,9 @@ function draw(main, points, go) {
   }
 
   function zoomAt(factor, x, y) {
-    const smallest = (Math.min(width, height) - 48) / 65536 / 2;
+    const smallest = whole() / 2;
     const scale = Math.min(smallest * 400, Math.max(smallest, view.scale * factor));
-    view.x += (x - width / 2) * (1 / view.scale - 1 / scale);
+    view.x += ((x - width / 2) / STRETCH) * (1 / view.scale - 1 / scale);
     view.y += (y - height / 2) * (1 / view.scale - 1 / scale);
     view.scale = scale;
     redraw();
@@ -287,7 +288,7 @@ function draw(main, points, go) {
       tip.hidden = true;
       if (lasso) lasso.push([x, y]);
       else {
-        view.x -= (x - oldX) / view.scale;
+        view.x -= (x - oldX) / view.scale / STRETCH;
         view.y -= (y - oldY) / view.scale;
       }
       redraw();
@@ -387,7 +388,7 @@ function draw(main, points, go) {
     const rest = chosen.length - passages.length;
     chosenPanel.replaceChildren(
       close, h("h2", null, counted(chosen.length, "passage")), form,
-      h("ul", { class: "neighbours" }, passages.map((passage) => h("li", { class: family(passage.kind) }, h("a", { href: address(passage.id) }, h("span", { class: "kind" }, kindWord(passage.kind)), title(passage, shortName(passage.id))), h("div", { class: "gist" }, excerpt(passage))))),
+      h("ul", { class: "neighbours" }, passages.map((passage) => h("li", { class: family(passage.kind) }, h("a", { href: address(passage.id) }, h("span", { class: "kind" }, kindWord(passage.kind)), title(passage, nameOf(passage))), h("div", { class: "gist" }, excerpt(passage))))),
       rest > 0 ? h("p", { class: "small" }, `and ${number(rest)} more${chosen.length > MOST ? `; a search looks at the first ${number(MOST)}` : ""}`) : "",
     );
   }

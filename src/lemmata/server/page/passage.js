@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { address, copyButton, counted, excerpt, fromServer, h, link, problem, title, waiting } from "./dom.js";
-import { day, family, kindWord, moment, relationWords, shortName } from "./words.js";
+import { day, family, kindWord, moment, nameOf, relationWords, shortName } from "./words.js";
 
 export async function show(main, { id, go }) {
   const controller = new AbortController();
@@ -24,13 +24,13 @@ export async function show(main, { id, go }) {
 
 function showPassage(main, passage, go, controller) {
   const { document: paper } = passage;
-  const name = passage.title || shortName(passage.id);
+  const name = passage.title || nameOf({ ...passage, document_title: paper.title });
   document.title = `${name} – lemmata`;
   const proof = passage.proof_html && h("details", { class: "proof" }, h("summary", null, "Proof"), fromServer("div", { class: "math text" }, passage.proof_html));
   const article = h(
     "article", { class: `passage ${family(passage.kind)}` },
     h("p", { class: "from" }, link(paper.id, title(paper, paper.id)), passage.section && [" · ", passage.section], passage.date && [" · ", h("time", { datetime: passage.date }, passage.kind === "log" ? moment(passage.date) : day(passage.date))]),
-    h("h1", null, h("span", { class: "kind" }, kindWord(passage.kind)), passage.title || passage.title_html ? title(passage) : null),
+    h("h1", null, h("span", { class: "kind" }, kindWord(passage.kind)), passage.title || passage.title_html ? title(passage) : h("span", { class: "unnamed" }, passage.kind === "log" ? "" : nameOf({ ...passage, document_title: paper.title }))),
     places(passage),
     fromServer("div", { class: "math text" }, passage.html),
     proof,
@@ -50,7 +50,7 @@ function showPassage(main, passage, go, controller) {
     similar,
   );
   main.replaceChildren(h("div", { class: "reading" }, article, aside));
-  get(`/similar/${encodeURIComponent(passage.id)}?k=6`, controller.signal).then(
+  get(`/similar/${encodeURIComponent(passage.id)}?k=6&html=true`, controller.signal).then(
     ({ hits }) => similar.replaceChildren(h("h2", null, "Similar"), hits.length ? list(hits.map((hit) => ({ ...hit, relation: "" }))) : h("p", { class: "small" }, "Nothing.")),
     (error) => error.name !== "AbortError" && similar.replaceChildren(h("h2", null, "Similar"), problem(error)),
   );
@@ -115,7 +115,7 @@ function timeline({ id, earlier, later, date, text, title: name }) {
 }
 
 function columns(metadata) {
-  const rows = Object.entries(metadata || {}).filter(([, value]) => ["string", "number", "boolean"].includes(typeof value) && value !== "");
+  const rows = Object.entries(metadata || {}).filter(([key, value]) => key !== "environment" && ["string", "number", "boolean"].includes(typeof value) && value !== "");
   if (!rows.length) return null;
   return h("dl", { class: "metadata" }, rows.map(([key, value]) => h("div", null, h("dt", null, key), h("dd", null, String(value)))));
 }
@@ -131,7 +131,7 @@ function list(records) {
   const rows = records.map((record, place) =>
     h(
       "li", { class: family(record.kind), hidden: place >= SHOWN },
-      h("a", { href: address(record.id) }, h("span", { class: "kind" }, kindWord(record.kind)), title(record, record.kind === "log" ? day(record.date) : shortName(record.id))),
+      h("a", { href: address(record.id) }, h("span", { class: "kind" }, kindWord(record.kind)), title(record, nameOf(record))),
       record.relation && h("span", { class: "relation" }, relationWords(record.relation)),
       h("div", { class: "gist" }, excerpt({ html: record.html, excerpt: record.excerpt || record.text })),
     ),
@@ -152,7 +152,7 @@ function summaries(records) {
   if (!records.length) return null;
   return h(
     "section", null, h("h2", null, "Also found by"),
-    h("ul", { class: "summaries" }, records.map((summary) => h("li", null, excerpt({ html: summary.html, excerpt: summary.text }), summary.author && h("span", { class: "small" }, ` – ${summary.author}`)))),
+    h("ul", { class: "summaries" }, records.map((summary) => h("li", null, excerpt({ html: summary.html, excerpt: summary.text }), summary.author && summary.author !== "imported" && h("span", { class: "small" }, ` – ${summary.author}`)))),
   );
 }
 

@@ -2,11 +2,11 @@
 
 import { get, post, workspace } from "./api.js";
 import { address, announce, counted, fromServer, h, link, number, problem, sentence, title } from "./dom.js";
-import { RETRIEVERS, day, family, kindWord, relationWords, shortName } from "./words.js";
+import { RETRIEVERS, day, family, kindWord, nameOf, relationWords, shortName } from "./words.js";
 
 const FACETS = [
   { key: "kind", field: "kinds", label: "Kind", show: (value) => kindWord(value) },
-  { key: "doc", field: "documents", label: "Document", show: (value, names) => names.get(value) || value },
+  { key: "doc", field: "documents", label: "Document", show: (value, names, record) => record.title || names.get(value) || value },
   { key: "cat", field: "categories", label: "Category", show: (value) => value },
   { key: "loc", field: "locations", label: "Location", show: (value) => value },
 ];
@@ -260,11 +260,12 @@ function facetGroup({ key, label, show }, values, state, update) {
   const chosen = state[key];
   const listed = [...values, ...chosen.filter((value) => !values.some((other) => other.value === value)).map((value) => ({ value, count: 0 }))];
   if (listed.length < 2 && !chosen.length) return null;
-  const rows = listed.map(({ value, count }, place) => {
+  const rows = listed.map((record, place) => {
+    const { value, count } = record;
     const box = h("input", { type: "checkbox", checked: chosen.includes(value) });
     box.addEventListener("change", () => update({ [key]: box.checked ? [...chosen, value] : chosen.filter((other) => other !== value) }));
     const hidden = place >= SHOWN && !chosen.includes(value);
-    const name = show(value, documentNames);
+    const name = show(value, documentNames, record);
     return h("li", { hidden, title: name }, h("label", { class: "check" }, box, h("span", { class: "name" }, name), h("span", { class: "count" }, count || "")));
   });
   const more = rows.some((row) => row.hidden) && h("button", { class: "plain small", type: "button" }, `${rows.filter((row) => row.hidden).length} more`);
@@ -284,8 +285,8 @@ function dates(years, state, update) {
 
 // ---------------------------------------------------------------- one hit
 
-export function card(hit, nodes) {
-  const heading = hit.title || hit.title_html ? [h("span", { class: "kind" }, kindWord(hit.kind)), title(hit)] : h("span", { class: "kind" }, kindWord(hit.kind));
+function card(hit, nodes) {
+  const heading = [h("span", { class: "kind" }, kindWord(hit.kind)), hit.title || hit.title_html ? title(hit) : h("span", { class: "unnamed" }, nameOf(hit))];
   const from = [
     link(hit.document, hit.document_title || hit.document),
     hit.section && h("span", null, hit.section),
@@ -298,13 +299,14 @@ export function card(hit, nodes) {
     h("h3", null, h("a", { href: address(hit.id) }, heading)),
     h("p", { class: "from" }, from.map((part, place) => [place ? " · " : "", part])),
     body,
-    hit.path?.length ? pathStrip(hit.path, nodes) : null,
+    hit.path?.length ? pathStrip(hit.path, nodes, hit) : null,
     h("p", { class: "foot" }, h("span", { class: "mono" }, hit.id), hit.repeats?.length ? h("span", null, `also in ${hit.repeats.slice(0, 3).join(", ")}${hit.repeats.length > 3 ? " …" : ""}`) : null),
   );
 }
 
-export function pathStrip(path, nodes) {
+function pathStrip(path, nodes, hit) {
   const name = (id) => {
+    if (id === hit.id) return h("span", { class: `node here ${family(hit.kind)}` }, `this ${hit.kind === "chunk" ? "text" : hit.kind}`);
     const node = nodes[id];
     if (!node) return h("span", { class: "node query" }, id === "query" ? "query" : shortName(id));
     const label = node.title_html || node.title ? title(node) : shortName(id);

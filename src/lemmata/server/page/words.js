@@ -19,6 +19,12 @@ const RELATIONS = {
   reports_about: ["reports about", "is reported about by"],
 };
 
+// As short as it fits beside an arrow, which then points the way the relation goes.
+export function shortRelation(relation) {
+  const name = relation.replace(/^\^/, "");
+  return { similar_to: "resembles", proof_uses: "proof uses", is_instance_of: "case of", next: "before" }[name] || name.replaceAll("_", " ");
+}
+
 export function relationWords(relation) {
   const backwards = relation.startsWith("^");
   const name = backwards ? relation.slice(1) : relation;
@@ -34,7 +40,7 @@ const FAMILIES = {
 };
 
 export function family(kind) {
-  return FAMILIES[kind] || "text";
+  return FAMILIES[kind] || "prose";
 }
 
 export const RETRIEVERS = {
@@ -46,13 +52,24 @@ export const RETRIEVERS = {
   geodesic: ["Geodesic", "The nearest along the graph: the shortest way from the query through its edges."],
 };
 
+const KINDS = { chunk: "Text" };
+
 export function kindWord(kind) {
+  if (KINDS[kind]) return KINDS[kind];
   return kind ? kind.charAt(0).toUpperCase() + kind.slice(1).replaceAll("-", " ") : "Passage";
 }
 
-// A name for a node that has no title: the readable end of its id.
+// A name for what has no title: its label, without the document.
 export function shortName(id) {
-  return id.replace(/^(concept|location):/, "");
+  return id.replace(/^(concept|location):/, "").replace(/^[^#]*#/, "");
+}
+
+// What a hit or a neighbour without a title is called.
+export function nameOf(record) {
+  if (record.kind === "chunk" && record.section) return record.section;
+  if (record.kind === "abstract" && record.document_title) return record.document_title;
+  if (record.kind === "log") return moment(record.date);
+  return shortName(record.id);
 }
 
 export function day(date) {
