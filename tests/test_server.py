@@ -84,6 +84,7 @@ def serving(
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     made = make_project(tmp_path_factory.mktemp("served"), NOTES)
     made.build_graph()
+    made.map()
     return made
 
 
@@ -265,6 +266,22 @@ def test_the_outline_lists_documents_and_their_passages(client: httpx.Client) ->
     inside = valid(client.get("/outline?document=a"), "/outline")
     assert [passage["id"] for passage in inside["passages"]] == ["a#sponge", "a#middle", "a#zebra"]
     refused(client.get("/outline?document=zzz"), 404, "not_found")
+
+
+def test_the_map_has_a_place_for_each_passage(client: httpx.Client, project: Project) -> None:
+    shown = valid(client.get("/map"), "/map")
+    numbers = {
+        name: np.frombuffer(base64.b64decode(shown[name]), "<u2").tolist()
+        for name in ("x", "y", "kind", "document", "category")
+    }
+    assert {len(column) for column in numbers.values()} == {shown["points"]} == {9}
+    rows = project.corpus.ids().index("a#zebra"), project.corpus.ids().index("1")
+    assert [shown["names"]["kind"][numbers["kind"][row]] for row in rows] == ["theorem", "log"]
+    assert shown["titles"]["document"][shown["names"]["document"].index("a")] == "Sponges"
+    named = valid(client.get(f"/map/passages?rows={rows[1]},{rows[0]},99"), "/map/passages")["passages"]
+    assert [passage["id"] for passage in named] == ["1", "a#zebra"]
+    for wrong in ("", "?rows=", "?rows=1,", "?rows=-1", "?rows=a"):
+        refused(client.get(f"/map/passages{wrong}"), 422, "invalid")
 
 
 def test_health_tells_what_is_served(client: httpx.Client) -> None:

@@ -414,9 +414,7 @@ ENDPOINTS = (
                 "generation": _GENERATION,
             }
         ),
-        parameters={
-            "rows": string("Comma-separated, at most 200.", longest=2400, pattern=r"^[0-9]{1,11}(,[0-9]{1,11})*$")
-        },
+        parameters={"rows": string("Comma-separated.", longest=2400, pattern=r"^[0-9]{1,11}(,[0-9]{1,11})*$")},
         required=("rows",),
     ),
     Endpoint(
