@@ -52,6 +52,7 @@ _ALPHABETS = {
     "monospace": "mono",
 }
 _PRIMES = frozenset(f"&#x{code};" for code in ("02032", "02033", "02034", "02057"))
+_TIGHT = frozenset(("/", "|", "&#x0002F;", "&#x0007C;"))  # between these TeX sets no space
 _SPACES = {
     "negativethinmathspace": "-0.167em",
     "negativemediummathspace": "-0.222em",
@@ -85,6 +86,7 @@ _TALL = re.compile(
 )
 _INK = re.compile(r"\\[a-zA-Z]+|\\.|[^\s{}]", re.DOTALL)  # what takes room on the line
 _INLINE = 46  # signs of a tall formula that fit into a line of text
+_DISPLAYED = 16  # signs of a tall formula that stood on its own line in the source
 _INLINE_FLAT = 90  # and of one without large operators and fractions
 _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _BREAK = "\x00"  # between paragraphs; no text has one, because it is replaced
@@ -93,8 +95,9 @@ _PUNCTUATION = re.compile(r"[.,;:!?)\]]+")
 
 
 def address(identity: str) -> str:
-    """The path of the page's view of a passage, document or concept."""
-    view = "concept" if identity.startswith("concept:") else "passage"  # which tells passages and documents apart
+    """The path of the page's view of a passage, document or concept; passages of documents have # or @ in their id."""
+    is_passage = "#" in identity or "@" in identity
+    view = "concept" if identity.startswith("concept:") else "passage" if is_passage else "document"
     return f"/view/{view}/{quote(identity, safe='', errors='replace')}"
 
 
@@ -217,7 +220,10 @@ def _is_block(formula: str) -> bool:
     if "\\\\" in formula and any(token == "\\\\" for token, _ in _top_level(formula)):  # noqa: S105
         return True
     size = sum(1 for _ in _INK.finditer(formula))
-    return size > (_INLINE if _TALL.search(formula) else _INLINE_FLAT)
+    is_tall = _TALL.search(formula) is not None
+    ends_sentence = formula.rstrip().endswith((".", ",", ";"))  # only a displayed formula has its full stop inside
+    shortest = _DISPLAYED if ends_sentence else _INLINE
+    return size > (shortest if is_tall else _INLINE_FLAT) or (size > _DISPLAYED and "\\qquad" in formula)
 
 
 def _top_level(formula: str) -> Iterator[tuple[str, int]]:
@@ -338,6 +344,8 @@ def _attributes(element: Element) -> str:
         written.append(' mathvariant="normal"')
     if element.tag == "mo" and len(element.text or "") > 1 and (element.text or "").isalpha():  # as in `log x`
         written.append(' lspace="0em" rspace="0.1em"')
+    if element.tag == "mo" and element.text in _TIGHT and "form" not in attributes:
+        written.append(' lspace="0em" rspace="0em"')
     for name, value in attributes.items():
         value = _SPACES.get(str(value), str(value))
         if name in _ATTRIBUTES and _VALUE.fullmatch(value):

@@ -7,6 +7,7 @@ import * as search from "./search.js";
 const VIEWS = {
   search: async () => search,
   passage: () => import("./passage.js"),
+  document: () => import("./document.js"),
   concept: () => import("./concept.js"),
   bridge: () => import("./bridge.js"),
   map: () => import("./map.js"),

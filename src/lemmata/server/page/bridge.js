@@ -22,7 +22,7 @@ export async function show(main, { parameters, go }) {
   const result = h("section", { class: "bridge", "aria-label": "Paths" });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    const [source, target] = [first, last].map((box) => idOf(box.value.trim(), options));
+    const [source, target] = [first, last].map((box) => idOf(box.value.trim()));
     go(`/view/bridge?from=${encodeURIComponent(source)}&to=${encodeURIComponent(target)}`);
   });
   main.replaceChildren(h("h1", null, "What connects them?"), h("p", { class: "lead" }, "Paths through references, citations and shared concepts, from one idea to another."), form, result);
@@ -35,7 +35,15 @@ export async function show(main, { parameters, go }) {
   const controller = new AbortController();
   result.replaceChildren(waiting("Looking for paths …"));
   post("/bridge", { source: ends[0], target: ends[1], k: 5 }, controller.signal).then(
-    (bridge) => render(result, bridge),
+    (bridge) => {
+      [first, last].forEach((box, place) => {
+        const node = bridge.nodes[ends[place]];
+        if (node?.kind !== "concept" || box.value !== ends[place]) return;
+        known.set(node.title.toLowerCase(), ends[place]);
+        box.value = node.title;
+      });
+      render(result, bridge);
+    },
     (error) => error.name !== "AbortError" && result.replaceChildren(problem(error)),
   );
   return () => controller.abort();
@@ -89,7 +97,7 @@ function nodeName(id, nodes) {
   const node = nodes[id];
   if (!node) return h("q", { class: "node query" }, id);
   const text = node.title_html || node.title ? title(node) : shortName(id);
-  return h("a", { href: address(id), class: `node ${family(node.kind)}` }, h("span", { class: "kind" }, node.kind === "concept" ? "" : kindWord(node.kind)), text);
+  return h("a", { href: address(id, node.kind), class: `node ${family(node.kind)}` }, h("span", { class: "kind" }, node.kind === "concept" ? "" : kindWord(node.kind)), text);
 }
 
 function tell(path, place, nodes) {
@@ -106,7 +114,7 @@ function tell(path, place, nodes) {
       "li", null,
       h("span", { class: "relation" }, relationWords(step.relation)), " ", nodeName(step.target, nodes),
       h("span", { class: "length" }, step.length.toFixed(2)),
-      others.length > 0 && h("span", { class: "evidence" }, "stated in ", others.map((id, number) => [number ? ", " : "", link(id, nodes[id]?.title || shortName(id))])),
+      others.length > 0 && h("span", { class: "evidence" }, "stated in ", others.map((id, number) => [number ? ", " : "", link(id, nodes[id]?.kind, nodes[id]?.title_html || nodes[id]?.title ? title(nodes[id]) : shortName(id))])),
     );
   });
   return h("li", null, h("h2", null, `Path ${place + 1}`), facts, h("p", { class: "start" }, nodeName(path.steps[0].source, nodes)), h("ol", { class: "steps" }, steps));

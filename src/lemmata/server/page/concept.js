@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { address, excerpt, fromServer, h, link, number, title, waiting } from "./dom.js";
-import { family, kindWord, relationWords, shortName } from "./words.js";
+import { family, kindWord, nameOf, relationWords, shortName } from "./words.js";
 
 export async function show(main, { id }) {
   const controller = new AbortController();
@@ -16,7 +16,7 @@ export async function show(main, { id }) {
     h("h1", null, concept.name),
     concept.aliases.length > 0 && h("p", { class: "small" }, "also called ", concept.aliases.join(", ")),
     concept.html && fromServer("div", { class: "math text" }, concept.html),
-    definition && h("p", { class: "from" }, "Defined in ", link(definition.id, kindWord(definition.kind), " ", title(definition, shortName(definition.id)))),
+    definition && h("p", { class: "from" }, "Defined in ", link(definition.id, definition.kind, kindWord(definition.kind), " ", title(definition, nameOf(definition)))),
     h("p", { class: "copies" }, h("a", { class: "plain button", href: `/?q=${encodeURIComponent(concept.name)}` }, "Search for it"), h("a", { class: "plain button", href: `/view/bridge?from=${encodeURIComponent(concept.id)}` }, "Bridge from here")),
     relations(concept),
   );
@@ -29,7 +29,7 @@ export async function show(main, { id }) {
 function row(record) {
   return h(
     "li", { class: family(record.kind) },
-    h("a", { href: address(record.id) }, h("span", { class: "kind" }, kindWord(record.kind)), title(record, shortName(record.id))),
+    h("a", { href: address(record.id, record.kind) }, h("span", { class: "kind" }, kindWord(record.kind)), title(record, nameOf(record))),
     record.relation === "defines" && h("span", { class: "relation" }, "defines it"),
     h("div", { class: "gist" }, excerpt(record)),
   );
@@ -42,8 +42,8 @@ function relations(concept) {
     const other = forwards ? relation.target : relation.source;
     return h(
       "li", null,
-      h("span", { class: "relation" }, relationWords(forwards ? relation.relation : `^${relation.relation}`)), " ", link(other, relation.name || shortName(other)),
-      relation.evidence?.length > 0 && h("span", { class: "evidence" }, " stated in ", relation.evidence.slice(0, 3).map((id, place) => [place ? ", " : "", link(id, shortName(id))])),
+      h("span", { class: "relation" }, relationWords(forwards ? relation.relation : `^${relation.relation}`)), " ", link(other, "concept", relation.name || shortName(other)),
+      relation.evidence?.length > 0 && h("span", { class: "evidence" }, " stated in ", relation.evidence.slice(0, 3).map((id, place) => [place ? ", " : "", link(id, "passage", shortName(id))])),
     );
   });
   return h("section", null, h("h2", null, "Relations"), h("ul", { class: "relations" }, rows));

@@ -63,13 +63,16 @@ export function counted(value, noun) {
   return `${number(value)} ${value === 1 ? noun : plural}`;
 }
 
-// Which of the ids of passages, documents and concepts leads to which view.
-export function address(id) {
-  return `/view/${id.startsWith("concept:") ? "concept" : "passage"}/${encodeURIComponent(id)}`;
+const DOCUMENTS = new Set(["paper", "text", "pdf", "table", "location", "document"]);
+
+// The view of a passage, document, location or concept.
+export function address(id, kind) {
+  const view = id.startsWith("concept:") ? "concept" : id.startsWith("location:") || DOCUMENTS.has(kind) ? "document" : "passage";
+  return `/view/${view}/${encodeURIComponent(id)}`;
 }
 
-export function link(id, ...children) {
-  return h("a", { href: address(id) }, children.length ? children : id);
+export function link(id, kind, ...children) {
+  return h("a", { href: address(id, kind) }, children.length ? children : id);
 }
 
 export function copyButton(label, text) {

@@ -1,6 +1,6 @@
 // Paths as one drawing: steps from left to right, one lane per path, shared nodes drawn once. Pan by dragging, zoom by wheel.
 
-import { h, svg } from "./dom.js";
+import { address, h, svg } from "./dom.js";
 import { family, kindWord, relationWords, shortName, shortRelation } from "./words.js";
 
 const WIDTH = 164; // of a node
@@ -47,52 +47,34 @@ export function drawPaths(paths, nodes, lit) {
     element.addEventListener("mouseleave", () => (light(-1), lit(-1)));
   }
   const button = (label, name, act) => h("button", { type: "button", class: "plain", "aria-label": name, title: name, onclick: act }, label);
-  const tools = h("div", { class: "zoom" }, button("+", "Zoom in", () => zoom.by(0.8)), button("−", "Zoom out", () => zoom.by(1.25)), button("Fit", "Show all", () => zoom.fit()));
-  return { element: h("div", { class: "drawing" }, drawing, tools), light };
+  const tools = h("div", null, button("+", "Zoom in", () => zoom.by(0.8)), button("−", "Zoom out", () => zoom.by(1.25)), button("Fit", "Show all", () => zoom.fit()));
+  const hint = h("span", { class: "small" }, "Drag to move, Ctrl and wheel to zoom; arrows point the way a relation goes.");
+  return { element: h("div", null, h("div", { class: "drawing" }, drawing), h("div", { class: "zoom" }, hint, tools)), light };
 }
 
-// The column of a node is its longest distance in steps from the start; its lane is that of the first path it is on.
+// Each path is a lane, and its nodes are spread evenly from the first column to the last; a node of two paths is drawn
+// where the first of them has it, and the second goes there.
 function place(paths) {
   const placed = new Map();
   const last = Math.max(...paths.map((path) => path.steps.length));
+  const middle = (paths.length - 1) / 2;
+  placed.set(paths[0].steps[0].source, { column: 0, lane: middle });
+  placed.set(paths[0].steps.at(-1).target, { column: last, lane: middle });
   paths.forEach((path, lane) => {
     const ids = [path.steps[0].source, ...path.steps.map((step) => step.target)];
-    ids.forEach((id, number) => {
-      const column = number === ids.length - 1 ? last : number;
-      const known = placed.get(id);
-      if (known) known.column = Math.max(known.column, column);
-      else placed.set(id, { column, lane });
-    });
-  });
-  for (let round = 0; round < paths.length; round++) {
-    for (const path of paths) {
-      for (const step of path.steps) {
-        const [from, to] = [placed.get(step.source), placed.get(step.target)];
-        if (to.column <= from.column && from.column + 1 <= last) to.column = from.column + 1;
-      }
+    for (let begin = 0; begin < ids.length - 1; ) {
+      let end = begin + 1;
+      while (!placed.has(ids[end])) end++;
+      const [from, to] = [placed.get(ids[begin]).column, placed.get(ids[end]).column];
+      for (let number = begin + 1; number < end; number++) placed.set(ids[number], { column: from + ((to - from) * (number - begin)) / (end - begin), lane });
+      begin = end;
     }
-  }
-  const used = [...new Set([...placed.values()].map((node) => node.lane))].sort((a, b) => a - b);
-  for (const node of placed.values()) node.lane = used.indexOf(node.lane);
-  const middle = Math.max(0, used.length - 1) / 2;
-  for (const end of [paths[0].steps[0].source, paths[0].steps.at(-1).target]) placed.get(end).lane = middle;
-  separate(placed);
+  });
+  const used = [...new Set([...placed.values()].map((node) => node.lane))].filter(Number.isInteger).sort((a, b) => a - b);
+  const inner = [...placed.values()].slice(2);
+  for (const node of inner) node.lane = used.indexOf(node.lane);
+  for (const node of [...placed.values()].slice(0, 2)) node.lane = Math.max(0, new Set(inner.map((one) => one.lane)).size - 1) / 2;
   return placed;
-}
-
-// No two nodes of a column on one another: the ends of all paths were moved to the middle lane.
-function separate(placed) {
-  const columns = Map.groupBy ? Map.groupBy(placed.values(), (node) => node.column) : groups(placed.values());
-  for (const nodes of columns.values()) {
-    const sorted = [...nodes].sort((a, b) => a.lane - b.lane);
-    for (let number = 1; number < sorted.length; number++) sorted[number].lane = Math.max(sorted[number].lane, sorted[number - 1].lane + 0.75);
-  }
-}
-
-function groups(nodes) {
-  const columns = new Map();
-  for (const node of nodes) columns.set(node.column, [...(columns.get(node.column) || []), node]);
-  return columns;
 }
 
 function arrow() {
@@ -134,7 +116,7 @@ function box(id, node, x, y) {
     svg("text", { x: x + 12, y: y + 38, class: "name" }, shortened(name, 21)),
   ];
   if (!node) return svg("g", { class: "box query", "data-id": id }, inside);
-  const link = svg("a", { class: `box ${family(node.kind)}`, href: `/view/${id.startsWith("concept:") ? "concept" : "passage"}/${encodeURIComponent(id)}`, "data-id": id }, inside);
+  const link = svg("a", { class: `box ${family(node.kind)}`, href: address(id, node.kind), "data-id": id }, inside);
   return link;
 }
 

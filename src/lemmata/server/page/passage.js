@@ -1,4 +1,4 @@
-// A passage with its proof, links and neighbours; or a document with its passages.
+// A passage with its proof, links and neighbours.
 
 import { get } from "./api.js";
 import { address, copyButton, counted, excerpt, fromServer, h, link, problem, title, waiting } from "./dom.js";
@@ -7,29 +7,14 @@ import { day, family, kindWord, moment, nameOf, relationWords, shortName } from 
 export async function show(main, { id, go }) {
   const controller = new AbortController();
   main.replaceChildren(waiting("Reading …"));
-  try {
-    const passage = await get(`/passages/${encodeURIComponent(id)}`, controller.signal);
-    return showPassage(main, passage, go, controller);
-  } catch (error) {
-    if (error.status !== 404) throw error;
-    const outline = await get(`/outline?k=200&document=${encodeURIComponent(id)}`, controller.signal).catch(() => {
-      throw error;
-    });
-    showDocument(main, id, outline, controller);
-  }
-  return () => controller.abort();
-}
-
-// ---------------------------------------------------------------- a passage
-
-function showPassage(main, passage, go, controller) {
+  const passage = await get(`/passages/${encodeURIComponent(id)}`, controller.signal);
   const { document: paper } = passage;
   const name = passage.title || nameOf({ ...passage, document_title: paper.title });
   document.title = `${name} – lemmata`;
   const proof = passage.proof_html && h("details", { class: "proof" }, h("summary", null, "Proof"), fromServer("div", { class: "math text" }, passage.proof_html));
   const article = h(
     "article", { class: `passage ${family(passage.kind)}` },
-    h("p", { class: "from" }, link(paper.id, title(paper, paper.id)), passage.section && [" · ", passage.section], passage.date && [" · ", h("time", { datetime: passage.date }, passage.kind === "log" ? moment(passage.date) : day(passage.date))]),
+    h("p", { class: "from" }, link(paper.id, "document", title(paper, paper.id)), passage.section && [" · ", passage.section], passage.date && [" · ", h("time", { datetime: passage.date }, passage.kind === "log" ? moment(passage.date) : day(passage.date))]),
     h("h1", null, h("span", { class: "kind" }, kindWord(passage.kind)), passage.title || passage.title_html ? title(passage) : h("span", { class: "unnamed" }, passage.kind === "log" ? "" : nameOf({ ...passage, document_title: paper.title }))),
     places(passage),
     fromServer("div", { class: "math text" }, passage.html),
@@ -93,10 +78,10 @@ function turning({ previous, next }) {
 // The way from the root of the tree of locations to that of a log.
 function places({ places: tree, location: names }) {
   if (tree?.length) {
-    const rows = tree.reduceRight((below, place) => h("ul", null, h("li", null, link(place.id, h("span", { class: "mono" }, shortName(place.id))), place.title && h("span", null, ` ${place.title}`), below)), null);
+    const rows = tree.reduceRight((below, place) => h("ul", null, h("li", null, link(place.id, "location", h("span", { class: "mono" }, shortName(place.id))), place.title && h("span", null, ` ${place.title}`), below)), null);
     return h("nav", { class: "tree", "aria-label": "Location" }, rows);
   }
-  return names?.length ? h("p", { class: "tree" }, names.map((name) => [link(`location:${name}`, h("span", { class: "mono" }, name)), " "])) : null;
+  return names?.length ? h("p", { class: "tree" }, names.map((name) => [link(`location:${name}`, "location", h("span", { class: "mono" }, name)), " "])) : null;
 }
 
 // Earlier and later logs of the same place.
@@ -131,7 +116,7 @@ function list(records) {
   const rows = records.map((record, place) =>
     h(
       "li", { class: family(record.kind), hidden: place >= SHOWN },
-      h("a", { href: address(record.id) }, h("span", { class: "kind" }, kindWord(record.kind)), title(record, nameOf(record))),
+      h("a", { href: address(record.id, record.kind) }, h("span", { class: "kind" }, kindWord(record.kind)), title(record, nameOf(record))),
       record.relation && h("span", { class: "relation" }, relationWords(record.relation)),
       h("div", { class: "gist" }, excerpt({ html: record.html, excerpt: record.excerpt || record.text })),
     ),
@@ -145,7 +130,7 @@ function list(records) {
 
 function concepts(records) {
   if (!records.length) return null;
-  return h("section", null, h("h2", null, "Concepts"), h("ul", { class: "chips" }, records.map((concept) => h("li", null, link(concept.id, concept.name)))));
+  return h("section", null, h("h2", null, "Concepts"), h("ul", { class: "chips" }, records.map((concept) => h("li", null, link(concept.id, "concept", concept.name)))));
 }
 
 function summaries(records) {
@@ -154,46 +139,4 @@ function summaries(records) {
     "section", null, h("h2", null, "Also found by"),
     h("ul", { class: "summaries" }, records.map((summary) => h("li", null, excerpt({ html: summary.html, excerpt: summary.text }), summary.author && summary.author !== "imported" && h("span", { class: "small" }, ` – ${summary.author}`)))),
   );
-}
-
-// ---------------------------------------------------------------- a document
-
-function showDocument(main, id, outline, controller) {
-  const paper = outline.document;
-  document.title = `${paper.title || id} – lemmata`;
-  const passages = h("div", { class: "outline" });
-  let section = null;
-  let group = null;
-
-  function add(records) {
-    for (const record of records) {
-      if (record.section !== section || !group) {
-        section = record.section;
-        group = h("ul", { class: "neighbours" });
-        passages.append(h("section", null, section && h("h2", null, section), group));
-      }
-      group.append(h("li", { class: family(record.kind) }, h("a", { href: address(record.id) }, h("span", { class: "kind" }, kindWord(record.kind)), title(record, shortName(record.id).split(/[#@]/).at(-1))), h("span", { class: "small mono" }, record.line ? `line ${record.line}` : day(record.date))));
-    }
-  }
-  add(outline.passages);
-  const parts = [
-    h("p", { class: "from" }, [paper.authors?.join(", "), day(paper.date), paper.categories?.join(", ")].filter(Boolean).join(" · ")),
-    h("h1", null, h("span", { class: "kind" }, kindWord(paper.kind)), title(paper, id)),
-    h("p", { class: "foot" }, h("span", { class: "mono" }, paper.id), h("span", null, counted(outline.total, "passage"))),
-    h("p", { class: "copies" }, h("a", { class: "plain button", href: `/?doc=${encodeURIComponent(paper.id)}` }, "Search in this document")),
-    passages,
-  ];
-  const article = h("article", { class: "passage" }, parts);
-  if (outline.next_offset) {
-    let offset = outline.next_offset;
-    const more = h("button", { class: "plain", type: "button" }, "More passages");
-    more.addEventListener("click", async () => {
-      const next = await get(`/outline?k=200&offset=${offset}&document=${encodeURIComponent(id)}`, controller.signal);
-      add(next.passages);
-      offset = next.next_offset;
-      if (!offset) more.remove();
-    });
-    article.append(more);
-  }
-  main.replaceChildren(h("div", { class: "reading single" }, article));
 }

@@ -288,7 +288,7 @@ function dates(years, state, update) {
 function card(hit, nodes) {
   const heading = [h("span", { class: "kind" }, kindWord(hit.kind)), hit.title || hit.title_html ? title(hit) : h("span", { class: "unnamed" }, nameOf(hit))];
   const from = [
-    link(hit.document, hit.document_title || hit.document),
+    link(hit.document, "document", hit.document_title_html ? fromServer("span", null, hit.document_title_html) : hit.document_title || hit.document),
     hit.section && h("span", null, hit.section),
     hit.date && h("time", { datetime: day(hit.date) }, day(hit.date)),
     ...(hit.location || []).slice(0, 2).map((place) => h("span", { class: "mono" }, place)),
@@ -299,8 +299,7 @@ function card(hit, nodes) {
     h("h3", null, h("a", { href: address(hit.id) }, heading)),
     h("p", { class: "from" }, from.map((part, place) => [place ? " · " : "", part])),
     body,
-    hit.path?.length ? pathStrip(hit.path, nodes, hit) : null,
-    h("p", { class: "foot" }, h("span", { class: "mono" }, hit.id), hit.repeats?.length ? h("span", null, `also in ${hit.repeats.slice(0, 3).join(", ")}${hit.repeats.length > 3 ? " …" : ""}`) : null),
+    h("div", { class: "below" }, hit.path?.length ? pathStrip(hit.path, nodes, hit) : null, h("p", { class: "foot" }, h("span", { class: "mono" }, hit.id), hit.repeats?.length ? h("span", null, `also in ${hit.repeats.slice(0, 3).join(", ")}${hit.repeats.length > 3 ? " …" : ""}`) : null)),
   );
 }
 
@@ -309,8 +308,8 @@ function pathStrip(path, nodes, hit) {
     if (id === hit.id) return h("span", { class: `node here ${family(hit.kind)}` }, `this ${hit.kind === "chunk" ? "text" : hit.kind}`);
     const node = nodes[id];
     if (!node) return h("span", { class: "node query" }, id === "query" ? "query" : shortName(id));
-    const label = node.title_html || node.title ? title(node) : shortName(id);
-    return h("a", { class: `node ${family(node.kind)}`, href: address(id), title: `${kindWord(node.kind)}: ${node.title || shortName(id)}` }, label);
+    const label = node.title_html || node.title ? title(node) : nameOf({ ...node, id });
+    return h("a", { class: `node ${family(node.kind)}`, href: address(id, node.kind), title: `${kindWord(node.kind)}: ${node.title || shortName(id)}` }, label);
   };
   const steps = path.map((step) => [
     h("span", { class: "edge" }, h("span", { class: "relation" }, relationWords(step.relation)), h("span", { class: "length", title: "length of this step" }, step.length.toFixed(2))),
@@ -344,14 +343,14 @@ async function home(view, update) {
   if (concepts.concepts.length) {
     parts.push(
       h("h2", null, "Concepts"),
-      h("ul", { class: "chips" }, concepts.concepts.map((concept) => h("li", null, link(concept.id, concept.name, h("span", { class: "count" }, concept.passages))))),
+      h("ul", { class: "chips" }, concepts.concepts.map((concept) => h("li", null, link(concept.id, "concept", concept.name, h("span", { class: "count" }, concept.passages))))),
     );
   }
   if (documents.length) {
     const rest = (outline.total || documents.length) - documents.length;
     parts.push(
       h("h2", null, "Documents"),
-      h("ul", { class: "documents" }, documents.map((document) => h("li", null, link(document.id, title(document, document.id)), h("span", { class: "count" }, document.passages)))),
+      h("ul", { class: "documents" }, documents.map((document) => h("li", null, link(document.id, "document", title(document, document.id)), h("span", { class: "count" }, document.passages)))),
       rest > 0 && h("p", { class: "small" }, `and ${number(rest)} more`),
     );
   }

@@ -66,8 +66,8 @@ export function shortName(id) {
 
 // What a hit or a neighbour without a title is called.
 export function nameOf(record) {
-  if (record.kind === "chunk" && record.section) return record.section;
-  if (record.kind === "abstract" && record.document_title) return record.document_title;
+  if (record.kind === "chunk") return record.section || record.id.replace("@", ", part ");
+  if (record.kind === "abstract") return record.document_title || record.id.replace(/#.*/, "");
   if (record.kind === "log") return moment(record.date);
   return shortName(record.id);
 }
