@@ -68,7 +68,7 @@ _REFUSED = re.compile(
 _ENVIRONMENT = re.compile(r"\\(begin|end)\s*\{([a-zA-Z]+\*?)\}(\s*\[[tbc]\])?")
 _ALIGNED = {
     **dict.fromkeys(("aligned", "align", "align*", "alignedat", "eqnarray", "eqnarray*", "IEEEeqnarray"), "align*"),
-    **dict.fromkeys(("gathered", "gather", "gather*", "multline", "multline*", "multlined"), "matrix"),
+    **dict.fromkeys(("gathered", "gather", "gather*", "multline", "multline*", "multlined"), "split"),
     **dict.fromkeys(("dcases", "rcases"), "cases"),
 }
 _TRANSPARENT = frozenset(("equation", "equation*", "displaymath", "math", "subequations"))
@@ -276,7 +276,7 @@ def _prepared(formula: str) -> str:
     if "&" in signs:
         return rf"\begin{{align*}}{formula}\end{{align*}}"
     if "\\\\" in signs:
-        return rf"\begin{{matrix}}{formula}\end{{matrix}}"
+        return rf"\begin{{split}}{formula}\end{{split}}"
     return formula
 
 

@@ -3,7 +3,7 @@
 import { get, post } from "./api.js";
 import { address, announce, counted, excerpt, h, link, number, problem, title, waiting } from "./dom.js";
 import { drawPaths } from "./graph.js";
-import { family, kindWord, relationWords, shortName } from "./words.js";
+import { family, kindWord, nameOf, relationWords, shortName } from "./words.js";
 
 export async function show(main, { parameters, go }) {
   const ends = ["from", "to"].map((key) => parameters.get(key) || "");
@@ -96,7 +96,7 @@ function render(result, bridge) {
 function nodeName(id, nodes) {
   const node = nodes[id];
   if (!node) return h("q", { class: "node query" }, id);
-  const text = node.title_html || node.title ? title(node) : shortName(id);
+  const text = node.title_html || node.title ? title(node) : nameOf({ ...node, id });
   return h("a", { href: address(id, node.kind), class: `node ${family(node.kind)}` }, h("span", { class: "kind" }, node.kind === "concept" ? "" : kindWord(node.kind)), text);
 }
 
@@ -124,7 +124,7 @@ function passages({ passages: records, nodes }) {
   if (!records?.length) return null;
   const rows = records.slice(0, 8).map((record) => {
     const node = nodes[record.id] || {};
-    return h("li", { class: family(node.kind) }, h("a", { href: address(record.id) }, h("span", { class: "kind" }, kindWord(node.kind)), title(node, shortName(record.id))), h("span", { class: "relation" }, `on path ${record.paths.join(", ")}`), h("div", { class: "gist" }, excerpt(node)));
+    return h("li", { class: family(node.kind) }, h("a", { href: address(record.id) }, h("span", { class: "kind" }, kindWord(node.kind)), title(node, nameOf({ ...node, id: record.id }))), h("span", { class: "relation" }, `on path ${record.paths.join(", ")}`), h("div", { class: "gist" }, excerpt(node)));
   });
   return h("section", { class: "between" }, h("h2", null, "Passages in between"), h("ul", { class: "neighbours" }, rows));
 }

@@ -1,7 +1,7 @@
 // A document, or a location, with its passages in their order.
 
 import { get } from "./api.js";
-import { address, counted, h, title, waiting } from "./dom.js";
+import { address, counted, excerpt, h, title, waiting } from "./dom.js";
 import { day, family, kindWord, moment, nameOf, shortName } from "./words.js";
 
 const PAGE = 200;
@@ -23,6 +23,7 @@ export async function show(main, { id }) {
     if (!offset) more.remove();
   });
   const place = paper.kind === "location";
+  const around = place ? await near(id, controller.signal) : null;
   const search = place ? `/?loc=${encodeURIComponent(shortName(paper.id))}` : `/?doc=${encodeURIComponent(paper.id)}`;
   main.replaceChildren(
     h(
@@ -31,10 +32,28 @@ export async function show(main, { id }) {
       h("h1", null, h("span", { class: "kind" }, kindWord(paper.kind)), title(paper, shortName(paper.id))),
       h("p", { class: "foot" }, h("span", { class: "mono" }, paper.id), outline.total > 0 && h("span", null, counted(outline.total, "passage"))),
       h("p", { class: "copies" }, h("a", { class: "plain button", href: search }, place ? "Search at this location" : "Search in this document")),
-      list, more,
+      around, list, more,
     ),
   );
   return () => controller.abort();
+}
+
+// What the graph has around a location: the place it is part of, its parts, and its logs.
+async function near(id, signal) {
+  const { nodes, edges } = await get(`/graph/${encodeURIComponent(id)}?limit=60`, signal).catch(() => ({ nodes: [], edges: [] }));
+  const known = new Map(nodes.map((node) => [node.id, node]));
+  const groups = { "Part of": [], Parts: [], Logs: [] };
+  for (const { source, target, relation } of edges) {
+    if (relation === "part_of" && source === id) groups["Part of"].push(known.get(target));
+    else if (relation === "part_of" && target === id) groups.Parts.push(known.get(source));
+    else if (relation === "reports_about" && target === id) groups.Logs.push(known.get(source));
+  }
+  return Object.entries(groups).filter(([, found]) => found.length).map(([heading, found]) =>
+    h(
+      "section", null, h("h2", null, heading),
+      h("ul", { class: "neighbours" }, found.map((node) => h("li", { class: family(node.kind) }, h("a", { href: address(node.id, node.kind) }, node.kind === "log" ? node.id : h("span", { class: "mono" }, shortName(node.id))), node.kind === "log" ? h("div", { class: "gist" }, excerpt(node)) : title(node)))),
+    ),
+  );
 }
 
 // Statements and the text between them, as they stand in the files.

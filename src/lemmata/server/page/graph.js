@@ -1,7 +1,7 @@
 // Paths as one drawing: steps from left to right, one lane per path, shared nodes drawn once. Pan by dragging, zoom by wheel.
 
 import { address, h, svg } from "./dom.js";
-import { family, kindWord, relationWords, shortName, shortRelation } from "./words.js";
+import { family, kindWord, nameOf, relationWords, shortRelation, shortened } from "./words.js";
 
 const WIDTH = 164; // of a node
 const HEIGHT = 50;
@@ -102,12 +102,8 @@ function plain(text) {
   return text.replace(/\$([^$]*)\$/g, (_, formula) => formula.replace(/\\[a-zA-Z]+\s*|[{}]/g, (sign) => (sign.startsWith("\\") ? sign.slice(1, 2) : "")));
 }
 
-function shortened(text, most) {
-  return text.length > most ? `${text.slice(0, most - 1).trimEnd()}…` : text;
-}
-
 function box(id, node, x, y) {
-  const name = plain(node?.title || "") || (node ? shortName(id).split(/[#@]/).at(-1) : id);
+  const name = plain(node?.title || "") || (node ? nameOf({ ...node, id }) : id);
   const kind = node ? (node.kind === "concept" ? "concept" : kindWord(node.kind).toLowerCase()) : "text";
   const inside = [
     svg("title", null, `${kind}: ${node?.title || id}\n${node?.excerpt || ""}`),

@@ -287,17 +287,18 @@ function dates(years, state, update) {
 
 function card(hit, nodes) {
   const heading = [h("span", { class: "kind" }, kindWord(hit.kind)), hit.title || hit.title_html ? title(hit) : h("span", { class: "unnamed" }, nameOf(hit))];
+  const isLog = hit.kind === "log";
   const from = [
-    link(hit.document, "document", hit.document_title_html ? fromServer("span", null, hit.document_title_html) : hit.document_title || hit.document),
+    !isLog && link(hit.document, "document", hit.document_title_html ? fromServer("span", null, hit.document_title_html) : hit.document_title || hit.document),
     hit.section && h("span", null, hit.section),
-    hit.date && h("time", { datetime: day(hit.date) }, day(hit.date)),
-    ...(hit.location || []).slice(0, 2).map((place) => h("span", { class: "mono" }, place)),
+    hit.date && !isLog && h("time", { datetime: day(hit.date) }, day(hit.date)),
+    ...(hit.location || []).slice(0, 2).map((place) => link(`location:${place}`, "location", h("span", { class: "mono" }, place))),
   ].filter(Boolean);
   const body = hit.html ? fromServer("div", { class: "math excerpt" }, hit.html) : h("div", { class: "excerpt" }, hit.excerpt || hit.text || "");
   return h(
     "li", { class: `hit ${family(hit.kind)}`, dataset: { id: hit.id } },
     h("h3", null, h("a", { href: address(hit.id) }, heading)),
-    h("p", { class: "from" }, from.map((part, place) => [place ? " · " : "", part])),
+    from.length > 0 && h("p", { class: "from" }, from.map((part, place) => [place ? " · " : "", part])),
     body,
     h("div", { class: "below" }, hit.path?.length ? pathStrip(hit.path, nodes, hit) : null, h("p", { class: "foot" }, h("span", { class: "mono" }, hit.id), hit.repeats?.length ? h("span", null, `also in ${hit.repeats.slice(0, 3).join(", ")}${hit.repeats.length > 3 ? " …" : ""}`) : null)),
   );

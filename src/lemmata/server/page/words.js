@@ -68,8 +68,12 @@ export function shortName(id) {
 export function nameOf(record) {
   if (record.kind === "chunk") return record.section || record.id.replace("@", ", part ");
   if (record.kind === "abstract") return record.document_title || record.id.replace(/#.*/, "");
-  if (record.kind === "log") return moment(record.date);
+  if (record.kind === "log") return moment(record.date) || shortened(record.excerpt || record.id, 40);
   return shortName(record.id);
+}
+
+export function shortened(text, most) {
+  return text.length > most ? `${text.slice(0, most - 1).trimEnd()}…` : text;
 }
 
 export function day(date) {
