@@ -234,7 +234,7 @@ def test_a_passage_has_its_proof_its_links_and_its_source(window: Window) -> Non
 
 def test_formulas_are_copied_as_latex(window: Window) -> None:
     page = window.open("/view/passage/" + quote(HOOK, safe=""))
-    copied = page.locator(".text").evaluate(
+    copied = page.locator(".text").first.evaluate(
         """(text) => {
             getSelection().selectAllChildren(text);
             const clipboardData = new DataTransfer();
@@ -280,6 +280,7 @@ def test_a_bridge_is_drawn_and_told(window: Window) -> None:
     assert page.locator("svg.graph").get_attribute("viewBox") != before
     page.locator(".told > li").first.hover()
     assert page.locator("svg.graph .edge.lit").count() > 1
+    page.get_by_role("button", name="Show all").click()
     page.locator("svg.graph a.box").first.click()
     expect(page.locator("article.passage")).to_be_visible()
 
@@ -437,8 +438,9 @@ $\href{{javascript:alert(6)}}{{z}}$ and $</math><script>alert(7)</script>$ by Th
 \begin{{theorem}}\label{{two}}A striped zebra is \emph{{a horse {ATTACK}}}.\end{{theorem}}
 \begin{{definition}}A \emph{{striped zebra}} is an animal {ATTACK}.\end{{definition}}
 \end{{document}}""",
-    "records.jsonl": '{"id": "javascript:alert(8)//<script>alert(9)</script>", "title": "Zebra <script>alert(10)</script>"'
-    ', "text": "A zebra with <b onmouseover=alert(11)>stripes</b> and \\"quotes\\" \' & more"}\n',
+    "records.jsonl": '{"id": "javascript:alert(8)//<script>alert(9)</script>", '
+    '"title": "Zebra <script>alert(10)</script>", "text": '
+    '"A zebra with <b onmouseover=alert(11)>stripes</b> and \\"quotes\\" \' & more"}\n',
 }
 
 
