@@ -86,12 +86,12 @@ def _principal_components(matrix: Floats, number: int) -> Floats:
 
 
 def _spread(places: Floats) -> Floats:
-    """Centred on the median, nearly all points within [-1, 1]; what lies far outside moves to the border."""
+    """Nearly all points within [-1, 1], with the proportions kept; what lies far outside moves to the border."""
     if not len(places):
         return places.astype(np.float32)
-    centred = places - np.median(places, axis=0)
-    reach = np.quantile(np.abs(centred), 0.995, axis=0).max()
-    return np.clip(centred / max(float(reach) * 1.05, 1e-9), -1, 1).astype(np.float32)
+    low, high = np.quantile(places, [0.002, 0.998], axis=0)
+    reach = max(float((high - low).max()) / 2 * 1.03, 1e-9)
+    return np.clip((places - (low + high) / 2) / reach, -1, 1).astype(np.float32)
 
 
 def _nearest(
