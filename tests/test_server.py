@@ -169,6 +169,7 @@ def test_facets_filters_and_excerpts(client: httpx.Client) -> None:
     assert {facet["value"] for facet in found["facets"]["locations"]} == {"K2", "K2-P1"}
     assert {"value": "2024", "count": 2} in found["facets"]["years"]
     assert "<mark>wet</mark>" in found["hits"][0]["html"]
+    assert {"value": "a", "count": 1, "title": "Sponges"} in found["facets"]["documents"]
 
     def ids(**only: Any) -> set[str]:
         hits = search(client, "wet", retriever="lexical", filter=only)["hits"]
@@ -206,6 +207,7 @@ def test_a_passage_has_its_surroundings(client: httpx.Client) -> None:
 def test_a_log_has_those_of_its_location_before_and_after(client: httpx.Client) -> None:
     shown = valid(client.get("/passages/3"), "/passages/{id}")
     assert shown["location"] == ["K2-P1"]
+    assert [place["id"] for place in shown["places"]] == ["location:K2", "location:K2-P1"]
     assert [other["id"] for other in shown["earlier"]] == ["1"]
     assert [other["id"] for other in shown["later"]] == ["2"]
 
