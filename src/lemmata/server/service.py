@@ -10,7 +10,7 @@ import contextlib
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -213,7 +213,7 @@ class Service:
 
     # ------------------------------------------------------------ answers
 
-    def ask(self, question: str, k: int | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+    def ask(self, question: str, k: int | None = None) -> Generator[tuple[str, dict[str, Any]], None, None]:
         """The events of an answer (see `lemmata.answer`) with their data; `k` passages are shown to the model.
 
         Caps on tokens and cost hold for all answers of this service together.
