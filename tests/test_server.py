@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -26,9 +26,10 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance
+from tests.test_cli import lemmata
 from tests.test_search import make_project
 
-from lemmata.errors import ConfigError
+from lemmata.errors import ConfigError, WorkspaceError
 from lemmata.project import Project
 from lemmata.server.app import Limits
 from lemmata.server.openapi import ENDPOINTS, document
@@ -330,6 +331,36 @@ def test_ask_without_a_model_gives_the_passages_and_says_so(client: httpx.Client
     assert "a#sponge" in {passage["id"] for passage in passages["passages"]}
     assert error["code"] == "no_model"
     assert error["cure"]
+
+
+class EndlessService(Service):
+    """Answers without an end, and tells when it was stopped."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.stopped = threading.Event()
+
+    def ask(self, question: str, k: int | None = None) -> Generator[tuple[str, dict[str, Any]], None, None]:
+        try:
+            while True:
+                time.sleep(0.01)
+                yield "text", {"text": question * (k or 1)}
+        finally:
+            self.stopped.set()
+
+
+def test_an_answer_ends_when_the_client_leaves(project: Project) -> None:
+    service = EndlessService(project.layout.root)
+    with serving(project.layout.root, service=service, limits=Limits(answers=1)) as client:
+        with client.stream("POST", "/ask", json={"question": "é"}) as response:
+            lines = response.iter_lines()
+            assert [next(lines) for _ in range(3)] == ["event: text", 'data: {"text": "é"}', ""]
+            refused(client.post("/ask", json={"question": "another"}), 503, "busy")
+        assert service.stopped.wait(30)
+        end = time.monotonic() + 30
+        while client.get("/metrics").text.count("lemmata_answers_in_progress 0") != 1:
+            assert time.monotonic() < end
+            time.sleep(0.01)
 
 
 # ---------------------------------------------------------------- errors and limits
@@ -666,6 +697,20 @@ def test_the_official_openai_client_gets_vectors_from_the_command(project: Proje
             stranger.models.list()
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) in (0, -signal.SIGTERM)
+
+
+def test_the_command_says_in_one_sentence_why_it_cannot_serve(project: Project, tmp_path: Path) -> None:
+    root = project.layout.root
+    with pytest.raises(WorkspaceError, match="not a lemmata workspace"):
+        Service(tmp_path)
+    fresh = Project.init(tmp_path / "fresh")
+    with pytest.raises(WorkspaceError, match="run 'lemmata ingest"):
+        Service(fresh.layout.root)
+    listening = listen("127.0.0.1", 0)
+    listening.listen()
+    with contextlib.closing(listening), pytest.raises(ConfigError, match="choose another --port"):
+        listen("127.0.0.1", listening.getsockname()[1])
+    assert "--token" in lemmata("serve", "-w", root, "--host", "0.0.0.0", code=1)
 
 
 def test_base64_vectors_are_little_endian_floats(client: httpx.Client) -> None:

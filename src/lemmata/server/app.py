@@ -183,6 +183,7 @@ class _Api:
         self.metrics_.gauge(
             "lemmata_requests_in_progress", "Requests in threads or waiting.", lambda: self.workers.busy
         )
+        self.metrics_.gauge("lemmata_answers_in_progress", "Answers being written.", lambda: self.answers.busy)
         self.metrics_.gauge("lemmata_generation", "State of the workspace.", lambda: service.generation)
         self._document = document()
 
