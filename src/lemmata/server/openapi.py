@@ -62,8 +62,11 @@ _HIT_FIELDS: Mapping[str, Schema] = {
     "document_title": _TEXT,
 }
 _EXCERPT = string("An excerpt as safe HTML with MathML, where it was asked for.")
-_HIT = object_of({**_HIT_FIELDS, "html": _EXCERPT}, required=list(_HIT_FIELDS))
-_FACET = array_of(object_of({"value": _TEXT, "count": _COUNT}))
+_TITLE = string("The title as safe HTML, where it has formulas; else empty.")
+_HIT = object_of(
+    {**_HIT_FIELDS, "html": _EXCERPT, "title_html": _TITLE, "document_title_html": _TITLE}, required=list(_HIT_FIELDS)
+)
+_FACET = array_of(object_of({"value": _TEXT, "count": _COUNT, "title": _TEXT}, required=["value", "count"]))
 _DOCUMENT = object_of(
     {
         "id": _TEXT,
@@ -74,7 +77,18 @@ _DOCUMENT = object_of(
         "kind": _TEXT,
     }
 )
-_NEIGHBOUR = object_of({"id": _TEXT, "kind": _TEXT, "title": _TEXT, "relation": _TEXT, "excerpt": _TEXT, "date": _DATE})
+_NEIGHBOUR = object_of(
+    {
+        "id": _TEXT,
+        "kind": _TEXT,
+        "title": _TEXT,
+        "title_html": _TITLE,
+        "relation": _TEXT,
+        "excerpt": _TEXT,
+        "html": string("The excerpt as safe HTML with MathML."),
+        "date": _DATE,
+    }
+)
 _NEIGHBOURS = array_of(_NEIGHBOUR)
 _NAMED = object_of({"id": _TEXT, "name": _TEXT, "kind": _TEXT})
 _PASSAGE = object_of(
@@ -82,6 +96,7 @@ _PASSAGE = object_of(
         "id": _TEXT,
         "kind": _TEXT,
         "title": _TEXT,
+        "title_html": _TITLE,
         "text": string("With formulas between dollars."),
         "html": string("The text as safe HTML with MathML."),
         "proof": _TEXT,
@@ -92,11 +107,14 @@ _PASSAGE = object_of(
         "last_line": _LINE,
         "date": _DATE,
         "location": array_of(_TEXT),
+        "places": array_of(
+            object_of({"id": _TEXT, "title": _TEXT}), "From the root of the tree of locations to that of a log."
+        ),
         "document": _DOCUMENT,
         "uses": _NEIGHBOURS,
         "used_by": _NEIGHBOURS,
         "concepts": array_of(_NAMED),
-        "summaries": array_of(object_of({"text": _TEXT, "author": _TEXT})),
+        "summaries": array_of(object_of({"text": _TEXT, "html": _TEXT, "author": _TEXT})),
         "earlier": _NEIGHBOURS,
         "later": _NEIGHBOURS,
         "previous": nullable(string("Id of the passage before it in the document.")),
@@ -107,11 +125,11 @@ _PASSAGE = object_of(
         "generation": _GENERATION,
     }
 )
-_NODE = {"kind": _TEXT, "title": _TEXT, "excerpt": _TEXT}
+_NODE = {"kind": _TEXT, "title": _TEXT, "title_html": _TITLE, "excerpt": _TEXT, "html": _EXCERPT}
 _NODES = {
     "type": "object",
     "description": "The nodes on paths, by id.",
-    "additionalProperties": object_of(_NODE),
+    "additionalProperties": object_of(_NODE, required=[name for name in _NODE if name != "html"]),
 }
 _BRIDGE_STEP = object_of(
     {"source": _TEXT, "target": _TEXT, "relation": _TEXT, "length": number(least=0), "evidence": array_of(_TEXT)}
@@ -183,6 +201,7 @@ _OUTLINE = {
                             "id": _TEXT,
                             "kind": _TEXT,
                             "title": _TEXT,
+                            "title_html": _TITLE,
                             "section": _TEXT,
                             "date": _DATE,
                             "file": _TEXT,
@@ -407,7 +426,9 @@ ENDPOINTS = (
                     object_of(
                         {
                             "row": _COUNT,
-                            **dict.fromkeys(("id", "kind", "title", "document", "excerpt"), _TEXT),
+                            **dict.fromkeys(
+                                ("id", "kind", "title", "title_html", "document", "excerpt", "html"), _TEXT
+                            ),
                         }
                     )
                 ),

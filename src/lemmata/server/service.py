@@ -23,9 +23,9 @@ from lemmata.llm.endpoint import Budget
 from lemmata.project import Project
 from lemmata.search import RETRIEVERS, Filter, split_reranker
 from lemmata.server import views
-from lemmata.server.mathml import excerpt_html
+from lemmata.server.mathml import excerpt_html, inline_html, title_html
 from lemmata.server.opened import Opened, state_of
-from lemmata.server.records import hit_records
+from lemmata.server.records import hit_records, short_text
 from lemmata.stages.bridge import bridge
 from lemmata.types import Floats, Hit
 
@@ -145,9 +145,13 @@ class Service:
     def similar(self, identity: str, k: int = 10, *, html: bool = False) -> dict[str, Any]:
         """The passages nearest to a passage."""
         with self.opened() as opened:
-            text = views.passage_of(opened, identity).text
+            views.passage_of(opened, identity)
             hits = opened.retriever.similar(identity, k)
-            records = _hit_records(opened, hits, text if html else "")
+            records = _hit_records(opened, hits, "")
+            for record in records if html else ():
+                record["html"] = inline_html(short_text(record["text"]))
+                record["title_html"] = title_html(record["title"])
+                record["document_title_html"] = title_html(record["document_title"])
             return {"id": identity, "hits": records, "generation": opened.generation}
 
     def bridge(self, source: str, target: str, k: int = 5) -> dict[str, Any]:
@@ -156,7 +160,7 @@ class Service:
             found = bridge(opened.retriever, source, target, k, graph=opened.bridge_graph())
             ids = {end for path in found.paths for step in path.steps for end in (step.source, step.target)}
             ids |= {name for path in found.paths for step in path.steps for name in step.evidence}
-            described = views.nodes(opened, sorted(ids))
+            described = views.nodes(opened, sorted(ids), html=True)
             return {**found.to_json(), "nodes": described, "generation": opened.generation}
 
     # ------------------------------------------------------------ one thing
@@ -300,12 +304,14 @@ class Service:
 
 
 def _hit_records(opened: Opened, hits: list[Hit], query: str, *, first_rank: int = 1) -> list[dict[str, Any]]:
-    """Hits with the titles of their documents and, where a query is given, an excerpt as HTML."""
+    """Hits with the titles of their documents and, where a query is given, an excerpt and the titles as HTML."""
     records = hit_records(hits, opened.date_of, first_rank=first_rank)
     for record in records:
         record["document_title"] = opened.document(record["document"]).title
         if query:
             record["html"] = excerpt_html(record["text"], query, opened.tokenizer)
+            record["title_html"] = title_html(record["title"])
+            record["document_title_html"] = title_html(record["document_title"])
     return records
 
 

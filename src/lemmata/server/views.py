@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.errors import LemmataError, WorkspaceError
-from lemmata.server.mathml import reference_links, to_html
+from lemmata.server.mathml import inline_html, reference_links, title_html, to_html
 from lemmata.server.opened import Opened, OpenedGraph
 from lemmata.server.records import bibtex, document_record, latex_reference, neighbour_record, short_text
 from lemmata.types import INSERTED, Edge, Hit, Passage
@@ -36,11 +36,17 @@ __all__ = [
 _MOST_NEIGHBOURS = 200
 _MOST_VALUES = 50  # of a facet
 _MOST_RELATIONS = 500
+_DEEPEST_TREE = 50  # locations above one another
 _MENTIONS = ("mentions", "defines")
 
 
 class UnknownIdError(LemmataError):
     """An id that the workspace does not have."""
+
+
+def _readable(record: dict[str, Any]) -> dict[str, Any]:
+    """A record with its title and its excerpt also as HTML."""
+    return {**record, "title_html": title_html(record["title"]), "html": inline_html(record["excerpt"])}
 
 
 # ---------------------------------------------------------------- facets
@@ -61,10 +67,12 @@ def facets(opened: Opened, hits: Sequence[Hit]) -> dict[str, list[dict[str, Any]
         counts["locations"].update(hit_passage.locations)
         if date := hit_passage.date or document.date:
             counts["years"][date[:4]] += 1
-    return {
+    found = {
         name: [{"value": value, "count": count} for value, count in counter.most_common(_MOST_VALUES)]
         for name, counter in counts.items()
     }
+    found["documents"] = [{**value, "title": opened.document(value["value"]).title} for value in found["documents"]]
+    return found
 
 
 # ---------------------------------------------------------------- passages
@@ -97,6 +105,7 @@ def passage(opened: Opened, identity: str) -> dict[str, Any]:
         "id": shown.id,
         "kind": shown.kind,
         "title": shown.title,
+        "title_html": title_html(shown.title),
         "text": shown.text,
         "html": to_html(shown.text, links=_references(opened, shown, "text")),
         "proof": shown.proof,
@@ -107,11 +116,15 @@ def passage(opened: Opened, identity: str) -> dict[str, Any]:
         "last_line": shown.last_line or None,
         "date": shown.date or document.date,
         "location": list(shown.locations),
+        "places": _places(opened, shown),
         "document": document_record(document),
         "uses": _neighbours(opened, links.items()),
         "used_by": _neighbours(opened, referring.items()),
         "concepts": _concepts_of(opened, identity),
-        "summaries": [{"text": summary["text"], "author": summary["author"]} for summary in summaries],
+        "summaries": [
+            {"text": summary["text"], "html": inline_html(summary["text"]), "author": summary["author"]}
+            for summary in summaries
+        ],
         "earlier": earlier,
         "later": later,
         "previous": previous,
@@ -132,10 +145,24 @@ def _neighbours(opened: Opened, related: Iterable[tuple[str, str]]) -> list[dict
     for identity, relation in pairs:
         if neighbour := passages.get(identity):
             date = neighbour.date or opened.date_of(neighbour.document)
-            records.append(neighbour_record(identity, neighbour.kind, neighbour.title, relation, neighbour.text, date))
+            record = neighbour_record(identity, neighbour.kind, neighbour.title, relation, neighbour.text, date)
         elif document := opened.known_document(identity):
-            records.append(neighbour_record(identity, document.kind, document.title, relation, "", document.date))
+            record = neighbour_record(identity, document.kind, document.title, relation, "", document.date)
+        else:
+            continue
+        records.append(_readable(record))
     return records
+
+
+def _places(opened: Opened, shown: Passage) -> list[dict[str, Any]]:
+    """The way from the root of the tree of locations to the first location that a log reports about."""
+    here = next((link.target for link in shown.links if link.relation == "reports_about" and link.target), None)
+    way: list[dict[str, Any]] = []
+    while here is not None and len(way) < _DEEPEST_TREE and (place := opened.known_document(here)) is not None:
+        way.insert(0, {"id": place.id, "title": place.title})
+        above = next((link.target for link in place.links if link.relation == "part_of"), None)
+        here = None if above in {known["id"] for known in way} else above
+    return way
 
 
 def _references(opened: Opened, shown: Passage, part: str) -> list[tuple[int, int, str]]:
@@ -244,8 +271,11 @@ def _relations(graph: OpenedGraph, identity: str) -> Iterator[dict[str, Any]]:
 # ---------------------------------------------------------------- the graph
 
 
-def nodes(opened: Opened, ids: Collection[str]) -> dict[str, dict[str, Any]]:
-    """Kind, title and start of the text of some nodes, by id; unknown ones, such as a query, are left out."""
+def nodes(opened: Opened, ids: Collection[str], *, html: bool = False) -> dict[str, dict[str, Any]]:
+    """Kind, title and start of the text of some nodes, by id; unknown ones, such as a query, are left out.
+
+    With `html` also the start of the text as HTML.
+    """
     rows = opened.passage_rows(list(ids))
     passages = dict(zip(rows, opened.retriever.corpus.passages(rows.values()), strict=True))
     known = opened.graph.stored.concepts if opened.graph else {}
@@ -261,6 +291,10 @@ def nodes(opened: Opened, ids: Collection[str]) -> dict[str, dict[str, Any]]:
         elif opened.graph and identity in opened.graph.node_of:
             kind = opened.graph.stored.graph.kinds[opened.graph.node_of[identity]]
             described[identity] = {"kind": kind, "title": "", "excerpt": ""}
+    for node in described.values():
+        node["title_html"] = title_html(node["title"])
+        if html:
+            node["html"] = inline_html(node["excerpt"])
     return described
 
 
@@ -296,8 +330,8 @@ def graph_around(opened: Opened, identity: str, limit: int) -> dict[str, Any]:
             relation = network.relations[network.relation[edge]]
             edges.setdefault((network.nodes[node], network.nodes[target], relation), length)
     names = [network.nodes[node] for node in nearest]
-    described = nodes(opened, names)
-    unknown = {"kind": "", "title": "", "excerpt": ""}
+    described = nodes(opened, names, html=True)
+    unknown = {"kind": "", "title": "", "excerpt": "", "title_html": "", "html": ""}
     return {
         "id": identity,
         "nodes": [
@@ -336,7 +370,11 @@ def document_passages(opened: Opened, identity: str, offset: int, k: int) -> dic
     return {
         "document": document_record(document),
         "passages": [
-            {**{name: record[name] for name in fields}, "line": record["line"] or None}
+            {
+                **{name: record[name] for name in fields},
+                "title_html": title_html(record["title"]),
+                "line": record["line"] or None,
+            }
             for record in records[offset : offset + k]
         ],
         "total": len(records),
@@ -401,6 +439,8 @@ def passages_at(opened: Opened, rows: Sequence[int]) -> list[dict[str, Any]]:
             "title": shown.title,
             "document": shown.document,
             "excerpt": short_text(shown.text),
+            "title_html": title_html(shown.title),
+            "html": inline_html(short_text(shown.text)),
         }
         for row, shown in zip(existing, corpus.passages(existing), strict=True)
     ]
