@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import re
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -23,7 +24,7 @@ from lemmata.llm.endpoint import Budget
 from lemmata.project import Project
 from lemmata.search import RETRIEVERS, Filter, split_reranker
 from lemmata.server import views
-from lemmata.server.mathml import excerpt_html, inline_html, title_html
+from lemmata.server.mathml import excerpt_html, inline_html, title_html, to_html
 from lemmata.server.opened import Opened, state_of
 from lemmata.server.records import hit_records, short_text
 from lemmata.stages.bridge import bridge
@@ -35,6 +36,7 @@ DEEPEST = 1000  # hits that can be reached by paging
 _FACET_HITS = 200
 _MOST_RERANKED = 100
 _MOST_SKIPS = 200
+_CITATION = re.compile(r"\s*\[[\d,\s]+\]")
 _CHARACTERS_PER_TOKEN = 4  # for the usage that OpenAI's format asks for
 
 
@@ -223,7 +225,7 @@ class Service:
             options = replace(configured, passages=k) if k else configured
             hits = opened.retriever.search(question, 2 * options.passages) if question.strip() else []
             encoder = None if opened.note else opened.retriever.encoder
-            yield from answer(
+            events = answer(
                 question,
                 hits,
                 opened.chat(),
@@ -233,6 +235,8 @@ class Service:
                 budget=budget,
                 note=opened.note,
             )
+            for name, data in events:
+                yield name, _with_html(name, data)
 
     # ------------------------------------------------------------ vectors
 
@@ -313,6 +317,19 @@ def _hit_records(opened: Opened, hits: list[Hit], query: str, *, first_rank: int
             record["title_html"] = title_html(record["title"])
             record["document_title_html"] = title_html(record["document_title"])
     return records
+
+
+def _with_html(event: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The data of an event of an answer; the texts of passages and the sentences also as HTML."""
+    if event == "passages":
+        shown = [
+            {**passage, "html": to_html(passage["text"]), "title_html": title_html(passage["title"])}
+            for passage in data["passages"]
+        ]
+        return {**data, "passages": shown}
+    if event == "sentence":
+        return {**data, "html": inline_html(_CITATION.sub("", data["text"]))}
+    return dict(data)
 
 
 def _on_paths(hits: list[Hit]) -> list[str]:

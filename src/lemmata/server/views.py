@@ -390,15 +390,20 @@ _MOST_CODES = 1 << 16
 
 
 def map_of(opened: Opened) -> dict[str, Any]:
-    """The map with kind, document and first category of each passage; WorkspaceError with the cure without one."""
+    """The map with kind, document and first category of each passage; WorkspaceError with the cure without one.
+
+    The category of a log is the section of the plant: the second location from the root of the tree.
+    """
     if isinstance(opened.map, str):
         raise WorkspaceError(opened.map)
     places = [(document, kind) for _, document, kind, *_ in opened.retriever.corpus.places()]
+    logs = [row for row, (_, kind) in enumerate(places) if kind == "log"]
+    sections = dict(zip(logs, _sections(opened, opened.retriever.corpus.in_rows(logs)), strict=True))
     categories = {document.id: next(iter(document.categories), "") for document in opened.retriever.corpus.documents()}
     columns = {
         "kind": [kind for _, kind in places],
         "document": [document for document, _ in places],
-        "category": [categories.get(document, "") for document, _ in places],
+        "category": [categories.get(document, "") or sections.get(row, "") for row, (document, _) in enumerate(places)],
     }
     codes = {name: _coded(values) for name, values in columns.items()}
     titles = [document.title if (document := opened.known_document(name)) else "" for name in codes["document"][1]]
@@ -410,6 +415,16 @@ def map_of(opened: Opened) -> dict[str, Any]:
         "titles": {"document": titles},
         "method": opened.map.method,
     }
+
+
+def _sections(opened: Opened, logs: Iterable[Passage]) -> Iterator[str]:
+    """The second location from the root above each log; "" where it has none."""
+    known: dict[tuple[str, ...], str] = {}
+    for log in logs:
+        if log.locations not in known:
+            way = _places(opened, log)
+            known[log.locations] = (way[min(1, len(way) - 1)]["title"] or way[-1]["id"]) if way else ""
+        yield known[log.locations]
 
 
 def _coded(values: Sequence[str]) -> tuple[str, list[str]]:
