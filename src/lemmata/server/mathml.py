@@ -22,7 +22,7 @@ from lemmata.latex.sentences import cut, formulas
 from lemmata.latex.source import match_brace
 from lemmata.types import Link
 
-__all__ = ["address", "excerpt_html", "formula_html", "inline_html", "reference_links", "to_html"]
+__all__ = ["address", "excerpt_html", "formula_html", "inline_html", "reference_links", "title_html", "to_html"]
 
 Span = tuple[int, int]  # first offset, offset after the last
 
@@ -120,6 +120,11 @@ def to_html(
 def inline_html(text: str) -> str:
     """Safe HTML of a title or an excerpt, without paragraphs and with every formula in the line."""
     return "".join(_pieces(" ".join(text.split()), (), (), blocks=False))
+
+
+def title_html(title: str) -> str:
+    """Safe HTML of a title with formulas; "" for one without, which can be shown as it is."""
+    return inline_html(title) if "$" in title else ""
 
 
 def excerpt_html(text: str, query: str, tokenize: Callable[[str], list[str]], length: int = 320) -> str:

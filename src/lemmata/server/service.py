@@ -24,7 +24,7 @@ from lemmata.llm.endpoint import Budget
 from lemmata.project import Project
 from lemmata.search import RETRIEVERS, Filter, split_reranker
 from lemmata.server import views
-from lemmata.server.mathml import excerpt_html, inline_html
+from lemmata.server.mathml import excerpt_html, inline_html, title_html
 from lemmata.server.opened import Opened, state_of
 from lemmata.server.records import hit_records, short_text
 from lemmata.stages.bridge import bridge
@@ -327,8 +327,8 @@ def _hit_records(
         title = record["document_title"] = opened.document(record["document"]).title
         if excerpt is not None:
             record["html"] = excerpt(record["text"])
-            record["title_html"] = views.title_html(record["title"])
-            record["document_title_html"] = views.title_html(title)
+            record["title_html"] = title_html(record["title"])
+            record["document_title_html"] = title_html(title)
     return records
 
 

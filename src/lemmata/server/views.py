@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.errors import LemmataError, WorkspaceError
-from lemmata.server.mathml import inline_html, reference_links, to_html
+from lemmata.server.mathml import inline_html, reference_links, title_html, to_html
 from lemmata.server.opened import Opened, OpenedGraph
 from lemmata.server.records import bibtex, document_record, latex_reference, neighbour_record, short_text
 from lemmata.types import INSERTED, Edge, Hit, Passage
@@ -31,7 +31,6 @@ __all__ = [
     "passage",
     "passage_of",
     "passages_at",
-    "title_html",
 ]
 
 _MOST_NEIGHBOURS = 200
@@ -42,11 +41,6 @@ _MENTIONS = ("mentions", "defines")
 
 class UnknownIdError(LemmataError):
     """An id that the workspace does not have."""
-
-
-def title_html(title: str) -> str:
-    """A title as safe HTML where it has formulas; else empty, and the title can be shown as text."""
-    return inline_html(title) if "$" in title else ""
 
 
 def _with_html(record: dict[str, Any]) -> dict[str, Any]:

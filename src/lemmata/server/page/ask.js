@@ -15,7 +15,7 @@ export async function show(main, { parameters, go }) {
     event.preventDefault();
     if (box.value.trim()) go(`/view/ask?q=${encodeURIComponent(box.value.trim())}`);
   });
-  main.replaceChildren(h("h1", null, "Ask"), h("p", { class: "lead" }, "The answer is written from passages of the corpus, and every sentence names its own."), form, h("div", { class: "asked" }, answer, passages));
+  main.replaceChildren(h("h1", null, "Ask"), h("p", { class: "lead" }, "An answer from passages of the corpus, each sentence with the passages it rests on."), form, h("div", { class: "asked" }, answer, passages));
   if (!question) {
     box.focus();
     return null;

@@ -28,7 +28,11 @@ function decode(answer) {
     return new Uint16Array(bytes.buffer, 0, bytes.length >> 1);
   };
   const by = {};
-  for (const name of Object.keys(BY)) by[name] = { codes: array(answer[name]), names: answer.names[name], titles: answer.titles?.[name] || answer.titles || {} };
+  for (const name of Object.keys(BY)) {
+    const names = answer.names[name];
+    const titles = new Map(names.map((one, code) => [one, answer.titles?.[name]?.[code] || ""]));
+    by[name] = { codes: array(answer[name]), names, titles };
+  }
   const colouring = ["category", "document", "kind"].find((name) => by[name].names.filter(Boolean).length > 1 && by[name].names.length < 60) || "kind";
   return { number: answer.points, x: array(answer.x), y: array(answer.y), by, colouring, method: answer.method };
 }
@@ -54,7 +58,7 @@ function draw(main, points, go) {
   const colour = h("select", { "aria-label": "Colour by" }, Object.entries(BY).filter(([name]) => points.by[name].names.length > 1).map(([name, label]) => h("option", { value: name, selected: name === points.colouring }, label)));
   const lassoButton = h("button", { type: "button", class: "plain", "aria-pressed": "false", title: "Draw around points to choose them (or hold Shift and drag)" }, "Lasso");
   const fitButton = h("button", { type: "button", class: "plain" }, "Fit");
-  const bar = h("div", { class: "mapbar" }, h("label", null, "Colour by ", colour), lassoButton, fitButton, h("span", { class: "small" }, `${counted(points.number, "passage")}; near points have similar texts`));
+  const bar = h("div", { class: "mapbar" }, colour.options.length > 1 && h("label", null, "Colour by ", colour), lassoButton, fitButton, h("span", { class: "small" }, `${counted(points.number, "passage")}; near points have similar texts`));
   const stage = h("div", { class: "stage" }, canvas, tip, legend);
   main.replaceChildren(h("h1", { class: "unseen" }, "Map"), bar, h("div", { class: "maparea" }, stage, chosenPanel));
 
@@ -181,7 +185,7 @@ function draw(main, points, go) {
   function label(name) {
     if (!name) return "none";
     if (points.colouring === "kind") return kindWord(name);
-    return (points.colouring === "document" && points.by.document.titles[name]) || name;
+    return (points.colouring === "document" && points.by.document.titles.get(name)) || name;
   }
 
   colour.addEventListener("change", () => {
@@ -235,7 +239,7 @@ function draw(main, points, go) {
     if (turn !== asked) return;
     const [passage] = await about([row]).catch(() => []);
     if (turn !== asked || !passage) return;
-    tip.replaceChildren(h("strong", null, h("span", { class: `kind ${family(passage.kind)}` }, kindWord(passage.kind)), title(passage, nameOf(passage))), h("span", { class: "small" }, points.by.document.titles[passage.document] || passage.document), h("div", { class: "gist" }, excerpt(passage)));
+    tip.replaceChildren(h("strong", null, h("span", { class: `kind ${family(passage.kind)}` }, kindWord(passage.kind)), title(passage, nameOf(passage))), h("span", { class: "small" }, points.by.document.titles.get(passage.document) || passage.document), h("div", { class: "gist" }, excerpt(passage)));
     tip.hidden = false;
     const [x, y] = [px(row), py(row)];
     tip.style.left = `${Math.min(Math.max(8, x + 14), Math.max(8, width - tip.offsetWidth - 8))}px`;
