@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import re
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -17,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.answer import AnswerOptions, Event, answer
+from lemmata.answer import AnswerOptions, Event, answer, without_citations
 from lemmata.config import suggest
 from lemmata.errors import InputError, LemmataError
 from lemmata.llm.endpoint import Budget
@@ -37,7 +36,6 @@ _FACET_HITS = 200
 _MOST_RERANKED = 100
 _MOST_SKIPS = 200
 _EXCERPT = 320  # characters
-_CITATION = re.compile(r"\s*\[\d+(?:\s*,\s*\d+)*\]")  # as a model writes it
 _CHARACTERS_PER_TOKEN = 4  # for the usage that OpenAI's format asks for
 
 
@@ -314,7 +312,7 @@ def _event_with_html(event: Event, question: str, tokenize: Callable[[str], list
         ]
         return {**event.data, "passages": passages}
     if event.name == "sentence":
-        return {**event.data, "html": inline_html(_CITATION.sub("", event.data["text"]))}
+        return {**event.data, "html": inline_html(without_citations(event.data["text"]))}
     return event.data
 
 
