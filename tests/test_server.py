@@ -383,6 +383,7 @@ def test_every_error_has_a_code_and_a_cure(client: httpx.Client) -> None:
         {"query": "a" * 20_001},
         {"query": "a", "k": 0},
         {"query": "a", "k": 101},
+        {"query": "a", "k": 10**4000},
         {"query": "a", "k": True},
         {"query": "a", "k": 1.5},
         {"query": "a", "offset": -1},
@@ -529,13 +530,17 @@ def test_a_page_of_another_origin_may_not_ask(client: httpx.Client, project: Pro
         refused(client.post("/search", json=body, headers={"origin": origin}), 403, "foreign_origin")
         refused(client.options("/search", headers={"origin": origin}), 403, "foreign_origin")
     friend = "https://friend.example"
-    with serving(project.layout.root, access=Access("127.0.0.1", origins=[friend])) as opened:
-        answer = opened.post("/search", json=body, headers={"origin": friend})
+    with serving(project.layout.root, access=Access("127.0.0.1", origins=[friend], token="t" * 16)) as opened:
+        given = {"authorization": f"Bearer {'t' * 16}"}
+        refused(opened.post("/search", json=body, headers={"origin": friend}), 401, "unauthorized")
+        answer = opened.post("/search", json=body, headers={"origin": friend, **given})
         assert answer.headers["access-control-allow-origin"] == friend
         preflight = {"origin": friend, "access-control-request-method": "POST"}
-        assert opened.options("/search", headers=preflight).headers["access-control-allow-origin"] == friend
-        refused(opened.post("/search", json=body, headers={"origin": "https://evil.example"}), 403, "foreign_origin")
-        assert "access-control-allow-origin" not in opened.get("/health").headers
+        allowed = opened.options("/search", headers=preflight)  # a browser sends it without the token
+        assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (204, friend)
+        foreign = {"origin": "https://evil.example", **given}
+        refused(opened.post("/search", json=body, headers=foreign), 403, "foreign_origin")
+        assert "access-control-allow-origin" not in opened.get("/health", headers=given).headers
 
 
 def test_a_token_is_asked_of_everything_but_the_page(project: Project) -> None:
