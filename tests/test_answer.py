@@ -26,6 +26,7 @@ from lemmata.answer import (
     make_request,
     pack,
     split_answer,
+    without_citations,
 )
 from lemmata.encode.hashing import HashingEncoder
 from lemmata.index.tokens import tokenize
@@ -494,3 +495,8 @@ def test_the_command_fails_with_one_sentence_where_the_server_is_not_there(works
     done = run(workspace, "how many handles", "--url", "http://127.0.0.1:9/v1", "--model", "tiny", code=1)
     assert "cannot be reached" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_sentence_is_shown_without_its_citations() -> None:
+    assert without_citations("The map $f[1]$ is wet [1], and dry [2, 3].") == "The map $f[1]$ is wet, and dry."
+    assert without_citations("It is wet. [passage 4]") == "It is wet."

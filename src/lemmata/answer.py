@@ -37,6 +37,7 @@ __all__ = [
     "pack",
     "quoted",
     "split_answer",
+    "without_citations",
 ]
 
 REFUSAL = "The passages do not answer the question."  # what the model is told to say; needs no citation
@@ -320,6 +321,16 @@ _REFUSAL = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _SEVERAL = 20  # numbers that a range such as [1-9] may name
+
+
+def without_citations(text: str) -> str:
+    """A sentence without the citations in it, for a reader who sees them beside it."""
+    pieces: list[str] = []
+    at = 0
+    for formula in _MATHEMATICS.finditer(text):  # where brackets are no citations
+        pieces += (_CITATION.sub("", text[at : formula.start()]), formula[0])
+        at = formula.end()
+    return re.sub(r"\s+(?=[.,;:!?…]|\Z)", "", "".join((*pieces, _CITATION.sub("", text[at:]))))
 
 
 def split_answer(text: str, *, is_whole: bool = True) -> list[CitedSentence]:

@@ -86,12 +86,16 @@ def _principal_components(matrix: Floats, number: int) -> Floats:
 
 
 def _spread(places: Floats) -> Floats:
-    """Centred on the median, nearly all points within [-1, 1]; what lies far outside moves to the border."""
+    """All points within [-1, 1], with the proportions kept; what lies far outside moves towards the others."""
     if not len(places):
         return places.astype(np.float32)
-    centred = places - np.median(places, axis=0)
-    reach = np.quantile(np.abs(centred), 0.995, axis=0).max()
-    return np.clip(centred / max(float(reach) * 1.05, 1e-9), -1, 1).astype(np.float32)
+    low, high = np.quantile(places, [0.02, 0.98], axis=0)
+    reach = max(float((high - low).max()) / 2, 1e-9)
+    scaled = (places - (low + high) / 2) / reach
+    beyond = np.abs(scaled)
+    scaled = np.where(beyond > 1, np.sign(scaled) * (1 + np.log(np.maximum(beyond, 1)) / 2), scaled)
+    scaled -= (scaled.min(axis=0) + scaled.max(axis=0)) / 2
+    return (scaled / max(float(np.abs(scaled).max()), 1e-9)).astype(np.float32)
 
 
 def _nearest(

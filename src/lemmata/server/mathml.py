@@ -22,7 +22,7 @@ from lemmata.latex.sentences import cut, formulas
 from lemmata.latex.source import match_brace
 from lemmata.types import Link
 
-__all__ = ["address", "excerpt_html", "formula_html", "inline_html", "reference_links", "to_html"]
+__all__ = ["address", "excerpt_html", "formula_html", "inline_html", "reference_links", "title_html", "to_html"]
 
 Span = tuple[int, int]  # first offset, offset after the last
 
@@ -51,6 +51,8 @@ _ALPHABETS = {
     "bold-sans-serif": "sans",
     "monospace": "mono",
 }
+_PRIMES = frozenset(f"&#x{code};" for code in ("02032", "02033", "02034", "02057"))
+_TIGHT = frozenset(("/", "|", "&#x0002F;", "&#x0007C;"))  # between these TeX sets no space
 _SPACES = {
     "negativethinmathspace": "-0.167em",
     "negativemediummathspace": "-0.222em",
@@ -66,12 +68,15 @@ _REFUSED = re.compile(
 _ENVIRONMENT = re.compile(r"\\(begin|end)\s*\{([a-zA-Z]+\*?)\}(\s*\[[tbc]\])?")
 _ALIGNED = {
     **dict.fromkeys(("aligned", "align", "align*", "alignedat", "eqnarray", "eqnarray*", "IEEEeqnarray"), "align*"),
-    **dict.fromkeys(("gathered", "gather", "gather*", "multline", "multline*", "multlined"), "matrix"),
+    **dict.fromkeys(("gathered", "gather", "gather*", "multline", "multline*", "multlined"), "split"),
     **dict.fromkeys(("dcases", "rcases"), "cases"),
 }
 _TRANSPARENT = frozenset(("equation", "equation*", "displaymath", "math", "subequations"))
 _GENFRAC = re.compile(r"\\genfrac\s*(?=\{)")
 _LEVEL = re.compile(r"\\begin\s*\{[a-zA-Z]+\*?\}|\\end\s*\{[a-zA-Z]+\*?\}|\\\\|\\.|[{}&]", re.DOTALL)
+_SIZED_LEFT = re.compile(r"\\[bB]igg?l(?![a-zA-Z])")
+_SIZED_RIGHT = re.compile(r"\\[bB]igg?r(?![a-zA-Z])")
+_CELLS = re.compile(r"&|\\\\")
 _ROW_SPACE = re.compile(r"(\\\\)\*?\s*\[\s*-?[\d.]+\s*[a-z]{2}\s*\]")
 _DROPPED = re.compile(
     r"\\(?:label\s*\{[^{}]*\}|nonumber|notag|displaylimits|nolimits|allowbreak|nobreak|ensuremath|xspace|qedhere|strut|mathstrut)(?![a-zA-Z])"
@@ -81,6 +86,7 @@ _TALL = re.compile(
 )
 _INK = re.compile(r"\\[a-zA-Z]+|\\.|[^\s{}]", re.DOTALL)  # what takes room on the line
 _INLINE = 46  # signs of a tall formula that fit into a line of text
+_DISPLAYED = 16  # signs of a tall formula that stood on its own line in the source
 _INLINE_FLAT = 90  # and of one without large operators and fractions
 _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _BREAK = "\x00"  # between paragraphs; no text has one, because it is replaced
@@ -89,8 +95,9 @@ _PUNCTUATION = re.compile(r"[.,;:!?)\]]+")
 
 
 def address(identity: str) -> str:
-    """The path of the page's view of a passage, document or concept."""
-    view = "concept" if identity.startswith("concept:") else "passage"  # which tells passages and documents apart
+    """The path of the page's view of a passage, document or concept; passages of documents have # or @ in their id."""
+    is_passage = "#" in identity or "@" in identity
+    view = "concept" if identity.startswith("concept:") else "passage" if is_passage else "document"
     return f"/view/{view}/{quote(identity, safe='', errors='replace')}"
 
 
@@ -113,6 +120,11 @@ def to_html(
 def inline_html(text: str) -> str:
     """Safe HTML of a title or an excerpt, without paragraphs and with every formula in the line."""
     return "".join(_pieces(" ".join(text.split()), (), (), blocks=False))
+
+
+def title_html(title: str) -> str:
+    """Safe HTML of a title with formulas; "" for one without, which can be shown as it is."""
+    return inline_html(title) if "$" in title else ""
 
 
 def excerpt_html(text: str, query: str, tokenize: Callable[[str], list[str]], length: int = 320) -> str:
@@ -213,7 +225,10 @@ def _is_block(formula: str) -> bool:
     if "\\\\" in formula and any(token == "\\\\" for token, _ in _top_level(formula)):  # noqa: S105
         return True
     size = sum(1 for _ in _INK.finditer(formula))
-    return size > (_INLINE if _TALL.search(formula) else _INLINE_FLAT)
+    is_tall = _TALL.search(formula) is not None
+    ends_sentence = formula.rstrip().endswith((".", ",", ";"))  # only a displayed formula has its full stop inside
+    shortest = _DISPLAYED if ends_sentence else _INLINE
+    return size > (shortest if is_tall else _INLINE_FLAT) or (size > _DISPLAYED and "\\qquad" in formula)
 
 
 def _top_level(formula: str) -> Iterator[tuple[str, int]]:
@@ -260,11 +275,13 @@ def _prepared(formula: str) -> str:
     formula = _ROW_SPACE.sub(r"\1", _DROPPED.sub("", formula))
     formula = _ENVIRONMENT.sub(_environment, formula)
     formula = _without_genfrac(formula)
+    if all(len(_SIZED_LEFT.findall(cell)) == len(_SIZED_RIGHT.findall(cell)) for cell in _CELLS.split(formula)):
+        formula = _SIZED_RIGHT.sub(r"\\right", _SIZED_LEFT.sub(r"\\left", formula))  # so that an exponent fits
     signs = {sign for sign, _ in _top_level(formula)}
     if "&" in signs:
         return rf"\begin{{align*}}{formula}\end{{align*}}"
     if "\\\\" in signs:
-        return rf"\begin{{matrix}}{formula}\end{{matrix}}"
+        return rf"\begin{{split}}{formula}\end{{split}}"
     return formula
 
 
@@ -304,7 +321,7 @@ def _serialised(element: Element, depth: int) -> str:
     """An element with its attributes and content, as far as they are known and safe."""
     if depth > 200:
         return ""
-    name = element.tag
+    name = "mo" if element.text in _PRIMES else element.tag
     children = [_serialised(child, depth + 1) for child in element]
     text = _text(element)
     if name not in _ELEMENTS:
@@ -330,6 +347,10 @@ def _attributes(element: Element) -> str:
     attributes: Mapping[str, Any] = element.attrib
     if element.tag == "mi" and attributes.get("mathvariant") == "normal":
         written.append(' mathvariant="normal"')
+    if element.tag == "mo" and len(element.text or "") > 1 and (element.text or "").isalpha():  # as in `log x`
+        written.append(' lspace="0em" rspace="0.1em"')
+    if element.tag == "mo" and element.text in _TIGHT and "form" not in attributes:
+        written.append(' lspace="0em" rspace="0em"')
     for name, value in attributes.items():
         value = _SPACES.get(str(value), str(value))
         if name in _ATTRIBUTES and _VALUE.fullmatch(value):

@@ -9,12 +9,13 @@ from typing import Any
 
 from lemmata.server.schemas import Schema, array_of, integer, nullable, number, object_of, string
 
-__all__ = ["ENDPOINTS", "Endpoint", "document"]
+__all__ = ["DEEPEST", "ENDPOINTS", "ID", "Endpoint", "document"]
 
 DEEPEST = 1000  # hits that can be reached by paging
 LONGEST_QUERY = 20_000  # characters
 LONGEST_ID = 2000
 MOST_HITS = 100
+ID = string(shortest=1, longest=LONGEST_ID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,13 @@ _HIT_FIELDS: Mapping[str, Schema] = {
     "document_title": _TEXT,
 }
 _EXCERPT = string("An excerpt as safe HTML with MathML, where it was asked for.")
-_HIT = object_of({**_HIT_FIELDS, "html": _EXCERPT}, required=list(_HIT_FIELDS))
+_TITLE_HTML = string("The title as safe HTML where it has formulas; else empty.")
+_HIT = object_of(
+    {**_HIT_FIELDS, "html": _EXCERPT, "title_html": _TITLE_HTML, "document_title_html": _TITLE_HTML},
+    required=list(_HIT_FIELDS),
+)
 _FACET = array_of(object_of({"value": _TEXT, "count": _COUNT}))
+_DOCUMENT_FACET = array_of(object_of({"value": _TEXT, "count": _COUNT, "title": _TEXT}))
 _DOCUMENT = object_of(
     {
         "id": _TEXT,
@@ -74,7 +80,14 @@ _DOCUMENT = object_of(
         "kind": _TEXT,
     }
 )
-_NEIGHBOUR = object_of({"id": _TEXT, "kind": _TEXT, "title": _TEXT, "relation": _TEXT, "excerpt": _TEXT, "date": _DATE})
+_SHOWN: Mapping[str, Schema] = {
+    "kind": _TEXT,
+    "title": _TEXT,
+    "title_html": _TITLE_HTML,
+    "excerpt": _TEXT,
+    "html": string("The excerpt as safe HTML."),
+}
+_NEIGHBOUR = object_of({"id": _TEXT, **_SHOWN, "relation": _TEXT, "date": _DATE})
 _NEIGHBOURS = array_of(_NEIGHBOUR)
 _NAMED = object_of({"id": _TEXT, "name": _TEXT, "kind": _TEXT})
 _PASSAGE = object_of(
@@ -82,6 +95,7 @@ _PASSAGE = object_of(
         "id": _TEXT,
         "kind": _TEXT,
         "title": _TEXT,
+        "title_html": _TITLE_HTML,
         "text": string("With formulas between dollars."),
         "html": string("The text as safe HTML with MathML."),
         "proof": _TEXT,
@@ -92,11 +106,12 @@ _PASSAGE = object_of(
         "last_line": _LINE,
         "date": _DATE,
         "location": array_of(_TEXT),
+        "places": array_of(object_of({"id": _TEXT, "title": _TEXT}), "Its location with all above it, the root first."),
         "document": _DOCUMENT,
         "uses": _NEIGHBOURS,
         "used_by": _NEIGHBOURS,
         "concepts": array_of(_NAMED),
-        "summaries": array_of(object_of({"text": _TEXT, "author": _TEXT})),
+        "summaries": array_of(object_of({"text": _TEXT, "html": _TEXT, "author": _TEXT})),
         "earlier": _NEIGHBOURS,
         "later": _NEIGHBOURS,
         "previous": nullable(string("Id of the passage before it in the document.")),
@@ -107,11 +122,10 @@ _PASSAGE = object_of(
         "generation": _GENERATION,
     }
 )
-_NODE = {"kind": _TEXT, "title": _TEXT, "excerpt": _TEXT}
 _NODES = {
     "type": "object",
     "description": "The nodes on paths, by id.",
-    "additionalProperties": object_of(_NODE),
+    "additionalProperties": object_of(_SHOWN),
 }
 _BRIDGE_STEP = object_of(
     {"source": _TEXT, "target": _TEXT, "relation": _TEXT, "length": number(least=0), "evidence": array_of(_TEXT)}
@@ -165,7 +179,7 @@ _CONCEPT = object_of(
 _GRAPH = object_of(
     {
         "id": _TEXT,
-        "nodes": array_of(object_of({"id": _TEXT, "distance": number(least=0), **_NODE}), "Nearest first."),
+        "nodes": array_of(object_of({"id": _TEXT, "distance": number(least=0), **_SHOWN}), "Nearest first."),
         "edges": array_of(_STEP),
         "generation": _GENERATION,
     }
@@ -183,6 +197,7 @@ _OUTLINE = {
                             "id": _TEXT,
                             "kind": _TEXT,
                             "title": _TEXT,
+                            "title_html": _TITLE_HTML,
                             "section": _TEXT,
                             "date": _DATE,
                             "file": _TEXT,
@@ -301,7 +316,12 @@ ENDPOINTS = (
                 "retriever": _TEXT,
                 "hits": array_of(_HIT),
                 "nodes": _NODES,
-                "facets": object_of(dict.fromkeys(("kinds", "documents", "categories", "locations", "years"), _FACET)),
+                "facets": object_of(
+                    {
+                        **dict.fromkeys(("kinds", "categories", "locations", "years"), _FACET),
+                        "documents": _DOCUMENT_FACET,
+                    }
+                ),
                 "note": string("Why words alone were searched; else empty."),
                 "took_ms": number(least=0),
                 "next_offset": nullable(integer("Where the next page begins; null on the last one.", least=1)),
@@ -403,14 +423,7 @@ ENDPOINTS = (
         "Short records of passages by their rows",
         object_of(
             {
-                "passages": array_of(
-                    object_of(
-                        {
-                            "row": _COUNT,
-                            **dict.fromkeys(("id", "kind", "title", "document", "excerpt"), _TEXT),
-                        }
-                    )
-                ),
+                "passages": array_of(object_of({"row": _COUNT, "id": _TEXT, "document": _TEXT, **_SHOWN})),
                 "generation": _GENERATION,
             }
         ),
@@ -470,6 +483,7 @@ _MEANINGS = {
     401: "The token is missing or wrong.",
     403: "A page of another origin may not ask.",
     404: "There is nothing of this id.",
+    408: "The body came too slowly.",
     409: "The workspace lacks something.",
     413: "The body is too large.",
     415: "The body is not JSON.",
@@ -510,10 +524,9 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     ]
     if "{id}" in endpoint.path:
         description = "An id, percent-encoded."
-        schema = string(shortest=1, longest=LONGEST_ID)
-        parameters.append({"name": "id", "in": "path", "required": True, "schema": schema, "description": description})
+        parameters.append({"name": "id", "in": "path", "required": True, "schema": ID, "description": description})
     content = {endpoint.media: {"schema": endpoint.answer} if endpoint.answer else {}}
-    more = (413, 415) if endpoint.body else ()
+    more = (408, 413, 415) if endpoint.body else ()
     failed = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     operation: dict[str, Any] = {
         "operationId": endpoint.name,

@@ -56,6 +56,7 @@ class OpenedGraph(NamedTuple):
     passages: Mapping[str, list[str]]  # of each concept
     definitions: Mapping[str, str]  # of each concept the first passage that defines it
     concepts: tuple[Concept, ...]  # the most mentioned first
+    names: tuple[str, ...]  # all names of each of `concepts`, casefolded, a blank in front of every word
 
 
 class Opened:
@@ -109,9 +110,10 @@ class Opened:
             self.problems.append(str(error))
         passages, definitions = concept_passages(stored)
         ranked = sorted(stored.concepts.values(), key=lambda concept: (-len(passages.get(concept.id, ())), concept.id))
+        names = ("\n".join(f" {name}" for name in (concept.name, *concept.aliases)).casefold() for concept in ranked)
         node_of = {name: node for node, name in enumerate(stored.graph.nodes)}
         records = self._closing.enter_context(GraphRecordStore(self.layout))
-        return OpenedGraph(stored, measured, node_of, records, passages, definitions, tuple(ranked))
+        return OpenedGraph(stored, measured, node_of, records, passages, definitions, tuple(ranked), tuple(names))
 
     def needed_graph(self) -> OpenedGraph:
         """The graph; WorkspaceError with the cure where there is none."""

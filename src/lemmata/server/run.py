@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import sys
 from pathlib import Path
@@ -36,6 +37,7 @@ def make_server(service: Service, access: Access, limits: Limits, *, watch: floa
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=int(limits.seconds) + 1,
         ws="none",
@@ -51,4 +53,5 @@ def run(folder: Path, access: Access, limits: Limits, *, host: str, port: int) -
     shown = f"[{host.strip('[]')}]" if ":" in host else host
     address = f"http://{shown}:{listening.getsockname()[1]}"
     print(f"{address} (Ctrl-C stops it)", file=sys.stderr, flush=True)  # noqa: T201
-    server.run(sockets=[listening])
+    with contextlib.suppress(KeyboardInterrupt):  # the usual end
+        server.run(sockets=[listening])

@@ -112,23 +112,31 @@ _NAMES = {
 }
 
 
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
 def _typed(kind: str, value: Any, where: str) -> Any:
+    """The value, which must be of a type of JSON; a whole number may be written as 2.0."""
     if kind == "integer" and isinstance(value, float) and value.is_integer():
         return int(value)
-    types: Mapping[str, tuple[type, ...]] = {
-        "string": (str,),
-        "integer": (int,),
-        "number": (int, float),
-        "boolean": (bool,),
-        "array": (list,),
-        "object": (dict,),
-    }
-    is_number_for_bool = isinstance(value, bool) and kind != "boolean"
-    if not isinstance(value, types[kind]) or is_number_for_bool or (kind == "number" and not math.isfinite(value)):
+    if not _is_of(kind, value):
         raise InputError(f"{where} should be {_NAMES[kind]}")
     if kind == "string" and not _is_text(value):
         raise InputError(f"{where} is no valid text: it holds half a character (a lone surrogate)")
     return value
+
+
+def _is_of(kind: str, value: Any) -> bool:
+    if isinstance(value, bool) and kind != "boolean":  # which Python takes for a number
+        return False
+    return isinstance(value, _TYPES[kind]) and not (isinstance(value, float) and not math.isfinite(value))
 
 
 def _is_text(value: str) -> bool:
@@ -142,9 +150,9 @@ def _is_text(value: str) -> bool:
 def _check_size(where: str, unit: str, size: float, least: float | None, most: float | None) -> None:
     unit = f" {unit}" if unit else ""
     if least is not None and size < least:
-        raise InputError(f"{where} is {size:g}{unit}: at least {least:g}{unit} are needed")
+        raise InputError(f"{where} is too small: at least {least:g}{unit}")
     if most is not None and size > most:
-        raise InputError(f"{where} is {size:g}{unit}: at most {most:g}{unit} are possible")
+        raise InputError(f"{where} is too large: at most {most:g}{unit}")
 
 
 def _checked_object(schema: Schema, value: Mapping[str, Any], where: str) -> dict[str, Any]:

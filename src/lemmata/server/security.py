@@ -79,7 +79,7 @@ class Access:
         self._names = {"localhost", host.casefold().strip("[]"), *(name.casefold() for name in names)}
         self.origins = frozenset(origins)
 
-    def check(self, headers: Mapping[str, str], *, scheme: str, is_public: bool) -> Refusal | None:
+    def check(self, headers: Mapping[str, str], *, is_public: bool) -> Refusal | None:
         """None for a request that may be answered; `is_public` for what needs no token: the files of the page."""
         host = headers.get("host", "")
         if not self._is_known(host):
@@ -90,7 +90,8 @@ class Access:
                 "open it by its address, or name it with --name",
             )
         origin = headers.get("origin")
-        if origin is not None and origin != f"{scheme}://{host}" and origin not in self.origins:
+        own = f"http://{host}", f"https://{host}"  # by a proxy
+        if origin is not None and origin not in own and origin not in self.origins:
             return Refusal(
                 403, "foreign_origin", "a page of another origin may not ask", "allow its origin with --cors ORIGIN"
             )

@@ -9,32 +9,33 @@ import base64
 import contextlib
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lemmata.answer import AnswerOptions, answer
+from lemmata.answer import AnswerOptions, Event, answer, without_citations
 from lemmata.config import suggest
 from lemmata.errors import InputError, LemmataError
 from lemmata.llm.endpoint import Budget
 from lemmata.project import Project
 from lemmata.search import RETRIEVERS, Filter, split_reranker
 from lemmata.server import views
-from lemmata.server.mathml import excerpt_html
+from lemmata.server.mathml import excerpt_html, inline_html, title_html
+from lemmata.server.openapi import DEEPEST
 from lemmata.server.opened import Opened, state_of
-from lemmata.server.records import hit_records
+from lemmata.server.records import hit_records, short_text
 from lemmata.stages.bridge import bridge
 from lemmata.types import Floats, Hit
 
 __all__ = ["DEEPEST", "Service"]
 
-DEEPEST = 1000  # hits that can be reached by paging
 _FACET_HITS = 200
 _MOST_RERANKED = 100
 _MOST_SKIPS = 200
+_EXCERPT = 320  # characters
 _CHARACTERS_PER_TOKEN = 4  # for the usage that OpenAI's format asks for
 
 
@@ -129,11 +130,15 @@ class Service:
                 paths=paths,
             )
             page = hits[offset : offset + k]
+
+            def excerpt(text: str) -> str:
+                return excerpt_html(text, query, opened.tokenizer)
+
             more = len(hits) > offset + k and offset + k < DEEPEST
             return {
                 "query": query,
                 "retriever": retriever,
-                "hits": _hit_records(opened, page, query if html else "", first_rank=offset + 1),
+                "hits": _hit_records(opened, page, excerpt if html else None, first_rank=offset + 1),
                 **({"nodes": views.nodes(opened, _on_paths(page))} if paths or retriever == "geodesic" else {}),
                 **({"facets": views.facets(opened, hits[:_FACET_HITS])} if facets else {}),
                 "note": opened.note if retriever == "auto" else "",
@@ -145,9 +150,8 @@ class Service:
     def similar(self, identity: str, k: int = 10, *, html: bool = False) -> dict[str, Any]:
         """The passages nearest to a passage."""
         with self.opened() as opened:
-            text = views.passage_of(opened, identity).text
-            hits = opened.retriever.similar(identity, k)
-            records = _hit_records(opened, hits, text if html else "")
+            views.passage_of(opened, identity)  # refuses an unknown one
+            records = _hit_records(opened, opened.retriever.similar(identity, k), _start_html if html else None)
             return {"id": identity, "hits": records, "generation": opened.generation}
 
     def bridge(self, source: str, target: str, k: int = 5) -> dict[str, Any]:
@@ -207,7 +211,7 @@ class Service:
 
     # ------------------------------------------------------------ answers
 
-    def ask(self, question: str, k: int | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+    def ask(self, question: str, k: int | None = None) -> Generator[tuple[str, dict[str, Any]], None, None]:
         """The events of an answer (see `lemmata.answer`) with their data; `k` passages are shown to the model.
 
         Caps on tokens and cost hold for all answers of this service together.
@@ -219,7 +223,7 @@ class Service:
             options = replace(configured, passages=k) if k else configured
             hits = opened.retriever.search(question, 2 * options.passages) if question.strip() else []
             encoder = None if opened.note else opened.retriever.encoder
-            yield from answer(
+            for event in answer(
                 question,
                 hits,
                 opened.chat(),
@@ -228,7 +232,8 @@ class Service:
                 tokenize=opened.tokenizer,
                 budget=budget,
                 note=opened.note,
-            )
+            ):
+                yield event.name, _event_with_html(event, question, opened.tokenizer)
 
     # ------------------------------------------------------------ vectors
 
@@ -299,14 +304,34 @@ class Service:
             }
 
 
-def _hit_records(opened: Opened, hits: list[Hit], query: str, *, first_rank: int = 1) -> list[dict[str, Any]]:
-    """Hits with the titles of their documents and, where a query is given, an excerpt as HTML."""
+def _event_with_html(event: Event, question: str, tokenize: Callable[[str], list[str]]) -> dict[str, Any]:
+    """The data of an event, with passages and sentences also as safe HTML."""
+    if event.name == "passages":
+        passages = [
+            {**passage, "html": excerpt_html(passage["text"], question, tokenize)} for passage in event.data["passages"]
+        ]
+        return {**event.data, "passages": passages}
+    if event.name == "sentence":
+        return {**event.data, "html": inline_html(without_citations(event.data["text"]))}
+    return event.data
+
+
+def _hit_records(
+    opened: Opened, hits: list[Hit], excerpt: Callable[[str], str] | None, *, first_rank: int = 1
+) -> list[dict[str, Any]]:
+    """Hits with the titles of their documents; with `excerpt`, which makes HTML of a text, also as HTML."""
     records = hit_records(hits, opened.date_of, first_rank=first_rank)
     for record in records:
-        record["document_title"] = opened.document(record["document"]).title
-        if query:
-            record["html"] = excerpt_html(record["text"], query, opened.tokenizer)
+        title = record["document_title"] = opened.document(record["document"]).title
+        if excerpt is not None:
+            record["html"] = excerpt(record["text"])
+            record["title_html"] = title_html(record["title"])
+            record["document_title_html"] = title_html(title)
     return records
+
+
+def _start_html(text: str) -> str:
+    return f"<p>{inline_html(short_text(text, _EXCERPT))}</p>"
 
 
 def _on_paths(hits: list[Hit]) -> list[str]:

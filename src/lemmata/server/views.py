@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.errors import LemmataError, WorkspaceError
-from lemmata.server.mathml import reference_links, to_html
+from lemmata.server.mathml import inline_html, reference_links, title_html, to_html
 from lemmata.server.opened import Opened, OpenedGraph
 from lemmata.server.records import bibtex, document_record, latex_reference, neighbour_record, short_text
 from lemmata.types import INSERTED, Edge, Hit, Passage
@@ -43,11 +43,19 @@ class UnknownIdError(LemmataError):
     """An id that the workspace does not have."""
 
 
+def _with_html(record: dict[str, Any]) -> dict[str, Any]:
+    """A record with its title and excerpt as safe HTML."""
+    return {**record, "title_html": title_html(record["title"]), "html": inline_html(record["excerpt"])}
+
+
 # ---------------------------------------------------------------- facets
 
 
 def facets(opened: Opened, hits: Sequence[Hit]) -> dict[str, list[dict[str, Any]]]:
-    """How many of the hits have each kind, document, category, location and year, the most frequent first."""
+    """How many of the hits have each kind, document, category, location and year, the most frequent first.
+
+    Documents come with their titles.
+    """
     counts: dict[str, Counter[str]] = {
         name: Counter() for name in ("kinds", "documents", "categories", "locations", "years")
     }
@@ -61,10 +69,13 @@ def facets(opened: Opened, hits: Sequence[Hit]) -> dict[str, list[dict[str, Any]
         counts["locations"].update(hit_passage.locations)
         if date := hit_passage.date or document.date:
             counts["years"][date[:4]] += 1
-    return {
+    counted: dict[str, list[dict[str, Any]]] = {
         name: [{"value": value, "count": count} for value, count in counter.most_common(_MOST_VALUES)]
         for name, counter in counts.items()
     }
+    for record in counted["documents"]:
+        record["title"] = opened.document(record["value"]).title
+    return counted
 
 
 # ---------------------------------------------------------------- passages
@@ -97,6 +108,7 @@ def passage(opened: Opened, identity: str) -> dict[str, Any]:
         "id": shown.id,
         "kind": shown.kind,
         "title": shown.title,
+        "title_html": title_html(shown.title),
         "text": shown.text,
         "html": to_html(shown.text, links=_references(opened, shown, "text")),
         "proof": shown.proof,
@@ -107,11 +119,15 @@ def passage(opened: Opened, identity: str) -> dict[str, Any]:
         "last_line": shown.last_line or None,
         "date": shown.date or document.date,
         "location": list(shown.locations),
+        "places": _places(opened, shown),
         "document": document_record(document),
         "uses": _neighbours(opened, links.items()),
         "used_by": _neighbours(opened, referring.items()),
         "concepts": _concepts_of(opened, identity),
-        "summaries": [{"text": summary["text"], "author": summary["author"]} for summary in summaries],
+        "summaries": [
+            {"text": summary["text"], "html": inline_html(summary["text"]), "author": summary["author"]}
+            for summary in summaries
+        ],
         "earlier": earlier,
         "later": later,
         "previous": previous,
@@ -135,7 +151,7 @@ def _neighbours(opened: Opened, related: Iterable[tuple[str, str]]) -> list[dict
             records.append(neighbour_record(identity, neighbour.kind, neighbour.title, relation, neighbour.text, date))
         elif document := opened.known_document(identity):
             records.append(neighbour_record(identity, document.kind, document.title, relation, "", document.date))
-    return records
+    return list(map(_with_html, records))
 
 
 def _references(opened: Opened, shown: Passage, part: str) -> list[tuple[int, int, str]]:
@@ -162,6 +178,16 @@ def _concepts_of(opened: Opened, identity: str) -> list[dict[str, Any]]:
     return list(named.values())
 
 
+def _places(opened: Opened, log: Passage) -> list[dict[str, str]]:
+    """The location of a log with all above it, the root first."""
+    place = next((link.target for link in log.links if link.relation == "reports_about" and link.target), None)
+    places: dict[str, str] = {}
+    while place and place not in places and (location := opened.known_document(place)):
+        places[place] = location.title
+        place = next((link.target for link in location.links if link.relation == "part_of"), None)
+    return [{"id": identity, "title": title} for identity, title in reversed(places.items())]
+
+
 def _logs_beside(opened: Opened, log: Passage) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The logs of the same locations before and after a log, nearest first."""
     locations = [link.target for link in log.links if link.relation == "reports_about" and link.target]
@@ -179,12 +205,8 @@ def _logs_beside(opened: Opened, log: Passage) -> tuple[list[dict[str, Any]], li
 def concepts(opened: Opened, prefix: str, k: int) -> list[dict[str, Any]]:
     """The most mentioned concepts of which a name, or a word in it, begins like this, whatever the case."""
     graph = opened.needed_graph()
-    wanted = " ".join(prefix.split()).casefold()
-    fitting = (
-        concept
-        for concept in graph.concepts
-        if not wanted or any(_has_start(name.casefold(), wanted) for name in (concept.name, *concept.aliases))
-    )
+    wanted = f" {' '.join(prefix.split())}".casefold()
+    fitting = (concept for concept, names in zip(graph.concepts, graph.names, strict=True) if wanted in names)
     return [
         {
             "id": concept.id,
@@ -195,10 +217,6 @@ def concepts(opened: Opened, prefix: str, k: int) -> list[dict[str, Any]]:
         }
         for concept in itertools.islice(fitting, k)
     ]
-
-
-def _has_start(name: str, start: str) -> bool:
-    return name.startswith(start) or f" {start}" in name
 
 
 def concept(opened: Opened, identity: str) -> dict[str, Any]:
@@ -269,7 +287,7 @@ def nodes(opened: Opened, ids: Collection[str]) -> dict[str, dict[str, Any]]:
         elif opened.graph and identity in opened.graph.node_of:
             kind = opened.graph.stored.graph.kinds[opened.graph.node_of[identity]]
             described[identity] = {"kind": kind, "title": "", "excerpt": ""}
-    return described
+    return {identity: _with_html(record) for identity, record in described.items()}
 
 
 def graph_around(opened: Opened, identity: str, limit: int) -> dict[str, Any]:
@@ -305,7 +323,7 @@ def graph_around(opened: Opened, identity: str, limit: int) -> dict[str, Any]:
             edges.setdefault((network.nodes[node], network.nodes[target], relation), length)
     names = [network.nodes[node] for node in nearest]
     described = nodes(opened, names)
-    unknown = {"kind": "", "title": "", "excerpt": ""}
+    unknown = _with_html({"kind": "", "title": "", "excerpt": ""})
     return {
         "id": identity,
         "nodes": [
@@ -344,7 +362,11 @@ def document_passages(opened: Opened, identity: str, offset: int, k: int) -> dic
     return {
         "document": document_record(document),
         "passages": [
-            {**{name: record[name] for name in fields}, "line": record["line"] or None}
+            {
+                **{name: record[name] for name in fields},
+                "line": record["line"] or None,
+                "title_html": title_html(record["title"]),
+            }
             for record in records[offset : offset + k]
         ],
         "total": len(records),
@@ -402,13 +424,15 @@ def passages_at(opened: Opened, rows: Sequence[int]) -> list[dict[str, Any]]:
     corpus = opened.retriever.corpus
     existing = [row for row in rows if 0 <= row < len(corpus)]
     return [
-        {
-            "row": row,
-            "id": shown.id,
-            "kind": shown.kind,
-            "title": shown.title,
-            "document": shown.document,
-            "excerpt": short_text(shown.text),
-        }
+        _with_html(
+            {
+                "row": row,
+                "id": shown.id,
+                "kind": shown.kind,
+                "title": shown.title,
+                "document": shown.document,
+                "excerpt": short_text(shown.text),
+            }
+        )
         for row, shown in zip(existing, corpus.passages(existing), strict=True)
     ]
