@@ -26,6 +26,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance
+from tests.llm_server import Server as ChatServer
 from tests.test_cli import lemmata
 from tests.test_search import make_project
 
@@ -331,6 +332,31 @@ def test_ask_without_a_model_gives_the_passages_and_says_so(client: httpx.Client
     assert "a#sponge" in {passage["id"] for passage in passages["passages"]}
     assert error["code"] == "no_model"
     assert error["cure"]
+
+
+def test_ask_streams_what_the_model_writes_with_its_citations_checked(tmp_path: Path) -> None:
+    model = ChatServer(tmp_path / "journal")
+    try:
+        model.script(streams=True, answer="A wet sponge absorbs $x^2$ of a pump [1]. Dogs <b>bark</b> [9].")
+        project = make_project(tmp_path, {"a.tex": NOTES["a.tex"]})
+        with project.layout.config.open("a") as config:
+            config.write(f'[llm]\nurl = "{model.url}"\nmodel = "tiny"\n')
+        with serving(project.layout.root) as client:
+            assert valid(client.get("/health"), "/health")["model"] == "tiny"
+            received = events(client.post("/ask", json={"question": "what does a wet sponge absorb", "k": 1}))
+    finally:
+        model.kill()
+    names = [name for name, _ in received]
+    assert (names[0], names[-1]) == ("passages", "done")
+    assert "<mark>wet</mark>" in received[0][1]["passages"][0]["html"]
+    written = "".join(data["text"] for name, data in received if name == "text")
+    assert written == "A wet sponge absorbs $x^2$ of a pump [1]. Dogs <b>bark</b> [9]."
+    first, second = (data for name, data in received if name == "sentence")
+    assert first["citations"][0]["id"] == "a#sponge"
+    assert "<math" in first["html"]
+    assert "[1]" not in first["html"]
+    assert second["flags"] == ["missing"]
+    assert "<b>" not in second["html"]
 
 
 class EndlessService(Service):
