@@ -48,12 +48,14 @@ FLOORS = {
     "paths": 3,
     "train": 3,
     "search": 4,
+    "answer": 5,
     "stages": 5,
     "project": 6,
     "run": 7,
-    "cli": 8,
-    "__init__": 9,
-    "__main__": 9,
+    "server": 8,
+    "cli": 9,
+    "__init__": 10,
+    "__main__": 10,
 }
 
 

@@ -15,6 +15,7 @@ import tokenize
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -24,6 +25,8 @@ __all__ = ["Option", "build", "load_options", "merged", "near", "options_of", "r
 
 Options = TypeVar("Options")
 _MOST_SHOWN = 20  # known words that an error lists
+_MOST_COMPARED = 10_000  # known words that an unknown one is compared with, which takes some 10 µs each
+_LONGEST_COMPARED = 200  # characters of an unknown word
 
 
 class Option(NamedTuple):
@@ -73,15 +76,25 @@ def _has_keys(values: Mapping[str, Any]) -> bool:
 
 def suggest(word: str, known: Sequence[str]) -> str:
     """The end of a sentence about an unknown word: the closest known one, or the first of them."""
-    close = difflib.get_close_matches(word, known, 1)
+    close = _close_matches(word, known, 1)
     more = ", …" if len(known) > _MOST_SHOWN else ""
     return f"; did you mean {close[0]!r}?" if close else f" (there are: {', '.join(known[:_MOST_SHOWN])}{more})"
 
 
 def near(word: str, known: Iterable[str]) -> str:
     """The end of a sentence about an unknown id: up to three known ones that look like it, or nothing."""
-    close = difflib.get_close_matches(word, list(known), 3, 0.6)
+    close = _close_matches(word, list(known), 3)
     return f"; did you mean {' or '.join(close)}?" if close else ""
+
+
+def _close_matches(word: str, known: Sequence[str], most: int) -> list[str]:
+    """Known words that look like this one; of very many only those with the same first half, which takes less time."""
+    if len(word) > _LONGEST_COMPARED:
+        return []
+    if len(known) > _MOST_COMPARED:
+        start = word[: (len(word) + 1) // 2]
+        known = list(islice((other for other in known if other.startswith(start)), _MOST_COMPARED))
+    return difflib.get_close_matches(word, known, most)
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The part of a passage that answers a query, readable in a terminal, with the query's words marked."""
+"""The part of a passage that answers a query, with the query's words marked."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from lemmata.index.tokens import tokenize
 from lemmata.latex.readable import readable
 from lemmata.latex.sentences import cut, formulas, sentences
 
-__all__ = ["excerpt"]
+__all__ = ["excerpt", "mark_words", "window"]
 
 _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
+_LONGEST_QUERY = 2000  # characters
 
 
 def excerpt(
@@ -23,10 +24,22 @@ def excerpt(
     A longer sentence is cut after `2 * length` characters, never inside a formula; a formula that is longer than
     that leaves `…`. `tokenize` tells which words are the same, as the index does it.
     """
-    query_words = set(tokenize(query[:2000]))
+    source, before, after = window(text, query, length, tokenize=tokenize)
+    shown = _readable(source, 2 * length)
+    if len(shown) > 2 * length:  # a single long sentence
+        shown = _readable(cut(source, 2 * length), 2 * length).removesuffix(" …") + " …"
+    shown = ("… " if before else "") + shown + (" …" if after else "")
+    return shown, mark_words(shown, query, tokenize)
+
+
+def window(text: str, query: str, length: int, *, tokenize: Callable[[str], list[str]]) -> tuple[str, bool, bool]:
+    """Consecutive sentences with the most words of the query, about `length` characters, as they stand in the text;
+    and whether there is text before and after them.
+    """
+    query_words = set(tokenize(query[:_LONGEST_QUERY]))
     spans = sentences(text)
     if not spans:
-        return "", []
+        return "", False, False
     shared = [len(query_words.intersection(tokenize(text[begin:end]))) for begin, end in spans]
     best, first, last = -1, 0, 0
     after = value = 0  # the window of sentences from `number` to before `after`
@@ -37,13 +50,13 @@ def excerpt(
         if value > best:
             best, first, last = value, number, after - 1
         value -= shared[number]
-    source = text[spans[first][0] : spans[last][1]]
-    shown = _readable(source, 2 * length)
-    if len(shown) > 2 * length:  # a single long sentence
-        shown = _readable(cut(source, 2 * length), 2 * length).removesuffix(" …") + " …"
-    shown = ("… " if first else "") + shown + (" …" if last + 1 < len(spans) else "")
-    marks = [m.span() for m in _WORD.finditer(shown) if len(m[0]) > 1 and query_words.intersection(tokenize(m[0]))]
-    return shown, marks
+    return text[spans[first][0] : spans[last][1]], first > 0, last + 1 < len(spans)
+
+
+def mark_words(text: str, query: str, tokenize: Callable[[str], list[str]]) -> list[tuple[int, int]]:
+    """The spans of the words of a text that are the same as words of the query."""
+    query_words = set(tokenize(query[:_LONGEST_QUERY]))
+    return [m.span() for m in _WORD.finditer(text) if len(m[0]) > 1 and query_words.intersection(tokenize(m[0]))]
 
 
 def _readable(text: str, longest: int) -> str:

@@ -16,7 +16,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -29,6 +29,7 @@ __all__ = ["AnswerCache", "CallError", "Service", "cache_key", "excerpt"]
 _LONGEST_WAIT = 120.0  # seconds; a Retry-After beyond it is a failure, not a pause
 _MAY_PASS = (408, 409, 425, 429)  # and every status from 500 on
 _NO_ACCESS = (401, 404)  # whatever is sent
+_LONGEST_LINE = 2**20  # bytes of one server-sent event
 
 Result = TypeVar("Result")
 
@@ -82,11 +83,39 @@ class Service:
         """One call, without retries: the JSON of the answer, or CallError."""
         seconds = self.timeout if timeout is None else timeout
         end = time.monotonic() + seconds
+        with self._open(path, body, seconds) as response:
+            return json.loads(_read_until(response, end))
+
+    def post_stream(
+        self, path: str, body: Mapping[str, Any], timeout: float | None = None
+    ) -> Generator[Any, None, None]:
+        """One call, without retries: the JSON of each server-sent event as it arrives, or CallError.
+
+        A service that does not stream gives one value. Close the iterator to leave early.
+        """
+        seconds = self.timeout if timeout is None else timeout
+        end = time.monotonic() + seconds
+        with self._open(path, body, seconds) as response:
+            if "event-stream" not in response.headers.get("Content-Type", ""):
+                yield json.loads(_read_until(response, end))
+                return
+            while line := response.readline(_LONGEST_LINE):
+                field, _, value = line.decode("utf-8", "replace").strip().partition(":")
+                if field == "data" and value.strip() == "[DONE]":
+                    return
+                if field == "data":
+                    yield json.loads(value)
+                if time.monotonic() > end:
+                    raise TimeoutError
+
+    @contextlib.contextmanager
+    def _open(self, path: str, body: Mapping[str, Any], seconds: float) -> Iterator[Any]:
+        """The answer to one call; whatever goes wrong until it is read becomes a CallError."""
         request = urllib.request.Request(f"{self.url}/{path}", json.dumps(body).encode(), self._headers)  # noqa: S310
         try:
             with self._opener.open(request, timeout=seconds) as response:
                 self._reached = True
-                return json.loads(_read_until(response, end))
+                yield response
         except urllib.error.HTTPError as error:
             self._reached = True
             raise _status_failure(error) from error

@@ -23,12 +23,13 @@ from lemmata.store.vector_sets import default_encoder
 from lemmata.types import CrossEncoder, Progress, Skip
 
 if TYPE_CHECKING:
+    from lemmata.answer import Event
     from lemmata.concepts.merge import Merge
     from lemmata.encode.remote import Allowance, Estimate
     from lemmata.evaluate.report import Report
     from lemmata.evaluate.tasks import Task
     from lemmata.leakage import Audit, Example
-    from lemmata.llm.chat import Preview
+    from lemmata.llm.chat import Chat, Preview
     from lemmata.llm.endpoint import EndpointOptions, Limits
     from lemmata.search import Retriever
     from lemmata.stages.bridge import Bridge
@@ -61,6 +62,7 @@ TABLES = {
     "link": "lemmata.stages.link:LinkOptions",
     "embed": "lemmata.stages.embed:EmbedStageOptions",
     "llm": "lemmata.llm.endpoint:EndpointOptions",
+    "ask": "lemmata.answer:AnswerOptions",
     "split": "lemmata.mine.splits:SplitOptions",
     "mine": "lemmata.stages.mine:MineOptions",
     "audit": "lemmata.stages.training_sets:AuditOptions",
@@ -363,6 +365,34 @@ class Project:
 
         with self.retriever() as retriever:
             return bridge(retriever, source, target, k)
+
+    def map(self, *, seed: int = 0, progress: Progress = _silent) -> dict[str, Any]:
+        """Place all passages in the plane, for the map of the web page."""
+        from lemmata.stages.map import build_map
+
+        return build_map(self.layout, seed, progress)
+
+    def chat(self, model: Settings | None = None) -> Chat | None:
+        """The language model of [llm], overridden by `model`; None where none is named. Call its `close` when done."""
+        from lemmata.llm.chat import Chat
+
+        options = self._endpoint_options(model)
+        return Chat(options, self.layout.answers, _key()) if options.model else None
+
+    def ask(self, question: str, *, settings: Settings | None = None, model: Settings | None = None) -> Iterator[Event]:
+        """The events of an answer from the corpus, in which every sentence cites passages: see `lemmata.answer`."""
+        from lemmata.answer import AnswerOptions, answer
+
+        options = self.options(AnswerOptions, "ask", settings)
+        with contextlib.ExitStack() as stack:
+            retriever = stack.enter_context(self.retriever())
+            chat = self.chat(model)
+            if chat is not None:
+                stack.callback(chat.close)
+            hits = retriever.search(question, 2 * options.passages) if question.strip() else []
+            encoder = retriever.encoder if chat is not None and retriever.has_vectors else None
+            more: dict[str, Any] = {"encoder": encoder, "tokenize": retriever.lexical.tokenizer}
+            yield from answer(question, hits, chat, options=options, note=retriever.words_only, **more)
 
     # ------------------------------------------------------------ graph
 

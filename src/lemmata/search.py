@@ -78,6 +78,7 @@ class Filter:
     until: str = ""
     locations: tuple[str, ...] = ()
     where: tuple[tuple[str, str], ...] = ()  # column and value of the metadata, in any case of letters
+    ids: tuple[str, ...] = ()  # of passages; unknown ones are ignored
 
 
 # ---------------------------------------------------------------- on arrays

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from lemmata.cli import content, demo, evaluate, export, graph, mine, search, train, workspace
+from lemmata.cli import ask, content, demo, evaluate, export, graph, map, mine, search, serve, train, workspace  # noqa: A004
 from lemmata.cli.output import fail
 from lemmata.errors import LemmataError
 
@@ -60,11 +60,15 @@ for command in (
     search.search,
     search.similar,
     search.bridge,
+    map.map_,
+    ask.ask,
     evaluate.evaluate,
     evaluate.judge,
     evaluate.mteb,
     evaluate.export_encoder,
     train.run,
+    serve.serve,
+    ask.mcp,
 ):
     app.command(command.__name__.rstrip("_").replace("_", "-"))(command)
 

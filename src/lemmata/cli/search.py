@@ -310,31 +310,12 @@ def _filter(
 
 def _print_hits(corpus: Corpus, hits: list[Hit], query: str, as_json: bool, tokenizer: Tokenizer) -> None:
     """Print the hits, each with its source: file and line, section, date and the locations that a log is about."""
+    from lemmata.server.records import hit_records
+
     rows = [(hit, passage) for hit in hits if (passage := hit.passage)]
     dates = {document: corpus.document(document).date for document in {passage.document for _, passage in rows}}
     if as_json:
-        print_json(
-            [
-                {
-                    "rank": rank,
-                    "id": hit.id,
-                    "score": hit.score,
-                    "kind": passage.kind,
-                    "document": passage.document,
-                    "title": passage.title,
-                    "text": passage.text,
-                    "path": [step._asdict() for step in hit.path],
-                    "file": passage.file,
-                    "line": passage.first_line or None,
-                    "last_line": passage.last_line or None,
-                    "date": passage.date or dates[passage.document],
-                    "section": passage.section,
-                    "location": list(passage.locations),
-                    "repeats": list(hit.repeats),
-                }
-                for rank, (hit, passage) in enumerate(rows, 1)
-            ]
-        )
+        print_json(hit_records(hits, dates.__getitem__))
         return
     if not hits:
         open_console().print("nothing found")

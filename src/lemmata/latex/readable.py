@@ -13,7 +13,7 @@ from collections.abc import Callable
 from lemmata.latex.sentences import formulas
 from lemmata.latex.source import match_brace
 
-__all__ = ["readable"]
+__all__ = ["readable", "styled_letters"]
 
 
 def _table(words: str) -> dict[str, str]:
@@ -170,8 +170,8 @@ def _converted(text: str, at: int, depth: int) -> tuple[str, int]:
     return _convert(argument, depth).strip(), at
 
 
-def _styled(text: str, style: str) -> str:
-    """The text in one of the mathematical alphabets of Unicode."""
+def styled_letters(text: str, style: str) -> str:
+    """The text in one of the mathematical alphabets of Unicode; ASCII letters have a form in each of them."""
     if not style:
         return text
     capital, small, digit = _ALPHABETS[style]
@@ -431,7 +431,7 @@ def _command(word: str, text: str, at: int, output: _Output, depth: int) -> int:
         at = _HANDLERS[word](text, at, output, depth)
     elif word in _STYLES:
         inner, at = _converted(text, at, depth)
-        output.append(_styled(inner, _STYLES[word]))
+        output.append(styled_letters(inner, _STYLES[word]))
     elif word in _ACCENTS:
         at = _accent(word, text, at, output, depth)
     elif word in _TEXT:
@@ -444,7 +444,7 @@ def _command(word: str, text: str, at: int, output: _Output, depth: int) -> int:
         else:
             output.append(inner)
     elif word in _SWITCHES:  # up to the end of its group
-        output.append(_styled(_convert(text[at:], depth).strip(), _SWITCHES[word]))
+        output.append(styled_letters(_convert(text[at:], depth).strip(), _SWITCHES[word]))
         at = len(text)
     elif word in _BLANKS:
         output.append("  ")

@@ -13,12 +13,13 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from lemmata.errors import LemmataError
@@ -91,6 +92,8 @@ class _Dialect:
     limit: str = "max_tokens"  # newer models want max_completion_tokens
     temperature: bool = True  # some models accept none but their own
     bounds: bool = True  # lengths of texts and lists in a schema; OpenAI and some grammars refuse them
+    usage: bool = True  # the number of tokens at the end of a stream, which must be asked for
+    stream: bool = True  # the answer piece by piece
 
 
 class _Reply(NamedTuple):
@@ -106,6 +109,7 @@ class _Stopped(Exception):  # noqa: N818 - becomes the error of an answer
 class _Run(NamedTuple):
     budget: Budget
     stop: threading.Event
+    show: Callable[[str], None] | None = None  # receives the pieces of a text as they arrive
 
     def wait(self, seconds: float) -> None:
         if seconds >= self.budget.seconds_left():
@@ -142,6 +146,14 @@ class Chat:
 
     def close(self) -> None:
         self._cache.close()
+
+    @property
+    def model(self) -> str:
+        return self._options.model
+
+    def cost(self, tokens_in: int, tokens_out: int) -> float:
+        """What so many tokens cost, by the configured prices."""
+        return self._cost((tokens_in, tokens_out))
 
     def spent(self) -> Spent:
         """What all calls through this cache have used, also in earlier processes; interrupted calls at their worst."""
@@ -194,6 +206,35 @@ class Chat:
         finally:
             run.stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
+
+    def stream(self, request: Request, *, budget: Budget | None = None) -> Generator[str | Answer, None, None]:
+        """The pieces of a plain text as the model writes them, and at the end the answer.
+
+        A cached text is one piece. Nothing is repeated: an answer that breaks off has an error, and the pieces up to
+        there. Where the caller leaves early, the call ends; it counts at its worst case.
+        """
+        self.down, self._failures = "", 0
+        events: SimpleQueue[str | Answer | BaseException] = SimpleQueue()
+        run = _Run(budget or Budget(), threading.Event(), events.put)
+
+        def work() -> None:
+            try:
+                answer = self._answer(request, self._key(request), run)
+                if answer.cached:
+                    events.put(answer.text)
+                events.put(answer)
+            except BaseException as error:  # raised again where the caller waits
+                events.put(error)
+
+        threading.Thread(target=work, name="chat-stream", daemon=True).start()
+        try:
+            while not isinstance(event := events.get(), Answer):
+                if isinstance(event, BaseException):
+                    raise event
+                yield event
+            yield event
+        finally:
+            run.stop.set()
 
     # ------------------------------------------------------------ one request
 
@@ -273,6 +314,8 @@ class Chat:
             run.wait(self._quiet_until - time.monotonic())
             dialect = self._dialect
             body = self._body(dialect, messages, request)
+            if run.show is not None and dialect.stream:
+                body |= {"stream": True} | ({"stream_options": {"include_usage": True}} if dialect.usage else {})
             most = tokens = _most_tokens(body), self._options.answer_tokens
             worst = Spent(1, sum(most), self._cost(most))
             if not run.budget.reserve(worst):
@@ -281,7 +324,7 @@ class Chat:
             started, outcome, adapted = time.monotonic(), "interrupted", False
             seconds = max(0.01, min(self._options.timeout, run.budget.seconds_left()))
             try:
-                envelope = self._service.post("chat/completions", body, seconds)
+                envelope = self._receive(body, seconds, run)
                 tokens = _reported_tokens(envelope, most)
                 reply = _read_reply(envelope, tokens)
                 outcome = ""
@@ -303,6 +346,35 @@ class Chat:
                     self._ledger.remove_call(call)
                 else:
                     self._ledger.close_call(call, tokens, cost, time.monotonic() - started, outcome)
+
+    def _receive(self, body: dict[str, Any], seconds: float, run: _Run) -> Any:
+        """The server's answer to one call; where the run shows texts, its pieces are shown and put together."""
+        show = run.show
+        if show is None:
+            return self._service.post("chat/completions", body, seconds)
+        pieces: list[str] = []
+        finish, usage = "", None
+        try:
+            with contextlib.closing(self._service.post_stream("chat/completions", body, seconds)) as chunks:
+                for chunk in chunks:
+                    if run.stop.is_set():
+                        raise _Stopped("stopped")
+                    choice = _first_choice(chunk)
+                    if (
+                        "message" in choice or not isinstance(chunk, dict) or "error" in chunk
+                    ):  # the whole, or a failure
+                        show(_read_reply(chunk, (0, 0)).text)
+                        return chunk
+                    usage, finish = chunk.get("usage") or usage, choice.get("finish_reason") or finish
+                    if piece := (choice.get("delta") or {}).get("content"):
+                        pieces.append(str(piece))
+                        show(pieces[-1])
+            if not finish:
+                raise CallError("the answer broke off", retry=True, charged=True)
+        except CallError as failure:
+            failure.retry = failure.retry and not pieces  # what was shown cannot be taken back
+            raise
+        return {"choices": [{"message": {"content": "".join(pieces)}, "finish_reason": finish}], "usage": usage}
 
     def _record_failure(self, failure: CallError) -> str:
         """The error of the answer; where all other requests would fail too, the server is down."""
@@ -339,6 +411,10 @@ class Chat:
             if self._dialect == refused:  # else another thread has adapted it already
                 if "max_tokens" in cause and refused.limit == "max_tokens":
                     self._dialect = replace(refused, limit="max_completion_tokens")
+                elif "stream_options" in cause and refused.usage:
+                    self._dialect = replace(refused, usage=False)
+                elif "stream" in cause and refused.stream:
+                    self._dialect = replace(refused, stream=False)
                 elif "temperature" in cause and refused.temperature:
                     self._dialect = replace(refused, temperature=False)
                 elif refused.format == "json_schema" and refused.bounds and _ABOUT_BOUNDS.search(cause):
@@ -377,7 +453,8 @@ class Chat:
             return None
         answer = Answer(**json.loads(stored), cached=True)
         if request.schema is None:
-            return answer
+            # a text that was cut at a smaller limit may be longer today
+            return None if answer.truncated and answer.tokens_out < self._options.answer_tokens else answer
         fitted = _fitted(answer.text, request, cut=answer.truncated)
         return None if fitted.complaint else answer._replace(value=fitted.value, notes=fitted.notes)
 
@@ -425,6 +502,12 @@ def _most_tokens(body: Mapping[str, Any]) -> int:
     """No tokenizer makes more tokens than bytes; a server may put the schema into the prompt."""
     texts = [to_json_text(body.get("response_format", {})), *(message["content"] for message in body["messages"])]
     return _TEMPLATE_TOKENS + sum(len(text.encode("utf-8", "replace")) + 8 for text in texts)
+
+
+def _first_choice(chunk: Any) -> dict[str, Any]:
+    """The first choice of an answer or of a piece of one; empty where there is none, as in the piece with the usage."""
+    choices = chunk.get("choices") if isinstance(chunk, dict) else None
+    return choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
 
 
 def _reported_tokens(envelope: Any, most: Tokens) -> Tokens:

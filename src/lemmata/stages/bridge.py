@@ -18,10 +18,11 @@ from lemmata.paths import NEAR, QUERY_WEIGHT, SEEDS
 from lemmata.search import DenseSide, Retriever
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore, StoredGraph, open_graph
+from lemmata.store.layout import Layout
 from lemmata.store.lengths import open_lengths
 from lemmata.types import MeasuredGraph
 
-__all__ = ["Bridge", "BridgePassage", "BridgePath", "BridgeStep", "bridge"]
+__all__ = ["Bridge", "BridgeGraph", "BridgePassage", "BridgePath", "BridgeStep", "bridge", "open_bridge_graph"]
 
 _EVIDENCE = 3  # passages that are named for a step
 _IDS = ("concept:", "location:")
@@ -68,15 +69,28 @@ class Bridge(NamedTuple):
         return {**self._asdict(), "paths": paths, "passages": [passage._asdict() for passage in self.passages]}
 
 
-def bridge(retriever: Retriever, source: str, target: str, k: int = 5) -> Bridge:
+class BridgeGraph(NamedTuple):
+    """The opened graph that bridges are searched in."""
+
+    stored: StoredGraph
+    measured: MeasuredGraph
+    node_of: Mapping[str, int]
+
+
+def open_bridge_graph(layout: Layout) -> BridgeGraph:
+    """The graph of a workspace; WorkspaceError where it or its lengths are missing or out of date."""
+    stored = open_graph(layout)
+    return BridgeGraph(stored, open_lengths(layout), {name: node for node, name in enumerate(stored.graph.nodes)})
+
+
+def bridge(retriever: Retriever, source: str, target: str, k: int = 5, *, graph: BridgeGraph | None = None) -> Bridge:
     """At most k different paths from `source` to `target`, each an id of the graph or a text.
 
-    LemmataError where both are the same, an id is unknown, or a text is empty.
+    LemmataError where both are the same, an id is unknown, or a text is empty. `graph` is for a caller that has it
+    open already.
     """
     layout, side = retriever.layout, retriever.dense()
-    stored = open_graph(layout)
-    measured = open_lengths(layout)
-    node_of = {name: node for node, name in enumerate(stored.graph.nodes)}
+    stored, measured, node_of = graph or open_bridge_graph(layout)
     source, target = (stored.merged.get(name.strip(), name.strip()) for name in (source, target))
     if source == target:
         raise LemmataError(f"both ends are {source!r}: a bridge needs two different ones")

@@ -29,6 +29,7 @@ __all__ = [
     "neighbour_index",
     "older_source",
     "open_artefact",
+    "passage_map",
     "problems",
     "read_undamaged",
     "seal",
@@ -100,6 +101,12 @@ def edge_lengths(vectors: VectorSet) -> Artefact:
     return Artefact(name, vectors.lengths, command, "vectors", "vectors", vectors=vectors.manifest)
 
 
+def passage_map(vectors: VectorSet) -> Artefact:
+    """The map of the passages by the vectors of an encoder."""
+    name, _ = _of_encoder("map", vectors)
+    return Artefact(name, vectors.map, "lemmata map", "vectors", "vectors", vectors=vectors.manifest)
+
+
 def summary_index(vectors: VectorSet) -> Artefact:
     """The summaries of passages, with their vectors by an encoder."""
     name, command = _of_encoder("summary index", vectors)
@@ -151,7 +158,7 @@ def models(layout: Layout) -> list[Artefact]:
 
 def artefacts(layout: Layout) -> list[Artefact]:
     """All artefacts that exist, complete or not."""
-    made = (dense_index, neighbour_index, edge_lengths, summary_index, summary_neighbours)
+    made = (dense_index, neighbour_index, edge_lengths, passage_map, summary_index, summary_neighbours)
     indexes = [make(vectors) for vectors in vector_sets(layout) for make in made]
     named = [artefact(layout, name) for name in ("graph", "embedding", "split")]
     sets = [training_set(layout, folder.name) for folder in sorted(layout.training_sets.glob("[!.]*"))]

@@ -147,6 +147,7 @@ class Corpus(Sequence[Passage]):
         until: str = "",
         locations: Sequence[str] = (),
         where: Sequence[tuple[str, str]] = (),
+        ids: Sequence[str] = (),
     ) -> Mask:
         """Mask of the rows that pass all filters; an empty filter passes every row.
 
@@ -161,6 +162,9 @@ class Corpus(Sequence[Passage]):
             if allowed:
                 conditions.append(f"{column} IN ({','.join('?' * len(allowed))})")
                 values += allowed
+        if ids:
+            conditions.append("p.id IN (SELECT value FROM json_each(?))")
+            values.append(to_json(list(ids)))
         if categories:
             start = "substr(value, 1, length(?1) + 1) IN (?1 || '.', ?1 || ':')"  # not LIKE: % and _ may be in a name
             condition = f"EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value = ?1 OR {start})"
@@ -312,6 +316,17 @@ class Corpus(Sequence[Passage]):
                 (identity,),
             )
         )
+
+    def reports(self, locations: Sequence[str], log: Passage, *, later: bool, limit: int = 20) -> list[str]:
+        """Logs about one of the locations (ids) with an earlier or a later date than a log, nearest first."""
+        sign, order = (">", "ASC") if later else ("<", "DESC")
+        query = (
+            "SELECT DISTINCT p.id, p.date FROM links JOIN passages p ON p.id = source WHERE relation = 'reports_about'"
+            f" AND target IN ({','.join('?' * len(locations))}) AND p.id != ? AND (p.date, p.id) {sign} (?, ?)"
+            f" ORDER BY p.date {order}, p.id {order} LIMIT ?"
+        )
+        values = (*locations, log.id, log.date, log.id, limit)
+        return [identity for identity, _ in self._connection.execute(query, values)]
 
     # ------------------------------------------------------------ for lists that people read
 

@@ -1,0 +1,159 @@
+"""Commands: ask, mcp."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lemmata.cli.output import (
+    HERE,
+    AsJson,
+    Model,
+    Price,
+    Url,
+    Workspace,
+    endpoint,
+    open_console,
+    print_json,
+    styled,
+)
+from lemmata.errors import LemmataError, require
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lemmata.answer import Event
+
+__all__ = ["ask", "mcp"]
+
+_FLAGS = {
+    "uncited": "cites no passage",
+    "missing": "cites a passage that does not exist",
+    "unsupported": "the cited passage does not seem to say this",
+    "incomplete": "breaks off",
+}
+
+
+def ask(
+    question: Annotated[str, typer.Argument(help="The question.", metavar="QUESTION")],
+    workspace: Workspace = HERE,
+    k: Annotated[int, typer.Option("-k", help="Passages that the model is shown; 0: as configured.", min=0)] = 0,
+    url: Url = "",
+    model: Model = "",
+    cost: Annotated[float, typer.Option(help="Maximum cost; 0: as configured.", min=0)] = 0.0,
+    price: Price = (0.0, 0.0),
+    as_json: AsJson = False,
+) -> None:
+    """Answer a question from the corpus, with citations.
+
+    A language model writes the answer from the passages that search finds. Every sentence must cite passages, and the
+    citations are checked. Without a language model, the passages are printed.
+    """
+    from lemmata.project import Project
+
+    if not question.strip():
+        raise LemmataError("the question is empty: write what you want to know")
+    settings = {name: value for name, value in (("passages", k), ("cost", cost)) if value}
+    events = Project(workspace).ask(question, settings=settings, model=endpoint(url, model, price, 0))
+    if as_json:
+        _print_record(events)
+    else:
+        _print_answer(events)
+
+
+def mcp(
+    workspace: Workspace = HERE,
+    http: Annotated[
+        int | None,
+        typer.Option(help="Serve HTTP on this port of 127.0.0.1 instead; 0: any free one.", min=0, max=65535),
+    ] = None,
+) -> None:
+    """Serve the workspace to agents (Model Context Protocol).
+
+    On stdin and stdout by default, as an agent starts it.
+    """
+    for library in ("mcp", "starlette", "uvicorn"):
+        require(library, "server")
+    from lemmata.server.mcp import run_http, run_stdio
+
+    if http is None:
+        run_stdio(workspace)
+    else:
+        run_http(workspace, http)
+
+
+def _print_record(events: Iterator[Event]) -> None:
+    """One document: the passages, the sentences with their citations, and how it ended."""
+    record: dict[str, Any] = {"sentences": []}
+    for event in events:
+        if event.name == "passages":
+            record = {**event.data, **record}
+        elif event.name == "sentence":
+            record["sentences"].append(event.data)
+        elif event.name in ("done", "error"):
+            record[event.name] = event.data
+    print_json(record)
+    if "error" in record and record["error"]["code"] not in ("no_model", "nothing_found"):
+        raise typer.Exit(1)
+
+
+def _print_answer(events: Iterator[Event]) -> None:
+    """The text as it arrives, then doubts about its sentences, then the passages that it cites."""
+    console = open_console()
+    passages: list[dict[str, Any]] = []
+    sentences: list[dict[str, Any]] = []
+    for event in events:
+        if event.name == "passages":
+            passages = event.data["passages"]
+            if event.data["note"]:
+                typer.echo(event.data["note"], err=True)
+        elif event.name == "text":
+            console.print(event.data["text"], end="", soft_wrap=True)
+            sys.stdout.flush()
+        elif event.name == "sentence":
+            sentences.append(event.data)
+        elif event.name == "done":
+            console.print("\n")
+            _print_doubts(sentences)
+            cited = {citation["number"] for sentence in sentences for citation in sentence["citations"]}
+            _print_passages([passage for passage in passages if passage["number"] in cited])
+            counts = event.data
+            console.print(
+                f"{counts['supported']} of {counts['sentences']} sentences supported by what they cite,"
+                f" by {counts['model']}{' (cached)' if counts['cached'] else ''}",
+                style="dim",
+            )
+        else:
+            if sentences:
+                console.print("\n")
+            _print_doubts(sentences)
+            _print_passages(passages)
+            message = f"{event.data['message']}: {event.data['cure']}"
+            if event.data["code"] not in ("no_model", "nothing_found"):
+                raise LemmataError(message)
+            typer.echo(message, err=True)
+
+
+def _print_doubts(sentences: list[dict[str, Any]]) -> None:
+    console = open_console()
+    doubtful = [sentence for sentence in sentences if sentence["flags"]]
+    for sentence in doubtful:
+        reasons = ", ".join(_FLAGS[flag] for flag in sentence["flags"])
+        console.print(styled(("doubtful  ", "yellow"), sentence["text"], (f"  ({reasons})", "yellow")), soft_wrap=True)
+    if doubtful:
+        console.print()
+
+
+def _print_passages(passages: list[dict[str, Any]]) -> None:
+    from lemmata.latex.readable import readable
+
+    console = open_console()
+    for passage in passages:
+        text = " ".join(readable(passage["text"]).split())
+        shown = text if len(text) <= 300 else f"{text[:299]}…"
+        number = f"[{passage['number']}] "
+        console.print(styled((number, "bold"), (passage["id"], "cyan"), f"  {shown}"), soft_wrap=True)
+    if passages:
+        console.print()

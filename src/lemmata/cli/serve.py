@@ -1,0 +1,44 @@
+"""Command: serve."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from lemmata.cli.output import HERE, Workspace
+from lemmata.errors import require
+
+__all__ = ["serve"]
+
+
+def serve(
+    workspace: Workspace = HERE,
+    host: Annotated[str, typer.Option(help="Address to listen on; any but loopback needs --token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0: any free one.", min=0, max=65535)] = 8765,
+    token: Annotated[
+        str, typer.Option(help="What every API request must send; default: $LEMMATA_TOKEN.", metavar="TOKEN")
+    ] = "",
+    name: Annotated[
+        list[str] | None,
+        typer.Option(help="Another name of this server, as a proxy has it; repeatable.", metavar="HOST"),
+    ] = None,
+    cors: Annotated[
+        list[str] | None, typer.Option(help="Origin whose pages may ask; repeatable.", metavar="ORIGIN")
+    ] = None,
+    threads: Annotated[int, typer.Option(help="Requests worked on at the same time.", min=1, max=64)] = 4,
+    waiting: Annotated[int, typer.Option(help="Requests that may wait; more are refused.", min=0)] = 64,
+    seconds: Annotated[float, typer.Option(help="Time limit of a request.", min=0.1)] = 30.0,
+) -> None:
+    """Serve the web page and the REST API."""
+    require("starlette", "server")
+    require("uvicorn", "server")
+    from lemmata.server.app import Limits
+    from lemmata.server.run import run
+    from lemmata.server.security import Access, check_binding
+
+    token = token or os.environ.get("LEMMATA_TOKEN", "")
+    check_binding(host, token)
+    access = Access(host, token=token, names=name or (), origins=cors or ())
+    run(workspace, access, Limits(threads=threads, waiting=waiting, seconds=seconds), host=host, port=port)

@@ -1,0 +1,358 @@
+r"""Clean text as safe HTML: formulas as MathML, the words of a query marked, references as links.
+
+All input is hostile. Every character of it is escaped, and of what latex2mathml makes only known elements and
+attributes are written, so the result can be put into a page as it is. A formula that cannot be converted shows its
+LaTeX. Each formula keeps its LaTeX in `data-latex`, so that the page can copy it.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote
+from xml.etree.ElementTree import Element
+
+from lemmata.errors import require
+from lemmata.excerpts import mark_words, window
+from lemmata.latex.readable import styled_letters
+from lemmata.latex.sentences import cut, formulas
+from lemmata.latex.source import match_brace
+from lemmata.types import Link
+
+__all__ = ["address", "excerpt_html", "formula_html", "inline_html", "reference_links", "title_html", "to_html"]
+
+Span = tuple[int, int]  # first offset, offset after the last
+
+_LONGEST = 4000  # characters of a formula; longer ones show their LaTeX
+_DEEPEST = 40  # braces and environments inside each other
+_ELEMENTS = frozenset(
+    "math mrow mi mo mn ms mtext mspace mfrac msqrt mroot mstyle msub msup msubsup munder mover munderover"
+    " mmultiscripts mprescripts none mtable mtr mtd mpadded mphantom menclose".split()
+)
+_ATTRIBUTES = frozenset(
+    "accent accentunder columnalign columnlines columnspacing depth displaystyle fence form height largeop"
+    " linethickness lspace maxsize minsize movablelimits notation rowlines rowspacing rspace scriptlevel separator"
+    " stretchy symmetric width".split()
+)
+_VALUE = re.compile(r"[\w.%+ -]{0,60}", re.ASCII)
+_CHILDREN = {"msub": 2, "msup": 2, "msubsup": 3, "munder": 2, "mover": 2, "munderover": 3, "mfrac": 2, "mroot": 2}
+_ALPHABETS = {
+    "bold": "bold",
+    "bold-italic": "bold italic",
+    "script": "script",
+    "bold-script": "script",
+    "fraktur": "fraktur",
+    "bold-fraktur": "fraktur",
+    "double-struck": "double",
+    "sans-serif": "sans",
+    "bold-sans-serif": "sans",
+    "monospace": "mono",
+}
+_PRIMES = frozenset(f"&#x{code};" for code in ("02032", "02033", "02034", "02057"))
+_TIGHT = frozenset(("/", "|", "&#x0002F;", "&#x0007C;"))  # between these TeX sets no space
+_SPACES = {
+    "negativethinmathspace": "-0.167em",
+    "negativemediummathspace": "-0.222em",
+    "negativethickmathspace": "-0.278em",
+    "thinmathspace": "0.167em",
+    "mediummathspace": "0.222em",
+    "thickmathspace": "0.278em",
+}
+# A formula that defines a macro could expand without end, and no converter draws diagrams.
+_REFUSED = re.compile(
+    r"\\(?:(?:new|renew|provide|Declare)[a-zA-Z]*|[egx]?def|let|require|unicode|verb|csname|xymatrix|begin\s*\{tikz[a-z]*\})(?![a-zA-Z])"
+)
+_ENVIRONMENT = re.compile(r"\\(begin|end)\s*\{([a-zA-Z]+\*?)\}(\s*\[[tbc]\])?")
+_ALIGNED = {
+    **dict.fromkeys(("aligned", "align", "align*", "alignedat", "eqnarray", "eqnarray*", "IEEEeqnarray"), "align*"),
+    **dict.fromkeys(("gathered", "gather", "gather*", "multline", "multline*", "multlined"), "split"),
+    **dict.fromkeys(("dcases", "rcases"), "cases"),
+}
+_TRANSPARENT = frozenset(("equation", "equation*", "displaymath", "math", "subequations"))
+_GENFRAC = re.compile(r"\\genfrac\s*(?=\{)")
+_LEVEL = re.compile(r"\\begin\s*\{[a-zA-Z]+\*?\}|\\end\s*\{[a-zA-Z]+\*?\}|\\\\|\\.|[{}&]", re.DOTALL)
+_SIZED_LEFT = re.compile(r"\\[bB]igg?l(?![a-zA-Z])")
+_SIZED_RIGHT = re.compile(r"\\[bB]igg?r(?![a-zA-Z])")
+_CELLS = re.compile(r"&|\\\\")
+_ROW_SPACE = re.compile(r"(\\\\)\*?\s*\[\s*-?[\d.]+\s*[a-z]{2}\s*\]")
+_DROPPED = re.compile(
+    r"\\(?:label\s*\{[^{}]*\}|nonumber|notag|displaylimits|nolimits|allowbreak|nobreak|ensuremath|xspace|qedhere|strut|mathstrut)(?![a-zA-Z])"
+)
+_TALL = re.compile(
+    r"\\(?:sum|prod|int|oint|frac|dfrac|binom|begin|bigoplus|bigcup|bigcap|coprod|substack|cfrac)(?![a-zA-Z])"
+)
+_INK = re.compile(r"\\[a-zA-Z]+|\\.|[^\s{}]", re.DOTALL)  # what takes room on the line
+_INLINE = 46  # signs of a tall formula that fit into a line of text
+_DISPLAYED = 16  # signs of a tall formula that stood on its own line in the source
+_INLINE_FLAT = 90  # and of one without large operators and fractions
+_WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
+_BREAK = "\x00"  # between paragraphs; no text has one, because it is replaced
+_BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
+_PUNCTUATION = re.compile(r"[.,;:!?)\]]+")
+
+
+def address(identity: str) -> str:
+    """The path of the page's view of a passage, document or concept; passages of documents have # or @ in their id."""
+    is_passage = "#" in identity or "@" in identity
+    view = "concept" if identity.startswith("concept:") else "passage" if is_passage else "document"
+    return f"/view/{view}/{quote(identity, safe='', errors='replace')}"
+
+
+# ---------------------------------------------------------------- text
+
+
+def to_html(
+    text: str, *, is_marked: Callable[[str], bool] | None = None, links: Sequence[tuple[int, int, str]] = ()
+) -> str:
+    """Safe HTML of a clean text, as paragraphs.
+
+    Words for which `is_marked` holds are marked. `links` are spans, each with the id that it leads to; a span that
+    begins or ends inside a formula, or overlaps an earlier one, is ignored.
+    """
+    marks = [word.span() for word in _WORD.finditer(text) if is_marked(word[0])] if is_marked else []
+    paragraphs = "".join(_pieces(text, marks, links)).split(_BREAK)
+    return "".join(f"<p>{_lines(paragraph.strip())}</p>" for paragraph in paragraphs if paragraph.strip())
+
+
+def inline_html(text: str) -> str:
+    """Safe HTML of a title or an excerpt, without paragraphs and with every formula in the line."""
+    return "".join(_pieces(" ".join(text.split()), (), (), blocks=False))
+
+
+def title_html(title: str) -> str:
+    """Safe HTML of a title with formulas; "" for one without, which can be shown as it is."""
+    return inline_html(title) if "$" in title else ""
+
+
+def excerpt_html(text: str, query: str, tokenize: Callable[[str], list[str]], length: int = 320) -> str:
+    """The part of a text that answers a query, with the query's words marked, as safe HTML of one paragraph."""
+    shown, before, after = window(text, query, length, tokenize=tokenize)
+    shown = " ".join(shown.split())
+    if len(shown) > 2 * length:  # a single long sentence
+        shown, after = cut(shown, 2 * length).removesuffix("…").rstrip(), True
+    body = "".join(_pieces(shown, mark_words(shown, query, tokenize), ()))
+    return f"<p>{'… ' if before else ''}{body}{' …' if after else ''}</p>" if body else ""
+
+
+def _lines(paragraph: str) -> str:
+    """Items of a list on lines of their own."""
+    return paragraph.replace("\n•", "<br>•")
+
+
+def _pieces(
+    text: str, marks: Sequence[Span], links: Sequence[tuple[int, int, str]], *, blocks: bool = True
+) -> Iterator[str]:
+    """HTML of the text between formulas, and of the formulas."""
+    at = 0
+    outside = [span for span in formulas(text) if span[1] - span[0] > 2]
+    for begin, end in [*outside, (len(text), len(text))]:
+        if begin > at:
+            yield _words(text, at, begin, marks, links)
+        at = begin
+        if end == begin:
+            break
+        formula = text[begin + 1 : end - 1]
+        block = blocks and _is_block(formula)
+        punctuation = _PUNCTUATION.match(text, end) if block else None
+        at = punctuation.end() if punctuation else end
+        tail = html.escape(punctuation[0]) if punctuation else ""
+        made = formula_html(formula, block)
+        yield f'<span class="display">{made}{tail}</span>' if block else made
+
+
+def _words(text: str, start: int, stop: int, marks: Sequence[Span], links: Sequence[tuple[int, int, str]]) -> str:
+    """Escaped text with its marks and links."""
+    pieces: list[str] = []
+    at = start
+    for begin, end, target in sorted(links):
+        while begin < end and text[begin].isspace():
+            begin += 1
+        while end > begin and text[end - 1].isspace():
+            end -= 1
+        if at <= begin < end <= stop and not _BLANK_LINES.search(text, begin, end):
+            inner = _marked(text, begin, end, marks)
+            pieces += _marked(text, at, begin, marks), f'<a href="{address(target)}">{inner}</a>'
+            at = end
+    return "".join((*pieces, _marked(text, at, stop, marks)))
+
+
+def _marked(text: str, start: int, stop: int, marks: Sequence[Span]) -> str:
+    pieces: list[str] = []
+    at = start
+    for begin, end in sorted(marks):
+        if at <= begin < end <= stop:
+            pieces += _escape(text[at:begin]), f"<mark>{_escape(text[begin:end])}</mark>"
+            at = end
+    return "".join((*pieces, _escape(text[at:stop])))
+
+
+def _escape(text: str) -> str:
+    return _BLANK_LINES.sub(_BREAK, html.escape(text.replace("\\$", "$").replace(_BREAK, "\ufffd")))
+
+
+def reference_links(
+    text: str, spans: Sequence[Sequence[int]], links: Sequence[Link], titles: Mapping[str, str]
+) -> list[tuple[int, int, str]]:
+    """Which of the `spans`, the names that reading inserted for references, lead where.
+
+    `links` are those of the passage, `titles` the titles of their targets. A name belongs to the first link that has
+    none yet and whose label or title is part of it.
+    """
+    left = [link for link in links if link.target]
+    found: list[tuple[int, int, str]] = []
+    for begin, end in spans:
+        name = text[begin:end].strip(" ~()[],.;")
+        for number, link in enumerate(left):
+            target = link.target or ""
+            label, title = link.label.removeprefix("name:"), titles.get(target, "")
+            if name and ((label and label in name) or (title and title in name)):
+                found.append((begin, end, target))
+                del left[number]
+                break
+    return found
+
+
+# ---------------------------------------------------------------- formulas
+
+
+def _is_block(formula: str) -> bool:
+    """Whether a formula gets a line of its own: the text does not tell, so its size decides."""
+    if len(formula) > _LONGEST:
+        return True
+    if "\\\\" in formula and any(token == "\\\\" for token, _ in _top_level(formula)):  # noqa: S105
+        return True
+    size = sum(1 for _ in _INK.finditer(formula))
+    is_tall = _TALL.search(formula) is not None
+    ends_sentence = formula.rstrip().endswith((".", ",", ";"))  # only a displayed formula has its full stop inside
+    shortest = _DISPLAYED if ends_sentence else _INLINE
+    return size > (shortest if is_tall else _INLINE_FLAT) or (size > _DISPLAYED and "\\qquad" in formula)
+
+
+def _top_level(formula: str) -> Iterator[tuple[str, int]]:
+    """The `&` and `\\\\` outside braces and environments, with their offsets."""
+    depth = 0
+    for token in _LEVEL.finditer(formula):
+        sign = token[0]
+        if sign == "{" or sign.startswith("\\begin"):
+            depth += 1
+        elif sign == "}" or sign.startswith("\\end"):
+            depth -= 1
+        elif depth == 0 and sign in ("&", "\\\\"):
+            yield sign, token.start()
+
+
+@lru_cache(maxsize=20_000)
+def formula_html(formula: str, block: bool = False) -> str:
+    """A formula without its dollars as `<math>`; as its LaTeX in `<code>` where it cannot be converted."""
+    kept = html.escape(formula.replace(_BREAK, "\ufffd").strip())
+    if len(formula) <= _LONGEST and not _REFUSED.search(formula) and _depth(formula) <= _DEEPEST:
+        converter = require("latex2mathml.converter", "server")
+        try:
+            tree = converter.Converter(display="block" if block else "inline").convert_to_element(_prepared(formula))
+            inner = "".join(_serialised(child, 0) for child in tree)
+        except Exception:  # the converter raises what it likes (StopIteration, IndexError, its own errors) on odd input
+            inner = ""
+        if inner:
+            return f'<math display="{"block" if block else "inline"}" data-latex="{kept}">{inner}</math>'
+    return f'<code class="latex" data-latex="{kept}">{kept}</code>'
+
+
+def _depth(formula: str) -> int:
+    depth = deepest = 0
+    for token in re.finditer(r"\\(begin|end|left|right|frac|sqrt)(?![a-zA-Z])|\\.|([{}^_])", formula, re.DOTALL):
+        opens = token[1] in ("begin", "left") or token[2] == "{"
+        closes = token[1] in ("end", "right") or token[2] == "}"
+        depth += opens - closes
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _prepared(formula: str) -> str:
+    """The formula as latex2mathml understands it."""
+    formula = _ROW_SPACE.sub(r"\1", _DROPPED.sub("", formula))
+    formula = _ENVIRONMENT.sub(_environment, formula)
+    formula = _without_genfrac(formula)
+    if all(len(_SIZED_LEFT.findall(cell)) == len(_SIZED_RIGHT.findall(cell)) for cell in _CELLS.split(formula)):
+        formula = _SIZED_RIGHT.sub(r"\\right", _SIZED_LEFT.sub(r"\\left", formula))  # so that an exponent fits
+    signs = {sign for sign, _ in _top_level(formula)}
+    if "&" in signs:
+        return rf"\begin{{align*}}{formula}\end{{align*}}"
+    if "\\\\" in signs:
+        return rf"\begin{{split}}{formula}\end{{split}}"
+    return formula
+
+
+def _environment(match: re.Match[str]) -> str:
+    name = match[2]
+    if name in _TRANSPARENT:
+        return ""
+    return rf"\{match[1]}{{{_ALIGNED.get(name, name)}}}"
+
+
+def _without_genfrac(formula: str) -> str:
+    r"""`\genfrac{[}{]}{0pt}{}{n}{k}` as brackets around a matrix, with or without a rule as a fraction."""
+    while match := _GENFRAC.search(formula):
+        arguments: list[str] = []
+        at = match.end()
+        while len(arguments) < 6 and at < len(formula) and formula[at] == "{":
+            end = match_brace(formula, at)
+            if end < 0:
+                return formula
+            arguments.append(formula[at + 1 : end - 1])
+            at = end
+            while at < len(formula) and formula[at].isspace():
+                at += 1
+        if len(arguments) < 6:
+            return formula
+        left, right, rule, _, above, below = arguments
+        inner = (
+            rf"\frac{{{above}}}{{{below}}}"
+            if not rule or rule.strip("0pt. ")
+            else rf"\begin{{matrix}}{above}\\{below}\end{{matrix}}"
+        )
+        formula = f"{formula[: match.start()]}{{\\left{left or '.'}{inner}\\right{right or '.'}}}{formula[at:]}"
+    return formula
+
+
+def _serialised(element: Element, depth: int) -> str:
+    """An element with its attributes and content, as far as they are known and safe."""
+    if depth > 200:
+        return ""
+    name = "mo" if element.text in _PRIMES else element.tag
+    children = [_serialised(child, depth + 1) for child in element]
+    text = _text(element)
+    if name not in _ELEMENTS:
+        return text + "".join(children)
+    wanted = _CHILDREN.get(name, 0)
+    if wanted and len(children) > wanted:  # a binomial with a subscript, for example
+        first = len(children) - wanted + 1
+        children[:first] = [f"<mrow>{''.join(children[:first])}</mrow>"]
+    children += ["<mrow></mrow>"] * (wanted - len(children))
+    return f"<{name}{_attributes(element)}>{text}{''.join(children)}</{name}>"
+
+
+def _text(element: Element) -> str:
+    text = html.unescape(element.text or "")
+    alphabet = _ALPHABETS.get(element.get("mathvariant", ""))
+    if alphabet and text.isascii() and (text.isalpha() or (text.isalnum() and alphabet not in ("script", "fraktur"))):
+        text = styled_letters(text, alphabet)
+    return html.escape(text.replace(_BREAK, "\ufffd"))
+
+
+def _attributes(element: Element) -> str:
+    written: list[str] = []
+    attributes: Mapping[str, Any] = element.attrib
+    if element.tag == "mi" and attributes.get("mathvariant") == "normal":
+        written.append(' mathvariant="normal"')
+    if element.tag == "mo" and len(element.text or "") > 1 and (element.text or "").isalpha():  # as in `log x`
+        written.append(' lspace="0em" rspace="0.1em"')
+    if element.tag == "mo" and element.text in _TIGHT and "form" not in attributes:
+        written.append(' lspace="0em" rspace="0em"')
+    for name, value in attributes.items():
+        value = _SPACES.get(str(value), str(value))
+        if name in _ATTRIBUTES and _VALUE.fullmatch(value):
+            written.append(f' {name}="{value}"')
+    return "".join(written)

@@ -1,0 +1,185 @@
+"""One state of a workspace, opened whole: it goes on answering while the workspace is rebuilt.
+
+Everything that requests share is opened before the first one, so that later changes on disk do not matter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import threading
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from lemmata.errors import WorkspaceError
+from lemmata.llm.chat import Chat
+from lemmata.project import Project
+from lemmata.search import Retriever, parse_retriever, split_reranker
+from lemmata.stages.bridge import BridgeGraph
+from lemmata.store.graph import GraphRecordStore, StoredGraph, concept_passages, open_graph
+from lemmata.store.layout import Layout
+from lemmata.store.lengths import open_lengths
+from lemmata.store.map import StoredMap, open_map
+from lemmata.store.summaries import open_summaries
+from lemmata.store.vector_sets import vector_sets
+from lemmata.types import Concept, Document, Encoder, MeasuredGraph
+
+__all__ = ["Opened", "OpenedGraph", "state_of"]
+
+_WATCHED = ("lemmata.toml", "corpus/manifest.json", "index/*.json", "index/lexical/manifest.json")
+_WATCHED_BELOW = ("index/dense", "graph")
+_MOST_DOCUMENTS = 1 << 14  # documents in memory
+
+
+def state_of(layout: Layout) -> tuple[tuple[str, int, int], ...]:
+    """Name, time and size of every file that tells that a workspace was changed; equal for an unchanged one."""
+    files = [path for pattern in _WATCHED for path in layout.root.glob(pattern)]
+    for folder in _WATCHED_BELOW:
+        files += (layout.root / folder).rglob("manifest.json")
+        files += (layout.root / folder).rglob("fusion.json")
+    found = []
+    for path in files:
+        with contextlib.suppress(OSError):  # replaced at this moment: the next look sees it
+            status = path.stat()
+            found.append((os.fspath(path), status.st_mtime_ns, status.st_size))
+    return tuple(sorted(found))
+
+
+class OpenedGraph(NamedTuple):
+    """The graph of a workspace with what requests look up in it."""
+
+    stored: StoredGraph
+    measured: MeasuredGraph | None  # None without vectors of this graph
+    node_of: Mapping[str, int]
+    records: GraphRecordStore
+    passages: Mapping[str, list[str]]  # of each concept
+    definitions: Mapping[str, str]  # of each concept the first passage that defines it
+    concepts: tuple[Concept, ...]  # the most mentioned first
+    names: tuple[str, ...]  # all names of each of `concepts`, casefolded, a blank in front of every word
+
+
+class Opened:
+    """A workspace, opened for many threads; `close` it when nobody uses it."""
+
+    def __init__(self, project: Project, generation: int) -> None:
+        self.project, self.generation = project, generation
+        self.layout = project.layout
+        self.users = 0  # requests in progress, counted by Service
+        self._loading = threading.Lock()
+        self._closing = contextlib.ExitStack()
+        self._chat: Chat | None = None
+        self.map_record: dict[str, Any] | None = None  # once it was asked for
+        try:
+            self.retriever: Retriever = self._closing.enter_context(project.retriever())
+            self._open_all()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open_all(self) -> None:
+        corpus = self.retriever.corpus
+        self.tokenizer = self.retriever.lexical.tokenizer
+        self.note = self.retriever.words_only
+        self.encoders = [vectors.encoder for vectors in vector_sets(self.layout) if vectors.manifest.exists()]
+        self.document = functools.lru_cache(_MOST_DOCUMENTS)(corpus.document)  # by id; KeyError where there is none
+        self.retriever.search("of", 1)  # opens all that a search needs
+        self.problems: list[str] = []
+        self.graph = self._open_graph()
+        try:
+            self.map: StoredMap | str = open_map(self.layout, corpus.inputs)
+        except WorkspaceError as error:
+            self.map = str(error)  # not a problem: nobody needs one
+        try:
+            self.summaries = open_summaries(self.layout, corpus.inputs)
+        except WorkspaceError as error:
+            self.summaries = None
+            self.problems.append(str(error))
+
+    def _open_graph(self) -> OpenedGraph | None:
+        try:
+            stored = open_graph(self.layout)
+        except WorkspaceError as error:
+            self.problems.append(str(error))
+            return None
+        measured = None
+        try:
+            measured = open_lengths(self.layout)
+            _ = self.retriever.dense().paths
+        except WorkspaceError as error:
+            self.problems.append(str(error))
+        passages, definitions = concept_passages(stored)
+        ranked = sorted(stored.concepts.values(), key=lambda concept: (-len(passages.get(concept.id, ())), concept.id))
+        names = ("\n".join(f" {name}" for name in (concept.name, *concept.aliases)).casefold() for concept in ranked)
+        node_of = {name: node for node, name in enumerate(stored.graph.nodes)}
+        records = self._closing.enter_context(GraphRecordStore(self.layout))
+        return OpenedGraph(stored, measured, node_of, records, passages, definitions, tuple(ranked), tuple(names))
+
+    def needed_graph(self) -> OpenedGraph:
+        """The graph; WorkspaceError with the cure where there is none."""
+        if self.graph is None:
+            raise WorkspaceError(self.problems[0])
+        return self.graph
+
+    def bridge_graph(self) -> BridgeGraph:
+        """The graph with the lengths of its edges; WorkspaceError with the cure where one of them is missing."""
+        graph = self.needed_graph()
+        if graph.measured is None:
+            raise WorkspaceError(self.problems[0])
+        return BridgeGraph(graph.stored, graph.measured, graph.node_of)
+
+    def prepare(self, retriever: str) -> None:
+        """Load what a retriever needs beyond the default, in one thread; its name is checked."""
+        _, reranked, model = split_reranker(retriever)
+        encoder = parse_retriever(retriever)[1]
+        if encoder or reranked:
+            with self._loading:
+                side = self.retriever.dense(encoder)
+                _ = side.encoder, side.query_index
+                if reranked:
+                    self.retriever.cross_encoder(model)
+
+    def encoder(self, name: str) -> Encoder:
+        """One of `encoders`, loaded."""
+        with self._loading:
+            return self.retriever.dense(name if name != self.encoders[0] else "").encoder
+
+    def chat(self) -> Chat | None:
+        """The language model that is configured; None without one."""
+        with self._loading:
+            if self._chat is None and (chat := self.project.chat()) is not None:
+                self._closing.callback(chat.close)
+                self._chat = chat
+            return self._chat
+
+    def date_of(self, document: str) -> str | None:
+        """The date of a document."""
+        return self.document(document).date
+
+    def passage_rows(self, ids: list[str]) -> dict[str, int]:
+        """The rows of those ids that are passages."""
+        rows = {}
+        for identity in ids:
+            with contextlib.suppress(KeyError):
+                rows[identity] = self.retriever.corpus.row(identity)
+        return rows
+
+    def known_document(self, identity: str) -> Document | None:
+        """The document of an id; None where there is none."""
+        try:
+            return self.document(identity)
+        except KeyError:
+            return None
+
+    @functools.cached_property
+    def outline(self) -> list[tuple[str, int]]:
+        """Id and number of passages of every document, by id, without locations."""
+        return [(record["id"], record["passages"]) for record in self.retriever.corpus.document_records()]
+
+    @functools.cached_property
+    def info(self) -> dict[str, Any]:
+        """As `lemmata info` has it."""
+        return self.project.info()
+
+    def close(self) -> None:
+        self._closing.close()

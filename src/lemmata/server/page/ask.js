@@ -1,0 +1,130 @@
+// Ask: a question, an answer that is written while you read, and the passages that it cites.
+
+import { stream } from "./api.js";
+import { address, announce, append, counted, excerpt, fromServer, h, number, problem, sentence, title } from "./dom.js";
+import { family, kindWord, nameOf } from "./words.js";
+
+export async function show(main, { parameters, go }) {
+  const question = parameters.get("q") || "";
+  document.title = question ? `${question} – lemmata` : "Ask – lemmata";
+  const box = h("input", { type: "search", id: "question", value: question, "aria-label": "Your question", placeholder: "Ask a question about the corpus", maxlength: 2000, autocomplete: "off" });
+  const form = h("form", { class: "search", role: "search" }, h("div", { class: "box" }, box, h("button", { class: "strong" }, "Ask")));
+  const answer = h("section", { class: "answer", "aria-label": "Answer", "aria-live": "polite" });
+  const passages = h("section", { class: "cited", "aria-label": "Passages" });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    if (box.value.trim()) go(`/view/ask?q=${encodeURIComponent(box.value.trim())}`);
+  });
+  main.replaceChildren(h("h1", null, "Ask"), h("p", { class: "lead" }, "An answer from passages of the corpus, each sentence with the passages it rests on."), form, h("div", { class: "asked" }, answer, passages));
+  if (!question) {
+    box.focus();
+    return null;
+  }
+  const controller = new AbortController();
+  receive(question, answer, passages, controller.signal);
+  return () => controller.abort();
+}
+
+async function receive(question, answer, place, signal) {
+  const state = { text: "", sentences: [], passages: [], ended: false };
+  answer.setAttribute("aria-busy", "true");
+  const body = h("div", { class: "math text writing" });
+  answer.replaceChildren(body);
+  const events = {
+    passages(data) {
+      state.passages = data.passages.map((passage, index) => ({ number: index + 1, ...passage }));
+      place.replaceChildren(state.passages.length ? h("h2", null, "Passages") : "", h("ol", { class: "hits" }, state.passages.map(row)));
+    },
+    text(data) {
+      state.text += data.text;
+      write(body, state);
+    },
+    sentence(data) {
+      state.sentences.push(data);
+      write(body, state);
+    },
+    done(data) {
+      state.ended = true;
+      if (data.answer && !state.text) state.text = data.answer;
+      write(body, state);
+      answer.append(verdict(data));
+      announce("the answer is complete");
+    },
+    error(data) {
+      state.ended = true;
+      if (!state.text) body.remove();
+      answer.append(failed(data, state.passages.length));
+    },
+  };
+  try {
+    await stream("/ask", { question, k: 8 }, (name, data) => !signal.aborted && events[name]?.(data), signal);
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    if (!state.ended) answer.append(problem(error));
+  } finally {
+    answer.removeAttribute("aria-busy");
+    body.classList.remove("writing");
+  }
+}
+
+function failed(data, passages) {
+  if (data.code !== "no_model") return problem(data);
+  const found = passages ? `These ${counted(passages, "passage")} answer it best; read them yourself.` : "";
+  return h("div", { class: "notice" }, h("strong", null, "No language model is configured."), h("p", null, found), h("p", { class: "cure" }, data.cure ? sentence(data.cure) : ""));
+}
+
+// The text so far: complete sentences as they were checked, then what is still being written.
+function write(body, state) {
+  const letters = [...state.text];
+  const parts = [];
+  let at = 0;
+  for (const checked of [...state.sentences].sort((a, b) => a.begin - b.begin)) {
+    if (checked.begin > at) parts.push(cited(letters.slice(at, checked.begin).join(""), state));
+    const text = letters.slice(checked.begin, checked.end).join("");
+    const flags = (checked.flags || []).filter((flag) => flag !== "incomplete");
+    const inner = checked.html ? [fromServer("span", null, checked.html), " ", (checked.citations || []).map((citation) => mark(citation.number, state, citation.flag))] : cited(text, state);
+    parts.push(h("span", { class: flags.length ? "doubted" : null, title: flags.map((flag) => FLAGS[flag] || flag).join("; ") || null }, inner));
+    at = checked.end;
+  }
+  parts.push(cited(letters.slice(at).join(""), state));
+  body.replaceChildren();
+  append(body, parts);
+}
+
+const FLAGS = {
+  uncited: "names no passage",
+  missing: "names a passage that does not exist",
+  unsupported: "its passage does not support it",
+};
+
+// [1], [2, 3] as links to the passages.
+function cited(text, state) {
+  const parts = [];
+  let at = 0;
+  for (const match of text.matchAll(/\[(\d+(?:\s*,\s*\d+)*)\]/g)) {
+    parts.push(text.slice(at, match.index), match[1].split(",").map((number) => mark(Number(number), state)));
+    at = match.index + match[0].length;
+  }
+  parts.push(text.slice(at));
+  return parts;
+}
+
+function mark(number, state, flag) {
+  const passage = state.passages.find((one) => one.number === number);
+  if (!passage) return h("sup", { class: "doubted", title: FLAGS.missing }, `[${number}]`);
+  return h("sup", null, h("a", { href: address(passage.id), class: flag ? "doubted" : null, title: passage.title || passage.id }, `[${number}]`));
+}
+
+function row(passage) {
+  return h(
+    "li", { class: `hit ${family(passage.kind)}`, id: `passage-${passage.number}` },
+    h("h3", null, h("a", { href: address(passage.id) }, h("span", { class: "count" }, passage.number), h("span", { class: "kind" }, kindWord(passage.kind)), title(passage, nameOf(passage)))),
+    h("p", { class: "from" }, [passage.document_title || passage.document, passage.section].filter(Boolean).join(" · ")),
+    h("div", { class: "math excerpt" }, excerpt({ html: passage.html, excerpt: passage.text })),
+  );
+}
+
+function verdict(data) {
+  const parts = [data.model && `by ${data.model}`, data.sentences && `${number(data.supported ?? 0)} of ${counted(data.sentences, "sentence")} supported by what they cite`, data.cached && "from the cache", data.truncated && "cut off by the model"];
+  return h("p", { class: "small" }, data.refused ? "The passages do not answer it, says the model. " : "", parts.filter(Boolean).join(" · "));
+}

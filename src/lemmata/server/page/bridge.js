@@ -1,0 +1,130 @@
+// Bridge: paths between two ideas, drawn as one graph and told step by step.
+
+import { get, post } from "./api.js";
+import { address, announce, counted, excerpt, h, link, number, problem, title, waiting } from "./dom.js";
+import { drawPaths } from "./graph.js";
+import { family, kindWord, nameOf, relationWords, shortName } from "./words.js";
+
+export async function show(main, { parameters, go }) {
+  const ends = ["from", "to"].map((key) => parameters.get(key) || "");
+  document.title = "Bridge – lemmata";
+  const options = h("datalist", { id: "concepts" });
+  const boxes = ends.map((value, place) => {
+    const label = place ? "To" : "From";
+    const box = h("input", { type: place ? "text" : "search", id: `end-${place}`, value, list: "concepts", autocomplete: "off", required: true, maxlength: 2000, placeholder: place ? "another idea, concept or id" : "an idea, a concept or an id" });
+    box.addEventListener("input", () => suggest(box.value, options));
+    return [h("label", { for: `end-${place}` }, label), box];
+  });
+  const [first, last] = boxes.map(([, box]) => box);
+  const swap = h("button", { type: "button", class: "quiet swap", "aria-label": "Swap the two", title: "Swap" }, "⇄");
+  swap.addEventListener("click", () => ([first.value, last.value] = [last.value, first.value]));
+  const form = h("form", { class: "ends" }, h("div", null, boxes[0]), swap, h("div", null, boxes[1]), h("button", { class: "strong" }, "Connect"), options);
+  const result = h("section", { class: "bridge", "aria-label": "Paths" });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const [source, target] = [first, last].map((box) => idOf(box.value.trim()));
+    go(`/view/bridge?from=${encodeURIComponent(source)}&to=${encodeURIComponent(target)}`);
+  });
+  main.replaceChildren(h("h1", null, "What connects them?"), h("p", { class: "lead" }, "Paths through references, citations and shared concepts, from one idea to another."), form, result);
+  suggest("", options);
+  if (!ends[0] || !ends[1]) {
+    (ends[0] ? last : first).focus();
+    examples(result);
+    return null;
+  }
+  const controller = new AbortController();
+  result.replaceChildren(waiting("Looking for paths …"));
+  post("/bridge", { source: ends[0], target: ends[1], k: 5 }, controller.signal).then(
+    (bridge) => {
+      [first, last].forEach((box, place) => {
+        const node = bridge.nodes[ends[place]];
+        if (node?.kind !== "concept" || box.value !== ends[place]) return;
+        known.set(node.title.toLowerCase(), ends[place]);
+        box.value = node.title;
+      });
+      render(result, bridge);
+    },
+    (error) => error.name !== "AbortError" && result.replaceChildren(problem(error)),
+  );
+  return () => controller.abort();
+}
+
+const known = new Map(); // name of a concept: id
+
+async function suggest(prefix, options) {
+  if (known.has(prefix.toLowerCase())) return;
+  const { concepts } = await get(`/concepts?k=12&prefix=${encodeURIComponent(prefix)}`).catch(() => ({ concepts: [] }));
+  for (const concept of concepts) known.set(concept.name.toLowerCase(), concept.id);
+  options.replaceChildren(...concepts.map((concept) => h("option", { value: concept.name })));
+}
+
+function idOf(text) {
+  return known.get(text.toLowerCase()) || text;
+}
+
+async function examples(result) {
+  const { concepts } = await get("/concepts?k=14").catch(() => ({ concepts: [] }));
+  if (concepts.length < 4 || result.childElementCount) return;
+  const pairs = [[0, 9], [3, 12], [5, 7]].filter(([, last]) => last < concepts.length).map((pair) => pair.map((place) => concepts[place]));
+  result.replaceChildren(
+    h("p", { class: "small" }, "For example"),
+    h("ul", { class: "chips" }, pairs.map(([from, to]) => h("li", null, h("a", { href: `/view/bridge?from=${encodeURIComponent(from.id)}&to=${encodeURIComponent(to.id)}` }, `${from.name} → ${to.name}`)))),
+  );
+}
+
+function render(result, bridge) {
+  const { paths, nodes } = bridge;
+  if (!paths.length) {
+    announce("no path");
+    result.replaceChildren(h("p", { class: "empty" }, "No path leads from one to the other: they lie in different parts of the graph."));
+    return;
+  }
+  announce(`${counted(paths.length, "path")}`);
+  const told = h("ol", { class: "told" }, paths.map((path, place) => tell(path, place, nodes)));
+  const drawing = drawPaths(paths, nodes, (place) => {
+    for (const [number, item] of [...told.children].entries()) item.classList.toggle("lit", number === place);
+  });
+  for (const [place, item] of [...told.children].entries()) {
+    item.addEventListener("mouseenter", () => drawing.light(place));
+    item.addEventListener("mouseleave", () => drawing.light(-1));
+    item.addEventListener("focusin", () => drawing.light(place));
+    item.addEventListener("focusout", () => drawing.light(-1));
+  }
+  result.replaceChildren(drawing.element, told, passages(bridge));
+}
+
+function nodeName(id, nodes) {
+  const node = nodes[id];
+  if (!node) return h("q", { class: "node query" }, id);
+  const text = node.title_html || node.title ? title(node) : nameOf({ ...node, id });
+  return h("a", { href: address(id, node.kind), class: `node ${family(node.kind)}` }, h("span", { class: "kind" }, node.kind === "concept" ? "" : kindWord(node.kind)), text);
+}
+
+function tell(path, place, nodes) {
+  const expected = path.expected < 10 ? path.expected.toPrecision(2) : `${path.expected > 1000 ? "over " : ""}${number(Math.min(1000, Math.round(path.expected)))}`;
+  const facts = h(
+    "p", { class: "facts" },
+    h("span", { title: "The sum of its steps; a step from or to a text counts 2.5 times" }, "length ", h("b", null, path.length.toFixed(2))),
+    h("span", { title: "The smallest similarity of two neighbours on the path" }, "coherence ", h("b", null, path.coherence.toFixed(2))),
+    h("span", { title: "Paths like this in a random graph with the same degrees" }, "by chance ", h("b", null, expected), " such paths"),
+  );
+  const steps = path.steps.map((step) => {
+    const others = (step.evidence || []).filter((id) => id !== step.source && id !== step.target).slice(0, 3);
+    return h(
+      "li", null,
+      h("span", { class: "relation" }, relationWords(step.relation)), " ", nodeName(step.target, nodes),
+      h("span", { class: "length" }, step.length.toFixed(2)),
+      others.length > 0 && h("span", { class: "evidence" }, "stated in ", others.map((id, number) => [number ? ", " : "", link(id, nodes[id]?.kind, nodes[id]?.title_html || nodes[id]?.title ? title(nodes[id]) : shortName(id))])),
+    );
+  });
+  return h("li", null, h("h2", null, `Path ${place + 1}`), facts, h("p", { class: "start" }, nodeName(path.steps[0].source, nodes)), h("ol", { class: "steps" }, steps));
+}
+
+function passages({ passages: records, nodes }) {
+  if (!records?.length) return null;
+  const rows = records.slice(0, 8).map((record) => {
+    const node = nodes[record.id] || {};
+    return h("li", { class: family(node.kind) }, h("a", { href: address(record.id) }, h("span", { class: "kind" }, kindWord(node.kind)), title(node, nameOf({ ...node, id: record.id }))), h("span", { class: "relation" }, `on path ${record.paths.join(", ")}`), h("div", { class: "gist" }, excerpt(node)));
+  });
+  return h("section", { class: "between" }, h("h2", null, "Passages in between"), h("ul", { class: "neighbours" }, rows));
+}

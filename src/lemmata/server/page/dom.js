@@ -1,0 +1,110 @@
+// Elements from text. Nothing becomes markup, except in `fromServer`, whose HTML the server made and escaped.
+
+export function h(name, properties, ...children) {
+  const element = document.createElement(name);
+  fill(element, properties, children);
+  return element;
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export function svg(name, properties, ...children) {
+  const element = document.createElementNS(SVG, name);
+  fill(element, properties, children);
+  return element;
+}
+
+function fill(element, properties, children) {
+  for (const [key, value] of Object.entries(properties || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else if (key === "dataset") Object.assign(element.dataset, value);
+    else if (value === true) element.setAttribute(key, "");
+    else element.setAttribute(key, value);
+  }
+  append(element, children);
+}
+
+export function append(element, children) {
+  for (const child of children.flat(3)) {
+    if (child === null || child === undefined || child === false || child === "") continue;
+    element.append(child instanceof Node ? child : String(child));
+  }
+  return element;
+}
+
+// `html` comes from the fields html, title_html and proof_html of the API alone: see server/mathml.py.
+export function fromServer(name, properties, html) {
+  const element = h(name, properties);
+  element.innerHTML = html;
+  return element;
+}
+
+export function title(record, fallback) {
+  if (record.title_html) return fromServer("span", null, record.title_html);
+  return document.createTextNode(record.title || fallback || "");
+}
+
+export function excerpt(record) {
+  if (record.html) return fromServer("span", { class: "math" }, record.html);
+  return document.createTextNode(record.excerpt || "");
+}
+
+export function announce(text) {
+  document.getElementById("status").textContent = text;
+}
+
+export function number(value) {
+  return Number(value).toLocaleString("en");
+}
+
+export function counted(value, noun) {
+  const plural = noun.endsWith("y") ? `${noun.slice(0, -1)}ies` : `${noun}s`;
+  return `${number(value)} ${value === 1 ? noun : plural}`;
+}
+
+const DOCUMENTS = new Set(["paper", "text", "pdf", "table", "location", "document"]);
+
+// The view of a passage, document, location or concept.
+export function address(id, kind) {
+  const view = id.startsWith("concept:") ? "concept" : id.startsWith("location:") || DOCUMENTS.has(kind) ? "document" : "passage";
+  return `/view/${view}/${encodeURIComponent(id)}`;
+}
+
+export function link(id, kind, ...children) {
+  return h("a", { href: address(id, kind) }, children.length ? children : id);
+}
+
+export function copyButton(label, text) {
+  const button = h("button", { type: "button", class: "plain" }, label);
+  button.addEventListener("click", async () => {
+    let done = "Copied";
+    try {
+      await navigator.clipboard.writeText(typeof text === "function" ? text() : text);
+    } catch {
+      done = "Not allowed by the browser";
+    }
+    button.textContent = done;
+    announce(done);
+    setTimeout(() => (button.textContent = label), 1400);
+  });
+  return button;
+}
+
+export function notice(heading, text, cure) {
+  return h("div", { class: "notice", role: "alert" }, h("strong", null, heading), text && h("p", null, text), cure && h("p", { class: "cure" }, cure));
+}
+
+export function problem(error) {
+  const message = sentence(error.message || String(error));
+  return notice(message, "", error.cure ? sentence(error.cure) : "");
+}
+
+export function sentence(text) {
+  const start = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?…]$/.test(start) ? start : `${start}.`;
+}
+
+export function waiting(text) {
+  return h("p", { class: "waiting" }, text);
+}

@@ -1,0 +1,193 @@
+// Paths as one drawing: steps from left to right, one lane per path, shared nodes drawn once. Pan by dragging, zoom by wheel.
+
+import { address, h, svg } from "./dom.js";
+import { family, kindWord, nameOf, relationWords, shortRelation, shortened } from "./words.js";
+
+const WIDTH = 164; // of a node
+const HEIGHT = 50;
+const GAP = 84; // between columns, room for the words of an edge
+const LANE = 84;
+const SMALLEST = 0.6; // scale at which the words can still be read: a wider drawing begins at its left end
+
+export function drawPaths(paths, nodes, lit) {
+  const placed = place(paths);
+  const columns = Math.max(...[...placed.values()].map((node) => node.column));
+  const lanes = Math.max(...[...placed.values()].map((node) => node.lane));
+  const x = (node) => node.column * (WIDTH + GAP);
+  const y = (node) => node.lane * LANE;
+  const lines = new Map(); // edge: its element, and the paths that use it
+  const layer = svg("g", { class: "layer" });
+
+  paths.forEach((path, number) => {
+    for (const step of path.steps) {
+      const key = `${step.source}\n${step.target}`;
+      const before = lines.get(key);
+      if (before) {
+        before.paths.push(number);
+        continue;
+      }
+      const [from, to] = [placed.get(step.source), placed.get(step.target)];
+      lines.set(key, { element: edge(x(from) + WIDTH, y(from) + HEIGHT / 2, x(to), y(to) + HEIGHT / 2, step), paths: [number] });
+    }
+  });
+  for (const { element } of lines.values()) layer.append(element);
+  for (const [id, node] of placed) layer.append(box(id, nodes[id], x(node), y(node)));
+
+  const size = { x: -16, y: -22, width: columns * (WIDTH + GAP) + WIDTH + 32, height: lanes * LANE + HEIGHT + 44 };
+  const drawing = svg("svg", { class: "graph", role: "img", tabindex: "0", "aria-label": `${paths.length} paths; they are told below` }, arrow(), layer);
+  const zoom = panAndZoom(drawing, size);
+  const light = (number) => {
+    drawing.classList.toggle("dim", number >= 0);
+    for (const { element, paths: used } of lines.values()) element.classList.toggle("lit", used.includes(number));
+    const on = number >= 0 ? new Set(paths[number].steps.flatMap((step) => [step.source, step.target])) : new Set();
+    for (const element of layer.querySelectorAll("a.box, g.box")) element.classList.toggle("lit", on.has(element.dataset.id));
+  };
+  for (const { element, paths: used } of lines.values()) {
+    element.addEventListener("mouseenter", () => (light(used[0]), lit(used[0])));
+    element.addEventListener("mouseleave", () => (light(-1), lit(-1)));
+  }
+  const button = (label, name, act) => h("button", { type: "button", class: "plain", "aria-label": name, title: name, onclick: act }, label);
+  const tools = h("div", null, button("+", "Zoom in", () => zoom.by(0.8)), button("−", "Zoom out", () => zoom.by(1.25)), button("Fit", "Show all", () => zoom.fit()));
+  const hint = h("span", { class: "small" }, "Drag to move, Ctrl and wheel to zoom; arrows point the way a relation goes.");
+  return { element: h("div", null, h("div", { class: "drawing" }, drawing), h("div", { class: "zoom" }, hint, tools)), light };
+}
+
+// Each path is a lane, and its nodes are spread evenly from the first column to the last; a node of two paths is drawn
+// where the first of them has it, and the second goes there.
+function place(paths) {
+  const placed = new Map();
+  const last = Math.max(...paths.map((path) => path.steps.length));
+  const middle = (paths.length - 1) / 2;
+  placed.set(paths[0].steps[0].source, { column: 0, lane: middle });
+  placed.set(paths[0].steps.at(-1).target, { column: last, lane: middle });
+  paths.forEach((path, lane) => {
+    const ids = [path.steps[0].source, ...path.steps.map((step) => step.target)];
+    for (let begin = 0; begin < ids.length - 1; ) {
+      let end = begin + 1;
+      while (!placed.has(ids[end])) end++;
+      const [from, to] = [placed.get(ids[begin]).column, placed.get(ids[end]).column];
+      for (let number = begin + 1; number < end; number++) placed.set(ids[number], { column: from + ((to - from) * (number - begin)) / (end - begin), lane });
+      begin = end;
+    }
+  });
+  const used = [...new Set([...placed.values()].map((node) => node.lane))].filter(Number.isInteger).sort((a, b) => a - b);
+  const inner = [...placed.values()].slice(2);
+  for (const node of inner) node.lane = used.indexOf(node.lane);
+  for (const node of [...placed.values()].slice(0, 2)) node.lane = Math.max(0, new Set(inner.map((one) => one.lane)).size - 1) / 2;
+  return placed;
+}
+
+function arrow() {
+  const marker = (id) => svg("marker", { id, viewBox: "0 0 8 8", refX: "7.2", refY: "4", markerWidth: "7", markerHeight: "7", orient: "auto-start-reverse" }, svg("path", { d: "M0 .8 7.4 4 0 7.2z" }));
+  return svg("defs", null, marker("arrow"));
+}
+
+function edge(x1, y1, x2, y2, step) {
+  const bend = Math.max(30, Math.abs(x2 - x1) * 0.45);
+  const backwards = step.relation.startsWith("^");
+  const [from, to] = backwards ? [x1 + 2, x2] : [x1, x2 - 2];
+  const line = `M${from} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${to} ${y2}`;
+  const share = 0.5;
+  const [mx, my] = [x1 + (x2 - x1) * share, y1 + (y2 - y1) * share];
+  const words = relationWords(step.relation);
+  return svg(
+    "g", { class: "edge" },
+    svg("title", null, `${words}, length ${step.length.toFixed(2)}`),
+    svg("path", { class: "wide", d: line }), svg("path", { class: "line", d: line, [backwards ? "marker-start" : "marker-end"]: "url(#arrow)" }),
+    svg("text", { x: mx, y: my - 6, class: "words" }, shortRelation(step.relation)), svg("text", { x: mx, y: my + 13, class: "length" }, step.length.toFixed(2)),
+  );
+}
+
+function plain(text) {
+  return text.replace(/\$([^$]*)\$/g, (_, formula) => formula.replace(/\\[a-zA-Z]+\s*|[{}]/g, (sign) => (sign.startsWith("\\") ? sign.slice(1, 2) : "")));
+}
+
+function box(id, node, x, y) {
+  const name = plain(node?.title || "") || (node ? nameOf({ ...node, id }) : id);
+  const kind = node ? (node.kind === "concept" ? "concept" : kindWord(node.kind).toLowerCase()) : "text";
+  const inside = [
+    svg("title", null, `${kind}: ${node?.title || id}\n${node?.excerpt || ""}`),
+    svg("rect", { x, y, width: WIDTH, height: HEIGHT, rx: 9 }),
+    svg("text", { x: x + 12, y: y + 19, class: "kind" }, kind),
+    svg("text", { x: x + 12, y: y + 38, class: "name" }, shortened(name, 21)),
+  ];
+  if (!node) return svg("g", { class: "box query", "data-id": id }, inside);
+  const link = svg("a", { class: `box ${family(node.kind)}`, href: address(id, node.kind), "data-id": id }, inside);
+  return link;
+}
+
+function panAndZoom(drawing, size) {
+  let view;
+  const apply = () => drawing.setAttribute("viewBox", `${view.x} ${view.y} ${view.width} ${view.height}`);
+  const fit = () => {
+    view = { ...size };
+    apply();
+  };
+  const begin = () => {
+    const room = drawing.clientWidth || 1000;
+    const scale = Math.min(1.15, Math.max(SMALLEST, room / size.width));
+    drawing.setAttribute("height", String(Math.round(Math.min(560, size.height * scale))));
+    view = { x: scale > SMALLEST ? size.x - (room / scale - size.width) / 2 : size.x, y: size.y, width: room / scale, height: size.height };
+    apply();
+  };
+  const by = (factor, cx = view.x + view.width / 2, cy = view.y + view.height / 2) => {
+    const width = Math.min(size.width * 3, Math.max(200, view.width * factor));
+    const scale = width / view.width;
+    view = { x: cx - (cx - view.x) * scale, y: cy - (cy - view.y) * scale, width, height: view.height * scale };
+    apply();
+  };
+  const at = (event) => {
+    const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(drawing.getScreenCTM().inverse());
+    return [point.x, point.y];
+  };
+  drawing.addEventListener(
+    "wheel",
+    (event) => {
+      if (!event.ctrlKey && !event.metaKey && document.activeElement !== drawing) return; // the page scrolls
+      event.preventDefault();
+      by(Math.exp(event.deltaY * 0.0015), ...at(event));
+    },
+    { passive: false },
+  );
+  let start = null;
+  drawing.addEventListener("pointerdown", (event) => {
+    if (event.button) return;
+    start = { point: at(event), x: event.clientX, y: event.clientY, moved: false };
+  });
+  drawing.addEventListener("pointermove", (event) => {
+    if (!start) return;
+    if (!start.moved && Math.hypot(event.clientX - start.x, event.clientY - start.y) < 5) return;
+    if (!start.moved) drawing.setPointerCapture(event.pointerId);
+    start.moved = true;
+    const [px, py] = at(event);
+    view.x += start.point[0] - px;
+    view.y += start.point[1] - py;
+    apply();
+  });
+  const stop = () => (start = start?.moved ? { ...start, over: true } : null);
+  drawing.addEventListener("pointerup", stop);
+  drawing.addEventListener("pointercancel", () => (start = null));
+  drawing.addEventListener(
+    "click",
+    (event) => {
+      if (start?.over) event.preventDefault(), event.stopPropagation();
+      start = null;
+    },
+    true,
+  );
+  drawing.addEventListener("keydown", (event) => {
+    const move = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
+    if (event.key === "+" || event.key === "=") by(0.8);
+    else if (event.key === "-") by(1.25);
+    else if (event.key === "0") fit();
+    else if (move) {
+      event.preventDefault();
+      view.x += move[0] * view.width * 0.08;
+      view.y += move[1] * view.height * 0.08;
+      apply();
+    }
+  });
+  fit();
+  requestAnimationFrame(begin);
+  return { by, fit };
+}

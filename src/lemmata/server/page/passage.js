@@ -1,0 +1,142 @@
+// A passage with its proof, links and neighbours.
+
+import { get } from "./api.js";
+import { address, copyButton, counted, excerpt, fromServer, h, link, problem, title, waiting } from "./dom.js";
+import { day, family, kindWord, moment, nameOf, relationWords, shortName } from "./words.js";
+
+export async function show(main, { id, go }) {
+  const controller = new AbortController();
+  main.replaceChildren(waiting("Reading …"));
+  const passage = await get(`/passages/${encodeURIComponent(id)}`, controller.signal);
+  const { document: paper } = passage;
+  const name = passage.title || nameOf({ ...passage, document_title: paper.title });
+  document.title = `${name} – lemmata`;
+  const proof = passage.proof_html && h("details", { class: "proof" }, h("summary", null, "Proof"), fromServer("div", { class: "math text" }, passage.proof_html));
+  const article = h(
+    "article", { class: `passage ${family(passage.kind)}` },
+    h("p", { class: "from" }, link(paper.id, "document", title(paper, paper.id)), passage.section && [" · ", passage.section], passage.date && [" · ", h("time", { datetime: passage.date }, passage.kind === "log" ? moment(passage.date) : day(passage.date))]),
+    h("h1", null, h("span", { class: "kind" }, kindWord(passage.kind)), passage.title || passage.title_html ? title(passage) : h("span", { class: "unnamed" }, passage.kind === "log" ? "" : nameOf({ ...passage, document_title: paper.title }))),
+    places(passage),
+    fromServer("div", { class: "math text" }, passage.html),
+    proof,
+    copies(passage),
+    h("p", { class: "foot" }, h("span", { class: "mono" }, passage.id), passage.file && h("span", { class: "mono" }, passage.line ? `${passage.file}:${passage.line}` : passage.file)),
+    turning(passage),
+    timeline(passage),
+    columns(passage.metadata),
+  );
+  const similar = h("section", null, h("h2", null, "Similar"), waiting("Looking …"));
+  const aside = h(
+    "aside", { class: "beside", "aria-label": "Around this passage" },
+    neighbours("Uses", passage.uses.filter((other) => other.relation !== "reports_about")),
+    neighbours("Used by", passage.used_by),
+    concepts(passage.concepts),
+    summaries(passage.summaries),
+    similar,
+  );
+  main.replaceChildren(h("div", { class: "reading" }, article, aside));
+  get(`/similar/${encodeURIComponent(passage.id)}?k=6&html=true`, controller.signal).then(
+    ({ hits }) => similar.replaceChildren(h("h2", null, "Similar"), hits.length ? list(hits.map((hit) => ({ ...hit, relation: "" }))) : h("p", { class: "small" }, "Nothing.")),
+    (error) => error.name !== "AbortError" && similar.replaceChildren(h("h2", null, "Similar"), problem(error)),
+  );
+
+  function onKey(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, textarea, select")) return;
+    if (event.key === "p" && proof) proof.open = !proof.open;
+    else if (event.key === "[" && passage.previous) go(address(passage.previous));
+    else if (event.key === "]" && passage.next) go(address(passage.next));
+  }
+  document.addEventListener("keydown", onKey);
+  return () => {
+    controller.abort();
+    document.removeEventListener("keydown", onKey);
+  };
+}
+
+function copies(passage) {
+  const source = passage.proof ? `${passage.text}\n\nProof. ${passage.proof}` : passage.text;
+  return h(
+    "div", { class: "copies", role: "group", "aria-label": "Copy" },
+    h("span", { class: "small" }, "Copy"),
+    copyButton("LaTeX text", source),
+    passage.latex && copyButton("\\cite", passage.latex),
+    passage.bibtex && copyButton("BibTeX", passage.bibtex),
+    copyButton("Link", () => new URL(address(passage.id), location.href).href),
+    h("a", { class: "plain button", href: `/view/bridge?from=${encodeURIComponent(passage.id)}` }, "Bridge from here"),
+  );
+}
+
+function turning({ previous, next }) {
+  if (!previous && !next) return null;
+  return h(
+    "nav", { class: "turning", "aria-label": "In its document" },
+    previous ? h("a", { href: address(previous), rel: "prev" }, "← ", shortName(previous)) : h("span"),
+    next ? h("a", { href: address(next), rel: "next" }, shortName(next), " →") : h("span"),
+  );
+}
+
+// The way from the root of the tree of locations to that of a log.
+function places({ places: tree, location: names }) {
+  if (tree?.length) {
+    const rows = tree.reduceRight((below, place) => h("ul", null, h("li", null, link(place.id, "location", h("span", { class: "mono" }, shortName(place.id))), place.title && h("span", null, ` ${place.title}`), below)), null);
+    return h("nav", { class: "tree", "aria-label": "Location" }, rows);
+  }
+  return names?.length ? h("p", { class: "tree" }, names.map((name) => [link(`location:${name}`, "location", h("span", { class: "mono" }, name)), " "])) : null;
+}
+
+// Earlier and later logs of the same place.
+function timeline({ id, earlier, later, date, text, title: name }) {
+  if (!earlier?.length && !later?.length) return null;
+  const row = (log) =>
+    h("li", { class: log.here ? "here" : null, "aria-current": log.here ? "true" : null }, h("time", { datetime: log.date }, moment(log.date)), log.here ? h("span", null, "this log") : h("a", { href: address(log.id) }, excerpt(log)));
+  const shownBefore = earlier.slice(0, 6).reverse();
+  const shownAfter = later.slice(0, 6);
+  const more = (number, when) => (number > 0 ? h("li", { class: "small" }, `${counted(number, "log")} ${when}`) : null);
+  return h(
+    "section", { class: "timeline" },
+    h("h2", null, "Logs of the same place"),
+    h("ol", null, more(earlier.length - shownBefore.length, "before"), shownBefore.map(row), row({ id, date, text, title: name, here: true }), shownAfter.map(row), more(later.length - shownAfter.length, "after")),
+  );
+}
+
+function columns(metadata) {
+  const rows = Object.entries(metadata || {}).filter(([key, value]) => key !== "environment" && ["string", "number", "boolean"].includes(typeof value) && value !== "");
+  if (!rows.length) return null;
+  return h("dl", { class: "metadata" }, rows.map(([key, value]) => h("div", null, h("dt", null, key), h("dd", null, String(value)))));
+}
+
+function neighbours(heading, records) {
+  if (!records.length) return null;
+  return h("section", null, h("h2", null, heading, h("span", { class: "count" }, records.length)), list(records));
+}
+
+const SHOWN = 8;
+
+function list(records) {
+  const rows = records.map((record, place) =>
+    h(
+      "li", { class: family(record.kind), hidden: place >= SHOWN },
+      h("a", { href: address(record.id, record.kind) }, h("span", { class: "kind" }, kindWord(record.kind)), title(record, nameOf(record))),
+      record.relation && h("span", { class: "relation" }, relationWords(record.relation)),
+      h("div", { class: "gist" }, excerpt({ html: record.html, excerpt: record.excerpt || record.text })),
+    ),
+  );
+  const all = h("ul", { class: "neighbours" }, rows);
+  if (rows.length <= SHOWN) return all;
+  const more = h("button", { class: "plain small", type: "button" }, `${rows.length - SHOWN} more`);
+  more.addEventListener("click", () => (rows.forEach((row) => (row.hidden = false)), more.remove()));
+  return [all, more];
+}
+
+function concepts(records) {
+  if (!records.length) return null;
+  return h("section", null, h("h2", null, "Concepts"), h("ul", { class: "chips" }, records.map((concept) => h("li", null, link(concept.id, "concept", concept.name)))));
+}
+
+function summaries(records) {
+  if (!records.length) return null;
+  return h(
+    "section", null, h("h2", null, "Also found by"),
+    h("ul", { class: "summaries" }, records.map((summary) => h("li", null, excerpt({ html: summary.html, excerpt: summary.text }), summary.author && summary.author !== "imported" && h("span", { class: "small" }, ` – ${summary.author}`)))),
+  );
+}

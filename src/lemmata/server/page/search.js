@@ -1,0 +1,359 @@
+// Search: the box, the retriever, filters with counts, and the hits as cards with their paths.
+
+import { get, post, workspace } from "./api.js";
+import { address, announce, counted, fromServer, h, link, number, problem, sentence, title } from "./dom.js";
+import { RETRIEVERS, day, family, kindWord, nameOf, relationWords, shortName } from "./words.js";
+
+const FACETS = [
+  { key: "kind", field: "kinds", label: "Kind", show: (value) => kindWord(value) },
+  { key: "doc", field: "documents", label: "Document", show: (value, names, record) => record.title || names.get(value) || value },
+  { key: "cat", field: "categories", label: "Category", show: (value) => value },
+  { key: "loc", field: "locations", label: "Location", show: (value) => value },
+];
+const SHOWN = 7; // values of a facet before "more"
+const PAGE = 10;
+
+const memory = new Map(); // address: the answers that were shown there, so that going back is instant
+const wholeFacets = new Map(); // query and retriever: counts without filters
+const documentNames = new Map();
+
+export function show(main, { parameters, go }) {
+  const state = read(parameters);
+  const view = layout(main, state);
+  let current = null; // the request in progress
+  let timer = 0;
+
+  function update(change, { replace = false } = {}) {
+    Object.assign(state, change);
+    go(`/?${write(state)}`, { replace, quiet: true });
+    run();
+  }
+
+  async function run() {
+    current?.abort();
+    view.explain(state);
+    document.title = state.q ? `${state.q} – lemmata` : "lemmata";
+    if (!state.q.trim()) {
+      home(view, update);
+      return;
+    }
+    const controller = (current = new AbortController());
+    const known = memory.get(location.search);
+    if (known) {
+      render(known);
+      return;
+    }
+    view.results.setAttribute("aria-busy", "true");
+    try {
+      const answer = await ask(state, 0, controller.signal);
+      if (controller.signal.aborted) return;
+      answer.whole = filtered(state) ? await allCounts(state, controller.signal) : answer.facets;
+      wholeFacets.set(`${state.retriever}\n${state.q}`, answer.whole);
+      remember(location.search, answer);
+      if (!controller.signal.aborted) render(answer);
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      view.facets.replaceChildren();
+      view.line.replaceChildren();
+      view.results.replaceChildren(problem(error));
+      view.results.removeAttribute("aria-busy");
+    }
+  }
+
+  function render(answer) {
+    view.results.removeAttribute("aria-busy");
+    for (const hit of answer.hits) documentNames.set(hit.document, hit.document_title);
+    drawFacets(view.facets, answer.whole || answer.facets || {}, state, update);
+    const many = `${number(answer.hits.length)}${answer.next_offset ? "+" : ""} ${answer.hits.length === 1 ? "hit" : "hits"}`;
+    const line = `${many} in ${Math.max(1, Math.round(answer.took_ms))} ms`;
+    view.line.replaceChildren(line, answer.note ? h("span", { class: "cure" }, ` ${sentence(answer.note)}`) : "");
+    announce(answer.hits.length ? line : "nothing found");
+    if (!answer.hits.length) {
+      const clear = filtered(state) && h("button", { class: "plain", onclick: () => update(emptyFilters()) }, "Clear the filters");
+      view.results.replaceChildren(h("div", { class: "empty" }, h("p", null, "Nothing found. Say it in other words, or ask with another retriever."), clear));
+      return;
+    }
+    const list = h("ol", { class: "hits" }, answer.hits.map((hit) => card(hit, answer.nodes || {})));
+    view.results.replaceChildren(list);
+    if (answer.next_offset) view.results.append(moreButton(answer, list));
+  }
+
+  function moreButton(answer, list) {
+    const button = h("button", { class: "plain more" }, "More hits");
+    button.addEventListener("click", async () => {
+      button.disabled = true;
+      try {
+        const next = await ask(state, answer.next_offset);
+        answer.hits.push(...next.hits);
+        answer.nodes = { ...answer.nodes, ...next.nodes };
+        answer.next_offset = next.next_offset;
+        const first = card(next.hits[0], answer.nodes);
+        list.append(first, ...next.hits.slice(1).map((hit) => card(hit, answer.nodes)));
+        first.querySelector("a").focus({ preventScroll: true });
+        button.remove();
+        if (answer.next_offset) view.results.append(moreButton(answer, list));
+        view.line.textContent = `${number(answer.hits.length)}${answer.next_offset ? "+" : ""} hits`;
+      } catch (error) {
+        button.replaceWith(problem(error));
+      }
+    });
+    return button;
+  }
+
+  view.box.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => update({ q: view.box.value }, { replace: true }), 220);
+  });
+  view.form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    clearTimeout(timer);
+    update({ q: view.box.value }, { replace: state.q === view.box.value });
+  });
+  view.retriever.addEventListener("change", () => update({ retriever: view.retriever.value }));
+  view.paths.addEventListener("change", () => update({ paths: view.paths.checked }));
+
+  function onKey(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+    const anchors = [...view.results.querySelectorAll(".hits > li h3 a")];
+    const at = anchors.indexOf(document.activeElement);
+    const inBox = document.activeElement === view.box;
+    if (event.key === "ArrowDown" && anchors.length && (inBox || at >= 0 || document.activeElement === document.body)) {
+      event.preventDefault();
+      choose(anchors[Math.min(at + 1, anchors.length - 1)]);
+    } else if (event.key === "ArrowUp" && at >= 0) {
+      event.preventDefault();
+      if (at === 0) view.box.focus();
+      else choose(anchors[at - 1]);
+    }
+  }
+  document.addEventListener("keydown", onKey);
+  run();
+  if (!matchMedia("(pointer: coarse)").matches && !memory.has(location.search)) view.box.focus();
+  return () => {
+    current?.abort();
+    clearTimeout(timer);
+    document.removeEventListener("keydown", onKey);
+  };
+}
+
+function choose(anchor) {
+  anchor.focus({ preventScroll: true });
+  anchor.closest("li").scrollIntoView({ block: "nearest", behavior: "instant" });
+}
+
+function remember(key, answer) {
+  memory.set(key, answer);
+  if (memory.size > 30) memory.delete(memory.keys().next().value);
+}
+
+// ---------------------------------------------------------------- the state is the address
+
+function read(parameters) {
+  return {
+    q: parameters.get("q") || "",
+    retriever: parameters.get("retriever") in RETRIEVERS ? parameters.get("retriever") : "auto",
+    paths: parameters.get("paths") !== "0",
+    since: parameters.get("since") || "",
+    until: parameters.get("until") || "",
+    among: parameters.get("among") || "",
+    ...Object.fromEntries(FACETS.map(({ key }) => [key, parameters.getAll(key)])),
+  };
+}
+
+function write(state) {
+  const parameters = new URLSearchParams();
+  if (state.q) parameters.set("q", state.q);
+  if (state.retriever !== "auto") parameters.set("retriever", state.retriever);
+  if (!state.paths) parameters.set("paths", "0");
+  for (const { key } of FACETS) for (const value of state[key]) parameters.append(key, value);
+  for (const key of ["since", "until", "among"]) if (state[key]) parameters.set(key, state[key]);
+  return parameters.toString();
+}
+
+function emptyFilters() {
+  return { since: "", until: "", among: "", ...Object.fromEntries(FACETS.map(({ key }) => [key, []])) };
+}
+
+function filtered(state) {
+  return Boolean(state.since || state.until || state.among || FACETS.some(({ key }) => state[key].length));
+}
+
+function filterOf(state) {
+  const filter = Object.fromEntries(FACETS.filter(({ key }) => state[key].length).map(({ key, field }) => [field, state[key]]));
+  if (state.since) filter.since = state.since;
+  if (state.until) filter.until = state.until;
+  const ids = state.among ? JSON.parse(sessionStorage.getItem(`among:${state.among}`) || "[]") : [];
+  if (ids.length) filter.ids = ids;
+  return filter;
+}
+
+async function ask(state, offset, signal) {
+  const health = await workspace().catch(() => null);
+  const connected = !health || (Object.keys(health.graph?.edges || {}).length > 0 && health.encoders?.length > 0);
+  const body = {
+    query: state.q, k: PAGE, offset, retriever: state.retriever, html: true, facets: offset === 0,
+    paths: state.paths && connected && state.retriever !== "lexical", filter: filterOf(state),
+  };
+  try {
+    return await post("/search", body, signal);
+  } catch (error) {
+    if (error.code !== "workspace" || !body.paths) throw error;
+    return post("/search", { ...body, paths: false }, signal); // no graph of this corpus: the hits come without paths
+  }
+}
+
+async function allCounts(state, signal) {
+  const key = `${state.retriever}\n${state.q}`;
+  if (!wholeFacets.has(key)) {
+    const answer = await post("/search", { query: state.q, k: 1, retriever: state.retriever, facets: true }, signal);
+    if (wholeFacets.size > 50) wholeFacets.clear();
+    wholeFacets.set(key, answer.facets);
+  }
+  return wholeFacets.get(key);
+}
+
+// ---------------------------------------------------------------- parts of the view
+
+function layout(main, state) {
+  const box = h("input", {
+    type: "search", name: "q", id: "query", value: state.q, placeholder: "What are you looking for?", autocomplete: "off", spellcheck: "false",
+    "aria-label": "Search the corpus", maxlength: 2000,
+  });
+  const retriever = h(
+    "select", { id: "retriever", "aria-describedby": "explained" },
+    Object.entries(RETRIEVERS).map(([value, [name]]) => h("option", { value, selected: value === state.retriever }, name)),
+  );
+  const paths = h("input", { type: "checkbox", id: "paths", checked: state.paths });
+  const explained = h("span", { id: "explained", class: "explained" });
+  const form = h(
+    "form", { role: "search", class: "search" },
+    h("div", { class: "box" }, box, h("kbd", { class: "hint", "aria-hidden": "true" }, "/"), h("button", { class: "strong", type: "submit" }, "Search")),
+    h("div", { class: "how" }, h("label", { for: "retriever" }, "by"), retriever, explained, h("label", { class: "check" }, paths, "paths")),
+  );
+  const facets = h("aside", { class: "facets", "aria-label": "Filters" });
+  const line = h("p", { class: "line" });
+  const results = h("section", { class: "results", "aria-label": "Hits" });
+  main.replaceChildren(h("h1", { class: "unseen" }, "Search"), form, h("div", { class: "columns" }, facets, h("div", { class: "found" }, line, results)));
+  return {
+    box, form, retriever, paths, facets, line, results,
+    explain(now) {
+      explained.textContent = RETRIEVERS[now.retriever][1];
+      paths.disabled = now.retriever === "lexical" || now.retriever === "geodesic";
+    },
+  };
+}
+
+function drawFacets(place, counts, state, update) {
+  const groups = FACETS.map((facet) => facetGroup(facet, counts[facet.field] || [], state, update)).filter(Boolean);
+  const years = (counts.years || []).map(({ value }) => value).sort();
+  if (years.length > 1 || state.since || state.until) groups.push(dates(years, state, update));
+  const chosen = FACETS.flatMap(({ key }) => state[key]).length + Boolean(state.since) + Boolean(state.until) + Boolean(state.among);
+  const clear = chosen > 0 && h("button", { class: "plain", type: "button", onclick: () => update(emptyFilters()) }, state.among ? "Search everywhere" : "Clear the filters");
+  const among = state.among && h("p", { class: "small" }, "Only among the points chosen on the map.");
+  const wide = matchMedia("(min-width: 60rem)").matches;
+  const open = wide || place.querySelector("details")?.open;
+  const inside = [among, groups, clear];
+  place.replaceChildren(groups.length || among ? h("details", { open }, h("summary", null, chosen ? `Filters (${chosen})` : "Filters"), inside) : "");
+}
+
+function facetGroup({ key, label, show }, values, state, update) {
+  const chosen = state[key];
+  const listed = [...values, ...chosen.filter((value) => !values.some((other) => other.value === value)).map((value) => ({ value, count: 0 }))];
+  if (listed.length < 2 && !chosen.length) return null;
+  const rows = listed.map((record, place) => {
+    const { value, count } = record;
+    const box = h("input", { type: "checkbox", checked: chosen.includes(value) });
+    box.addEventListener("change", () => update({ [key]: box.checked ? [...chosen, value] : chosen.filter((other) => other !== value) }));
+    const hidden = place >= SHOWN && !chosen.includes(value);
+    const name = show(value, documentNames, record);
+    return h("li", { hidden, title: name }, h("label", { class: "check" }, box, h("span", { class: "name" }, name), h("span", { class: "count" }, count || "")));
+  });
+  const more = rows.some((row) => row.hidden) && h("button", { class: "plain small", type: "button" }, `${rows.filter((row) => row.hidden).length} more`);
+  const group = h("fieldset", { dataset: { facet: key } }, h("legend", null, label), h("ul", null, rows), more);
+  if (more) more.addEventListener("click", () => (rows.forEach((row) => (row.hidden = false)), more.remove()));
+  return group;
+}
+
+function dates(years, state, update) {
+  const field = (key, label, example) => {
+    const input = h("input", { type: "text", value: state[key], placeholder: example || "year", size: 10, "aria-label": label, pattern: "\\d{4}(-\\d\\d){0,2}", title: "YYYY, YYYY-MM or YYYY-MM-DD" });
+    input.addEventListener("change", () => input.checkValidity() && update({ [key]: input.value.trim() }));
+    return input;
+  };
+  return h("fieldset", { dataset: { facet: "date" } }, h("legend", null, "Date"), h("div", { class: "dates" }, field("since", "Since", years[0]), "–", field("until", "Until", years.at(-1))));
+}
+
+// ---------------------------------------------------------------- one hit
+
+function card(hit, nodes) {
+  const heading = [h("span", { class: "kind" }, kindWord(hit.kind)), hit.title || hit.title_html ? title(hit) : h("span", { class: "unnamed" }, nameOf(hit))];
+  const isLog = hit.kind === "log";
+  const from = [
+    !isLog && link(hit.document, "document", hit.document_title_html ? fromServer("span", null, hit.document_title_html) : hit.document_title || hit.document),
+    hit.section && h("span", null, hit.section),
+    hit.date && !isLog && h("time", { datetime: day(hit.date) }, day(hit.date)),
+    ...(hit.location || []).slice(0, 2).map((place) => link(`location:${place}`, "location", h("span", { class: "mono" }, place))),
+  ].filter(Boolean);
+  const body = hit.html ? fromServer("div", { class: "math excerpt" }, hit.html) : h("div", { class: "excerpt" }, hit.excerpt || hit.text || "");
+  return h(
+    "li", { class: `hit ${family(hit.kind)}`, dataset: { id: hit.id } },
+    h("h3", null, h("a", { href: address(hit.id) }, heading)),
+    from.length > 0 && h("p", { class: "from" }, from.map((part, place) => [place ? " · " : "", part])),
+    body,
+    h("div", { class: "below" }, hit.path?.length ? pathStrip(hit.path, nodes, hit) : null, h("p", { class: "foot" }, h("span", { class: "mono" }, hit.id), hit.repeats?.length ? h("span", null, `also in ${hit.repeats.slice(0, 3).join(", ")}${hit.repeats.length > 3 ? " …" : ""}`) : null)),
+  );
+}
+
+function pathStrip(path, nodes, hit) {
+  const name = (id) => {
+    if (id === hit.id) return h("span", { class: `node here ${family(hit.kind)}` }, `this ${hit.kind === "chunk" ? "text" : hit.kind}`);
+    const node = nodes[id];
+    if (!node) return h("span", { class: "node query" }, id === "query" ? "query" : shortName(id));
+    const label = node.title_html || node.title ? title(node) : nameOf({ ...node, id });
+    return h("a", { class: `node ${family(node.kind)}`, href: address(id, node.kind), title: `${kindWord(node.kind)}: ${node.title || shortName(id)}` }, label);
+  };
+  const steps = path.map((step) => [
+    h("span", { class: "edge" }, h("span", { class: "relation" }, relationWords(step.relation)), h("span", { class: "length", title: "length of this step" }, step.length.toFixed(2))),
+    name(step.target),
+  ]);
+  const whole = path.reduce((sum, step) => sum + step.length, 0);
+  return h("div", { class: "path", role: "group", "aria-label": `Path of ${counted(path.length, "step")}, length ${whole.toFixed(2)}` }, name(path[0].source), steps);
+}
+
+// ---------------------------------------------------------------- before anything is searched
+
+async function home(view, update) {
+  view.facets.replaceChildren();
+  view.line.replaceChildren();
+  view.results.removeAttribute("aria-busy");
+  view.results.replaceChildren();
+  const [state, concepts, outline] = await Promise.all([
+    workspace().catch((error) => error),
+    get("/concepts?k=24").catch(() => ({ concepts: [] })),
+    get("/outline?k=60").catch(() => ({ documents: [] })),
+  ]);
+  if (view.box.value.trim()) return;
+  if (state instanceof Error) {
+    view.results.replaceChildren(problem(state));
+    return;
+  }
+  const documents = outline.documents || [];
+  for (const document of documents) documentNames.set(document.id, document.title);
+  const parts = [h("p", { class: "lead" }, `${counted(state.passages, "passage")} in ${counted(outline.total ?? state.documents, "document")}. Ask in your own words.`)];
+  if (state.note) parts.push(h("p", { class: "cure" }, sentence(state.note)));
+  if (concepts.concepts.length) {
+    parts.push(
+      h("h2", null, "Concepts"),
+      h("ul", { class: "chips" }, concepts.concepts.map((concept) => h("li", null, link(concept.id, "concept", concept.name, h("span", { class: "count" }, concept.passages))))),
+    );
+  }
+  if (documents.length) {
+    const rest = (outline.total || documents.length) - documents.length;
+    parts.push(
+      h("h2", null, "Documents"),
+      h("ul", { class: "documents" }, documents.map((document) => h("li", null, link(document.id, "document", title(document, document.id)), h("span", { class: "count" }, document.passages)))),
+      rest > 0 && h("p", { class: "small" }, `and ${number(rest)} more`),
+    );
+  }
+  view.results.replaceChildren(...parts.filter(Boolean));
+}

@@ -1,0 +1,57 @@
+"""Runs the application in uvicorn until it is told to stop; requests in progress are finished first."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import sys
+from pathlib import Path
+
+import uvicorn
+
+from lemmata.errors import ConfigError
+from lemmata.server.app import Limits, make_app
+from lemmata.server.security import Access
+from lemmata.server.service import Service
+
+__all__ = ["listen", "make_server", "run"]
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A bound socket; ConfigError with the cure where the address is taken or is none of this machine."""
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host.strip("[]"), port))
+    except OSError as error:
+        listening.close()
+        cause = error.strerror or str(error)
+        raise ConfigError(f"cannot listen on {host}:{port} ({cause}): choose another --port or --host") from error
+    return listening
+
+
+def make_server(service: Service, access: Access, limits: Limits, *, watch: float = 1.0) -> uvicorn.Server:
+    """The server, not yet running; it closes the service at its end."""
+    config = uvicorn.Config(
+        make_app(service, access, limits, watch=watch),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=int(limits.seconds) + 1,
+        ws="none",
+        lifespan="on",
+    )
+    return uvicorn.Server(config)
+
+
+def run(folder: Path, access: Access, limits: Limits, *, host: str, port: int) -> None:
+    """Serve a workspace; returns after SIGINT or SIGTERM, once requests in progress are answered."""
+    listening = listen(host, port)
+    server = make_server(Service(folder), access, limits)
+    shown = f"[{host.strip('[]')}]" if ":" in host else host
+    address = f"http://{shown}:{listening.getsockname()[1]}"
+    print(f"{address} (Ctrl-C stops it)", file=sys.stderr, flush=True)  # noqa: T201
+    with contextlib.suppress(KeyboardInterrupt):  # the usual end
+        server.run(sockets=[listening])

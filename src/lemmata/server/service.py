@@ -1,0 +1,376 @@
+"""A workspace and its verbs as JSON-able records, for many threads; a rebuilt workspace replaces the old one.
+
+REST, MCP and the page call these methods and nothing below them.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lemmata.answer import AnswerOptions, Event, answer, without_citations
+from lemmata.config import suggest
+from lemmata.errors import InputError, LemmataError
+from lemmata.llm.endpoint import Budget
+from lemmata.project import Project
+from lemmata.search import RETRIEVERS, Filter, split_reranker
+from lemmata.server import views
+from lemmata.server.mathml import excerpt_html, inline_html, title_html
+from lemmata.server.openapi import DEEPEST
+from lemmata.server.opened import Opened, state_of
+from lemmata.server.records import hit_records, short_text
+from lemmata.stages.bridge import bridge
+from lemmata.types import Floats, Hit
+
+__all__ = ["DEEPEST", "Service"]
+
+_FACET_HITS = 200
+_MOST_RERANKED = 100
+_MOST_SKIPS = 200
+_EXCERPT = 320  # characters
+_CHARACTERS_PER_TOKEN = 4  # for the usage that OpenAI's format asks for
+
+
+class Service:
+    """One workspace; `refresh` takes over a rebuilt one, without disturbing requests in progress."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self._lock = threading.Lock()
+        self._state = state_of(Project(folder).layout)
+        self._seen = self._state
+        self._current = Opened(Project(folder), 1)
+        self._budgets: dict[AnswerOptions, Budget] = {}
+        self.reload_problem = ""  # why a rebuilt workspace is not used yet
+
+    def close(self) -> None:
+        self._current.close()
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[Opened]:
+        """The present state; it stays open until the block ends, whatever happens to the workspace."""
+        with self._lock:
+            opened = self._current
+            opened.users += 1
+        try:
+            yield opened
+        finally:
+            with self._lock:
+                opened.users -= 1
+                unused = not opened.users and opened is not self._current
+            if unused:
+                opened.close()
+
+    @property
+    def generation(self) -> int:
+        """1 for the first state, one more for each that replaced it."""
+        return self._current.generation
+
+    def refresh(self) -> bool:
+        """Open the workspace again if it was rebuilt; whether it was. Call it from one thread, every second or so.
+
+        A state that is being written, or cannot be searched yet, is left alone: the old one goes on answering.
+        """
+        layout = self._current.layout
+        state = state_of(layout)
+        settled, self._seen = state == self._seen, state
+        if state == self._state or not settled or layout.indexing.exists() or layout.incoming.exists():
+            return False
+        try:
+            opened = Opened(Project(self.folder), self._current.generation + 1)
+        except LemmataError as error:
+            self.reload_problem = str(error)
+            self._state = state  # tried; the next change is tried again
+            return False
+        with self._lock:
+            old, self._current = self._current, opened
+            unused = not old.users
+        self._state, self.reload_problem = state, ""
+        if unused:
+            old.close()
+        return True
+
+    # ------------------------------------------------------------ search
+
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        offset: int = 0,
+        retriever: str = "auto",
+        paths: bool = False,
+        diversity: float = 0.0,
+        facets: bool = False,
+        html: bool = False,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - the word of the API
+    ) -> dict[str, Any]:
+        """The hits from `offset` on; `facets` are counted over the first 200 hits."""
+        started = time.perf_counter()
+        if not query.strip():
+            raise LemmataError("the query is empty: write what to search for")
+        with self.opened() as opened:
+            _check_retriever(opened, retriever)
+            opened.prepare(retriever)
+            wanted = offset + k + 1
+            hits = opened.retriever.search(
+                query,
+                max(wanted, _FACET_HITS) if facets else wanted,
+                retriever=retriever,
+                only=_filter(filter or {}),
+                diversity=diversity,
+                paths=paths,
+            )
+            page = hits[offset : offset + k]
+
+            def excerpt(text: str) -> str:
+                return excerpt_html(text, query, opened.tokenizer)
+
+            more = len(hits) > offset + k and offset + k < DEEPEST
+            return {
+                "query": query,
+                "retriever": retriever,
+                "hits": _hit_records(opened, page, excerpt if html else None, first_rank=offset + 1),
+                **({"nodes": views.nodes(opened, _on_paths(page))} if paths or retriever == "geodesic" else {}),
+                **({"facets": views.facets(opened, hits[:_FACET_HITS])} if facets else {}),
+                "note": opened.note if retriever == "auto" else "",
+                "took_ms": round(1000 * (time.perf_counter() - started), 3),
+                "next_offset": offset + k if more else None,
+                "generation": opened.generation,
+            }
+
+    def similar(self, identity: str, k: int = 10, *, html: bool = False) -> dict[str, Any]:
+        """The passages nearest to a passage."""
+        with self.opened() as opened:
+            views.passage_of(opened, identity)  # refuses an unknown one
+            records = _hit_records(opened, opened.retriever.similar(identity, k), _start_html if html else None)
+            return {"id": identity, "hits": records, "generation": opened.generation}
+
+    def bridge(self, source: str, target: str, k: int = 5) -> dict[str, Any]:
+        """Paths between two ideas as `lemmata bridge --json` prints them, with the nodes on them."""
+        with self.opened() as opened:
+            found = bridge(opened.retriever, source, target, k, graph=opened.bridge_graph())
+            ids = {end for path in found.paths for step in path.steps for end in (step.source, step.target)}
+            ids |= {name for path in found.paths for step in path.steps for name in step.evidence}
+            described = views.nodes(opened, sorted(ids))
+            return {**found.to_json(), "nodes": described, "generation": opened.generation}
+
+    # ------------------------------------------------------------ one thing
+
+    def passage(self, identity: str) -> dict[str, Any]:
+        """Everything about a passage."""
+        with self.opened() as opened:
+            return views.passage(opened, identity)
+
+    def concept(self, identity: str) -> dict[str, Any]:
+        """Everything about a concept."""
+        with self.opened() as opened:
+            return views.concept(opened, identity)
+
+    def concepts(self, prefix: str = "", k: int = 20) -> dict[str, Any]:
+        """Concepts whose names begin like this, the most mentioned first."""
+        with self.opened() as opened:
+            return {"concepts": views.concepts(opened, prefix, k), "generation": opened.generation}
+
+    def graph_around(self, identity: str, limit: int = 50) -> dict[str, Any]:
+        """The nodes nearest to a node along the graph, and the edges between them."""
+        with self.opened() as opened:
+            return views.graph_around(opened, identity, limit)
+
+    def outline(self, document: str = "", offset: int = 0, k: int = 50) -> dict[str, Any]:
+        """The documents, or the passages of one document in its order."""
+        with self.opened() as opened:
+            if document:
+                return views.document_passages(opened, document, offset, k)
+            return views.documents(opened, offset, k)
+
+    # ------------------------------------------------------------ the map
+
+    def map(self) -> dict[str, Any]:
+        """Where each passage lies, by row, with its kind, document and first category as codes of names."""
+        with self.opened() as opened:
+            if opened.map_record is None:
+                opened.map_record = {**views.map_of(opened), "generation": opened.generation}
+            return opened.map_record
+
+    def map_passages(self, rows: str) -> dict[str, Any]:
+        """Short records of the passages of some rows, comma-separated."""
+        numbers = [int(row) for row in rows.split(",") if row.isascii() and row.isdecimal() and len(row) < 12]
+        if len(numbers) != rows.count(",") + 1:
+            raise InputError("rows should be comma-separated numbers")
+        with self.opened() as opened:
+            return {"passages": views.passages_at(opened, numbers), "generation": opened.generation}
+
+    # ------------------------------------------------------------ answers
+
+    def ask(self, question: str, k: int | None = None) -> Generator[tuple[str, dict[str, Any]], None, None]:
+        """The events of an answer (see `lemmata.answer`) with their data; `k` passages are shown to the model.
+
+        Caps on tokens and cost hold for all answers of this service together.
+        """
+        with self.opened() as opened:
+            configured = opened.project.options(AnswerOptions, "ask")
+            with self._lock:
+                budget = self._budgets.setdefault(configured, configured.budget())
+            options = replace(configured, passages=k) if k else configured
+            hits = opened.retriever.search(question, 2 * options.passages) if question.strip() else []
+            encoder = None if opened.note else opened.retriever.encoder
+            for event in answer(
+                question,
+                hits,
+                opened.chat(),
+                options=options,
+                encoder=encoder,
+                tokenize=opened.tokenizer,
+                budget=budget,
+                note=opened.note,
+            ):
+                yield event.name, _event_with_html(event, question, opened.tokenizer)
+
+    # ------------------------------------------------------------ vectors
+
+    def models(self) -> dict[str, Any]:
+        """The encoders that have vectors here, as OpenAI's API lists models."""
+        with self.opened() as opened:
+            listed = [{"id": name, "object": "model", "created": 0, "owned_by": "lemmata"} for name in opened.encoders]
+            return {"object": "list", "data": listed}
+
+    def embeddings(
+        self,
+        input: str | list[str],  # noqa: A002 - the word of OpenAI's API
+        model: str,
+        *,
+        encoding_format: str = "float",
+        dimensions: int | None = None,
+        input_type: str = "passage",
+        user: str = "",
+    ) -> dict[str, Any]:
+        """Vectors of texts, as OpenAI's API gives them; `user` is part of that API and not used."""
+        del user
+        texts = [input] if isinstance(input, str) else input
+        with self.opened() as opened:
+            if model not in opened.encoders:
+                known = suggest(model, opened.encoders) if opened.encoders else ": run 'lemmata index' first"
+                raise views.UnknownIdError(f"there are no vectors of the model {model!r}{known}")
+            encoder = opened.encoder(model)
+            if dimensions is not None and dimensions > encoder.dimension:
+                raise LemmataError(f"{model} has {encoder.dimension} dimensions: ask for no more")
+            vectors = _cut(encoder.encode(texts, role=input_type), dimensions)
+        tokens = sum(len(text) for text in texts) // _CHARACTERS_PER_TOKEN
+        return {
+            "object": "list",
+            "data": [
+                {"object": "embedding", "index": index, "embedding": _as_json(vector, encoding_format)}
+                for index, vector in enumerate(vectors)
+            ],
+            "model": model,
+            "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+        }
+
+    # ------------------------------------------------------------ the workspace
+
+    def health(self) -> dict[str, Any]:
+        """What is served, where it came from, and what is out of order."""
+        with self.opened() as opened:
+            corpus = opened.retriever.corpus
+            info = opened.info
+            skips = corpus.skips()
+            problems = list(dict.fromkeys([*filter(None, [self.reload_problem]), *opened.problems, *info["problems"]]))
+            return {
+                "status": "degraded" if problems or opened.note else "ok",
+                "name": opened.layout.root.resolve().name,
+                "generation": opened.generation,
+                "passages": len(corpus),
+                "documents": info["documents"],
+                "kinds": info["passages"],
+                "skipped": len(skips),
+                "skips": [skip._asdict() for skip in skips[:_MOST_SKIPS]],
+                "retrievers": list(RETRIEVERS),
+                "encoders": opened.encoders,
+                "vectors": info["vectors"],
+                "language": opened.tokenizer.language,
+                "graph": {"nodes": info["nodes"], "edges": info["edges"]},
+                "model": opened.project.config.get("llm", {}).get("model", ""),
+                "note": opened.note,
+                "problems": problems,
+            }
+
+
+def _event_with_html(event: Event, question: str, tokenize: Callable[[str], list[str]]) -> dict[str, Any]:
+    """The data of an event, with passages and sentences also as safe HTML."""
+    if event.name == "passages":
+        passages = [
+            {**passage, "html": excerpt_html(passage["text"], question, tokenize)} for passage in event.data["passages"]
+        ]
+        return {**event.data, "passages": passages}
+    if event.name == "sentence":
+        return {**event.data, "html": inline_html(without_citations(event.data["text"]))}
+    return event.data
+
+
+def _hit_records(
+    opened: Opened, hits: list[Hit], excerpt: Callable[[str], str] | None, *, first_rank: int = 1
+) -> list[dict[str, Any]]:
+    """Hits with the titles of their documents; with `excerpt`, which makes HTML of a text, also as HTML."""
+    records = hit_records(hits, opened.date_of, first_rank=first_rank)
+    for record in records:
+        title = record["document_title"] = opened.document(record["document"]).title
+        if excerpt is not None:
+            record["html"] = excerpt(record["text"])
+            record["title_html"] = title_html(record["title"])
+            record["document_title_html"] = title_html(title)
+    return records
+
+
+def _start_html(text: str) -> str:
+    return f"<p>{inline_html(short_text(text, _EXCERPT))}</p>"
+
+
+def _on_paths(hits: list[Hit]) -> list[str]:
+    return sorted({end for hit in hits for step in hit.path for end in (step.source, step.target)})
+
+
+def _cut(vectors: Floats, dimensions: int | None) -> Floats:
+    """The first dimensions of vectors, with length 1 again."""
+    if dimensions is None or dimensions == vectors.shape[1]:
+        return vectors
+    vectors = vectors[:, :dimensions]
+    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12), np.float32)
+
+
+def _as_json(vector: Floats, encoding: str) -> str | list[float]:
+    if encoding == "base64":
+        return base64.b64encode(vector.astype("<f4").tobytes()).decode()
+    floats: list[float] = vector.tolist()
+    return floats
+
+
+def _filter(only: Mapping[str, Any]) -> Filter:
+    names = ("kinds", "documents", "categories", "locations", "ids")
+    return Filter(
+        **{name: tuple(only.get(name, ())) for name in names},
+        since=only.get("since", ""),
+        until=only.get("until", ""),
+        where=tuple(only.get("where", {}).items()),
+    )
+
+
+def _check_retriever(opened: Opened, name: str) -> None:
+    """Refuse what the workspace does not have: a name may not make the server load a file or call an address."""
+    base, number, model = split_reranker(name)
+    _kind, _, encoder = base.partition(":")
+    if encoder and encoder not in opened.encoders:
+        raise LemmataError(f"there are no vectors of {encoder!r}{suggest(encoder, opened.encoders)}")
+    if number > _MOST_RERANKED:
+        raise LemmataError(f"{name!r} reranks too many hits: rerank at most {_MOST_RERANKED}")
+    models = opened.project.models() if model else {}
+    if model and model not in models:
+        raise LemmataError(f"there is no reranker {model!r} in the workspace{suggest(model, list(models))}")

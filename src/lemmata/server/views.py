@@ -1,0 +1,438 @@
+"""Records about one thing in an opened workspace: a passage, a concept, its place in the graph, an outline."""
+
+from __future__ import annotations
+
+import base64
+import heapq
+import itertools
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lemmata.errors import LemmataError, WorkspaceError
+from lemmata.server.mathml import inline_html, reference_links, title_html, to_html
+from lemmata.server.opened import Opened, OpenedGraph
+from lemmata.server.records import bibtex, document_record, latex_reference, neighbour_record, short_text
+from lemmata.types import INSERTED, Edge, Hit, Passage
+
+__all__ = [
+    "UnknownIdError",
+    "concept",
+    "concepts",
+    "document_passages",
+    "documents",
+    "facets",
+    "graph_around",
+    "map_of",
+    "nodes",
+    "passage",
+    "passage_of",
+    "passages_at",
+]
+
+_MOST_NEIGHBOURS = 200
+_MOST_VALUES = 50  # of a facet
+_MOST_RELATIONS = 500
+_MENTIONS = ("mentions", "defines")
+
+
+class UnknownIdError(LemmataError):
+    """An id that the workspace does not have."""
+
+
+def _with_html(record: dict[str, Any]) -> dict[str, Any]:
+    """A record with its title and excerpt as safe HTML."""
+    return {**record, "title_html": title_html(record["title"]), "html": inline_html(record["excerpt"])}
+
+
+# ---------------------------------------------------------------- facets
+
+
+def facets(opened: Opened, hits: Sequence[Hit]) -> dict[str, list[dict[str, Any]]]:
+    """How many of the hits have each kind, document, category, location and year, the most frequent first.
+
+    Documents come with their titles.
+    """
+    counts: dict[str, Counter[str]] = {
+        name: Counter() for name in ("kinds", "documents", "categories", "locations", "years")
+    }
+    for hit in hits:
+        if (hit_passage := hit.passage) is None:
+            continue
+        document = opened.document(hit_passage.document)
+        counts["kinds"][hit_passage.kind] += 1
+        counts["documents"][hit_passage.document] += 1
+        counts["categories"].update(document.categories)
+        counts["locations"].update(hit_passage.locations)
+        if date := hit_passage.date or document.date:
+            counts["years"][date[:4]] += 1
+    counted: dict[str, list[dict[str, Any]]] = {
+        name: [{"value": value, "count": count} for value, count in counter.most_common(_MOST_VALUES)]
+        for name, counter in counts.items()
+    }
+    for record in counted["documents"]:
+        record["title"] = opened.document(record["value"]).title
+    return counted
+
+
+# ---------------------------------------------------------------- passages
+
+
+def passage_of(opened: Opened, identity: str) -> Passage:
+    """The passage of an id; UnknownIdError where there is none."""
+    corpus = opened.retriever.corpus
+    try:
+        return corpus[corpus.row(identity)]
+    except KeyError:
+        raise UnknownIdError(f"there is no passage {identity!r}: search for it, or look into the outline") from None
+
+
+def passage(opened: Opened, identity: str) -> dict[str, Any]:
+    """Everything about a passage; a list of neighbours holds 200 at most."""
+    corpus = opened.retriever.corpus
+    shown = passage_of(opened, identity)
+    row = corpus.row(identity)
+    document = opened.document(shown.document)
+    beside = [corpus[other] if 0 <= other < len(corpus) else None for other in (row - 1, row + 1)]
+    previous, following = (
+        other.id if other is not None and other.document == shown.document else None for other in beside
+    )
+    links = {link.target: link.relation for link in shown.links if link.target}
+    referring = {source: relation for source, relation in corpus.referring(identity) if source != identity}
+    earlier, later = _logs_beside(opened, shown)
+    summaries = opened.summaries.of_row(row) if opened.summaries else []
+    return {
+        "id": shown.id,
+        "kind": shown.kind,
+        "title": shown.title,
+        "title_html": title_html(shown.title),
+        "text": shown.text,
+        "html": to_html(shown.text, links=_references(opened, shown, "text")),
+        "proof": shown.proof,
+        "proof_html": to_html(shown.proof, links=_references(opened, shown, "proof")),
+        "section": shown.section,
+        "file": shown.file,
+        "line": shown.first_line or None,
+        "last_line": shown.last_line or None,
+        "date": shown.date or document.date,
+        "location": list(shown.locations),
+        "places": _places(opened, shown),
+        "document": document_record(document),
+        "uses": _neighbours(opened, links.items()),
+        "used_by": _neighbours(opened, referring.items()),
+        "concepts": _concepts_of(opened, identity),
+        "summaries": [
+            {"text": summary["text"], "html": inline_html(summary["text"]), "author": summary["author"]}
+            for summary in summaries
+        ],
+        "earlier": earlier,
+        "later": later,
+        "previous": previous,
+        "next": following,
+        "bibtex": bibtex(document),
+        "latex": latex_reference(shown),
+        "metadata": {key: value for key, value in shown.metadata.items() if key != INSERTED},
+        "generation": opened.generation,
+    }
+
+
+def _neighbours(opened: Opened, related: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Passages and documents, each with its relation, as neighbour records; unknown ids are left out."""
+    pairs = list(itertools.islice(related, _MOST_NEIGHBOURS))
+    rows = opened.passage_rows([identity for identity, _ in pairs])
+    passages = dict(zip(rows, opened.retriever.corpus.passages(rows.values()), strict=True))
+    records = []
+    for identity, relation in pairs:
+        if neighbour := passages.get(identity):
+            date = neighbour.date or opened.date_of(neighbour.document)
+            records.append(neighbour_record(identity, neighbour.kind, neighbour.title, relation, neighbour.text, date))
+        elif document := opened.known_document(identity):
+            records.append(neighbour_record(identity, document.kind, document.title, relation, "", document.date))
+    return list(map(_with_html, records))
+
+
+def _references(opened: Opened, shown: Passage, part: str) -> list[tuple[int, int, str]]:
+    """Where the text or the proof names what it refers to, with the ids."""
+    inserted = shown.metadata.get(INSERTED)
+    spans = [(begin, end) for begin, end in inserted.get(part, ())] if isinstance(inserted, dict) else []
+    if not spans:
+        return []
+    rows = opened.passage_rows([link.target for link in shown.links if link.target])
+    targets = opened.retriever.corpus.passages(rows.values())
+    titles = {target.id: target.title for target in targets}
+    return reference_links(shown.text if part == "text" else shown.proof, spans, shown.links, titles)
+
+
+def _concepts_of(opened: Opened, identity: str) -> list[dict[str, Any]]:
+    if opened.graph is None:
+        return []
+    stored = opened.graph.stored
+    named: dict[str, dict[str, Any]] = {}
+    for edge in sorted(set(opened.graph.records.edges_of(identity))):
+        mentioned = stored.concepts.get(stored.merged.get(edge.target, edge.target))
+        if mentioned is not None and edge.relation in _MENTIONS:
+            named[mentioned.id] = {"id": mentioned.id, "name": mentioned.name, "kind": mentioned.kind}
+    return list(named.values())
+
+
+def _places(opened: Opened, log: Passage) -> list[dict[str, str]]:
+    """The location of a log with all above it, the root first."""
+    place = next((link.target for link in log.links if link.relation == "reports_about" and link.target), None)
+    places: dict[str, str] = {}
+    while place and place not in places and (location := opened.known_document(place)):
+        places[place] = location.title
+        place = next((link.target for link in location.links if link.relation == "part_of"), None)
+    return [{"id": identity, "title": title} for identity, title in reversed(places.items())]
+
+
+def _logs_beside(opened: Opened, log: Passage) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The logs of the same locations before and after a log, nearest first."""
+    locations = [link.target for link in log.links if link.relation == "reports_about" and link.target]
+    if not locations or not log.date:
+        return [], []
+    corpus = opened.retriever.corpus
+    sides = (corpus.reports(locations, log, later=False), corpus.reports(locations, log, later=True))
+    before, after = (_neighbours(opened, ((identity, "reports_about") for identity in side)) for side in sides)
+    return before, after
+
+
+# ---------------------------------------------------------------- concepts
+
+
+def concepts(opened: Opened, prefix: str, k: int) -> list[dict[str, Any]]:
+    """The most mentioned concepts of which a name, or a word in it, begins like this, whatever the case."""
+    graph = opened.needed_graph()
+    wanted = f" {' '.join(prefix.split())}".casefold()
+    fitting = (concept for concept, names in zip(graph.concepts, graph.names, strict=True) if wanted in names)
+    return [
+        {
+            "id": concept.id,
+            "name": concept.name,
+            "kind": concept.kind,
+            "aliases": list(concept.aliases),
+            "passages": len(graph.passages.get(concept.id, ())),
+        }
+        for concept in itertools.islice(fitting, k)
+    ]
+
+
+def concept(opened: Opened, identity: str) -> dict[str, Any]:
+    """A concept with its relations and the passages that mention it; merged ones are described by the one kept."""
+    graph = opened.needed_graph()
+    stored = graph.stored
+    identity = stored.merged.get(identity, identity)
+    shown = stored.concepts.get(identity)
+    if shown is None:
+        raise UnknownIdError(f"there is no concept {identity!r}: look for its name in /concepts")
+    mentioning = graph.passages.get(identity, [])
+    defining = graph.definitions.get(identity)
+    ordered = ([defining] if defining else []) + [name for name in mentioning if name != defining]
+    relations = list(itertools.islice(_relations(graph, identity), _MOST_RELATIONS))
+    return {
+        "id": shown.id,
+        "name": shown.name,
+        "kind": shown.kind,
+        "description": shown.description,
+        "html": to_html(shown.description),
+        "aliases": list(shown.aliases),
+        "definition": next(iter(_neighbours(opened, [(defining, "defines")])), None) if defining else None,
+        "relations": relations,
+        "passages": _neighbours(opened, ((name, "defines" if name == defining else "mentions") for name in ordered)),
+        "passages_in_all": len(ordered),
+        "generation": opened.generation,
+    }
+
+
+def _relations(graph: OpenedGraph, identity: str) -> Iterator[dict[str, Any]]:
+    """The relations of a concept to others, each once, with the passages that state it and who found it."""
+    stored = graph.stored
+    group = [identity, *(gone for gone, kept in stored.merged.items() if kept == identity)]
+    grouped: dict[tuple[str, str, str], list[Edge]] = {}
+    for edge in sorted({edge for name in group for edge in graph.records.edges_of(name)}):
+        source, target = (stored.merged.get(name, name) for name in (edge.source, edge.target))
+        if source != target and source in stored.concepts and target in stored.concepts:
+            grouped.setdefault((source, edge.relation, target), []).append(edge)
+    for (source, relation, target), edges in grouped.items():
+        other = stored.concepts[target if source == identity else source]
+        yield {
+            "source": source,
+            "relation": relation,
+            "target": target,
+            "name": other.name,
+            "evidence": list(dict.fromkeys(edge.evidence for edge in edges if edge.evidence))[:10],
+            "makers": sorted({edge.maker for edge in edges if edge.maker}),
+        }
+
+
+# ---------------------------------------------------------------- the graph
+
+
+def nodes(opened: Opened, ids: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Kind, title and start of the text of some nodes, by id; unknown ones, such as a query, are left out."""
+    rows = opened.passage_rows(list(ids))
+    passages = dict(zip(rows, opened.retriever.corpus.passages(rows.values()), strict=True))
+    known = opened.graph.stored.concepts if opened.graph else {}
+    described = {}
+    for identity in ids:
+        if shown := passages.get(identity):
+            described[identity] = {"kind": shown.kind, "title": shown.title, "excerpt": short_text(shown.text)}
+        elif mentioned := known.get(identity):
+            excerpt = short_text(mentioned.description)
+            described[identity] = {"kind": "concept", "title": mentioned.name, "excerpt": excerpt}
+        elif document := opened.known_document(identity):
+            described[identity] = {"kind": document.kind, "title": document.title, "excerpt": ""}
+        elif opened.graph and identity in opened.graph.node_of:
+            kind = opened.graph.stored.graph.kinds[opened.graph.node_of[identity]]
+            described[identity] = {"kind": kind, "title": "", "excerpt": ""}
+    return {identity: _with_html(record) for identity, record in described.items()}
+
+
+def graph_around(opened: Opened, identity: str, limit: int) -> dict[str, Any]:
+    """The `limit` nodes nearest to a node along the graph, and all edges between them."""
+    graph = opened.needed_graph()
+    identity = graph.stored.merged.get(identity, identity)
+    if identity not in graph.node_of:
+        raise UnknownIdError(f"there is no {identity!r} in the graph: take the id of a passage, document or concept")
+    measured, network = opened.bridge_graph().measured, graph.stored.graph
+    nearest: dict[int, float] = {}
+    waiting = [(0.0, graph.node_of[identity])]
+    while waiting and len(nearest) < limit:
+        distance, node = heapq.heappop(waiting)
+        if node in nearest:
+            continue
+        nearest[node] = distance
+        begin, end = int(measured.indptr[node]), int(measured.indptr[node + 1])
+        end = min(end, begin + limit)  # sorted by length: farther ones cannot be among the nearest
+        for target, length in zip(
+            measured.targets[begin:end].tolist(), measured.lengths[begin:end].tolist(), strict=True
+        ):
+            if target not in nearest:
+                heapq.heappush(waiting, (distance + length, target))
+    chosen = np.array(sorted(nearest), np.int64)
+    edges: dict[tuple[str, str, str], float] = {}
+    for node in nearest:
+        places = np.arange(int(measured.indptr[node]), int(measured.indptr[node + 1]))
+        kept = places[np.isin(measured.targets[places], chosen) & (measured.edges[places] >= 0)]
+        for target, length, edge in zip(
+            measured.targets[kept].tolist(), measured.lengths[kept].tolist(), measured.edges[kept].tolist(), strict=True
+        ):
+            relation = network.relations[network.relation[edge]]
+            edges.setdefault((network.nodes[node], network.nodes[target], relation), length)
+    names = [network.nodes[node] for node in nearest]
+    described = nodes(opened, names)
+    unknown = _with_html({"kind": "", "title": "", "excerpt": ""})
+    return {
+        "id": identity,
+        "nodes": [
+            {"id": name, "distance": distance, **described.get(name, unknown)}
+            for name, distance in zip(names, nearest.values(), strict=True)
+        ],
+        "edges": [
+            {"source": source, "target": target, "relation": relation, "length": length}
+            for (source, target, relation), length in edges.items()
+        ],
+        "generation": opened.generation,
+    }
+
+
+# ---------------------------------------------------------------- the outline
+
+
+def documents(opened: Opened, offset: int, k: int) -> dict[str, Any]:
+    """The documents by id, each with the number of its passages."""
+    listed = opened.outline[offset : offset + k]
+    return {
+        "documents": [{**document_record(opened.document(name)), "passages": count} for name, count in listed],
+        "total": len(opened.outline),
+        "next_offset": offset + k if offset + k < len(opened.outline) else None,
+        "generation": opened.generation,
+    }
+
+
+def document_passages(opened: Opened, identity: str, offset: int, k: int) -> dict[str, Any]:
+    """The passages of a document in its order, without their texts."""
+    document = opened.known_document(identity)
+    if document is None:
+        raise UnknownIdError(f"there is no document {identity!r}: see /outline")
+    records = list(opened.retriever.corpus.passage_records(document=identity))
+    fields = ("id", "kind", "title", "section", "date", "file", "line")
+    return {
+        "document": document_record(document),
+        "passages": [
+            {
+                **{name: record[name] for name in fields},
+                "line": record["line"] or None,
+                "title_html": title_html(record["title"]),
+            }
+            for record in records[offset : offset + k]
+        ],
+        "total": len(records),
+        "next_offset": offset + k if offset + k < len(records) else None,
+        "generation": opened.generation,
+    }
+
+
+# ---------------------------------------------------------------- the map
+
+
+_MOST_CODES = 1 << 16
+
+
+def map_of(opened: Opened) -> dict[str, Any]:
+    """The map with kind, document and first category of each passage; WorkspaceError with the cure without one."""
+    if isinstance(opened.map, str):
+        raise WorkspaceError(opened.map)
+    places = [(document, kind) for _, document, kind, *_ in opened.retriever.corpus.places()]
+    categories = {document.id: next(iter(document.categories), "") for document in opened.retriever.corpus.documents()}
+    columns = {
+        "kind": [kind for _, kind in places],
+        "document": [document for document, _ in places],
+        "category": [categories.get(document, "") for document, _ in places],
+    }
+    codes = {name: _coded(values) for name, values in columns.items()}
+    titles = [document.title if (document := opened.known_document(name)) else "" for name in codes["document"][1]]
+    return {
+        "points": len(places),
+        **{axis: _base64(getattr(opened.map, axis)) for axis in ("x", "y")},
+        **{name: coded for name, (coded, _) in codes.items()},
+        "names": {name: names for name, (_, names) in codes.items()},
+        "titles": {"document": titles},
+        "method": opened.map.method,
+    }
+
+
+def _coded(values: Sequence[str]) -> tuple[str, list[str]]:
+    """Values as codes in base64, and the names of the codes, the most frequent first.
+
+    Where there are more than 65,536 names, the last code stands for all others.
+    """
+    names = [name for name, _ in Counter(values).most_common(_MOST_CODES)]
+    codes = {name: code for code, name in enumerate(names)}
+    return _base64(np.fromiter((codes.get(value, _MOST_CODES - 1) for value in values), np.uint16, len(values))), names
+
+
+def _base64(numbers: npt.NDArray[np.uint16]) -> str:
+    """Little-endian 16-bit numbers in base64."""
+    return base64.b64encode(numbers.astype("<u2").tobytes()).decode()
+
+
+def passages_at(opened: Opened, rows: Sequence[int]) -> list[dict[str, Any]]:
+    """Short records of the passages of some rows; rows that do not exist are left out."""
+    corpus = opened.retriever.corpus
+    existing = [row for row in rows if 0 <= row < len(corpus)]
+    return [
+        _with_html(
+            {
+                "row": row,
+                "id": shown.id,
+                "kind": shown.kind,
+                "title": shown.title,
+                "document": shown.document,
+                "excerpt": short_text(shown.text),
+            }
+        )
+        for row, shown in zip(existing, corpus.passages(existing), strict=True)
+    ]

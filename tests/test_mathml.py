@@ -1,0 +1,188 @@
+"""Clean text as HTML: formulas become MathML, and nothing of the input is ever markup."""
+
+from __future__ import annotations
+
+import html
+import time
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lemmata.index.tokens import tokenize
+from lemmata.server.mathml import excerpt_html, formula_html, reference_links, to_html
+from lemmata.types import Link
+
+KNOWN = frozenset(
+    "p br a mark span code math mrow mi mo mn ms mtext mspace mfrac msqrt mroot mstyle msub msup msubsup munder mover"
+    " munderover mmultiscripts mprescripts none mtable mtr mtd mpadded mphantom menclose".split()
+)
+
+
+class Reader(HTMLParser):
+    """Elements, attributes, text and the LaTeX of formulas, as a browser reads them."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.elements: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.words: list[str] = []
+        self.latex: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+        self.latex += [value or "" for name, value in attrs if name == "data-latex"]
+        if tag != "br":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def read(made: str) -> Reader:
+    """Parse HTML, which must be well formed and hold nothing but known elements and harmless attributes."""
+    reader = Reader()
+    reader.feed(made)
+    reader.close()
+    assert not reader.open
+    assert set(reader.elements) <= KNOWN
+    for name, value in reader.attributes:
+        assert not name.startswith("on")
+        assert name not in ("style", "src", "srcset", "id", "xlink:href", "formaction")
+        if name == "href":
+            assert value.startswith("/view/")
+        if name == "class":
+            assert value in ("display", "latex")
+    return reader
+
+
+HOSTILE = st.lists(
+    st.one_of(
+        st.sampled_from(
+            ["<script>alert(1)</script>", "</math><img src=x onerror=alert(1)>", '"', "'", "&lt;b&gt;", "&#x3C;", "$",
+             "\\", "{", "}", "^", "_", "&", "\\\\", "\\frac", "\\text{<b>}", "\\href{javascript:alert(1)}{x}",
+             "\\style{a:b}{x}", "\\class{x}{y}", "\\begin{aligned}", "\\end{aligned}", "\\begin{array}{<}", "\\left",
+             "\\right", "\\genfrac", "\\genfrac{[}{]}{0pt}{}{n}{k}", "\\def\\x{\\x\\x}", "\\unicode{x3C}",
+             "\\mathcal{<}", "\\color{red}", "\\\\[2pt]", "\\operatorname{<i>}", "\\binom n k", "\n\n", "•", "\x00",
+             "]]>", "<!--", "\\sum_{i", "\\xrightarrow{<}"]
+        ),
+        st.text(max_size=8),
+    ),
+    max_size=14,
+).map("".join)  # fmt: skip
+
+
+@given(HOSTILE, st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60), st.text(max_size=9)), max_size=4))
+def test_hostile_text_never_becomes_markup(text: str, links: list[tuple[int, int, str]]) -> None:
+    inside = [(begin, end, target) for begin, end, target in links if end <= len(text)]
+    read(to_html(text, links=inside, is_marked=lambda word: len(word) % 2 == 0))
+    read(excerpt_html(text, text[:40], tokenize))
+
+
+@given(HOSTILE)
+def test_a_formula_keeps_its_latex(formula: str) -> None:
+    for block in (False, True):
+        reader = read(formula_html(formula, block))
+        assert reader.latex == [
+            html.unescape(html.escape(formula.replace("\x00", "\ufffd").strip())).replace("\r\n", "\n")
+        ]
+
+
+@given(st.text(alphabet="abc <>&\"'\n", max_size=80))
+def test_text_without_formulas_keeps_its_words(text: str) -> None:
+    assert " ".join(read(to_html(text)).words).split() == text.split()
+
+
+@pytest.mark.parametrize(
+    "formula",
+    ["{" * 2000, "x^" * 1900, "\\frac" * 790, "'" * 3999, "\\left(" * 600, "\\begin{matrix}" * 280, "a&" * 1900,
+     "\\\\" * 1900, "x" * 100_000, "\\def\\a{\\a\\a}\\a", "\\newcommand{\\a}{\\a}\\a",
+     "\\genfrac{[}{]}{0pt}{}{n}{k}" * 150],
+)  # fmt: skip
+def test_odd_formulas_take_no_time(formula: str) -> None:
+    begin = time.process_time()
+    read(to_html(f"${formula}$"))
+    assert time.process_time() - begin < 2
+
+
+def test_a_formula_becomes_mathml() -> None:
+    made = to_html("Let $x^2 \\in \\mathbb{R}$ be.")
+    assert made == (
+        '<p>Let <math display="inline" data-latex="x^2 \\in \\mathbb{R}"><mrow><msup><mi>x</mi><mn>2</mn></msup>'
+        "<mo>∈</mo><mi>ℝ</mi></mrow></math> be.</p>"
+    )
+
+
+def test_letters_of_an_alphabet_are_characters_because_browsers_ignore_the_attribute() -> None:
+    assert "<mi>𝔤</mi><mi>𝔩</mi>" in formula_html("\\mathfrak{gl}")
+    assert '<mi mathvariant="normal">S</mi>' in formula_html("\\mathrm{SL}")
+
+
+def test_rows_outside_an_environment_become_a_table() -> None:
+    made = formula_html("a&=b\\\\ c&=d", block=True)
+    assert made.count("<mtr>") == 2
+    assert "&amp;" not in made.partition(">")[2]
+    assert formula_html("\\begin{aligned}[t]a&=b\\\\ c&=d\\end{aligned}").count("<mtr>") == 2
+
+
+def test_a_gaussian_binomial_has_brackets_and_its_index() -> None:
+    assert formula_html("\\genfrac{[}{]}{0pt}{}{n}{k}").startswith("<math")
+    made = formula_html("\\binom{n}{k}_q")
+    assert made.index("<msub><mrow>") < made.index("</mrow><mi>q</mi></msub>")
+
+
+def test_what_cannot_be_converted_shows_its_latex() -> None:
+    assert formula_html("\\xymatrix{A \\ar[r] & B}") == (
+        '<code class="latex" data-latex="\\xymatrix{A \\ar[r] &amp; B}">\\xymatrix{A \\ar[r] &amp; B}</code>'
+    )
+
+
+def test_a_long_formula_stands_on_its_own_line_with_its_full_stop() -> None:
+    formula = (
+        "\\sum_{n\\ge0}\\frac{q^{n^2}}{(1-q)(1-q^2)\\cdots(1-q^n)}=\\prod_{n\\ge0}\\frac{1}{(1-q^{5n+1})(1-q^{5n+4})}"
+    )
+    made = to_html(f"Then ${formula}$. It holds.")
+    assert '<span class="display"><math display="block"' in made
+    assert "</math>.</span> It holds.</p>" in made
+
+
+def test_paragraphs_and_items_are_kept() -> None:
+    assert to_html("One.\n\nTwo:\n• a\n• b") == "<p>One.</p><p>Two:<br>• a<br>• b</p>"
+
+
+def test_words_are_marked_and_references_are_links() -> None:
+    text = "By Lemma (a & b) the sum is zero."
+    made = to_html(text, is_marked=lambda word: word == "sum", links=[(9, 17, "x/y#lem:1")])
+    assert (
+        made == '<p>By Lemma <a href="/view/passage/x%2Fy%23lem%3A1">(a &amp; b)</a> the <mark>sum</mark> is zero.</p>'
+    )
+
+
+def test_a_link_inside_a_formula_is_ignored() -> None:
+    assert "<a" not in to_html("Let $x+y$ be.", links=[(5, 8, "x")])
+
+
+def test_names_of_references_find_their_links() -> None:
+    text = "By Lemma (Bailey's transform) and (eq:1) and [heine] and [other]."
+    spans = [[9, 29], [33, 40], [44, 52], [56, 64]]
+    links = [
+        Link("proof_uses", "lem:transform", "b#lem"),
+        Link("cites", "heine", "heine"),
+        Link("cites", "other", None),
+    ]
+    assert reference_links(text, spans, links, {"b#lem": "Bailey's transform"}) == [(9, 29, "b#lem"), (44, 52, "heine")]
+
+
+def test_an_excerpt_marks_the_words_of_the_query() -> None:
+    text = "First a sentence. Then the number of standard tableaux of shape $\\lambda$ is given. Last one."
+    made = excerpt_html(text, "standard tableaux", tokenize, 40)
+    assert "<mark>standard</mark> <mark>tableaux</mark>" in made
+    assert made.startswith("<p>… ")
+    assert made.endswith(" …</p>")
+    assert excerpt_html("", "x", tokenize) == ""

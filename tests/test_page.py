@@ -1,0 +1,487 @@
+"""The web page in a real browser: every view, the keyboard, narrow windows, errors, and a corpus that attacks it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from folders import write
+from lemmata.project import Project
+from lemmata.server.app import Limits
+from lemmata.server.run import listen, make_server
+from lemmata.server.security import Access
+from lemmata.server.service import Service
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or ""
+if not CHROMIUM:
+    pytest.skip("the page is tested in Chromium, which is not installed", allow_module_level=True)
+playwright = pytest.importorskip("playwright.sync_api", reason="the page is tested with playwright")
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "src" / "lemmata" / "server" / "page"
+OPTIONS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+    " --disable-component-update --disable-sync"
+).split()
+LARGEST_FIRST_VIEW = 150_000  # bytes
+HOOK = "hook-length#thm:hook-formula"
+VIEWS = {
+    "home": "/",
+    "search": "/?q=" + quote("number of standard tableaux of a given shape"),
+    "passage": "/view/passage/" + quote("bailey/main#lem:bailey", safe=""),
+    "document": "/view/document/rsk",
+    "concept": "/view/concept/" + quote("concept:bailey-pair", safe=""),
+    "bridge": "/view/bridge?from=concept%3Abailey-pair&to=concept%3Ahook",
+    "map": "/view/map",
+    "ask": "/view/ask?q=" + quote("why is p(5n+4) divisible by five?"),
+    "health": "/view/health",
+}
+
+
+# ---------------------------------------------------------------- servers and windows
+
+
+@contextlib.contextmanager
+def serving(folder: Path, token: str = "") -> Iterator[str]:
+    server = make_server(Service(folder), Access("127.0.0.1", token=token), Limits(), watch=0.0)
+    listening = listen("127.0.0.1", 0)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.01)
+            assert thread.is_alive()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def made(folder: Path, sources: Path) -> Project:
+    project = Project.init(folder)
+    project.ingest([sources])
+    project.build_graph()
+    project.index(settings={"encoder": "lemmata-nano"})
+    project.map()
+    return project
+
+
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server of the bundled example."""
+    folder = tmp_path_factory.mktemp("page") / "qseries"
+    made(folder, ROOT / "examples" / "qseries")
+    with serving(folder) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        launched = driver.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        yield launched
+        launched.close()
+
+
+class Window:
+    """A page in the browser that keeps what must not happen: errors, dialogs and requests to others."""
+
+    def __init__(self, browser: Any, address: str, **options: Any) -> None:
+        self.address = address
+        self.context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(20_000)
+        self.wrong: list[str] = []
+        self.sizes: dict[str, int] = {}
+        self.page.on("console", lambda message: message.type == "error" and self.wrong.append(message.text))
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.wrong.append(f"dialog {dialog.message}"), dialog.dismiss()))
+        self.page.on("request", self._requested)
+        self.page.on("response", self._answered)
+
+    def _requested(self, request: Any) -> None:
+        if not request.url.startswith((self.address, "data:", "blob:")):
+            self.wrong.append(f"request to {request.url}")
+
+    def _answered(self, response: Any) -> None:
+        self.sizes[response.url] = int(response.headers.get("content-length", 0))
+
+    def open(self, path: str) -> Any:
+        self.page.goto(self.address + path)
+        self.page.wait_for_load_state("networkidle")
+        return self.page
+
+
+@pytest.fixture
+def window(browser: Any, notes: str) -> Iterator[Window]:
+    opened = Window(browser, notes)
+    yield opened
+    opened.context.close()
+    assert opened.wrong == []
+
+
+def expect(locator: Any) -> Any:
+    return playwright.expect(locator)
+
+
+# ---------------------------------------------------------------- search
+
+
+def test_a_search_shows_cards_with_marks_formulas_a_path_and_its_time(window: Window) -> None:
+    page = window.open("/")
+    expect(page.locator(".lead")).to_contain_text("537 passages")
+    page.keyboard.type("number of standard tableaux of a given shape")
+    expect(page.locator(".hit")).to_have_count(10)
+    assert page.url.startswith(f"{window.address}/?q=number")
+    card = page.locator(f'.hit[data-id="{HOOK}"]')
+    expect(card.locator(".kind").first).to_have_text("Theorem")
+    expect(card.locator("h3")).to_contain_text("Hook length formula")
+    expect(card.locator("mark", has_text="tableaux").first).to_be_visible()
+    assert card.locator("math").count() > 1
+    expect(card.locator(".path")).to_contain_text("resembles")
+    assert re.search(r"hits in \d+ ms", page.locator(".line").inner_text())
+    assert "hits in" in page.locator("#status").inner_text()
+
+
+def test_the_address_of_a_search_can_be_shared(window: Window) -> None:
+    page = window.open("/?q=tableaux&retriever=lexical&kind=theorem&paths=0")
+    expect(page.locator("#query")).to_have_value("tableaux")
+    expect(page.locator("#retriever")).to_have_value("lexical")
+    expect(page.locator("#explained")).to_contain_text("BM25")
+    kinds = page.locator(".hit h3 .kind").all_inner_texts()
+    assert kinds
+    assert set(kinds) == {"Theorem"}
+    assert page.locator(".path").count() == 0
+
+
+def test_filters_have_counts_and_narrow_the_hits(window: Window) -> None:
+    page = window.open("/?q=partitions")
+    kinds = page.locator('[data-facet="kind"]')
+    lemma = kinds.locator("li", has=page.get_by_text("Lemma", exact=True))
+    count = int(lemma.locator(".count").inner_text())
+    assert count > 1
+    lemma.locator("input").check()
+    expect(page.locator(".hit h3 .kind", has_text=re.compile("^(?!Lemma)"))).to_have_count(0)
+    assert "kind=lemma" in page.url
+    assert kinds.locator("li").count() > 3  # the others can still be chosen
+    page.get_by_role("button", name="Clear the filters").click()
+    expect(page.locator(".hit h3 .kind", has_text=re.compile("^(?!Lemma)")).first).to_be_visible()
+    page.locator('[aria-label="Since"]').fill("2020")
+    page.keyboard.press("Enter")
+    expect(page.locator(".hit time").first).to_have_text(re.compile(r"202\d-"))
+    page.wait_for_function("() => [...document.querySelectorAll('.hit time')].every(x => x.textContent >= '2020')")
+
+
+def test_more_hits_come_on_demand(window: Window) -> None:
+    page = window.open("/?q=partitions")
+    page.get_by_role("button", name="More hits").click()
+    expect(page.locator(".hit")).to_have_count(20)
+
+
+def test_the_keyboard_is_enough(window: Window) -> None:
+    page = window.open("/?q=hook+length+formula")
+    page.locator("#theme").focus()
+    page.keyboard.press("/")
+    expect(page.locator("#query")).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".hit").nth(1).locator("h3 a")).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    expect(page.locator("article.passage h1")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator(".hit").first).to_be_visible()
+    page.locator("#theme").focus()
+    page.keyboard.press("?")
+    expect(page.locator("#shortcuts")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    page.keyboard.press("b")
+    expect(page.locator("h1")).to_have_text("What connects them?")
+
+
+# ---------------------------------------------------------------- passages, documents, concepts
+
+
+def test_a_passage_has_its_proof_its_links_and_its_source(window: Window) -> None:
+    page = window.open(VIEWS["passage"])
+    expect(page.locator("h1")).to_contain_text("Bailey's lemma")
+    proof = page.locator("details.proof")
+    assert not proof.evaluate("one => one.open")
+    page.keyboard.press("p")
+    assert proof.evaluate("one => one.open")
+    expect(page.locator(".foot")).to_contain_text("bailey/sections/chain.tex:11")
+    expect(page.locator(".beside")).to_contain_text("Bailey's transform")
+    expect(page.locator(".beside h2", has_text="Similar")).to_be_visible()
+    assert page.locator(".text mtr").count() == 2
+    proof.get_by_role("link", name="Bailey's transform").click()
+    expect(page.locator("h1")).to_contain_text("Bailey's transform")
+    page.keyboard.press("]")
+    expect(page.locator("h1")).to_contain_text("Bailey's lemma")
+    page.go_back()
+    expect(page.locator("h1")).to_contain_text("Bailey's transform")
+
+
+def test_formulas_are_copied_as_latex(window: Window) -> None:
+    page = window.open("/view/passage/" + quote(HOOK, safe=""))
+    copied = page.locator(".text").first.evaluate(
+        """(text) => {
+            getSelection().selectAllChildren(text);
+            const clipboardData = new DataTransfer();
+            const event = new ClipboardEvent("copy", { clipboardData, bubbles: true, cancelable: true });
+            text.dispatchEvent(event);
+            return event.clipboardData.getData("text/plain");
+        }"""
+    )
+    assert "For every partition $\\lambda$ of $n$ the number of standard tableaux" in copied
+    assert "$f^\\lambda=\\frac{n!}{\\prod_{b\\in\\lambda}h(b)} .$" in copied
+
+
+def test_a_document_lists_its_passages_in_their_order(window: Window) -> None:
+    page = window.open(VIEWS["document"])
+    lines = [int(text.split()[1]) for text in page.locator(".outline .mono").all_inner_texts()]
+    assert lines == sorted(lines)
+    page.get_by_role("link", name="Knuth").click()
+    expect(page.locator("h1")).to_contain_text("Knuth")
+
+
+def test_a_concept_has_a_definition_relations_and_passages(window: Window) -> None:
+    page = window.open(VIEWS["concept"])
+    expect(page.locator("h1")).to_have_text("Bailey pair")
+    expect(page.locator(".relations")).to_contain_text("is used by")
+    assert page.locator(".beside li").count() == 7
+
+
+# ---------------------------------------------------------------- bridge, map, ask, health
+
+
+def test_a_bridge_is_drawn_and_told(window: Window) -> None:
+    page = window.open("/view/bridge")
+    page.get_by_label("From", exact=True).fill("Bailey pair")
+    page.get_by_label("To", exact=True).fill("hook")
+    page.wait_for_timeout(300)
+    page.get_by_role("button", name="Connect").click()
+    expect(page.locator(".told > li")).to_have_count(5)
+    assert page.locator("svg.graph .box").count() > 10
+    assert page.locator("svg.graph .edge").count() > 10
+    expect(page.locator(".told > li").first).to_contain_text("coherence")
+    before = page.locator("svg.graph").get_attribute("viewBox")
+    page.get_by_role("button", name="Zoom in").click()
+    assert page.locator("svg.graph").get_attribute("viewBox") != before
+    page.locator(".told > li").first.hover()
+    assert page.locator("svg.graph .edge.lit").count() > 1
+    page.get_by_role("button", name="Show all").click()
+    page.locator("svg.graph a.box").first.click()
+    expect(page.locator("article.passage")).to_be_visible()
+
+
+def test_the_map_shows_points_names_them_and_searches_among_some(window: Window) -> None:
+    page = window.open(VIEWS["map"])
+    colours = """() => { const canvas = document.querySelector("canvas"), data = canvas.getContext("2d")
+        .getImageData(0, 0, canvas.width, canvas.height).data, seen = new Set();
+        for (let at = 0; at < data.length; at += 4) seen.add((data[at] << 16) + (data[at + 1] << 8) + data[at + 2]);
+        return seen.size; }"""
+    assert page.evaluate(colours) > 8
+    expect(page.locator(".legend")).to_contain_text("math.CO")
+    box = page.locator("canvas").bounding_box()
+    corners = [(0.02, 0.02), (0.98, 0.02), (0.98, 0.98), (0.02, 0.98), (0.02, 0.03)]
+    places = [(box["x"] + box["width"] * x, box["y"] + box["height"] * y) for x, y in corners]
+    page.get_by_role("button", name="Lasso").click()
+    page.mouse.move(*places[0])
+    page.mouse.down()
+    for place in places[1:]:
+        page.mouse.move(*place, steps=4)
+    page.mouse.up()
+    expect(page.locator(".chosen h2")).to_have_text("537 passages")
+    page.get_by_label("Search among the chosen passages").fill("hook length formula")
+    page.locator(".chosen button", has_text="Search").click()
+    expect(page.locator(f'.hit[data-id="{HOOK}"]')).to_be_visible()
+    expect(page.locator(".facets")).to_contain_text("Only among the points chosen on the map")
+
+
+def test_a_point_of_the_map_has_a_name_and_opens(window: Window) -> None:
+    page = window.open(VIEWS["map"])
+    box = page.locator("canvas").bounding_box()
+    for step in range(400):  # look for a point from the middle outwards
+        x = box["x"] + box["width"] / 2 + (step % 20 - 10) * 14
+        y = box["y"] + box["height"] / 2 + (step // 20 - 10) * 14
+        page.mouse.move(x, y)
+        if page.locator("canvas.pointing").count():
+            break
+    expect(page.locator(".tip")).to_be_visible()
+    page.mouse.click(x, y)
+    expect(page.locator("article.passage h1")).to_be_visible()
+
+
+def test_without_a_language_model_ask_says_so_and_shows_passages(window: Window) -> None:
+    page = window.open(VIEWS["ask"])
+    expect(page.locator(".notice")).to_contain_text("No language model is configured")
+    assert page.locator(".cited .hit").count() == 8
+
+
+def test_health_tells_what_is_there(window: Window) -> None:
+    page = window.open(VIEWS["health"])
+    expect(page.locator("main")).to_contain_text("Everything is up to date")
+    expect(page.locator("main")).to_contain_text("lemmata-nano")
+    assert page.locator(".bars tr").count() > 10
+
+
+# ---------------------------------------------------------------- for everybody
+
+
+def test_the_first_view_is_small(window: Window) -> None:
+    page = window.open(VIEWS["search"])
+    files = sum(path.stat().st_size for path in PAGE.iterdir() if f"{window.address}/page/{path.name}" in window.sizes)
+    sizes = page.evaluate("() => performance.getEntries().map(entry => [entry.name, entry.transferSize || 0])")
+    assert files > 20_000
+    assert sum(size for _, size in sizes) < LARGEST_FIRST_VIEW
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_view_is_wider_than_a_phone(browser: Any, notes: str, view: str, scheme: str) -> None:
+    opened = Window(browser, notes, color_scheme=scheme, is_mobile=True, has_touch=True)
+    opened.page.set_viewport_size({"width": 360, "height": 740})
+    page = opened.open(VIEWS[view])
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 360
+    unnamed = """() => [...document.querySelectorAll("button, input, select, a[href], summary")].filter((one) =>
+        one.checkVisibility() && !one.textContent.trim() && !one.getAttribute("aria-label") && !one.labels?.length)
+        .map((one) => one.outerHTML)"""
+    assert page.evaluate(unnamed) == []
+    assert page.locator("h1").count() == 1
+    opened.context.close()
+    assert opened.wrong == []
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("place", [0, 1, 2], ids=["light", "dark by system", "dark by choice"])
+def test_text_can_be_read_on_its_ground(place: int) -> None:
+    styles = (PAGE / "page.css").read_text(encoding="utf-8")
+    block = re.findall(r"--paper: #[^}]*", styles)[place]
+    colours = {name: f"#{''.join(2 * c for c in value)}" if len(value) == 3 else f"#{value}"
+               for name, value in re.findall(r"--([\w-]+): #([0-9a-f]{3,6});", block)}  # fmt: skip
+    for ink in ("ink", "soft", "accent", "warn", "result", "term", "example", "log", "text"):
+        for ground in ("paper", "card"):
+            light, dark = sorted((luminance(colours[ink]), luminance(colours[ground])), reverse=True)
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, (ink, ground)
+
+
+def test_the_theme_can_be_chosen_and_stays(window: Window) -> None:
+    page = window.open("/")
+    ground = "() => getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    page.get_by_role("button", name="Switch between light and dark").click()
+    assert page.evaluate(ground) != light
+    page.reload()
+    assert page.evaluate(ground) != light
+
+
+# ---------------------------------------------------------------- when something is wrong
+
+
+def test_an_unknown_id_is_told_in_one_sentence(browser: Any, notes: str) -> None:
+    opened = Window(browser, notes)
+    page = opened.open("/view/passage/nonsense")
+    expect(page.get_by_role("alert")).to_contain_text("There is no passage 'nonsense'")
+    opened.context.close()
+    assert all("404" in problem for problem in opened.wrong)
+
+
+def test_a_server_that_went_away_is_told(browser: Any, notes: str) -> None:
+    opened = Window(browser, notes)
+    page = opened.open("/")
+    opened.context.set_offline(True)
+    page.locator("#query").fill("tableaux")
+    expect(page.get_by_role("alert")).to_contain_text("The server does not answer")
+    opened.context.close()
+
+
+def test_a_server_with_a_token_asks_for_it(browser: Any, tmp_path: Path) -> None:
+    write(tmp_path / "notes", {"a.md": "# Sponges\n\nA wet sponge absorbs water.\n"})
+    project = Project.init(tmp_path / "w")
+    project.ingest([tmp_path / "notes"])
+    project.index(dense=False)
+    with serving(tmp_path / "w", token="a-long-secret-token") as address:
+        opened = Window(browser, address)
+        page = opened.page
+        page.goto(address + "/?q=sponge")
+        page.get_by_role("textbox", name="Token").fill("a-long-secret-token")
+        page.get_by_role("button", name="Continue").click()
+        expect(page.locator(".hit")).to_have_count(1)
+        opened.context.close()
+
+
+ATTACK = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+HOSTILE: dict[str, str | bytes] = {
+    "<img src=x onerror=alert(3)>.tex": rf"""\documentclass{{article}}\newtheorem{{theorem}}{{Theorem}}
+\title{{Zebras {ATTACK}}}\author{{{ATTACK}}}\begin{{document}}
+\section{{Stripes {ATTACK}}}
+\begin{{theorem}}[Zebra {ATTACK}]\label{{"><svg onload=alert(4)>}}
+Every \emph{{striped zebra}} {ATTACK} grazes, $x<y$ and $\text{{<img src=x onerror=alert(5)>}}$ and
+$\href{{javascript:alert(6)}}{{z}}$ and $</math><script>alert(7)</script>$ by Theorem \ref{{two}}.\end{{theorem}}
+\begin{{proof}}{ATTACK} by Theorem \ref{{two}}.\end{{proof}}
+\begin{{theorem}}\label{{two}}A striped zebra is \emph{{a horse {ATTACK}}}.\end{{theorem}}
+\begin{{definition}}A \emph{{striped zebra}} is an animal {ATTACK}.\end{{definition}}
+\end{{document}}""",
+    "records.jsonl": '{"id": "javascript:alert(8)//<script>alert(9)</script>", '
+    '"title": "Zebra <script>alert(10)</script>", "text": '
+    '"A zebra with <b onmouseover=alert(11)>stripes</b> and \\"quotes\\" \' & more"}\n',
+}
+
+
+INJECTED = """() => [...document.querySelectorAll("main *")].filter((one) =>
+    one.matches("script, img, iframe, object, embed, form[action], svg:not(.graph):not(.bar)") ||
+    [...one.attributes].some(({ name, value }) => name.startsWith("on") || (name === "href" && !value.startsWith("/"))))
+    .map((one) => one.outerHTML)"""
+
+
+def test_a_hostile_corpus_stays_text(browser: Any, tmp_path: Path) -> None:
+    project = made(tmp_path / "w", write(tmp_path / "notes", HOSTILE))
+    with contextlib.closing(project.corpus) as corpus:
+        ids = corpus.ids()
+        documents = [document.id for document in corpus.documents()]
+    assert any("<" in identity for identity in ids)
+    concepts = [record["id"] for record in project.listing("concepts")]
+    with serving(tmp_path / "w") as address:
+        opened = Window(browser, address)
+        paths = ["/", "/?q=zebra", "/view/health", "/view/map?by=document"]
+        paths += [f"{view}?q={quote(ATTACK)}" for view in ("/", "/view/ask")]
+        paths += [f"/view/passage/{quote(identity, safe='')}" for identity in ids]
+        paths += [f"/view/document/{quote(identity, safe='')}" for identity in documents]
+        paths += [f"/view/concept/{quote(identity, safe='')}" for identity in concepts]
+        paths.append(f"/view/bridge?from={quote(ATTACK)}&to={quote(ids[-1], safe='')}")
+        for path in paths:
+            page = opened.open(path)
+            assert page.evaluate(INJECTED) == [], path
+        opened.open("/?q=zebra")
+        assert "<script>alert(2)</script>" in opened.page.locator("main").inner_text()
+        opened.context.close()
+        assert opened.wrong == []
+
+
+def test_the_page_takes_html_from_the_server_in_one_place_only() -> None:
+    places = [
+        (path.name, line.strip())
+        for path in PAGE.glob("*.js")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|Function\(", line)
+    ]
+    assert places == [("dom.js", "element.innerHTML = html;")]
+    markup = (PAGE / "index.html").read_text(encoding="utf-8")
+    assert not re.search(r"https?://", markup)
+    assert not re.search(r"\son\w+=|\sstyle=", markup)

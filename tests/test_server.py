@@ -1,0 +1,796 @@
+"""The REST API over a real server on loopback: answers, errors, limits, security, rebuilt workspaces, clients."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import jsonschema_rs
+import numpy as np
+import openai
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+from tests.llm_server import Server as ChatServer
+from tests.test_cli import lemmata
+from tests.test_search import make_project
+
+from lemmata.errors import ConfigError, WorkspaceError
+from lemmata.project import Project
+from lemmata.server.app import Limits
+from lemmata.server.openapi import ENDPOINTS, document
+from lemmata.server.run import listen, make_server
+from lemmata.server.security import Access, check_binding
+from lemmata.server.service import Service
+
+NOTES = {
+    "a.tex": r"""\documentclass{article}\newtheorem{lemma}{Lemma}\newtheorem{theorem}{Theorem}
+\title{Sponges}\author{Ada Wet}\date{2021-03-04}\begin{document}
+\begin{lemma}[Wet \& <b>bold</b>]\label{sponge}Every wet sponge absorbs $x^2 < y$ of a pump.\end{lemma}
+\begin{proof}By Lemma \ref{middle} this is clear.\end{proof}
+\begin{lemma}\label{middle}Sponges and zebras drink.\end{lemma}
+\begin{proof}By Theorem \ref{zebra} this is clear.\end{proof}
+\begin{theorem}\label{zebra}Zebras graze quietly. <script>alert(1)</script>\end{theorem}
+\end{document}""",
+    "b.tex": r"""\documentclass{article}\newtheorem{lemma}{Lemma}\newtheorem{definition}{Definition}\begin{document}
+\begin{definition}\label{comet}A \emph{comet} is a wet stone that orbits the sun.\end{definition}
+\begin{lemma}\label{alone}A comet orbits the sun.\end{lemma}\end{document}""",
+    "locations.csv": "id,parent,description\nK2,,Column\nK2-P1,K2,Pump\n",
+    "logs.csv": "id,text,location,date\n1,The pump leaks,K2-P1,2024-05-01\n2,The wet seal leaks,K2-P1,2024-05-03\n"
+    "3,The pump runs,K2-P1,2024-05-02\n4,The column is wet,K2,2024-05-02\n",
+}
+SPONGE = quote("a#sponge", safe="")
+
+
+@contextlib.contextmanager
+def serving(
+    folder: Path,
+    *,
+    service: Service | None = None,
+    access: Access | None = None,
+    limits: Limits | None = None,
+    watch: float = 0.0,
+) -> Iterator[httpx.Client]:
+    """A client of a server in a thread of this process."""
+    server = make_server(service or Service(folder), access or Access("127.0.0.1"), limits or Limits(), watch=watch)
+    listening = listen("127.0.0.1", 0)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        with httpx.Client(base_url=address, timeout=60) as client:
+            while not server.started:
+                time.sleep(0.01)
+                assert thread.is_alive()
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    made = make_project(tmp_path_factory.mktemp("served"), NOTES)
+    made.build_graph()
+    made.map()
+    return made
+
+
+@pytest.fixture(scope="module")
+def client(project: Project) -> Iterator[httpx.Client]:
+    with serving(project.layout.root) as opened:
+        yield opened
+
+
+def valid(response: httpx.Response, path: str) -> Any:
+    """The content of an answer, after it was compared with the schema of its endpoint."""
+    assert response.status_code == 200, response.text
+    method = response.request.method
+    endpoint = next(endpoint for endpoint in ENDPOINTS if (endpoint.method, endpoint.path) == (method, path))
+    content = response.json()
+    jsonschema_rs.validate(dict(endpoint.answer or {}), content)
+    return content
+
+
+def search(client: httpx.Client, query: str, **more: Any) -> Any:
+    return valid(client.post("/search", json={"query": query, **more}), "/search")
+
+
+def refused(response: httpx.Response, status: int, code: str) -> dict[str, str]:
+    """The error of an answer, which always says what is wrong and what to do."""
+    assert response.status_code == status, response.text
+    error: dict[str, str] = response.json()["error"]
+    assert error["code"] == code
+    assert error["message"]
+    assert error["cure"]
+    return error
+
+
+# ---------------------------------------------------------------- answers
+
+
+def test_search_gives_the_hits_of_the_command_line(client: httpx.Client, project: Project) -> None:
+    found = search(client, "wet sponge", k=3)
+    with project.retriever() as retriever:
+        hits = retriever.search("wet sponge", 3)
+    assert [(hit["id"], hit["rank"]) for hit in found["hits"]] == [(hit.id, rank) for rank, hit in enumerate(hits, 1)]
+    assert [hit["score"] for hit in found["hits"]] == pytest.approx([hit.score for hit in hits])
+    assert found["hits"][0] | {"score": 0} == {
+        "rank": 1,
+        "id": "a#sponge",
+        "score": 0,
+        "kind": "lemma",
+        "document": "a",
+        "title": "Wet & <b>bold</b>",
+        "text": "Every wet sponge absorbs $x^2 < y$ of a pump.",
+        "path": [],
+        "file": "a.tex",
+        "line": 3,
+        "last_line": 3,
+        "date": "2021-03-04",
+        "section": "",
+        "location": [],
+        "repeats": [],
+        "document_title": "Sponges",
+    }
+    assert found["generation"] == 1
+
+
+def test_pages_of_hits_follow_each_other_without_a_gap(client: httpx.Client) -> None:
+    everything = search(client, "wet pump", k=100)
+    assert everything["next_offset"] is None
+    offset, ids, ranks = 0, [], []
+    while offset is not None:
+        page = search(client, "wet pump", k=2, offset=offset)
+        ids += [hit["id"] for hit in page["hits"]]
+        ranks += [hit["rank"] for hit in page["hits"]]
+        offset = page["next_offset"]
+    assert ids == [hit["id"] for hit in everything["hits"]]
+    assert ranks == list(range(1, len(ids) + 1))
+
+
+def test_facets_filters_and_excerpts(client: httpx.Client) -> None:
+    found = search(client, "wet", facets=True, html=True, retriever="lexical")
+    kinds = {facet["value"]: facet["count"] for facet in found["facets"]["kinds"]}
+    assert kinds == {"log": 2, "lemma": 1, "definition": 1}
+    assert {facet["value"] for facet in found["facets"]["locations"]} == {"K2", "K2-P1"}
+    assert {"value": "2024", "count": 2} in found["facets"]["years"]
+    assert "<mark>wet</mark>" in found["hits"][0]["html"]
+    assert {"value": "a", "count": 1, "title": "Sponges"} in found["facets"]["documents"]
+
+    def ids(**only: Any) -> set[str]:
+        hits = search(client, "wet", retriever="lexical", filter=only)["hits"]
+        return {hit["id"] for hit in hits}
+
+    assert ids(kinds=["log"]) == {"2", "4"}
+    assert ids(locations=["K2-P1"]) == {"2"}
+    assert ids(documents=["a"]) == {"a#sponge"}
+    assert ids(since="2024-05-03") == {"2"}
+    assert ids(ids=["4", "a#sponge", "no such"]) == {"4", "a#sponge"}
+    error = refused(client.post("/search", json={"query": "wet", "filter": {"kinds": ["lema"]}}), 400, "refused")
+    assert error["cure"] == "did you mean 'lemma'?"
+
+
+def test_a_hit_comes_with_its_path_and_the_nodes_on_it(client: httpx.Client) -> None:
+    found = search(client, "zebras graze", paths=True, k=5)
+    steps = [step for hit in found["hits"] for step in hit["path"]]
+    assert steps[0]["source"] == "query"
+    assert {step["target"] for step in steps} <= found["nodes"].keys()
+    assert found["nodes"]["a#zebra"]["kind"] == "theorem"
+
+
+def test_a_passage_has_its_surroundings(client: httpx.Client) -> None:
+    shown = valid(client.get("/passages/" + quote("a#middle", safe="")), "/passages/{id}")
+    assert (shown["previous"], shown["next"]) == ("a#sponge", "a#zebra")
+    assert [(other["id"], other["relation"]) for other in shown["uses"]] == [("a#zebra", "proof_uses")]
+    assert [(other["id"], other["relation"]) for other in shown["used_by"]] == [("a#sponge", "proof_uses")]
+    assert shown["document"]["authors"] == ["Ada Wet"]
+    assert shown["latex"] == r"\cite[{Lemma}]{a}"
+    assert shown["bibtex"].startswith("@misc{a,")
+    assert "By Theorem" in shown["proof"]
+    assert f"/view/passage/{quote('a#zebra', safe='')}" in shown["proof_html"]
+
+
+def test_a_log_has_those_of_its_location_before_and_after(client: httpx.Client) -> None:
+    shown = valid(client.get("/passages/3"), "/passages/{id}")
+    assert shown["location"] == ["K2-P1"]
+    assert [place["id"] for place in shown["places"]] == ["location:K2", "location:K2-P1"]
+    assert [other["id"] for other in shown["earlier"]] == ["1"]
+    assert [other["id"] for other in shown["later"]] == ["2"]
+
+
+def test_nothing_of_the_corpus_comes_as_markup(client: httpx.Client) -> None:
+    shown = valid(client.get("/passages/" + quote("a#zebra", safe="")), "/passages/{id}")
+    assert "<script" in shown["text"]
+    assert "<script" not in shown["html"]
+    hits = search(client, "zebras alert script", html=True)["hits"]
+    assert not any("<script" in hit["html"] for hit in hits)
+
+
+def test_similar_passages_do_not_contain_the_passage(client: httpx.Client) -> None:
+    found = valid(client.get(f"/similar/{SPONGE}?k=2&html=true"), "/similar/{id}")
+    assert len(found["hits"]) == 2
+    assert "a#sponge" not in {hit["id"] for hit in found["hits"]}
+
+
+def test_concepts_are_looked_up_and_described(client: httpx.Client) -> None:
+    listed = valid(client.get("/concepts", params={"prefix": "COM"}), "/concepts")["concepts"]
+    assert [concept["id"] for concept in listed] == ["concept:comet"]
+    assert valid(client.get("/concepts?prefix=xyz"), "/concepts")["concepts"] == []
+    shown = valid(client.get("/concepts/concept%3Acomet"), "/concepts/{id}")
+    assert shown["definition"]["id"] == "b#comet"
+    assert {passage["id"] for passage in shown["passages"]} == {"b#comet", "b#alone"}
+
+
+def test_a_bridge_is_that_of_the_command_line_with_its_nodes(client: httpx.Client, project: Project) -> None:
+    body = {"source": "a#sponge", "target": "a#zebra", "k": 2}
+    found = valid(client.post("/bridge", json=body), "/bridge")
+    expected = json.loads(json.dumps(project.bridge("a#sponge", "a#zebra", k=2).to_json()))
+    assert {key: found[key] for key in expected} == expected
+    assert found["nodes"]["a#middle"]["excerpt"] == "Sponges and zebras drink."
+    refused(client.post("/bridge", json={"source": "a#sponge", "target": "a#sponge"}), 400, "refused")
+    refused(client.post("/bridge", json={"source": "a#nothing", "target": "a#sponge"}), 400, "refused")
+
+
+def test_the_graph_around_a_node_has_the_edges_between_its_nodes(client: httpx.Client) -> None:
+    found = valid(client.get(f"/graph/{SPONGE}?limit=4"), "/graph/{id}")
+    ids = [node["id"] for node in found["nodes"]]
+    assert ids[0] == "a#sponge"
+    assert len(ids) == 4
+    distances = [node["distance"] for node in found["nodes"]]
+    assert distances == sorted(distances)
+    assert found["edges"]
+    assert {edge[end] for edge in found["edges"] for end in ("source", "target")} <= {*ids}
+    assert {("a#sponge", "a#middle", "proof_uses")} <= {
+        (edge["source"], edge["target"], edge["relation"])
+        for edge in valid(client.get(f"/graph/{SPONGE}"), "/graph/{id}")["edges"]
+    }
+
+
+def test_the_outline_lists_documents_and_their_passages(client: httpx.Client) -> None:
+    first = valid(client.get("/outline?k=1"), "/outline")
+    assert (first["documents"][0]["id"], first["documents"][0]["passages"], first["next_offset"]) == ("a", 3, 1)
+    rest = valid(client.get("/outline?offset=1&k=1000"), "/outline")
+    assert rest["next_offset"] is None
+    assert len(rest["documents"]) == first["total"] - 1
+    inside = valid(client.get("/outline?document=a"), "/outline")
+    assert [passage["id"] for passage in inside["passages"]] == ["a#sponge", "a#middle", "a#zebra"]
+    refused(client.get("/outline?document=zzz"), 404, "not_found")
+
+
+def test_the_map_has_a_place_for_each_passage(client: httpx.Client, project: Project) -> None:
+    shown = valid(client.get("/map"), "/map")
+    numbers = {
+        name: np.frombuffer(base64.b64decode(shown[name]), "<u2").tolist()
+        for name in ("x", "y", "kind", "document", "category")
+    }
+    assert {len(column) for column in numbers.values()} == {shown["points"]} == {9}
+    rows = project.corpus.ids().index("a#zebra"), project.corpus.ids().index("1")
+    assert [shown["names"]["kind"][numbers["kind"][row]] for row in rows] == ["theorem", "log"]
+    assert shown["titles"]["document"][shown["names"]["document"].index("a")] == "Sponges"
+    named = valid(client.get(f"/map/passages?rows={rows[1]},{rows[0]},99"), "/map/passages")["passages"]
+    assert [passage["id"] for passage in named] == ["1", "a#zebra"]
+    for wrong in ("", "?rows=", "?rows=1,", "?rows=-1", "?rows=a"):
+        refused(client.get(f"/map/passages{wrong}"), 422, "invalid")
+
+
+def test_health_tells_what_is_served(client: httpx.Client) -> None:
+    health = valid(client.get("/health"), "/health")
+    assert (health["status"], health["passages"], health["encoders"]) == ("ok", 9, ["hashing"])
+    assert health["kinds"]["log"] == 4
+
+
+def test_metrics_count_requests_and_their_time(client: httpx.Client) -> None:
+    search(client, "wet")
+    text = client.get("/metrics").text
+    count = re.search(r'lemmata_requests_total\{route="/search",method="POST",status="200"\} (\d+)', text)
+    last = re.search(r'lemmata_request_seconds_bucket\{route="/search",le="\+Inf"\} (\d+)', text)
+    assert count
+    assert last
+    assert int(last[1]) >= int(count[1]) >= 1
+    assert re.search(r"^lemmata_generation 1$", text, re.MULTILINE)
+    names = {line.split("{")[0].split(" ")[0] for line in text.splitlines() if not line.startswith("#")}
+    described = set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE))
+    assert {re.sub(r"_(bucket|sum|count)$", "", name) for name in names} == described
+
+
+def test_the_page_and_its_files_are_served(client: httpx.Client) -> None:
+    for path in ("/", "/view/passage/a%23sponge"):
+        page = client.get(path)
+        assert page.status_code == 200
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
+
+
+# ---------------------------------------------------------------- answers of a language model
+
+
+def events(response: httpx.Response) -> list[tuple[str, Any]]:
+    parts = [part.split("\n") for part in response.text.strip().split("\n\n") if not part.startswith(":")]
+    return [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in parts]
+
+
+def test_ask_without_a_model_gives_the_passages_and_says_so(client: httpx.Client) -> None:
+    response = client.post("/ask", json={"question": "which sponge is wet", "k": 2})
+    assert response.headers["content-type"].startswith("text/event-stream")
+    (first, passages), (last, error) = events(response)
+    assert (first, last) == ("passages", "error")
+    assert "a#sponge" in {passage["id"] for passage in passages["passages"]}
+    assert error["code"] == "no_model"
+    assert error["cure"]
+
+
+def test_ask_streams_what_the_model_writes_with_its_citations_checked(tmp_path: Path) -> None:
+    model = ChatServer(tmp_path / "journal")
+    try:
+        model.script(streams=True, answer="A wet sponge absorbs $x^2$ of a pump [1]. Dogs <b>bark</b> [9].")
+        project = make_project(tmp_path, {"a.tex": NOTES["a.tex"]})
+        with project.layout.config.open("a") as config:
+            config.write(f'[llm]\nurl = "{model.url}"\nmodel = "tiny"\n')
+        with serving(project.layout.root) as client:
+            assert valid(client.get("/health"), "/health")["model"] == "tiny"
+            received = events(client.post("/ask", json={"question": "what does a wet sponge absorb", "k": 1}))
+    finally:
+        model.kill()
+    names = [name for name, _ in received]
+    assert (names[0], names[-1]) == ("passages", "done")
+    assert "<mark>wet</mark>" in received[0][1]["passages"][0]["html"]
+    written = "".join(data["text"] for name, data in received if name == "text")
+    assert written == "A wet sponge absorbs $x^2$ of a pump [1]. Dogs <b>bark</b> [9]."
+    first, second = (data for name, data in received if name == "sentence")
+    assert first["citations"][0]["id"] == "a#sponge"
+    assert "<math" in first["html"]
+    assert "[1]" not in first["html"]
+    assert second["flags"] == ["missing"]
+    assert "<b>" not in second["html"]
+
+
+class EndlessService(Service):
+    """Answers without an end, and tells when it was stopped."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.stopped = threading.Event()
+
+    def ask(self, question: str, k: int | None = None) -> Generator[tuple[str, dict[str, Any]], None, None]:
+        try:
+            while True:
+                time.sleep(0.01)
+                yield "text", {"text": question * (k or 1)}
+        finally:
+            self.stopped.set()
+
+
+def test_an_answer_ends_when_the_client_leaves(project: Project) -> None:
+    service = EndlessService(project.layout.root)
+    with serving(project.layout.root, service=service, limits=Limits(answers=1)) as client:
+        with client.stream("POST", "/ask", json={"question": "é"}) as response:
+            lines = response.iter_lines()
+            assert [next(lines) for _ in range(3)] == ["event: text", 'data: {"text": "é"}', ""]
+            refused(client.post("/ask", json={"question": "another"}), 503, "busy")
+        assert service.stopped.wait(30)
+        end = time.monotonic() + 30
+        while client.get("/metrics").text.count("lemmata_answers_in_progress 0") != 1:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+
+
+# ---------------------------------------------------------------- errors and limits
+
+
+def test_every_error_has_a_code_and_a_cure(client: httpx.Client) -> None:
+    post = client.post
+    refused(client.get("/passages/nothing"), 404, "not_found")
+    refused(client.get("/nothing"), 404, "not_found")
+    refused(client.get("/search"), 405, "method")
+    refused(post("/search", content=b"{", headers={"content-type": "application/json"}), 422, "invalid")
+    refused(post("/search", content=b"\xff", headers={"content-type": "application/json"}), 422, "invalid")
+    refused(post("/search", content=b"[" * 10**5, headers={"content-type": "application/json"}), 422, "invalid")
+    refused(post("/search", content=b'{"query": "a"}', headers={"content-type": "text/plain"}), 415, "not_json")
+    bodies: list[Any] = [
+        {},
+        [],
+        {"query": 1},
+        {"query": ""},
+        {"query": "a" * 20_001},
+        {"query": "a", "k": 0},
+        {"query": "a", "k": 101},
+        {"query": "a", "k": 10**4000},
+        {"query": "a", "k": True},
+        {"query": "a", "k": 1.5},
+        {"query": "a", "offset": -1},
+        {"query": "a", "unknown": 1},
+        {"query": "a", "filter": {"kinds": "log"}},
+        {"query": "a", "filter": {"where": {"a": 1}}},
+        {"query": "a", "diversity": 2},
+    ]
+    for body in bodies:
+        refused(post("/search", json=body), 422, "invalid")
+    refused(
+        post("/search", content=b'{"query": "\\ud800"}', headers={"content-type": "application/json"}), 422, "invalid"
+    )
+    refused(
+        post("/search", content=b'{"query": "a", "diversity": NaN}', headers={"content-type": "application/json"}),
+        422,
+        "invalid",
+    )
+    refused(post("/search", json={"query": "  "}), 400, "refused")
+    refused(post("/search", json={"query": "a", "retriever": "lexicl"}), 400, "refused")
+    refused(post("/search", json={"query": "a", "filter": {"since": "yesterday"}}), 400, "refused")
+    refused(client.get(f"/similar/{SPONGE}?k=many"), 422, "invalid")
+    refused(client.get(f"/similar/{SPONGE}?no=1"), 422, "invalid")
+    refused(client.get("/passages/" + "x" * 2001), 422, "invalid")
+    assert search(client, "wet", k=2.0)["hits"]  # a whole number in JSON Schema
+
+
+@pytest.mark.parametrize(
+    "retriever",
+    ["dense:/etc", "dense:http://127.0.0.1:9/v1#m", "auto:some/model", "auto+rerank:../x", "auto+rerank9999"],
+)
+def test_no_name_makes_the_server_load_something(client: httpx.Client, retriever: str) -> None:
+    refused(client.post("/search", json={"query": "a", "retriever": retriever}), 400, "refused")
+
+
+@pytest.mark.parametrize("size", [1 << 20, 1 << 23])
+def test_a_body_that_is_too_large_is_refused(project: Project, size: int) -> None:
+    with serving(project.layout.root, limits=Limits(body=10_000)) as client:
+        refused(client.post("/search", json={"query": "a" * 11_000}), 413, "too_large")
+        pieces = (b"x" * 4096 for _ in range(size // 4096))
+        with contextlib.suppress(httpx.WriteError):  # the server may close before all was sent
+            refused(
+                client.post("/search", content=pieces, headers={"content-type": "application/json"}), 413, "too_large"
+            )
+        assert search(client, "wet")["hits"]
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(project: Project) -> None:
+    with serving(project.layout.root, limits=Limits(seconds=0.3)) as client:
+        host, port = client.base_url.host, client.base_url.port
+        head = (
+            f"POST /search HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{{"
+        )
+        with socket.create_connection((host, port)) as connection:
+            connection.sendall(head.encode())
+            answer = b"".join(iter(lambda: connection.recv(65536), b""))
+        assert answer.startswith(b"HTTP/1.1 408")
+
+
+class SlowService(Service):
+    """Answers when it is let."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.go = threading.Event()
+
+    def search(self, *arguments: Any, **more: Any) -> dict[str, Any]:
+        self.go.wait(30)
+        return super().search(*arguments, **more)
+
+
+def test_more_requests_than_fit_are_told_to_come_back(project: Project) -> None:
+    service = SlowService(project.layout.root)
+    with serving(project.layout.root, service=service, limits=Limits(threads=1, waiting=1)) as client:
+        statuses: list[int] = []
+
+        def ask() -> None:
+            statuses.append(client.post("/search", json={"query": "wet"}).status_code)
+
+        threads = [threading.Thread(target=ask) for _ in range(5)]
+        for thread in threads:
+            thread.start()
+        while len(statuses) < 3:  # the other two are in the thread and in the queue
+            time.sleep(0.01)
+        response = client.post("/search", json={"query": "wet"})
+        refused(response, 503, "busy")
+        assert response.headers["retry-after"] == "1"
+        assert "lemmata_requests_in_progress 2" in client.get("/metrics").text
+        service.go.set()
+        for thread in threads:
+            thread.join()
+        assert sorted(statuses) == [200, 200, 503, 503, 503]
+        assert search(client, "wet")["hits"]
+
+
+def test_a_request_that_takes_too_long_is_answered_with_an_error(project: Project) -> None:
+    service = SlowService(project.layout.root)
+    with serving(project.layout.root, service=service, limits=Limits(threads=1, seconds=0.2)) as client:
+        refused(client.post("/search", json={"query": "wet"}), 503, "timeout")
+        service.go.set()
+        assert search(client, "wet")["hits"]
+
+
+def test_requests_have_ids(client: httpx.Client) -> None:
+    assert client.get("/health", headers={"x-request-id": "mine-1"}).headers["x-request-id"] == "mine-1"
+    own = {
+        client.get("/health", headers={"x-request-id": 'bad id, "quoted"'}).headers["x-request-id"] for _ in range(2)
+    }
+    assert len(own) == 2
+    assert all(re.fullmatch(r"[0-9a-f]{16}", identity) for identity in own)
+    assert client.get("/nothing").headers["x-request-id"]
+
+
+# ---------------------------------------------------------------- security
+
+
+def test_every_answer_has_the_headers_that_protect_the_page(client: httpx.Client) -> None:
+    for path in ("/", "/page/nothing.js", "/health", "/nothing", "/passages/x"):
+        headers = client.get(path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert "access-control-allow-origin" not in headers
+    assert client.get("/health").headers["cache-control"] == "no-store"
+
+
+def test_a_name_that_another_host_points_here_is_refused(client: httpx.Client) -> None:
+    port = client.base_url.port
+    for host in ("evil.example", f"evil.example:{port}", "", "127.0.0.1.evil.example", "10.0.0.1", "[fe80::1]"):
+        refused(client.get("/health", headers={"host": host}), 421, "unknown_host")
+        refused(client.get("/", headers={"host": host}), 421, "unknown_host")
+    for host in (f"localhost:{port}", "localhost", "127.0.0.1", f"[::1]:{port}"):
+        assert client.get("/health", headers={"host": host}).status_code == 200
+
+
+def test_a_page_of_another_origin_may_not_ask(client: httpx.Client, project: Project) -> None:
+    own = str(client.base_url).rstrip("/")
+    body = {"query": "wet"}
+    assert client.post("/search", json=body, headers={"origin": own}).status_code == 200
+    for origin in ("https://evil.example", "null", f"{own}.evil.example", "http://localhost:1"):
+        refused(client.post("/search", json=body, headers={"origin": origin}), 403, "foreign_origin")
+        refused(client.options("/search", headers={"origin": origin}), 403, "foreign_origin")
+    friend = "https://friend.example"
+    with serving(project.layout.root, access=Access("127.0.0.1", origins=[friend], token="t" * 16)) as opened:
+        given = {"authorization": f"Bearer {'t' * 16}"}
+        refused(opened.post("/search", json=body, headers={"origin": friend}), 401, "unauthorized")
+        answer = opened.post("/search", json=body, headers={"origin": friend, **given})
+        assert answer.headers["access-control-allow-origin"] == friend
+        preflight = {"origin": friend, "access-control-request-method": "POST"}
+        allowed = opened.options("/search", headers=preflight)  # a browser sends it without the token
+        assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (204, friend)
+        foreign = {"origin": "https://evil.example", **given}
+        refused(opened.post("/search", json=body, headers=foreign), 403, "foreign_origin")
+        assert "access-control-allow-origin" not in opened.get("/health", headers=given).headers
+
+
+def test_a_token_is_asked_of_everything_but_the_page(project: Project) -> None:
+    token = "correct-horse-battery"
+    with serving(project.layout.root, access=Access("127.0.0.1", token=token)) as client:
+        assert client.get("/").status_code == 200
+        for path in ("/health", "/metrics", "/openapi.json", f"/passages/{SPONGE}", "/nothing", "/view"):
+            response = client.get(path)
+            refused(response, 401, "unauthorized")
+            assert response.headers["www-authenticate"] == "Bearer"
+            for value in ("", token, f"Basic {token}", f"Bearer {token}x", f"Bearer {token[:-1]}", "Bearer \u00e9"):
+                given = {"authorization": value.encode("utf-8")}
+                refused(client.get(path, headers=given), 401, "unauthorized")  # type: ignore[arg-type]
+        assert client.get("/health", headers={"authorization": f"Bearer {token}"}).status_code == 200
+
+
+def test_an_address_that_others_reach_needs_a_token() -> None:
+    for host in ("127.0.0.1", "localhost", "::1", "127.5.5.5"):
+        check_binding(host, "")
+    for host in ("0.0.0.0", "::", "192.168.1.5", "example.org", "localhost.evil.example"):
+        with pytest.raises(ConfigError, match="--token"):
+            check_binding(host, "")
+        with pytest.raises(ConfigError, match="at least 16 characters"):
+            check_binding(host, "short")
+        check_binding(host, "0123456789abcdef")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/page/../app.py",
+        "/page/..%2fapp.py",
+        "/page/%2e%2e/app.py",
+        "/page/..%5capp.py",
+        "/page//etc/passwd",
+        "/page/%2fetc%2fpasswd",
+        "/page/index.html%00.js",
+        "/page/",
+        "/page/.",
+        "/page/../__init__.py",
+    ],
+)
+def test_no_path_leads_out_of_the_page(client: httpx.Client, path: str) -> None:
+    host, port = client.base_url.host, client.base_url.port
+    request = f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n"
+    with socket.create_connection((host, port)) as connection:
+        connection.sendall(request.encode())
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 404"), answer[:100]
+
+
+@pytest.mark.parametrize(
+    "identity", ["'; DROP TABLE passages; --", "%", "../../etc/passwd", "\0", "a#sponge\n", "é\u202e", "\ufffd"]
+)
+def test_hostile_ids_are_unknown_ids(client: httpx.Client, identity: str) -> None:
+    for path in ("/passages/", "/similar/", "/concepts/", "/graph/"):
+        refused(client.get(path + quote(identity, safe="")), 404, "not_found")
+    refused(client.get("/passages/%ff%fe"), 404, "not_found")
+    assert search(client, identity.strip() or "x")["query"] == (identity.strip() or "x")
+
+
+# ---------------------------------------------------------------- a rebuilt workspace
+
+
+def test_a_rebuilt_workspace_is_taken_over_without_a_failed_request(tmp_path: Path) -> None:
+    project = make_project(tmp_path, {"a.tex": NOTES["a.tex"]})
+    with serving(project.layout.root, watch=0.05) as client:
+        statuses: list[int] = []
+        stopped = threading.Event()
+
+        def ask() -> None:
+            while not stopped.is_set():
+                statuses.append(client.post("/search", json={"query": "wet sponge"}).status_code)
+
+        threads = [threading.Thread(target=ask) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        refused(client.get("/passages/b%23alone"), 404, "not_found")
+        (tmp_path / "source" / "b.tex").write_text(NOTES["b.tex"])
+        project.ingest([tmp_path / "source" / "b.tex"])
+        time.sleep(0.3)  # a corpus without its index is not taken over
+        assert valid(client.get("/health"), "/health")["generation"] == 1
+        project.index()
+        end = time.monotonic() + 30
+        while client.get("/passages/b%23alone").status_code != 200:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        found = search(client, "comet orbits")
+        assert (found["generation"], found["hits"][0]["id"]) == (2, "b#alone")
+        stopped.set()
+        for thread in threads:
+            thread.join()
+        assert set(statuses) == {200}
+
+
+def test_the_old_state_is_closed_when_its_last_request_is_done(tmp_path: Path) -> None:
+    project = make_project(tmp_path, {"a.tex": NOTES["a.tex"]})
+    service = Service(project.layout.root)
+    with service.opened() as old:
+        project.build_graph()
+        while not service.refresh():
+            pass
+        assert service.generation == 2
+        assert old.retriever.search("wet", 1)  # still open
+    with pytest.raises(Exception, match="closed"):
+        len(old.retriever.corpus.ids())
+    assert not service.refresh()
+    service.close()
+
+
+# ---------------------------------------------------------------- clients
+
+
+@contextlib.contextmanager
+def served_by_command(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`lemmata serve` as a process, and its address."""
+    command = [sys.executable, "-m", "lemmata", "serve", "-w", str(folder), "--port", "0", *options]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    ) as process:
+        try:
+            assert process.stderr is not None
+            line = process.stderr.readline()
+            address = re.match(r"(http://\S+)", line)
+            assert address, line + process.stderr.read()
+            end = time.monotonic() + 60
+            while True:
+                with contextlib.suppress(httpx.TransportError):
+                    httpx.get(f"{address[1]}/openapi.json")
+                    break
+                assert time.monotonic() < end
+                time.sleep(0.05)
+            yield process, address[1]
+        finally:
+            process.kill()
+
+
+def test_the_official_openai_client_gets_vectors_from_the_command(project: Project) -> None:
+    with served_by_command(project.layout.root, "--token", "correct-horse-battery") as (process, address):
+        with openai.OpenAI(base_url=f"{address}/v1", api_key="correct-horse-battery", max_retries=0) as client:
+            assert [model.id for model in client.models.list()] == ["hashing"]
+            texts = ["a wet sponge", "zebras graze"]
+            coded = client.embeddings.create(model="hashing", input=texts)  # the client asks for base64
+            plain = client.embeddings.create(model="hashing", input=texts, encoding_format="float")
+            cut = client.embeddings.create(model="hashing", input=texts[0], dimensions=8)
+            with project.retriever() as retriever:
+                expected = retriever.encoder.encode(texts)
+            for answer in (coded, plain):
+                np.testing.assert_allclose([item.embedding for item in answer.data], expected, atol=1e-6)
+            assert len(cut.data[0].embedding) == 8
+            with pytest.raises(openai.NotFoundError, match="no vectors of the model"):
+                client.embeddings.create(model="gpt", input="a")
+            with pytest.raises(openai.UnprocessableEntityError):
+                client.embeddings.create(model="hashing", input=[])
+        with (
+            openai.OpenAI(base_url=f"{address}/v1", api_key="wrong", max_retries=0) as stranger,
+            pytest.raises(openai.AuthenticationError),
+        ):
+            stranger.models.list()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) in (0, -signal.SIGTERM)
+
+
+def test_the_command_says_in_one_sentence_why_it_cannot_serve(project: Project, tmp_path: Path) -> None:
+    root = project.layout.root
+    with pytest.raises(WorkspaceError, match="not a lemmata workspace"):
+        Service(tmp_path)
+    fresh = Project.init(tmp_path / "fresh")
+    with pytest.raises(WorkspaceError, match="run 'lemmata ingest"):
+        Service(fresh.layout.root)
+    listening = listen("127.0.0.1", 0)
+    listening.listen()
+    with contextlib.closing(listening), pytest.raises(ConfigError, match="choose another --port"):
+        listen("127.0.0.1", listening.getsockname()[1])
+    assert "--token" in lemmata("serve", "-w", root, "--host", "0.0.0.0", code=1)
+
+
+def test_base64_vectors_are_little_endian_floats(client: httpx.Client) -> None:
+    body = {"model": "hashing", "input": "a wet sponge", "encoding_format": "base64"}
+    coded = valid(client.post("/v1/embeddings", json=body), "/v1/embeddings")["data"][0]["embedding"]
+    plain = valid(client.post("/v1/embeddings", json={**body, "encoding_format": "float"}), "/v1/embeddings")
+    np.testing.assert_array_equal(
+        np.frombuffer(base64.b64decode(coded), "<f4"), np.array(plain["data"][0]["embedding"], np.float32)
+    )
+
+
+def test_stopping_the_server_lets_a_request_finish(project: Project) -> None:
+    service = SlowService(project.layout.root)
+    statuses: list[int] = []
+    with serving(project.layout.root, service=service) as client:
+        address = client.base_url.join("/search")
+        thread = threading.Thread(
+            target=lambda: statuses.append(httpx.post(address, json={"query": "wet"}, timeout=60).status_code)
+        )
+        thread.start()
+        while "lemmata_requests_in_progress 1" not in client.get("/metrics").text:
+            time.sleep(0.01)
+        threading.Timer(0.3, service.go.set).start()
+        # leaving the block stops the server
+    thread.join()
+    assert statuses == [200]
+
+
+# ---------------------------------------------------------------- the document
+
+
+def test_the_document_has_every_endpoint_once(client: httpx.Client) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    operations = [(method.upper(), path) for path, methods in paths.items() for method in methods]
+    assert sorted(operations) == sorted((endpoint.method, endpoint.path) for endpoint in ENDPOINTS)
+    names = [endpoint.name for endpoint in ENDPOINTS]
+    assert len({*names}) == len(names)
+
+
+described = schemathesis.openapi.from_dict(document())
+
+
+@described.parametrize()
+@settings(
+    max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), phases=[Phase.generate]
+)
+def test_the_server_keeps_to_its_document(case: Any, client: httpx.Client) -> None:
+    response = case.call(base_url=str(client.base_url), timeout=60)
+    # a schema cannot say that a name must be known or that two ends must differ: that is refused with 400
+    case.validate_response(response, excluded_checks=[positive_data_acceptance])
+    if response.status_code == 422:
+        assert case.meta is None or not case.meta.generation.mode.is_positive
