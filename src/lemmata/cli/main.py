@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from lemmata.cli import content, demo, evaluate, export, graph, mine, search, train, workspace
+from lemmata.cli import content, demo, evaluate, export, graph, inspect, mine, search, train, workspace
 from lemmata.cli.output import fail
 from lemmata.errors import LemmataError
 
@@ -63,6 +63,7 @@ for command in (
     evaluate.evaluate,
     evaluate.judge,
     evaluate.mteb,
+    inspect.inspect,
     evaluate.export_encoder,
     train.run,
 ):
