@@ -50,6 +50,7 @@ _SVG_STYLE = """
 .outline{stroke:var(--ink);stroke-width:1.4}
 .curve{stroke:currentColor;stroke-width:2;stroke-linejoin:round}
 .band{fill:currentColor;opacity:.07}
+.area{fill:currentColor;opacity:.12}
 .bars{fill:currentColor;opacity:.8}
 .dot,.cell{fill:currentColor}
 .points{fill:currentColor;fill-opacity:.6;stroke:currentColor;stroke-opacity:.6}
@@ -92,6 +93,10 @@ svg{display:block;width:100%;height:auto}
 .key{display:inline-block;width:.6rem;height:.6rem;border-radius:50%;margin-right:.5rem;background:currentColor}
 .pairs{display:grid;grid-template-columns:repeat(auto-fill,minmax(18rem,1fr));gap:2rem}
 .pairs .tick{font-size:13px}
+.drawn{margin:1rem 0}
+.later{margin:2rem 0 .5rem}
+.small-text{font-size:.8125rem;margin:0 0 .5rem}
+.small-text code{font-size:.6875rem;color:var(--quiet)}
 .maps{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(26rem,100%),1fr));gap:2rem}
 .piece{display:inline-block;border:1px solid var(--line);border-radius:3px;padding:0 .25rem;margin:0 .15rem .15rem 0;
 font:.8125rem/1.6 ui-monospace,Menlo,Consolas,monospace;white-space:pre-wrap;overflow-wrap:anywhere}
@@ -180,7 +185,7 @@ class LineChart:
     x_range: tuple[float, float] | None = None  # None: from the points
     y_range: tuple[float, float] | None = None
     mark: tuple[float, str] | None = None  # x and label of a vertical line
-    last_values: bool = True  # write the last value of a curve behind its name
+    histogram: bool = False  # curves are shares of values: their areas are filled, and the last value says nothing
 
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 760, 280, 56, 30, 232
@@ -222,25 +227,30 @@ def line_chart(chart: LineChart) -> str:
         parts.append(_text(label_x, _TOP - 4, chart.mark[1], anchor=anchor))
     curves = [curve for curve in chart.curves if curve.points]
     for curve in curves:
-        parts += _curve_parts(curve, x_of, y_of)
+        parts += _curve_parts(curve, x_of, y_of, filled=chart.histogram)
     named = [curve for curve in curves if curve.name]
     heights = _spread([y_of(curve.points[-1][1]) for curve in named], min(16.0, (_BOTTOM - _TOP) / max(len(named), 1)))
     for curve, y in zip(named, heights, strict=True):
         name = curve.name if len(curve.name) <= _NAME_LENGTH else f"{curve.name[: _NAME_LENGTH - 1]}…"
-        name += f" {curve.points[-1][1]:.3f}" if chart.last_values else ""
+        name += f" {curve.points[-1][1]:.3f}" if not chart.histogram else ""
         parts.append(_text(right + 10, y + 4, name, f"name c{curve.colour}"))
     return "".join([*parts, "</svg>"])
 
 
-def _curve_parts(curve: Curve, x_of: Callable[[float], float], y_of: Callable[[float], float]) -> list[str]:
+def _curve_parts(
+    curve: Curve, x_of: Callable[[float], float], y_of: Callable[[float], float], *, filled: bool
+) -> list[str]:
     parts = []
     if curve.band:
         upper = [(x_of(x), y_of(y + half)) for (x, y), half in zip(curve.points, curve.band, strict=True)]
         lower = [(x_of(x), y_of(y - half)) for (x, y), half in zip(curve.points, curve.band, strict=True)]
         parts.append(f'<polygon class="band c{curve.colour}" points="{_points([*upper, *reversed(lower)])}"/>')
     drawn = [(x_of(x), y_of(y)) for x, y in curve.points]
+    if filled:
+        area = [(drawn[0][0], _BOTTOM), *drawn, (drawn[-1][0], _BOTTOM)]
+        parts.append(f'<polygon class="area c{curve.colour}" points="{_points(area)}"/>')
     parts.append(_polyline(drawn, f"curve c{curve.colour}"))
-    if len(drawn) <= _MOST_DOTS:
+    if len(drawn) <= _MOST_DOTS and not filled:
         parts += [f'<circle class="dot c{curve.colour}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in drawn]
     return parts
 
@@ -410,7 +420,7 @@ def _panel_parts(chart: ScatterChart, left: int, height: int) -> list[str]:
         )
     else:
         parts.append(f'<rect class="grid" x="0.5" y="{top}" width="{_PANEL - 1}" height="{height}" rx="4"/>')
-    size = 2.6 if len(every) <= 800 else 1.8
+    size = 3.4 if len(every) <= 150 else 2.6 if len(every) <= 800 else 1.8
     parts += [
         _marks([(x_of(x), y_of(y)) for x, y in group.points], index, group.colour, size)
         for index, group in enumerate(chart.groups)
@@ -459,7 +469,8 @@ def heat_map(chart: HeatMap) -> str:
     left = 12 + 6.2 * max(map(len, row_labels), default=0)
     upright = max(map(len, column_labels), default=0) > 2
     top = 30 + (6.2 * max(map(len, column_labels)) if upright else 16)
-    width, height = max(left + columns * cell + 8, 300), top + rows * cell + 44
+    width = max(left + columns * cell + 8, left + 140 + 6 * len(chart.scale_label), 7.5 * len(chart.title))
+    height = top + rows * cell + 44
     low, high = chart.scale
     levels: dict[int, list[str]] = {}
     for row, values in enumerate(chart.values):

@@ -24,9 +24,11 @@ from lemmata.inspect.layers import Reading
 
 __all__ = ["LAST_LAYERS", "draw", "file_stem"]
 
-LAST_LAYERS = 3  # whose attention is drawn as a map
+LAST_LAYERS = 4  # whose attention is drawn as a map
+_CLS_LAYERS = 6  # in which the first token is followed
 _BINS = 40
-_DRAWN_TOKENS = 48  # of a text, in a map of attention
+_PAIR_BINS = 25  # there are fewer linked pairs
+_DRAWN_TOKENS = 40  # of a text, in a map of attention
 _COMPONENTS = 100  # of the spectrum
 
 Values = npt.NDArray[np.float64]
@@ -54,8 +56,8 @@ def draw(inspection: Inspection) -> dict[str, str]:
             figures[f"attention-{stem}"] = _attention(view)
             for reading in view.readings[:1]:
                 figures |= {f"attention-{stem}-layer-{n}": svg for n, svg in _attention_maps(reading)}
-            for number, reading in enumerate(view.readings, 1):
-                figures[f"cls-{stem}-{number}"] = _first_token(reading)
+            for number, (reading, passage) in enumerate(zip(view.readings, inspection.read, strict=True), 1):
+                figures[f"cls-{stem}-{number}"] = _first_token(reading, passage.id)
     if any(view.pooled for view in views):
         figures["pooling"] = _pooling(views)
     return figures
@@ -140,13 +142,13 @@ def _maps(inspection: Inspection) -> str:
 
 def _pairs(view: EncoderView, views: Sequence[EncoderView], colour: int) -> str:
     lowest = min(float(other.space.random_cosines.min()) for other in views)
-    edges = np.linspace(min(lowest, 0.0), 1.0, _BINS + 1)
+    edges = np.linspace(min(lowest, 0.0), 1.0, _PAIR_BINS + 1)
     curves = [Curve(_histogram(view.space.random_cosines, edges), "random pairs", colour=5)]
     if len(view.space.linked_cosines):
         curves.append(Curve(_histogram(view.space.linked_cosines, edges), "linked pairs", colour=colour))
     title = f"Cosines of pairs, {view.label}"
     limits = (float(edges[0]), 1.0)
-    return line_chart(LineChart(title, f"cosine, {view.label}", "share of pairs", curves, limits, last_values=False))
+    return line_chart(LineChart(title, f"cosine, {view.label}", "share of pairs", curves, limits, histogram=True))
 
 
 def _spectrum(views: Sequence[EncoderView]) -> str:
@@ -173,19 +175,25 @@ def _lengths(views: Sequence[EncoderView]) -> str:
     mark = (float(limit), f"the encoder reads {limit}") if limit < edges[-1] else None
     curves = _curves(views, points)
     return line_chart(
-        LineChart("Tokens by passage", "tokens of a passage", "share of passages", curves, mark=mark, last_values=False)
+        LineChart("Tokens by passage", "tokens of a passage", "share of passages", curves, mark=mark, histogram=True)
     )
 
 
+def _relative_norms(view: EncoderView) -> dict[str, float]:
+    """Lengths of token vectors divided by their median: encoders have different scales."""
+    median = float(np.median(list(view.norms.values()))) or 1.0
+    return {token: norm / median for token, norm in view.norms.items()}
+
+
 def _norms(views: Sequence[EncoderView]) -> str:
-    every = np.concatenate([np.fromiter(view.norms.values(), float) for view in views if view.norms])
+    every = np.concatenate([list(_relative_norms(view).values()) for view in views if view.norms])
     edges = np.linspace(0, float(np.percentile(every, 99.9)), _BINS + 1)
 
     def points(view: EncoderView) -> list[tuple[float, float]]:
-        return _histogram(view.norms.values(), edges) if view.norms else []
+        return _histogram(_relative_norms(view).values(), edges) if view.norms else []
 
-    label = "length of the vector of a token"
-    chart = LineChart("Token norms", label, "share of the vocabulary", _curves(views, points), last_values=False)
+    label = "length of the vector of a token, divided by the encoder's median"
+    chart = LineChart("Token norms", label, "share of the vocabulary", _curves(views, points), histogram=True)
     return line_chart(chart)
 
 
@@ -194,13 +202,14 @@ def _norms_by_frequency(views: Sequence[EncoderView]) -> str:
         if not view.norms or view.tokenisation is None:
             return []
         by_level: dict[int, list[float]] = {}
+        norms = _relative_norms(view)
         for token, count in view.tokenisation.counts.items():
-            if token in view.norms:
-                by_level.setdefault(int(np.log2(count)), []).append(view.norms[token])
-        return [(float(level), float(np.mean(norms))) for level, norms in sorted(by_level.items())]
+            if token in norms:
+                by_level.setdefault(int(np.log2(count)), []).append(norms[token])
+        return [(float(level), float(np.mean(values))) for level, values in sorted(by_level.items())]
 
     label = "occurrences in the sample, as a power of 2"
-    return line_chart(LineChart("Token norms by frequency", label, "mean length", _curves(views, points)))
+    return line_chart(LineChart("Token norms by frequency", label, "mean length / median", _curves(views, points)))
 
 
 # ---------------------------------------------------------------- attention, pooling
@@ -237,13 +246,13 @@ def _attention_maps(reading: Reading) -> list[tuple[int, str]]:
     return maps
 
 
-def _first_token(reading: Reading) -> str:
+def _first_token(reading: Reading, identity: str) -> str:
     """What the first token looks at, layer by layer; itself is left out, which would outshine the others."""
     tokens = reading.tokens[1:_DRAWN_TOKENS]
     means = reading.attention.mean(axis=1)[:, 0, 1 : len(tokens) + 1]
-    last = means[-2 * LAST_LAYERS :]
+    last = means[-_CLS_LAYERS:]
     rows = [f"layer {len(means) - len(last) + number}" for number in range(1, len(last) + 1)]
-    title = f"{reading.tokens[0]} looks at"
+    title = f"what {reading.tokens[0]} looks at in {_short(identity)}"
     return heat_map(HeatMap(title, last.tolist(), rows, tokens, (0.0, float(last.max())), "attention"))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from lemmata.charts import COLOURS, number, page, table
 from lemmata.inspect.figures import file_stem
 from lemmata.inspect.inspection import Changed, Comparison, EncoderView, Inspection, Shown
-from lemmata.inspect.tokens import pieces
+from lemmata.inspect.tokens import Tokenisation, pieces
 
 __all__ = ["as_html"]
 
@@ -62,8 +62,12 @@ def _section(title: str, meaning: str, parts: Iterable[str]) -> list[str]:
     return [f"<h2>{title}</h2>", f'<p class="quiet">{meaning}</p>', *parts]
 
 
+def _heading(html: str) -> str:
+    return f'<h3 class="later">{html}</h3>'
+
+
 def _figure(svg: str) -> str:
-    return f"<figure>{svg}</figure>"
+    return f'<figure class="drawn">{svg}</figure>'
 
 
 def _grid(figures: Iterable[str]) -> str:
@@ -134,7 +138,7 @@ def _changed(changed: Changed) -> list[str]:
 
 def _passage(passage: Shown) -> str:
     title = f"<b>{escape(passage.title)}</b> " if passage.title else ""
-    return f"<p>{title}{escape(passage.text)}<br><code>{escape(passage.id)}</code></p>"
+    return f'<p class="small-text">{title}{escape(passage.text)}<br><code>{escape(passage.id)}</code></p>'
 
 
 # ---------------------------------------------------------------- the space
@@ -178,40 +182,56 @@ def _space(inspection: Inspection, figures: Mapping[str, str]) -> list[str]:
 
 
 def _tokens(inspection: Inspection, figures: Mapping[str, str]) -> list[str]:
-    views = [view for view in inspection.encoders if view.tokenisation is not None and view.tokens is not None]
-    if not views:
+    groups = _same_tokenizers(inspection.encoders)
+    if not groups:
         return []
-    measured = [(view, view.tokenisation) for view in views if view.tokenisation is not None]
-    rows = [
-        (
-            "",
-            [
-                _named(view, inspection.encoders),
-                f"{cut.vocabulary:,}",
-                f"{cut.used:,}",
-                f"{np.median(cut.lengths):.0f}",
-                f"{np.percentile(cut.lengths, 95):.0f}",
-                f"{cut.cut_off:.1%}",
-                number(cut.words.pieces, 2),
-                number(cut.commands.pieces, 2),
-                _percent(cut.commands.whole),
-                f"{cut.in_formulas:.0%}",
-                f"{cut.unknown:.2%}",
-            ],
-        )
-        for view, cut in measured
+    heads = [" ".join(_named(view, inspection.encoders) for view in group) for group in groups]
+    first = [group[0] for group in groups]
+    cuts = [view.tokenisation for view in first if view.tokenisation is not None]
+    measures: list[tuple[str, Callable[[Tokenisation], str], str]] = [
+        ("vocabulary", lambda cut: f"{cut.vocabulary:,}", "tokens that it has"),
+        ("used", lambda cut: f"{cut.used:,}", "different tokens in the sample"),
+        ("median", lambda cut: f"{np.median(cut.lengths):.0f}", "tokens of a passage"),
+        ("95 %", lambda cut: f"{np.percentile(cut.lengths, 95):.0f}", "of the passages have at most so many"),
+        ("cut off", lambda cut: f"{cut.cut_off:.1%}", "passages longer than the encoder reads"),
+        ("per word", lambda cut: number(cut.words.pieces, 2), "pieces of a word of prose"),
+        ("per command", lambda cut: number(cut.commands.pieces, 2), "pieces of the name of a LaTeX command"),
+        ("commands whole", lambda cut: _percent(cut.commands.whole), "names of commands that are one token"),
+        ("in formulas", lambda cut: f"{cut.in_formulas:.0%}", "of all tokens"),
+        ("unknown", lambda cut: f"{cut.unknown:.2%}", "of all tokens"),
     ]
-    heads = ["", "vocabulary", "used here", "tokens, median", "95 %", "cut off", "per word", "per command"]
-    heads += ["commands whole", "in formulas", "unknown"]
-    parts = [table(heads, rows, numeric=range(1, 11)), _figure(figures["token-lengths"])]
-    if len(views) > 1:
-        parts.append(_overlap_table(inspection))
-    parts += [_command_table(inspection, views), _example(inspection, views), _frequent_table(inspection, views)]
-    meaning = (
-        "How each tokenizer cuts the passages. <i>Cut off</i> is the share of passages longer than the encoder reads;"
-        " <i>per word</i> and <i>per command</i> are the pieces of a word of prose and of the name of a LaTeX command."
-    )
-    return _section("Tokens", meaning, parts)
+    rows = [
+        ("", [name, *(value(cut) for cut in cuts), f'<span class="quiet">{meaning}</span>'])
+        for name, value, meaning in measures
+    ]
+    parts = [
+        table(["", *heads, ""], rows, numeric=range(1, len(groups) + 1), text={len(groups) + 1}),
+        _figure(figures["token-lengths"]),
+        _overlap_table(inspection) if inspection.overlaps else "",
+        _command_table(inspection, first, heads),
+        _example(inspection, first, heads),
+        _frequent_table(first, heads),
+    ]
+    return _section("Tokens", "How each tokenizer cuts the passages, and LaTeX in them.", parts)
+
+
+def _same_tokenizers(views: Sequence[EncoderView]) -> list[list[EncoderView]]:
+    """The encoders that have tokens, those with the same vocabulary and the same cuts together."""
+    groups: list[list[EncoderView]] = []
+    for view in views:
+        if view.tokens is None or view.tokenisation is None:
+            continue
+        for group in groups:
+            other = group[0]
+            assert other.tokens is not None
+            assert other.tokenisation is not None
+            same = other.tokenisation.counts == view.tokenisation.counts
+            if same and other.tokens.vocabulary == view.tokens.vocabulary:
+                group.append(view)
+                break
+        else:
+            groups.append([view])
+    return groups
 
 
 def _percent(share: float) -> str:
@@ -232,10 +252,10 @@ def _overlap_table(inspection: Inspection) -> str:
         for first, second, overlap in inspection.overlaps
     ]
     heads = ["vocabularies of", "tokens in both", "of all tokens", "of the first one's tokens in the text"]
-    return f"<h3>Vocabulary overlap</h3>{table(heads, rows, numeric={1, 2, 3})}"
+    return _heading("Vocabulary overlap") + table(heads, rows, numeric={1, 2, 3})
 
 
-def _command_table(inspection: Inspection, views: Sequence[EncoderView]) -> str:
+def _command_table(inspection: Inspection, views: Sequence[EncoderView], heads: Sequence[str]) -> str:
     if not inspection.commands:
         return ""
     tokenizers = [view.tokens for view in views if view.tokens is not None]
@@ -250,28 +270,28 @@ def _command_table(inspection: Inspection, views: Sequence[EncoderView]) -> str:
         )
         for command, count in inspection.commands
     ]
-    heads = ["command", "count", *(_named(view, inspection.encoders) for view in views)]
-    return f"<h3>The most frequent LaTeX commands in pieces</h3>{table(heads, rows, numeric={1})}"
+    shown = table(["command", "count", *heads], rows, numeric={1})
+    return _heading("The most frequent LaTeX commands in pieces") + shown
 
 
 def _pieces(tokens: Iterable[str]) -> str:
     return "".join(f'<span class="piece">{escape(token)}</span>' for token in tokens)
 
 
-def _example(inspection: Inspection, views: Sequence[EncoderView]) -> str:
+def _example(inspection: Inspection, views: Sequence[EncoderView], heads: Sequence[str]) -> str:
     if not inspection.read:
         return ""
     text = inspection.read[0].text
     rows = []
-    for view in views:
+    for view, head in zip(views, heads, strict=True):
         if view.tokens is not None:
             cut = pieces(view.tokens, text)
-            rows.append(("", [_named(view, inspection.encoders), str(len(cut)), _pieces(cut)]))
+            rows.append(("", [head, str(len(cut)), _pieces(cut)]))
     shown = table(["", "tokens", "pieces"], rows, numeric={1}, text={2})
-    return f"<h3>One passage, side by side</h3>{shown}"
+    return _heading("One passage, side by side") + shown
 
 
-def _frequent_table(inspection: Inspection, views: Sequence[EncoderView]) -> str:
+def _frequent_table(views: Sequence[EncoderView], heads: Sequence[str]) -> str:
     columns = [
         [
             f'<span class="piece">{escape(token)}</span> <span class="quiet">{count / cut.counts.total():.1%}</span>'
@@ -283,8 +303,8 @@ def _frequent_table(inspection: Inspection, views: Sequence[EncoderView]) -> str
     longest = max(map(len, columns))
     filled = [column + [""] * (longest - len(column)) for column in columns]
     rows = [("", [str(place), *cells]) for place, cells in enumerate(zip(*filled, strict=True), 1)]
-    heads = ["", *(_named(view, inspection.encoders) for view in views)]
-    return f"<h3>The most frequent tokens, with their share of all</h3>{table(heads, rows, numeric={0})}"
+    shown = table(["", *heads], rows, numeric={0})
+    return _heading("The most frequent tokens, with their share of all") + shown
 
 
 def _norms(inspection: Inspection, figures: Mapping[str, str]) -> list[str]:
@@ -300,8 +320,9 @@ def _norms(inspection: Inspection, figures: Mapping[str, str]) -> list[str]:
         used = view.tokenisation.counts if view.tokenisation else view.norms
         ranked = sorted((token for token in used if token in view.norms), key=lambda token: (view.norms[token], token))
         longest = _pieces(reversed(ranked[-_NAMED_NORMS:]))
-        rows.append(("", [_named(view, inspection.encoders), longest, _pieces(ranked[:_NAMED_NORMS])]))
-    shown = table(["", "longest in the sample", "shortest"], rows, text={1, 2})
+        median = f"{np.median(list(view.norms.values())):.2f}"
+        rows.append(("", [_named(view, inspection.encoders), median, longest, _pieces(ranked[:_NAMED_NORMS])]))
+    shown = table(["", "median length", "longest in the sample", "shortest"], rows, numeric={1}, text={2, 3})
     drawn = [_figure(figures[name]) for name in ("token-norms", "norms-by-frequency")]
     return _section("Lengths of token vectors", meaning, [*drawn, shown])
 
@@ -317,7 +338,11 @@ def _attention(inspection: Inspection, figures: Mapping[str, str]) -> list[str]:
         stem = file_stem(view, inspection.encoders)
         maps = [svg for name, svg in figures.items() if name.startswith(f"attention-{stem}-layer-")]
         firsts = [svg for name, svg in figures.items() if name.startswith(f"cls-{stem}-")]
-        parts += [f"<h3>{_named(view, inspection.encoders)}</h3>", _figure(figures[f"attention-{stem}"]), _grid(maps)]
+        parts += [
+            _heading(_named(view, inspection.encoders)),
+            _figure(figures[f"attention-{stem}"]),
+            _grid(maps),
+        ]
         parts += map(_figure, firsts)
     if not parts:
         return []

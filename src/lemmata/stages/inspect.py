@@ -21,7 +21,7 @@ from lemmata.errors import ConfigError, InputError, LemmataError, MissingExtra, 
 from lemmata.files import is_writable, writing
 from lemmata.inspect.figures import draw
 from lemmata.inspect.inspection import Changed, Comparison, EncoderView, Inspection, Overlap, Shown, to_json
-from lemmata.inspect.layers import Layers, open_layers, pool_static, read_text, summarise_readings
+from lemmata.inspect.layers import Layers, one_thread, open_layers, pool_static, read_text, summarise_readings
 from lemmata.inspect.neighbours import compare_neighbours, nearest
 from lemmata.inspect.report import as_html
 from lemmata.inspect.space import measure_space, neighbour_purity, random_pairs, tsne_maps
@@ -46,14 +46,14 @@ _SMALLEST_DOCUMENT = 5  # passages of a document that is chosen for the map
 _WITHOUT_DOCUMENTS = 400  # passages on the map where no document has several
 _CHOSEN = 12  # passages whose cosines are drawn
 _MOST_CHOSEN = 30
-_READ = 64  # passages whose attention is averaged
+_READ = 48  # passages whose attention is averaged
 _DRAWN = 2  # passages whose attention is drawn
-_DRAWN_LENGTH = 110  # characters of a passage that is good to draw
+_DRAWN_LENGTH = 70  # characters of a passage that is good to draw
 _NEIGHBOURS = 10
-_CHANGED = 8  # passages that are shown with the neighbours that they lost and won
+_CHANGED = 6  # passages that are shown with the neighbours that they lost and won
 _NAMED = 3  # of these neighbours
 _COMMANDS = 15
-_EXCERPT = 220  # characters
+_EXCERPT = 120  # characters
 _BATCH = 64  # texts encoded between two reports of progress
 
 
@@ -171,7 +171,8 @@ def _choose(layout: Layout, corpus: Corpus, options: InspectOptions) -> _Chosen:
         notes.append("There is no graph of this corpus, so no linked pairs: run 'lemmata graph build'.")
     elif not links.size:
         notes.append("The graph links no passage to another one, so there are no linked pairs.")
-    length = np.array([abs(len(texts[position]) - _DRAWN_LENGTH) for position in positions(cosines).tolist()])
+    readable = positions(cosines) if len(given) else positions(sample)
+    length = np.array([abs(len(texts[position]) - _DRAWN_LENGTH) for position in readable.tolist()])
     return _Chosen(
         corpus=corpus.inputs,
         rows=rows,
@@ -181,7 +182,7 @@ def _choose(layout: Layout, corpus: Corpus, options: InspectOptions) -> _Chosen:
         links=positions(links)[:, written[positions(links)].all(axis=0)],
         cosines=positions(cosines),
         linked=_linked_among(citations, cosines),
-        drawn=positions(cosines)[np.argsort(length, kind="stable")[:_DRAWN]],
+        drawn=readable[np.argsort(length, kind="stable")[:_DRAWN]],
         groups=groups,
         points=positions(points),
         group_of=group_of,
@@ -367,10 +368,11 @@ class _Inspector:
             return self._inside_static(name, texts, parts)
         layers = self._open_layers(name, label)
         progress = f"reading the layers ({label})"
-        attention, pooled = summarise_readings(
-            lambda text: read_text(layers, text), texts, lambda done: self._progress(progress, done, len(texts))
-        )
-        drawn = [read_text(layers, self._chosen.texts[position]) for position in self._chosen.drawn.tolist()]
+        with one_thread():
+            attention, pooled = summarise_readings(
+                lambda text: read_text(layers, text), texts, lambda done: self._progress(progress, done, len(texts))
+            )
+            drawn = [read_text(layers, self._chosen.texts[position]) for position in self._chosen.drawn.tolist()]
         norms = token_norms(layers.token_vectors, parts["tokens"]) if "tokens" in parts else {}
         return {
             "norms": norms,
@@ -470,7 +472,7 @@ def _comparison(
 
 
 def _shown(passage: Passage) -> Shown:
-    text = " ".join(passage.bare_text.split())
+    text = " ".join(passage.text.split())
     return Shown(
         passage.id, passage.document, passage.title, text if len(text) <= _EXCERPT else f"{text[: _EXCERPT - 1]}…"
     )
