@@ -508,7 +508,7 @@ def _cell_numbers(chart: HeatMap, left: float, top: float, cell: float) -> list[
             left + (column + 0.5) * cell,
             top + (row + 0.5) * cell + 3.5,
             f"{value:.2f}".replace("-", "−").replace("0.", ".").replace("1.00", "1"),
-            "inverse" if value > low + 0.6 * (high - low) else "small",
+            "inverse" if value > low + 0.78 * (high - low) else "small",
             "middle",
         )
         for row, values in enumerate(chart.values)

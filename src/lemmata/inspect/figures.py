@@ -38,8 +38,8 @@ def draw(inspection: Inspection) -> dict[str, str]:
     """All figures; what an encoder does not have is not drawn."""
     views = inspection.encoders
     figures = {f"neighbours-{number}": _overlaps(c, number) for number, c in enumerate(inspection.comparisons, 1)}
-    for view, matrix in zip(views, inspection.cosines, strict=True):
-        figures[f"cosines-{file_stem(view, views)}"] = _cosines(inspection, view, matrix.astype(np.float64))
+    for colour, (view, matrix) in enumerate(zip(views, inspection.cosines, strict=True)):
+        figures[f"cosines-{file_stem(view, views)}"] = _cosines(inspection, view, matrix.tolist(), colour % COLOURS)
     if inspection.maps:
         figures["map"] = _maps(inspection)
     for colour, view in enumerate(views):
@@ -50,14 +50,14 @@ def draw(inspection: Inspection) -> dict[str, str]:
     if any(view.norms for view in views):
         figures["token-norms"] = _norms(views)
         figures["norms-by-frequency"] = _norms_by_frequency(views)
-    for view in views:
+    for place, view in enumerate(views):
         if view.attention is not None:
-            stem = file_stem(view, views)
+            stem, colour = file_stem(view, views), place % COLOURS
             figures[f"attention-{stem}"] = _attention(view)
             for reading in view.readings[:1]:
-                figures |= {f"attention-{stem}-layer-{n}": svg for n, svg in _attention_maps(reading)}
+                figures |= {f"attention-{stem}-layer-{n}": svg for n, svg in _attention_maps(reading, colour)}
             for number, (reading, passage) in enumerate(zip(view.readings, inspection.read, strict=True), 1):
-                figures[f"cls-{stem}-{number}"] = _first_token(reading, passage.id)
+                figures[f"cls-{stem}-{number}"] = _first_token(reading, passage.id, colour)
     if any(view.pooled for view in views):
         figures["pooling"] = _pooling(views)
     return figures
@@ -71,9 +71,9 @@ def file_stem(view: EncoderView, views: Sequence[EncoderView]) -> str:
 
 
 def _histogram(values: Iterable[float], edges: Values) -> list[tuple[float, float]]:
-    """The share of values in each bin, at its middle."""
+    """The share of all values in each bin, at its middle."""
     numbers = np.fromiter(values, float)
-    counts, _ = np.histogram(np.clip(numbers, edges[0], edges[-1]), edges)
+    counts, _ = np.histogram(numbers, edges)
     middles = (edges[1:] + edges[:-1]) / 2
     return list(zip(middles.tolist(), (counts / max(len(numbers), 1)).tolist(), strict=True))
 
@@ -104,19 +104,19 @@ def _overlaps(comparison: Comparison, colour: int) -> str:
     )
 
 
-def _cosines(inspection: Inspection, view: EncoderView, matrix: Values) -> str:
-    others = [m[~np.eye(len(m), dtype=bool)] for m in inspection.cosines]
-    low = min(0.0, *(float(values.min()) for values in others)) if len(matrix) > 1 else 0.0
+def _cosines(inspection: Inspection, view: EncoderView, values: Sequence[Sequence[float]], colour: int) -> str:
+    low = min(0.0, *(float(matrix.min()) for matrix in inspection.cosines))
     labels = [f"{_short(passage.title or passage.id)}  {number}" for number, passage in enumerate(inspection.chosen, 1)]
     return heat_map(
         HeatMap(
             view.label,
-            matrix.tolist(),
+            values,
             labels,
-            [str(number) for number in range(1, len(matrix) + 1)],
+            [str(number) for number in range(1, len(values) + 1)],
             (low, 1.0),
             "cosine; framed: linked in the graph" if inspection.linked else "cosine",
             [cell for a, b in inspection.linked for cell in ((a, b), (b, a))],
+            colour,
             numbers=True,
         )
     )
@@ -231,7 +231,7 @@ def _attention(view: EncoderView) -> str:
     return line_chart(LineChart(title, f"layer, {view.label}", "share of the attention", curves, layers, (0, 1)))
 
 
-def _attention_maps(reading: Reading) -> list[tuple[int, str]]:
+def _attention_maps(reading: Reading, colour: int) -> list[tuple[int, str]]:
     """The mean over the heads of each of the last layers, by number of the layer; small values are drawn larger."""
     tokens = reading.tokens[:_DRAWN_TOKENS]
     size, layers = len(tokens), len(reading.attention)
@@ -241,19 +241,20 @@ def _attention_maps(reading: Reading) -> list[tuple[int, str]]:
         values = np.sqrt(means[layer]).tolist()
         top = float(np.sqrt(means[layer].max()))
         title = f"layer {layer + 1}: who looks (rows) at what (columns)"
-        chart = HeatMap(title, values, tokens, tokens, (0.0, top), "square root of the attention")
+        chart = HeatMap(title, values, tokens, tokens, (0.0, top), "square root of the attention", colour=colour)
         maps.append((layer + 1, heat_map(chart)))
     return maps
 
 
-def _first_token(reading: Reading, identity: str) -> str:
+def _first_token(reading: Reading, identity: str, colour: int) -> str:
     """What the first token looks at, layer by layer; itself is left out, which would outshine the others."""
     tokens = reading.tokens[1:_DRAWN_TOKENS]
     means = reading.attention.mean(axis=1)[:, 0, 1 : len(tokens) + 1]
     last = means[-_CLS_LAYERS:]
     rows = [f"layer {len(means) - len(last) + number}" for number in range(1, len(last) + 1)]
     title = f"what {reading.tokens[0]} looks at in {_short(identity)}"
-    return heat_map(HeatMap(title, last.tolist(), rows, tokens, (0.0, float(last.max())), "attention"))
+    scale = (0.0, float(last.max(initial=0.0)) or 1.0)
+    return heat_map(HeatMap(title, last.tolist(), rows, tokens, scale, "attention", colour=colour))
 
 
 def _pooling(views: Sequence[EncoderView]) -> str:

@@ -159,7 +159,7 @@ def _map(figures: Mapping[str, str]) -> list[str]:
         return []
     meaning = (
         "Passages of some documents in two dimensions by t-SNE: near points are near passages, distances between"
-        " clusters mean little. Each map starts from the one before it, so what moved was moved by the other encoder."
+        " clusters mean little. Each map starts from the one before it, so that what an encoder does not move stays."
     )
     return _section("Documents on a map", meaning, [_figure(figures["map"])])
 

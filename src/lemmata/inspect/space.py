@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -129,15 +130,20 @@ def separation(linked: Floats, random: Floats) -> float:
 def tsne_maps(matrices: Sequence[Floats], seed: int) -> list[Floats]:
     """A map (n, 2) of the same passages for each encoder, by t-SNE (van der Maaten and Hinton 2008).
 
-    Each map starts from the one before, so that what did not move stays where it is and maps can be compared.
+    The later ones start from the map before and without exaggeration: what an encoder does not move stays where it is,
+    so that maps can be compared.
     """
     tsne = require("sklearn.manifold", "train").TSNE
+    one_thread = require(
+        "threadpoolctl", "train"
+    ).threadpool_limits  # several would wait for each other on a busy machine
     maps: list[Floats] = []
     for matrix in matrices:
-        start: str | Floats = "pca" if not maps else maps[-1] / (maps[-1][:, 0].std() or 1.0) * 1e-4
         perplexity = min(_PERPLEXITY, max(2, (len(matrix) - 1) // 3))
-        model = tsne(2, perplexity=perplexity, init=start, metric="cosine", random_state=seed, n_jobs=1)
-        maps.append(np.asarray(model.fit_transform(matrix), np.float32))
+        start: dict[str, Any] = {"init": maps[-1], "early_exaggeration": 1.0} if maps else {"init": "pca"}
+        with one_thread(limits=1):
+            model = tsne(2, perplexity=perplexity, metric="cosine", random_state=seed, n_jobs=1, **start)
+            maps.append(np.asarray(model.fit_transform(matrix), np.float32))
     return maps
 
 

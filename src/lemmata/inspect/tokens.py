@@ -80,7 +80,7 @@ class Tokenisation:
     in_formulas: float  # share of tokens inside $…$
     words: Cuts  # of prose
     commands: Cuts  # of LaTeX, in formulas, the name without its backslash
-    counts: Counter[str]  # by token, without the special ones
+    counts: Counter[str]  # by token, without the special ones around a text
 
     @property
     def cut_off(self) -> float:
@@ -97,11 +97,12 @@ def tokenise(
     words: list[Integers] = []
     commands: list[Integers] = []
     inside = unknown = 0
+    around = tokens.special - {tokens.unknown}
     for start in range(0, len(texts), _BATCH):
         part = [readable(text, _LONGEST) for text in texts[start : start + _BATCH]]
         for row, (text, encoding) in enumerate(zip(part, tokens.tokenizer.encode_batch(part), strict=True), start):
             lengths[row] = len(encoding.ids)
-            own = [place for place, number in enumerate(encoding.ids) if number not in tokens.special]
+            own = [place for place, number in enumerate(encoding.ids) if number not in around]
             counts.update(encoding.tokens[place] for place in own)
             unknown += encoding.ids.count(tokens.unknown) if tokens.unknown is not None else 0
             offsets = np.array([encoding.offsets[place] for place in own], np.int64).reshape(-1, 2)
@@ -118,7 +119,7 @@ def tokenise(
         max_tokens=max_tokens,
         vocabulary=len(tokens.vocabulary),
         used=len(counts),
-        unknown=unknown / max(int(lengths.sum()), 1),
+        unknown=unknown / total,
         in_formulas=inside / total,
         words=_cuts(words),
         commands=_cuts(commands),
