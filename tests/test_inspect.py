@@ -236,7 +236,7 @@ def test_attention_is_summarised_as_by_hand() -> None:
     looks = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])
     alike = np.full((3, 3), 1 / 3)
     reading = Reading(
-        ["a", "b", "c"], np.array([[looks], [alike]], np.float32), np.eye(3, dtype=np.float32), np.ones(3)
+        ["a", "b", "c"], np.array([[looks], [alike]], np.float32), np.eye(3, dtype=np.float32), np.ones(3, np.float32)
     )
     attention, pooled = summarise_readings(lambda _text: reading, ["", ""], lambda _done: None)
     assert attention.first.tolist() == pytest.approx([0.5, 1 / 3])
@@ -373,7 +373,7 @@ def test_a_report_escapes_hostile_text_and_is_the_same_again(project: Project, t
     assert report["encoders"]["hashing"]["tokens"] is None
     assert "hashes words" in report["encoders"]["hashing"]["notes"][0]
     nano = report["encoders"][NANO]
-    assert nano["tokens"]["commands"]["count"] == 28
+    assert nano["tokens"]["commands"]["total"] == 28
     assert nano["attention"] is None
     assert 0 < nano["separation"] <= 1
     [change] = report["changes"]

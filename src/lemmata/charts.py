@@ -382,9 +382,8 @@ def scatter_charts(charts: Sequence[ScatterChart]) -> str:
     titles = escape(", ".join(chart.title for chart in charts))
     parts = [_svg(width, total, titles)]
     for place, chart in enumerate(charts):
-        x, y = place % columns * (panel_width + _GAP), place // columns * panel_height
-        panel = _panel_parts(chart, left, height)
-        parts += [f'<g transform="translate({x + left},{y})">', *panel, "</g>"]
+        corner = place % columns * (panel_width + _GAP) + left, place // columns * panel_height
+        parts += [f'<g transform="translate({corner[0]},{corner[1]})">', *_panel_parts(chart, left, height), "</g>"]
     for place, (name, (index, colour)) in enumerate(names.items()):
         x, y = place % per_line * width / per_line + 8, rows * panel_height + place // per_line * _LEGEND_LINE + 12
         parts.append(_marks([(x, y)], index, colour, 3.2))

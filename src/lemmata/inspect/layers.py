@@ -36,7 +36,7 @@ class Layers(NamedTuple):
     transformer: Any
     max_tokens: int
     token_vectors: Floats  # (vocabulary, dim) before the first layer
-    count: int
+    depth: int
     heads: int
 
 

@@ -34,7 +34,7 @@ def nearest(vectors: Floats, k: int) -> Integers:
     rows, _ = ExactIndex(vectors).search(vectors, k + 1)
     others = rows != np.arange(len(rows))[:, None]
     others[others.all(axis=1), -1] = False  # among equal vectors, a passage may not be its own nearest
-    return rows[others].reshape(len(rows), k)
+    return np.asarray(rows[others].reshape(len(rows), k), np.int64)
 
 
 def compare_neighbours(before: Floats, after: Floats, k: int) -> Changes:

@@ -120,7 +120,7 @@ def effective_rank(vectors: Floats) -> float:
 def separation(linked: Floats, random: Floats) -> float:
     """The probability that a linked pair has a higher cosine than a random one (area under the ROC curve)."""
     ordered = np.sort(random)
-    below, not_above = (np.searchsorted(ordered, linked, side=side) for side in ("left", "right"))  # type: ignore[call-overload]
+    below, not_above = (np.searchsorted(ordered, linked, side=side) for side in ("left", "right"))
     return float((below + not_above).mean() / 2 / len(ordered))
 
 

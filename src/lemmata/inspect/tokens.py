@@ -63,7 +63,7 @@ def read_tokenizer(file: Path) -> Tokens:
 class Cuts(NamedTuple):
     """Into how many tokens parts of texts are cut."""
 
-    count: int  # parts
+    total: int  # parts
     pieces: float  # tokens for one part, on average; nan without any
     whole: float  # share of parts that are one token; nan without any
 

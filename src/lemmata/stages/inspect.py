@@ -376,7 +376,7 @@ class _Inspector:
         norms = token_norms(layers.token_vectors, parts["tokens"]) if "tokens" in parts else {}
         return {
             "norms": norms,
-            "layers": layers.count,
+            "layers": layers.depth,
             "heads": layers.heads,
             "attention": attention,
             "readings": drawn,
