@@ -221,7 +221,10 @@ def _draw_documents(
         own = np.flatnonzero(numbers == number)
         rows.append(np.sort(generator.choice(own, min(len(own), _OF_DOCUMENT), replace=False)))
     titles = [_title(corpus, known[number]) for number in chosen]
-    return titles, np.concatenate(rows), np.repeat(np.arange(len(rows)), [len(part) for part in rows])
+    told_apart = [
+        title if titles.count(title) == 1 else known[number] for title, number in zip(titles, chosen, strict=True)
+    ]
+    return told_apart, np.concatenate(rows), np.repeat(np.arange(len(rows)), [len(part) for part in rows])
 
 
 def _title(corpus: Corpus, document: str) -> str:
