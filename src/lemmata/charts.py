@@ -525,8 +525,8 @@ def _scale_parts(chart: HeatMap, left: float, top: float) -> list[str]:
         for place in range(steps)
     ]
     parts.append(f'<rect class="grid" x="{left:.1f}" y="{top:.1f}" width="{width:.0f}" height="8"/>')
-    parts.append(_text(left, top + 22, f"{chart.scale[0]:.2g}"))
-    parts.append(_text(left + width, top + 22, f"{chart.scale[1]:.2g}", anchor="end"))
+    parts.append(_text(left, top + 22, _tick_label(round(chart.scale[0], 2))))
+    parts.append(_text(left + width, top + 22, _tick_label(round(chart.scale[1], 2)), anchor="end"))
     return [*parts, _text(left + width + 10, top + 8, chart.scale_label)]
 
 

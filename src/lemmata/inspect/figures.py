@@ -106,7 +106,9 @@ def _overlaps(comparison: Comparison, colour: int) -> str:
 
 def _cosines(inspection: Inspection, view: EncoderView, values: Sequence[Sequence[float]], colour: int) -> str:
     low = min(0.0, *(float(matrix.min()) for matrix in inspection.cosines))
-    labels = [f"{_short(passage.title or passage.id)}  {number}" for number, passage in enumerate(inspection.chosen, 1)]
+    labels = [
+        f"{_short(passage.title or passage.id)} · {number}" for number, passage in enumerate(inspection.chosen, 1)
+    ]
     return heat_map(
         HeatMap(
             view.label,

@@ -147,7 +147,9 @@ def _passage(passage: Shown) -> str:
 def _cosines(inspection: Inspection, figures: Mapping[str, str]) -> list[str]:
     meaning = "The cosine of each pair of these passages, on one scale for all encoders."
     if inspection.linked:
-        meaning += " A frame marks two passages that the graph links; a good encoder makes them darker than the rest."
+        meaning += (
+            " A frame marks two passages that the graph links; a good encoder colours them more strongly than the rest."
+        )
     maps = _grid(figures[f"cosines-{file_stem(view, inspection.encoders)}"] for view in inspection.encoders)
     rows = [("", [str(place), _passage(passage)]) for place, passage in enumerate(inspection.chosen, 1)]
     texts = f"<details><summary>The passages</summary>{table(['', 'passage'], rows, text={1})}</details>"
