@@ -466,6 +466,8 @@ def test_the_command_prints_numbers_and_never_replaces_a_foreign_folder(project:
     error = lemmata("inspect", "hashing", "-w", project.layout.root, "--out", tmp_path / "mine", code=1)
     assert "is no inspection, so it is not replaced" in error
     assert (tmp_path / "mine" / "thesis.tex").is_file()
+    with pytest.raises(LemmataError, match="is no inspection"):  # a folder of the workspace, with another manifest
+        project.inspect(["hashing"], project.layout.graph)
 
 
 def test_too_few_passages_and_no_index_are_said(tmp_path: Path) -> None:

@@ -80,8 +80,9 @@ def inspect(
     The first encoder is compared with each other one. Without names, it is the one of the index, after the model that
     it was trained from where it is one of the workspace. What cannot be seen of an encoder is a note in the report.
     """
-    out = out if out is not None else layout.root / "inspect"
-    if out.exists() and (not out.is_dir() or any(out.iterdir())) and read_manifest(out / "manifest.json") is None:
+    out = out if out is not None else layout.inspection
+    is_inspection = (read_manifest(out / "manifest.json") or {}).get("verb") == "inspect"
+    if out.exists() and (not out.is_dir() or any(out.iterdir())) and not is_inspection:
         raise InputError("exists and is no inspection, so it is not replaced", file=str(out))
     names = list(encoders) or _default_encoders(layout)
     if len(set(names)) < len(names):
