@@ -44,6 +44,7 @@ FLOORS = {
     "fusion": 3,
     "geometry": 2,
     "ingest": 3,
+    "inspect": 3,
     "mine": 3,
     "paths": 3,
     "train": 3,

@@ -11,7 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.charts import Curve, LineChart, _spread, _ticks, line_chart, write_picture
+from lemmata.charts import (
+    Curve,
+    HeatMap,
+    LineChart,
+    Points,
+    ScatterChart,
+    _spread,
+    _ticks,
+    heat_map,
+    line_chart,
+    scatter_charts,
+    svg_file,
+    write_picture,
+)
 
 CHART = LineChart(
     "Loss & <more>",
@@ -79,3 +92,40 @@ def test_labels_keep_their_distance_and_stay_in_the_chart(heights: list[float]) 
     moved = sorted(_spread(heights, 16))
     assert all(below - above >= 16 - 1e-9 for above, below in pairwise(moved))
     assert all(30 <= height <= 232 for height in moved)
+
+
+def test_a_histogram_fills_the_area_below_its_curves() -> None:
+    chart = LineChart("a", "x", "y", [Curve([(0, 1), (1, 3)], "one")], histogram=True)
+    svg = ElementTree.fromstring(line_chart(chart))
+    [area] = svg.iter("polygon")
+    assert area.attrib["class"] == "area c0"
+    assert not list(svg.iter("circle"))
+    assert "one" in [text.text for text in svg.iter("text")]  # without the last value
+
+
+def test_a_heat_map_colours_a_cell_by_its_value() -> None:
+    values = [[0.0, 0.5], [1.0, 2.0]]
+    chart = HeatMap("m", values, ["a", "b"], ["c", "d"], (0, 1), outlined=[(0, 1)], numbers=True)
+    svg = ElementTree.fromstring(heat_map(chart))
+    cells = {path.attrib["fill-opacity"]: path.attrib["d"].count("M") for path in svg.iter("path")}
+    assert cells == {"0.000": 1, "0.500": 1, "1.000": 2}  # what is above the scale has the colour of its end
+    assert [text.text for text in svg.iter("text") if text.attrib["class"] in ("small", "inverse")][1] == ".50"
+    assert len([rect for rect in svg.iter("rect") if rect.attrib["class"] == "outline"]) == 1
+
+
+def test_each_group_of_a_scatter_has_its_shape_and_stands_once_in_the_legend() -> None:
+    groups = [Points([(0, 0), (1, 1)], "one", 0), Points([(2, 0)], "two", 1)]
+    svg = ElementTree.fromstring(scatter_charts([ScatterChart("left", groups), ScatterChart("right", groups)]))
+    paths = [path.attrib["d"] for path in svg.iter("path")]
+    assert [path.count("M") for path in paths] == [2, 1, 2, 1, 1, 1]  # twice the panels, then the legend
+    assert len({re.sub(r"M[\d. ]+", "", path) for path in paths[2:4]}) == 2
+    assert [text.text for text in svg.iter("text")] == ["left", "right", "one", "two"]
+
+
+def test_a_file_of_a_chart_is_well_formed_whatever_its_labels_say() -> None:
+    chart = LineChart("a", '</text><script>x</script> \x00 \ud800 "', "&", [Curve([(0, 1), (1, 2)])])
+    file = svg_file(line_chart(chart))
+    svg = ElementTree.fromstring(file.encode())
+    assert svg.tag == "{http://www.w3.org/2000/svg}svg"
+    assert not [node for node in svg.iter() if node.tag.endswith("script")]
+    assert "prefers-color-scheme:dark" in file

@@ -813,6 +813,24 @@ class Project:
         name = self.packaged_encoder() if name == AUTO else name
         return run_mteb(self.layout, tasks, name, progress, retrievers=retrievers, key=_key())
 
+    def inspect(
+        self,
+        encoders: Sequence[str] = (),
+        out: str | Path | None = None,
+        *,
+        progress: Progress = _silent,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Look inside encoders on a sample of the corpus; writes a report with figures, and returns its numbers.
+
+        The first one is compared with the others. Options: `documents` and `passages` (ids) to draw, `sample` and
+        `seed`.
+        """
+        from lemmata.stages.inspect import InspectOptions, inspect
+
+        folder = Path(out) if out is not None else None
+        return inspect(self.layout, encoders, folder, InspectOptions(**options), progress, _key())
+
     def export_corpus(self, path: str | Path, *, progress: Progress = _silent) -> dict[str, Any]:
         """Write the cleaned passages as JSON lines, which `ingest` reads back."""
         from lemmata.stages.export import export_corpus

@@ -8,7 +8,21 @@ from typing import Annotated
 
 import typer
 
-from lemmata.cli import ask, content, demo, evaluate, export, graph, map, mine, search, serve, train, workspace  # noqa: A004
+from lemmata.cli import (
+    ask,
+    content,
+    demo,
+    evaluate,
+    export,
+    graph,
+    inspect,
+    map,  # noqa: A004
+    mine,
+    search,
+    serve,
+    train,
+    workspace,
+)
 from lemmata.cli.output import fail
 from lemmata.errors import LemmataError
 
@@ -65,6 +79,7 @@ for command in (
     evaluate.evaluate,
     evaluate.judge,
     evaluate.mteb,
+    inspect.inspect,
     evaluate.export_encoder,
     train.run,
     serve.serve,

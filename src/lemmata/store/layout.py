@@ -138,6 +138,11 @@ class Layout:
         return self.models / f".{name}"
 
     @property
+    def inspection(self) -> Path:
+        """The last report of `lemmata inspect`."""
+        return self.root / "inspect"
+
+    @property
     def split(self) -> Path:
         return self.root / "split"
 

@@ -1,0 +1,171 @@
+"""Inside a transformer: attention by layer, the vectors of tokens, and what pooling makes of them; needs torch."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lemmata.encode.onnx import CHARACTERS_PER_TOKEN, readable
+from lemmata.encode.transformer import open_model
+from lemmata.errors import InputError, require
+from lemmata.types import Floats
+
+__all__ = [
+    "AttentionByLayer",
+    "Layers",
+    "Pooled",
+    "Reading",
+    "one_thread",
+    "open_layers",
+    "pool_static",
+    "read_text",
+    "summarise_readings",
+]
+
+
+class Layers(NamedTuple):
+    """A sentence-transformers model that tells its attention."""
+
+    model: Any
+    transformer: Any
+    max_tokens: int
+    token_vectors: Floats  # (vocabulary, dim) before the first layer
+    depth: int
+    heads: int
+
+
+class Reading(NamedTuple):
+    """One text on its way through a transformer."""
+
+    tokens: list[str]
+    attention: Floats  # (layers, heads, tokens, tokens); each row sums to 1
+    vectors: Floats  # (tokens, dim) after the last layer
+    pooled: Floats  # (dim,) before it is normalised
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch run on one thread: texts that are read one by one are too short for two, which would wait in turn."""
+    torch = require("torch", "train")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def open_layers(folder: Path) -> Layers:
+    """The model of a sentence-transformers folder on the CPU; InputError where it has no attention to look at."""
+    require("torch", "train")
+    model = open_model(folder, "cpu", model_kwargs={"attn_implementation": "eager"})  # others do not return it
+    model.eval()
+    transformer = getattr(model[0], "auto_model", None)
+    heads = getattr(getattr(transformer, "config", None), "num_attention_heads", None)
+    if transformer is None or not heads:
+        raise InputError("has no layers with attention", file=str(folder))
+    return Layers(
+        model,
+        transformer,
+        int(model.max_seq_length or 512),
+        transformer.get_input_embeddings().weight.detach().float().numpy(),
+        int(transformer.config.num_hidden_layers),
+        int(heads),
+    )
+
+
+def read_text(layers: Layers, text: str) -> Reading:
+    """Read one text; what is longer than the model reads is cut off."""
+    torch = require("torch", "train")
+    tokenizer = layers.model.tokenizer
+    short = readable(text, layers.max_tokens * CHARACTERS_PER_TOKEN)
+    inputs = tokenizer(short, truncation=True, max_length=layers.max_tokens, return_tensors="pt")
+    with torch.no_grad():
+        outputs = layers.transformer(**inputs, output_attentions=True)
+        features = {"token_embeddings": outputs.last_hidden_state, "attention_mask": inputs["attention_mask"]}
+        pooling = next((part for part in layers.model if type(part).__name__ == "Pooling"), None)
+        pooled = pooling(features)["sentence_embedding"] if pooling else outputs.last_hidden_state.mean(dim=1)
+    return Reading(
+        tokenizer.convert_ids_to_tokens(inputs["input_ids"][0].tolist()),
+        torch.cat(outputs.attentions).float().numpy(),
+        outputs.last_hidden_state[0].float().numpy(),
+        pooled[0].float().numpy(),
+    )
+
+
+# ---------------------------------------------------------------- summaries
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionByLayer:
+    """Where the attention of each layer goes: means over texts, heads and the tokens that look."""
+
+    first: Floats  # (layers,) share to the first token ([CLS])
+    last: Floats  # (layers,) share to the last token ([SEP])
+    own: Floats  # (layers,) share of a token to itself
+    beside: Floats  # (layers,) share to the tokens directly before and after
+    entropy: Floats  # (layers,) divided by that of equal attention to all tokens: 0 to 1
+
+
+class Pooled(NamedTuple):
+    """Lengths of the vectors of tokens, and of what pooling makes of them, by text."""
+
+    token_norms: npt.NDArray[np.float64]  # (texts,) mean over the tokens
+    pooled_norms: npt.NDArray[np.float64]  # (texts,)
+
+    @property
+    def agreement(self) -> float:
+        """‖mean of the vectors‖ / mean of their lengths: 1 where all tokens of a text point the same way."""
+        return float((self.pooled_norms / np.maximum(self.token_norms, 1e-12)).mean())
+
+
+def summarise_readings(
+    read: Callable[[str], Reading], texts: Sequence[str], progress: Callable[[int], None]
+) -> tuple[AttentionByLayer, Pooled]:
+    """Read texts (at least one) one after another, and keep only the sums."""
+    sums: list[npt.NDArray[np.float64]] = []
+    norms: list[tuple[float, float]] = []
+    for done, text in enumerate(texts, 1):
+        reading = read(text)
+        sums.append(_attention_sums(reading.attention))
+        norms.append((float(np.linalg.norm(reading.vectors, axis=1).mean()), float(np.linalg.norm(reading.pooled))))
+        progress(done)
+    means = np.mean(sums, axis=0).astype(np.float32)  # (5, layers)
+    return AttentionByLayer(*means), Pooled(*np.array(norms).T)
+
+
+def _attention_sums(attention: Floats) -> npt.NDArray[np.float64]:
+    """The five measures of AttentionByLayer for one text (5, layers)."""
+    count = attention.shape[-1]
+    mean = attention.mean(axis=1, dtype=np.float64)  # (layers, tokens, tokens)
+    places = np.arange(count)
+    beside = np.zeros(len(mean))
+    if count > 1:
+        above, below = mean[:, places[:-1], places[1:]], mean[:, places[1:], places[:-1]]
+        beside = (above.sum(axis=1) + below.sum(axis=1)) / count
+    entropies = -(attention * np.log(np.maximum(attention, 1e-12))).sum(axis=-1, dtype=np.float64)
+    return np.array(
+        [
+            mean[:, :, 0].mean(axis=1),
+            mean[:, :, -1].mean(axis=1),
+            mean[:, places, places].mean(axis=1),
+            beside,
+            entropies.mean(axis=(1, 2)) / (np.log(count) if count > 1 else 1.0),
+        ]
+    )
+
+
+def pool_static(vectors: Floats, numbers: Sequence[Sequence[int]]) -> Pooled:
+    """The same lengths for a static encoder: `vectors` (tokens, dim), and the numbers of the tokens of each text."""
+    norms = np.linalg.norm(vectors, axis=1)
+    texts = [np.asarray(row, np.int64) for row in numbers if len(row)]
+    return Pooled(
+        np.array([norms[row].mean() for row in texts], np.float64),
+        np.array([np.linalg.norm(vectors[row].mean(axis=0)) for row in texts], np.float64),
+    )
