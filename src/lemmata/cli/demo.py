@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +15,7 @@ import typer
 from lemmata.cli.content import show
 from lemmata.cli.evaluate import evaluate
 from lemmata.cli.graph import build as build_graph
+from lemmata.cli.map import map_
 from lemmata.cli.output import open_console, showing_progress, styled
 from lemmata.cli.search import bridge, index, search
 from lemmata.cli.train import run
@@ -78,7 +81,11 @@ def demo(
     evaluate(folder, beir=notes, measures="MRR@10,nDCG@10,R@20", html=folder / "report.html")
     if training:
         _learn(folder, notes, step)
+    step("A map of all passages, for the web page.", f"map -w {folder}")
+    map_(folder)
+    command = "lemmata" if shutil.which("lemmata") else sys.argv[0]
     console.print(f"\nResults per query: {folder}/report.html. Your own corpus takes the same few commands.")
+    console.print(styled("Now look at it in a browser: ", (f"{command} serve -w {folder}", "bold")))
 
 
 _TRAINING = """
