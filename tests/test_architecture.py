@@ -14,7 +14,7 @@ import pytest
 import typer.main
 
 import lemmata
-from lemmata.cli.main import app
+from lemmata.cli.main import make_app
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "lemmata"
@@ -145,7 +145,7 @@ def test_help_loads_nothing_heavy_and_answers_at_once() -> None:
         "assert not loaded, loaded"
     )
     run("-c", code)
-    code = "import sys; sys.argv = ['lemmata', '--help']; from lemmata.cli.main import app; app(standalone_mode=False)"
+    code = "import sys; sys.argv = ['lemmata', '--help']; from lemmata.cli.main import main; main()"
     costs = []
     for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -173,7 +173,7 @@ def commands() -> list[str]:
         else:
             paths.append(" ".join(path))
 
-    walk(typer.main.get_command(app), ())
+    walk(typer.main.get_command(make_app()), ())
     return sorted(paths)
 
 

@@ -19,7 +19,7 @@ import pytest
 from tests.folders import write
 from typer.testing import CliRunner
 
-from lemmata.cli.main import app
+from lemmata.cli.main import make_app
 from lemmata.errors import InputError
 from lemmata.ingest.sources import IngestOptions, find_units
 from lemmata.project import Project
@@ -50,7 +50,7 @@ def skips(project: Project) -> dict[str, str]:
 
 def run(project: Project, *arguments: object) -> tuple[int, str]:
     """Exit code and output of `lemmata ingest`."""
-    result = CliRunner().invoke(app, ["ingest", *map(str, arguments), "-w", str(project.layout.root)])
+    result = CliRunner().invoke(make_app(), ["ingest", *map(str, arguments), "-w", str(project.layout.root)])
     return result.exit_code, " ".join((result.output or str(result.exception)).split()) or str(result.exception)
 
 

@@ -26,20 +26,10 @@ from lemmata.cli import (
 from lemmata.cli.output import fail
 from lemmata.errors import LemmataError
 
-__all__ = ["app", "main"]
+__all__ = ["main", "make_app"]
 
 STOPPED = "stopped; finished work is kept, the same command resumes"
 INTERRUPTED = 130  # the exit code of a program that Ctrl-C stopped; typer exits with it, without a word
-
-app = typer.Typer(
-    name="lemmata",
-    help="Turn a corpus and its graph into a search engine that speaks its language.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
 
 
 def _print_version(wanted: bool) -> None:
@@ -50,7 +40,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     _version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
@@ -59,7 +48,9 @@ def _options(
     """Turn a corpus and its graph into a search engine that speaks its language."""
 
 
-for command in (
+Commands = Sequence[Callable[..., None]]
+
+COMMANDS: Commands = (
     demo.demo,
     workspace.init,
     workspace.ingest,
@@ -84,49 +75,77 @@ for command in (
     train.run,
     serve.serve,
     ask.mcp,
-):
-    app.command(command.__name__.rstrip("_").replace("_", "-"))(command)
-
-
-def _group(name: str, help_text: str, commands: Sequence[Callable[..., None]]) -> None:
-    group = typer.Typer(help=help_text, no_args_is_help=True, rich_markup_mode=None)
-    for command in commands:
-        group.command(command.__name__.rstrip("_"))(command)
-    app.add_typer(group, name=name)
-
-
-_group(
-    "graph",
-    "Build, enrich and exchange the graph.",
-    (graph.build, graph.extract, graph.link, graph.embed, graph.merges, graph.import_, graph.export),
 )
-_group(
-    "mine",
-    "Mine training data from the corpus and its graph.",
-    (
-        mine.pairs,
-        mine.queries,
-        mine.import_,
-        mine.triplets,
-        mine.negatives,
-        mine.domain,
-        mine.mix,
-        mine.sets,
-        mine.export,
+GROUPS: dict[str, tuple[str, Commands]] = {
+    "graph": (
+        "Build, enrich and exchange the graph.",
+        (graph.build, graph.extract, graph.link, graph.embed, graph.merges, graph.import_, graph.export),
     ),
-)
-_group("export", "Write the corpus and its tasks for other tools.", (export.corpus, export.beir))
-_group(
-    "train",
-    "Train an encoder on what was mined.",
-    (train.pretrain, train.finetune, train.reranker, train.static, train.prepare, train.models),
-)
+    "mine": (
+        "Mine training data from the corpus and its graph.",
+        (
+            mine.pairs,
+            mine.queries,
+            mine.import_,
+            mine.triplets,
+            mine.negatives,
+            mine.domain,
+            mine.mix,
+            mine.sets,
+            mine.export,
+        ),
+    ),
+    "export": ("Write the corpus and its tasks for other tools.", (export.corpus, export.beir)),
+    "train": (
+        "Train an encoder on what was mined.",
+        (train.pretrain, train.finetune, train.reranker, train.static, train.prepare, train.models),
+    ),
+}
+
+
+def make_app(*names: str) -> typer.Typer:
+    """The command line. With names of commands or groups, only these can be called, and the others are just listed.
+
+    Reading the parameters of all commands takes longer than answering `--help`.
+    """
+    app = typer.Typer(
+        name="lemmata",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_options)
+    for command in COMMANDS:
+        name = _name(command)
+        app.command(name)(command if not names or name in names else _listed(command))
+    for name, (help_text, commands) in GROUPS.items():
+        group = typer.Typer(help=help_text, no_args_is_help=True, rich_markup_mode=None)
+        for command in commands if not names or name in names else commands[:1]:
+            group.command(_name(command))(command if not names or name in names else _listed(command))
+        app.add_typer(group, name=name)
+    return app
+
+
+def _name(command: Callable[..., None]) -> str:
+    return command.__name__.rstrip("_").replace("_", "-")
+
+
+def _listed(command: Callable[..., None]) -> Callable[[], None]:
+    """A command without parameters that stands for another in the list of all."""
+
+    def stand_in() -> None: ...
+
+    stand_in.__doc__ = command.__doc__
+    return stand_in
 
 
 def main() -> None:
     """Run the command line; a user error prints one sentence and exits with code 1."""
     try:
-        app(standalone_mode=True)
+        named = next((word for word in sys.argv[1:] if not word.startswith("-")), "--help")
+        make_app(named)(standalone_mode=True)
     except LemmataError as error:
         fail(str(error))
     except BrokenPipeError:
