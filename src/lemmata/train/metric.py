@@ -55,7 +55,7 @@ class MetricOptions:
     hard: int = 8  # hard negatives per anchor
     random: int = 512  # random negatives per batch
     batch: int = 512
-    epochs: int = 50  # at most; an epoch uses every node that has links once
+    epochs: int = 50  # at most; an epoch uses every link once
     patience: int = 8  # epochs without a better validation
     rate: float = 1e-3
     decay: float = 0.01
@@ -261,7 +261,9 @@ class MetricGAT:
         if self.options.side in ("target", "both"):
             shape = targets.h.shape
             factors = self.factors(targets.hidden.reshape(-1, shape[-1]))
-            difference = (targets.h - (sources.h if targets.h.dim() == 2 else sources.h[:, None])).reshape(-1, shape[-1])
+            difference = (targets.h - (sources.h if targets.h.dim() == 2 else sources.h[:, None])).reshape(
+                -1, shape[-1]
+            )
             seen = torch.einsum("bdr,bd->br", factors, difference).square().sum(-1)
             parts.append(self._rooted(seen, squared.reshape(-1), self._scale(factors)).view(shape[:-1]))
         return sum(parts) / len(parts)
@@ -363,17 +365,15 @@ class _Links(NamedTuple):
     keys: Tensor  # (2 m,) source · n + target in both directions, sorted
     count: int
 
-    def draw(self, rows: Tensor, generator: Any) -> tuple[Tensor, Tensor]:
-        """A random link of each row: its place and its target; both -1 where there is none."""
+    def draw(self, rows: Tensor, generator: Any) -> Tensor:
+        """What a random link of each row leads to; -1 where it has none."""
         import torch
 
         begin = self.indptr[rows]
         number = self.indptr[rows + 1] - begin
         chosen = (torch.rand(len(rows), generator=generator, device=rows.device) * number).long()
         place = begin + torch.minimum(chosen, (number - 1).clamp_min(0))
-        exists = number > 0
-        place = torch.where(exists, place, -1)
-        return place, torch.where(exists, self.targets[place.clamp_min(0)], -1)
+        return torch.where(number > 0, self.targets[place.clamp_max(len(self.targets) - 1)], -1)
 
     def joined(self, one: Tensor, other: Tensor) -> Tensor:
         """Whether two nodes are the same or linked, in any direction."""
@@ -435,7 +435,7 @@ def train_metric(
         lr=options.rate,
         fused=device.type == "cuda",
     )
-    per_epoch = max(1, math.ceil(len(anchors) / options.batch))
+    per_epoch = max(1, math.ceil(len(pairs) / options.batch))
     steps = per_epoch * options.epochs
     history: list[dict[str, float]] = []
     best, best_value, since_best = _copy(model), -1.0, 0
@@ -444,13 +444,14 @@ def train_metric(
         history.append({"epoch": 0, "R@20": best_value})
     step = 0
     for epoch in range(1, options.epochs + 1):
-        order = anchors[torch.randperm(len(anchors), generator=generator, device=device)]
+        order = torch.randperm(len(pairs), generator=generator, device=device)
         total = torch.zeros((), device=device)
         for at in range(0, len(order), options.batch):
             rate = options.rate * _schedule(step, steps)
             for group in optimizer.param_groups:
                 group["lr"] = rate
-            batch = _draw(order[at : at + options.batch], linked, sent, similar, place_of, pool, options, generator)
+            places = order[at : at + options.batch]
+            batch = _draw(places, pairs, linked, sent, similar, place_of, pool, options, generator)
             loss = _loss(model, _dropped(x, options.dropout, generator), sent, linked, similar, place_of, batch)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
@@ -521,7 +522,8 @@ def _similar(x: Tensor, anchors: Tensor, pool: Tensor, linked: _Links) -> Tensor
 
 
 def _draw(
-    rows: Tensor,
+    places: Tensor,
+    pairs: Tensor,
     linked: _Links,
     sent: Messages,
     similar: Tensor,
@@ -530,24 +532,25 @@ def _draw(
     options: MetricOptions,
     generator: Any,
 ) -> _Batch:
-    """Positives and negatives of some anchors, and the messages that they may see."""
+    """Some links as anchors and positives, their negatives, and the messages that they may see."""
     import torch
+
+    rows, positives = pairs[places].T
 
     def uniform(*shape: int) -> Tensor:
         return torch.rand(*shape, generator=generator, device=rows.device)
 
     count = linked.count
-    links = len(linked.targets)
-    place, positives = linked.draw(rows, generator)
-    _, second = linked.draw(positives, generator)
+    links = len(pairs)
+    second = linked.draw(positives, generator)
     second = torch.where((second >= 0) & ~linked.joined(rows, second.clamp_min(0)), second, -1)
     if options.two_hop:
         positives = torch.where((second >= 0) & (uniform(len(rows)) < options.two_hop), second, positives)
     hidden = torch.zeros(count, dtype=torch.bool, device=rows.device)
     hidden[rows[uniform(len(rows)) < options.hidden]] = True
     kept = ~(hidden[sent.sources] | hidden[sent.targets])
-    kept[place] = False
-    kept[place + links] = False
+    kept[places] = False
+    kept[places + links] = False
     if options.dropout:
         kept &= uniform(len(kept)) >= options.dropout
     kept[2 * links :] = True
