@@ -96,6 +96,7 @@ def main() -> None:
     verb.add_argument("--encoder", default="")
     verb.add_argument("--seeds", type=int, default=5)
     verb.add_argument("--set", action="append", default=[], metavar="FIELD=JSON")
+    verb.add_argument("--settings", type=Path, help="the JSON of a run with --tune, whose settings are taken")
     verb.add_argument("--limit", type=int, default=0)
     verb.add_argument("--tune", action="store_true", help="choose some settings of training on validation first")
     verb.add_argument("--remedies", action="store_true")
@@ -192,7 +193,7 @@ class Run:
 
         self.torch, self.cli = torch, options
         self.begin = time.perf_counter()
-        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.device = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
         torch.set_float32_matmul_precision("high")
         content = np.load(options.file)
         names = [name for name in content.files if name.startswith("vectors_")]
@@ -210,12 +211,14 @@ class Run:
         self.tasks = [make_task(links, part, self.candidates, number, options.limit) for number in (1, 2)]
         self.links: Integers = links[part[links[:, 0]] == 0]
         self.x = torch.tensor(self.vectors, device=self.device)
-        self.options = replace(MetricOptions(), **dict(_setting(text) for text in options.set))
+        settings = json.loads(options.settings.read_text("utf-8"))["settings"] if options.settings else {}
+        settings |= dict(_setting(text) for text in options.set)
+        self.options = replace(MetricOptions(), **settings)
         self.report: dict[str, Any] = {
             "file": options.file.name,
             "vectors": options.vectors.name if options.vectors else options.encoder,
             "device": torch.cuda.get_device_name() if self.device.type == "cuda" else "cpu",
-            "settings": dict(_setting(text) for text in options.set),
+            "settings": settings,
             "passages": len(part),
             "links": len(self.links),
             "queries": [len(task.rows) for task in self.tasks],

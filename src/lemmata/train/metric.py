@@ -410,7 +410,7 @@ def train_metric(
     """
     torch = require("torch", "train")
     begin = time.perf_counter()
-    device = torch.device(device)
+    device = torch.zeros((), device=device).device  # with its number, which a generator needs
     count = len(vectors)
     generator = torch.Generator(device=device).manual_seed(options.seed)
     model = MetricGAT(vectors, options, device)
