@@ -143,8 +143,8 @@ class MetricGAT:
             self._add("metric1", random(d, d, scale=d**-0.5))
             self._add("metric1_bias", np.zeros(d, np.float32))
             self._add("metric2", random(d, d * rank, scale=0.01 * d**-0.5))
-            # columns of norm 0.3: not 0, where the gradient of the metric would be 0, too
-            self._add("metric2_bias", random(d * rank, scale=0.3 * d**-0.5))
+            # columns of norm 1: at 0 the gradient of the metric would be 0, too, and of norm 3 they blur the start
+            self._add("metric2_bias", random(d * rank, scale=d**-0.5))
         self._add("log_temperature", np.full((), math.log(options.temperature), np.float32))
 
     def _add(self, name: str, values: Floats) -> None:
