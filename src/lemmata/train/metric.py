@@ -13,6 +13,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ import numpy as np
 from lemmata.errors import ConfigError, require
 from lemmata.types import Floats, Integers, Mask, Progress
 
-__all__ = ["Located", "MetricGAT", "MetricOptions", "Trained", "recall", "train_metric"]
+__all__ = ["Located", "MetricGAT", "MetricOptions", "Trained", "export_head", "recall", "train_metric"]
 
 Tensor = Any  # of torch, which is imported where it is needed
 
@@ -174,7 +175,7 @@ class MetricGAT:
         return Located(hidden, self._embed(hidden))
 
     def _values(self, layer: int, hidden: Tensor) -> Tensor:
-        return (hidden @ self.parameters[f"weight{layer}"]).view(len(hidden), self.options.heads, -1)
+        return (hidden @ self.parameters[f"weight{layer}"]).unflatten(1, (self.options.heads, -1))
 
     def _attend(self, layer: int, hidden: Tensor, sent: Messages) -> Tensor:
         """One layer of graph attention (Veličković and others 2018), with a bias per kind of message."""
@@ -212,7 +213,7 @@ class MetricGAT:
 
         p = self.parameters
         inner = torch.nn.functional.gelu(hidden @ p["metric1"] + p["metric1_bias"])
-        return (inner @ p["metric2"] + p["metric2_bias"]).view(len(hidden), self.options.dimension, -1)
+        return (inner @ p["metric2"] + p["metric2_bias"]).unflatten(1, (self.options.dimension, self.options.rank))
 
     # ------------------------------------------------------------ distances
 
@@ -475,6 +476,39 @@ def train_metric(
     with torch.no_grad():
         nodes = model.locate(x, sent)
     return Trained(model, nodes, history, time.perf_counter() - begin)
+
+
+def export_head(model: MetricGAT, file: Path) -> None:
+    """Write what gives a text its embedding and metric as ONNX: `vectors` (n, inputs) to `h` and `factors`.
+
+    The factors are (n, dimension, rank), the metric itself is not: see `geometry.metric`.
+    """
+    torch = require("torch", "train")
+    require("onnx", "train")
+    parameters = {name: tensor.detach().cpu() for name, tensor in model.parameters.items()}
+
+    class Head(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = object.__new__(MetricGAT)
+            self.model.options, self.model.device, self.model.parameters = model.options, "cpu", parameters
+
+        def forward(self, vectors: Any) -> Any:
+            located = self.model.locate_alone(vectors)
+            return located.h, self.model.factors(located.hidden)
+
+    first = {0: "texts"}
+    with torch.no_grad():
+        torch.onnx.export(
+            Head(),
+            (torch.zeros((2, len(parameters["input"]))),),
+            str(file),
+            input_names=["vectors"],
+            output_names=["h", "factors"],
+            dynamic_axes={"vectors": first, "h": first, "factors": first},
+            opset_version=17,
+            dynamo=False,  # the newer exporter needs onnxscript
+        )
 
 
 def recall(ranked: Tensor, answers: Sequence[set[int]]) -> float:
