@@ -100,7 +100,7 @@ _group("export", "Write the corpus and its tasks for other tools.", (export.corp
 _group(
     "train",
     "Train an encoder on what was mined.",
-    (train.pretrain, train.finetune, train.reranker, train.static, train.prepare, train.models),
+    (train.pretrain, train.finetune, train.reranker, train.static, train.metric, train.prepare, train.models),
 )
 
 

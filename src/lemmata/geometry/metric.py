@@ -12,14 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lemmata.types import Floats, Graph, Integers, Progress
+from lemmata.types import Floats, Integers, Progress
 
-__all__ = ["Head", "LearnedMetric", "local_distances", "measure_by_metric"]
+__all__ = ["MEASURED", "Head", "LearnedMetric", "local_distances", "measure_by_metric"]
 
 # vectors of texts (n, inputs) to their embeddings (n, dimension) and factors (n, dimension, rank)
 Head = Callable[[Floats], tuple[Floats, Floats]]
 Factors = Callable[[Integers], Floats]  # nodes (n,) to factors (n, dimension, rank)
 
+MEASURED = 100  # nearest passages by vectors, among which the metric of the query chooses where paths begin
 _EDGES = 512  # measured at once: 17 MB of factors at dimension 256 and rank 32
 
 
@@ -58,7 +59,8 @@ class LearnedMetric(NamedTuple):
 
 
 def measure_by_metric(
-    graph: Graph,
+    sources: Integers,
+    targets: Integers,
     h: Floats,
     factors: Factors,
     epsilon: float,
@@ -66,12 +68,12 @@ def measure_by_metric(
     backward: Floats,
     progress: Progress,
 ) -> None:
-    """Fill in `forward` and `backward` (edges,): lengths along the edges, by the metric of the node that is left.
+    """Fill in `forward` and `backward` (edges,): lengths along the edges and against them, by the metric of the end
+    that is left.
 
-    `h` (nodes, dimension) are the embeddings of the nodes. Edges are taken by the node that is left, so that the factor
-    of a node with many edges is made once or twice.
+    `h` (nodes, dimension) are the embeddings of the ends. Edges are taken by the end that is left, so that the factor
+    of one with many edges is made once or twice.
     """
-    sources, targets = graph.sources(), np.asarray(graph.indices)
     edges = len(targets)
     for number, (left, reached, lengths) in enumerate(((sources, targets, forward), (targets, sources, backward))):
         order = np.argsort(left, kind="stable")

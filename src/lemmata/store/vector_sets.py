@@ -54,6 +54,11 @@ class VectorSet(NamedTuple):
         """Of the edges of the graph."""
         return self.ann.with_name("lengths")
 
+    @property
+    def metric(self) -> Path:
+        """The learned metric, with its own lengths of edges."""
+        return self.ann.with_name("metric")
+
 
 def default_encoder(layout: Layout) -> str:
     """The encoder that search uses; empty where there are no vectors yet, WorkspaceError where the note is damaged."""
@@ -135,8 +140,8 @@ def move_old_vectors(layout: Layout) -> None:
 
 
 def size_on_disk(vectors: VectorSet) -> int:
-    """Bytes of the vectors of an encoder, of their neighbour index and of the lengths of edges."""
-    return _bytes(vectors.vectors, vectors.ann, vectors.lengths)
+    """Bytes of the vectors of an encoder, of their neighbour index, of the lengths of edges and of a learned metric."""
+    return _bytes(vectors.vectors, vectors.ann, vectors.lengths, vectors.metric)
 
 
 def summaries_on_disk(vectors: VectorSet) -> int:
