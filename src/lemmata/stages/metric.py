@@ -33,6 +33,7 @@ __all__ = ["MetricStageOptions", "learn_metric"]
 
 CITING = ("refers_to", "proof_uses", "cites", "related_to")  # relations by which a passage points at another
 FEWEST = 40  # validation passages with references; with less nobody can tell whether the metric helps
+FEWEST_STEPS = 16  # of an epoch: few links make small batches
 DEPTH = 20
 LEVEL = 0.05  # of the test that decides
 # tried on the half of the validation passages that stops the training; the other half decides
@@ -87,10 +88,12 @@ def learn_metric(layout: Layout, options: MetricStageOptions, encoder: str, prog
             return {**stored["report"], "done_before": True}
         data = _open(layout, vectors.encoder)
         torch = require("torch", "train")
+        links = _links(data, data.citing & data.seen)
+        batch = min(max(len(links) // FEWEST_STEPS, 32), 512)
         trained = train_metric(
             data.matrix,
-            _links(data, data.citing & data.seen),
-            MetricOptions(options.dimension, options.rank, epochs=options.epochs, seed=options.seed),
+            links,
+            MetricOptions(options.dimension, options.rank, batch=batch, epochs=options.epochs, seed=options.seed),
             candidates=data.candidates,
             validation=data.task.part(0),
             progress=progress,
