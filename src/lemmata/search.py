@@ -498,10 +498,10 @@ class Retriever:
         if retriever == "diffusion":
             self._check_links()
         fusion = fusion or {"auto": lambda: side.fusion, "diffusion": lambda: DIFFUSION}.get(retriever, lambda: EQUAL)()
+        queries = side.encoder.encode(texts, role="query")
         depth = k if retriever == "dense" else max(k, fusion.depth)
         if retriever == "geodesic":
             depth = max(k, side.geodesics.depth)
-        queries = side.encoder.encode(texts, role="query")
         dense = side.query_index.search(queries, depth, allowed)
         blank = [number for number, text in enumerate(texts) if not text.strip() or not queries[number].any()]
         dense[0][blank], dense[1][blank] = -1, -np.inf  # a query without words has no neighbours
