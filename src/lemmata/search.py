@@ -538,16 +538,17 @@ class Retriever:
         side = self.dense(encoder)
         hits = self._hits(lambda depth: self.search_rows([text], depth, retriever, allowed), k, diversity, side)
         if kind == "geodesic":  # its seeds depend on what is allowed
-            return self._with_paths(hits, text, side, side.geodesics, allowed)
-        return self._with_paths(hits, text, side, Geodesics(side.paths, None)) if paths else hits
+            return self._with_paths(hits, text, side, allowed, learned=True)
+        return self._with_paths(hits, text, side) if paths else hits
 
     def _with_paths(
-        self, hits: list[Hit], text: str, side: DenseSide, walk: Geodesics, allowed: Mask | None = None
+        self, hits: list[Hit], text: str, side: DenseSide, allowed: Mask | None = None, *, learned: bool = False
     ) -> list[Hit]:
         """The hits of a query with their paths; one that the graph does not lead to is one step away."""
         query = side.encoder.encode([text[:LONGEST_QUERY]], role="query")
         if not hits or not query.any():
             return hits
+        walk = side.geodesics if learned else Geodesics(side.paths, None)
         rows = [self.corpus.row(hit.id) for hit in hits]
         near = side.query_index.search(query, walk.depth, allowed)
         paths = walk.paths.paths(walk.near(side, query, near, allowed), rows)
