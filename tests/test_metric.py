@@ -123,7 +123,7 @@ def test_lengths_are_the_same_whether_edges_come_in_one_block_or_in_many(monkeyp
     assert np.allclose(whole, parts)
 
 
-def test_the_metric_of_a_query_orders_the_rows_that_are_near() -> None:
+def test_the_metric_of_a_query_orders_passages() -> None:
     h = np.array([[1, 0], [0, 1], [2, 0]], np.float32)
 
     def head(vectors: Floats) -> tuple[Floats, Floats]:  # looks at the first component only
@@ -131,10 +131,12 @@ def test_the_metric_of_a_query_orders_the_rows_that_are_near() -> None:
         return vectors, np.repeat(factor[None], len(vectors), axis=0)
 
     metric = LearnedMetric(h, 0.01, head)
-    rows, similarities = metric.nearest(np.zeros((1, 2), np.float32), np.array([[0, 1, 2, -1]]))
+    rows, similarities = metric.search(np.zeros((1, 2), np.float32), 4)
     assert rows.tolist() == [[1, 0, 2, -1]]
     assert similarities[0, 0] == pytest.approx(1 - 0.01 / 2)
     assert np.isneginf(similarities[0, 3])
+    rows, _ = metric.search(np.zeros((2, 2), np.float32), 2, np.array([True, False, True]))
+    assert rows.tolist() == [[0, 2], [0, 2]]
 
 
 # ---------------------------------------------------------------- the network

@@ -21,7 +21,7 @@ from lemmata.encode.load import BASELINE, encoder_id, encoder_kind, is_static_en
 from lemmata.errors import InputError, LemmataError, WorkspaceError
 from lemmata.files import is_writable
 from lemmata.fusion import DIFFUSION, EQUAL, Fusion, default_fusion, fuse, read_fusion
-from lemmata.geometry.metric import MEASURED, LearnedMetric
+from lemmata.geometry.metric import LearnedMetric
 from lemmata.index.ann import AnnIndex
 from lemmata.index.exact import ExactIndex
 from lemmata.index.lexical import LexicalIndex
@@ -316,15 +316,16 @@ class Geodesics(NamedTuple):
 
     @property
     def depth(self) -> int:
-        """How many of the nearest passages by vectors may be seeds."""
-        return MEASURED if self.metric else self.paths.seeds + 1
+        """How many of the nearest passages are looked at; one of them may be the query itself."""
+        return self.paths.seeds + 1
 
     def near(self, side: DenseSide, queries: Floats, near: Ranking, allowed: Mask | None) -> list[Ranking]:
         """The nearest passages of all, and those that are allowed: a path may lead through what is no hit."""
-        rankings = [near] if allowed is None else [side.query_index.search(queries, self.depth), near]
-        if self.metric is None:
-            return rankings
-        return [self.metric.nearest(queries, rows) for rows, _ in rankings]
+        depth = near[0].shape[1]
+        if self.metric is not None:
+            masks = [None] if allowed is None else [None, allowed]
+            return [self.metric.search(queries, depth, mask) for mask in masks]
+        return [near] if allowed is None else [side.query_index.search(queries, self.depth), near]
 
 
 class Retriever:

@@ -12,15 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lemmata.types import Floats, Integers, Progress
+from lemmata.types import Floats, Integers, Mask, Progress
 
-__all__ = ["MEASURED", "Head", "LearnedMetric", "local_distances", "measure_by_metric"]
+__all__ = ["Head", "LearnedMetric", "local_distances", "measure_by_metric"]
 
 # vectors of texts (n, inputs) to their embeddings (n, dimension) and factors (n, dimension, rank)
 Head = Callable[[Floats], tuple[Floats, Floats]]
 Factors = Callable[[Integers], Floats]  # nodes (n,) to factors (n, dimension, rank)
 
-MEASURED = 100  # nearest passages by vectors, among which the metric of the query chooses where paths begin
+_ROWS = 1 << 14  # embeddings in memory at once: 17 MB at dimension 256
 _EDGES = 512  # measured at once: 17 MB of factors at dimension 256 and rank 32
 
 
@@ -41,21 +41,29 @@ class LearnedMetric(NamedTuple):
     epsilon: float
     head: Head
 
-    def nearest(self, vectors: Floats, rows: Integers) -> tuple[Integers, Floats]:
-        """Some rows (n, m) of each query, nearest first, with similarities that say the same as their distances.
+    def search(self, vectors: Floats, k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]:
+        """The k nearest passages of each query, by its own metric: rows and similarities (n, k), best first.
 
-        The similarity is 1 - d² / 2, the cosine of unit vectors at distance d. -1 and -inf where there is no row.
+        The similarity is 1 - d² / 2, the cosine of unit vectors at distance d. -1 and -inf where there are fewer.
+        Reads all embeddings: passages · dimension · rank steps, ten milliseconds for 20,000 passages.
         """
         embeddings, factors = self.head(np.asarray(vectors, np.float32))
-        ordered = np.full(rows.shape, -1, np.int64)
+        rows = np.full((len(vectors), k), -1, np.int64)
         similarities = np.full(rows.shape, -np.inf, np.float32)
         for query, (own, factor) in enumerate(zip(embeddings, factors, strict=True)):
-            existing = rows[query][rows[query] >= 0]
-            distances = local_distances(own, factor, self.h[existing], self.epsilon)
-            order = np.argsort(distances, kind="stable")
-            ordered[query, : len(order)] = existing[order]
-            similarities[query, : len(order)] = 1 - np.square(distances[order]) / 2
-        return ordered, similarities
+            distances = np.concatenate(
+                [
+                    local_distances(own, factor, self.h[start : start + _ROWS], self.epsilon)
+                    for start in range(0, len(self.h), _ROWS)
+                ]
+            )
+            if allowed is not None:
+                distances[~allowed] = np.inf
+            best = np.argsort(distances, kind="stable")[:k]
+            best = best[np.isfinite(distances[best])]
+            rows[query, : len(best)] = best
+            similarities[query, : len(best)] = 1 - np.square(distances[best]) / 2
+        return rows, similarities
 
 
 def measure_by_metric(

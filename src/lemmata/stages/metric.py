@@ -13,7 +13,7 @@ from lemmata.errors import LemmataError, WorkspaceError, require
 from lemmata.evaluate.significance import randomisation
 from lemmata.files import create_array
 from lemmata.geometry.lengths import measure_by_text, sort_edges
-from lemmata.geometry.metric import MEASURED, LearnedMetric, measure_by_metric
+from lemmata.geometry.metric import LearnedMetric, measure_by_metric
 from lemmata.index.exact import ExactIndex
 from lemmata.measures import evaluate, judged, parse_measure
 from lemmata.paths import PathSearch, Ranking
@@ -35,6 +35,7 @@ CITING = ("refers_to", "proof_uses", "cites", "related_to")  # relations by whic
 FEWEST = 40  # validation passages with references; with less nobody can tell whether the metric helps
 FEWEST_STEPS = 16  # of an epoch: few links make small batches
 DEPTH = 20
+NEAREST = DEPTH + 1  # one of them is the query itself
 LEVEL = 0.05  # of the test that decides
 # tried on the half of the validation passages that stops the training; the other half decides
 SEEDS = (5, 20)
@@ -156,14 +157,15 @@ def _judge(data: _Data, trained: Trained, progress: Progress) -> tuple[dict[str,
     tuning, judging = data.task.part(0), data.task.part(1)
     passages = len(data.matrix)
 
-    def learned(task: _Task, seeds: int, weight: float) -> Floats:
+    def learned(task: _Task, near: Ranking, seeds: int, weight: float) -> Any:
         paths = PathSearch(known, by_metric, passages, seeds=seeds, query_weight=weight)
-        rows, _ = _nearest(data, task)
-        return _recalls(paths, metric.nearest(data.matrix[task.rows], rows), task, data.candidates)
+        return _recalls(paths, near, task, data.candidates)
 
     progress("choosing seeds", 0, None)
-    seeds, weight = max(product(SEEDS, QUERY_WEIGHTS), key=lambda setting: float(learned(tuning, *setting).mean()))
-    after = learned(judging, seeds, weight)
+    near = [metric.search(data.matrix[task.rows], NEAREST, data.candidates) for task in (tuning, judging)]
+    settings = product(SEEDS, QUERY_WEIGHTS)
+    seeds, weight = max(settings, key=lambda setting: float(learned(tuning, near[0], *setting).mean()))
+    after = learned(judging, near[1], seeds, weight)
     text = stored._replace(graph=stored.graph.with_edges(data.seen))
     before = _recalls(PathSearch(text, by_text, passages), _nearest(data, judging), judging, data.candidates)
     p = randomisation(after, before, generator=np.random.default_rng(0))
@@ -184,7 +186,7 @@ def _judge(data: _Data, trained: Trained, progress: Progress) -> tuple[dict[str,
 
 
 def _nearest(data: _Data, task: _Task) -> Ranking:
-    return ExactIndex(data.matrix).search(data.matrix[task.rows], MEASURED + 1)
+    return ExactIndex(data.matrix).search(data.matrix[task.rows], NEAREST, data.candidates)
 
 
 def _recalls(paths: PathSearch, near: Ranking, task: _Task, candidates: Mask) -> Any:

@@ -82,7 +82,8 @@ class Located(NamedTuple):
     h: Tensor  # (n, dimension)
 
     def take(self, rows: Tensor) -> Located:
-        return Located(self.hidden[rows], self.h[rows])
+        """Some of them; `rows` (b,) or (b, m)."""
+        return Located(*(_rows(part, rows) for part in self))
 
 
 class Messages(NamedTuple):
@@ -159,10 +160,15 @@ class MetricGAT:
 
     # ------------------------------------------------------------ nodes
 
-    def locate(self, vectors: Tensor, sent: Messages) -> Located:
-        """All nodes, by their vectors (n, inputs) and their messages."""
+    def locate(self, vectors: Tensor, sent: Messages, wanted: Tensor | None = None) -> Located:
+        """All nodes, by their vectors (n, inputs) and their messages.
+
+        Where only `wanted` (n,) are read afterwards, the last and widest layer leaves out messages to others.
+        """
         hidden = vectors @ self.parameters["input"]
         for layer in range(self.options.layers):
+            if wanted is not None and self._is_last(layer):
+                sent = sent.kept(wanted[sent.targets])
             hidden = self._attend(layer, hidden, sent)
         return Located(hidden, self._embed(hidden))
 
@@ -183,10 +189,11 @@ class MetricGAT:
 
         values = self._values(layer, hidden)  # (n, heads, width)
         p = self.parameters
-        scores = (values * p[f"from{layer}"]).sum(-1)[sent.sources] + (values * p[f"to{layer}"]).sum(-1)[sent.targets]
-        scores = torch.nn.functional.leaky_relu(scores + p[f"kind{layer}"][sent.kinds], 0.2)  # (e, heads)
+        scores = _rows((values * p[f"from{layer}"]).sum(-1), sent.sources)
+        scores = scores + _rows((values * p[f"to{layer}"]).sum(-1), sent.targets)
+        scores = torch.nn.functional.leaky_relu(scores + _rows(p[f"kind{layer}"], sent.kinds), 0.2)  # (e, heads)
         attention = _softmax_by_target(scores, sent.targets, len(hidden))
-        gathered = values[sent.sources] * attention[:, :, None]
+        gathered = _rows(values, sent.sources) * attention[:, :, None]
         return self._updated(layer, hidden, torch.zeros_like(values).index_add(0, sent.targets, gathered))
 
     def _updated(self, layer: int, hidden: Tensor, values: Tensor) -> Tensor:
@@ -333,7 +340,12 @@ def _softmax_by_target(scores: Tensor, targets: Tensor, count: int) -> Tensor:
         highest = scores.new_full((count, scores.shape[1]), -torch.inf).scatter_reduce(0, index, scores, "amax")
     weights = (scores - highest[targets]).exp()
     sums = torch.zeros_like(highest).index_add(0, targets, weights)
-    return weights / sums[targets]
+    return weights / _rows(sums, targets)
+
+
+def _rows(values: Tensor, rows: Tensor) -> Tensor:
+    """`values[rows]`, whose gradient is a plain sum; that of indexing sorts all rows first."""
+    return values.index_select(0, rows.reshape(-1)).view(*rows.shape, *values.shape[1:])
 
 
 def _squared(one: Tensor, other: Tensor) -> Tensor:
@@ -610,7 +622,10 @@ def _loss(
     import torch
 
     options = model.options
-    nodes = model.locate(x, sent.kept(batch.kept))
+    wanted = torch.full((len(x),), bool(options.path_seeds), device=x.device)
+    for rows in (batch.anchors, batch.positives, batch.second.clamp_min(0), batch.hard.reshape(-1), batch.random):
+        wanted[rows] = True
+    nodes = model.locate(x, sent.kept(batch.kept), wanted)
     anchors = nodes.take(batch.anchors)
     shared = torch.cat([batch.positives, batch.random])
     to_shared = model.distances(anchors, nodes.take(shared))
@@ -631,7 +646,7 @@ def _loss(
         over = (to_positive[:, None] - to_hard + options.margin).clamp_min(0).masked_fill(hard_masked, 0)
         loss = loss + options.ranking * over.mean()
     if options.smoothness and options.rank:
-        difference = model.factors(anchors.hidden) - model.factors(nodes.hidden[batch.positives])
+        difference = model.factors(anchors.hidden) - model.factors(nodes.take(batch.positives).hidden)
         loss = loss + options.smoothness * difference.square().sum((1, 2)).mean()
     if options.hierarchy:
         loss = loss + options.hierarchy * _by_hops(nodes.h, batch, options.margin / 2)
