@@ -34,14 +34,36 @@ def direct_path(identity: str, similarity: float) -> tuple[Step, ...]:
 
 
 class PathSearch:
-    """The graph of a workspace with the lengths of its edges, by one encoder."""
+    """The graph of a workspace with the lengths of its edges, by one encoder.
 
-    def __init__(self, stored: StoredGraph, measured: MeasuredGraph, passages: int) -> None:
+    `seeds` and `query_weight` are by default SEEDS and QUERY_WEIGHT, which suit lengths by text.
+    """
+
+    def __init__(
+        self,
+        stored: StoredGraph,
+        measured: MeasuredGraph,
+        passages: int,
+        *,
+        seeds: int = 0,
+        query_weight: float = 0.0,
+    ) -> None:
         self._graph, self._measured = stored.graph, measured
+        self._given = seeds, query_weight
         self._rows = np.asarray(stored.rows)  # of nodes
         self._nodes = np.full(passages, -1, np.int64)  # of passages
         is_passage = self._rows >= 0
         self._nodes[self._rows[is_passage]] = np.flatnonzero(is_passage)
+
+    @property
+    def seeds(self) -> int:
+        """The number of nearest passages that a path may begin with."""
+        return self._given[0] or SEEDS
+
+    @property
+    def query_weight(self) -> float:
+        """How much more the step from the query counts than one along an edge."""
+        return self._given[1] or QUERY_WEIGHT
 
     def nearest(
         self, near: Sequence[Ranking], k: int, allowed: Mask | None = None, itself: Integers | None = None
@@ -49,7 +71,7 @@ class PathSearch:
         """The k passages nearest to each query along the graph: rows and scores (n, k), best first.
 
         `near` are the passages whose vectors are nearest, of all and of those that are allowed: rows and similarities
-        (n, at least SEEDS + 1). The first SEEDS of each start the search, and the last ones come last where the graph
+        (n, one more than seeds). The first of each start the search, and the last ones come last where the graph
         does not reach k. The score is 1 / (1 + distance). `itself` (n,) is the passage that a query is, -1 for none:
         neither it nor its document is on any path.
         """
@@ -59,7 +81,7 @@ class PathSearch:
         trees = search_trees(
             self._measured,
             [self._nodes[seeds] for seeds, _ in starts],
-            [QUERY_WEIGHT * lengths for _, lengths in starts],
+            [self.query_weight * lengths for _, lengths in starts],
             k,
             counted=self._counted(allowed),
             blocked=[self._of_itself(int(row)) for row in own],
@@ -71,7 +93,7 @@ class PathSearch:
             counts = reached >= 0 if allowed is None else (reached >= 0) & allowed[reached]
             hits, distances = reached[counts][:k], tree.distances[counts][:k]
             unreached = (rows[number] >= 0) & ~np.isin(rows[number], hits) & (rows[number] != own[number])
-            behind = QUERY_WEIGHT * distance(similarities[number][unreached]) + distances.max(initial=0)
+            behind = self.query_weight * distance(similarities[number][unreached]) + distances.max(initial=0)
             hits = np.concatenate([hits, rows[number][unreached]])[:k]
             found[number, : len(hits)] = hits
             scores[number, : len(hits)] = 1 / (1 + np.concatenate([distances, behind])[:k])
@@ -88,7 +110,7 @@ class PathSearch:
         tree = search_tree(
             self._measured,
             self._nodes[seeds],
-            QUERY_WEIGHT * lengths,
+            self.query_weight * lengths,
             len({*hits}),
             counted=counted,
             limit=_FARTHEST,
@@ -100,7 +122,7 @@ class PathSearch:
         """The rows that a path may begin with, and their distances from the query."""
         seeds: dict[int, float] = {}
         for rows, similarities in near:
-            chosen = np.flatnonzero((rows[query] >= 0) & (rows[query] != itself))[:SEEDS]
+            chosen = np.flatnonzero((rows[query] >= 0) & (rows[query] != itself))[: self.seeds]
             seeds |= zip(rows[query, chosen].tolist(), similarities[query, chosen].tolist(), strict=True)
         return np.array(list(seeds), np.int64), distance(np.array(list(seeds.values()), np.float32))
 
@@ -121,7 +143,7 @@ class PathSearch:
     def _steps(self, tree: Tree, place: int) -> tuple[Step, ...]:
         places = tree.path(place)
         names = [self._graph.nodes[node] for node in tree.nodes[places].tolist()]
-        steps = [Step(QUERY, names[0], NEAR, float(tree.distances[places[0]] / QUERY_WEIGHT))]
+        steps = [Step(QUERY, names[0], NEAR, float(tree.distances[places[0]] / self.query_weight))]
         for source, target, entry in zip(names, names[1:], tree.entries[places[1:]].tolist(), strict=False):
             edge = int(self._measured.edges[entry])
             relation = self._graph.relations[self._graph.relation[edge if edge >= 0 else -1 - edge]]

@@ -71,6 +71,7 @@ TABLES = {
     "finetune.*": "lemmata.train.finetune:FinetuneOptions",
     "reranker.*": "lemmata.train.reranker:RerankerOptions",
     "static.*": "lemmata.train.static:StaticOptions",
+    "metric": "lemmata.stages.metric:MetricStageOptions",
     "evaluate": "lemmata.stages.evaluate:EvaluateOptions",
     "run": "lemmata.run:RunOptions",
 }
@@ -696,6 +697,14 @@ class Project:
         from lemmata.stages.train import finetune_model
 
         return finetune_model(self.layout, name, self.static_options(name, settings), progress, static=True)
+
+    def train_metric(
+        self, *, encoder: str = "", settings: Settings | None = None, progress: Progress = _silent
+    ) -> dict[str, Any]:
+        """Learn a metric from vectors and links, by [metric]; `geodesic` uses it only if it helps on validation."""
+        from lemmata.stages.metric import MetricStageOptions, learn_metric
+
+        return learn_metric(self.layout, self.options(MetricStageOptions, "metric", settings), encoder, progress)
 
     def prepare(
         self, name: str, folder: str | Path, *, settings: Settings | None = None, progress: Progress = _silent

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,17 +21,19 @@ from lemmata.encode.load import BASELINE, encoder_id, encoder_kind, is_static_en
 from lemmata.errors import InputError, LemmataError, WorkspaceError
 from lemmata.files import is_writable
 from lemmata.fusion import DIFFUSION, EQUAL, Fusion, default_fusion, fuse, read_fusion
+from lemmata.geometry.metric import LearnedMetric
 from lemmata.index.ann import AnnIndex
 from lemmata.index.exact import ExactIndex
 from lemmata.index.lexical import LexicalIndex
 from lemmata.index.summaries import SummaryIndex
 from lemmata.leakage import repeats
-from lemmata.paths import SEEDS, PathSearch, Ranking, direct_path
+from lemmata.paths import PathSearch, Ranking, direct_path
 from lemmata.store.artefacts import artefact, neighbour_index, open_artefact, summary_neighbours
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import Citations, open_citations, open_graph
 from lemmata.store.layout import Layout, open_manifest, read_manifests
 from lemmata.store.lengths import open_lengths
+from lemmata.store.metric import open_metric
 from lemmata.store.summaries import StoredSummaries, open_summaries
 from lemmata.store.vector_sets import vector_set, vector_sets
 from lemmata.store.vectors import StoredVectors, open_vectors, unfinished
@@ -266,6 +268,24 @@ class DenseSide:
         return SummaryIndex(self.index, self.vectors.matrix, nearest, summaries.matrix, np.asarray(summaries.rows))
 
     @cached_property
+    def geodesics(self) -> Geodesics:
+        """What the retriever `geodesic` walks: by the learned metric where one helps, else by text."""
+        stored = open_metric(self._layout, self._name)
+        if stored is None:
+            return Geodesics(self.paths, None)
+        from lemmata.encode.onnx import open_session  # loads onnxruntime
+
+        session = open_session(stored.head, 1)
+
+        def head(vectors: Floats) -> tuple[Floats, Floats]:
+            h, factors = session.run(None, {"vectors": vectors})
+            return h, factors
+
+        graph, passages = open_graph(self._layout), len(self.vectors.matrix)
+        paths = PathSearch(graph, stored.graph, passages, seeds=stored.seeds, query_weight=stored.query_weight)
+        return Geodesics(paths, LearnedMetric(stored.h, stored.epsilon, head))
+
+    @cached_property
     def paths(self) -> PathSearch:
         """The graph with the lengths of its edges; WorkspaceError where one of them is missing or out of date."""
         return PathSearch(open_graph(self._layout), open_lengths(self._layout, self._name), len(self.vectors.matrix))
@@ -289,9 +309,24 @@ class DenseSide:
         return read_fusion(fitted["fusion"]) if fitted else default_fusion(static=static)
 
 
-def _near(side: DenseSide, queries: Floats, near: Ranking, allowed: Mask | None) -> list[Ranking]:
-    """The nearest passages of all, and those that are allowed: a path may lead through what is no hit."""
-    return [near] if allowed is None else [side.query_index.search(queries, SEEDS + 1), near]
+class Geodesics(NamedTuple):
+    """The graph with lengths of edges, and the metric that measures the step from a query, where one was learned."""
+
+    paths: PathSearch
+    metric: LearnedMetric | None
+
+    @property
+    def depth(self) -> int:
+        """How many of the nearest passages are looked at; one of them may be the query itself."""
+        return self.paths.seeds + 1
+
+    def near(self, side: DenseSide, queries: Floats, near: Ranking, allowed: Mask | None) -> list[Ranking]:
+        """The nearest passages of all, and those that are allowed: a path may lead through what is no hit."""
+        depth = near[0].shape[1]
+        if self.metric is not None:
+            masks = [None] if allowed is None else [None, allowed]
+            return [self.metric.search(queries, depth, mask) for mask in masks]
+        return [near] if allowed is None else [side.query_index.search(queries, self.depth), near]
 
 
 class Retriever:
@@ -465,15 +500,18 @@ class Retriever:
         if retriever == "diffusion":
             self._check_links()
         fusion = fusion or {"auto": lambda: side.fusion, "diffusion": lambda: DIFFUSION}.get(retriever, lambda: EQUAL)()
-        depth = {"dense": k, "geodesic": max(k, SEEDS + 1)}.get(retriever, max(k, fusion.depth))
         queries = side.encoder.encode(texts, role="query")
+        depth = k if retriever == "dense" else max(k, fusion.depth)
+        if retriever == "geodesic":
+            depth = max(k, side.geodesics.depth)
         dense = side.query_index.search(queries, depth, allowed)
         blank = [number for number, text in enumerate(texts) if not text.strip() or not queries[number].any()]
         dense[0][blank], dense[1][blank] = -1, -np.inf  # a query without words has no neighbours
         if retriever == "dense":
             return dense
         if retriever == "geodesic":
-            return side.paths.nearest(_near(side, queries, dense, allowed), k, allowed, itself)
+            walk = side.geodesics
+            return walk.paths.nearest(walk.near(side, queries, dense, allowed), k, allowed, itself)
         lexical = self.lexical.search(texts, depth, allowed, heading_weight=HEADING_WEIGHT)
         return fuse(dense, lexical, k, fusion, self.citations if fusion.uses_graph else None, itself, allowed)
 
@@ -502,17 +540,20 @@ class Retriever:
         side = self.dense(encoder)
         hits = self._hits(lambda depth: self.search_rows([text], depth, retriever, allowed), k, diversity, side)
         if kind == "geodesic":  # its seeds depend on what is allowed
-            return self._with_paths(hits, text, side, allowed)
+            return self._with_paths(hits, text, side, allowed, learned=True)
         return self._with_paths(hits, text, side) if paths else hits
 
-    def _with_paths(self, hits: list[Hit], text: str, side: DenseSide, allowed: Mask | None = None) -> list[Hit]:
+    def _with_paths(
+        self, hits: list[Hit], text: str, side: DenseSide, allowed: Mask | None = None, *, learned: bool = False
+    ) -> list[Hit]:
         """The hits of a query with their paths; one that the graph does not lead to is one step away."""
         query = side.encoder.encode([text[:LONGEST_QUERY]], role="query")
         if not hits or not query.any():
             return hits
+        walk = side.geodesics if learned else Geodesics(side.paths, None)
         rows = [self.corpus.row(hit.id) for hit in hits]
-        near = side.query_index.search(query, SEEDS + 1, allowed)
-        paths = side.paths.paths(_near(side, query, near, allowed), rows)
+        near = side.query_index.search(query, walk.depth, allowed)
+        paths = walk.paths.paths(walk.near(side, query, near, allowed), rows)
         direct = np.asarray(side.vectors.matrix[rows], np.float32) @ query[0]
         return [
             hit._replace(path=path or direct_path(hit.id, similarity))

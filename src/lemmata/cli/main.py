@@ -98,7 +98,7 @@ GROUPS: dict[str, tuple[str, Commands]] = {
     "export": ("Write the corpus and its tasks for other tools.", (export.corpus, export.beir)),
     "train": (
         "Train an encoder on what was mined.",
-        (train.pretrain, train.finetune, train.reranker, train.static, train.prepare, train.models),
+        (train.pretrain, train.finetune, train.reranker, train.static, train.metric, train.prepare, train.models),
     ),
 }
 

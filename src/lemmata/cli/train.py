@@ -1,4 +1,4 @@
-"""Commands: train pretrain, finetune, reranker, static, prepare, models; run."""
+"""Commands: train pretrain, finetune, reranker, static, metric, prepare, models; run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from lemmata.cli.output import HERE, AsJson, Workspace, given, open_console, print_json, showing_progress, styled
 from lemmata.errors import LemmataError
 
-__all__ = ["finetune", "models", "prepare", "pretrain", "reranker", "run", "static"]
+__all__ = ["finetune", "metric", "models", "prepare", "pretrain", "reranker", "run", "static"]
 
 Base = Annotated[str, typer.Option(help="A packaged model, a model of the workspace, or a folder.", metavar="MODEL")]
 Epochs = Annotated[float, typer.Option(help="Number of epochs; 0: as configured.", min=0)]
@@ -150,6 +150,37 @@ def static(
     with showing_progress() as progress:
         report = Project(workspace).train_static(name, settings=given(base=base or None), progress=progress)
     _print_encoder(report, name, as_json=as_json)
+
+
+def metric(
+    workspace: Workspace = HERE,
+    encoder: Annotated[str, typer.Option(help="Whose vectors to learn from; by default those of search.")] = "",
+    epochs: Annotated[int, typer.Option(help="Largest number of epochs; 0: as configured.", min=0)] = 0,
+    seed: Annotated[int | None, typer.Option(help="Random seed.", min=0)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Learn from links what is near; the retriever geodesic uses it if it helps."""
+    from lemmata.project import Project
+
+    settings = given(epochs=epochs or None, seed=seed)
+    with showing_progress() as progress:
+        report = Project(workspace).train_metric(encoder=encoder, settings=settings, progress=progress)
+    if as_json:
+        print_json(report)
+        return
+    console = open_console()
+    if report.get("done_before"):
+        console.print(UP_TO_DATE, style="dim")
+    console.print(
+        f"{report['links']:,} links, {report['epochs']} epochs, {report['seconds']:.0f} s; {report['measure']} of"
+        f" {report['queries']:,} validation passages: {report['by_text']:.3f} by text, {report['by_metric']:.3f} by the"
+        f" metric, p {report['p']:.4f}"
+    )
+    console.print(
+        "kept: the retriever geodesic uses it"
+        if report["kept"]
+        else "not kept: it does not help here, and the retriever geodesic stays with lengths by text"
+    )
 
 
 def _print_encoder(report: dict[str, Any], name: str, *, as_json: bool, out: Path | None = None) -> None:

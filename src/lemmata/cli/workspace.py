@@ -200,6 +200,8 @@ def info(
         fusion = vectors["fusion"]
         by = "default weights" if fusion["fitted"] is None else _fitted(fusion["fitted"])
         table.add_row("    auto", Text(f"{fusion['formula']} ({by})", overflow="fold"))
+        if vectors["metric"]:
+            table.add_row("    learned metric", Text(_metric(vectors["metric"]), overflow="fold"))
     open_console().print(table)
     for problem in content["problems"]:
         open_console().print(problem, style="yellow")
@@ -210,6 +212,16 @@ def _fitted(facts: dict[str, Any]) -> str:
     if "task" not in facts:
         return "fitted"
     return f"fitted to {counted(facts['queries'], 'query')} of {facts['task']} by {facts['measure']}"
+
+
+def _metric(report: dict[str, Any]) -> str:
+    """Whether the retriever `geodesic` uses the learned metric, and why."""
+    values = f"{report['measure']} {report['by_metric']:.3f}, by text {report['by_text']:.3f}, p {report['p']:.4f}"
+    if not report["kept"]:
+        return f"not used, since it does not help on validation ({values})"
+    if not report["up_to_date"]:
+        return f"not used, since it is out of date: run 'lemmata train metric' again ({values})"
+    return f"used by geodesic ({values})"
 
 
 def _print_statistics(documents: Sequence[dict[str, Any]], summary: dict[str, dict[str, float]], k: int) -> None:

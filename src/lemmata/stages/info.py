@@ -20,6 +20,7 @@ from lemmata.store.artefacts import Artefact, artefacts, check_source, dense_ind
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore
 from lemmata.store.layout import Layout, read_manifest, read_manifests
+from lemmata.store.metric import metric_report
 from lemmata.store.vector_sets import VectorSet, default_encoder, size_on_disk, summaries_on_disk, vector_sets
 from lemmata.types import Progress
 
@@ -88,6 +89,7 @@ def _describe_vectors(layout: Layout, vectors: VectorSet) -> dict[str, Any]:
         "up_to_date": not list(problems(layout, [dense_index(vectors)])) and bool(manifest),
         "default": vectors.is_default,
         "fusion": _describe_fusion(layout, vectors),
+        "metric": metric_report(layout, vectors),
     }
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "check_source",
     "dense_index",
     "edge_lengths",
+    "learned_metric",
     "model",
     "models",
     "neighbour_index",
@@ -107,6 +108,13 @@ def passage_map(vectors: VectorSet) -> Artefact:
     return Artefact(name, vectors.map, "lemmata map", "vectors", "vectors", vectors=vectors.manifest)
 
 
+def learned_metric(vectors: VectorSet) -> Artefact:
+    """The metric that was learned from the vectors of an encoder and the links of the graph."""
+    name = "learned metric" if vectors.is_default else f"learned metric of {vectors.encoder}"
+    command = "lemmata train metric" if vectors.is_default else f"lemmata train metric --encoder {vectors.encoder}"
+    return Artefact(name, vectors.metric, command, "vectors", "vectors", vectors=vectors.manifest)
+
+
 def summary_index(vectors: VectorSet) -> Artefact:
     """The summaries of passages, with their vectors by an encoder."""
     name, command = _of_encoder("summary index", vectors)
@@ -158,7 +166,7 @@ def models(layout: Layout) -> list[Artefact]:
 
 def artefacts(layout: Layout) -> list[Artefact]:
     """All artefacts that exist, complete or not."""
-    made = (dense_index, neighbour_index, edge_lengths, passage_map, summary_index, summary_neighbours)
+    made = (dense_index, neighbour_index, edge_lengths, learned_metric, passage_map, summary_index, summary_neighbours)
     indexes = [make(vectors) for vectors in vector_sets(layout) for make in made]
     named = [artefact(layout, name) for name in ("graph", "embedding", "split")]
     sets = [training_set(layout, folder.name) for folder in sorted(layout.training_sets.glob("[!.]*"))]

@@ -16,7 +16,7 @@ from lemmata.store.layout import Layout, read_manifest
 from lemmata.store.vector_sets import VectorSet, vector_set
 from lemmata.types import Floats, MeasuredGraph
 
-__all__ = ["lengths_are_up_to_date", "open_lengths", "writing_lengths"]
+__all__ = ["graph_inputs", "lengths_are_up_to_date", "measured_arrays", "open_lengths", "writing_lengths"]
 
 
 def open_lengths(layout: Layout, encoder: str = "") -> MeasuredGraph:
@@ -29,7 +29,7 @@ def open_lengths(layout: Layout, encoder: str = "") -> MeasuredGraph:
         raise WorkspaceError("paths need vectors: run 'lemmata index'")
     item = edge_lengths(vectors)
     manifest = open_artefact(layout, item)
-    if manifest["graph"] != _graph(layout):
+    if manifest["graph"] != graph_inputs(layout):
         raise WorkspaceError(f"the graph was made again after the {item.name} was made: {item.cure}")
     return MeasuredGraph(*(read_array(item.folder / f"{name}.npy", item.cure) for name in MeasuredGraph._fields))
 
@@ -37,19 +37,17 @@ def open_lengths(layout: Layout, encoder: str = "") -> MeasuredGraph:
 def lengths_are_up_to_date(layout: Layout, vectors: VectorSet) -> bool:
     """Whether the lengths of a set of vectors are those of the present graph and vectors."""
     manifest = read_undamaged(edge_lengths(vectors)) or {}
-    wanted = {"vectors": read_manifest(vectors.manifest), "graph": _graph(layout)}
+    wanted = {"vectors": read_manifest(vectors.manifest), "graph": graph_inputs(layout)}
     return {name: manifest.get(name) for name in wanted} == wanted
 
 
-def _graph(layout: Layout) -> Any:
+def graph_inputs(layout: Layout) -> Any:
+    """What changes whenever the graph does; empty without one."""
     return (read_manifest(layout.manifest(layout.graph)) or {}).get("inputs", "")
 
 
-@contextlib.contextmanager
-def writing_lengths(
-    layout: Layout, vectors: VectorSet, nodes: int, edges: int
-) -> Iterator[tuple[MeasuredGraph, Floats]]:
-    """Arrays on the disk to fill in, for both directions and (edges,) for one; they replace the lengths at the end."""
+def measured_arrays(folder: Path, nodes: int, edges: int) -> MeasuredGraph:
+    """Arrays on the disk to fill in, for the edges in both directions."""
     entries = 2 * edges
     number = np.dtype(np.int32 if edges < 2**31 else np.int64)
     shapes: list[tuple[np.dtype[Any], int]] = [
@@ -58,14 +56,24 @@ def writing_lengths(
         (np.dtype(np.float32), entries),
         (number, entries),
     ]
+    places = [folder / f"{name}.npy" for name in MeasuredGraph._fields]
+    return MeasuredGraph(
+        *(create_array(path, kind, (size,)) for path, (kind, size) in zip(places, shapes, strict=True))
+    )
+
+
+@contextlib.contextmanager
+def writing_lengths(
+    layout: Layout, vectors: VectorSet, nodes: int, edges: int
+) -> Iterator[tuple[MeasuredGraph, Floats]]:
+    """Arrays on the disk to fill in, for both directions and (edges,) for one; they replace the lengths at the end."""
     with writing(vectors.lengths) as folder:
         folder.mkdir()
-        places: list[Path] = [folder / f"{name}.npy" for name in MeasuredGraph._fields]
-        arrays = [create_array(path, kind, (size,)) for path, (kind, size) in zip(places, shapes, strict=True)]
+        result = measured_arrays(folder, nodes, edges)
         along = folder / "along.npy"
-        yield MeasuredGraph(*arrays), create_array(along, np.dtype(np.float32), (edges,))
-        for array in arrays:
-            array.flush()
+        yield result, create_array(along, np.dtype(np.float32), (edges,))
+        for array in result:
+            array.flush()  # type: ignore[attr-defined]
         along.unlink()
-        source = {"vectors": read_manifest(vectors.manifest), "graph": _graph(layout)}
+        source = {"vectors": read_manifest(vectors.manifest), "graph": graph_inputs(layout)}
         seal(folder, {"verb": "index", **source})

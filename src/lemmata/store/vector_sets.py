@@ -59,6 +59,11 @@ class VectorSet(NamedTuple):
         """The places of the passages on a map."""
         return self.ann.with_name("map")
 
+    @property
+    def metric(self) -> Path:
+        """The learned metric, with its own lengths of edges."""
+        return self.ann.with_name("metric")
+
 
 def default_encoder(layout: Layout) -> str:
     """The encoder that search uses; empty where there are no vectors yet, WorkspaceError where the note is damaged."""
@@ -140,8 +145,8 @@ def move_old_vectors(layout: Layout) -> None:
 
 
 def size_on_disk(vectors: VectorSet) -> int:
-    """Bytes of the vectors of an encoder, of their neighbour index, of the lengths of edges and of the map."""
-    return _bytes(vectors.vectors, vectors.ann, vectors.lengths, vectors.map)
+    """Bytes of the vectors of an encoder, and of what is made from them: neighbour index, lengths, metric, map."""
+    return _bytes(vectors.vectors, vectors.ann, vectors.lengths, vectors.metric, vectors.map)
 
 
 def summaries_on_disk(vectors: VectorSet) -> int:

@@ -1,0 +1,95 @@
+"""Use of a learned metric without torch: distances from a query to passages, and one length per edge and direction.
+
+Every node has an embedding h and a low-rank factor L of its metric G = L Lᵀ + εI. Factors are made where they are
+needed, a block at a time: all of them would be (nodes, dimension, rank) numbers. Works on arrays, which may be
+memory-mapped; knows no files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from lemmata.types import Floats, Integers, Mask, Progress
+
+__all__ = ["Head", "LearnedMetric", "local_distances", "measure_by_metric"]
+
+# vectors of texts (n, inputs) to their embeddings (n, dimension) and factors (n, dimension, rank)
+Head = Callable[[Floats], tuple[Floats, Floats]]
+Factors = Callable[[Integers], Floats]  # nodes (n,) to factors (n, dimension, rank)
+
+_ROWS = 1 << 14  # embeddings in memory at once: 17 MB at dimension 256
+_EDGES = 512  # measured at once: 17 MB of factors at dimension 256 and rank 32
+
+
+def local_distances(own: Floats, factor: Floats, others: Floats, epsilon: float) -> Floats:
+    """The distances from one node (dimension,) to others (n, dimension) by its metric.
+
+    d² = |Lᵀ(h_j - h_i)|² + ε |h_j - h_i|², which needs dimension · rank steps instead of dimension².
+    """
+    differences = np.asarray(others, np.float32) - own
+    squared = np.square(differences @ factor).sum(axis=1) + epsilon * np.square(differences).sum(axis=1)
+    return np.sqrt(squared).astype(np.float32)
+
+
+class LearnedMetric(NamedTuple):
+    """The embeddings of all passages, and the head that gives a text its embedding and metric."""
+
+    h: Floats  # (passages, dimension)
+    epsilon: float
+    head: Head
+
+    def search(self, vectors: Floats, k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]:
+        """The k nearest passages of each query, by its own metric: rows and similarities (n, k), best first.
+
+        The similarity is 1 - d² / 2, the cosine of unit vectors at distance d. -1 and -inf where there are fewer.
+        Reads all embeddings: passages · dimension · rank steps, ten milliseconds for 20,000 passages.
+        """
+        embeddings, factors = self.head(np.asarray(vectors, np.float32))
+        rows = np.full((len(vectors), k), -1, np.int64)
+        similarities = np.full(rows.shape, -np.inf, np.float32)
+        for query, (own, factor) in enumerate(zip(embeddings, factors, strict=True)):
+            distances = np.concatenate(
+                [
+                    local_distances(own, factor, self.h[start : start + _ROWS], self.epsilon)
+                    for start in range(0, len(self.h), _ROWS)
+                ]
+            )
+            if allowed is not None:
+                distances[~allowed] = np.inf
+            best = np.argsort(distances, kind="stable")[:k]
+            best = best[np.isfinite(distances[best])]
+            rows[query, : len(best)] = best
+            similarities[query, : len(best)] = 1 - np.square(distances[best]) / 2
+        return rows, similarities
+
+
+def measure_by_metric(
+    sources: Integers,
+    targets: Integers,
+    h: Floats,
+    factors: Factors,
+    epsilon: float,
+    forward: Floats,
+    backward: Floats,
+    progress: Progress,
+) -> None:
+    """Fill in `forward` and `backward` (edges,): lengths along the edges and against them, by the metric of the end
+    that is left.
+
+    `h` (nodes, dimension) are the embeddings of the ends. Edges are taken by the end that is left, so that the factor
+    of one with many edges is made once or twice.
+    """
+    edges = len(targets)
+    for number, (left, reached, lengths) in enumerate(((sources, targets, forward), (targets, sources, backward))):
+        order = np.argsort(left, kind="stable")
+        for start in range(0, edges, _EDGES):
+            progress("measuring edges", number * edges + start, 2 * edges)
+            block = order[start : start + _EDGES]
+            nodes, places = np.unique(left[block], return_inverse=True)
+            differences = h[reached[block]] - h[left[block]]
+            seen = np.einsum("ed,edr->er", differences, factors(nodes)[places])
+            squared = np.square(seen).sum(axis=1) + epsilon * np.square(differences).sum(axis=1)
+            lengths[block] = np.sqrt(squared)

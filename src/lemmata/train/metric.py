@@ -1,0 +1,718 @@
+"""MetricGAT: a graph attention network that gives every node an embedding and a metric of its own.
+
+The distance from node i to j is measured with the metric of one of them, by default of i:
+d² = (h_j - h_i)ᵀ G_i (h_j - h_i) with G_i = L_i L_iᵀ + εI and L_i of low rank. The network is trained on links with the
+local distance; geodesics come later, from one length per edge. A text without links gets an embedding and a metric
+from its vector alone, since in every step all links of some nodes are hidden. Works on arrays; knows neither texts nor
+files.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lemmata.errors import ConfigError, require
+from lemmata.types import Floats, Integers, Mask, Progress
+
+__all__ = ["Located", "MetricGAT", "MetricOptions", "Trained", "export_head", "recall", "train_metric"]
+
+Tensor = Any  # of torch, which is imported where it is needed
+
+SIDES = ("source", "target", "both")
+SELF, CITED, CITING = 0, 1, 2  # kinds of messages: from the node itself, from what it refers to, from what refers to it
+_EDGES = 1 << 12  # edges that are measured at once
+_NUMBERS = 1 << 26  # numbers that a block of distances may need: 256 MB
+_SIMILAR = 50  # nearest nodes among which hard negatives are drawn
+_TINY = 1e-8  # keeps the gradient of a root finite
+
+
+@dataclass(frozen=True, slots=True)
+class MetricOptions:
+    """The model, its losses and its training."""
+
+    dimension: int = 256
+    rank: int = 32  # of L; 0: plain Euclidean distance
+    layers: int = 3
+    heads: int = 4
+    epsilon: float = 1.0  # of G; a larger L makes it as small as it should be
+    side: str = "source"  # whose metric measures: source, target, both (the mean)
+    normalise: bool = False  # give every metric the trace of the identity
+    text_start: bool = True  # begin with the geometry of the input vectors
+    temperature: float = 0.05  # of the contrastive loss, at the beginning
+    ranking: float = 0.5  # weights of the further losses
+    smoothness: float = 0.1
+    hierarchy: float = 0.1
+    margin: float = 0.2  # of distances; half of it for cosines
+    two_hop: float = 0.0  # share of positives that are two links away
+    path_seeds: int = 0  # similar nodes over whose links a positive may be reached, too
+    hidden: float = 0.5  # share of anchors all whose links are hidden; of the others, the link to the positive
+    hard: int = 8  # hard negatives per anchor
+    random: int = 512  # random negatives per batch
+    batch: int = 512
+    epochs: int = 50  # at most; an epoch uses every link once
+    patience: int = 8  # epochs without a better validation
+    rate: float = 1e-3
+    decay: float = 0.01
+    dropout: float = 0.1  # of links and of input features
+    seed: int = 0
+
+    def check(self) -> None:
+        """ConfigError for what cannot be trained."""
+        if self.side not in SIDES:
+            raise ConfigError(f"side is one of {', '.join(SIDES)}, not {self.side!r}")
+        if self.dimension % self.heads:
+            raise ConfigError(f"{self.dimension} dimensions cannot be shared by {self.heads} heads")
+        if min(self.dimension, self.heads, self.layers, self.batch, self.epochs) < 1 or self.rank < 0:
+            raise ConfigError("dimension, heads, layers, batch and epochs are at least 1, rank at least 0")
+        if self.epsilon <= 0:
+            raise ConfigError("epsilon must be positive: without it a metric of low rank is none")
+
+
+class Located(NamedTuple):
+    """Nodes in the learned space."""
+
+    hidden: Tensor  # (n, dimension) output of the last layer, from which the metric comes
+    h: Tensor  # (n, dimension)
+
+    def take(self, rows: Tensor) -> Located:
+        """Some of them; `rows` (b,) or (b, m)."""
+        return Located(*(_rows(part, rows) for part in self))
+
+
+class Messages(NamedTuple):
+    """Who sends what to whom: the links forward and backward, then every node to itself."""
+
+    sources: Tensor  # (e,)
+    targets: Tensor  # (e,)
+    kinds: Tensor  # (e,)
+
+    def kept(self, mask: Tensor) -> Messages:
+        return Messages(self.sources[mask], self.targets[mask], self.kinds[mask])
+
+
+def messages(links: Tensor, count: int) -> Messages:
+    """The messages along links (m, 2); the first m go from what is referred to, the next m the other way."""
+    import torch
+
+    citing, cited = links[:, 0], links[:, 1]
+    itself = torch.arange(count, device=links.device)
+    kinds = torch.cat([torch.full_like(citing, CITED), torch.full_like(citing, CITING), torch.full_like(itself, SELF)])
+    return Messages(torch.cat([cited, citing, itself]), torch.cat([citing, cited, itself]), kinds)
+
+
+# ---------------------------------------------------------------- the network
+
+
+class MetricGAT:
+    """The network; `parameters` are plain tensors by name."""
+
+    def __init__(self, vectors: Floats, options: MetricOptions, device: Any = "cpu") -> None:
+        """Initialise for input vectors like `vectors` (n, inputs)."""
+        options.check()
+        self.options, self.device = options, device
+        self.parameters: dict[str, Tensor] = {}
+        generator = np.random.default_rng(options.seed)
+        d, heads, rank = options.dimension, options.heads, options.rank
+        inputs = vectors.shape[1]
+
+        def random(*shape: int, scale: float) -> Floats:
+            return (generator.standard_normal(shape) * scale).astype(np.float32)
+
+        start = _principal_map(vectors, d, generator) if options.text_start else random(inputs, d, scale=inputs**-0.5)
+        self._add("input", start)
+        for layer in range(options.layers):
+            width = d if self._is_last(layer) else d // heads
+            self._add(f"weight{layer}", random(d, heads * width, scale=d**-0.5))
+            for name in ("from", "to"):
+                self._add(f"{name}{layer}", random(heads, width, scale=width**-0.5))
+            self._add(f"kind{layer}", np.zeros((3, heads), np.float32))
+            # a small share of the neighbours at first, so that the text decides; without it as in the paper
+            self._add(f"gate{layer}", np.full(d, 0.1 if options.text_start else 1.0, np.float32))
+        self._add("embed1", random(d, d, scale=d**-0.5))
+        self._add("embed1_bias", np.zeros(d, np.float32))
+        self._add("embed2", random(d, d, scale=0.01 * d**-0.5))
+        self._add("embed2_bias", np.zeros(d, np.float32))
+        self._add("norm", np.ones(d, np.float32))
+        self._add("norm_bias", np.zeros(d, np.float32))
+        if rank:
+            self._add("metric1", random(d, d, scale=d**-0.5))
+            self._add("metric1_bias", np.zeros(d, np.float32))
+            self._add("metric2", random(d, d * rank, scale=0.01 * d**-0.5))
+            # columns of norm 1: at 0 the gradient of the metric would be 0, too, and of norm 3 they blur the start
+            self._add("metric2_bias", random(d * rank, scale=d**-0.5))
+        self._add("log_temperature", np.full((), math.log(options.temperature), np.float32))
+
+    def _add(self, name: str, values: Floats) -> None:
+        import torch
+
+        tensor = torch.tensor(values, device=self.device)
+        self.parameters[name] = tensor.requires_grad_()
+
+    def _is_last(self, layer: int) -> bool:
+        return layer == self.options.layers - 1
+
+    # ------------------------------------------------------------ nodes
+
+    def locate(self, vectors: Tensor, sent: Messages, wanted: Tensor | None = None) -> Located:
+        """All nodes, by their vectors (n, inputs) and their messages.
+
+        Where only `wanted` (n,) are read afterwards, the last and widest layer leaves out messages to others.
+        """
+        hidden = vectors @ self.parameters["input"]
+        for layer in range(self.options.layers):
+            if wanted is not None and self._is_last(layer):
+                sent = sent.kept(wanted[sent.targets])
+            hidden = self._attend(layer, hidden, sent)
+        return Located(hidden, self._embed(hidden))
+
+    def locate_alone(self, vectors: Tensor) -> Located:
+        """Texts without links: each attends to itself only, so the layers are plain ones."""
+        hidden = vectors @ self.parameters["input"]
+        for layer in range(self.options.layers):
+            values = self._values(layer, hidden)
+            hidden = self._updated(layer, hidden, values)
+        return Located(hidden, self._embed(hidden))
+
+    def _values(self, layer: int, hidden: Tensor) -> Tensor:
+        return (hidden @ self.parameters[f"weight{layer}"]).unflatten(1, (self.options.heads, -1))
+
+    def _attend(self, layer: int, hidden: Tensor, sent: Messages) -> Tensor:
+        """One layer of graph attention (Veličković and others 2018), with a bias per kind of message."""
+        import torch
+
+        values = self._values(layer, hidden)  # (n, heads, width)
+        p = self.parameters
+        scores = _rows((values * p[f"from{layer}"]).sum(-1), sent.sources)
+        scores = scores + _rows((values * p[f"to{layer}"]).sum(-1), sent.targets)
+        scores = torch.nn.functional.leaky_relu(scores + _rows(p[f"kind{layer}"], sent.kinds), 0.2)  # (e, heads)
+        attention = _softmax_by_target(scores, sent.targets, len(hidden))
+        gathered = _rows(values, sent.sources) * attention[:, :, None]
+        return self._updated(layer, hidden, torch.zeros_like(values).index_add(0, sent.targets, gathered))
+
+    def _updated(self, layer: int, hidden: Tensor, values: Tensor) -> Tensor:
+        import torch
+
+        values = values.mean(1) if self._is_last(layer) else torch.nn.functional.elu(values.flatten(1))
+        if not self.options.text_start:
+            return values
+        return hidden + self.parameters[f"gate{layer}"] * values
+
+    def _embed(self, hidden: Tensor) -> Tensor:
+        """LayerNorm(h + MLP(h)), scaled so that a vector has about length 1."""
+        import torch
+
+        p = self.parameters
+        inner = torch.nn.functional.gelu(hidden @ p["embed1"] + p["embed1_bias"])
+        total = hidden + inner @ p["embed2"] + p["embed2_bias"]
+        d = self.options.dimension
+        return torch.nn.functional.layer_norm(total, (d,), p["norm"], p["norm_bias"]) * d**-0.5
+
+    def factors(self, hidden: Tensor) -> Tensor:
+        """L (n, dimension, rank) of some nodes."""
+        import torch
+
+        p = self.parameters
+        inner = torch.nn.functional.gelu(hidden @ p["metric1"] + p["metric1_bias"])
+        return (inner @ p["metric2"] + p["metric2_bias"]).unflatten(1, (self.options.dimension, self.options.rank))
+
+    # ------------------------------------------------------------ distances
+
+    def distances(self, origins: Located, goals: Located) -> Tensor:
+        """The distance from each of some nodes to each of others (b, c), squared distances never formed by d² factors.
+
+        Memory is b · c · rank; callers cut it into blocks.
+        """
+        squared = _squared(origins.h, goals.h)
+        if not self.options.rank:
+            return (squared + _TINY).sqrt()
+        parts = []
+        if self.options.side in ("source", "both"):
+            parts.append(self._measured(self.factors(origins.hidden), origins.h, goals.h, squared))
+        if self.options.side in ("target", "both"):
+            parts.append(self._measured(self.factors(goals.hidden), goals.h, origins.h, squared.T).T)
+        return sum(parts) / len(parts)
+
+    def _measured(self, factors: Tensor, own: Tensor, others: Tensor, squared: Tensor) -> Tensor:
+        """By the metrics of the first (b, c)."""
+        import torch
+
+        b, d, rank = factors.shape
+        flat = factors.permute(0, 2, 1).reshape(b * rank, d)
+        seen = (flat @ others.T).view(b, rank, len(others))
+        seen = seen - torch.einsum("bdr,bd->br", factors, own)[:, :, None]
+        return self._rooted(seen.square().sum(1), squared, self._scale(factors)[:, None])
+
+    def along(self, sources: Located, targets: Located) -> Tensor:
+        """The distance from each node to its own partners; targets (b, dimension) or (b, m, dimension)."""
+        import torch
+
+        squared = _squared_differences(sources.h, targets.h)
+        if not self.options.rank:
+            return (squared + _TINY).sqrt()
+        parts = []
+        if self.options.side in ("source", "both"):
+            factors = self.factors(sources.hidden)
+            if targets.h.dim() == 2:
+                seen = torch.einsum("bdr,bd->br", factors, targets.h - sources.h).square().sum(-1)
+                scale = self._scale(factors)
+            else:
+                seen = torch.einsum("bdr,bmd->bmr", factors, targets.h - sources.h[:, None]).square().sum(-1)
+                scale = self._scale(factors)[:, None]
+            parts.append(self._rooted(seen, squared, scale))
+        if self.options.side in ("target", "both"):
+            shape = targets.h.shape
+            factors = self.factors(targets.hidden.reshape(-1, shape[-1]))
+            difference = (targets.h - (sources.h if targets.h.dim() == 2 else sources.h[:, None])).reshape(
+                -1, shape[-1]
+            )
+            seen = torch.einsum("bdr,bd->br", factors, difference).square().sum(-1)
+            parts.append(self._rooted(seen, squared.reshape(-1), self._scale(factors)).view(shape[:-1]))
+        return sum(parts) / len(parts)
+
+    def _rooted(self, seen: Tensor, squared: Tensor, scale: Tensor) -> Tensor:
+        return ((seen + self.options.epsilon * squared) * scale + _TINY).sqrt()
+
+    def _scale(self, factors: Tensor) -> Tensor:
+        """What makes the trace of each metric that of the identity; 1 where that is not wanted (b,)."""
+        d = self.options.dimension
+        if not self.options.normalise:
+            return factors.new_ones(len(factors))
+        return d / (factors.square().sum((1, 2)) + self.options.epsilon * d)
+
+    def search_distances(self, queries: Located, nodes: Located) -> Tensor:
+        """`distances` to all nodes, in blocks, without gradients (queries, nodes)."""
+        import torch
+
+        rank = max(self.options.rank, 1)
+        with torch.no_grad():
+            if self.options.side == "source" or not self.options.rank:
+                step = max(1, _NUMBERS // (rank * len(nodes.h)))
+                blocks = [
+                    self.distances(Located(*(part[at : at + step] for part in queries)), nodes)
+                    for at in range(0, len(queries.h), step)
+                ]
+                return torch.cat(blocks)
+            step = max(1, _NUMBERS // (rank * max(len(queries.h), self.options.dimension)))
+            blocks = [
+                self.distances(queries, Located(*(part[at : at + step] for part in nodes)))
+                for at in range(0, len(nodes.h), step)
+            ]
+            return torch.cat(blocks, 1)
+
+    def edge_lengths(self, nodes: Located, sources: Tensor, targets: Tensor) -> Tensor:
+        """The length of each edge from its source (edges,), in blocks."""
+        import torch
+
+        with torch.no_grad():
+            blocks = []
+            for at in range(0, len(sources), _EDGES):
+                ends = sources[at : at + _EDGES], targets[at : at + _EDGES]
+                blocks.append(self.along(nodes.take(ends[0]), nodes.take(ends[1])))
+            return torch.cat(blocks) if blocks else nodes.h.new_zeros(0)
+
+
+def _principal_map(vectors: Floats, dimension: int, generator: np.random.Generator) -> Floats:
+    """A map to `dimension` numbers that keeps the inner products of vectors as well as a linear one can."""
+    inputs = vectors.shape[1]
+    sample = vectors[np.sort(generator.permutation(len(vectors))[:20_000])].astype(np.float64)
+    _, axes = np.linalg.eigh(sample.T @ sample)
+    axes = axes[:, ::-1][:, :dimension]
+    if dimension > inputs:
+        axes = np.concatenate([axes, np.zeros((inputs, dimension - inputs))], axis=1)
+    # any rotation keeps inner products; a random one spreads them over all components, as LayerNorm expects
+    rotation, _ = np.linalg.qr(generator.standard_normal((dimension, dimension)))
+    return np.asarray(axes @ rotation, np.float32)
+
+
+def _softmax_by_target(scores: Tensor, targets: Tensor, count: int) -> Tensor:
+    """Softmax of scores (e, heads) over the messages with the same target."""
+    import torch
+
+    with torch.no_grad():
+        index = targets[:, None].expand_as(scores)
+        highest = scores.new_full((count, scores.shape[1]), -torch.inf).scatter_reduce(0, index, scores, "amax")
+    weights = (scores - highest[targets]).exp()
+    sums = torch.zeros_like(highest).index_add(0, targets, weights)
+    return weights / _rows(sums, targets)
+
+
+def _rows(values: Tensor, rows: Tensor) -> Tensor:
+    """`values[rows]`, whose gradient is a plain sum; that of indexing sorts all rows first."""
+    return values.index_select(0, rows.reshape(-1)).view(*rows.shape, *values.shape[1:])
+
+
+def _squared(one: Tensor, other: Tensor) -> Tensor:
+    """Squared Euclidean distances (b, c)."""
+    inner = one @ other.T
+    return (one.square().sum(1)[:, None] + other.square().sum(1) - 2 * inner).clamp_min(0)
+
+
+def _squared_differences(sources: Tensor, targets: Tensor) -> Tensor:
+    return (targets - (sources if targets.dim() == 2 else sources[:, None])).square().sum(-1)
+
+
+# ---------------------------------------------------------------- training
+
+
+class Trained(NamedTuple):
+    """A trained network with the weights of the best epoch."""
+
+    model: MetricGAT
+    nodes: Located  # all nodes with all links
+    history: list[dict[str, float]]  # per epoch: loss, and R@20 of validation
+    seconds: float
+
+
+class _Links(NamedTuple):
+    """Links by source, and all linked pairs as sorted keys."""
+
+    indptr: Tensor  # (n + 1,)
+    targets: Tensor  # (m,)
+    keys: Tensor  # (2 m,) source · n + target in both directions, sorted
+    count: int
+
+    def draw(self, rows: Tensor, generator: Any) -> Tensor:
+        """What a random link of each row leads to; -1 where it has none."""
+        import torch
+
+        begin = self.indptr[rows]
+        number = self.indptr[rows + 1] - begin
+        chosen = (torch.rand(len(rows), generator=generator, device=rows.device) * number).long()
+        place = begin + torch.minimum(chosen, (number - 1).clamp_min(0))
+        return torch.where(number > 0, self.targets[place.clamp_max(len(self.targets) - 1)], -1)
+
+    def joined(self, one: Tensor, other: Tensor) -> Tensor:
+        """Whether two nodes are the same or linked, in any direction."""
+        import torch
+
+        keys = one * self.count + other
+        place = torch.searchsorted(self.keys, keys).clamp_max(len(self.keys) - 1)
+        return (self.keys[place] == keys) | (one == other)
+
+
+class _Batch(NamedTuple):
+    anchors: Tensor  # (b,)
+    positives: Tensor  # (b,)
+    second: Tensor  # (b,) two links away, -1 where there is none
+    hard: Tensor  # (b, hard)
+    random: Tensor  # (random,)
+    kept: Tensor  # (messages,) those that are not hidden
+
+
+def train_metric(
+    vectors: Floats,
+    links: Integers,
+    options: MetricOptions,
+    *,
+    candidates: Mask | None = None,
+    validation: tuple[Integers, Sequence[set[int]]] | None = None,
+    progress: Progress = lambda *_: None,
+    device: Any = "cpu",
+) -> Trained:
+    """Train on `links` (m, 2) between rows of `vectors` (n, inputs), which have length 1.
+
+    Negatives are drawn among `candidates` (n,), by default all. `validation` are rows that have no links in `links`
+    with the rows that each should find: the epoch with the best R@20 is kept. Without it the last one is.
+    """
+    torch = require("torch", "train")
+    begin = time.perf_counter()
+    device = torch.zeros((), device=device).device  # with its number, which a generator needs
+    count = len(vectors)
+    generator = torch.Generator(device=device).manual_seed(options.seed)
+    model = MetricGAT(vectors, options, device)
+    x = torch.tensor(np.asarray(vectors, np.float32), device=device)
+    links = links[np.lexsort((links[:, 1], links[:, 0]))]
+    pairs = torch.tensor(links, device=device, dtype=torch.long)
+    sent = messages(pairs, count)
+    linked = _linked(pairs, count)
+    allowed = torch.ones(count, dtype=torch.bool, device=device)
+    if candidates is not None:
+        allowed = torch.tensor(candidates, device=device)
+    pool = allowed.nonzero()[:, 0]
+    anchors = torch.unique(pairs[:, 0])
+    similar = _similar(x, anchors, pool, linked)
+    place_of = torch.full((count,), -1, dtype=torch.long, device=device)
+    place_of[anchors] = torch.arange(len(anchors), device=device)
+    optimizer = torch.optim.AdamW(
+        [
+            {"params": [p for p in model.parameters.values() if p.dim() > 1], "weight_decay": options.decay},
+            {"params": [p for p in model.parameters.values() if p.dim() <= 1], "weight_decay": 0.0},
+        ],
+        lr=options.rate,
+        fused=device.type == "cuda",
+    )
+    per_epoch = max(1, math.ceil(len(pairs) / options.batch))
+    steps = per_epoch * options.epochs
+    history: list[dict[str, float]] = []
+    best, best_value, since_best = _copy(model), -1.0, 0
+    if validation is not None:
+        best_value = _validate(model, x, sent, validation, allowed)
+        history.append({"epoch": 0, "R@20": best_value})
+    step = 0
+    for epoch in range(1, options.epochs + 1):
+        order = torch.randperm(len(pairs), generator=generator, device=device)
+        total = torch.zeros((), device=device)
+        for at in range(0, len(order), options.batch):
+            rate = options.rate * _schedule(step, steps)
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            places = order[at : at + options.batch]
+            batch = _draw(places, pairs, linked, sent, similar, place_of, pool, options, generator)
+            loss = _loss(model, _dropped(x, options.dropout, generator), sent, linked, similar, place_of, batch)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(list(model.parameters.values()), 1.0)
+            optimizer.step()
+            total += loss.detach()
+            step += 1
+        record = {"epoch": float(epoch), "loss": float(total) / per_epoch}
+        since_best += 1
+        if validation is not None:
+            record["R@20"] = _validate(model, x, sent, validation, allowed)
+            if record["R@20"] > best_value:
+                best, best_value, since_best = _copy(model), record["R@20"], 0
+        history.append(record)
+        progress(f"training the metric, loss {record['loss']:.3f}", epoch, options.epochs)
+        if validation is not None and since_best >= options.patience:
+            break
+    if validation is not None:
+        for name, tensor in best.items():
+            model.parameters[name] = tensor
+    with torch.no_grad():
+        nodes = model.locate(x, sent)
+    return Trained(model, nodes, history, time.perf_counter() - begin)
+
+
+def export_head(model: MetricGAT, file: Path) -> None:
+    """Write what gives a text its embedding and metric as ONNX: `vectors` (n, inputs) to `h` and `factors`.
+
+    The factors are (n, dimension, rank), the metric itself is not: see `geometry.metric`.
+    """
+    torch = require("torch", "train")
+    require("onnx", "train")
+    parameters = {name: tensor.detach().cpu() for name, tensor in model.parameters.items()}
+
+    class Head(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = object.__new__(MetricGAT)
+            self.model.options, self.model.device, self.model.parameters = model.options, "cpu", parameters
+
+        def forward(self, vectors: Any) -> Any:
+            located = self.model.locate_alone(vectors)
+            return located.h, self.model.factors(located.hidden)
+
+    first = {0: "texts"}
+    with torch.no_grad():
+        torch.onnx.export(
+            Head(),
+            (torch.zeros((2, len(parameters["input"]))),),
+            str(file),
+            input_names=["vectors"],
+            output_names=["h", "factors"],
+            dynamic_axes={"vectors": first, "h": first, "factors": first},
+            opset_version=17,
+            dynamo=False,  # the newer exporter needs onnxscript
+        )
+
+
+def recall(ranked: Tensor, answers: Sequence[set[int]]) -> float:
+    """Mean share of the answers among the ranked rows (queries, k)."""
+    rows = ranked.tolist()
+    return float(np.mean([len(found & {*hits}) / len(found) for hits, found in zip(rows, answers, strict=True)]))
+
+
+def _schedule(step: int, steps: int) -> float:
+    """Linear up for a twentieth of the steps, then half a cosine down to a tenth."""
+    warm_up = max(1, steps // 20)
+    if step < warm_up:
+        return (step + 1) / warm_up
+    return 0.1 + 0.45 * (1 + math.cos(math.pi * (step - warm_up) / max(1, steps - warm_up)))
+
+
+def _copy(model: MetricGAT) -> dict[str, Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in model.parameters.items()}
+
+
+def _linked(pairs: Tensor, count: int) -> _Links:
+    import torch
+
+    indptr = torch.zeros(count + 1, dtype=torch.long, device=pairs.device)
+    indptr[1:] = torch.bincount(pairs[:, 0], minlength=count).cumsum(0)
+    one, other = pairs[:, 0], pairs[:, 1]
+    keys = torch.cat([one * count + other, other * count + one]).unique()
+    return _Links(indptr, other.contiguous(), keys, count)
+
+
+def _similar(x: Tensor, anchors: Tensor, pool: Tensor, linked: _Links) -> Tensor:
+    """The nearest candidates of each anchor that are not linked to it (anchors, at most _SIMILAR)."""
+    import torch
+
+    parts = []
+    goals = x[pool]
+    wide = min(2 * _SIMILAR, len(pool))
+    for at in range(0, len(anchors), 2048):
+        rows = anchors[at : at + 2048]
+        near = pool[(x[rows] @ goals.T).topk(wide, dim=1).indices]
+        joined = linked.joined(rows[:, None].expand_as(near), near)
+        first = torch.argsort(joined.long(), dim=1, stable=True)[:, : min(_SIMILAR, wide)]
+        parts.append(near.gather(1, first))
+    return torch.cat(parts)
+
+
+def _draw(
+    places: Tensor,
+    pairs: Tensor,
+    linked: _Links,
+    sent: Messages,
+    similar: Tensor,
+    place_of: Tensor,
+    pool: Tensor,
+    options: MetricOptions,
+    generator: Any,
+) -> _Batch:
+    """Some links as anchors and positives, their negatives, and the messages that they may see."""
+    import torch
+
+    rows, positives = pairs[places].T
+
+    def uniform(*shape: int) -> Tensor:
+        return torch.rand(*shape, generator=generator, device=rows.device)
+
+    count = linked.count
+    links = len(pairs)
+    second = linked.draw(positives, generator)
+    second = torch.where((second >= 0) & ~linked.joined(rows, second.clamp_min(0)), second, -1)
+    if options.two_hop:
+        positives = torch.where((second >= 0) & (uniform(len(rows)) < options.two_hop), second, positives)
+    hidden = torch.zeros(count, dtype=torch.bool, device=rows.device)
+    hidden[rows[uniform(len(rows)) < options.hidden]] = True
+    kept = ~(hidden[sent.sources] | hidden[sent.targets])
+    kept[places] = False
+    kept[places + links] = False
+    if options.dropout:
+        kept &= uniform(len(kept)) >= options.dropout
+    kept[2 * links :] = True
+    columns = (uniform(len(rows), max(options.hard, 1)) * similar.shape[1]).long()
+    hard = similar[place_of[rows]].gather(1, columns)[:, : options.hard]
+    random = pool[(uniform(options.random) * len(pool)).long()]
+    return _Batch(rows, positives, second, hard, random, kept)
+
+
+def _dropped(x: Tensor, share: float, generator: Any) -> Tensor:
+    import torch
+
+    if not share:
+        return x
+    kept = torch.rand(x.shape, generator=generator, device=x.device) >= share
+    return x * kept / (1 - share)
+
+
+def _loss(
+    model: MetricGAT, x: Tensor, sent: Messages, linked: _Links, similar: Tensor, place_of: Tensor, batch: _Batch
+) -> Tensor:
+    """InfoNCE over local distances, and the further losses with their weights."""
+    import torch
+
+    options = model.options
+    wanted = torch.full((len(x),), bool(options.path_seeds), device=x.device)
+    for rows in (batch.anchors, batch.positives, batch.second.clamp_min(0), batch.hard.reshape(-1), batch.random):
+        wanted[rows] = True
+    nodes = model.locate(x, sent.kept(batch.kept), wanted)
+    anchors = nodes.take(batch.anchors)
+    shared = torch.cat([batch.positives, batch.random])
+    to_shared = model.distances(anchors, nodes.take(shared))
+    to_hard = model.along(anchors, nodes.take(batch.hard))
+    b = len(batch.anchors)
+    rows = batch.anchors[:, None]
+    masked = linked.joined(rows.expand_as(to_shared), shared.expand_as(to_shared))
+    own = torch.arange(b, device=x.device)
+    masked |= shared == batch.positives[:, None]
+    masked[own, own] = False
+    hard_masked = linked.joined(rows.expand_as(batch.hard), batch.hard) | (batch.hard == batch.positives[:, None])
+    temperature = model.parameters["log_temperature"].exp()
+    all_distances = torch.cat([to_shared, to_hard], 1)
+    logits = (-all_distances / temperature).masked_fill(torch.cat([masked, hard_masked], 1), -torch.inf)
+    to_positive = to_shared[own, own]
+    loss = torch.nn.functional.cross_entropy(logits, own)
+    if options.ranking and options.hard:
+        over = (to_positive[:, None] - to_hard + options.margin).clamp_min(0).masked_fill(hard_masked, 0)
+        loss = loss + options.ranking * over.mean()
+    if options.smoothness and options.rank:
+        difference = model.factors(anchors.hidden) - model.factors(nodes.take(batch.positives).hidden)
+        loss = loss + options.smoothness * difference.square().sum((1, 2)).mean()
+    if options.hierarchy:
+        loss = loss + options.hierarchy * _by_hops(nodes.h, batch, options.margin / 2)
+    if options.path_seeds:
+        loss = loss + _over_paths(model, nodes, linked, similar, place_of, batch, temperature)
+    return loss
+
+
+def _by_hops(h: Tensor, batch: _Batch, margin: float) -> Tensor:
+    """A node is more similar to what is one link away than to what is two, and to that more than to a random one."""
+    import torch
+
+    h = torch.nn.functional.normalize(h, dim=1)
+    anchors = h[batch.anchors]
+    near = (anchors * h[batch.positives]).sum(1)
+    second = (anchors * h[batch.second.clamp_min(0)]).sum(1)
+    far = (anchors * h[batch.random[torch.arange(len(anchors), device=h.device) % len(batch.random)]]).sum(1)
+    exists = (batch.second >= 0).float()
+    over = (second - near + margin).clamp_min(0) + (far - second + margin).clamp_min(0)
+    return (over * exists).sum() / exists.sum().clamp_min(1)
+
+
+def _over_paths(
+    model: MetricGAT,
+    nodes: Located,
+    linked: _Links,
+    similar: Tensor,
+    place_of: Tensor,
+    batch: _Batch,
+    temperature: Tensor,
+) -> Tensor:
+    """InfoNCE over paths of one link from similar nodes, as geodesic search walks: d(anchor, seed) + d(seed, goal).
+
+    A goal is reached if the anchor refers to it. Anchors none of whose paths reaches one do not count.
+    """
+    import torch
+
+    seeds = similar[place_of[batch.anchors], : model.options.path_seeds]  # (b, s)
+    width = 4  # links of each seed: the first ones, of most nodes all
+    begin = linked.indptr[seeds]
+    offsets = torch.arange(width, device=seeds.device)
+    exists = offsets < (linked.indptr[seeds + 1] - begin)[:, :, None]  # (b, s, width)
+    goals = linked.targets[(begin[:, :, None] + offsets).clamp_max(len(linked.targets) - 1)]
+    first = model.along(nodes.take(batch.anchors), nodes.take(seeds))  # (b, s)
+    flat_seeds, flat_goals = seeds.reshape(-1), goals.reshape(-1, width)
+    onward = model.along(nodes.take(flat_seeds), nodes.take(flat_goals)).view(exists.shape)
+    logits = (-(first[:, :, None] + onward) / temperature).masked_fill(~exists, -torch.inf).flatten(1)
+    rows = batch.anchors[:, None, None].expand_as(goals)
+    reached = (linked.joined(rows, goals) & exists & (goals != rows)).flatten(1)
+    counts = reached.any(1)
+    if not bool(counts.any()):
+        return logits.new_zeros(())
+    good = torch.logsumexp(logits[counts].masked_fill(~reached[counts], -torch.inf), 1)
+    return (torch.logsumexp(logits[counts], 1) - good).mean()
+
+
+def _validate(
+    model: MetricGAT, x: Tensor, sent: Messages, validation: tuple[Integers, Sequence[set[int]]], allowed: Tensor
+) -> float:
+    """R@20 of texts without links."""
+    import torch
+
+    rows = torch.tensor(validation[0], device=x.device)
+    with torch.no_grad():
+        nodes = model.locate(x, sent)
+        distances = model.search_distances(model.locate_alone(x[rows]), nodes)
+        distances[:, ~allowed] = torch.inf
+        distances[torch.arange(len(rows), device=x.device), rows] = torch.inf
+        return recall(distances.topk(min(20, len(x)), dim=1, largest=False).indices, validation[1])

@@ -1,0 +1,144 @@
+"""A metric learned in a workspace: kept only if it helps, used only while it is current."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from tests.test_cli import lemmata
+
+from lemmata.errors import LemmataError, WorkspaceError
+from lemmata.project import Project
+from lemmata.stages import metric as stage
+from lemmata.stages.metric import MetricStageOptions
+from lemmata.stages.training_sets import split_key
+from lemmata.store.metric import open_metric
+from lemmata.store.vector_sets import vector_set
+from lemmata.train.metric import MetricOptions, train_metric
+
+pytest.importorskip("torch")
+pytest.importorskip("onnx")
+pytestmark = pytest.mark.filterwarnings("ignore")  # of torch's exporter
+
+SMALL = MetricStageOptions(dimension=8, rank=2, epochs=1)
+
+
+def workspace(folder: Path) -> Project:
+    """Notes of four topics that refer to notes of the next topic."""
+    generator = random.Random(0)
+    words = [[f"{chr(97 + topic)}{chr(97 + number)}word" for number in range(12)] for topic in range(4)]
+    rows = []
+    for number in range(160):
+        topic = number % 4
+        targets = [f"n{4 * generator.randrange(40) + (topic + 1) % 4}" for _ in range(2)]
+        text = " ".join(generator.sample(words[topic], 5)) + f" note {number}"
+        rows.append({"id": f"n{number}", "text": text, "links": {"cites": targets}})
+    folder.mkdir(exist_ok=True)
+    (folder / "notes.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    project = Project.init(folder / "w")
+    project.ingest([folder / "notes.jsonl"])
+    project.build_graph()
+    project.split(settings={"validation": 0.4, "test": 0.1})
+    project.index(settings={"encoder": "hashing"})
+    return project
+
+
+def keep_metric(project: Project) -> None:
+    """Learn a metric, and store it as one that helps, whatever it does here."""
+    layout = project.layout
+    vectors = vector_set(layout)
+    assert vectors is not None
+    data = stage._open(layout, vectors.encoder)
+    options = MetricOptions(SMALL.dimension, SMALL.rank, batch=64, random=32, epochs=1)
+    trained = train_metric(data.matrix, stage._links(data, data.citing & data.seen), options)
+    report, search = stage._judge(data, trained, lambda *_: None)
+    content = {
+        "options": asdict(SMALL),
+        "split": split_key(layout),
+        "report": {**report, "kept": True},
+        "search": search,
+    }
+    stage._write(layout, vectors, data, trained, content, lambda *_: None)
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    project = workspace(tmp_path_factory.mktemp("metric"))
+    keep_metric(project)
+    return project
+
+
+def test_a_metric_that_helps_is_used_by_the_retriever_geodesic(learned: Project) -> None:
+    stored = open_metric(learned.layout)
+    assert stored is not None
+    with learned.retriever() as retriever:
+        assert retriever.dense().geodesics.metric is not None
+        hits = retriever.search("aaword abword acword adword note", 10, retriever="geodesic")
+        assert len(hits) == 10
+        for hit in hits:
+            assert hit.path[0].source == "query"
+            assert hit.path[-1].target == hit.id
+            assert all(step.relation in ("similar_to", "cites", "^cites") for step in hit.path)
+        other = retriever.search("aaword abword", 3, retriever="dense", paths=True)  # paths of others are by text
+        assert all(hit.path for hit in other)
+
+
+def test_learning_again_changes_nothing(learned: Project) -> None:
+    assert learned.train_metric(settings=asdict(SMALL))["done_before"]
+
+
+def test_info_says_that_the_metric_is_used(learned: Project) -> None:
+    facts = json.loads(lemmata("info", "-w", str(learned.layout.root), "--json"))
+    assert facts["vectors"][0]["metric"]["kept"]
+    assert facts["vectors"][0]["metric"]["up_to_date"]
+    assert "used by geodesic" in " ".join(lemmata("info", "-w", str(learned.layout.root)).split())
+
+
+def test_a_metric_that_does_not_help_is_not_used_and_info_says_so(tmp_path: Path) -> None:
+    project = workspace(tmp_path)
+    (project.layout.root / "lemmata.toml").write_text("[metric]\ndimension = 8\nrank = 2\n", "utf-8")
+    result = lemmata("train", "metric", "-w", str(project.layout.root), "--epochs", "1")
+    assert "not kept" in result
+    assert open_metric(project.layout) is None
+    vectors = vector_set(project.layout)
+    assert vectors is not None
+    assert not (vectors.metric / "h.npy").exists()
+    with project.retriever() as retriever:
+        assert retriever.dense().geodesics.metric is None
+        assert retriever.search("aaword", 3, retriever="geodesic")
+    assert "does not help on validation" in " ".join(lemmata("info", "-w", str(project.layout.root)).split())
+
+
+def test_a_metric_of_another_graph_is_not_used(tmp_path: Path) -> None:
+    project = workspace(tmp_path)
+    keep_metric(project)
+    assert open_metric(project.layout) is not None
+    (tmp_path / "more.jsonl").write_text('{"id": "new", "text": "something new", "links": {"cites": "n0"}}', "utf-8")
+    project.ingest([tmp_path / "more.jsonl"])
+    project.build_graph()
+    project.index()
+    assert open_metric(project.layout) is None
+    info = project.info()
+    assert not info["vectors"][0]["metric"]["up_to_date"]
+    assert any("lemmata train metric" in problem for problem in info["problems"])
+
+
+def test_without_a_split_or_with_few_references_the_cause_is_named(tmp_path: Path) -> None:
+    (tmp_path / "few.jsonl").write_text(
+        "\n".join(json.dumps({"id": f"p{n}", "text": f"text {n}", "links": {"cites": "p0"}}) for n in range(1, 20)),
+        "utf-8",
+    )
+    project = Project.init(tmp_path / "w")
+    project.ingest([tmp_path / "few.jsonl"])
+    with pytest.raises(WorkspaceError, match="lemmata index"):
+        project.train_metric()
+    project.build_graph()
+    project.index(settings={"encoder": "hashing"})
+    with pytest.raises(WorkspaceError, match="lemmata split"):
+        project.train_metric()
+    project.split()
+    with pytest.raises(LemmataError, match=r"links between passages|40 are needed"):
+        project.train_metric()
