@@ -10,7 +10,6 @@ const COLOURS = {
 };
 const OTHER = { light: "#b9b5ab", dark: "#565b61" };
 const BY = { document: "Document", category: "Category", kind: "Kind" };
-const STRETCH = 1.35; // of the map from left to right: windows are wide, and distances on it are rough anyway
 const CELL = 64; // of the grid that finds the nearest point, in 1/65536 of the map: 2^16 / 2^10
 
 export async function show(main, { parameters, go }) {
@@ -59,11 +58,12 @@ function draw(main, points, go) {
   const lassoButton = h("button", { type: "button", class: "plain", "aria-pressed": "false", title: "Draw around points to choose them (or hold Shift and drag)" }, "Lasso");
   const fitButton = h("button", { type: "button", class: "plain" }, "Fit");
   const bar = h("div", { class: "mapbar" }, colour.options.length > 1 && h("label", null, "Colour by ", colour), lassoButton, fitButton, h("span", { class: "small" }, `${counted(points.number, "passage")}; near points have similar texts`));
-  const stage = h("div", { class: "stage" }, canvas, tip, legend);
-  main.replaceChildren(h("h1", { class: "unseen" }, "Map"), bar, h("div", { class: "maparea" }, stage, chosenPanel));
+  const stage = h("div", { class: "stage" }, canvas, tip);
+  main.replaceChildren(h("h1", { class: "unseen" }, "Map"), bar, h("div", { class: "maparea" }, stage, legend, chosenPanel));
 
   let width = 0;
   let height = 0;
+  let stretch = 1; // of the map from left to right, to fill the window: distances on it are rough anyway
   let view = null; // the centre of the window on the map and its scale, in pixels per unit
   let lasso = null; // corners, in pixels
   let lassoing = false;
@@ -77,12 +77,12 @@ function draw(main, points, go) {
     const set = document.documentElement.dataset.theme;
     return set || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   };
-  const whole = () => (Math.min(width / STRETCH, height) - 40) / 65536; // the scale that shows everything
+  const whole = () => (Math.min(width / stretch, height) - 40) / 65536; // the scale that shows everything
   const fit = () => {
     view = { x: 32768, y: 32768, scale: whole() };
     redraw();
   };
-  const px = (row) => (points.x[row] - view.x) * view.scale * STRETCH + width / 2;
+  const px = (row) => (points.x[row] - view.x) * view.scale * stretch + width / 2;
   const py = (row) => (points.y[row] - view.y) * view.scale + height / 2;
 
   function redraw() {
@@ -160,7 +160,8 @@ function draw(main, points, go) {
     const { codes, names } = points.by[points.colouring];
     const colours = COLOURS[theme()];
     const many = names.length > colours.length;
-    palette = [...colours.slice(0, many ? colours.length : names.length), OTHER[theme()]];
+    palette = names.slice(0, many ? colours.length : names.length).map((name, code) => (name ? colours[code] : OTHER[theme()]));
+    palette.push(OTHER[theme()]);
     const counts = new Uint32Array(names.length);
     for (const code of codes) counts[code] += 1;
     const named = names.slice(0, palette.length - 1).map((name, code) => {
@@ -174,7 +175,7 @@ function draw(main, points, go) {
     });
     const rest = names.length - named.length;
     if (rest > 0) {
-      const other = h("li", { class: "rest" }, h("span", { class: "dot" }), `${number(rest)} others`);
+      const other = h("li", { class: "rest" }, h("span", { class: "dot" }), `${counted(rest, "other")}`);
       other.querySelector(".dot").style.background = palette.at(-1);
       named.push(other);
     }
@@ -210,7 +211,7 @@ function draw(main, points, go) {
   }
 
   function nearest(x, y, reach) {
-    const [mx, my] = [(x - width / 2) / view.scale / STRETCH + view.x, (y - height / 2) / view.scale + view.y];
+    const [mx, my] = [(x - width / 2) / view.scale / stretch + view.x, (y - height / 2) / view.scale + view.y];
     const far = reach / view.scale;
     let best = -1;
     let least = far * far;
@@ -259,7 +260,7 @@ function draw(main, points, go) {
   function zoomAt(factor, x, y) {
     const smallest = whole() / 2;
     const scale = Math.min(smallest * 400, Math.max(smallest, view.scale * factor));
-    view.x += ((x - width / 2) / STRETCH) * (1 / view.scale - 1 / scale);
+    view.x += ((x - width / 2) / stretch) * (1 / view.scale - 1 / scale);
     view.y += (y - height / 2) * (1 / view.scale - 1 / scale);
     view.scale = scale;
     redraw();
@@ -292,7 +293,7 @@ function draw(main, points, go) {
       tip.hidden = true;
       if (lasso) lasso.push([x, y]);
       else {
-        view.x -= (x - oldX) / view.scale / STRETCH;
+        view.x -= (x - oldX) / view.scale / stretch;
         view.y -= (y - oldY) / view.scale;
       }
       redraw();
@@ -403,6 +404,7 @@ function draw(main, points, go) {
     const frame = stage.getBoundingClientRect();
     const first = !view;
     [width, height] = [Math.max(50, frame.width), Math.max(50, frame.height)];
+    stretch = Math.min(1.5, Math.max(0.7, width / height));
     canvas.width = Math.round(width * devicePixelRatio);
     canvas.height = Math.round(height * devicePixelRatio);
     canvas.style.width = `${width}px`;
