@@ -1,12 +1,12 @@
-"""Answers of a language model over questions about a workspace, and how many of their sentences cite what supports them.
+"""Answers of a language model to questions about a workspace, and how many sentences cite what supports them.
 
     python bench/llm_server.py MODEL.gguf --port 8193 --engine openvino &
     python bench/answers.py WORKSPACE --url http://127.0.0.1:8193/v1 --model NAME --out bench/answers.json
 
 writes the shares as JSON and every sentence as a line of `bench/answers.tsv`, whose column `by_eye` is for a reader: 1
 where the cited passages say what the sentence says, 0 where they do not. What was filled in before is kept, and is
-counted beside the measure. The questions of the part `choose` serve to choose the threshold of the measure; the shares are
-those of the part `report`.
+counted beside the measure. The questions of `--part choose` serve to choose the threshold of the measure; the shares to
+quote are those of the part `report`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle, repeat
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,12 @@ from lemmata.project import Project
 COLUMNS = ("question", "sentence", "citations", "flags", "support", "words", "cosine", "by_eye", "text")
 
 
-def ask(arguments: argparse.Namespace, question: dict[str, str]) -> dict[str, Any]:
+def ask(arguments: argparse.Namespace, url: str, question: dict[str, str]) -> dict[str, Any]:
     """The events of one answer, gathered, with both parts of the measure for every citation."""
     project = Project(arguments.workspace)
-    settings = {"passages": arguments.passages, "context": arguments.context, "sentences": arguments.sentences}
+    settings = {"passages": arguments.passages, "context": arguments.context}
     limits = {"answer_tokens": arguments.tokens, "timeout": arguments.timeout, "retries": 0}
-    model = {"url": arguments.url, "model": arguments.model, **limits}
+    model = {"url": url, "model": arguments.model, **limits}
     begin = time.monotonic()
     record: dict[str, Any] = {**question, "sentences": []}
     for event in project.ask(question["text"], settings=settings, model=model):
@@ -87,20 +88,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("workspace", type=Path)
     parser.add_argument("--questions", type=Path, default=Path(__file__).with_name("qseries_questions.jsonl"))
-    parser.add_argument("--url", default="http://127.0.0.1:8193/v1")
+    parser.add_argument("--part", choices=("choose", "report"), default="report")
+    parser.add_argument("--url", nargs="+", default=["http://127.0.0.1:8193/v1"], help="servers, asked in turn")
     parser.add_argument("--model", required=True)
     parser.add_argument("--passages", type=int, default=3)
-    parser.add_argument("--context", type=int, default=1800, help="characters")
-    parser.add_argument("--sentences", type=int, default=3)
+    parser.add_argument("--context", type=int, default=1200, help="characters")
     parser.add_argument("--tokens", type=int, default=120, help="of an answer")
     parser.add_argument("--timeout", type=float, default=3600.0)
     parser.add_argument("--at-once", type=int, default=8)
-    parser.add_argument("--limit", type=int, default=1000, help="questions")
     parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
     arguments = parser.parse_args()
-    lines = arguments.questions.read_text(encoding="utf-8").splitlines()[: arguments.limit]
+    lines = arguments.questions.read_text(encoding="utf-8").splitlines()
+    questions = [question for question in map(json.loads, lines) if question["part"] == arguments.part]
     with ThreadPoolExecutor(arguments.at_once) as pool:
-        records = list(pool.map(lambda line: ask(arguments, json.loads(line)), lines))
+        records = list(pool.map(ask, repeat(arguments), cycle(arguments.url), questions))
     table = arguments.out.with_suffix(".tsv")
     eye: dict[tuple[str, str], str] = {}
     if table.exists():
@@ -118,19 +119,17 @@ def main() -> None:
                 mark = eye.get((record["_id"], text), "")
                 flags = ",".join(sentence["flags"])
                 writer.writerow((record["_id"], number, citations, flags, best, words, cosine, mark, text))
-    settings = ("model", "passages", "context", "sentences", "tokens")
+    settings = ("part", "model", "passages", "context", "tokens")
     result = {
         "command": "python bench/answers.py WORKSPACE --model NAME",
         "settings": {name: getattr(arguments, name) for name in settings},
         "threshold": SUPPORTS,
-        "parts": {
-            part: shares([record for record in records if record["part"] == part], eye) for part in ("choose", "report")
-        },
+        "shares": shares(records, eye),
         "errors": {record["_id"]: record["error"]["code"] for record in records if "error" in record},
         "answers": {record["_id"]: record["done"]["answer"] for record in records if "done" in record},
     }
     arguments.out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    sys.stdout.write(json.dumps(result["parts"], indent=1) + "\n")
+    sys.stdout.write(json.dumps(result["shares"], indent=1) + "\n")
 
 
 if __name__ == "__main__":

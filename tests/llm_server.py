@@ -7,8 +7,8 @@ and tokens survives a kill; `POST /begin` clears it. `POST /script` sets what ha
 `{"replies": {PIECE: [REPLY, …]}, …}`; each call whose first question contains PIECE takes the next REPLY of the list.
 It behaves as the servers it was compared with: it refuses a `response_format` that is not in `formats` or has a keyword
 of `unsupported`, puts plain text around JSON where `fenced` is set and no format is asked for, and cuts an answer at
-`max_tokens`; `envelope` is sent as it is, whatever was asked. Its tokenizer is the worst possible one: a byte is a
-token.
+`max_tokens`; `envelope` is sent as it is, whatever was asked. With `streams` it streams where a call asks for it, and a
+parameter in `unknown` is refused. Its tokenizer is the worst possible one: a byte is a token.
 """
 
 from __future__ import annotations
@@ -103,6 +103,10 @@ class Handler(BaseHTTPRequestHandler):
         if limit not in body:
             self.refuse(400, f"Unsupported parameter: 'max_tokens'. Use '{limit}' instead.")
             return
+        refused = [word for word in script.get("unknown", []) if word in body]
+        if refused:
+            self.refuse(400, f"Unknown parameter: '{refused[0]}'.")
+            return
         time.sleep(script.get("seconds", 0))
         reply = self.server.next_reply(question)
         time.sleep(reply.get("hang", 0))
@@ -137,9 +141,35 @@ class Handler(BaseHTTPRequestHandler):
                 }
             ],
         }
+        if body.get("stream") and script.get("streams"):
+            usage = {"prompt_tokens": tokens_in, "completion_tokens": len(encoded)}
+            wants_usage = body.get("stream_options", {}).get("include_usage", False)
+            self.stream(encoded.decode("utf-8", "ignore"), finish, usage if wants_usage else None, reply)
+            return
         if not reply.get("silent"):
             answer["usage"] = {"prompt_tokens": tokens_in, "completion_tokens": len(encoded)}
         self.reply(200, answer, cut=reply.get("cut", 0), dribble=reply.get("dribble", 0.0))
+
+    def stream(self, text: str, finish: str, usage: dict[str, int] | None, reply: dict[str, Any]) -> None:
+        """The text in pieces of `piece` characters, a `pause` between them; `breaks` after so many of them."""
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream; charset=utf-8")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.close_connection = True
+        size = reply.get("piece", 7)
+        pieces = [text[start : start + size] for start in range(0, len(text), size)]
+        events: list[dict[str, Any]] = [{"choices": [{"index": 0, "delta": {"content": piece}}]} for piece in pieces]
+        events = events[: reply.get("breaks", len(events))]
+        if "breaks" not in reply:
+            events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
+            events += [{"choices": [], "usage": usage}] if usage else []
+        for event in events:
+            self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
+            self.wfile.flush()
+            time.sleep(reply.get("pause", 0))
+        if "breaks" not in reply:
+            self.wfile.write(b"data: [DONE]\n\n")
 
     def refuse(self, status: int, message: str, headers: dict[str, str] | None = None) -> None:
         self.reply(status, {"error": {"message": message}}, headers)

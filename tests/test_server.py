@@ -13,22 +13,23 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import httpx
-import jsonschema
+import jsonschema_rs
 import numpy as np
 import openai
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance
+from tests.test_cli import lemmata
 from tests.test_search import make_project
 
-from lemmata.errors import ConfigError
+from lemmata.errors import ConfigError, WorkspaceError
 from lemmata.project import Project
 from lemmata.server.app import Limits
 from lemmata.server.openapi import ENDPOINTS, document
@@ -101,7 +102,7 @@ def valid(response: httpx.Response, path: str) -> Any:
     method = response.request.method
     endpoint = next(endpoint for endpoint in ENDPOINTS if (endpoint.method, endpoint.path) == (method, path))
     content = response.json()
-    jsonschema.validate(content, endpoint.answer or {})
+    jsonschema_rs.validate(dict(endpoint.answer or {}), content)
     return content
 
 
@@ -169,6 +170,7 @@ def test_facets_filters_and_excerpts(client: httpx.Client) -> None:
     assert {facet["value"] for facet in found["facets"]["locations"]} == {"K2", "K2-P1"}
     assert {"value": "2024", "count": 2} in found["facets"]["years"]
     assert "<mark>wet</mark>" in found["hits"][0]["html"]
+    assert {"value": "a", "count": 1, "title": "Sponges"} in found["facets"]["documents"]
 
     def ids(**only: Any) -> set[str]:
         hits = search(client, "wet", retriever="lexical", filter=only)["hits"]
@@ -206,6 +208,7 @@ def test_a_passage_has_its_surroundings(client: httpx.Client) -> None:
 def test_a_log_has_those_of_its_location_before_and_after(client: httpx.Client) -> None:
     shown = valid(client.get("/passages/3"), "/passages/{id}")
     assert shown["location"] == ["K2-P1"]
+    assert [place["id"] for place in shown["places"]] == ["location:K2", "location:K2-P1"]
     assert [other["id"] for other in shown["earlier"]] == ["1"]
     assert [other["id"] for other in shown["later"]] == ["2"]
 
@@ -330,6 +333,36 @@ def test_ask_without_a_model_gives_the_passages_and_says_so(client: httpx.Client
     assert error["cure"]
 
 
+class EndlessService(Service):
+    """Answers without an end, and tells when it was stopped."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.stopped = threading.Event()
+
+    def ask(self, question: str, k: int | None = None) -> Generator[tuple[str, dict[str, Any]], None, None]:
+        try:
+            while True:
+                time.sleep(0.01)
+                yield "text", {"text": question * (k or 1)}
+        finally:
+            self.stopped.set()
+
+
+def test_an_answer_ends_when_the_client_leaves(project: Project) -> None:
+    service = EndlessService(project.layout.root)
+    with serving(project.layout.root, service=service, limits=Limits(answers=1)) as client:
+        with client.stream("POST", "/ask", json={"question": "é"}) as response:
+            lines = response.iter_lines()
+            assert [next(lines) for _ in range(3)] == ["event: text", 'data: {"text": "é"}', ""]
+            refused(client.post("/ask", json={"question": "another"}), 503, "busy")
+        assert service.stopped.wait(30)
+        end = time.monotonic() + 30
+        while client.get("/metrics").text.count("lemmata_answers_in_progress 0") != 1:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+
+
 # ---------------------------------------------------------------- errors and limits
 
 
@@ -342,7 +375,7 @@ def test_every_error_has_a_code_and_a_cure(client: httpx.Client) -> None:
     refused(post("/search", content=b"\xff", headers={"content-type": "application/json"}), 422, "invalid")
     refused(post("/search", content=b"[" * 10**5, headers={"content-type": "application/json"}), 422, "invalid")
     refused(post("/search", content=b'{"query": "a"}', headers={"content-type": "text/plain"}), 415, "not_json")
-    for body in (
+    bodies: list[Any] = [
         {},
         [],
         {"query": 1},
@@ -357,7 +390,8 @@ def test_every_error_has_a_code_and_a_cure(client: httpx.Client) -> None:
         {"query": "a", "filter": {"kinds": "log"}},
         {"query": "a", "filter": {"where": {"a": 1}}},
         {"query": "a", "diversity": 2},
-    ):
+    ]
+    for body in bodies:
         refused(post("/search", json=body), 422, "invalid")
     refused(
         post("/search", content=b'{"query": "\\ud800"}', headers={"content-type": "application/json"}), 422, "invalid"
@@ -665,6 +699,20 @@ def test_the_official_openai_client_gets_vectors_from_the_command(project: Proje
         assert process.wait(30) in (0, -signal.SIGTERM)
 
 
+def test_the_command_says_in_one_sentence_why_it_cannot_serve(project: Project, tmp_path: Path) -> None:
+    root = project.layout.root
+    with pytest.raises(WorkspaceError, match="not a lemmata workspace"):
+        Service(tmp_path)
+    fresh = Project.init(tmp_path / "fresh")
+    with pytest.raises(WorkspaceError, match="run 'lemmata ingest"):
+        Service(fresh.layout.root)
+    listening = listen("127.0.0.1", 0)
+    listening.listen()
+    with contextlib.closing(listening), pytest.raises(ConfigError, match="choose another --port"):
+        listen("127.0.0.1", listening.getsockname()[1])
+    assert "--token" in lemmata("serve", "-w", root, "--host", "0.0.0.0", code=1)
+
+
 def test_base64_vectors_are_little_endian_floats(client: httpx.Client) -> None:
     body = {"model": "hashing", "input": "a wet sponge", "encoding_format": "base64"}
     coded = valid(client.post("/v1/embeddings", json=body), "/v1/embeddings")["data"][0]["embedding"]
@@ -709,7 +757,7 @@ described = schemathesis.openapi.from_dict(document())
 @settings(
     max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), phases=[Phase.generate]
 )
-def test_the_server_keeps_to_its_document(case: schemathesis.Case, client: httpx.Client) -> None:
+def test_the_server_keeps_to_its_document(case: Any, client: httpx.Client) -> None:
     response = case.call(base_url=str(client.base_url), timeout=60)
     # a schema cannot say that a name must be known or that two ends must differ: that is refused with 400
     case.validate_response(response, excluded_checks=[positive_data_acceptance])

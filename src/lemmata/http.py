@@ -16,7 +16,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -86,7 +86,9 @@ class Service:
         with self._open(path, body, seconds) as response:
             return json.loads(_read_until(response, end))
 
-    def post_stream(self, path: str, body: Mapping[str, Any], timeout: float | None = None) -> Iterator[Any]:
+    def post_stream(
+        self, path: str, body: Mapping[str, Any], timeout: float | None = None
+    ) -> Generator[Any, None, None]:
         """One call, without retries: the JSON of each server-sent event as it arrives, or CallError.
 
         A service that does not stream gives one value. Close the iterator to leave early.

@@ -19,14 +19,14 @@ from lemmata.cli.output import (
     print_json,
     styled,
 )
-from lemmata.errors import LemmataError
+from lemmata.errors import LemmataError, require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lemmata.answer import Event
 
-__all__ = ["ask"]
+__all__ = ["ask", "mcp"]
 
 _FLAGS = {
     "uncited": "cites no passage",
@@ -42,7 +42,6 @@ def ask(
     k: Annotated[int, typer.Option("-k", help="Passages that the model is shown; 0: as configured.", min=0)] = 0,
     url: Url = "",
     model: Model = "",
-    tokens: Annotated[int, typer.Option(help="Maximum number of tokens; 0: as configured.", min=0)] = 0,
     cost: Annotated[float, typer.Option(help="Maximum cost; 0: as configured.", min=0)] = 0.0,
     price: Price = (0.0, 0.0),
     as_json: AsJson = False,
@@ -56,12 +55,33 @@ def ask(
 
     if not question.strip():
         raise LemmataError("the question is empty: write what you want to know")
-    settings = {name: value for name, value in (("passages", k), ("tokens", tokens), ("cost", cost)) if value}
+    settings = {name: value for name, value in (("passages", k), ("cost", cost)) if value}
     events = Project(workspace).ask(question, settings=settings, model=endpoint(url, model, price, 0))
     if as_json:
         _print_record(events)
     else:
         _print_answer(events)
+
+
+def mcp(
+    workspace: Workspace = HERE,
+    http: Annotated[
+        int | None,
+        typer.Option(help="Serve HTTP on this port of 127.0.0.1 instead; 0: any free one.", min=0, max=65535),
+    ] = None,
+) -> None:
+    """Serve the workspace to agents (Model Context Protocol).
+
+    On stdin and stdout by default, as an agent starts it.
+    """
+    for library in ("mcp", "starlette", "uvicorn"):
+        require(library, "server")
+    from lemmata.server.mcp import run_http, run_stdio
+
+    if http is None:
+        run_stdio(workspace)
+    else:
+        run_http(workspace, http)
 
 
 def _print_record(events: Iterator[Event]) -> None:

@@ -68,6 +68,7 @@ for command in (
     evaluate.export_encoder,
     train.run,
     serve.serve,
+    ask.mcp,
 ):
     app.command(command.__name__.rstrip("_").replace("_", "-"))(command)
 

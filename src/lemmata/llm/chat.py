@@ -13,7 +13,7 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -207,7 +207,7 @@ class Chat:
             run.stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def stream(self, request: Request, *, budget: Budget | None = None) -> Iterator[str | Answer]:
+    def stream(self, request: Request, *, budget: Budget | None = None) -> Generator[str | Answer, None, None]:
         """The pieces of a plain text as the model writes them, and at the end the answer.
 
         A cached text is one piece. Nothing is repeated: an answer that breaks off has an error, and the pieces up to

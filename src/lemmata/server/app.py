@@ -83,8 +83,7 @@ class _Json(Response):
 
 
 def _failed(status: int, code: str, message: str, cure: str, headers: Mapping[str, str] | None = None) -> Response:
-    content = {"error": {"code": code, "message": message, "cure": cure}}
-    return _Json(content, status, headers=dict(headers or {}))
+    return _Json(_error(code, message, cure), status, headers=dict(headers or {}))
 
 
 def _explained(error: Exception) -> Response:
@@ -95,19 +94,18 @@ def _explained(error: Exception) -> Response:
 
 def _described(error: Exception) -> tuple[int, dict[str, Any], Mapping[str, str]]:
     """Status, content and headers for an error."""
-    headers: Mapping[str, str] = {}
     if isinstance(error, _FailureError):
-        status, code, message, cure, headers = error.status, error.code, error.message, error.cure, error.headers
-    else:
-        status, code, cure = next(
-            (fitting for kind, *fitting in _STATUSES if isinstance(error, kind)),
-            (500, "internal", "report it, with what the server has logged"),
-        )
-        message, advice = _split(str(error)) if status != 500 else ("an error of the server", "")
-        cure = advice or cure
-        if status == 500:
-            _log.error("a request failed", exc_info=error)
-    return status, {"error": {"code": code, "message": message, "cure": cure}}, headers
+        return error.status, _error(error.code, error.message, error.cure), error.headers
+    for kind, status, code, cure in _STATUSES:
+        if isinstance(error, kind):
+            message, advice = _split(str(error))
+            return status, _error(code, message, advice or cure), {}
+    _log.error("a request failed", exc_info=error)
+    return 500, _error("internal", "an error of the server", "report it, with what the server has logged"), {}
+
+
+def _error(code: str, message: str, cure: str) -> dict[str, Any]:
+    return {"error": {"code": code, "message": message, "cure": cure}}
 
 
 _STATUSES: tuple[tuple[type[Exception], int, str, str], ...] = (
@@ -185,6 +183,7 @@ class _Api:
         self.metrics_.gauge(
             "lemmata_requests_in_progress", "Requests in threads or waiting.", lambda: self.workers.busy
         )
+        self.metrics_.gauge("lemmata_answers_in_progress", "Answers being written.", lambda: self.answers.busy)
         self.metrics_.gauge("lemmata_generation", "State of the workspace.", lambda: service.generation)
         self._document = document()
 
@@ -263,7 +262,7 @@ class _Api:
             raise first  # before anything was sent, so that it can have a status
 
         async def stream() -> AsyncIterator[bytes]:
-            item = first
+            item: bytes | Exception | None = first
             end = loop.time() + self.limits.answer_seconds
             try:
                 while item is not None:

@@ -62,11 +62,13 @@ _HIT_FIELDS: Mapping[str, Schema] = {
     "document_title": _TEXT,
 }
 _EXCERPT = string("An excerpt as safe HTML with MathML, where it was asked for.")
-_TITLE = string("The title as safe HTML, where it has formulas; else empty.")
+_TITLE_HTML = string("The title as safe HTML where it has formulas; else empty.")
 _HIT = object_of(
-    {**_HIT_FIELDS, "html": _EXCERPT, "title_html": _TITLE, "document_title_html": _TITLE}, required=list(_HIT_FIELDS)
+    {**_HIT_FIELDS, "html": _EXCERPT, "title_html": _TITLE_HTML, "document_title_html": _TITLE_HTML},
+    required=list(_HIT_FIELDS),
 )
-_FACET = array_of(object_of({"value": _TEXT, "count": _COUNT, "title": _TEXT}, required=["value", "count"]))
+_FACET = array_of(object_of({"value": _TEXT, "count": _COUNT}))
+_DOCUMENT_FACET = array_of(object_of({"value": _TEXT, "count": _COUNT, "title": _TEXT}))
 _DOCUMENT = object_of(
     {
         "id": _TEXT,
@@ -77,18 +79,14 @@ _DOCUMENT = object_of(
         "kind": _TEXT,
     }
 )
-_NEIGHBOUR = object_of(
-    {
-        "id": _TEXT,
-        "kind": _TEXT,
-        "title": _TEXT,
-        "title_html": _TITLE,
-        "relation": _TEXT,
-        "excerpt": _TEXT,
-        "html": string("The excerpt as safe HTML with MathML."),
-        "date": _DATE,
-    }
-)
+_SHOWN: Mapping[str, Schema] = {
+    "kind": _TEXT,
+    "title": _TEXT,
+    "title_html": _TITLE_HTML,
+    "excerpt": _TEXT,
+    "html": string("The excerpt as safe HTML."),
+}
+_NEIGHBOUR = object_of({"id": _TEXT, **_SHOWN, "relation": _TEXT, "date": _DATE})
 _NEIGHBOURS = array_of(_NEIGHBOUR)
 _NAMED = object_of({"id": _TEXT, "name": _TEXT, "kind": _TEXT})
 _PASSAGE = object_of(
@@ -96,7 +94,7 @@ _PASSAGE = object_of(
         "id": _TEXT,
         "kind": _TEXT,
         "title": _TEXT,
-        "title_html": _TITLE,
+        "title_html": _TITLE_HTML,
         "text": string("With formulas between dollars."),
         "html": string("The text as safe HTML with MathML."),
         "proof": _TEXT,
@@ -107,9 +105,7 @@ _PASSAGE = object_of(
         "last_line": _LINE,
         "date": _DATE,
         "location": array_of(_TEXT),
-        "places": array_of(
-            object_of({"id": _TEXT, "title": _TEXT}), "From the root of the tree of locations to that of a log."
-        ),
+        "places": array_of(object_of({"id": _TEXT, "title": _TEXT}), "Its location with all above it, the root first."),
         "document": _DOCUMENT,
         "uses": _NEIGHBOURS,
         "used_by": _NEIGHBOURS,
@@ -125,11 +121,10 @@ _PASSAGE = object_of(
         "generation": _GENERATION,
     }
 )
-_NODE = {"kind": _TEXT, "title": _TEXT, "title_html": _TITLE, "excerpt": _TEXT, "html": _EXCERPT}
 _NODES = {
     "type": "object",
     "description": "The nodes on paths, by id.",
-    "additionalProperties": object_of(_NODE, required=[name for name in _NODE if name != "html"]),
+    "additionalProperties": object_of(_SHOWN),
 }
 _BRIDGE_STEP = object_of(
     {"source": _TEXT, "target": _TEXT, "relation": _TEXT, "length": number(least=0), "evidence": array_of(_TEXT)}
@@ -183,7 +178,7 @@ _CONCEPT = object_of(
 _GRAPH = object_of(
     {
         "id": _TEXT,
-        "nodes": array_of(object_of({"id": _TEXT, "distance": number(least=0), **_NODE}), "Nearest first."),
+        "nodes": array_of(object_of({"id": _TEXT, "distance": number(least=0), **_SHOWN}), "Nearest first."),
         "edges": array_of(_STEP),
         "generation": _GENERATION,
     }
@@ -201,7 +196,7 @@ _OUTLINE = {
                             "id": _TEXT,
                             "kind": _TEXT,
                             "title": _TEXT,
-                            "title_html": _TITLE,
+                            "title_html": _TITLE_HTML,
                             "section": _TEXT,
                             "date": _DATE,
                             "file": _TEXT,
@@ -320,7 +315,12 @@ ENDPOINTS = (
                 "retriever": _TEXT,
                 "hits": array_of(_HIT),
                 "nodes": _NODES,
-                "facets": object_of(dict.fromkeys(("kinds", "documents", "categories", "locations", "years"), _FACET)),
+                "facets": object_of(
+                    {
+                        **dict.fromkeys(("kinds", "categories", "locations", "years"), _FACET),
+                        "documents": _DOCUMENT_FACET,
+                    }
+                ),
                 "note": string("Why words alone were searched; else empty."),
                 "took_ms": number(least=0),
                 "next_offset": nullable(integer("Where the next page begins; null on the last one.", least=1)),
@@ -422,16 +422,7 @@ ENDPOINTS = (
         "Short records of passages by their rows",
         object_of(
             {
-                "passages": array_of(
-                    object_of(
-                        {
-                            "row": _COUNT,
-                            **dict.fromkeys(
-                                ("id", "kind", "title", "title_html", "document", "excerpt", "html"), _TEXT
-                            ),
-                        }
-                    )
-                ),
+                "passages": array_of(object_of({"row": _COUNT, "id": _TEXT, "document": _TEXT, **_SHOWN})),
                 "generation": _GENERATION,
             }
         ),

@@ -112,23 +112,31 @@ _NAMES = {
 }
 
 
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
 def _typed(kind: str, value: Any, where: str) -> Any:
+    """The value, which must be of a type of JSON; a whole number may be written as 2.0."""
     if kind == "integer" and isinstance(value, float) and value.is_integer():
         return int(value)
-    types: Mapping[str, tuple[type, ...]] = {
-        "string": (str,),
-        "integer": (int,),
-        "number": (int, float),
-        "boolean": (bool,),
-        "array": (list,),
-        "object": (dict,),
-    }
-    is_number_for_bool = isinstance(value, bool) and kind != "boolean"
-    if not isinstance(value, types[kind]) or is_number_for_bool or (kind == "number" and not math.isfinite(value)):
+    if not _is_of(kind, value):
         raise InputError(f"{where} should be {_NAMES[kind]}")
     if kind == "string" and not _is_text(value):
         raise InputError(f"{where} is no valid text: it holds half a character (a lone surrogate)")
     return value
+
+
+def _is_of(kind: str, value: Any) -> bool:
+    if isinstance(value, bool) and kind != "boolean":  # which Python takes for a number
+        return False
+    return isinstance(value, _TYPES[kind]) and not (isinstance(value, float) and not math.isfinite(value))
 
 
 def _is_text(value: str) -> bool:

@@ -7,24 +7,23 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import re
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lemmata.answer import AnswerOptions, answer
+from lemmata.answer import AnswerOptions, Event, answer, without_citations
 from lemmata.config import suggest
 from lemmata.errors import InputError, LemmataError
 from lemmata.llm.endpoint import Budget
 from lemmata.project import Project
 from lemmata.search import RETRIEVERS, Filter, split_reranker
 from lemmata.server import views
-from lemmata.server.mathml import excerpt_html, inline_html, title_html, to_html
+from lemmata.server.mathml import excerpt_html, inline_html, title_html
 from lemmata.server.opened import Opened, state_of
 from lemmata.server.records import hit_records, short_text
 from lemmata.stages.bridge import bridge
@@ -36,7 +35,7 @@ DEEPEST = 1000  # hits that can be reached by paging
 _FACET_HITS = 200
 _MOST_RERANKED = 100
 _MOST_SKIPS = 200
-_CITATION = re.compile(r"\s*\[[\d,\s]+\]")
+_EXCERPT = 320  # characters
 _CHARACTERS_PER_TOKEN = 4  # for the usage that OpenAI's format asks for
 
 
@@ -131,11 +130,15 @@ class Service:
                 paths=paths,
             )
             page = hits[offset : offset + k]
+
+            def excerpt(text: str) -> str:
+                return excerpt_html(text, query, opened.tokenizer)
+
             more = len(hits) > offset + k and offset + k < DEEPEST
             return {
                 "query": query,
                 "retriever": retriever,
-                "hits": _hit_records(opened, page, query if html else "", first_rank=offset + 1),
+                "hits": _hit_records(opened, page, excerpt if html else None, first_rank=offset + 1),
                 **({"nodes": views.nodes(opened, _on_paths(page))} if paths or retriever == "geodesic" else {}),
                 **({"facets": views.facets(opened, hits[:_FACET_HITS])} if facets else {}),
                 "note": opened.note if retriever == "auto" else "",
@@ -147,13 +150,8 @@ class Service:
     def similar(self, identity: str, k: int = 10, *, html: bool = False) -> dict[str, Any]:
         """The passages nearest to a passage."""
         with self.opened() as opened:
-            views.passage_of(opened, identity)
-            hits = opened.retriever.similar(identity, k)
-            records = _hit_records(opened, hits, "")
-            for record in records if html else ():
-                record["html"] = inline_html(short_text(record["text"]))
-                record["title_html"] = title_html(record["title"])
-                record["document_title_html"] = title_html(record["document_title"])
+            views.passage_of(opened, identity)  # refuses an unknown one
+            records = _hit_records(opened, opened.retriever.similar(identity, k), _start_html if html else None)
             return {"id": identity, "hits": records, "generation": opened.generation}
 
     def bridge(self, source: str, target: str, k: int = 5) -> dict[str, Any]:
@@ -162,7 +160,7 @@ class Service:
             found = bridge(opened.retriever, source, target, k, graph=opened.bridge_graph())
             ids = {end for path in found.paths for step in path.steps for end in (step.source, step.target)}
             ids |= {name for path in found.paths for step in path.steps for name in step.evidence}
-            described = views.nodes(opened, sorted(ids), html=True)
+            described = views.nodes(opened, sorted(ids))
             return {**found.to_json(), "nodes": described, "generation": opened.generation}
 
     # ------------------------------------------------------------ one thing
@@ -213,7 +211,7 @@ class Service:
 
     # ------------------------------------------------------------ answers
 
-    def ask(self, question: str, k: int | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+    def ask(self, question: str, k: int | None = None) -> Generator[tuple[str, dict[str, Any]], None, None]:
         """The events of an answer (see `lemmata.answer`) with their data; `k` passages are shown to the model.
 
         Caps on tokens and cost hold for all answers of this service together.
@@ -225,7 +223,7 @@ class Service:
             options = replace(configured, passages=k) if k else configured
             hits = opened.retriever.search(question, 2 * options.passages) if question.strip() else []
             encoder = None if opened.note else opened.retriever.encoder
-            events = answer(
+            for event in answer(
                 question,
                 hits,
                 opened.chat(),
@@ -234,9 +232,8 @@ class Service:
                 tokenize=opened.tokenizer,
                 budget=budget,
                 note=opened.note,
-            )
-            for name, data in events:
-                yield name, _with_html(name, data)
+            ):
+                yield event.name, _event_with_html(event, question, opened.tokenizer)
 
     # ------------------------------------------------------------ vectors
 
@@ -307,29 +304,34 @@ class Service:
             }
 
 
-def _hit_records(opened: Opened, hits: list[Hit], query: str, *, first_rank: int = 1) -> list[dict[str, Any]]:
-    """Hits with the titles of their documents and, where a query is given, an excerpt and the titles as HTML."""
+def _event_with_html(event: Event, question: str, tokenize: Callable[[str], list[str]]) -> dict[str, Any]:
+    """The data of an event, with passages and sentences also as safe HTML."""
+    if event.name == "passages":
+        passages = [
+            {**passage, "html": excerpt_html(passage["text"], question, tokenize)} for passage in event.data["passages"]
+        ]
+        return {**event.data, "passages": passages}
+    if event.name == "sentence":
+        return {**event.data, "html": inline_html(without_citations(event.data["text"]))}
+    return event.data
+
+
+def _hit_records(
+    opened: Opened, hits: list[Hit], excerpt: Callable[[str], str] | None, *, first_rank: int = 1
+) -> list[dict[str, Any]]:
+    """Hits with the titles of their documents; with `excerpt`, which makes HTML of a text, also as HTML."""
     records = hit_records(hits, opened.date_of, first_rank=first_rank)
     for record in records:
-        record["document_title"] = opened.document(record["document"]).title
-        if query:
-            record["html"] = excerpt_html(record["text"], query, opened.tokenizer)
+        title = record["document_title"] = opened.document(record["document"]).title
+        if excerpt is not None:
+            record["html"] = excerpt(record["text"])
             record["title_html"] = title_html(record["title"])
-            record["document_title_html"] = title_html(record["document_title"])
+            record["document_title_html"] = title_html(title)
     return records
 
 
-def _with_html(event: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The data of an event of an answer; the texts of passages and the sentences also as HTML."""
-    if event == "passages":
-        shown = [
-            {**passage, "html": to_html(passage["text"]), "title_html": title_html(passage["title"])}
-            for passage in data["passages"]
-        ]
-        return {**data, "passages": shown}
-    if event == "sentence":
-        return {**data, "html": inline_html(_CITATION.sub("", data["text"]))}
-    return dict(data)
+def _start_html(text: str) -> str:
+    return f"<p>{inline_html(short_text(text, _EXCERPT))}</p>"
 
 
 def _on_paths(hits: list[Hit]) -> list[str]:

@@ -36,7 +36,6 @@ __all__ = [
 _MOST_NEIGHBOURS = 200
 _MOST_VALUES = 50  # of a facet
 _MOST_RELATIONS = 500
-_DEEPEST_TREE = 50  # locations above one another
 _MENTIONS = ("mentions", "defines")
 
 
@@ -44,8 +43,8 @@ class UnknownIdError(LemmataError):
     """An id that the workspace does not have."""
 
 
-def _readable(record: dict[str, Any]) -> dict[str, Any]:
-    """A record with its title and its excerpt also as HTML."""
+def _with_html(record: dict[str, Any]) -> dict[str, Any]:
+    """A record with its title and excerpt as safe HTML."""
     return {**record, "title_html": title_html(record["title"]), "html": inline_html(record["excerpt"])}
 
 
@@ -53,7 +52,10 @@ def _readable(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def facets(opened: Opened, hits: Sequence[Hit]) -> dict[str, list[dict[str, Any]]]:
-    """How many of the hits have each kind, document, category, location and year, the most frequent first."""
+    """How many of the hits have each kind, document, category, location and year, the most frequent first.
+
+    Documents come with their titles.
+    """
     counts: dict[str, Counter[str]] = {
         name: Counter() for name in ("kinds", "documents", "categories", "locations", "years")
     }
@@ -67,12 +69,13 @@ def facets(opened: Opened, hits: Sequence[Hit]) -> dict[str, list[dict[str, Any]
         counts["locations"].update(hit_passage.locations)
         if date := hit_passage.date or document.date:
             counts["years"][date[:4]] += 1
-    found = {
+    counted: dict[str, list[dict[str, Any]]] = {
         name: [{"value": value, "count": count} for value, count in counter.most_common(_MOST_VALUES)]
         for name, counter in counts.items()
     }
-    found["documents"] = [{**value, "title": opened.document(value["value"]).title} for value in found["documents"]]
-    return found
+    for record in counted["documents"]:
+        record["title"] = opened.document(record["value"]).title
+    return counted
 
 
 # ---------------------------------------------------------------- passages
@@ -145,24 +148,10 @@ def _neighbours(opened: Opened, related: Iterable[tuple[str, str]]) -> list[dict
     for identity, relation in pairs:
         if neighbour := passages.get(identity):
             date = neighbour.date or opened.date_of(neighbour.document)
-            record = neighbour_record(identity, neighbour.kind, neighbour.title, relation, neighbour.text, date)
+            records.append(neighbour_record(identity, neighbour.kind, neighbour.title, relation, neighbour.text, date))
         elif document := opened.known_document(identity):
-            record = neighbour_record(identity, document.kind, document.title, relation, "", document.date)
-        else:
-            continue
-        records.append(_readable(record))
-    return records
-
-
-def _places(opened: Opened, shown: Passage) -> list[dict[str, Any]]:
-    """The way from the root of the tree of locations to the first location that a log reports about."""
-    here = next((link.target for link in shown.links if link.relation == "reports_about" and link.target), None)
-    way: list[dict[str, Any]] = []
-    while here is not None and len(way) < _DEEPEST_TREE and (place := opened.known_document(here)) is not None:
-        way.insert(0, {"id": place.id, "title": place.title})
-        above = next((link.target for link in place.links if link.relation == "part_of"), None)
-        here = None if above in {known["id"] for known in way} else above
-    return way
+            records.append(neighbour_record(identity, document.kind, document.title, relation, "", document.date))
+    return list(map(_with_html, records))
 
 
 def _references(opened: Opened, shown: Passage, part: str) -> list[tuple[int, int, str]]:
@@ -187,6 +176,16 @@ def _concepts_of(opened: Opened, identity: str) -> list[dict[str, Any]]:
         if mentioned is not None and edge.relation in _MENTIONS:
             named[mentioned.id] = {"id": mentioned.id, "name": mentioned.name, "kind": mentioned.kind}
     return list(named.values())
+
+
+def _places(opened: Opened, log: Passage) -> list[dict[str, str]]:
+    """The location of a log with all above it, the root first."""
+    place = next((link.target for link in log.links if link.relation == "reports_about" and link.target), None)
+    places: dict[str, str] = {}
+    while place and place not in places and (location := opened.known_document(place)):
+        places[place] = location.title
+        place = next((link.target for link in location.links if link.relation == "part_of"), None)
+    return [{"id": identity, "title": title} for identity, title in reversed(places.items())]
 
 
 def _logs_beside(opened: Opened, log: Passage) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -271,11 +270,8 @@ def _relations(graph: OpenedGraph, identity: str) -> Iterator[dict[str, Any]]:
 # ---------------------------------------------------------------- the graph
 
 
-def nodes(opened: Opened, ids: Collection[str], *, html: bool = False) -> dict[str, dict[str, Any]]:
-    """Kind, title and start of the text of some nodes, by id; unknown ones, such as a query, are left out.
-
-    With `html` also the start of the text as HTML.
-    """
+def nodes(opened: Opened, ids: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Kind, title and start of the text of some nodes, by id; unknown ones, such as a query, are left out."""
     rows = opened.passage_rows(list(ids))
     passages = dict(zip(rows, opened.retriever.corpus.passages(rows.values()), strict=True))
     known = opened.graph.stored.concepts if opened.graph else {}
@@ -291,11 +287,7 @@ def nodes(opened: Opened, ids: Collection[str], *, html: bool = False) -> dict[s
         elif opened.graph and identity in opened.graph.node_of:
             kind = opened.graph.stored.graph.kinds[opened.graph.node_of[identity]]
             described[identity] = {"kind": kind, "title": "", "excerpt": ""}
-    for node in described.values():
-        node["title_html"] = title_html(node["title"])
-        if html:
-            node["html"] = inline_html(node["excerpt"])
-    return described
+    return {identity: _with_html(record) for identity, record in described.items()}
 
 
 def graph_around(opened: Opened, identity: str, limit: int) -> dict[str, Any]:
@@ -330,8 +322,8 @@ def graph_around(opened: Opened, identity: str, limit: int) -> dict[str, Any]:
             relation = network.relations[network.relation[edge]]
             edges.setdefault((network.nodes[node], network.nodes[target], relation), length)
     names = [network.nodes[node] for node in nearest]
-    described = nodes(opened, names, html=True)
-    unknown = {"kind": "", "title": "", "excerpt": "", "title_html": "", "html": ""}
+    described = nodes(opened, names)
+    unknown = _with_html({"kind": "", "title": "", "excerpt": ""})
     return {
         "id": identity,
         "nodes": [
@@ -372,8 +364,8 @@ def document_passages(opened: Opened, identity: str, offset: int, k: int) -> dic
         "passages": [
             {
                 **{name: record[name] for name in fields},
-                "title_html": title_html(record["title"]),
                 "line": record["line"] or None,
+                "title_html": title_html(record["title"]),
             }
             for record in records[offset : offset + k]
         ],
@@ -390,20 +382,15 @@ _MOST_CODES = 1 << 16
 
 
 def map_of(opened: Opened) -> dict[str, Any]:
-    """The map with kind, document and first category of each passage; WorkspaceError with the cure without one.
-
-    The category of a log is the section of the plant: the second location from the root of the tree.
-    """
+    """The map with kind, document and first category of each passage; WorkspaceError with the cure without one."""
     if isinstance(opened.map, str):
         raise WorkspaceError(opened.map)
     places = [(document, kind) for _, document, kind, *_ in opened.retriever.corpus.places()]
-    logs = [row for row, (_, kind) in enumerate(places) if kind == "log"]
-    sections = dict(zip(logs, _sections(opened, opened.retriever.corpus.in_rows(logs)), strict=True))
     categories = {document.id: next(iter(document.categories), "") for document in opened.retriever.corpus.documents()}
     columns = {
         "kind": [kind for _, kind in places],
         "document": [document for document, _ in places],
-        "category": [categories.get(document, "") or sections.get(row, "") for row, (document, _) in enumerate(places)],
+        "category": [categories.get(document, "") for document, _ in places],
     }
     codes = {name: _coded(values) for name, values in columns.items()}
     titles = [document.title if (document := opened.known_document(name)) else "" for name in codes["document"][1]]
@@ -415,16 +402,6 @@ def map_of(opened: Opened) -> dict[str, Any]:
         "titles": {"document": titles},
         "method": opened.map.method,
     }
-
-
-def _sections(opened: Opened, logs: Iterable[Passage]) -> Iterator[str]:
-    """The second location from the root above each log; "" where it has none."""
-    known: dict[tuple[str, ...], str] = {}
-    for log in logs:
-        if log.locations not in known:
-            way = _places(opened, log)
-            known[log.locations] = (way[min(1, len(way) - 1)]["title"] or way[-1]["id"]) if way else ""
-        yield known[log.locations]
 
 
 def _coded(values: Sequence[str]) -> tuple[str, list[str]]:
@@ -447,15 +424,15 @@ def passages_at(opened: Opened, rows: Sequence[int]) -> list[dict[str, Any]]:
     corpus = opened.retriever.corpus
     existing = [row for row in rows if 0 <= row < len(corpus)]
     return [
-        {
-            "row": row,
-            "id": shown.id,
-            "kind": shown.kind,
-            "title": shown.title,
-            "document": shown.document,
-            "excerpt": short_text(shown.text),
-            "title_html": title_html(shown.title),
-            "html": inline_html(short_text(shown.text)),
-        }
+        _with_html(
+            {
+                "row": row,
+                "id": shown.id,
+                "kind": shown.kind,
+                "title": shown.title,
+                "document": shown.document,
+                "excerpt": short_text(shown.text),
+            }
+        )
         for row, shown in zip(existing, corpus.passages(existing), strict=True)
     ]

