@@ -10,6 +10,7 @@ const COLOURS = {
 };
 const OTHER = { light: "#b9b5ab", dark: "#565b61" };
 const BY = { document: "Document", category: "Category", kind: "Kind" };
+const REACH = 14; // pixels from a point that still mean it
 const FADED = 255; // the colour of points that are not chosen
 const MOST_DISCS = 4000; // more points are drawn without smooth edges
 const CELL = 64; // of the grid that finds the nearest point, in 1/65536 of the map: 2^16 / 2^10
@@ -323,7 +324,7 @@ function draw(main, points, go) {
   canvas.addEventListener("pointermove", (event) => {
     const [x, y] = position(event);
     if (!fingers.has(event.pointerId)) {
-      hover(nearest(x, y, 14));
+      hover(nearest(x, y, REACH));
       return;
     }
     const [oldX, oldY] = fingers.get(event.pointerId);
@@ -353,7 +354,7 @@ function draw(main, points, go) {
     pressed = null;
     if (lasso && moved) choose(inLasso(lasso));
     else if (!moved && event.type === "pointerup") {
-      const row = nearest(x, y, event.pointerType === "mouse" ? 12 : 22);
+      const row = nearest(x, y, event.pointerType === "mouse" ? REACH : 22);
       if (row >= 0) open(row);
       else if (chosen) choose(null);
     }
