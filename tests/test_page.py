@@ -309,16 +309,23 @@ def test_the_map_shows_points_names_them_and_searches_among_some(window: Window)
     expect(page.locator(".facets")).to_contain_text("Only among the points chosen on the map")
 
 
-def test_a_point_of_the_map_has_a_name_and_opens(window: Window) -> None:
+def test_points_of_the_map_have_names_and_open_by_mouse_and_keyboard(window: Window) -> None:
     page = window.open(VIEWS["map"])
-    box = page.locator("canvas").bounding_box()
-    for step in range(400):  # look for a point from the middle outwards
-        x = box["x"] + box["width"] / 2 + (step % 20 - 10) * 14
-        y = box["y"] + box["height"] / 2 + (step // 20 - 10) * 14
+    canvas = page.locator("canvas")
+    canvas.focus()
+    page.keyboard.press("ArrowRight")  # names the point nearest to the middle
+    expect(page.locator(".tip strong")).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(page.locator("article.passage h1")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator(".legend")).to_contain_text("math.CO")
+    box = canvas.bounding_box()
+    for step in range(3000):
+        x, y = box["x"] + step % 60 * box["width"] / 60, box["y"] + step // 60 * box["height"] / 50
         page.mouse.move(x, y)
         if page.locator("canvas.pointing").count():
             break
-    expect(page.locator(".tip")).to_be_visible()
+    expect(page.locator(".tip strong")).to_be_visible()
     page.mouse.click(x, y)
     expect(page.locator("article.passage h1")).to_be_visible()
 
