@@ -47,7 +47,7 @@ function bars(counts, name) {
       "table", { class: "bars" },
       h("tbody", null, shown.map(([key, count]) => h("tr", null, h("th", { scope: "row" }, name(key)), h("td", null, bar(count / most)), h("td", { class: "number" }, number(count))))),
     ),
-    rest > 0 && h("p", { class: "small" }, `and ${number(rest)} of ${rows.length - 12} other kinds`),
+    rest > 0 && h("p", { class: "small" }, `and ${rows.length - 12} other kinds (${number(rest)})`),
   ];
 }
 
