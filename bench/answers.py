@@ -4,9 +4,9 @@
     python bench/answers.py WORKSPACE --url http://127.0.0.1:8193/v1 --model NAME --out bench/answers.json
 
 writes the shares as JSON and every sentence as a line of `bench/answers.tsv`, whose column `by_eye` is for a reader: 1
-where the cited passages say what the sentence says, 0 where they do not. What was filled in before is kept, and is
-counted beside the measure. The questions of `--part choose` serve to choose the threshold of the measure; the shares to
-quote are those of the part `report`.
+where the cited passages say all that the sentence says, else 0; of a sentence without citations, 1 where some passage
+says it. What was filled in before is kept, and is counted beside the measure. The questions of `--part choose` serve to
+choose the threshold of the measure; the shares to quote are those of the part `report`.
 """
 
 from __future__ import annotations
@@ -61,13 +61,12 @@ def shares(records: Iterable[dict[str, Any]], eye: dict[tuple[str, str], str]) -
         name: sum(record["done"][name] for record in answered)
         for name in ("sentences", "cited", "existing", "supported")
     }
-    rows = [
-        (eye.get((record["_id"], sentence["text"]), ""), not sentence["flags"])
-        for record in answered
-        for sentence in record["sentences"]
-        if "incomplete" not in sentence["flags"] and sentence["citations"]
-    ]
-    read = [(mark == "1", supported) for mark, supported in rows if mark in ("0", "1")]
+    marks: dict[bool, list[tuple[bool, bool]]] = {True: [], False: []}  # by eye and by measure; cited or not
+    for record in answered:
+        for sentence in record["sentences"]:
+            mark = eye.get((record["_id"], " ".join(sentence["text"].split())), "")
+            if "incomplete" not in sentence["flags"] and mark in ("0", "1"):
+                marks[bool(sentence["citations"])].append((mark == "1", not sentence["flags"]))
     return {
         "questions": len(answered),
         "refused": sum(record["done"]["refused"] for record in answered),
@@ -75,12 +74,11 @@ def shares(records: Iterable[dict[str, Any]], eye: dict[tuple[str, str], str]) -
         "share_cited": round(counts["cited"] / max(1, counts["sentences"]), 3),
         "share_existing": round(counts["existing"] / max(1, counts["sentences"]), 3),
         "share_supported": round(counts["supported"] / max(1, counts["sentences"]), 3),
-        "read_by_eye": len(read),
-        "supported_by_eye": sum(mark for mark, _ in read),
-        "eye_and_measure_agree": sum(mark == supported for mark, supported in read),
-        "median_seconds": round(sorted(record["seconds"] for record in answered)[len(answered) // 2], 1)
-        if answered
-        else None,
+        "cited_and_read_by_eye": len(marks[True]),
+        "supported_by_eye": sum(by_eye for by_eye, _ in marks[True]),
+        "eye_and_measure_agree": sum(by_eye == measured for by_eye, measured in marks[True]),
+        "uncited_and_read_by_eye": len(marks[False]),
+        "uncited_but_said_by_a_passage": sum(by_eye for by_eye, _ in marks[False]),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import ClassVar
 import pytest
 from tests.test_cli import lemmata
 
-from lemmata.config import Option, build, merged, options_of, read_toml
+from lemmata.config import Option, build, merged, near, options_of, read_toml, suggest
 from lemmata.errors import ConfigError
 from lemmata.project import Project, all_options
 
@@ -122,3 +123,12 @@ def test_misspelled_miners_and_sources_of_pairs_are_refused_when_the_settings_ar
         project.layout.config.write_text(text)
         with pytest.raises(ConfigError, match=message):
             Project(tmp_path / "w").config  # noqa: B018 - reading it is the point
+
+
+def test_an_unknown_word_is_compared_in_no_time_with_very_many() -> None:
+    many = [f"passage-{number}" for number in range(200_000)]
+    begin = time.process_time()
+    assert near("passage-123456x", ["other", *many]).startswith("; did you mean passage-")
+    assert near("a" * 10_000, many) == ""
+    assert suggest("b" * 10_000, many[:2]) == " (there are: passage-0, passage-1)"
+    assert time.process_time() - begin < 5

@@ -26,6 +26,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance
+from tests.llm_server import Server as ChatServer
 from tests.test_cli import lemmata
 from tests.test_search import make_project
 
@@ -333,6 +334,31 @@ def test_ask_without_a_model_gives_the_passages_and_says_so(client: httpx.Client
     assert error["cure"]
 
 
+def test_ask_streams_what_the_model_writes_with_its_citations_checked(tmp_path: Path) -> None:
+    model = ChatServer(tmp_path / "journal")
+    try:
+        model.script(streams=True, answer="A wet sponge absorbs $x^2$ of a pump [1]. Dogs <b>bark</b> [9].")
+        project = make_project(tmp_path, {"a.tex": NOTES["a.tex"]})
+        with project.layout.config.open("a") as config:
+            config.write(f'[llm]\nurl = "{model.url}"\nmodel = "tiny"\n')
+        with serving(project.layout.root) as client:
+            assert valid(client.get("/health"), "/health")["model"] == "tiny"
+            received = events(client.post("/ask", json={"question": "what does a wet sponge absorb", "k": 1}))
+    finally:
+        model.kill()
+    names = [name for name, _ in received]
+    assert (names[0], names[-1]) == ("passages", "done")
+    assert "<mark>wet</mark>" in received[0][1]["passages"][0]["html"]
+    written = "".join(data["text"] for name, data in received if name == "text")
+    assert written == "A wet sponge absorbs $x^2$ of a pump [1]. Dogs <b>bark</b> [9]."
+    first, second = (data for name, data in received if name == "sentence")
+    assert first["citations"][0]["id"] == "a#sponge"
+    assert "<math" in first["html"]
+    assert "[1]" not in first["html"]
+    assert second["flags"] == ["missing"]
+    assert "<b>" not in second["html"]
+
+
 class EndlessService(Service):
     """Answers without an end, and tells when it was stopped."""
 
@@ -383,6 +409,7 @@ def test_every_error_has_a_code_and_a_cure(client: httpx.Client) -> None:
         {"query": "a" * 20_001},
         {"query": "a", "k": 0},
         {"query": "a", "k": 101},
+        {"query": "a", "k": 10**4000},
         {"query": "a", "k": True},
         {"query": "a", "k": 1.5},
         {"query": "a", "offset": -1},
@@ -529,13 +556,17 @@ def test_a_page_of_another_origin_may_not_ask(client: httpx.Client, project: Pro
         refused(client.post("/search", json=body, headers={"origin": origin}), 403, "foreign_origin")
         refused(client.options("/search", headers={"origin": origin}), 403, "foreign_origin")
     friend = "https://friend.example"
-    with serving(project.layout.root, access=Access("127.0.0.1", origins=[friend])) as opened:
-        answer = opened.post("/search", json=body, headers={"origin": friend})
+    with serving(project.layout.root, access=Access("127.0.0.1", origins=[friend], token="t" * 16)) as opened:
+        given = {"authorization": f"Bearer {'t' * 16}"}
+        refused(opened.post("/search", json=body, headers={"origin": friend}), 401, "unauthorized")
+        answer = opened.post("/search", json=body, headers={"origin": friend, **given})
         assert answer.headers["access-control-allow-origin"] == friend
         preflight = {"origin": friend, "access-control-request-method": "POST"}
-        assert opened.options("/search", headers=preflight).headers["access-control-allow-origin"] == friend
-        refused(opened.post("/search", json=body, headers={"origin": "https://evil.example"}), 403, "foreign_origin")
-        assert "access-control-allow-origin" not in opened.get("/health").headers
+        allowed = opened.options("/search", headers=preflight)  # a browser sends it without the token
+        assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (204, friend)
+        foreign = {"origin": "https://evil.example", **given}
+        refused(opened.post("/search", json=body, headers=foreign), 403, "foreign_origin")
+        assert "access-control-allow-origin" not in opened.get("/health", headers=given).headers
 
 
 def test_a_token_is_asked_of_everything_but_the_page(project: Project) -> None:

@@ -88,11 +88,12 @@ def near(word: str, known: Iterable[str]) -> str:
 
 
 def _close_matches(word: str, known: Sequence[str], most: int) -> list[str]:
-    """Known words that look like this one; of very many, those that begin like it, so that an answer takes no time."""
+    """Known words that look like this one; of very many only those with the same first half, which takes less time."""
     if len(word) > _LONGEST_COMPARED:
         return []
     if len(known) > _MOST_COMPARED:
-        known = list(islice((other for other in known if other[:2] == word[:2]), _MOST_COMPARED))
+        start = word[: (len(word) + 1) // 2]
+        known = list(islice((other for other in known if other.startswith(start)), _MOST_COMPARED))
     return difflib.get_close_matches(word, known, most)
 
 

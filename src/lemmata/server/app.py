@@ -10,9 +10,8 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +23,14 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lemmata.errors import InputError, LemmataError, MissingExtra, WorkspaceError
+from lemmata.errors import InputError
+from lemmata.server.failures import StatusError, describe_error, error_record
 from lemmata.server.metrics import Metrics
-from lemmata.server.openapi import ENDPOINTS, LONGEST_ID, Endpoint, document
+from lemmata.server.openapi import ENDPOINTS, ID, Endpoint, document
 from lemmata.server.schemas import checked, parsed
 from lemmata.server.security import HEADERS, Access
 from lemmata.server.service import Service
-from lemmata.server.views import UnknownIdError
+from lemmata.server.threads import Workers
 
 __all__ = ["Limits", "make_app"]
 
@@ -60,113 +60,19 @@ class Limits:
     answer_seconds: float = 300.0  # for one answer of /ask
 
 
-class _FailureError(Exception):
-    """An error with its status, code, message and cure."""
-
-    def __init__(
-        self, status: int, code: str, message: str, cure: str, headers: Mapping[str, str] | None = None
-    ) -> None:
-        super().__init__(message)
-        self.status, self.code, self.message, self.cure, self.headers = status, code, message, cure, headers or {}
+# ---------------------------------------------------------------- answers
 
 
-# ---------------------------------------------------------------- answers and errors
+def _encoded(content: Any) -> bytes:
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-class _Json(Response):
-    media_type = "application/json"
-
-    def render(self, content: Any) -> bytes:
-        return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode(
-            "utf-8", "replace"
-        )
+def _json(content: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(content, status, headers, media_type="application/json")
 
 
 def _failed(status: int, code: str, message: str, cure: str, headers: Mapping[str, str] | None = None) -> Response:
-    return _Json(_error(code, message, cure), status, headers=dict(headers or {}))
-
-
-def _explained(error: Exception) -> Response:
-    """The answer to a request that failed."""
-    status, content, headers = _described(error)
-    return _Json(content, status, headers=dict(headers))
-
-
-def _described(error: Exception) -> tuple[int, dict[str, Any], Mapping[str, str]]:
-    """Status, content and headers for an error."""
-    if isinstance(error, _FailureError):
-        return error.status, _error(error.code, error.message, error.cure), error.headers
-    for kind, status, code, cure in _STATUSES:
-        if isinstance(error, kind):
-            message, advice = _split(str(error))
-            return status, _error(code, message, advice or cure), {}
-    _log.error("a request failed", exc_info=error)
-    return 500, _error("internal", "an error of the server", "report it, with what the server has logged"), {}
-
-
-def _error(code: str, message: str, cure: str) -> dict[str, Any]:
-    return {"error": {"code": code, "message": message, "cure": cure}}
-
-
-_STATUSES: tuple[tuple[type[Exception], int, str, str], ...] = (
-    (UnknownIdError, 404, "not_found", "search for it"),
-    (MissingExtra, 501, "missing_extra", "install what is missing"),
-    (WorkspaceError, 409, "workspace", "run the command that is named; the server takes over the result"),
-    (InputError, 422, "invalid", "send what the schema in /openapi.json asks for"),
-    (LemmataError, 400, "refused", "change the request"),
-)
-
-
-def _split(sentence: str) -> tuple[str, str]:
-    """A message of lemmata as what is wrong and what to do, where a colon or semicolon parts the two."""
-    match = re.fullmatch(r"""((?:[^('"]|'[^']*'|"[^"]*")*?)[:;] (.+)""", sentence, re.DOTALL)
-    return (match[1], match[2]) if match else (sentence, "")
-
-
-# ---------------------------------------------------------------- work in threads
-
-
-class Workers:
-    """Threads for the requests, a bounded queue before them, and a time limit for each."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="lemmata")
-        self.busy = 0  # requests in threads or waiting for one
-
-    def submit(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
-        """Start `work` in a thread, or wait for one; a failure where too many are waiting."""
-        if self.busy >= self._limits.threads + self._limits.waiting:
-            raise _FailureError(503, "busy", "too many requests at once", "try again in a second", {"retry-after": "1"})
-        self.busy += 1
-        future = asyncio.get_running_loop().run_in_executor(self._pool, work)
-        future.add_done_callback(self._finished)
-        return future
-
-    async def run(self, work: Callable[[], Any]) -> Any:
-        """The result of `work`; a request that timed out keeps its thread until it ends."""
-        end = time.monotonic() + self._limits.seconds
-
-        def in_time() -> Any:
-            if time.monotonic() > end:
-                raise TimeoutError
-            return work()
-
-        future = self.submit(in_time)
-        try:
-            async with asyncio.timeout(self._limits.seconds):
-                return await asyncio.shield(future)
-        except TimeoutError:
-            message = f"the answer took more than {self._limits.seconds:g} s"
-            raise _FailureError(503, "timeout", message, "ask for less, or try again", {"retry-after": "5"}) from None
-
-    def _finished(self, future: asyncio.Future[Any]) -> None:
-        self.busy -= 1
-        if not future.cancelled():
-            future.exception()  # nobody may be waiting for it any more
-
-    def close(self) -> None:
-        self._pool.shutdown(wait=True, cancel_futures=True)
+    return _json(_encoded(error_record(code, message, cure)), status, headers)
 
 
 # ---------------------------------------------------------------- the application
@@ -176,70 +82,61 @@ class _Api:
     """Answers the endpoints by the methods of a Service."""
 
     def __init__(self, service: Service, limits: Limits) -> None:
-        self.service, self.limits = service, limits
-        self.workers = Workers(limits)
-        self.answers = Workers(replace(limits, threads=limits.answers, waiting=0, seconds=limits.answer_seconds))
-        self.metrics_ = Metrics()
-        self.metrics_.gauge(
-            "lemmata_requests_in_progress", "Requests in threads or waiting.", lambda: self.workers.busy
-        )
-        self.metrics_.gauge("lemmata_answers_in_progress", "Answers being written.", lambda: self.answers.busy)
-        self.metrics_.gauge("lemmata_generation", "State of the workspace.", lambda: service.generation)
-        self._document = document()
+        self.service, self.limits, self.metrics = service, limits, Metrics()
+        self.workers = Workers(limits.threads, limits.waiting, limits.seconds)
+        self.answers = Workers(limits.answers, 0, limits.answer_seconds)
+        for name, description, value in (
+            ("lemmata_requests_in_progress", "Requests in threads or waiting.", lambda: self.workers.busy),
+            ("lemmata_answers_in_progress", "Answers being written.", lambda: self.answers.busy),
+            ("lemmata_generation", "State of the workspace.", lambda: service.generation),
+        ):
+            self.metrics.gauge(name, description, value)
+        self._document = _encoded(document())
+        self._left: set[threading.Event] = set()  # of each answer being written: set when nobody reads it
 
     async def answer(self, endpoint: Endpoint, request: Request) -> Response:
-        arguments: dict[str, Any] = {}
-        if "id" in request.path_params:
-            arguments["identity"] = _checked_id(request.path_params["id"])
-        for name in request.query_params:
-            if name not in endpoint.parameters:
-                raise InputError(f"there is no parameter {name!r}")
-        for name, schema in endpoint.parameters.items():
-            if name in request.query_params:
-                arguments[name] = parsed(schema, request.query_params[name], name)
-            elif "default" in schema:
-                arguments[name] = schema["default"]
-            elif name in endpoint.required:
-                raise InputError(f"the parameter {name!r} is missing")
+        """The answer of the method of the Service that an endpoint names, or of one of those below."""
+        arguments = _arguments(endpoint, request)
         if endpoint.body is not None:
-            arguments |= checked(endpoint.body, await self._json(request))
-        own = getattr(self, endpoint.name, None)
-        if own is not None:
-            response: Response = await own(arguments)
-            return response
+            arguments |= checked(endpoint.body, await self._body(request))
+        if endpoint.name == "ask":
+            return await self._ask(arguments)
+        if endpoint.name == "metrics":
+            return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
+        if endpoint.name == "openapi":
+            return _json(self._document)
         method = getattr(self.service, endpoint.name)
-        return _Json(await self.workers.run(lambda: method(**arguments)))
+        return _json(await self.workers.run(lambda: _encoded(method(**arguments))))
 
-    async def _json(self, request: Request) -> Any:
+    async def close(self) -> None:
+        """Let requests in progress finish, and answers of a language model break off."""
+        for left in self._left:
+            left.set()
+        for workers in (self.workers, self.answers):
+            await asyncio.get_running_loop().run_in_executor(None, workers.close)
+        self.service.close()
+
+    async def _body(self, request: Request) -> Any:
+        """The JSON of a body that is neither too large nor too slow."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
         if kind != "application/json":
-            raise _FailureError(415, "not_json", "the body is not JSON", "send Content-Type: application/json")
-        data = bytearray()
-        declared = request.headers.get("content-length", "")
+            raise StatusError(415, "not_json", "the body is not JSON", "send Content-Type: application/json")
         try:
             async with asyncio.timeout(self.limits.seconds):
-                while len(data) <= self.limits.body and not (declared.isdecimal() and int(declared) > self.limits.body):
-                    message = await request.receive()
-                    if message["type"] == "http.disconnect":
-                        raise ClientDisconnect
-                    data += message.get("body", b"")
-                    if not message.get("more_body", False):
-                        break
-                else:
-                    most = f"{self.limits.body:,} bytes"
-                    raise _FailureError(413, "too_large", f"the body has more than {most}", "send less", _CLOSE)
+                data = await _read(request, self.limits.body)
         except TimeoutError:
-            raise _FailureError(408, "slow", "the body came too slowly", "send it at once", _CLOSE) from None
+            raise StatusError(408, "slow", "the body came too slowly", "send it at once", _CLOSE) from None
         try:
-            return json.loads(bytes(data).decode("utf-8"), parse_constant=_refuse_constant)
+            return json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
             raise InputError(f"the body is no JSON ({error})") from error
 
-    async def ask(self, arguments: Mapping[str, Any]) -> Response:
+    async def _ask(self, arguments: Mapping[str, Any]) -> Response:
         """Events as they come; a thread makes them, and stops when the client has left."""
         loop = asyncio.get_running_loop()
         queue: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
         left = threading.Event()
+        end = loop.time() + self.limits.answer_seconds
 
         def put(item: bytes | Exception | None) -> None:
             loop.call_soon_threadsafe(queue.put_nowait, item)
@@ -248,7 +145,7 @@ class _Api:
             try:
                 with contextlib.closing(self.service.ask(**arguments)) as events:
                     for name, data in events:
-                        if left.is_set():
+                        if left.is_set() or loop.time() > end:
                             return
                         put(_event(name, data))
             except Exception as error:
@@ -257,27 +154,58 @@ class _Api:
                 put(None)
 
         self.answers.submit(work)
+        self._left.add(left)
         first = await queue.get()
         if isinstance(first, Exception):
+            self._left.discard(left)
             raise first  # before anything was sent, so that it can have a status
 
         async def stream() -> AsyncIterator[bytes]:
             item: bytes | Exception | None = first
-            end = loop.time() + self.limits.answer_seconds
             try:
-                while item is not None:
-                    yield _event("error", _described(item)[1]["error"]) if isinstance(item, Exception) else item
+                while isinstance(item, bytes):
+                    yield item
                     item = await _next(queue, end)
+                if item is not None:
+                    yield _event("error", describe_error(item)[1]["error"])
             finally:
                 left.set()
+                self._left.discard(left)
 
         return StreamingResponse(stream(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
-    async def metrics(self, _arguments: Mapping[str, Any]) -> Response:
-        return Response(self.metrics_.text(), media_type="text/plain; version=0.0.4")
 
-    async def openapi(self, _arguments: Mapping[str, Any]) -> Response:
-        return _Json(self._document)
+def _arguments(endpoint: Endpoint, request: Request) -> dict[str, Any]:
+    """The id in the path and the parameters of the query, checked, with their defaults."""
+    arguments: dict[str, Any] = {}
+    if "id" in request.path_params:
+        arguments["identity"] = checked(ID, request.path_params["id"], "the id")
+    for name in request.query_params:
+        if name not in endpoint.parameters:
+            raise InputError(f"there is no parameter {name!r}")
+    for name, schema in endpoint.parameters.items():
+        if name in request.query_params:
+            arguments[name] = parsed(schema, request.query_params[name], name)
+        elif "default" in schema:
+            arguments[name] = schema["default"]
+        elif name in endpoint.required:
+            raise InputError(f"the parameter {name!r} is missing")
+    return arguments
+
+
+async def _read(request: Request, most: int) -> bytes:
+    """The body of a request; StatusError as soon as it is known to be too large."""
+    declared = request.headers.get("content-length", "")
+    size = int(declared) if declared.isascii() and declared.isdecimal() and len(declared) < 20 else 0
+    data = bytearray()
+    if size <= most:
+        async for chunk in request.stream():
+            data += chunk
+            if len(data) > most:
+                break
+        else:
+            return bytes(data)
+    raise StatusError(413, "too_large", f"the body has more than {most:,} bytes", "send less", _CLOSE)
 
 
 _CLOSE = {"connection": "close"}  # the rest of the body is not read
@@ -286,9 +214,8 @@ _BEAT = 15.0  # seconds without an event, after which a comment keeps the connec
 
 async def _next(queue: asyncio.Queue[bytes | Exception | None], end: float) -> bytes | Exception | None:
     """The next event, or a comment after some seconds without one."""
-    loop = asyncio.get_running_loop()
-    if loop.time() > end:
-        return _FailureError(503, "timeout", "the answer took too long", "ask for less")
+    if asyncio.get_running_loop().time() > end:
+        return StatusError(503, "timeout", "the answer took too long", "ask for less")
     try:
         return await asyncio.wait_for(queue.get(), _BEAT)
     except TimeoutError:
@@ -303,12 +230,6 @@ def _event(name: str, data: Mapping[str, Any]) -> bytes:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no number")
-
-
-def _checked_id(identity: str) -> str:
-    if len(identity) > LONGEST_ID:
-        raise InputError(f"the id is {len(identity):,} characters: at most {LONGEST_ID:,} are possible")
-    return identity
 
 
 async def _page(_request: Request) -> Response:
@@ -339,9 +260,7 @@ def make_app(service: Service, access: Access, limits: Limits | None = None, *, 
         finally:
             if watcher:
                 watcher.cancel()
-            for workers in (api.workers, api.answers):
-                await asyncio.get_running_loop().run_in_executor(None, workers.close)
-            service.close()
+            await api.close()
 
     routes = [_route(api, endpoint) for endpoint in ENDPOINTS]
     routes += [
@@ -379,7 +298,8 @@ def _route(api: _Api, endpoint: Endpoint) -> Route:
         except ClientDisconnect:
             return Response(status_code=499)
         except Exception as error:
-            return _explained(error)
+            status, content, headers = describe_error(error)
+            return _json(_encoded(content), status, headers)
 
     return Route(endpoint.path.replace("{id}", "{id:identity}"), answer, methods=[endpoint.method], name=endpoint.path)
 
@@ -393,6 +313,15 @@ async def _watch(service: Service, seconds: float) -> None:
                 _log.info("the workspace was rebuilt: generation %d", service.generation)
         except Exception:
             _log.exception("looking for a rebuilt workspace failed")
+
+
+_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
+_PREFLIGHT = {
+    "access-control-allow-methods": "GET, POST",
+    "access-control-allow-headers": "authorization, content-type",
+    "access-control-max-age": "600",
+}
 
 
 class _Outermost:
@@ -417,30 +346,28 @@ class _Outermost:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 answer = MutableHeaders(scope=message)
-                answer["x-request-id"] = identity
-                for name, value in HEADERS.items():
-                    answer[name] = value
+                answer.raw.append((b"x-request-id", identity.encode()))
+                answer.raw.extend(_HEADERS)
                 answer.setdefault("cache-control", "no-store")
                 self._allow_origin(headers, answer)
             await send(message)
 
-        is_public = _PUBLIC.fullmatch(scope["path"]) is not None
+        is_preflight = scope["method"] == "OPTIONS" and headers.get("origin") in self._access.origins
+        is_public = is_preflight or _PUBLIC.fullmatch(scope["path"]) is not None
         refusal = self._access.check(headers, is_public=is_public)
         app: ASGIApp = self._app
         if refusal is not None:
             more = {"www-authenticate": "Bearer"} if refusal.status == 401 else {}
             app = _failed(refusal.status, refusal.code, refusal.message, refusal.cure, more)
-        elif scope["method"] == "OPTIONS" and headers.get("origin") in self._access.origins:
-            allowed = {"access-control-allow-methods": "GET, POST", "access-control-max-age": "600"}
-            app = Response(
-                status_code=204, headers={**allowed, "access-control-allow-headers": "authorization, content-type"}
-            )
+        elif is_preflight:
+            app = Response(status_code=204, headers=_PREFLIGHT)
         try:
             await app(scope, receive, sending)
         finally:
             route = scope.get("route")
             name = route.name if route is not None else "other"
-            self._api.metrics_.observe(name, scope["method"], status, time.perf_counter() - started)
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            self._api.metrics.observe(name, method, status, time.perf_counter() - started)
 
     def _allow_origin(self, request: Headers, answer: MutableHeaders) -> None:
         if self._access.origins:

@@ -27,6 +27,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from lemmata.answer import harmless, quoted
 from lemmata.errors import LemmataError
 from lemmata.latex.sentences import cut
+from lemmata.server.failures import error_record
 from lemmata.server.run import listen
 from lemmata.server.security import Access
 from lemmata.server.service import DEEPEST, Service
@@ -299,9 +300,9 @@ class _Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            refusal = self._access.check(Headers(scope=scope), scheme=scope["scheme"], is_public=False)
+            refusal = self._access.check(Headers(scope=scope), is_public=False)
             if refusal is not None:
-                error = {"code": refusal.code, "message": refusal.message, "cure": refusal.cure}
-                await JSONResponse({"error": error}, refusal.status)(scope, receive, send)
+                error = error_record(refusal.code, refusal.message, refusal.cure)
+                await JSONResponse(error, refusal.status)(scope, receive, send)
                 return
         await self._app(scope, receive, send)

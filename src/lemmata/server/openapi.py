@@ -9,12 +9,13 @@ from typing import Any
 
 from lemmata.server.schemas import Schema, array_of, integer, nullable, number, object_of, string
 
-__all__ = ["ENDPOINTS", "Endpoint", "document"]
+__all__ = ["DEEPEST", "ENDPOINTS", "ID", "Endpoint", "document"]
 
 DEEPEST = 1000  # hits that can be reached by paging
 LONGEST_QUERY = 20_000  # characters
 LONGEST_ID = 2000
 MOST_HITS = 100
+ID = string(shortest=1, longest=LONGEST_ID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -523,8 +524,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     ]
     if "{id}" in endpoint.path:
         description = "An id, percent-encoded."
-        schema = string(shortest=1, longest=LONGEST_ID)
-        parameters.append({"name": "id", "in": "path", "required": True, "schema": schema, "description": description})
+        parameters.append({"name": "id", "in": "path", "required": True, "schema": ID, "description": description})
     content = {endpoint.media: {"schema": endpoint.answer} if endpoint.answer else {}}
     more = (408, 413, 415) if endpoint.body else ()
     failed = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}

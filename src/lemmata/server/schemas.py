@@ -150,9 +150,9 @@ def _is_text(value: str) -> bool:
 def _check_size(where: str, unit: str, size: float, least: float | None, most: float | None) -> None:
     unit = f" {unit}" if unit else ""
     if least is not None and size < least:
-        raise InputError(f"{where} is {size:g}{unit}: at least {least:g}{unit} are needed")
+        raise InputError(f"{where} is too small: at least {least:g}{unit}")
     if most is not None and size > most:
-        raise InputError(f"{where} is {size:g}{unit}: at most {most:g}{unit} are possible")
+        raise InputError(f"{where} is too large: at most {most:g}{unit}")
 
 
 def _checked_object(schema: Schema, value: Mapping[str, Any], where: str) -> dict[str, Any]:

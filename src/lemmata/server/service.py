@@ -24,6 +24,7 @@ from lemmata.project import Project
 from lemmata.search import RETRIEVERS, Filter, split_reranker
 from lemmata.server import views
 from lemmata.server.mathml import excerpt_html, inline_html, title_html
+from lemmata.server.openapi import DEEPEST
 from lemmata.server.opened import Opened, state_of
 from lemmata.server.records import hit_records, short_text
 from lemmata.stages.bridge import bridge
@@ -31,7 +32,6 @@ from lemmata.types import Floats, Hit
 
 __all__ = ["DEEPEST", "Service"]
 
-DEEPEST = 1000  # hits that can be reached by paging
 _FACET_HITS = 200
 _MOST_RERANKED = 100
 _MOST_SKIPS = 200
