@@ -336,6 +336,37 @@ def test_without_a_language_model_ask_says_so_and_shows_passages(window: Window)
     assert page.locator(".cited .hit").count() == 8
 
 
+ANSWER = """event: passages
+data: {"question": "q", "note": "", "passages": [{"number": 1, "id": "rsk#thm:rsk", "kind": "theorem", "title": "Knuth",
+data: "document": "rsk", "section": "", "text": "x", "html": "<p>x</p>", "cut": false, "score": 1}]}
+
+event: text
+data: {"text": "It is a bijection [1]. It is <b>blue</b> [7]. And"}
+
+event: sentence
+data: {"begin": 0, "end": 22, "text": "It is a bijection [1].", "citations": [{"number": 1, "id": "rsk#thm:rsk",
+data: "support": 0.9, "flag": ""}], "flags": []}
+
+event: sentence
+data: {"begin": 23, "end": 45, "text": "It is <b>blue</b> [7].", "citations": [{"number": 7, "id": null,
+data: "support": null, "flag": "missing"}], "flags": ["missing"]}
+
+event: done
+data: {"answer": "", "model": "small", "sentences": 2, "supported": 1}
+
+"""
+
+
+def test_an_answer_cites_passages_and_marks_what_it_cannot_prove(window: Window) -> None:
+    window.page.route("**/ask", lambda route: route.fulfill(content_type="text/event-stream", body=ANSWER))
+    page = window.open("/view/ask?q=what+is+it")
+    expect(page.locator(".answer .text")).to_have_text("It is a bijection [1]. It is <b>blue</b> [7]. And")
+    expect(page.locator(".answer span.doubted")).to_contain_text("blue")
+    expect(page.locator(".answer")).to_contain_text("1 of 2 sentences supported")
+    page.locator(".answer sup a").click()
+    expect(page.locator("h1")).to_contain_text("Knuth")
+
+
 def test_health_tells_what_is_there(window: Window) -> None:
     page = window.open(VIEWS["health"])
     expect(page.locator("main")).to_contain_text("Everything is up to date")

@@ -7,7 +7,7 @@ const WIDTH = 164; // of a node
 const HEIGHT = 50;
 const GAP = 84; // between columns, room for the words of an edge
 const LANE = 84;
-const SMALLEST = 0.6; // scale at which the words can still be read: a wider drawing begins at its left end
+const SMALLEST = 0.55; // scale at which the words can still be read: a wider drawing begins at its left end
 
 export function drawPaths(paths, nodes, lit) {
   const lines = new Map(); // the two ends of an edge: the step, and the paths that use it
