@@ -309,16 +309,23 @@ def test_the_map_shows_points_names_them_and_searches_among_some(window: Window)
     expect(page.locator(".facets")).to_contain_text("Only among the points chosen on the map")
 
 
-def test_a_point_of_the_map_has_a_name_and_opens(window: Window) -> None:
+def test_points_of_the_map_have_names_and_open_by_mouse_and_keyboard(window: Window) -> None:
     page = window.open(VIEWS["map"])
-    box = page.locator("canvas").bounding_box()
-    for step in range(400):  # look for a point from the middle outwards
-        x = box["x"] + box["width"] / 2 + (step % 20 - 10) * 14
-        y = box["y"] + box["height"] / 2 + (step // 20 - 10) * 14
+    canvas = page.locator("canvas")
+    canvas.focus()
+    page.keyboard.press("ArrowRight")  # names the point nearest to the middle
+    expect(page.locator(".tip strong")).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(page.locator("article.passage h1")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator(".legend")).to_contain_text("math.CO")
+    box = canvas.bounding_box()
+    for step in range(3000):
+        x, y = box["x"] + step % 60 * box["width"] / 60, box["y"] + step // 60 * box["height"] / 50
         page.mouse.move(x, y)
         if page.locator("canvas.pointing").count():
             break
-    expect(page.locator(".tip")).to_be_visible()
+    expect(page.locator(".tip strong")).to_be_visible()
     page.mouse.click(x, y)
     expect(page.locator("article.passage h1")).to_be_visible()
 
@@ -327,6 +334,37 @@ def test_without_a_language_model_ask_says_so_and_shows_passages(window: Window)
     page = window.open(VIEWS["ask"])
     expect(page.locator(".notice")).to_contain_text("No language model is configured")
     assert page.locator(".cited .hit").count() == 8
+
+
+ANSWER = """event: passages
+data: {"question": "q", "note": "", "passages": [{"number": 1, "id": "rsk#thm:rsk", "kind": "theorem", "title": "Knuth",
+data: "document": "rsk", "section": "", "text": "x", "html": "<p>x</p>", "cut": false, "score": 1}]}
+
+event: text
+data: {"text": "It is a bijection [1]. It is <b>blue</b> [7]. And"}
+
+event: sentence
+data: {"begin": 0, "end": 22, "text": "It is a bijection [1].", "citations": [{"number": 1, "id": "rsk#thm:rsk",
+data: "support": 0.9, "flag": ""}], "flags": []}
+
+event: sentence
+data: {"begin": 23, "end": 45, "text": "It is <b>blue</b> [7].", "citations": [{"number": 7, "id": null,
+data: "support": null, "flag": "missing"}], "flags": ["missing"]}
+
+event: done
+data: {"answer": "", "model": "small", "sentences": 2, "supported": 1}
+
+"""
+
+
+def test_an_answer_cites_passages_and_marks_what_it_cannot_prove(window: Window) -> None:
+    window.page.route("**/ask", lambda route: route.fulfill(content_type="text/event-stream", body=ANSWER))
+    page = window.open("/view/ask?q=what+is+it")
+    expect(page.locator(".answer .text")).to_have_text("It is a bijection [1]. It is <b>blue</b> [7]. And")
+    expect(page.locator(".answer span.doubted")).to_contain_text("blue")
+    expect(page.locator(".answer")).to_contain_text("1 of 2 sentences supported")
+    page.locator(".answer sup a").click()
+    expect(page.locator("h1")).to_contain_text("Knuth")
 
 
 def test_health_tells_what_is_there(window: Window) -> None:

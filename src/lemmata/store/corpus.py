@@ -33,6 +33,9 @@ UNION SELECT source FROM links WHERE relation = 'reports_about' AND target IS NU
 """
 
 
+_FILE = PASSAGE_COLUMNS.split(", ").index("file")
+
+
 def _count_words(text: str) -> int:
     return len(text.split())
 
@@ -109,13 +112,10 @@ class Corpus(Sequence[Passage]):
             ).fetchall()
             links = self._links([row[2] for row in selected])
             for row, unit, *fields in selected:
-                passage = Passage(*fields)
-                passages[row] = replace(
-                    passage,
-                    file=self._file(unit, passage.file),
-                    metadata=json.loads(fields[-1]),
-                    links=links.get(passage.id, ()),
-                )
+                fields[_FILE] = self._file(unit, fields[_FILE])
+                fields[-1] = json.loads(fields[-1])
+                fields.append(links.get(fields[0], ()))
+                passages[row] = Passage(*fields)
         return [passages[row] for row in requested]
 
     def _links(self, ids: Sequence[str]) -> dict[str, tuple[Link, ...]]:

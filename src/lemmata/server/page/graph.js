@@ -1,4 +1,4 @@
-// Paths as one drawing: steps from left to right, one lane per path, shared nodes drawn once. Pan by dragging, zoom by wheel.
+// Graphs from left to right: paths, one lane each with shared nodes drawn once, and neighbourhoods. Drag to pan, wheel to zoom.
 
 import { address, h, svg } from "./dom.js";
 import { family, kindWord, nameOf, relationWords, shortRelation, shortened } from "./words.js";
@@ -7,49 +7,77 @@ const WIDTH = 164; // of a node
 const HEIGHT = 50;
 const GAP = 84; // between columns, room for the words of an edge
 const LANE = 84;
-const SMALLEST = 0.6; // scale at which the words can still be read: a wider drawing begins at its left end
+const SMALLEST = 0.55; // scale at which the words can still be read: a wider drawing begins at its left end
 
 export function drawPaths(paths, nodes, lit) {
-  const placed = place(paths);
+  const lines = new Map(); // the two ends of an edge: the step, and the paths that use it
+  paths.forEach((path, number) => {
+    for (const step of path.steps) {
+      const key = `${step.source}\n${step.target}`;
+      if (lines.has(key)) lines.get(key).paths.push(number);
+      else lines.set(key, { step, paths: [number] });
+    }
+  });
+  const { drawing, layer, element } = draw(place(paths), [...lines.values()], nodes, `${paths.length} paths; they are told below`);
+  const light = (number) => {
+    drawing.classList.toggle("dim", number >= 0);
+    for (const { drawn, paths: used } of lines.values()) drawn.classList.toggle("lit", used.includes(number));
+    const on = number >= 0 ? new Set(paths[number].steps.flatMap((step) => [step.source, step.target])) : new Set();
+    for (const box of layer.querySelectorAll(".box")) box.classList.toggle("lit", on.has(box.dataset.id));
+  };
+  for (const { drawn, paths: used } of lines.values()) {
+    drawn.addEventListener("mouseenter", () => (light(used[0]), lit(used[0])));
+    drawn.addEventListener("mouseleave", () => (light(-1), lit(-1)));
+  }
+  return { element, light };
+}
+
+// The neighbourhood of a node: from left to right the node, its neighbours, and theirs, each by its shortest edge.
+export function drawAround(id, { nodes, edges }) {
+  const known = Object.fromEntries(nodes.map((node) => [node.id, node]));
+  const sorted = edges.filter((edge) => edge.relation !== "next").sort((a, b) => a.length - b.length);
+  const placed = new Map([[id, { column: 0, lane: 0 }]]);
+  const lines = [];
+  const levels = [[id]];
+  for (let column = 1; column <= 2; column++) {
+    const level = [];
+    for (const from of levels[column - 1]) {
+      for (const { source, target, relation, length } of sorted) {
+        const to = source === from ? target : target === from ? source : null;
+        if (to === null || placed.has(to) || level.length >= (column === 1 ? 6 : 8) || (column === 2 && known[to]?.kind === "paper")) continue;
+        placed.set(to, { column, lane: 0 });
+        level.push(to);
+        lines.push({ step: { source: from, target: to, relation: source === from ? relation : `^${relation}`, length } });
+      }
+    }
+    levels.push(level);
+  }
+  if (!lines.length) return null;
+  const most = Math.max(...levels.map((level) => level.length));
+  for (const level of levels) level.forEach((node, number) => (placed.get(node).lane = ((number + 0.5) * most) / level.length - 0.5));
+  return draw(placed, lines, known, "The nearest passages and concepts in the graph").element;
+}
+
+// Nodes at their places and the edges between them; each line gets its element as `drawn`.
+function draw(placed, lines, nodes, label) {
   const columns = Math.max(...[...placed.values()].map((node) => node.column));
   const lanes = Math.max(...[...placed.values()].map((node) => node.lane));
   const x = (node) => node.column * (WIDTH + GAP);
   const y = (node) => node.lane * LANE;
-  const lines = new Map(); // edge: its element, and the paths that use it
   const layer = svg("g", { class: "layer" });
-
-  paths.forEach((path, number) => {
-    for (const step of path.steps) {
-      const key = `${step.source}\n${step.target}`;
-      const before = lines.get(key);
-      if (before) {
-        before.paths.push(number);
-        continue;
-      }
-      const [from, to] = [placed.get(step.source), placed.get(step.target)];
-      lines.set(key, { element: edge(x(from) + WIDTH, y(from) + HEIGHT / 2, x(to), y(to) + HEIGHT / 2, step), paths: [number] });
-    }
-  });
-  for (const { element } of lines.values()) layer.append(element);
-  for (const [id, node] of placed) layer.append(box(id, nodes[id], x(node), y(node)));
-
-  const size = { x: -16, y: -22, width: columns * (WIDTH + GAP) + WIDTH + 32, height: lanes * LANE + HEIGHT + 44 };
-  const drawing = svg("svg", { class: "graph", role: "img", tabindex: "0", "aria-label": `${paths.length} paths; they are told below` }, arrow(), layer);
-  const zoom = panAndZoom(drawing, size);
-  const light = (number) => {
-    drawing.classList.toggle("dim", number >= 0);
-    for (const { element, paths: used } of lines.values()) element.classList.toggle("lit", used.includes(number));
-    const on = number >= 0 ? new Set(paths[number].steps.flatMap((step) => [step.source, step.target])) : new Set();
-    for (const element of layer.querySelectorAll("a.box, g.box")) element.classList.toggle("lit", on.has(element.dataset.id));
-  };
-  for (const { element, paths: used } of lines.values()) {
-    element.addEventListener("mouseenter", () => (light(used[0]), lit(used[0])));
-    element.addEventListener("mouseleave", () => (light(-1), lit(-1)));
+  for (const line of lines) {
+    const [from, to] = [placed.get(line.step.source), placed.get(line.step.target)];
+    line.drawn = edge(x(from) + WIDTH, y(from) + HEIGHT / 2, x(to), y(to) + HEIGHT / 2, line.step);
+    layer.append(line.drawn);
   }
-  const button = (label, name, act) => h("button", { type: "button", class: "plain", "aria-label": name, title: name, onclick: act }, label);
+  for (const [id, node] of placed) layer.append(box(id, nodes[id], x(node), y(node)));
+  const size = { x: -16, y: -22, width: columns * (WIDTH + GAP) + WIDTH + 32, height: lanes * LANE + HEIGHT + 44 };
+  const drawing = svg("svg", { class: "graph", role: "group", tabindex: "0", "aria-label": label }, arrow(), layer);
+  const zoom = panAndZoom(drawing, size);
+  const button = (sign, name, act) => h("button", { type: "button", class: "plain", "aria-label": name, title: name, onclick: act }, sign);
   const tools = h("div", null, button("+", "Zoom in", () => zoom.by(0.8)), button("−", "Zoom out", () => zoom.by(1.25)), button("Fit", "Show all", () => zoom.fit()));
   const hint = h("span", { class: "small" }, "Drag to move, Ctrl and wheel to zoom; arrows point the way a relation goes.");
-  return { element: h("div", null, h("div", { class: "drawing" }, drawing), h("div", { class: "zoom" }, hint, tools)), light };
+  return { drawing, layer, element: h("div", null, h("div", { class: "drawing" }, drawing), h("div", { class: "zoom" }, hint, tools)) };
 }
 
 // Each path is a lane, and its nodes are spread evenly from the first column to the last; a node of two paths is drawn
@@ -109,7 +137,7 @@ function box(id, node, x, y) {
     svg("title", null, `${kind}: ${node?.title || id}\n${node?.excerpt || ""}`),
     svg("rect", { x, y, width: WIDTH, height: HEIGHT, rx: 9 }),
     svg("text", { x: x + 12, y: y + 19, class: "kind" }, kind),
-    svg("text", { x: x + 12, y: y + 38, class: "name" }, shortened(name, 21)),
+    svg("text", { x: x + 12, y: y + 38, class: "name" }, shortened(name, 20)),
   ];
   if (!node) return svg("g", { class: "box query", "data-id": id }, inside);
   const link = svg("a", { class: `box ${family(node.kind)}`, href: address(id, node.kind), "data-id": id }, inside);

@@ -17,8 +17,7 @@ export async function show(main) {
       panel("Passages", bars(state.kinds, kindWord)),
       panel("Graph", bars(state.graph?.edges || {}, (name) => name.replaceAll("_", " ")), nodes(state.graph?.nodes)),
       panel("Models", models(state)),
-      panel("What auto uses", fusion((state.vectors || []).find((one) => one.default)?.fusion)),
-      ...(state.evaluations || []).map(evaluation),
+      panel("What auto weighs", fusion(state.vectors.find((one) => one.default)?.fusion)),
       panel(state.skipped ? `Skipped (${number(state.skipped)})` : "Skipped", skips(state)),
     ),
   );
@@ -48,14 +47,12 @@ function bars(counts, name) {
       "table", { class: "bars" },
       h("tbody", null, shown.map(([key, count]) => h("tr", null, h("th", { scope: "row" }, name(key)), h("td", null, bar(count / most)), h("td", { class: "number" }, number(count))))),
     ),
-    rest > 0 && h("p", { class: "small" }, `and ${number(rest)} of ${rows.length - 12} other kinds`),
+    rest > 0 && h("p", { class: "small" }, `and ${rows.length - 12} other kinds (${number(rest)})`),
   ];
 }
 
-function bar(share, low, high) {
-  const drawing = svg("svg", { class: "bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("rect", { width: 100, height: 8, class: "ground" }), svg("rect", { width: Math.max(0.7, 100 * share), height: 8, class: "full" }));
-  if (low !== undefined) drawing.append(svg("line", { x1: 100 * low, x2: 100 * high, y1: 4, y2: 4, class: "interval" }));
-  return drawing;
+function bar(share) {
+  return svg("svg", { class: "bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("rect", { width: 100, height: 8, class: "ground" }), svg("rect", { width: Math.max(0.7, 100 * share), height: 8, class: "full" }));
 }
 
 function nodes(counts) {
@@ -64,34 +61,29 @@ function nodes(counts) {
 }
 
 function models(state) {
-  const vectors = Array.isArray(state.vectors) ? state.vectors : Object.entries(state.vectors || {}).map(([encoder, facts]) => ({ encoder, ...(typeof facts === "object" ? facts : {}) }));
-  const rows = (state.encoders || []).map((encoder, place) => {
-    const facts = vectors.find((one) => one?.encoder === encoder) || {};
-    const about = [place === 0 && "search uses it", facts.dimension && `${facts.dimension} dimensions`, facts.bytes && `${(facts.bytes / 1e6).toFixed(1)} MB`].filter(Boolean);
+    const rows = state.encoders.map((encoder) => {
+    const facts = state.vectors.find((one) => one.encoder === encoder) || {};
+    const about = [facts.default && "search uses it", facts.dimension && `${facts.dimension} dimensions`, facts.bytes && `${(facts.bytes / 1e6).toFixed(1)} MB`, facts.summaries && counted(facts.summaries.summaries, "summary"), facts.up_to_date === false && "out of date"].filter(Boolean);
     return h("li", null, h("span", { class: "mono" }, encoder), about.length ? h("span", { class: "small" }, ` ${about.join(", ")}`) : null);
   });
   const model = state.model ? h("p", null, "Answers are written by ", h("span", { class: "mono" }, state.model)) : h("p", { class: "small" }, "No language model is configured: Ask shows passages only.");
   return [rows.length ? h("ul", { class: "plainlist" }, rows) : h("p", { class: "small" }, "No vectors yet: run lemmata index."), model];
 }
 
+const VARIANTS = { auto: "auto", default: "default weights", equal: "equal weights", dense: "meaning alone", lexical: "words alone" };
+
+// What auto weighs; where it was fitted, the measure of each variant as a bar.
 function fusion(chosen) {
   if (!chosen) return h("p", { class: "small" }, "Words only: there are no vectors yet.");
   const formula = h("p", { class: "formula" }, chosen.formula.replaceAll("dense", "meaning").replaceAll("lexical", "words"));
   if (!chosen.fitted) return [formula, h("p", { class: "small" }, "The weights that come with lemmata. Fit your own: lemmata evaluate --queries FILE --tune.")];
-  const facts = Object.entries(chosen.fitted).filter(([, value]) => ["string", "number"].includes(typeof value));
-  return [formula, h("p", { class: "small" }, "Fitted to validation queries of this corpus:"), h("dl", { class: "metadata" }, facts.map(([key, value]) => h("div", null, h("dt", null, key.replaceAll("_", " ")), h("dd", null, typeof value === "number" ? String(Math.round(value * 1000) / 1000) : value))))];
-}
-
-// One evaluation: a bar for each retriever, with its interval where there is one.
-function evaluation(record) {
-  const retrievers = Object.entries(record.retrievers || record.measures || {});
-  const values = (facts) => facts.measures || facts;
-  const measure = record.measure || ["MRR@10", "nDCG@10"].find((name) => retrievers.some(([, facts]) => name in values(facts))) || Object.keys(values(retrievers[0]?.[1] || {}))[0];
-  const rows = retrievers.filter(([, facts]) => typeof values(facts)[measure] === "number").map(([name, facts]) => {
-    const interval = facts.ci?.[measure];
-    return h("tr", null, h("th", { scope: "row" }, name), h("td", null, bar(values(facts)[measure], ...(interval || []))), h("td", { class: "number" }, values(facts)[measure].toFixed(3)));
-  });
-  return panel(record.name || "Evaluation", h("p", { class: "small" }, [measure, record.queries && counted(record.queries, "query")].filter(Boolean).join(", ")), h("table", { class: "bars" }, h("tbody", null, rows)));
+  const { task, queries, measure, values } = chosen.fitted;
+  const rows = Object.entries(values || {}).sort((one, other) => other[1] - one[1]);
+  return [
+    formula,
+    h("p", { class: "small" }, `Fitted to ${counted(queries, "query")} of ${String(task).split("/").at(-1)}: ${measure}`),
+    h("table", { class: "bars" }, h("tbody", null, rows.map(([name, value]) => h("tr", null, h("th", { scope: "row" }, VARIANTS[name] || name), h("td", null, bar(value)), h("td", { class: "number" }, value.toFixed(3)))))),
+  ];
 }
 
 function skips(state) {

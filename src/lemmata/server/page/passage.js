@@ -1,6 +1,6 @@
 // A passage with its proof, links and neighbours.
 
-import { get } from "./api.js";
+import { get, workspace } from "./api.js";
 import { address, copyButton, counted, excerpt, fromServer, h, link, problem, title, waiting } from "./dom.js";
 import { day, family, kindWord, moment, nameOf, relationWords, shortName } from "./words.js";
 
@@ -14,8 +14,8 @@ export async function show(main, { id, go }) {
   const proof = passage.proof_html && h("details", { class: "proof" }, h("summary", null, "Proof"), fromServer("div", { class: "math text" }, passage.proof_html));
   const article = h(
     "article", { class: `passage ${family(passage.kind)}` },
-    h("p", { class: "from" }, link(paper.id, "document", title(paper, paper.id)), passage.section && [" · ", passage.section], passage.date && [" · ", h("time", { datetime: passage.date }, passage.kind === "log" ? moment(passage.date) : day(passage.date))]),
-    h("h1", null, h("span", { class: "kind" }, kindWord(passage.kind)), passage.title || passage.title_html ? title(passage) : h("span", { class: "unnamed" }, passage.kind === "log" ? "" : nameOf({ ...passage, document_title: paper.title }))),
+    h("p", { class: "from" }, link(paper.id, "document", title(paper, paper.id)), passage.section && [" · ", passage.section], passage.date && passage.kind !== "log" && [" · ", h("time", { datetime: passage.date }, day(passage.date))]),
+    h("h1", null, h("span", { class: "kind" }, kindWord(passage.kind)), passage.title || passage.title_html ? title(passage) : h("span", { class: "unnamed" }, nameOf({ ...passage, document_title: paper.title }))),
     places(passage),
     fromServer("div", { class: "math text" }, passage.html),
     proof,
@@ -35,6 +35,7 @@ export async function show(main, { id, go }) {
     similar,
   );
   main.replaceChildren(h("div", { class: "reading" }, article, aside));
+  around(passage.id, article, controller.signal).catch(() => {}); // the page is complete without it
   get(`/similar/${encodeURIComponent(passage.id)}?k=6&html=true`, controller.signal).then(
     ({ hits }) => similar.replaceChildren(h("h2", null, "Similar"), hits.length ? list(hits.map((hit) => ({ ...hit, relation: "" }))) : h("p", { class: "small" }, "Nothing.")),
     (error) => error.name !== "AbortError" && similar.replaceChildren(h("h2", null, "Similar"), problem(error)),
@@ -53,14 +54,23 @@ export async function show(main, { id, go }) {
   };
 }
 
+// The neighbourhood in the graph; a workspace without one has none to show.
+async function around(id, article, signal) {
+  const { graph } = await workspace();
+  if (!Object.keys(graph?.edges || {}).length) return;
+  const [found, { drawAround }] = await Promise.all([get(`/graph/${encodeURIComponent(id)}?limit=24`, signal), import("./graph.js")]);
+  const drawing = drawAround(id, found);
+  if (drawing) article.append(h("section", null, h("h2", null, "Around it in the graph"), drawing));
+}
+
 function copies(passage) {
   const source = passage.proof ? `${passage.text}\n\nProof. ${passage.proof}` : passage.text;
   return h(
     "div", { class: "copies", role: "group", "aria-label": "Copy" },
     h("span", { class: "small" }, "Copy"),
-    copyButton("LaTeX text", source),
-    passage.latex && copyButton("\\cite", passage.latex),
-    passage.bibtex && copyButton("BibTeX", passage.bibtex),
+    copyButton(passage.kind === "log" ? "Text" : "LaTeX text", source),
+    passage.kind !== "log" && passage.latex && copyButton("\\cite", passage.latex),
+    passage.kind !== "log" && passage.bibtex && copyButton("BibTeX", passage.bibtex),
     copyButton("Link", () => new URL(address(passage.id), location.href).href),
     h("a", { class: "plain button", href: `/view/bridge?from=${encodeURIComponent(passage.id)}` }, "Bridge from here"),
   );

@@ -34,7 +34,7 @@ export function show(main, { parameters, go }) {
     view.explain(state);
     document.title = state.q ? `${state.q} – lemmata` : "lemmata";
     if (!state.q.trim()) {
-      home(view, update);
+      home(view, state, update);
       return;
     }
     const controller = (current = new AbortController());
@@ -322,25 +322,32 @@ function pathStrip(path, nodes, hit) {
 
 // ---------------------------------------------------------------- before anything is searched
 
-async function home(view, update) {
+async function home(view, state, update) {
   view.facets.replaceChildren();
   view.line.replaceChildren();
   view.results.removeAttribute("aria-busy");
+  if (filtered(state)) {
+    const limits = FACETS.flatMap(({ key, show }) => state[key].map((value) => show(value, documentNames, {})));
+    const dates = [state.since && `since ${state.since}`, state.until && `until ${state.until}`, state.among && "the points chosen on the map"];
+    const clear = h("button", { class: "plain", type: "button", onclick: () => update(emptyFilters()) }, "Search everywhere");
+    view.results.replaceChildren(h("p", { class: "lead" }, `Your search will look at these only: ${[...limits, ...dates].filter(Boolean).join(", ")}.`), clear);
+    return;
+  }
   view.results.replaceChildren();
-  const [state, concepts, outline] = await Promise.all([
+  const [health, concepts, outline] = await Promise.all([
     workspace().catch((error) => error),
     get("/concepts?k=24").catch(() => ({ concepts: [] })),
     get("/outline?k=60").catch(() => ({ documents: [] })),
   ]);
   if (view.box.value.trim()) return;
-  if (state instanceof Error) {
-    view.results.replaceChildren(problem(state));
+  if (health instanceof Error) {
+    view.results.replaceChildren(problem(health));
     return;
   }
   const documents = outline.documents || [];
   for (const document of documents) documentNames.set(document.id, document.title);
-  const parts = [h("p", { class: "lead" }, `${counted(state.passages, "passage")} in ${counted(outline.total ?? state.documents, "document")}. Ask in your own words.`)];
-  if (state.note) parts.push(h("p", { class: "cure" }, sentence(state.note)));
+  const parts = [h("p", { class: "lead" }, `${counted(health.passages, "passage")} in ${counted(outline.total ?? health.documents, "document")}. Ask in your own words.`)];
+  if (health.note) parts.push(h("p", { class: "cure" }, sentence(health.note)));
   if (concepts.concepts.length) {
     parts.push(
       h("h2", null, "Concepts"),
