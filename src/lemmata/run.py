@@ -566,9 +566,11 @@ def _measure(
 ) -> dict[str, Report]:
     """Measure, or read the stored measures of the same encoder (its spec, its name, and the key of its index)."""
     from lemmata.evaluate.report import Report
+    from lemmata.measures import parse_measure
 
     folder.mkdir(exist_ok=True)
     reports = {}
+    names = [str(parse_measure(measure)) for measure in options.measures.split(",")]  # a manifest forgets their order
     for number, (name, task) in enumerate(tasks.items()):
         file = folder / f"{number}.json"
         key = fingerprint([name, encoder, options.measures, task.queries, task.qrels])
@@ -593,7 +595,7 @@ def _measure(
             queries=list(task.qrels),
             texts={query: task.queries[query] for query in task.qrels},
             retrievers={
-                retriever: {measure: np.array(values) for measure, values in measures.items()}
+                retriever: {measure: np.array(measures[measure]) for measure in names}
                 for retriever, measures in record["retrievers"].items()
             },
             groups={group: np.array(members, bool) for group, members in record["groups"].items()},

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from lemmata.cli import content, demo, evaluate, export, graph, mine, search, train, workspace
-from lemmata.cli.output import fail
-from lemmata.errors import LemmataError
+from lemmata.cli.output import fail, say
+from lemmata.errors import LemmataError, WorkspaceBusy
 
 __all__ = ["app", "main"]
 
@@ -54,6 +54,8 @@ for command in (
     content.show,
     workspace.config,
     workspace.doctor,
+    workspace.verify,
+    workspace.gc,
     mine.split,
     mine.audit,
     search.index,
@@ -104,10 +106,25 @@ _group(
 )
 
 
+def _run() -> None:
+    """Run the command, again from its beginning while another process writes to the workspace.
+
+    What was read before the other one finished may no longer hold.
+    """
+    from lemmata.files import wait_for_lock
+
+    while True:
+        try:
+            app(standalone_mode=True)
+        except WorkspaceBusy as busy:
+            say(f"{busy.holder}: waiting until it is done")
+            wait_for_lock(busy.lock)
+
+
 def main() -> None:
     """Run the command line; a user error prints one sentence and exits with code 1."""
     try:
-        app(standalone_mode=True)
+        _run()
     except LemmataError as error:
         fail(str(error))
     except BrokenPipeError:

@@ -50,6 +50,7 @@ __all__ = [
     "open_console",
     "print_json",
     "row_of",
+    "say",
     "showing_progress",
     "styled",
 ]
@@ -85,8 +86,13 @@ def _printable(text: str) -> str:
     return _CONTROL.sub("\ufffd", text)
 
 
-def fail(message: str, code: int = 1) -> NoReturn:
+def say(message: str) -> None:
+    """Print a sentence on standard error."""
     print(f"lemmata: {_printable(message)}", file=sys.stderr)  # noqa: T201
+
+
+def fail(message: str, code: int = 1) -> NoReturn:
+    say(message)
     sys.exit(code)
 
 
