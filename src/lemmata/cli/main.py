@@ -134,6 +134,8 @@ def main() -> None:
         if not isinstance(error.__cause__, KeyboardInterrupt):  # a library that was being loaded
             raise
         fail(STOPPED, INTERRUPTED)
+    except MemoryError:
+        fail("memory ran out; finished work is kept, the same command resumes")
     except OSError as error:
         if error.filename is None:
             raise

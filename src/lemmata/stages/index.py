@@ -305,7 +305,8 @@ def _is_up_to_date(layout: Layout, corpus: Corpus, options: IndexOptions, key: s
     spec = encoder_id(options.encoder, layout.models)
     vectors = vector_set(layout, spec)
     manifest = read_undamaged(dense_index(vectors)) if vectors else None
-    if manifest is None or manifest.get("corpus") != corpus.inputs:
+    killed = (read_manifest(layout.indexing) or {}).get("encoder") == spec  # before it had measured the edges
+    if killed or manifest is None or manifest.get("corpus") != corpus.inputs:
         return False
     name = _encoder(layout, options, key).name
     return manifest.get("made_by") == name and summaries_are_up_to_date(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from lemmata.encode.load import encoder_kind
 from lemmata.errors import InputError, WorkspaceError
-from lemmata.files import is_leftover, remove, replace_folder
+from lemmata.files import is_leftover, remove, sync
 from lemmata.store.artefacts import FileProblem, artefacts, corpus_artefact, file_problems, model
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore
@@ -208,7 +208,8 @@ def _restore(retired: Path) -> None:
     """Put a folder back whose replacement was killed between two renames."""
     place = retired.with_name(retired.name.removeprefix(".").removesuffix(".old"))
     if not place.exists() and read_manifest(retired / "manifest.json") is not None:
-        replace_folder(retired, place)
+        retired.replace(place)
+        sync(place.parent)
 
 
 def _garbage(layout: Layout) -> Iterator[tuple[Path, str]]:
