@@ -18,7 +18,7 @@ import numpy as np
 from lemmata.config import suggest
 from lemmata.encode.load import AUTO
 from lemmata.errors import ConfigError, WorkspaceError
-from lemmata.files import write_atomically
+from lemmata.files import sha256_of, write_atomically
 from lemmata.fusion import read_fusion
 from lemmata.llm.endpoint import Limits
 from lemmata.project import Project
@@ -304,7 +304,7 @@ def _mine(
     for name, file in options.imports.items():
         path = layout.root / file
         act = partial(project.import_queries, path, name=name, progress=progress)
-        inputs = [file, path.stat().st_mtime_ns, tables[1]]
+        inputs = [file, sha256_of([path]), tables[1]]
         stages.run(f"import {name}", inputs, act, layout.manifest(layout.training(name)))
     for name in options.negatives:
         hard = f"{name}-hard"
