@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lemmata.encode.load import encoder_kind
 from lemmata.errors import InputError, WorkspaceError
@@ -15,7 +14,7 @@ from lemmata.files import is_leftover, remove, sync
 from lemmata.store.artefacts import FileProblem, artefacts, corpus_artefact, file_problems, model
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore
-from lemmata.store.layout import FORMAT, Layout, open_manifest, read_corpus_manifest, read_manifest
+from lemmata.store.layout import Layout, open_manifest, read_corpus_manifest, read_manifest
 from lemmata.store.vector_sets import default_encoder, vector_sets
 from lemmata.types import Progress
 
@@ -221,9 +220,10 @@ def _garbage(layout: Layout) -> Iterator[tuple[Path, str]]:
                 yield path, "of a command that was killed"
     yield from _finished_work(layout)
     yield from _useless_vectors(layout)
-    for manifest in sorted(layout.root.rglob("manifest.json")):
-        if _format_of(manifest) < FORMAT:
-            yield manifest.parent, "of an older format"
+    if layout.old_vectors.is_dir():
+        old = read_manifest(layout.manifest(layout.old_vectors)) or {}
+        if (layout.encoder_folder(str(old.get("encoder", ""))) / "vectors").is_dir():
+            yield layout.old_vectors, "of an older version, and made again since"
 
 
 def _finished_work(layout: Layout) -> Iterator[tuple[Path, str]]:
@@ -258,15 +258,6 @@ def _useless_vectors(layout: Layout) -> Iterator[tuple[Path, str]]:
                 encoder_kind(vectors.encoder, layout.models)
             except InputError:
                 yield vectors.vectors.parent, f"vectors of {vectors.encoder}, which is no longer there"
-
-
-def _format_of(manifest: Path) -> Any:
-    """The format number of a manifest; the present one where it does not say it."""
-    try:
-        content = json.loads(manifest.read_bytes())
-        return int(content["format"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return FORMAT
 
 
 def _size(path: Path) -> int:
