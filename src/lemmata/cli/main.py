@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
 
 from lemmata.cli import content, demo, evaluate, export, graph, mine, search, train, workspace
-from lemmata.cli.output import fail, say
-from lemmata.errors import LemmataError, WorkspaceBusy
+from lemmata.cli.output import fail, log, say
+from lemmata.errors import ConfigError, LemmataError, WorkspaceBusy
 
 __all__ = ["app", "main"]
 
@@ -38,11 +39,25 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
+    context: typer.Context,
+    log_format: Annotated[
+        str,
+        typer.Option(
+            "--log", help="Messages and progress on standard error: text or json, an object a line.", metavar="FORMAT"
+        ),
+    ] = "text",
     _version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Turn a corpus and its graph into a search engine that speaks its language."""
+    if log_format not in ("text", "json"):
+        raise ConfigError(f"--log {log_format}: the formats are text and json")
+    log.is_json, log.stage = log_format == "json", context.invoked_subcommand or ""
+    if log.is_json:
+        begin = time.perf_counter()
+        log.write("started")
+        context.call_on_close(lambda: log.write("ended", seconds=round(time.perf_counter() - begin, 3)))
 
 
 for command in (
