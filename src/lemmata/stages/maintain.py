@@ -163,7 +163,7 @@ def repair(layout: Layout, progress: Progress) -> list[Repair]:
 
     The corpus and the records of the graph hold what no command can make again by itself, so they stay.
     """
-    repairs = []
+    repairs: list[Repair] = []
     with layout.hold():
         for item in artefacts(layout):
             problems = [problem for problem in file_problems(item, lambda _: None) if problem.what != "foreign"]
