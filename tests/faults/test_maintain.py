@@ -20,6 +20,7 @@ from tests.test_damage import complete, lemmata, search, written_files
 from lemmata.errors import WorkspaceBusy
 from lemmata.files import replace_folder, wait_for_lock
 from lemmata.project import Project
+from lemmata.store.artefacts import seal
 from lemmata.store.layout import write_manifest
 
 
@@ -116,6 +117,18 @@ def test_the_damaged_corpus_stays_and_the_cure_is_said(project: Project) -> None
     done = lemmata(project, "doctor", "--repair")
     assert done.returncode == 1
     assert "run 'lemmata ingest PATHS…'" in " ".join(done.stdout.split())
+
+
+def test_a_damaged_model_stays_and_its_command_is_said(project: Project) -> None:
+    model = project.layout.model("tuned")
+    model.mkdir(parents=True)
+    (model / "weights").write_bytes(b"x" * 100)
+    seal(model, {"verb": "static"})
+    (model / "weights").write_bytes(b"x" * 99)
+    done = lemmata(project, "doctor", "--repair")
+    assert done.returncode == 1
+    assert "run 'lemmata train static tuned' yourself" in done.stderr
+    assert (model / "weights").exists()
 
 
 # ---------------------------------------------------------------- garbage

@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from lemmata.types import Skip
 
 _SHOWN_PLACES = 3  # of each kind of note
+_RUN_BY_REPAIR = (
+    "lemmata graph",
+    "lemmata index",
+    "lemmata mine ",
+    "lemmata split",
+)  # no training, no choice of a task
 _VALUE = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d,.]*")  # what differs between notes of one kind
 
 __all__ = ["config", "doctor", "gc", "info", "ingest", "init", "verify"]
@@ -304,9 +310,7 @@ def _toml(value: Any) -> str:
 
 def doctor(
     workspace: Workspace = HERE,
-    repair: Annotated[
-        bool, typer.Option("--repair", help="Remove damaged artefacts and make them again, but for models.")
-    ] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Make damaged artefacts again, except models.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check the installation and every file of the workspace."""
@@ -327,7 +331,7 @@ def doctor(
 
 
 def _repair(workspace: Path) -> list[dict[str, Any]]:
-    """Remove what is damaged and run the commands that make it again; training is left to the user."""
+    """Remove what is damaged and run the commands that make it again, where they need nothing from the user."""
     import shlex
     import subprocess
     import sys
@@ -337,11 +341,11 @@ def _repair(workspace: Path) -> list[dict[str, Any]]:
     with showing_progress() as progress:
         repairs = Project(workspace).repair(progress=progress)
     for item in repairs:
-        say(f"removed the damaged {item.name} ({item.path})")
+        say(f"{'removed' if item.removed else 'kept'} the damaged {item.name} ({item.path})")
     records = []
     for command in dict.fromkeys(item.command for item in repairs):
-        runs = not command.startswith("lemmata train") and "NAME" not in command
-        say(f"running '{command}'" if runs else f"run '{command}'")
+        runs = command.startswith(_RUN_BY_REPAIR) and "NAME" not in command
+        say(f"running '{command}'" if runs else f"run '{command}' yourself")
         arguments = [sys.executable, "-m", "lemmata", *shlex.split(command)[1:], "-w", str(workspace)]
         done = runs and not subprocess.run(arguments, stdout=sys.stderr, check=False).returncode  # noqa: S603
         records.append({"command": command, "done": done})

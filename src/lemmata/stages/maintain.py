@@ -37,11 +37,12 @@ class Verification(NamedTuple):
 
 
 class Repair(NamedTuple):
-    """A damaged artefact that was removed, and the command that makes it again."""
+    """A damaged artefact, and the command that makes it again."""
 
     name: str
     path: str
     command: str
+    removed: bool  # a model stays: hours of training, and perhaps only its report is damaged
 
 
 class Garbage(NamedTuple):
@@ -161,20 +162,19 @@ def _foreign(layout: Layout) -> Iterator[FileProblem]:
 def repair(layout: Layout, progress: Progress) -> list[Repair]:
     """Remove every damaged artefact; returns them with the commands that make them again, in the order to run them.
 
-    The corpus and the records of the graph hold what no command can make again by itself, so they stay.
+    Models stay, and so do the corpus and the records of the graph, which no command can make again by itself.
     """
     repairs: list[Repair] = []
     with layout.hold():
         for item in artefacts(layout):
-            problems = [problem for problem in file_problems(item, lambda _: None) if problem.what != "foreign"]
-            progress("reading artefacts", len(repairs), None)
-            if problems:
-                command = item.command
-                _retire(item.folder)
-                repairs.append(Repair(item.name, str(item.folder), command))
+            progress(f"reading the {item.name}", 0, None)
+            if any(problem.what != "foreign" for problem in file_problems(item)):
+                repairs.append(Repair(item.name, str(item.folder), item.command, removed=bool(item.source)))
+                if item.source:
+                    _retire(item.folder)
         for problem in _note_problems(layout):
             problem.path.unlink()
-            repairs.append(Repair(problem.path.name, str(problem.path), problem.command))
+            repairs.append(Repair(problem.path.name, str(problem.path), problem.command, removed=True))
     order = ("graph build", "graph embed", "split", "mine", "train", "index", "evaluate", "run")
     return sorted(repairs, key=lambda each: next((n for n, verb in enumerate(order) if verb in each.command), 0))
 
