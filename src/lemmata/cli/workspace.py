@@ -33,7 +33,7 @@ _RUN_BY_REPAIR = (
     "lemmata index",
     "lemmata mine ",
     "lemmata split",
-)  # no training, no choice of a task
+)  # no training, no task
 _VALUE = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d,.]*")  # what differs between notes of one kind
 
 __all__ = ["config", "doctor", "gc", "info", "ingest", "init", "verify"]
