@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +19,7 @@ from lemmata.store.graph import GraphRecordStore
 from lemmata.store.layout import Layout, open_manifest, read_corpus_manifest, read_manifest
 from lemmata.store.vector_sets import default_encoder, vector_sets
 from lemmata.types import Progress
+from lemmata.workers import available_cores
 
 __all__ = ["Garbage", "Repair", "Verification", "collect_garbage", "repair", "verify"]
 
@@ -61,8 +64,9 @@ def verify(layout: Layout, progress: Progress) -> Verification:
     begin = time.perf_counter()
     reader = _Reader(layout, progress)
     problems = [*_corpus_problems(layout, reader), *_record_problems(layout, reader)]
-    for item in artefacts(layout):
-        problems += file_problems(item, reader.read)
+    with ThreadPoolExecutor(available_cores()) as pool:  # hashing leaves the interpreter to other threads
+        for found in pool.map(lambda item: list(file_problems(item, reader.read)), artefacts(layout)):
+            problems += found
     problems += _note_problems(layout)
     problems += _foreign(layout)
     return Verification(reader.files, reader.bytes, time.perf_counter() - begin, problems)
@@ -73,14 +77,16 @@ class _Reader:
 
     def __init__(self, layout: Layout, progress: Progress) -> None:
         self.files, self.bytes = 0, 0
+        self._lock = threading.Lock()
         self._progress = progress
         self._total = sum(path.stat().st_size for path in _managed(layout)) >> 20
 
     def read(self, size: int) -> None:
         """Note that a file of so many bytes was read."""
-        self.files += 1
-        self.bytes += size
-        self._progress("reading files (MB)", self.bytes >> 20, max(self._total, 1))
+        with self._lock:
+            self.files += 1
+            self.bytes += size
+            self._progress("reading files (MB)", self.bytes >> 20, max(self._total, 1))
 
 
 def _managed(layout: Layout) -> Iterator[Path]:
