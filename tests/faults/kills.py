@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import hashlib
 import json
 import os
@@ -318,12 +319,13 @@ def main() -> int:
         bench = Bench(Path(folder), options.stages.split(",") if options.stages else list(STAGES))
         plan = every(bench) if options.every else moments(bench, options.kills, random.Random(options.seed))
         outcomes = []
-        for number, (stage, moment) in enumerate(plan, 1):
-            outcomes.append(bench.kill(stage, **moment))
-            if outcomes[-1].problem:
-                sys.stderr.write(f"{stage}, {outcomes[-1].how}: {outcomes[-1].problem}\n")
-            if number % 20 == 0:
-                sys.stderr.write(f"{number} kills\n")
+        with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C: the table of the kills so far
+            for number, (stage, moment) in enumerate(plan, 1):
+                outcomes.append(bench.kill(stage, **moment))
+                if outcomes[-1].problem:
+                    sys.stderr.write(f"{stage}, {outcomes[-1].how}: {outcomes[-1].problem}\n")
+                if number % 20 == 0:
+                    sys.stderr.write(f"{number} kills\n")
     kills = collections.Counter(outcome.stage for outcome in outcomes if outcome.killed)
     same = collections.Counter(outcome.stage for outcome in outcomes if outcome.killed and not outcome.problem)
     table = {
