@@ -220,7 +220,7 @@ def open_manifest(path: Path, cure: str) -> Manifest | None:
         if (number := _format_of(_read(path))) > FORMAT:
             newer = f"{path} has format {number}, and this lemmata reads {FORMAT}"
             raise WorkspaceError(f"{newer}: install the newer lemmata that wrote it, or {cure}")
-        raise WorkspaceError(f"{path} is damaged: {cure}")
+        raise WorkspaceError(f"{path} is damaged (not as it was written): {cure}")
     return manifest
 
 
