@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test fuzz lint docs bench clean
+.PHONY: demo test fuzz soak lint docs bench clean
 .DELETE_ON_ERROR:
 
 $(READY): pyproject.toml constraints.txt
@@ -21,6 +21,10 @@ test: lint
 
 fuzz: $(READY)
 	$(BIN)/python -m pytest -n 2 --hypothesis-profile=searching
+
+# kills every stage 200 times, resumes it, and compares the workspace with an undisturbed one; about 40 minutes
+soak: $(READY)
+	$(BIN)/python -m tests.faults.kills --kills 200
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -36,7 +36,7 @@ validation = {{ "../asked.tsv" = "MRR@10" }}
 sources = ["../notes.jsonl"]
 static = ["fast"]
 base = "hashing"
-measures = "MRR@10,R@20"
+measures = "MRR@10,nDCG@10,R@20"
 """
 
 
@@ -71,9 +71,11 @@ def test_a_run_trains_indexes_fits_and_compares_a_static_encoder(first: tuple[Pa
     [searched] = [vectors for vectors in project.info()["vectors"] if vectors["default"]]
     assert (searched["encoder"], searched["fusion"]["fitted"]["queries"]) == ("fast", 12)
     assert stage_table(project)["static fast"].startswith("../asked.tsv/MRR@10 0.")
+    written = {path: path.read_bytes() for path in (folder / "run").glob("report*")}
     (again,), stages = run_all(folder)
     assert [name for name, done in stages.items() if not done] == ["ingest"]
     assert as_json(again) == as_json(report)
+    assert written == {path: path.read_bytes() for path in written}, "also the order of the measures"
     code, out, _ = say("run", "-w", folder)
     assert code == 0
     assert "static fast: up to date" in out

@@ -4,7 +4,8 @@ LemmataError             caused and cured by the user; printed as one sentence
 ├── InputError           a file or value that cannot be used, with file and line if known
 │   └── ArchiveError     an archive that is broken, encrypted or hostile
 ├── ConfigError          lemmata.toml or an option is wrong
-├── WorkspaceError       a workspace is missing, damaged, busy or of another format
+├── WorkspaceError       a workspace is missing, damaged or of another format
+│   └── WorkspaceBusy    another process is writing to it
 ├── LeakageError         test data where only training data may be
 └── MissingExtra         an optional library is not installed
 """
@@ -12,6 +13,7 @@ LemmataError             caused and cured by the user; printed as one sentence
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from types import ModuleType
 
 __all__ = [
@@ -21,6 +23,7 @@ __all__ = [
     "LeakageError",
     "LemmataError",
     "MissingExtra",
+    "WorkspaceBusy",
     "WorkspaceError",
     "require",
 ]
@@ -54,6 +57,15 @@ class ConfigError(LemmataError):
 
 class WorkspaceError(LemmataError):
     """A workspace that is missing, damaged, busy or written in another format."""
+
+
+class WorkspaceBusy(WorkspaceError):  # noqa: N818 - says what happened
+    """A workspace that another process is writing to."""
+
+    def __init__(self, holder: str, lock: Path) -> None:
+        super().__init__(f"{holder}; try again when it is done")
+        self.holder = holder  # a sentence without its end
+        self.lock = lock  # the file to wait for
 
 
 class LeakageError(LemmataError):

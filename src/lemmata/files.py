@@ -6,17 +6,20 @@ What cannot be written (a full disk) or read (a damaged file) is a WorkspaceErro
 from __future__ import annotations
 
 import contextlib
+import datetime
 import errno
 import glob
 import hashlib
 import json
 import os
+import platform
 import shutil
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lemmata.errors import WorkspaceError
+from lemmata.errors import WorkspaceBusy, WorkspaceError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,13 +28,17 @@ __all__ = [
     "RETRY",
     "create_array",
     "explain_failed_write",
+    "is_leftover",
     "is_writable",
+    "link_folder",
     "lock_file",
     "read_array",
     "read_json",
+    "remove",
     "replace_folder",
     "sha256_of",
     "sync",
+    "wait_for_lock",
     "write_atomically",
     "writing",
 ]
@@ -66,7 +73,7 @@ def writing(path: Path, *, durable: bool = True) -> Iterator[Path]:
                 if durable:
                     sync(path.parent)
         finally:
-            _remove(temporary)
+            remove(temporary)
 
 
 @contextlib.contextmanager
@@ -112,10 +119,17 @@ def sync(path: Path) -> None:
 
 def _remove_leftovers(path: Path) -> None:
     """Delete temporary files and folders for `path` whose process is gone: it was killed while writing."""
-    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*"):
-        process = leftover.name.rpartition(".")[2]
-        if process.isdecimal() and (int(process) == os.getpid() or not _is_running(int(process))):
-            _remove(leftover)
+    for begin in (".", ".."):  # the file or folder itself, and what was to replace it while it had a temporary name
+        for leftover in path.parent.glob(f"{begin}{glob.escape(path.name)}.*"):
+            if is_leftover(leftover):
+                remove(leftover)
+
+
+def is_leftover(path: Path) -> bool:
+    """Whether a name is one that `writing` gives, of this process or of one that is gone."""
+    process = path.name.rpartition(".")[2]
+    is_temporary = path.name.startswith(".") and process.isdecimal()
+    return is_temporary and (int(process) == os.getpid() or not _is_running(int(process)))
 
 
 def _is_running(process: int) -> bool:
@@ -128,7 +142,8 @@ def _is_running(process: int) -> bool:
     return True
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
+    """Delete a file, a link or a folder, which need not exist."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -149,11 +164,35 @@ def replace_folder(new: Path, old: Path) -> None:
             sync(file)
     retired = old.with_name(f".{old.name}.old")
     shutil.rmtree(retired, ignore_errors=True)
-    if old.exists():
-        old.replace(retired)
-    new.replace(old)
+    if _exchange(new, old):
+        new.replace(retired)
+    else:
+        if old.exists():
+            old.replace(retired)
+        new.replace(old)
     sync(old.parent)
     shutil.rmtree(retired, ignore_errors=True)
+
+
+def _exchange(new: Path, old: Path) -> bool:
+    """Swap two folders in one step, so that readers and a killed process find one or the other; False if impossible."""
+    import ctypes
+
+    here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE of Linux
+    rename = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" and old.is_dir() else None
+    return rename is not None and rename(here, os.fsencode(new), here, os.fsencode(old), swap) == 0
+
+
+def link_folder(source: Path, target: Path) -> None:
+    """A copy of a folder that shares its files, where the disk can: replace the files of either, never change them."""
+
+    def link(file: str, copy: str) -> None:
+        try:
+            os.link(file, copy)
+        except OSError:
+            shutil.copyfile(file, copy)
+
+    shutil.copytree(source, target, copy_function=link)
 
 
 def create_array(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.memmap[Any, Any]:
@@ -232,10 +271,37 @@ def lock_file(path: Path) -> Any:
     if not is_writable(path.parent):
         return contextlib.ExitStack()
     path.parent.mkdir(parents=True, exist_ok=True)
-    stream = path.open("w")
+    stream = path.open("a+")  # another process may hold it, and its note must stay
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    except BlockingIOError as error:
         stream.close()
-        raise WorkspaceError(f"another lemmata is writing to {path.parent}; try again when it is done") from error
+        raise WorkspaceBusy(f"another lemmata is writing to {path.parent}{_holder(path)}", path) from error
+    except BaseException:
+        stream.close()
+        raise
+    with contextlib.suppress(OSError):  # on a full disk nobody learns who holds it
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        command = " ".join(["lemmata", *sys.argv[1:]])
+        note = {"process": os.getpid(), "host": platform.node(), "command": command, "since": now}
+        stream.truncate(0)
+        stream.write(json.dumps(note))
+        stream.flush()
     return stream
+
+
+def _holder(path: Path) -> str:
+    """Who holds a lock, in brackets; empty where its file does not say it."""
+    try:
+        note = json.loads(path.read_text("utf-8", "replace"))
+        return f" ({note['command']}, process {note['process']} on {note['host']}, since {note['since']})"
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def wait_for_lock(path: Path) -> None:
+    """Return when nobody holds a lock."""
+    import fcntl
+
+    with contextlib.suppress(FileNotFoundError), path.open() as stream:
+        fcntl.flock(stream, fcntl.LOCK_SH)

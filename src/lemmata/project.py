@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lemmata.stages.index import IndexOptions
     from lemmata.stages.info import Check
     from lemmata.stages.ingest import IngestReport
+    from lemmata.stages.maintain import Garbage, Repair, Verification
     from lemmata.stages.mine import MineOptions
     from lemmata.stages.training_sets import AuditPolicy, NewSet
     from lemmata.store.split import Keys
@@ -180,6 +181,24 @@ class Project:
         """Skipped input with its cause."""
         with contextlib.closing(self.corpus) as corpus:
             return corpus.skips()
+
+    def verify(self, *, progress: Progress = _silent) -> Verification:
+        """Read every file and compare it with its checksum."""
+        from lemmata.stages.maintain import verify
+
+        return verify(self.layout, progress)
+
+    def repair(self, *, progress: Progress = _silent) -> list[Repair]:
+        """Remove every damaged artefact; returns the commands that make them again, in order."""
+        from lemmata.stages.maintain import repair
+
+        return repair(self.layout, progress)
+
+    def collect_garbage(self, *, dry_run: bool = False) -> list[Garbage]:
+        """Remove what killed commands left and what nothing can use any more; `dry_run` only lists it."""
+        from lemmata.stages.maintain import collect_garbage
+
+        return collect_garbage(self.layout, dry_run=dry_run)
 
     # ------------------------------------------------------------ options
 

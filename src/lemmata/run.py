@@ -18,7 +18,7 @@ import numpy as np
 from lemmata.config import suggest
 from lemmata.encode.load import AUTO
 from lemmata.errors import ConfigError, WorkspaceError
-from lemmata.files import write_atomically
+from lemmata.files import sha256_of, write_atomically
 from lemmata.fusion import read_fusion
 from lemmata.llm.endpoint import Limits
 from lemmata.project import Project
@@ -304,7 +304,7 @@ def _mine(
     for name, file in options.imports.items():
         path = layout.root / file
         act = partial(project.import_queries, path, name=name, progress=progress)
-        inputs = [file, path.stat().st_mtime_ns, tables[1]]
+        inputs = [file, sha256_of([path]), tables[1]]
         stages.run(f"import {name}", inputs, act, layout.manifest(layout.training(name)))
     for name in options.negatives:
         hard = f"{name}-hard"
@@ -566,9 +566,11 @@ def _measure(
 ) -> dict[str, Report]:
     """Measure, or read the stored measures of the same encoder (its spec, its name, and the key of its index)."""
     from lemmata.evaluate.report import Report
+    from lemmata.measures import parse_measure
 
     folder.mkdir(exist_ok=True)
     reports = {}
+    names = [str(parse_measure(measure)) for measure in options.measures.split(",")]  # a manifest forgets their order
     for number, (name, task) in enumerate(tasks.items()):
         file = folder / f"{number}.json"
         key = fingerprint([name, encoder, options.measures, task.queries, task.qrels])
@@ -593,7 +595,7 @@ def _measure(
             queries=list(task.qrels),
             texts={query: task.queries[query] for query in task.qrels},
             retrievers={
-                retriever: {measure: np.array(values) for measure, values in measures.items()}
+                retriever: {measure: np.array(measures[measure]) for measure in names}
                 for retriever, measures in record["retrievers"].items()
             },
             groups={group: np.array(members, bool) for group, members in record["groups"].items()},

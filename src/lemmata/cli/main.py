@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Annotated
 
@@ -23,8 +24,8 @@ from lemmata.cli import (
     train,
     workspace,
 )
-from lemmata.cli.output import fail
-from lemmata.errors import LemmataError
+from lemmata.cli.output import fail, log, say
+from lemmata.errors import ConfigError, LemmataError, WorkspaceBusy
 
 __all__ = ["main", "make_app"]
 
@@ -41,11 +42,25 @@ def _print_version(wanted: bool) -> None:
 
 
 def _options(
+    context: typer.Context,
+    log_format: Annotated[
+        str,
+        typer.Option(
+            "--log", help="Messages and progress on standard error: text or json, an object a line.", metavar="FORMAT"
+        ),
+    ] = "text",
     _version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Turn a corpus and its graph into a search engine that speaks its language."""
+    if log_format not in ("text", "json"):
+        raise ConfigError(f"--log {log_format}: the formats are text and json")
+    log.is_json, log.stage = log_format == "json", context.invoked_subcommand or ""
+    if log.is_json:
+        begin = time.perf_counter()
+        log.write("started")
+        context.call_on_close(lambda: log.write("ended", seconds=round(time.perf_counter() - begin, 3)))
 
 
 Commands = Sequence[Callable[..., None]]
@@ -59,6 +74,8 @@ COMMANDS: Commands = (
     content.show,
     workspace.config,
     workspace.doctor,
+    workspace.verify,
+    workspace.gc,
     mine.split,
     mine.audit,
     search.index,
@@ -141,11 +158,27 @@ def _listed(command: Callable[..., None]) -> Callable[[], None]:
     return stand_in
 
 
+def _run() -> None:
+    """Run the command, again from its beginning while another process writes to the workspace.
+
+    What was read before the other one finished may no longer hold.
+    """
+    from lemmata.files import wait_for_lock
+
+    words = [word for word in sys.argv[1:] if not word.startswith("-")]  # the command is one of them
+    app = make_app(*words or ["--help"])
+    while True:
+        try:
+            app(standalone_mode=True)
+        except WorkspaceBusy as busy:
+            say(f"{busy.holder}: waiting until it is done")
+            wait_for_lock(busy.lock)
+
+
 def main() -> None:
     """Run the command line; a user error prints one sentence and exits with code 1."""
     try:
-        named = next((word for word in sys.argv[1:] if not word.startswith("-")), "--help")
-        make_app(named)(standalone_mode=True)
+        _run()
     except LemmataError as error:
         fail(str(error))
     except BrokenPipeError:
@@ -155,6 +188,8 @@ def main() -> None:
         if not isinstance(error.__cause__, KeyboardInterrupt):  # a library that was being loaded
             raise
         fail(STOPPED, INTERRUPTED)
+    except MemoryError:
+        fail("memory ran out; finished work is kept, the same command resumes")
     except OSError as error:
         if error.filename is None:
             raise

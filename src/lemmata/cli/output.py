@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -30,6 +32,7 @@ __all__ = [
     "Calls",
     "Concurrency",
     "Cost",
+    "Log",
     "Model",
     "MostCost",
     "MostTokens",
@@ -46,10 +49,12 @@ __all__ = [
     "endpoint",
     "fail",
     "given",
+    "log",
     "megabytes",
     "open_console",
     "print_json",
     "row_of",
+    "say",
     "showing_progress",
     "styled",
 ]
@@ -85,8 +90,34 @@ def _printable(text: str) -> str:
     return _CONTROL.sub("\ufffd", text)
 
 
+@dataclass(slots=True)
+class Log:
+    """How messages and progress are written to standard error: as text or, with `--log json`, a JSON object a line."""
+
+    is_json: bool = False
+    stage: str = ""  # the command, or the stage of a run
+
+    def write(self, message: str, *, level: str = "info", **counts: float | None) -> None:
+        """Write a message with the numbers that belong to it."""
+        text = f"lemmata: {_printable(message)}"
+        if self.is_json:
+            now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+            record = {"time": now, "level": level, "stage": self.stage, "message": message}
+            known = {name: number for name, number in counts.items() if number is not None}
+            text = json.dumps({**record, **known}, ensure_ascii=False)
+        print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+
+log = Log()
+
+
+def say(message: str) -> None:
+    """Print a sentence on standard error."""
+    log.write(message)
+
+
 def fail(message: str, code: int = 1) -> NoReturn:
-    print(f"lemmata: {_printable(message)}", file=sys.stderr)  # noqa: T201
+    log.write(message, level="error")
     sys.exit(code)
 
 
@@ -118,18 +149,33 @@ def styled(*parts: str | tuple[str, str]) -> Text:
     return Text.assemble(*parts)
 
 
+def _log_progress() -> Progress:
+    """Log what begins, and how far it is every second."""
+    written: dict[str, float] = {}
+
+    def write(what: str, done: int, total: int | None) -> None:
+        if time.monotonic() - written.get(what, -1.0) >= 1 or done == total:
+            written[what] = time.monotonic()
+            log.write(what, done=done, total=total)
+
+    return write
+
+
 @contextmanager
 def showing_progress() -> Iterator[Progress]:
     """A progress bar with rate and remaining time on a terminal, elsewhere a line at once and every ten seconds."""
     from rich.console import Console
 
+    if log.is_json:
+        yield _log_progress()
+        return
     console = Console(stderr=True)
     if not console.is_terminal:
         last = time.monotonic()
         begins: dict[str, tuple[float, int]] = {}  # when, and how many were done already
         lines: dict[str, str] = {}  # of what has moved since the last lines
 
-        def log(what: str, done: int, total: int | None) -> None:
+        def write(what: str, done: int, total: int | None) -> None:
             nonlocal last
             now = time.monotonic()
             begin, before = begins.setdefault(what, (now, done))
@@ -140,7 +186,7 @@ def showing_progress() -> Iterator[Progress]:
                 print("\n".join(lines.values()), file=sys.stderr)  # noqa: T201
                 lines.clear()
 
-        yield log
+        yield write
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -205,7 +251,9 @@ def confirm_limits(preview: Preview, limited: bool, as_json: bool) -> bool:
         f" about {preview.tokens_in:,} tokens in and {preview.tokens_out:,} out, cost {preview.cost:.2f},"
         f" {preview.seconds / 60:.0f} minutes"
     )
-    if limited:
+    if limited and log.is_json:
+        log.write(summary)
+    elif limited:
         print(summary, file=sys.stderr)  # noqa: T201
     elif as_json:
         print_json({"preview": preview._asdict()})

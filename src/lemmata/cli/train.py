@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lemmata.cli.output import HERE, AsJson, Workspace, given, open_console, print_json, showing_progress, styled
+from lemmata.cli.output import HERE, AsJson, Workspace, given, log, open_console, print_json, showing_progress, styled
 from lemmata.errors import LemmataError
 
 __all__ = ["finetune", "metric", "models", "prepare", "pretrain", "reranker", "run", "static"]
@@ -285,8 +285,15 @@ def _print_models(manifests: dict[str, dict[str, Any]], if_none: str) -> None:
         console.print(if_none)
 
 
-def run(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
+def run(
+    workspace: Workspace = HERE,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Show seconds, CPU seconds and peak memory of each stage.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Run all stages of [run]: from sources to a measured model."""
+    from lemmata.cli.profile import Profiler, profile_table
     from lemmata.evaluate.report import as_json as report_as_json
     from lemmata.evaluate.report import terminal_table
     from lemmata.project import Project
@@ -295,17 +302,26 @@ def run(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
 
     console = open_console()
     stages: dict[str, bool] = {}
+    profiler = Profiler()
 
     def announce(stage: str, done: bool) -> None:
         stages[stage] = done
-        if not as_json:
+        profiler.begin(stage)
+        if log.is_json:
+            log.stage = f"run: {stage}"
+            log.write("up to date" if done else "started")
+        elif not as_json:
             console.print(f"{stage}{': up to date' if done else ' …'}", style="dim")
 
     project = Project(workspace)
     with showing_progress() as progress:
         reports = execute(project, announce=announce, progress=progress)
+    profiled = profiler.end()
+    log.stage = "run"
     if as_json:
-        print_json([report_as_json(report) for report in reports])
+        records = [report_as_json(report) for report in reports]
+        measured = [stage._asdict() for stage in profiled]
+        print_json({"reports": records, "profile": measured} if profile else records)
         return
     did = stage_table(project)
     for stage, done in stages.items():
@@ -314,6 +330,8 @@ def run(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
     for report in reports:
         console.print(terminal_table(report))
     console.print(f"results per query: {workspace / 'run'}/report-0.html")
+    if profile:
+        console.print(profile_table(profiled))
 
 
 def _is_first_process() -> bool:

@@ -1,4 +1,4 @@
-"""Commands on a workspace: init, ingest, info, config, doctor."""
+"""Commands on a workspace: init, ingest, info, config, doctor, verify, gc."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from lemmata.cli.output import (
     megabytes,
     open_console,
     print_json,
+    say,
     showing_progress,
     styled,
 )
@@ -27,9 +28,15 @@ if TYPE_CHECKING:
     from lemmata.types import Skip
 
 _SHOWN_PLACES = 3  # of each kind of note
+_RUN_BY_REPAIR = (
+    "lemmata graph",
+    "lemmata index",
+    "lemmata mine ",
+    "lemmata split",
+)  # no training, no task
 _VALUE = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d,.]*")  # what differs between notes of one kind
 
-__all__ = ["config", "doctor", "info", "ingest", "init"]
+__all__ = ["config", "doctor", "gc", "info", "ingest", "init", "verify"]
 
 
 def init(
@@ -313,13 +320,19 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def doctor(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
+def doctor(
+    workspace: Workspace = HERE,
+    repair: Annotated[bool, typer.Option("--repair", help="Make damaged artefacts again, except models.")] = False,
+    as_json: AsJson = False,
+) -> None:
     """Check the installation and every file of the workspace."""
     from lemmata.project import doctor as run_checks
 
+    made_again = _repair(workspace) if repair else []
     checks = run_checks(workspace)
     if as_json:
-        print_json([check._asdict() for check in checks])
+        records = [check._asdict() for check in checks]
+        print_json({"checks": records, "repairs": made_again} if repair else records)
     else:
         console = open_console()
         for check in checks:
@@ -327,3 +340,67 @@ def doctor(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
             console.print(styled(mark, f"  {check.name}: {check.finding}"))
     if any(check.damaged for check in checks):
         raise typer.Exit(1)
+
+
+def _repair(workspace: Path) -> list[dict[str, Any]]:
+    """Remove what is damaged and run the commands that make it again, where they need nothing from the user."""
+    import shlex
+    import subprocess
+    import sys
+
+    from lemmata.project import Project
+
+    with showing_progress() as progress:
+        repairs = Project(workspace).repair(progress=progress)
+    for item in repairs:
+        say(f"{'removed' if item.removed else 'kept'} the damaged {item.name} ({item.path})")
+    records = []
+    for command in dict.fromkeys(item.command for item in repairs):
+        runs = command.startswith(_RUN_BY_REPAIR) and "NAME" not in command
+        say(f"running '{command}'" if runs else f"run '{command}' yourself")
+        arguments = [sys.executable, "-m", "lemmata", *shlex.split(command)[1:], "-w", str(workspace)]
+        done = runs and not subprocess.run(arguments, stdout=sys.stderr, check=False).returncode  # noqa: S603
+        records.append({"command": command, "done": done})
+    return records
+
+
+def verify(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
+    """Read every file of the workspace and compare it with its checksum."""
+    from lemmata.project import Project
+
+    with showing_progress() as progress:
+        report = Project(workspace).verify(progress=progress)
+    if as_json:
+        problems = [{**problem._asdict(), "path": str(problem.path)} for problem in report.problems]
+        print_json({**report._asdict(), "problems": problems})
+    else:
+        console = open_console()
+        for problem in report.problems:
+            style = "yellow" if problem.what == "foreign" else "red"
+            console.print(styled((problem.what, style), f"  {problem.sentence}"), soft_wrap=True)
+        rate = f"{report.bytes / 1e6 / max(report.seconds, 1e-9):,.0f} MB/s"
+        read = f"{counted(report.files, 'file')}, {megabytes(report.bytes)} in {report.seconds:.1f} s ({rate})"
+        state = counted(len(report.problems), "problem") if report.problems else "all as they were written"
+        console.print(f"{read}: {state}")
+    if not report.is_whole:
+        raise typer.Exit(1)
+
+
+def gc(
+    workspace: Workspace = HERE,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be removed.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove what killed commands left and what nothing can use any more."""
+    from lemmata.project import Project
+
+    garbage = Project(workspace).collect_garbage(dry_run=dry_run)
+    if as_json:
+        print_json({"removed": not dry_run, "garbage": [item._asdict() for item in garbage]})
+        return
+    console = open_console()
+    for item in garbage:
+        console.print(f"{item.path}  {megabytes(item.bytes)}, {item.why}")
+    size = megabytes(sum(item.bytes for item in garbage))
+    done = "could be" if dry_run else "were"
+    console.print(f"{size} in {counted(len(garbage), 'place')} {done} removed" if garbage else "nothing to remove")

@@ -250,8 +250,10 @@ def read_queries(path: Path) -> dict[str, str]:
     for number, line in _lines(path):
         try:
             row = json.loads(line)
-            queries[str(row.get("_id", row.get("id")))] = str(row["text"])
-        except (ValueError, KeyError, AttributeError, TypeError) as error:
+            identity, text = str(row.get("_id", row.get("id"))), str(row["text"])
+            (identity + text).encode()  # raises for lone surrogates, which no file can hold
+            queries[identity] = text
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
             cause = 'a query needs a JSON object with "_id" and "text"'
             raise InputError(cause, file=str(path), line=number) from error
     return queries
@@ -299,7 +301,7 @@ def read_corpus(folder: Path) -> Iterator[dict[str, str]]:
         try:
             row = json.loads(line)
             yield {"id": str(row["_id"]), "title": str(row.get("title") or ""), "text": str(row.get("text") or "")}
-        except (ValueError, KeyError, AttributeError, TypeError) as error:
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
             cause = 'a passage needs a JSON object with "_id" and "text"'
             raise InputError(cause, file=str(path), line=number) from error
 

@@ -325,7 +325,7 @@ def parquet_rows(stream: BinaryIO) -> Iterator[tuple[int, dict[str, Any]]]:
         batches = parquet.ParquetFile(stream).iter_batches(batch_size=5000)
         yield from enumerate(itertools.chain.from_iterable(batch.to_pylist() for batch in batches), 1)
     except (arrow_error, ValueError, OSError) as error:
-        raise InputError(f"cannot be read as Parquet: {error}") from error
+        raise InputError(f"cannot be read as Parquet: {' '.join(str(error).split())}") from error
 
 
 def _decode_as_cp1252(error: UnicodeError) -> tuple[str, int]:

@@ -706,5 +706,7 @@ def read_whole_unit(task: tuple[Path, Unit, IngestOptions]) -> list[Reading] | s
         return error.cause
     except (LemmataError, TimeoutError, OSError) as error:
         return str(error)
+    except MemoryError:
+        return "memory ran out while it was read: split it into smaller files, or read with fewer --workers"
     except Exception as error:
         return f"lemmata failed on it, please report this: {type(error).__name__}: {error}"

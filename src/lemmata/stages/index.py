@@ -20,7 +20,7 @@ from lemmata.config import suggest
 from lemmata.encode.load import AUTO, PLANT, encoder_for, encoder_id, encoder_kind, load_encoder
 from lemmata.encode.remote import Allowance, Estimate, RemoteEncoder
 from lemmata.errors import LemmataError, WorkspaceError
-from lemmata.files import is_writable, read_array
+from lemmata.files import is_writable, link_folder, read_array, writing
 from lemmata.index.ann import EXACT_UP_TO
 from lemmata.index.lexical import FORMAT, LexicalIndex
 from lemmata.index.tokens import Tokenizer, learn_parts
@@ -122,8 +122,6 @@ def index(
         if not len(corpus):
             raise WorkspaceError(f"the corpus in {layout.root} is empty: ingest something first")
         report: dict[str, Any] = {"passages": len(corpus)}
-        if rebuild:
-            layout.manifest(layout.lexical).unlink(missing_ok=True)
         shares = languages_of(corpus) if options.language == "auto" else {}
         language = _language(shares) if options.language == "auto" else options.language
         report |= {"language": language, "language_shares": shares}
@@ -133,7 +131,7 @@ def index(
         summarised = (read_manifest(layout.manifest(layout.lexical)) or {}).get("summaries", [])
         read = partial(read_summaries, layout, corpus, sources)
         report["tokenised"] = index_lexical(
-            layout, texts, progress, expansion=expansion, summaries=sources, read=read, **spoken
+            layout, texts, progress, expansion=expansion, summaries=sources, read=read, rebuild=rebuild, **spoken
         )
         if [source["name"] for source in summarised] != [source["name"] for source in sources]:
             report |= _drop_fusions(layout)
@@ -307,7 +305,8 @@ def _is_up_to_date(layout: Layout, corpus: Corpus, options: IndexOptions, key: s
     spec = encoder_id(options.encoder, layout.models)
     vectors = vector_set(layout, spec)
     manifest = read_undamaged(dense_index(vectors)) if vectors else None
-    if manifest is None or manifest.get("corpus") != corpus.inputs:
+    killed = (read_manifest(layout.indexing) or {}).get("encoder") == spec  # before it had measured the edges
+    if killed or manifest is None or manifest.get("corpus") != corpus.inputs:
         return False
     name = _encoder(layout, options, key).name
     return manifest.get("made_by") == name and summaries_are_up_to_date(
@@ -405,17 +404,18 @@ def index_lexical(
     expansion: str = "",
     summaries: Sequence[Mapping[str, str]] = (),
     read: Callable[[], list[Summary]] = list,
+    rebuild: bool = False,
 ) -> int:
     """Bring the lexical index up to date; returns how many passages were tokenised.
 
     `language` is what `setting`, which is stored for the next time, came to; `expansion` is a hash of what was added to
     the texts, `summaries` are the sources of the short texts about passages that `read` gives; copies of them are kept.
+    The index before can be searched until the new one takes its place.
     An index in another language is built again, as is a German one of a corpus that grew to more than twice the size
     from which the parts of compounds were learnt. In between, new passages and queries are split by the parts that the
     index has, as old ones were.
     """
-    path = layout.manifest(layout.lexical)
-    manifest = read_undamaged(artefact(layout, "lexical"))
+    manifest = None if rebuild else read_undamaged(artefact(layout, "lexical"))
     source = {
         "corpus": corpus.inputs,
         "lexical": FORMAT,
@@ -439,30 +439,34 @@ def index_lexical(
     headed = (f"{heading}\0{content}" for heading, content in zip(corpus.headings(), corpus.contents(), strict=True))
     hashes = hash_texts(headed, len(corpus), progress)
     matches = match_rows(old_hashes, hashes)
-    path.unlink(missing_ok=True)
     deleted = len(old_hashes) - int((matches >= 0).sum())
-    if not is_usable or deleted > _MAX_DELETED * len(hashes):
-        learnt_from = len(corpus)
-        texts = () if language == "en" else _with_progress(corpus.contents(), len(corpus), progress, "parts of words")
-        tokenizer = Tokenizer(language, learn_parts(texts, language))
-        contents = _with_progress(corpus.contents(), len(corpus), progress)
-        LexicalIndex.build(contents, layout.lexical, headings=corpus.headings(), tokenizer=tokenizer)
-        new_rows = np.arange(len(corpus))
-    else:
-        new_rows = np.flatnonzero(matches < 0)
-        order = np.full(len(old_hashes) + len(new_rows), -1, dtype=np.int64)
-        unchanged = np.flatnonzero(matches >= 0)
-        order[matches[unchanged]] = unchanged
-        order[len(old_hashes) :] = new_rows
-        contents = _with_progress(_of_rows(corpus.contents, new_rows), len(new_rows), progress)
-        LexicalIndex.open(layout.lexical).add(contents, _of_rows(corpus.headings, new_rows), order=order)
-        hashes = np.concatenate([old_hashes, hashes[new_rows]])
-    np.save(layout.lexical / "hashes.npy", hashes)
-    shutil.rmtree(layout.lexical_summaries, ignore_errors=True)
-    if about:
-        layout.lexical_summaries.mkdir()
-        write_texts(layout.lexical_summaries, about)
-    seal(layout.lexical, {"verb": "index", **source, "setting": setting, "learnt_from": learnt_from})
+    with writing(layout.lexical) as folder:
+        if not is_usable or deleted > _MAX_DELETED * len(hashes):
+            learnt_from = len(corpus)
+            words = (
+                () if language == "en" else _with_progress(corpus.contents(), len(corpus), progress, "parts of words")
+            )
+            tokenizer = Tokenizer(language, learn_parts(words, language))
+            contents = _with_progress(corpus.contents(), len(corpus), progress)
+            LexicalIndex.build(contents, folder, headings=corpus.headings(), tokenizer=tokenizer)
+            new_rows = np.arange(len(corpus))
+        else:
+            new_rows = np.flatnonzero(matches < 0)
+            order = np.full(len(old_hashes) + len(new_rows), -1, dtype=np.int64)
+            unchanged = np.flatnonzero(matches >= 0)
+            order[matches[unchanged]] = unchanged
+            order[len(old_hashes) :] = new_rows
+            contents = _with_progress(_of_rows(corpus.contents, new_rows), len(new_rows), progress)
+            link_folder(layout.lexical, folder)
+            LexicalIndex.open(folder).add(contents, _of_rows(corpus.headings, new_rows), order=order)
+            hashes = np.concatenate([old_hashes, hashes[new_rows]])
+        (folder / "hashes.npy").unlink(missing_ok=True)  # it may be the file of the index before
+        np.save(folder / "hashes.npy", hashes)
+        shutil.rmtree(folder / "summaries", ignore_errors=True)
+        if about:
+            (folder / "summaries").mkdir()
+            write_texts(folder / "summaries", about)
+        seal(folder, {"verb": "index", **source, "setting": setting, "learnt_from": learnt_from})
     return len(new_rows)
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from lemmata.encode.load import is_static_encoder
 from lemmata.errors import WorkspaceError
 from lemmata.fusion import default_fusion, read_fusion
-from lemmata.store.artefacts import Artefact, artefacts, check_source, dense_index, problems, verify
+from lemmata.store.artefacts import Artefact, artefacts, check_source, corpus_artefact, dense_index, problems, verify
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore
 from lemmata.store.layout import Layout, read_manifest, read_manifests
@@ -182,11 +182,12 @@ def check_workspace(layout: Layout) -> list[Check]:
     corpus = ""  # its digest
     try:
         with contextlib.closing(Corpus(layout)) as opened:
-            opened.verify()
+            if "files" not in verify(corpus_artefact(layout)):  # of an older version
+                opened.verify()
             corpus = opened.inputs
             checks.append(Check("corpus", True, "1 passage" if len(opened) == 1 else f"{len(opened):,} passages"))
     except WorkspaceError as error:
-        unfinished = layout.incoming.is_file() and not layout.database.is_file()
+        unfinished = not layout.manifest(layout.corpus).exists()  # it is written last
         checks.append(Check("corpus", False, str(error), layout.corpus.is_dir() and not unfinished))
     if layout.incoming.is_file():
         checks.append(Check("ingest", False, "the last one did not finish: run the same command again"))

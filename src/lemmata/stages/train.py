@@ -778,7 +778,8 @@ def _begin(work: Path, inputs: Mapping[str, Any]) -> None:
 def _finish(place: Path, work: Path, manifest: Mapping[str, Any], layout: Layout | None) -> None:
     """Move the model into place. Vectors made by an earlier model of its name are no longer valid."""
     trained_under = summary(read_trained(work / "out"))
-    seal(work / "out", {**manifest, "trained_under": trained_under})
+    begun = (work / "begun.json").read_text(encoding="utf-8")  # tells `lemmata gc` that this work is finished
+    seal(work / "out", {**manifest, "trained_under": trained_under, "begun": begun})
     if layout is not None:
         invalidate_vectors(layout, place.name)
     replace_folder(work / "out", place)

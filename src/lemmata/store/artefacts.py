@@ -7,7 +7,7 @@ files. Every reader calls `open_artefact`, which checks sizes and first bytes; `
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,12 +18,16 @@ from lemmata.store.vector_sets import VectorSet, vector_sets
 
 __all__ = [
     "Artefact",
+    "FileProblem",
     "artefact",
     "artefacts",
     "check_files",
     "check_source",
+    "corpus_artefact",
     "dense_index",
     "edge_lengths",
+    "file_facts",
+    "file_problems",
     "learned_metric",
     "model",
     "models",
@@ -72,6 +76,20 @@ class Artefact(NamedTuple):
     def repair(self) -> str:
         """What to do if it is damaged."""
         return self.cure if self.replaceable else f"delete the folder {self.folder} and run '{self.command}'"
+
+
+class FileProblem(NamedTuple):
+    """A file that is not as its manifest says."""
+
+    path: Path
+    what: str  # damaged, missing or foreign
+    sentence: str  # with the cure
+    command: str = ""  # that makes it again
+
+
+def corpus_artefact(layout: Layout) -> Artefact:
+    """The corpus, which is its own source."""
+    return Artefact("corpus", layout.corpus, "lemmata ingest PATHS…", "", "", replaceable=False)
 
 
 def artefact(layout: Layout, name: str) -> Artefact:
@@ -183,8 +201,13 @@ def open_artefact(layout: Layout, item: Artefact, source: Any = None) -> dict[st
     `source` is the source that the manifest must name; None means the one on disk now.
     """
     manifest = _complete(item)
-    check_source(layout, item, manifest, source)
-    check_files(item, manifest)
+    try:
+        check_source(layout, item, manifest, source)
+        check_files(item, manifest)
+    except WorkspaceError:
+        if read_manifest(item.manifest) == manifest:
+            raise
+        return open_artefact(layout, item, source)  # it was replaced in between
     return manifest
 
 
@@ -263,10 +286,13 @@ def _present(layout: Layout, item: Artefact) -> Any:
 
 def seal(folder: Path, content: Mapping[str, Any]) -> None:
     """Write the manifest of a folder with the size and hashes of its files; call it when all files are written."""
-    files = {}
-    for name, path in _files(folder):
-        files[name] = {"bytes": path.stat().st_size, "head": _head(path), "sha256": sha256_of([path])}
+    files = {name: file_facts(path) for name, path in _files(folder)}
     write_manifest(folder / "manifest.json", {**content, "files": files})
+
+
+def file_facts(path: Path) -> dict[str, Any]:
+    """Size and hashes of a file, as a manifest has them."""
+    return {"bytes": path.stat().st_size, "head": _head(path), "sha256": sha256_of([path])}
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -283,27 +309,62 @@ def _head(path: Path) -> str:
 def check_files(item: Artefact, manifest: Mapping[str, Any]) -> None:
     """WorkspaceError for a file that is missing, or whose size or first bytes have changed."""
     for name, facts in _written(item, manifest):
-        path = item.folder / name
-        if not path.is_file():
-            raise WorkspaceError(f"{path} is missing: {item.repair}")
-        size = path.stat().st_size
-        if size != facts["bytes"]:
-            raise WorkspaceError(f"{path} is damaged ({size:,} bytes instead of {facts['bytes']:,}): {item.repair}")
-        if _head(path) != facts["head"]:
-            raise WorkspaceError(f"{path} is damaged (its first bytes changed): {item.repair}")
+        if problem := _quick_problem(item, item.folder / name, facts):
+            raise WorkspaceError(problem.sentence)
 
 
 def verify(item: Artefact) -> dict[str, Any]:
     """The manifest of an artefact, after all its files were read; WorkspaceError if one has changed."""
     manifest = _complete(item)
-    check_files(item, manifest)
-    for name, facts in _written(item, manifest):
+    for problem in file_problems(item):
+        if problem.what != "foreign":
+            raise WorkspaceError(problem.sentence)
+    return manifest
+
+
+def file_problems(item: Artefact, read: Callable[[int], None] = lambda _size: None) -> Iterator[FileProblem]:
+    """Every file of an artefact that is damaged, missing or foreign; reads all files and tells `read` their sizes.
+
+    An artefact without a manifest is incomplete, which is no damage: its command resumes.
+    """
+    try:
+        manifest = open_manifest(item.manifest, item.repair)
+        files = dict(_written(item, manifest or {}))
+    except WorkspaceError as error:
+        yield FileProblem(item.manifest, "damaged", str(error), item.command)
+        return
+    for name, facts in files.items():
         path = item.folder / name
+        if problem := _quick_problem(item, path, facts):
+            yield problem
+            continue
         if sha256_of([path]) != facts["sha256"]:
             # training reads all files of a model before it calls it up to date; other commands look at first bytes only
             cure = f"delete the folder {item.folder} and run '{item.command}'" if item.source else item.repair
-            raise WorkspaceError(f"{path} is damaged (its checksum is wrong): {cure}")
-    return manifest
+            sentence = f"{path} is damaged (its checksum is wrong): {cure}"
+            yield FileProblem(path, "damaged", sentence, item.command)
+        read(facts["bytes"])
+    for name, path in _files(item.folder) if files else ():
+        if name not in files and not _has_own_manifest(item.folder, path):
+            yield FileProblem(path, "foreign", f"{path} was not written by lemmata, or is left over")
+
+
+def _has_own_manifest(folder: Path, path: Path) -> bool:
+    """Whether a file belongs to an artefact inside another one, or is hidden: a temporary file."""
+    between = path.parents[: len(path.relative_to(folder).parts) - 1]
+    hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+    return hidden or any((place / "manifest.json").exists() for place in between)
+
+
+def _quick_problem(item: Artefact, path: Path, facts: Mapping[str, Any]) -> FileProblem | None:
+    """What a look at the size and the first bytes tells."""
+    if not path.is_file():
+        return FileProblem(path, "missing", f"{path} is missing: {item.repair}", item.command)
+    size = path.stat().st_size
+    cause = f"{size:,} bytes instead of {facts['bytes']:,}" if size != facts["bytes"] else ""
+    if not cause and _head(path) != facts["head"]:
+        cause = "its first bytes changed"
+    return FileProblem(path, "damaged", f"{path} is damaged ({cause}): {item.repair}", item.command) if cause else None
 
 
 def _written(item: Artefact, manifest: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

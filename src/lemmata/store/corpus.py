@@ -6,6 +6,7 @@ import functools
 import itertools
 import json
 import operator
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -15,12 +16,16 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from lemmata.errors import WorkspaceError
+from lemmata.store.artefacts import check_files, corpus_artefact
 from lemmata.store.corpus_schema import PASSAGE_COLUMNS, file_names, open_database, read_documents, to_json
-from lemmata.store.database import check_integrity
-from lemmata.store.layout import FORMAT, Layout, read_corpus_manifest
+from lemmata.store.database import Connection, check_integrity
+from lemmata.store.layout import FORMAT, Layout, read_corpus_manifest, read_manifest
 from lemmata.types import INSERTED, Document, Integers, Link, Mask, Passage, Skip, titled, without_references
 
 __all__ = ["Corpus", "IngestedSource"]
+
+_ATTEMPTS = 40  # to open a corpus that is being replaced
+_PAUSE = 0.05  # seconds
 
 # ids of the passages that report about one of the locations in a JSON list, or about one below it
 _AT_LOCATIONS = """
@@ -50,17 +55,39 @@ class IngestedSource(NamedTuple):
     skips: int
 
 
+def _open(layout: Layout) -> tuple[dict[str, Any], Connection]:
+    """The manifest of the corpus and a connection to the file that it describes.
+
+    While an ingest puts its copy in place there is no manifest for a moment, or one of the file before.
+    """
+    for attempt in range(_ATTEMPTS):
+        manifest = read_corpus_manifest(layout)
+        if manifest is None and layout.database.is_file() and attempt < _ATTEMPTS - 1 and layout.is_held():
+            time.sleep(_PAUSE)
+            continue
+        if manifest is None and (layout.database.is_file() or layout.incoming.is_file()):
+            raise WorkspaceError(f"the last ingest into {layout.root} did not finish: run the same command again")
+        if manifest is None:
+            raise WorkspaceError(f"{layout.root} has no corpus yet: run 'lemmata ingest PATHS…' first")
+        try:
+            check_files(corpus_artefact(layout), manifest)
+            connection = open_database(layout.database, create=False)
+        except WorkspaceError:
+            if read_manifest(layout.manifest(layout.corpus)) == manifest:
+                raise
+            continue
+        if read_manifest(layout.manifest(layout.corpus)) == manifest:
+            return manifest, connection
+        connection.close()
+    raise WorkspaceError(f"{layout.root} changes all the time: try again later")
+
+
 class Corpus(Sequence[Passage]):
     """The passages of a workspace in fixed order, read from disk on demand; safe to share between threads."""
 
     def __init__(self, layout: Layout) -> None:
-        manifest = read_corpus_manifest(layout)
-        if manifest is None and (layout.database.is_file() or layout.incoming.is_file()):
-            raise WorkspaceError(f"the last ingest into {layout.root} did not finish: run the same command again")
-        if not layout.database.is_file():
-            raise WorkspaceError(f"{layout.root} has no corpus yet: run 'lemmata ingest PATHS…' first")
-        self.inputs: str = (manifest or {}).get("inputs", "")  # changes whenever the corpus does
-        self._connection = open_database(layout.database, create=False)
+        manifest, self._connection = _open(layout)
+        self.inputs: str = manifest.get("inputs", "")  # changes whenever the corpus does
         self._connection.create_function("casefold", 1, str.casefold, deterministic=True)
         self._connection.create_function("words", 1, _count_words, deterministic=True)
         self._length: int = self._connection.execute("SELECT COUNT(*) FROM rows").fetchone()[0]

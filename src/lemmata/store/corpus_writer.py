@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 
 from lemmata.errors import WorkspaceError
 from lemmata.files import explain_failed_write, sync, writing
+from lemmata.store.artefacts import file_facts
 from lemmata.store.corpus_schema import OWNED, PASSAGE_COLUMNS, file_names, open_database, read_documents, to_json
 from lemmata.store.database import copy_to, transaction
-from lemmata.store.layout import Layout, write_manifest
+from lemmata.store.layout import Layout, read_manifest, write_manifest
 from lemmata.types import Document, Label, Reading, Reference, Skip
 
 __all__ = ["CorpusWriter", "IdTaken", "Rename", "StoredUnit"]
@@ -156,7 +157,10 @@ class CorpusWriter:
         self.connection.execute("PRAGMA journal_mode = DELETE")  # one file, which can be read without writing
         self.connection.close()
         sync(layout.incoming)
+        if manifest is None:
+            manifest = read_manifest(layout.manifest(layout.corpus))
         if manifest is not None:
+            manifest = {**manifest, "files": {layout.database.name: file_facts(layout.incoming)}}
             layout.manifest(layout.corpus).unlink(missing_ok=True)
         layout.incoming.replace(layout.database)
         sync(layout.corpus)

@@ -145,7 +145,7 @@ def copy_to(connection: sqlite3.Connection, path: Path) -> None:
 
 def check_integrity(connection: Connection) -> None:
     """Read the whole file; WorkspaceError if it is damaged."""
-    result = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    result = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if result != "ok":
         raise WorkspaceError(f"{connection.path} is damaged ({result}): {connection.cure}")
 

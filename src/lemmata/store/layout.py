@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,11 @@ __all__ = [
     "write_manifest",
 ]
 
-FORMAT = 1  # of everything below; raised when an older workspace can no longer be read
+Manifest = dict[str, Any]
+# each makes a manifest of the next format from one of the format before; never changed, only added to, as are the
+# migrations of databases, so that a workspace of any earlier version can be opened
+UPGRADES: tuple[Callable[[Manifest], Manifest], ...] = ()
+FORMAT = 1 + len(UPGRADES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,27 +190,46 @@ def write_manifest(path: Path, content: Mapping[str, Any]) -> None:
     write_atomically(path, data.encode(errors="surrogatepass") + b"\n")
 
 
-def read_manifest(path: Path) -> dict[str, Any] | None:
-    """What a complete stage wrote; None where it has to run again: missing, damaged or of another format."""
+def read_manifest(path: Path) -> Manifest | None:
+    """What a complete stage wrote, in the present format; None where it has to run again: missing or damaged."""
+    content = _read(path)
+    number = _format_of(content)
+    if content is None or not 1 <= number <= FORMAT:
+        return None
+    checksum = content.pop("checksum", None)  # missing in older ones
+    if checksum not in (None, _checksum(content)):
+        return None
+    for upgrade in UPGRADES[number - 1 :]:
+        content = upgrade(content)
+    return {**content, "format": FORMAT}
+
+
+def _read(path: Path) -> Manifest | None:
     try:
         content = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
         return None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        return None
-    checksum = content.pop("checksum", None)  # missing in older ones
-    return content if checksum in (None, _checksum(content)) else None
+    return content if isinstance(content, dict) else None
 
 
-def open_manifest(path: Path, cure: str) -> dict[str, Any] | None:
+def _format_of(content: Manifest | None) -> int:
+    """The format number of a manifest; 0 where it has none."""
+    number = (content or {}).get("format")
+    return number if isinstance(number, int) else 0
+
+
+def open_manifest(path: Path, cure: str) -> Manifest | None:
     """What a complete stage wrote; None where it did not run, WorkspaceError with the `cure` for a damaged manifest."""
     manifest = read_manifest(path)
     if manifest is None and path.exists():
-        raise WorkspaceError(f"{path} is damaged or not of format {FORMAT}: {cure}")
+        if (number := _format_of(_read(path))) > FORMAT:
+            newer = f"{path} has format {number}, and this lemmata reads {FORMAT}"
+            raise WorkspaceError(f"{newer}: install the newer lemmata that wrote it, or {cure}")
+        raise WorkspaceError(f"{path} is damaged (not as it was written): {cure}")
     return manifest
 
 
-def read_corpus_manifest(layout: Layout) -> dict[str, Any] | None:
+def read_corpus_manifest(layout: Layout) -> Manifest | None:
     """That of the corpus; None where no ingest is complete, WorkspaceError where it is damaged."""
     return open_manifest(layout.manifest(layout.corpus), "run the last 'lemmata ingest' again")
 
@@ -215,7 +238,7 @@ def _checksum(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def read_manifests(folder: Path) -> dict[str, dict[str, Any]]:
+def read_manifests(folder: Path) -> dict[str, Manifest]:
     """The manifest of every complete artefact in a folder, by name."""
     artefacts = sorted(folder.glob("[!.]*")) if folder.is_dir() else []
     manifests = {artefact.name: read_manifest(artefact / "manifest.json") for artefact in artefacts}

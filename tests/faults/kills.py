@@ -1,0 +1,345 @@
+"""Kills every stage of a small workspace with SIGKILL, resumes it, and compares the result with an undisturbed one.
+
+`python -m tests.faults.kills --kills 120` prints a table: half of the kills come after a random time, half before a
+random file operation (a file is opened for writing, renamed, deleted). `--every` kills before each file operation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from lemmata.cli.main import main as run_lemmata
+from lemmata.project import Project, doctor
+
+ROOT = Path(__file__).parents[2]
+PAPERS = ("partitions", "durfee", "glaisher", "heine", "q-binomial", "rsk", "tableaux", "jacobi-trudi")
+MORE = ("cauchy", "hook-length")
+SETTINGS = """
+[split]
+method = "stratified"
+validation = 0.2
+test = 0.2
+
+[static.fast]
+base = "lemmata-nano"
+
+[run]
+sources = ["../papers", "../more"]
+static = ["fast"]
+base = "lemmata-nano"
+"""
+STAGES = {
+    "ingest": ["ingest", "../papers"],
+    "graph build": ["graph", "build"],
+    "split": ["split"],
+    "mine pairs": ["mine", "pairs"],
+    "index": ["index", "--encoder", "lemmata-nano"],
+    "train static": ["train", "static", "fast"],
+    "evaluate": ["evaluate", "--task", "references", "--part", "test", "--retriever", "lexical,dense:fast"],
+    "ingest more": ["ingest", "../papers", "../more"],
+    "index more": ["index"],
+    "run": ["run"],
+}
+CORPUS_STAGES = ("ingest more", "index more", "run")  # between a new corpus and its index there is nothing to search
+TOLD = {
+    "seconds",
+    "checksum",
+    "files",
+    "sha256",
+    "read_at",
+    "pairs_per_second",
+    "records_per_second",
+}  # differs from run to run
+TIMED = {"card.json", "history.json", "README.md", "report.html", "curves.png"}  # show seconds
+
+
+class Outcome(NamedTuple):
+    """What one kill led to."""
+
+    stage: str
+    how: str  # time or operation
+    killed: bool  # False: the stage ended before
+    problem: str = ""  # empty: the resumed workspace equals the undisturbed one
+
+
+# ---------------------------------------------------------------- stages in forked processes
+
+
+def prepare(folder: Path) -> Path:
+    """A workspace with settings only, beside its sources."""
+    for name, stems in {"papers": PAPERS, "more": MORE}.items():
+        (folder / name).mkdir()
+        for stem in stems:
+            for file in (ROOT / "examples" / "qseries").glob(f"{stem}.*"):
+                shutil.copy(file, folder / name)
+    workspace = folder / "w"
+    Project.init(workspace)
+    (workspace / "lemmata.toml").write_text(SETTINGS, "utf-8")
+    return workspace
+
+
+class Child(NamedTuple):
+    """A forked process that runs one command; its imports are those of the parent, so kills hit the work itself."""
+
+    process: int
+    output: Path
+
+    def wait(self) -> int:
+        """The exit code, negative for a signal."""
+        return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+
+
+def start(workspace: Path, arguments: Sequence[str], kill_at: int = 0, count_in: Path | None = None) -> Child:
+    """Run a command; it dies before its file operation number `kill_at`, or counts its operations into a file."""
+    output = workspace.parent / "output.txt"
+    process = os.fork()
+    if process == 0:
+        _be_child(workspace, arguments, output, kill_at, count_in)
+    return Child(process, output)
+
+
+def _be_child(workspace: Path, arguments: Sequence[str], output: Path, kill_at: int, count_in: Path | None) -> NoReturn:
+    os.setsid()
+    descriptor = os.open(output, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+    for stream in (1, 2):
+        os.dup2(descriptor, stream)
+    os.chdir(workspace)
+    code = 1
+    operations = 0
+
+    def count(event: str, values: tuple[Any, ...]) -> None:
+        nonlocal operations
+        is_write = event == "open" and isinstance(values[2], int) and values[2] & (os.O_WRONLY | os.O_RDWR)
+        if not is_write and event not in ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"):
+            return
+        if not _is_below(values, workspace):
+            return
+        operations += 1
+        if operations == kill_at:
+            os.killpg(0, signal.SIGKILL)
+
+    sys.addaudithook(count)
+    sys.argv = ["lemmata", *arguments]
+    try:
+        run_lemmata()
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        if count_in is not None:
+            count_in.write_text(str(operations))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _is_below(values: tuple[Any, ...], workspace: Path) -> bool:
+    paths = (value for value in values if isinstance(value, str | os.PathLike))
+    return any(os.path.abspath(os.fspath(path)).startswith(str(workspace)) for path in paths)  # noqa: PTH100
+
+
+def finish(workspace: Path, arguments: Sequence[str]) -> str:
+    """Run a command to its end; returns what it printed if it failed."""
+    child = start(workspace, arguments)
+    code = child.wait()
+    return f"exit code {code}: {child.output.read_text(errors='replace')[-600:]}" if code else ""
+
+
+# ---------------------------------------------------------------- what a workspace holds
+
+
+def content(workspace: Path) -> dict[str, str]:
+    """A hash of what each file says, without times and without what depends on them."""
+    return {
+        path.relative_to(workspace).as_posix(): _digest(path)
+        for path in sorted(workspace.rglob("*"))
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+def _digest(path: Path) -> str:
+    if path.name in TIMED:
+        return ""
+    if path.suffix == ".sqlite":
+        data = "\n".join(_rows(path)).encode("utf-8", "replace")
+    elif path.suffix == ".json":
+        data = json.dumps(_untold(json.loads(path.read_bytes())), sort_keys=True).encode()
+    else:
+        data = path.read_bytes()
+    return hashlib.sha256(data).hexdigest()
+
+
+def _rows(path: Path) -> Iterator[str]:
+    """All rows of a database; numbers only say in which order rows came."""
+    with sqlite3.connect(path) as connection:
+        names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        for name in sorted(names):
+            columns = [row[1] for row in connection.execute(f"PRAGMA table_info({name})") if row[1] not in ORDER]
+            query = f"SELECT {', '.join(columns) or '1'} FROM {name}"
+            yield from sorted(f"{name} {row}" for row in connection.execute(query))
+    connection.close()
+
+
+ORDER = ("number", "unit", "passage", "read_at")  # columns
+
+
+def _untold(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _untold(item) for key, item in value.items() if key not in TOLD}
+    if isinstance(value, list):
+        return [_untold(item) for item in value]
+    return value
+
+
+def differences(first: dict[str, str], second: dict[str, str]) -> str:
+    """Files that only one of two workspaces has, or that say something else."""
+    return ", ".join(name for name in sorted({*first, *second}) if first.get(name) != second.get(name))
+
+
+# ---------------------------------------------------------------- kills
+
+
+class Bench:
+    """Snapshots of an undisturbed workspace before and after each stage."""
+
+    def __init__(self, folder: Path, stages: Sequence[str]) -> None:
+        self.workspace = prepare(folder)
+        self.before: dict[str, Path] = {}
+        self.after: dict[str, dict[str, str]] = {}
+        self.seconds: dict[str, float] = {}
+        self.operations: dict[str, int] = {}
+        self.stages = stages
+        needed = list(STAGES)[: 1 + max(map(list(STAGES).index, stages))]
+        for number, stage in enumerate(needed):
+            self.before[stage] = folder / f"before-{number}"
+            shutil.copytree(self.workspace, self.before[stage])
+            begin = time.monotonic()
+            child = start(self.workspace, STAGES[stage], count_in=folder / "count")  # of file operations
+            if child.wait():
+                raise SystemExit(f"{stage} failed undisturbed: {child.output.read_text()}")
+            self.seconds[stage] = time.monotonic() - begin
+            self.operations[stage] = int((folder / "count").read_text())
+            self.after[stage] = content(self.workspace)
+
+    def kill(self, stage: str, *, after: float = 0.0, at: int = 0) -> Outcome:
+        """Kill a stage after some seconds or before a file operation, resume it, and compare."""
+        shutil.rmtree(self.workspace)
+        shutil.copytree(self.before[stage], self.workspace)
+        child = start(self.workspace, STAGES[stage], kill_at=at)
+        if not at:
+            time.sleep(after)
+            try:
+                os.killpg(child.process, signal.SIGKILL)
+            except ProcessLookupError:  # it has ended, or has no session of its own yet
+                os.kill(child.process, signal.SIGKILL)
+        killed = child.wait() == -signal.SIGKILL
+        return Outcome(stage, f"operation {at}" if at else "time", killed, self._problem(stage))
+
+    def _problem(self, stage: str) -> str:
+        """What is wrong after a kill, and after the stage was run again; empty where all is well."""
+        damaged = [check.finding for check in doctor(self.workspace) if check.damaged]
+        if damaged:
+            return f"damaged after the kill: {damaged}"
+        had_index = (self.before[stage] / "index" / "default_encoder.json").is_file()
+        if had_index and (failed := finish(self.workspace, ["search", "partitions", "--json"])):
+            says_what_to_do = "run 'lemmata index' again" in failed or "run the same command again" in failed
+            if not (stage in CORPUS_STAGES and says_what_to_do):
+                return f"search after the kill: {failed}"
+        if failed := finish(self.workspace, STAGES[stage]):
+            return f"resumed: {failed}"
+        Project(self.workspace).collect_garbage()
+        found = differences(content(self.workspace), self.after[stage])
+        return f"differs: {found}" if found else ""
+
+
+def moments(bench: Bench, kills: int, generator: random.Random) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Stages in turn with random moments: after some seconds and before some file operation, alternately."""
+    for number in range(kills):
+        stage = bench.stages[number % len(bench.stages)]
+        if (number // len(bench.stages)) % 2:
+            yield stage, {"after": generator.uniform(0, bench.seconds[stage])}
+        else:
+            yield stage, {"at": generator.randint(1, bench.operations[stage])}
+
+
+def every(bench: Bench) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every file operation of every stage."""
+    for stage in bench.stages:
+        yield from ((stage, {"at": number}) for number in range(1, bench.operations[stage] + 1))
+
+
+def warm_up() -> None:
+    """Import what the stages need, so that their forked processes do not."""
+    import lemmata.run
+    import lemmata.search
+    import lemmata.stages.bridge
+    import lemmata.stages.evaluate
+    import lemmata.stages.mine
+    import lemmata.stages.train
+    import lemmata.train.finetune  # noqa: F401
+
+    try:
+        import pyarrow.parquet  # noqa: F401
+        import torch  # noqa: F401
+    except ImportError:
+        for stage in ("mine pairs", "train static", "evaluate", "run"):
+            STAGES.pop(stage)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--kills", type=int, default=120)
+    parser.add_argument("--every", action="store_true", help="kill before each file operation of each stage")
+    parser.add_argument("--stages", help="comma-separated; default: all")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    warm_up()
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(Path(folder), options.stages.split(",") if options.stages else list(STAGES))
+        plan = every(bench) if options.every else moments(bench, options.kills, random.Random(options.seed))
+        outcomes = []
+        with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C: the table of the kills so far
+            for number, (stage, moment) in enumerate(plan, 1):
+                outcomes.append(bench.kill(stage, **moment))
+                if outcomes[-1].problem:
+                    sys.stderr.write(f"{stage}, {outcomes[-1].how}: {outcomes[-1].problem}\n")
+                if number % 20 == 0:
+                    sys.stderr.write(f"{number} kills\n")
+    kills = collections.Counter(outcome.stage for outcome in outcomes if outcome.killed)
+    same = collections.Counter(outcome.stage for outcome in outcomes if outcome.killed and not outcome.problem)
+    table = {
+        stage: {"operations": bench.operations[stage], "kills": kills[stage], "identical": same[stage]}
+        for stage in STAGES
+        if kills[stage]
+    }
+    table["all"] = {key: sum(row[key] for row in table.values()) for key in ("operations", "kills", "identical")}
+    rows = [f"| {stage} | {' | '.join(map(str, row.values()))} |" for stage, row in table.items()]
+    head = "| stage | file operations | kills | identical after resuming |\n|---|---|---|---|"
+    sys.stdout.write(json.dumps(table, indent=1) if options.json else "\n".join([head, *rows]))
+    sys.stdout.write("\n")
+    return int(any(outcome.problem for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,280 @@
+"""`lemmata verify`, `doctor --repair`, `gc`, and two processes on one workspace."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.test_damage import complete, lemmata, search, written_files
+
+from lemmata.errors import WorkspaceBusy
+from lemmata.files import replace_folder, wait_for_lock
+from lemmata.project import Project
+from lemmata.store.artefacts import seal
+from lemmata.store.layout import write_manifest
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return complete(tmp_path_factory.mktemp("made"))
+
+
+@pytest.fixture
+def project(made: Project, tmp_path: Path) -> Project:
+    shutil.copytree(made.layout.root.parent, tmp_path, dirs_exist_ok=True)
+    return Project(tmp_path / "w")
+
+
+def found(project: Project) -> dict[str, str]:
+    """What is wrong with each file, by its path below the workspace."""
+    return {
+        problem.path.relative_to(project.layout.root).as_posix(): problem.what for problem in project.verify().problems
+    }
+
+
+# ---------------------------------------------------------------- verify
+
+
+def test_a_whole_workspace_is_read_to_the_last_file(made: Project) -> None:
+    report = made.verify()
+    assert report.problems == []
+    sealed = [path for path in written_files(made) if path.suffix != ".json" or path.name in ("nodes.json",)]
+    assert report.files >= len(sealed) - 1
+    assert lemmata(made, "verify").returncode == 0
+
+
+def test_one_flipped_bit_anywhere_is_found_and_its_file_is_named(made: Project) -> None:
+    generator = random.Random(0)
+    for path in written_files(made):
+        content = path.read_bytes()
+        changed = bytearray(content)
+        place = generator.randrange(len(changed))
+        changed[place] ^= 1 << generator.randrange(8)
+        path.write_bytes(changed)
+        try:
+            problems = found(made)
+        finally:
+            path.write_bytes(content)
+        name = path.relative_to(made.layout.root).as_posix()
+        if path == made.layout.graph_records:
+            continue  # rows change one by one, so only its pages are checked
+        assert problems.get(name) == "damaged", (name, place)
+    assert found(made) == {}
+
+
+def test_missing_and_foreign_files_are_told_apart_and_a_foreign_one_is_no_damage(project: Project) -> None:
+    (project.layout.graph / "mine.txt").write_text("a note")
+    (project.layout.root / "index" / "mine.txt").write_text("a note")
+    (project.layout.root / "notes.txt").write_text("outside of the folders of lemmata")
+    assert found(project) == {"graph/compressed/mine.txt": "foreign", "index/mine.txt": "foreign"}
+    assert lemmata(project, "verify").returncode == 0
+    (project.layout.split / "unseen.npy").unlink()
+    assert found(project)["split/unseen.npy"] == "missing"
+    done = lemmata(project, "verify", "--json")
+    assert done.returncode == 1
+    assert len(json.loads(done.stdout)["problems"]) == 3
+
+
+# ---------------------------------------------------------------- repair
+
+
+def test_damaged_artefacts_are_removed_and_made_again(project: Project) -> None:
+    before = search(project)
+    layout = project.layout
+    for path, keep in ((layout.graph / "weight.npy", 10), (layout.lexical / "hashes.npy", 0)):
+        path.write_bytes(path.read_bytes()[:keep])
+    (layout.split / "part.npy").unlink()
+    data = bytearray(layout.training_file("pairs").read_bytes())
+    data[len(data) // 2] ^= 4
+    layout.training_file("pairs").write_bytes(data)
+    assert sorted(found(project).values()) == ["damaged", "damaged", "damaged", "missing"]
+    done = lemmata(project, "doctor", "--repair", "--json")
+    assert done.returncode == 0, done.stderr
+    commands = [repair["command"] for repair in json.loads(done.stdout)["repairs"]]
+    assert commands == ["lemmata graph build", "lemmata split", "lemmata mine pairs --name pairs", "lemmata index"]
+    assert found(project) == {}
+    assert search(project) == before
+    assert project.info()["problems"] == []
+
+
+def test_the_damaged_corpus_stays_and_the_cure_is_said(project: Project) -> None:
+    path = project.layout.database
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    assert project.repair() == []
+    assert path.exists()
+    done = lemmata(project, "doctor", "--repair")
+    assert done.returncode == 1
+    assert "run 'lemmata ingest PATHS…'" in " ".join(done.stdout.split())
+
+
+def test_a_damaged_model_stays_and_its_command_is_said(project: Project) -> None:
+    model = project.layout.model("tuned")
+    model.mkdir(parents=True)
+    (model / "weights").write_bytes(b"x" * 100)
+    seal(model, {"verb": "static"})
+    (model / "weights").write_bytes(b"x" * 99)
+    done = lemmata(project, "doctor", "--repair")
+    assert done.returncode == 1
+    assert "run 'lemmata train static tuned' yourself" in done.stderr
+    assert (model / "weights").exists()
+
+
+# ---------------------------------------------------------------- garbage
+
+
+def test_what_killed_commands_left_is_removed_and_nothing_else(project: Project) -> None:
+    layout = project.layout
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    names = written_files(project)
+    (layout.graph.parent / f".compressed.{ended.pid}").mkdir()
+    (layout.graph.parent / f".compressed.{ended.pid}" / "rows.npy").write_bytes(b"x" * 1000)
+    (layout.root / "index" / ".lexical.old").mkdir()
+    (layout.root / "index" / f".default_encoder.json.{os.getppid()}").write_text("of a process that runs")
+    work, place = layout.model_work("tuned"), layout.model("tuned")
+    for folder in (work, place):
+        folder.mkdir(parents=True)
+    (work / "begun.json").write_text("a key")
+    (work / "checkpoint-1").write_bytes(b"x" * 500)
+    write_manifest(place / "manifest.json", {"verb": "finetune", "begun": "another key"})
+    assert [Path(item.path).name for item in project.collect_garbage(dry_run=True)] == [
+        f".compressed.{ended.pid}",
+        ".lexical.old",
+    ]
+    write_manifest(place / "manifest.json", {"verb": "finetune", "begun": "a key"})
+    listed = project.collect_garbage(dry_run=True)
+    assert sum(item.bytes for item in listed) == 1505
+    assert work.exists()
+    assert project.collect_garbage() == listed
+    assert not work.exists()
+    assert project.collect_garbage() == []
+    assert set(names) <= set(written_files(project))
+    assert search(project)
+
+
+def test_vectors_of_an_encoder_that_is_gone_are_garbage_but_not_those_that_search_uses(project: Project) -> None:
+    layout = project.layout
+    gone = layout.encoder_folder("gone")
+    shutil.copytree(layout.encoder_folder("hashing"), gone)
+    (gone / "vectors" / "manifest.json").unlink()
+    assert [item.path for item in project.collect_garbage()] == [str(gone)]
+    assert search(project)
+
+
+def test_a_folder_whose_replacement_was_killed_between_two_renames_comes_back(project: Project) -> None:
+    layout = project.layout
+    layout.split.replace(layout.root / ".split.old")  # where folders cannot be swapped in one step
+    project.collect_garbage()
+    assert found(project) == {}
+    assert layout.split.is_dir()
+
+
+# ---------------------------------------------------------------- two processes
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from lemmata.store.layout import Layout
+with Layout(Path(sys.argv[1])).hold():
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@contextmanager
+def another_writer(project: Project) -> Iterator[subprocess.Popen[str]]:
+    """A process that holds the workspace until its input ends."""
+    code = [sys.executable, "-c", HOLD, str(project.layout.root)]
+    with subprocess.Popen(code, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+
+
+def test_a_second_writer_waits_and_says_who_holds_the_workspace(project: Project) -> None:
+    with another_writer(project) as first:
+        with pytest.raises(WorkspaceBusy, match=rf"process {first.pid} on .*, since 20"):
+            project.split()
+        assert search(project)  # needs no lock
+        command = [sys.executable, "-m", "lemmata", "split", "-w", str(project.layout.root)]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as second:
+            assert second.stderr is not None
+            line = second.stderr.readline()
+            assert f"process {first.pid} on" in line
+            assert line.endswith(": waiting until it is done\n")
+            assert second.poll() is None
+            first.communicate()
+            assert second.wait() == 0
+
+
+def test_a_lock_dies_with_its_process(project: Project) -> None:
+    with another_writer(project) as first:
+        first.kill()
+    wait_for_lock(project.layout.lock)
+    project.split()
+
+
+def test_search_works_while_the_index_is_built_again_and_again(project: Project) -> None:
+    before = search(project)
+    stop = threading.Event()
+    failures: list[str] = []
+    searches = 0
+
+    def keep_searching() -> None:
+        nonlocal searches
+        while not stop.is_set():
+            try:
+                assert search(project) == before
+            except Exception as error:
+                failures.append(str(error))
+            searches += 1
+
+    thread = threading.Thread(target=keep_searching)
+    thread.start()
+    begin = time.monotonic()
+    while time.monotonic() - begin < 3:
+        project.index(settings={"encoder": "hashing"}, rebuild=True)
+        project.build_graph()
+    stop.set()
+    thread.join()
+    assert searches > 3
+    assert failures == []
+
+
+def test_a_reader_sees_the_old_folder_or_the_new_one(tmp_path: Path) -> None:
+    folder = tmp_path / "artefact"
+    stop = threading.Event()
+    missing = 0
+
+    def write(number: int) -> None:
+        (tmp_path / "new").mkdir()
+        (tmp_path / "new" / "manifest.json").write_text(str(number))
+        replace_folder(tmp_path / "new", folder)
+
+    def read() -> None:
+        nonlocal missing
+        while not stop.is_set():
+            missing += not (folder / "manifest.json").exists()
+
+    write(0)
+    thread = threading.Thread(target=read)
+    thread.start()
+    for number in range(200):
+        write(number)
+    stop.set()
+    thread.join()
+    assert sys.platform != "linux" or missing == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["artefact"]
