@@ -258,18 +258,21 @@ def run_http(folder: Path, port: int) -> None:
     with _serving(folder) as service:
         app = _Guard(make_server(service).streamable_http_app(streamable_http_path=PATH, host=host), Access(host))
         listening = listen(host, port)
+        listening.listen()  # who reads the address may connect at once
         config = uvicorn.Config(
             app,
             log_level="warning",
             access_log=False,
             server_header=False,
+            proxy_headers=False,
             timeout_graceful_shutdown=5,
             ws="none",
             lifespan="on",
         )
         address = f"http://{host}:{listening.getsockname()[1]}{PATH}"
         print(f"{address} (Ctrl-C stops it)", file=sys.stderr, flush=True)  # noqa: T201
-        uvicorn.Server(config).run(sockets=[listening])
+        with contextlib.suppress(KeyboardInterrupt):  # the usual end
+            uvicorn.Server(config).run(sockets=[listening])
 
 
 @contextlib.contextmanager

@@ -114,7 +114,8 @@ class Corpus(Sequence[Passage]):
             for row, unit, *fields in selected:
                 fields[_FILE] = self._file(unit, fields[_FILE])
                 fields[-1] = json.loads(fields[-1])
-                passages[row] = Passage(*fields, links=links.get(fields[0], ()))
+                fields.append(links.get(fields[0], ()))
+                passages[row] = Passage(*fields)
         return [passages[row] for row in requested]
 
     def _links(self, ids: Sequence[str]) -> dict[str, tuple[Link, ...]]:
