@@ -138,6 +138,9 @@ def window(browser: Any, notes: str) -> Iterator[Window]:
     assert opened.wrong == []
 
 
+playwright.expect.set_options(timeout=20_000)  # a busy machine is no failure
+
+
 def expect(locator: Any) -> Any:
     return playwright.expect(locator)
 
