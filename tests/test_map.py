@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.folders import write
 
-from folders import write
 from lemmata.errors import WorkspaceError
 from lemmata.geometry import plane
 from lemmata.project import Project

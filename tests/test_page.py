@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from tests.folders import write
 
-from folders import write
 from lemmata.project import Project
 from lemmata.server.app import Limits
 from lemmata.server.run import listen, make_server
@@ -103,11 +103,19 @@ class Window:
         self.page.set_default_timeout(20_000)
         self.wrong: list[str] = []
         self.sizes: dict[str, int] = {}
-        self.page.on("console", lambda message: message.type == "error" and self.wrong.append(message.text))
+        self.page.on("console", self._said)
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        self.page.on("dialog", lambda dialog: (self.wrong.append(f"dialog {dialog.message}"), dialog.dismiss()))
+        self.page.on("dialog", self._asked)
         self.page.on("request", self._requested)
         self.page.on("response", self._answered)
+
+    def _said(self, message: Any) -> None:
+        if message.type == "error":
+            self.wrong.append(message.text)
+
+    def _asked(self, dialog: Any) -> None:
+        self.wrong.append(f"dialog {dialog.message}")
+        dialog.dismiss()
 
     def _requested(self, request: Any) -> None:
         if not request.url.startswith((self.address, "data:", "blob:")):
@@ -128,6 +136,9 @@ def window(browser: Any, notes: str) -> Iterator[Window]:
     yield opened
     opened.context.close()
     assert opened.wrong == []
+
+
+playwright.expect.set_options(timeout=20_000)  # a busy machine is no failure
 
 
 def expect(locator: Any) -> Any:

@@ -95,7 +95,7 @@ def _spread(places: Floats) -> Floats:
     beyond = np.abs(scaled)
     scaled = np.where(beyond > 1, np.sign(scaled) * (1 + np.log(np.maximum(beyond, 1)) / 2), scaled)
     scaled -= (scaled.min(axis=0) + scaled.max(axis=0)) / 2
-    return (scaled / max(float(np.abs(scaled).max()), 1e-9)).astype(np.float32)
+    return np.asarray(scaled / max(float(np.abs(scaled).max()), 1e-9), np.float32)
 
 
 def _nearest(

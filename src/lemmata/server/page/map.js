@@ -250,10 +250,9 @@ function draw(main, points, go) {
 
   async function about(rows) {
     const missing = rows.filter((row) => !known.has(row));
-    for (let begin = 0; begin < missing.length; begin += 100) {
-      const { passages } = await get(`/map/passages?rows=${missing.slice(begin, begin + 100).join(",")}`);
-      for (const passage of passages) known.set(passage.row, passage);
-    }
+    const parts = [];
+    for (let begin = 0; begin < missing.length; begin += 100) parts.push(get(`/map/passages?rows=${missing.slice(begin, begin + 100).join(",")}`));
+    for (const { passages } of await Promise.all(parts)) for (const passage of passages) known.set(passage.row, passage);
     return rows.map((row) => known.get(row)).filter(Boolean);
   }
 
