@@ -146,7 +146,8 @@ def export(options: argparse.Namespace) -> None:
             for name in options.encoder
         }
     links = np.array(sorted(pairs), np.int32).reshape(-1, 2)
-    np.savez_compressed(options.out, links=links, part=part.astype(np.int8), candidates=candidates, **vectors)
+    arrays: dict[str, Any] = {"links": links, "part": part.astype(np.int8), "candidates": candidates, **vectors}
+    np.savez_compressed(options.out, **arrays)
     counts = {name: int((part[candidates] == number).sum()) for number, name in enumerate(PARTS)}
     print(f"{len(passages):,} passages, {candidates.sum():,} candidates {counts}, {len(links):,} links")
 
@@ -246,7 +247,7 @@ class Run:
             self.cli.json.write_text(json.dumps(self.report, indent=1) + "\n", "utf-8")
 
     def late(self) -> bool:
-        return time.perf_counter() - self.begin > self.cli.budget
+        return bool(time.perf_counter() - self.begin > self.cli.budget)
 
     # ------------------------------------------------------------ measuring
 
@@ -560,7 +561,7 @@ class Run:
         epochs = min(self.cli.short_epochs, self.options.epochs)
 
         def reached(**changes: Any) -> float:
-            return max(record["R@20"] for record in self.train(epochs=epochs, **changes).history)
+            return max(float(record["R@20"]) for record in self.train(epochs=epochs, **changes).history)
 
         best = plain, learned = reached(rank=0), reached()
         tried: list[dict[str, Any]] = [{"R@20": [round(value, 4) for value in best]}]
@@ -621,8 +622,8 @@ class Run:
             ]
             print(f"| {name} | " + " | ".join(cells) + " |")
         for record in self.report["comparisons"]:
-            names = f"{record['first']} − {record['second']}"
-            print(f"R@20, {names}: {record['difference']:+.3f}, corrected p {record['corrected p']}")
+            compared = f"{record['first']} − {record['second']}"
+            print(f"R@20, {compared}: {record['difference']:+.3f}, corrected p {record['corrected p']}")
         print(flush=True)
 
 

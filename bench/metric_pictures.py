@@ -145,7 +145,7 @@ def draw(file: Path, folder: Path) -> None:
     xy, linked = content["xy"], content["linked"]
 
     figure, axis = pyplot.subplots(figsize=(7, 6))
-    axis.scatter(*xy[linked].T, s=1, color="#b8bcc2", linewidths=0)
+    axis.scatter(xy[linked, 0], xy[linked, 1], s=1, color="#b8bcc2", linewidths=0)
     spread = xy[linked].std()
     sizes = np.sqrt(np.linalg.eigvalsh(content["shapes"])[:, 1])
     for row, shape in zip(content["shown"], content["shapes"], strict=True):
@@ -167,7 +167,7 @@ def draw(file: Path, folder: Path) -> None:
     figure.savefig(folder / "metric_density.png", dpi=130, bbox_inches="tight")
 
     figure, axis = pyplot.subplots(figsize=(7, 6))
-    axis.scatter(*xy[linked].T, s=1, color="#b8bcc2", linewidths=0)
+    axis.scatter(xy[linked, 0], xy[linked, 1], s=1, color="#b8bcc2", linewidths=0)
     axis.plot(*xy[content["path"]].T, "o-", color="#c8641b", markersize=4)
     axis.set(title=f"The shortest path between two distant passages: {len(content['path']) - 1} links")
     axis.set(xticks=[], yticks=[])

@@ -31,7 +31,7 @@ def local_distances(own: Floats, factor: Floats, others: Floats, epsilon: float)
     """
     differences = np.asarray(others, np.float32) - own
     squared = np.square(differences @ factor).sum(axis=1) + epsilon * np.square(differences).sum(axis=1)
-    return np.sqrt(squared).astype(np.float32)
+    return np.asarray(np.sqrt(squared), np.float32)
 
 
 class LearnedMetric(NamedTuple):

@@ -255,7 +255,7 @@ def _write(
         edges = np.flatnonzero(data.citing)
         result = measured_arrays(folder, len(stored.graph.nodes), len(edges))
         _measure(stored, trained, result, progress)
-        numbers = np.asarray(result.edges)
+        numbers: Integers = np.asarray(result.edges, np.int64)
         result.edges[:] = np.where(numbers >= 0, edges[numbers], -1 - edges[-1 - numbers])  # of the whole graph
         h = trained.nodes.h.cpu().numpy()
         create_array(folder / "h.npy", h.dtype, h.shape)[:] = h

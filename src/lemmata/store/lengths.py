@@ -73,7 +73,8 @@ def writing_lengths(
         along = folder / "along.npy"
         yield result, create_array(along, np.dtype(np.float32), (edges,))
         for array in result:
-            array.flush()  # type: ignore[attr-defined]
+            assert isinstance(array, np.memmap)
+            array.flush()
         along.unlink()
         source = {"vectors": read_manifest(vectors.manifest), "graph": graph_inputs(layout)}
         seal(folder, {"verb": "index", **source})

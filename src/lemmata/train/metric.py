@@ -376,7 +376,7 @@ class _Links(NamedTuple):
     indptr: Tensor  # (n + 1,)
     targets: Tensor  # (m,)
     keys: Tensor  # (2 m,) source · n + target in both directions, sorted
-    count: int
+    nodes: int
 
     def draw(self, rows: Tensor, generator: Any) -> Tensor:
         """What a random link of each row leads to; -1 where it has none."""
@@ -392,7 +392,7 @@ class _Links(NamedTuple):
         """Whether two nodes are the same or linked, in any direction."""
         import torch
 
-        keys = one * self.count + other
+        keys = one * self.nodes + other
         place = torch.searchsorted(self.keys, keys).clamp_max(len(self.keys) - 1)
         return (self.keys[place] == keys) | (one == other)
 
@@ -547,7 +547,7 @@ def _linked(pairs: Tensor, count: int) -> _Links:
     indptr = torch.zeros(count + 1, dtype=torch.long, device=pairs.device)
     indptr[1:] = torch.bincount(pairs[:, 0], minlength=count).cumsum(0)
     one, other = pairs[:, 0], pairs[:, 1]
-    keys = torch.cat([one * count + other, other * count + one]).unique()
+    keys: Tensor = torch.unique(torch.cat([one * count + other, other * count + one]))
     return _Links(indptr, other.contiguous(), keys, count)
 
 
@@ -586,7 +586,7 @@ def _draw(
     def uniform(*shape: int) -> Tensor:
         return torch.rand(*shape, generator=generator, device=rows.device)
 
-    count = linked.count
+    count = linked.nodes
     links = len(pairs)
     second = linked.draw(positives, generator)
     second = torch.where((second >= 0) & ~linked.joined(rows, second.clamp_min(0)), second, -1)
