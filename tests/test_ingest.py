@@ -201,7 +201,7 @@ def test_a_failed_source_is_not_added_and_the_exit_code_tells(project: Project, 
 def test_a_source_whose_every_file_fails_says_so(project: Project, tmp_path: Path) -> None:
     folder = write(tmp_path / "f", {"a.csv": "x,y\n1,2\n", "b.tar.gz": gzip.compress(b"x" * 600)[:-9]})
     code, output = run(project, folder, "--json")
-    report, _ = json.JSONDecoder().raw_decode(output)
+    report, _ = json.JSONDecoder().raw_decode(output[output.index("{") :])  # after the messages
     assert (code, report["added"], report["failed"]) == (1, 0, 2)
     assert list(report["failures"]) == [str(folder / "b.tar.gz"), str(folder / "a.csv")]
     numbers = ("added", "changed", "unchanged", "removed", "failed")

@@ -75,5 +75,6 @@ def _print(report: dict[str, Any]) -> None:
     for note in (*report["notes"], *(note for encoder in report["encoders"].values() for note in encoder["notes"])):
         console.print(note, style="yellow")
     console.print(
-        f"{report['report']}: {counted(report['sampled'], 'passage')}, {counted(len(report['figures']), 'figure')}"
+        f"{report['report']}: {counted(report['sampled'], 'passage')}, {counted(len(report['figures']), 'figure')}",
+        soft_wrap=True,
     )
