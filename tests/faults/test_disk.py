@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.test_damage import complete, search, write_papers
+from tests.test_damage import search, write_papers
 
 from lemmata.project import Project
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    return complete(tmp_path_factory.mktemp("made"))
-
-
-@pytest.fixture
-def project(made: Project, tmp_path: Path) -> Project:
-    shutil.copytree(made.layout.root.parent, tmp_path, dirs_exist_ok=True)
-    return Project(tmp_path / "w")
-
 
 # ---------------------------------------------------------------- full
 

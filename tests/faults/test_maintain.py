@@ -15,24 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.test_damage import complete, lemmata, search, written_files
+from tests.test_damage import lemmata, search, written_files
 
 from lemmata.errors import WorkspaceBusy
 from lemmata.files import replace_folder, wait_for_lock
 from lemmata.project import Project
 from lemmata.store.artefacts import seal
 from lemmata.store.layout import write_manifest
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    return complete(tmp_path_factory.mktemp("made"))
-
-
-@pytest.fixture
-def project(made: Project, tmp_path: Path) -> Project:
-    shutil.copytree(made.layout.root.parent, tmp_path, dirs_exist_ok=True)
-    return Project(tmp_path / "w")
 
 
 def found(project: Project) -> dict[str, str]:

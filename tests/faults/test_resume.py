@@ -6,22 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.test_damage import complete, search
+from tests.test_damage import search
 
 from lemmata.errors import WorkspaceError
 from lemmata.project import Project, doctor
 from lemmata.store.layout import write_manifest
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    return complete(tmp_path_factory.mktemp("made"))
-
-
-@pytest.fixture
-def project(made: Project, tmp_path: Path) -> Project:
-    shutil.copytree(made.layout.root.parent, tmp_path, dirs_exist_ok=True)
-    return Project(tmp_path / "w")
 
 
 def test_an_ingest_killed_before_its_manifest_is_unfinished_and_not_damaged(project: Project) -> None:
