@@ -244,6 +244,10 @@ def test_a_bridge_is_that_of_the_command_line_with_its_nodes(client: httpx.Clien
     assert {key: found[key] for key in expected} == expected
     assert found["nodes"]["a#middle"]["excerpt"] == "Sponges and zebras drink."
     refused(client.post("/bridge", json={"source": "a#sponge", "target": "a#sponge"}), 400, "refused")
+    for name in ("concept:comet", "comet", " Comets "):  # an id, a name, and the same in another case and number
+        found = valid(client.post("/bridge", json={**body, "source": name, "target": "b#alone"}), "/bridge")
+        assert found["source"] == "concept:comet"
+        assert found["nodes"]["concept:comet"]["title"] == "comet"
     refused(client.post("/bridge", json={"source": "a#nothing", "target": "a#sponge"}), 400, "refused")
 
 

@@ -371,7 +371,9 @@ ENDPOINTS = (
         _BRIDGE,
         body=object_of(
             {
-                "source": string("A text, or an id of the graph.", shortest=1, longest=LONGEST_ID),
+                "source": string(
+                    "An id of the graph, the name of a concept, or a text.", shortest=1, longest=LONGEST_ID
+                ),
                 "target": string("The same.", shortest=1, longest=LONGEST_ID),
                 "k": integer("Number of paths.", least=1, most=20, default=5),
             },
