@@ -230,12 +230,8 @@ _HEALTH = object_of(
         "problems": array_of(_TEXT, "What is missing, out of date or damaged, each with its cure."),
     }
 )
-_MODELS = object_of(
-    {
-        "object": _TEXT,
-        "data": array_of(object_of({"id": _TEXT, "object": _TEXT, "created": _COUNT, "owned_by": _TEXT})),
-    }
-)
+_MODEL = object_of({"id": _TEXT, "object": _TEXT, "created": _COUNT, "owned_by": _TEXT})
+_MODELS = object_of({"object": _TEXT, "data": array_of(_MODEL)})
 _EMBEDDINGS = object_of(
     {
         "object": _TEXT,
@@ -431,6 +427,7 @@ ENDPOINTS = (
         ),
         parameters={"rows": string("Comma-separated.", longest=2400, pattern=r"^[0-9]{1,11}(,[0-9]{1,11})*$")},
         required=("rows",),
+        statuses=(404,),
     ),
     Endpoint(
         "POST",
@@ -473,6 +470,7 @@ ENDPOINTS = (
         statuses=(404,),
     ),
     Endpoint("GET", "/v1/models", "models", "The encoders that have vectors", _MODELS),
+    Endpoint("GET", "/v1/models/{id}", "model", "One of these encoders", _MODEL, statuses=(404,)),
     Endpoint("GET", "/health", "health", "What is served, and what is out of order", _HEALTH),
     Endpoint("GET", "/metrics", "metrics", "Counters and times in the text format of Prometheus", media="text/plain"),
     Endpoint("GET", "/openapi.json", "openapi", "This document", {"type": "object"}),
