@@ -34,9 +34,11 @@ from lemmata.errors import ConfigError, WorkspaceError
 from lemmata.project import Project
 from lemmata.server.app import Limits
 from lemmata.server.openapi import ENDPOINTS, document
+from lemmata.server.records import latex_text
 from lemmata.server.run import listen, make_server
 from lemmata.server.security import Access, check_binding
 from lemmata.server.service import Service
+from lemmata.types import Passage
 
 NOTES = {
     "a.tex": r"""\documentclass{article}\newtheorem{lemma}{Lemma}\newtheorem{theorem}{Theorem}
@@ -204,6 +206,21 @@ def test_a_passage_has_its_surroundings(client: httpx.Client) -> None:
     assert shown["bibtex"].startswith("@misc{a,")
     assert "By Theorem" in shown["proof"]
     assert f"/view/passage/{quote('a#zebra', safe='')}" in shown["proof_html"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Let $x^2$ cost 5% of \\$3.", "Let $x^2$ cost 5\\% of \\$3."),
+        (r"$a & = & b,\\ c&\le&d.$", r"$\begin{aligned}a & = b,\\ c&\le d.\end{aligned}$"),
+        (r"$a&=b\\&=c$", r"$\begin{aligned}a&=b\\&=c\end{aligned}$"),
+        (r"$\begin{cases}u&v\\w&=&x\end{cases}$ \& more", r"$\begin{cases}u&v\\w&=&x\end{cases}$ \& more"),
+        (r"$\sum_{\substack{i\\j}} \{\&\}$", r"$\sum_{\substack{i\\j}} \{\&\}$"),
+    ],
+)
+def test_the_latex_to_copy_has_formulas_of_several_lines_in_an_environment(text: str, expected: str) -> None:
+    assert latex_text(Passage("a#1", "a", "lemma", text)) == expected
+    assert latex_text(Passage("a#1", "a", "lemma", "A.", proof=text)) == f"A.\n\nProof. {expected}"
 
 
 def test_a_log_has_those_of_its_location_before_and_after(client: httpx.Client) -> None:

@@ -117,7 +117,8 @@ _PASSAGE = object_of(
         "previous": nullable(string("Id of the passage before it in the document.")),
         "next": nullable(_TEXT),
         "bibtex": _TEXT,
-        "latex": _TEXT,
+        "latex": string("A citation of the passage."),
+        "latex_text": string("Text and proof as LaTeX that compiles with amsmath."),
         "metadata": {"type": "object"},
         "generation": _GENERATION,
     }

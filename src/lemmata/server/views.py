@@ -15,7 +15,7 @@ import numpy.typing as npt
 from lemmata.errors import LemmataError, WorkspaceError
 from lemmata.server.mathml import inline_html, reference_links, title_html, to_html
 from lemmata.server.opened import Opened, OpenedGraph
-from lemmata.server.records import bibtex, document_record, latex_reference, neighbour_record, short_text
+from lemmata.server.records import bibtex, document_record, latex_reference, latex_text, neighbour_record, short_text
 from lemmata.types import INSERTED, Edge, Hit, Passage
 
 __all__ = [
@@ -134,6 +134,7 @@ def passage(opened: Opened, identity: str) -> dict[str, Any]:
         "next": following,
         "bibtex": bibtex(document),
         "latex": latex_reference(shown),
+        "latex_text": latex_text(shown),
         "metadata": {key: value for key, value in shown.metadata.items() if key != INSERTED},
         "generation": opened.generation,
     }
