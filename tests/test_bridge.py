@@ -156,6 +156,10 @@ NOTES = {
     "b.tex": r"""\documentclass{article}\newtheorem{lemma}{Lemma}\begin{document}
 \begin{lemma}\label{alone}Comets orbit.\end{lemma}\end{document}""",
 }
+CONCEPTS = r"""\documentclass{article}\newtheorem{definition}{Definition}\newtheorem{lemma}{Lemma}\begin{document}
+\begin{definition}\label{tail}A \emph{comet tail} is the gas behind a stone.\end{definition}
+\begin{definition}\label{core}A \emph{$2$-core} is a stone. A \emph{core} is a kernel.\end{definition}
+\begin{lemma}\label{last}Every comet tail has a core.\end{lemma}\end{document}"""
 
 
 @pytest.fixture(scope="module")
@@ -192,6 +196,20 @@ def test_texts_begin_at_their_nearest_passages(notes: Project) -> None:
         ends = 1.5 * (path.steps[0].length + path.steps[-1].length)  # they count 2.5 times
         assert path.length == pytest.approx(sum(step.length for step in path.steps) + ends, abs=1e-4)
     assert {passage.id for passage in found.passages} <= {*notes.corpus.ids()}
+
+
+def test_a_concept_is_found_by_its_id_or_by_its_name_up_to_case_and_plural(tmp_path: Path) -> None:
+    project = make_project(tmp_path, {"c.tex": CONCEPTS})
+    project.build_graph()
+    for name in ("concept:comet-tail", "comet tail", "Comet  Tails", "comet-tail "):
+        found = project.bridge(name, "c#core", k=1)
+        assert (found.source, found.target) == ("concept:comet-tail", "c#core")
+        shown = json.loads(lemmata("bridge", name, "c#core", "-w", project.layout.root, "--json"))
+        assert shown["source"] == "concept:comet-tail"
+    for text in ("the long comet tail", "comets"):
+        assert project.bridge(text, "c#core", k=1).source == text
+    with pytest.raises(LemmataError, match="both ends are 'concept:comet-tail'"):
+        project.bridge("comet tails", "Comet tail")
 
 
 def test_json_has_the_fields_of_the_contract(notes: Project) -> None:

@@ -384,8 +384,13 @@ def test_a_report_escapes_hostile_text_and_is_the_same_again(project: Project, t
     for file in (tmp_path / "one").rglob("*.*"):
         other = tmp_path / "two" / file.relative_to(tmp_path / "one")
         assert file.name == "manifest.json" or file.read_bytes() == other.read_bytes(), file.name
+    shown = check_report(tmp_path / "one")
+    assert f"Neighbours by hashing and by {NANO}" in shown
+    assert "What training changed" not in shown  # none was trained from the other
+    alignment = report["encoders"]["hashing"]["alignment"]
+    assert f"{alignment:.3f}" in shown
     project.inspect(["hashing"], tmp_path / "two", seed=5)  # replaces the one before
-    assert "What changed" not in check_report(tmp_path / "two")
+    assert "Neighbours by" not in check_report(tmp_path / "two")
     assert not (tmp_path / "two" / "figures" / f"cosines-{NANO}.svg").exists()
 
 

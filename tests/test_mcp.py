@@ -27,6 +27,7 @@ PAPER = (
 \newtheorem{theorem}{Theorem}
 \title{On widgets}
 \begin{document}
+A \emph{blue widget} is a widget that is blue.
 \begin{theorem}\label{even} Every blue widget has an even number of handles. \end{theorem}
 \begin{proof} Handles come in pairs. \end{proof}
 \begin{theorem}\label{odd} By Theorem~\ref{even}, a red widget has exactly three handles and no lid. \end{theorem}
@@ -131,6 +132,9 @@ def test_every_tool_answers_with_text_and_with_the_same_as_json(server: StdioSer
     assert [other["id"] for other in record["used_by"]] == ["widgets#odd"]
     assert record["document"]["title"] == "On widgets"
     assert record["next_offset"] is None
+    assert record["concepts"]
+    assert all(f'"{concept["id"]}"' in text_of(passage) for concept in record["concepts"])
+    assert "title = {{On widgets}}" in text_of(passage)
 
     assert len(record_of(similar)["hits"]) == 1
     assert record_of(bridge)["paths"][0]["steps"]
@@ -177,18 +181,23 @@ def test_what_a_passage_says_is_marked_as_data_that_it_cannot_leave(server: Stdi
 
 
 def test_mistakes_are_told_to_the_agent_in_one_sentence(server: StdioServerParameters | str) -> None:
-    unknown, beyond, too_many, same, kind = call(
+    unknown, beyond, too_many, same, kind, empty, missing = call(
         server,
         ("passage", {"id": "widgets#evn"}),
         ("passage", {"id": "widgets#even", "offset": 5000}),
         ("search", {"query": "x", "k": 1000}),
         ("bridge", {"source": "widgets#even", "target": "widgets#even"}),
         ("search", {"query": "x", "kinds": ["theorm"]}),
+        ("search", {"query": "", "k": "many"}),
+        ("bridge", {}),
     )
-    assert all(result.is_error for result in (unknown, beyond, too_many, same, kind))
+    results = (unknown, beyond, too_many, same, kind, empty, missing)
+    assert all(result.is_error and "\n" not in text_of(result) for result in results)
     assert "there is no passage 'widgets#evn'" in text_of(unknown)
     assert "beyond" in text_of(beyond)
-    assert "20" in text_of(too_many)
+    assert text_of(too_many) == "wrong arguments of search: 'k' should be less than or equal to 20"
+    assert "'query' should have at least 1 character; 'k' should be a valid integer" in text_of(empty)
+    assert text_of(missing) == "wrong arguments of bridge: 'source' is missing; 'target' is missing"
     assert "two different" in text_of(same)
     assert "theorem" in text_of(kind)
 

@@ -34,9 +34,11 @@ from lemmata.errors import ConfigError, WorkspaceError
 from lemmata.project import Project
 from lemmata.server.app import Limits
 from lemmata.server.openapi import ENDPOINTS, document
+from lemmata.server.records import latex_text
 from lemmata.server.run import listen, make_server
 from lemmata.server.security import Access, check_binding
 from lemmata.server.service import Service
+from lemmata.types import Passage
 
 NOTES = {
     "a.tex": r"""\documentclass{article}\newtheorem{lemma}{Lemma}\newtheorem{theorem}{Theorem}
@@ -206,6 +208,21 @@ def test_a_passage_has_its_surroundings(client: httpx.Client) -> None:
     assert f"/view/passage/{quote('a#zebra', safe='')}" in shown["proof_html"]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Let $x^2$ cost 5% of \\$3.", "Let $x^2$ cost 5\\% of \\$3."),
+        (r"$a & = & b,\\ c&\le&d.$", r"$\begin{aligned}a & = b,\\ c&\le d.\end{aligned}$"),
+        (r"$a&=b\\&=c$", r"$\begin{aligned}a&=b\\&=c\end{aligned}$"),
+        (r"$\begin{cases}u&v\\w&=&x\end{cases}$ \& more", r"$\begin{cases}u&v\\w&=&x\end{cases}$ \& more"),
+        (r"$\sum_{\substack{i\\j}} \{\&\}$", r"$\sum_{\substack{i\\j}} \{\&\}$"),
+    ],
+)
+def test_the_latex_to_copy_has_formulas_of_several_lines_in_an_environment(text: str, expected: str) -> None:
+    assert latex_text(Passage("a#1", "a", "lemma", text)) == expected
+    assert latex_text(Passage("a#1", "a", "lemma", "A.", proof=text)) == f"A.\n\nProof. {expected}"
+
+
 def test_a_log_has_those_of_its_location_before_and_after(client: httpx.Client) -> None:
     shown = valid(client.get("/passages/3"), "/passages/{id}")
     assert shown["location"] == ["K2-P1"]
@@ -244,6 +261,10 @@ def test_a_bridge_is_that_of_the_command_line_with_its_nodes(client: httpx.Clien
     assert {key: found[key] for key in expected} == expected
     assert found["nodes"]["a#middle"]["excerpt"] == "Sponges and zebras drink."
     refused(client.post("/bridge", json={"source": "a#sponge", "target": "a#sponge"}), 400, "refused")
+    for name in ("concept:comet", "comet", " Comets "):  # an id, a name, and the same in another case and number
+        found = valid(client.post("/bridge", json={**body, "source": name, "target": "b#alone"}), "/bridge")
+        assert found["source"] == "concept:comet"
+        assert found["nodes"]["concept:comet"]["title"] == "comet"
     refused(client.post("/bridge", json={"source": "a#nothing", "target": "a#sponge"}), 400, "refused")
 
 
@@ -283,8 +304,9 @@ def test_the_map_has_a_place_for_each_passage(client: httpx.Client, project: Pro
     rows = project.corpus.ids().index("a#zebra"), project.corpus.ids().index("1")
     assert [shown["names"]["kind"][numbers["kind"][row]] for row in rows] == ["theorem", "log"]
     assert shown["titles"]["document"][shown["names"]["document"].index("a")] == "Sponges"
-    named = valid(client.get(f"/map/passages?rows={rows[1]},{rows[0]},99"), "/map/passages")["passages"]
+    named = valid(client.get(f"/map/passages?rows={rows[1]},{rows[0]}"), "/map/passages")["passages"]
     assert [passage["id"] for passage in named] == ["1", "a#zebra"]
+    assert "from 0 to 8" in refused(client.get("/map/passages?rows=1,99"), 404, "not_found")["cure"]
     for wrong in ("", "?rows=", "?rows=1,", "?rows=-1", "?rows=a"):
         refused(client.get(f"/map/passages{wrong}"), 422, "invalid")
 
@@ -331,7 +353,8 @@ def test_ask_without_a_model_gives_the_passages_and_says_so(client: httpx.Client
     assert (first, last) == ("passages", "error")
     assert "a#sponge" in {passage["id"] for passage in passages["passages"]}
     assert error["code"] == "no_model"
-    assert error["cure"]
+    assert "[llm] of lemmata.toml; the server needs no restart" in error["cure"]
+    assert "--url" not in error["cure"]
 
 
 def test_ask_streams_what_the_model_writes_with_its_citations_checked(tmp_path: Path) -> None:
@@ -431,6 +454,16 @@ def test_every_error_has_a_code_and_a_cure(client: httpx.Client) -> None:
     refused(post("/search", json={"query": "  "}), 400, "refused")
     refused(post("/search", json={"query": "a", "retriever": "lexicl"}), 400, "refused")
     refused(post("/search", json={"query": "a", "filter": {"since": "yesterday"}}), 400, "refused")
+    for retriever in ("auto+rerank20", "auto+rerank20:any"):
+        error = refused(post("/search", json={"query": "a", "retriever": retriever}), 400, "refused")
+        assert error["cure"] == "run 'lemmata train reranker'"
+    error = refused(client.get("/v1/models/gpt"), 404, "not_found")
+    assert (error["message"], error["cure"]) == (
+        "there are no vectors of the model 'gpt' (there are: hashing)",
+        "take one of these names",
+    )
+    error = refused(post("/v1/embeddings", json={"model": "hashing", "input": []}), 422, "invalid")
+    assert (error["message"], error["cure"]) == ("input is too small", "at least 1 items")
     refused(client.get(f"/similar/{SPONGE}?k=many"), 422, "invalid")
     refused(client.get(f"/similar/{SPONGE}?no=1"), 422, "invalid")
     refused(client.get("/passages/" + "x" * 2001), 422, "invalid")
@@ -708,6 +741,9 @@ def test_the_official_openai_client_gets_vectors_from_the_command(project: Proje
     with served_by_command(project.layout.root, "--token", "correct-horse-battery") as (process, address):
         with openai.OpenAI(base_url=f"{address}/v1", api_key="correct-horse-battery", max_retries=0) as client:
             assert [model.id for model in client.models.list()] == ["hashing"]
+            assert client.models.retrieve("hashing").id == "hashing"
+            with pytest.raises(openai.NotFoundError, match="no vectors of the model"):
+                client.models.retrieve("gpt")
             texts = ["a wet sponge", "zebras graze"]
             coded = client.embeddings.create(model="hashing", input=texts)  # the client asks for base64
             plain = client.embeddings.create(model="hashing", input=texts, encoding_format="float")
@@ -742,6 +778,15 @@ def test_the_command_says_in_one_sentence_why_it_cannot_serve(project: Project, 
     with contextlib.closing(listening), pytest.raises(ConfigError, match="choose another --port"):
         listen("127.0.0.1", listening.getsockname()[1])
     assert "--token" in lemmata("serve", "-w", root, "--host", "0.0.0.0", code=1)
+
+
+def test_the_address_that_is_printed_can_be_opened(project: Project) -> None:
+    options = ("--host", "0.0.0.0", "--token", "correct-horse-battery", "--name", "plant-pc")
+    with served_by_command(project.layout.root, *options) as (_, address):
+        assert "0.0.0.0" not in address
+        assert httpx.get(address).status_code == 200
+        assert httpx.get(address, headers={"host": "plant-pc:80"}).status_code == 200
+        assert "--name" in refused(httpx.get(address, headers={"host": "other"}), 421, "unknown_host")["cure"]
 
 
 def test_base64_vectors_are_little_endian_floats(client: httpx.Client) -> None:

@@ -91,6 +91,8 @@ class Source(NamedTuple):
             "title": passage.title,
             "document": passage.document,
             "section": passage.section,
+            "file": passage.file,
+            "line": passage.first_line or None,
             "text": self.text,
             "cut": self.is_cut,
             "score": self.hit.score,
@@ -135,7 +137,7 @@ def answer(
         cure = "ask in other words, or read more with 'lemmata ingest'"
         yield _error("nothing_found", "no passage of the corpus fits the question, so there is no answer", cure)
     elif chat is None:
-        cure = "name its server and model as 'url' and 'model' in [llm] of lemmata.toml, or with --url and --model"
+        cure = "name its server and model as 'url' and 'model' in [llm] of lemmata.toml"
         yield _error("no_model", "no language model is configured, so there are passages but no answer", cure)
     else:
         support = Support([source.text for source in sources], encoder, tokenize)

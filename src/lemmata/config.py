@@ -76,6 +76,8 @@ def _has_keys(values: Mapping[str, Any]) -> bool:
 
 def suggest(word: str, known: Sequence[str]) -> str:
     """The end of a sentence about an unknown word: the closest known one, or the first of them."""
+    if not known:
+        return " (there are none)"
     close = _close_matches(word, known, 1)
     more = ", …" if len(known) > _MOST_SHOWN else ""
     return f"; did you mean {close[0]!r}?" if close else f" (there are: {', '.join(known[:_MOST_SHOWN])}{more})"

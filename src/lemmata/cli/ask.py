@@ -56,7 +56,9 @@ def ask(
     if not question.strip():
         raise LemmataError("the question is empty: write what you want to know")
     settings = {name: value for name, value in (("passages", k), ("cost", cost)) if value}
-    events = Project(workspace).ask(question, settings=settings, model=endpoint(url, model, price, 0))
+    events = map(
+        _with_options, Project(workspace).ask(question, settings=settings, model=endpoint(url, model, price, 0))
+    )
     if as_json:
         _print_record(events)
     else:
@@ -82,6 +84,13 @@ def mcp(
         run_stdio(workspace)
     else:
         run_http(workspace, http)
+
+
+def _with_options(event: Event) -> Event:
+    """The event; where there is no model, the cure names the options too."""
+    if event.name == "error" and event.data["code"] == "no_model":
+        return event._replace(data={**event.data, "cure": f"{event.data['cure']}, or with --url and --model"})
+    return event
 
 
 def _print_record(events: Iterator[Event]) -> None:
@@ -129,11 +138,12 @@ def _print_answer(events: Iterator[Event]) -> None:
             if sentences:
                 console.print("\n")
             _print_doubts(sentences)
-            _print_passages(passages)
             message = f"{event.data['message']}: {event.data['cure']}"
-            if event.data["code"] not in ("no_model", "nothing_found"):
+            if is_told := event.data["code"] in ("no_model", "nothing_found"):
+                typer.echo(f"{message}\n", err=True)
+            _print_passages(passages)
+            if not is_told:
                 raise LemmataError(message)
-            typer.echo(message, err=True)
 
 
 def _print_doubts(sentences: list[dict[str, Any]]) -> None:
@@ -147,13 +157,15 @@ def _print_doubts(sentences: list[dict[str, Any]]) -> None:
 
 
 def _print_passages(passages: list[dict[str, Any]]) -> None:
+    from rich.padding import Padding
+
     from lemmata.latex.readable import readable
+    from lemmata.server.records import short_text
 
     console = open_console()
     for passage in passages:
-        text = " ".join(readable(passage["text"]).split())
-        shown = text if len(text) <= 300 else f"{text[:299]}…"
-        number = f"[{passage['number']}] "
-        console.print(styled((number, "bold"), (passage["id"], "cyan"), f"  {shown}"), soft_wrap=True)
-    if passages:
-        console.print()
+        place = ":".join(str(part) for part in (passage["file"], passage["line"]) if part)
+        source = " · ".join(filter(None, (place, passage["section"])))
+        heading = (f"[{passage['number']}] {passage['kind']} ", "bold"), (passage["id"], "cyan"), (f"  {source}", "dim")
+        console.print(styled(*heading), soft_wrap=True)
+        console.print(Padding(styled(readable(short_text(passage["text"], 300))), (0, 0, 1, 4)))

@@ -11,6 +11,7 @@ from lemmata.cli.output import HERE, AsJson, Workspace, counted, open_console, p
 
 __all__ = ["inspect"]
 
+_DIGITS = {"effective_rank": 1}  # of the other rows 3, as in the report
 _ROWS = ("mean_cosine", "isotropy", "effective_rank", "uniformity", "alignment", "separation", "purity@10")
 
 
@@ -59,6 +60,8 @@ def inspect(
 def _print(report: dict[str, Any]) -> None:
     from rich.table import Table
 
+    from lemmata.charts import number
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("")
     for name in report["encoders"]:
@@ -66,7 +69,8 @@ def _print(report: dict[str, Any]) -> None:
     for row in _ROWS:
         values = [encoder[row] for encoder in report["encoders"].values()]
         if any(value is not None for value in values):
-            table.add_row(row.replace("_", " "), *("–" if value is None else f"{value:.3f}" for value in values))
+            cells = (number(value, _DIGITS.get(row, 3)) for value in values)
+            table.add_row(row.replace("_", " "), *cells)
     console = open_console()
     console.print(table)
     for change in report["changes"]:

@@ -240,7 +240,7 @@ def similar(
 
 
 def bridge(
-    source: Annotated[str, typer.Argument(help="A text, or the id of a passage or concept.", metavar="A")],
+    source: Annotated[str, typer.Argument(help="An id, the name of a concept, or a text.", metavar="A")],
     target: Annotated[str, typer.Argument(help="The same.", metavar="B")],
     workspace: Workspace = HERE,
     k: Annotated[int, typer.Option("-k", help="Number of paths.", min=1, max=100)] = 5,

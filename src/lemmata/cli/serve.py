@@ -22,7 +22,7 @@ def serve(
     ] = "",
     name: Annotated[
         list[str] | None,
-        typer.Option(help="Another name of this server, as a proxy has it; repeatable.", metavar="HOST"),
+        typer.Option(help="Name by which it is opened: of the machine or a proxy; repeatable.", metavar="HOST"),
     ] = None,
     cors: Annotated[
         list[str] | None, typer.Option(help="Origin whose pages may ask; repeatable.", metavar="ORIGIN")

@@ -74,6 +74,7 @@ class Comparison(NamedTuple):
     k: int
     overlaps: Floats  # (sample,)
     most_changed: Sequence[Changed]
+    is_training: bool = False  # whether the second encoder was trained from the first
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +195,9 @@ def _encoder(view: EncoderView) -> dict[str, Any]:
     return {**_finite(record), "notes": list(view.notes)}
 
 
+_DIGITS = 6  # more than any table shows: rounding twice could give another last digit
+
+
 def _finite(value: Any) -> Any:
     """The value with rounded numbers, and null for those that JSON does not have."""
     if isinstance(value, Mapping):
@@ -201,5 +205,5 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list):
         return [_finite(item) for item in value]
     if isinstance(value, float):
-        return round(value, 4) if math.isfinite(value) else None
+        return round(value, _DIGITS) if math.isfinite(value) else None
     return value

@@ -119,12 +119,17 @@ def _changes(comparison: Comparison, figure: str) -> list[str]:
     before, after = escape(comparison.before), escape(comparison.after)
     meaning = (
         f"Of the {comparison.k} nearest sampled passages of each passage by {before}, {after} keeps"
-        f" {comparison.overlaps.mean():.0%} (overlap@{comparison.k}). Below: the passages with the most changes."
+        f" {comparison.overlaps.mean():.0%} (overlap@{comparison.k}). Below: the passages with the fewest in common."
     )
     rows = [("start", _changed(changed)) for changed in comparison.most_changed]
     heads = ["passage", "kept", f"near by {before} only", f"near by {after} only"]
     shown = table(heads, rows, numeric={1}, text={0, 2, 3})
-    return _section(f"What changed from {before} to {after}", meaning, [_figure(figure), shown])
+    heading = (
+        f"What training changed from {before} to {after}"
+        if comparison.is_training
+        else f"Neighbours by {before} and by {after}"
+    )
+    return _section(heading, meaning, [_figure(figure), shown])
 
 
 def _changed(changed: Changed) -> list[str]:

@@ -26,7 +26,7 @@ class StatusError(Exception):
 
 
 _STATUSES: tuple[tuple[type[Exception], int, str, str], ...] = (
-    (UnknownIdError, 404, "not_found", "search for it"),
+    (UnknownIdError, 404, "not_found", "take an id from /search, /outline or /concepts"),
     (MissingExtra, 501, "missing_extra", "install what is missing"),
     (WorkspaceError, 409, "workspace", "run the command that is named; the server takes over the result"),
     (InputError, 422, "invalid", "send what the schema in /openapi.json asks for"),
@@ -46,6 +46,8 @@ def describe_error(error: Exception) -> tuple[int, dict[str, Any], Mapping[str, 
     for kind, status, code, cure in _STATUSES:
         if isinstance(error, kind):
             message, advice = _split(str(error))
+            if not advice and "(there are: " in message:
+                advice = "take one of these names"
             return status, error_record(code, message, advice or cure), {}
     _log.error("a request failed", exc_info=error)
     return 500, error_record("internal", "an error of the server", "report it, with what the server has logged"), {}

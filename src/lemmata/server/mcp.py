@@ -19,7 +19,7 @@ import uvicorn
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import Field
+from pydantic import Field, ValidationError
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -47,20 +47,21 @@ bridge connects two ideas by paths through the graph; outline lists documents an
 _HIT_TEXT = 1200  # characters of a hit; `passage` gives the rest
 _PAGE = 8000  # characters of a passage's text and proof in one answer
 _MOST_NEIGHBOURS = 20
+_LONGEST_ENTRY = 1000  # characters of a BibTeX entry in the text
 _REFRESH = 2.0  # seconds between two looks at whether the workspace was rebuilt
 
 Count = Annotated[int, Field(description="Number of results of this page.", ge=1, le=20)]
 Offset = Annotated[int, Field(description="Where this page begins: next_offset of the page before.", ge=0, le=DEEPEST)]
 Query = Annotated[str, Field(description="What to look for, in words or LaTeX.", min_length=1, max_length=4000)]
 PassageId = Annotated[str, Field(description="Id of a passage, as search gives it.", min_length=1, max_length=1000)]
-End = Annotated[str, Field(description="A text, or the id of a passage or concept.", min_length=1, max_length=4000)]
+End = Annotated[str, Field(description="An id, the name of a concept, or a text.", min_length=1, max_length=4000)]
 
 
 def make_server(service: Service) -> MCPServer:
     """The tools over a workspace."""
     from importlib.metadata import version
 
-    server: MCPServer = MCPServer(
+    server = _Server(
         "lemmata", instructions=_INSTRUCTIONS, version=version("lemmata"), log_level="WARNING", subscriptions=False
     )
     annotations = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
@@ -120,6 +121,27 @@ def make_server(service: Service) -> MCPServer:
             return _outline(service.outline(document, offset, k))
 
     return server
+
+
+class _Server(MCPServer):
+    """Tells wrong arguments in one sentence."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                raise ToolError(_wrong_arguments(name, error.__cause__)) from error.__cause__
+            raise
+
+
+def _wrong_arguments(tool: str, error: ValidationError) -> str:
+    """What is wrong with each argument, by pydantic's messages, which begin with a noun: `Input should be …`."""
+    problems = {
+        str(problem["loc"][0]): "is missing" if problem["type"] == "missing" else problem["msg"].partition(" ")[2]
+        for problem in error.errors()
+    }
+    return f"wrong arguments of {tool}: " + "; ".join(f"{name!r} {problem}" for name, problem in problems.items())
 
 
 @contextlib.contextmanager
@@ -201,7 +223,12 @@ def _passage(record: dict[str, Any], offset: int) -> CallToolResult:
             listed = ", ".join(f"{_name(other['id'])} ({other['relation']})" for other in neighbours)
             more = f" and {len(record[name]) - len(neighbours)} more" if len(record[name]) > len(neighbours) else ""
             text.say(f"{name.replace('_', ' ')}: {listed}{more}")
-    structured["concepts"] = record["concepts"][:_MOST_NEIGHBOURS]
+    concepts = structured["concepts"] = record["concepts"][:_MOST_NEIGHBOURS]
+    if concepts:
+        text.say("concepts: " + ", ".join(f"{_name(concept['id'])} ({_name(concept['name'])})" for concept in concepts))
+    if record["bibtex"] and len(record["bibtex"]) <= _LONGEST_ENTRY and not offset:
+        text.say("BibTeX of its document:")
+        text.quote(record["bibtex"])
     structured |= {name: record[name] for name in ("previous", "next", "bibtex", "latex")}
     return text.result(structured)
 

@@ -117,7 +117,8 @@ _PASSAGE = object_of(
         "previous": nullable(string("Id of the passage before it in the document.")),
         "next": nullable(_TEXT),
         "bibtex": _TEXT,
-        "latex": _TEXT,
+        "latex": string("A citation of the passage."),
+        "latex_text": string("Text and proof as LaTeX that compiles with amsmath."),
         "metadata": {"type": "object"},
         "generation": _GENERATION,
     }
@@ -230,12 +231,8 @@ _HEALTH = object_of(
         "problems": array_of(_TEXT, "What is missing, out of date or damaged, each with its cure."),
     }
 )
-_MODELS = object_of(
-    {
-        "object": _TEXT,
-        "data": array_of(object_of({"id": _TEXT, "object": _TEXT, "created": _COUNT, "owned_by": _TEXT})),
-    }
-)
+_MODEL = object_of({"id": _TEXT, "object": _TEXT, "created": _COUNT, "owned_by": _TEXT})
+_MODELS = object_of({"object": _TEXT, "data": array_of(_MODEL)})
 _EMBEDDINGS = object_of(
     {
         "object": _TEXT,
@@ -371,7 +368,9 @@ ENDPOINTS = (
         _BRIDGE,
         body=object_of(
             {
-                "source": string("A text, or an id of the graph.", shortest=1, longest=LONGEST_ID),
+                "source": string(
+                    "An id of the graph, the name of a concept, or a text.", shortest=1, longest=LONGEST_ID
+                ),
                 "target": string("The same.", shortest=1, longest=LONGEST_ID),
                 "k": integer("Number of paths.", least=1, most=20, default=5),
             },
@@ -429,6 +428,7 @@ ENDPOINTS = (
         ),
         parameters={"rows": string("Comma-separated.", longest=2400, pattern=r"^[0-9]{1,11}(,[0-9]{1,11})*$")},
         required=("rows",),
+        statuses=(404,),
     ),
     Endpoint(
         "POST",
@@ -471,6 +471,7 @@ ENDPOINTS = (
         statuses=(404,),
     ),
     Endpoint("GET", "/v1/models", "models", "The encoders that have vectors", _MODELS),
+    Endpoint("GET", "/v1/models/{id}", "model", "One of these encoders", _MODEL, statuses=(404,)),
     Endpoint("GET", "/health", "health", "What is served, and what is out of order", _HEALTH),
     Endpoint("GET", "/metrics", "metrics", "Counters and times in the text format of Prometheus", media="text/plain"),
     Endpoint("GET", "/openapi.json", "openapi", "This document", {"type": "object"}),

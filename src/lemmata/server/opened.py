@@ -16,7 +16,7 @@ from lemmata.errors import WorkspaceError
 from lemmata.llm.chat import Chat
 from lemmata.project import Project
 from lemmata.search import Retriever, parse_retriever, split_reranker
-from lemmata.stages.bridge import BridgeGraph
+from lemmata.stages.bridge import BridgeGraph, concepts_by_name
 from lemmata.store.graph import GraphRecordStore, StoredGraph, concept_passages, open_graph
 from lemmata.store.layout import Layout
 from lemmata.store.lengths import open_lengths
@@ -57,6 +57,7 @@ class OpenedGraph(NamedTuple):
     definitions: Mapping[str, str]  # of each concept the first passage that defines it
     concepts: tuple[Concept, ...]  # the most mentioned first
     names: tuple[str, ...]  # all names of each of `concepts`, casefolded, a blank in front of every word
+    concept_of: Mapping[str, str]  # ids of concepts by name, for bridges
 
 
 class Opened:
@@ -113,7 +114,17 @@ class Opened:
         names = ("\n".join(f" {name}" for name in (concept.name, *concept.aliases)).casefold() for concept in ranked)
         node_of = {name: node for node, name in enumerate(stored.graph.nodes)}
         records = self._closing.enter_context(GraphRecordStore(self.layout))
-        return OpenedGraph(stored, measured, node_of, records, passages, definitions, tuple(ranked), tuple(names))
+        return OpenedGraph(
+            stored,
+            measured,
+            node_of,
+            records,
+            passages,
+            definitions,
+            tuple(ranked),
+            tuple(names),
+            concepts_by_name(stored),
+        )
 
     def needed_graph(self) -> OpenedGraph:
         """The graph; WorkspaceError with the cure where there is none."""
@@ -126,7 +137,7 @@ class Opened:
         graph = self.needed_graph()
         if graph.measured is None:
             raise WorkspaceError(self.problems[0])
-        return BridgeGraph(graph.stored, graph.measured, graph.node_of)
+        return BridgeGraph(graph.stored, graph.measured, graph.node_of, graph.concept_of)
 
     def prepare(self, retriever: str) -> None:
         """Load what a retriever needs beyond the default, in one thread; its name is checked."""

@@ -30,6 +30,18 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
+def _reachable(host: str) -> str:
+    """A host as it stands in an address; for all addresses of the machine, that of its way to the network."""
+    host = host.strip("[]")
+    if host in ("0.0.0.0", "::"):  # noqa: S104
+        family, documentation = (socket.AF_INET6, "2001:db8::1") if host == "::" else (socket.AF_INET, "192.0.2.1")
+        host = "::1" if host == "::" else "127.0.0.1"
+        with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as outgoing:
+            outgoing.connect((documentation, 9))  # chooses an address and sends nothing
+            host = outgoing.getsockname()[0]
+    return f"[{host}]" if ":" in host else host
+
+
 def make_server(service: Service, access: Access, limits: Limits, *, watch: float = 1.0) -> uvicorn.Server:
     """The server, not yet running; it closes the service at its end."""
     config = uvicorn.Config(
@@ -50,8 +62,7 @@ def run(folder: Path, access: Access, limits: Limits, *, host: str, port: int) -
     """Serve a workspace; returns after SIGINT or SIGTERM, once requests in progress are answered."""
     listening = listen(host, port)
     server = make_server(Service(folder), access, limits)
-    shown = f"[{host.strip('[]')}]" if ":" in host else host
-    address = f"http://{shown}:{listening.getsockname()[1]}"
+    address = f"http://{_reachable(host)}:{listening.getsockname()[1]}"
     print(f"{address} (Ctrl-C stops it)", file=sys.stderr, flush=True)  # noqa: T201
     with contextlib.suppress(KeyboardInterrupt):  # the usual end
         server.run(sockets=[listening])

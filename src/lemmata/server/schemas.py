@@ -94,7 +94,8 @@ def checked(schema: Schema, value: Any, where: str = "the body") -> Any:
 
 def _one_of(schema: Schema, value: Any, where: str) -> Any:
     problems = []
-    for choice in schema["oneOf"]:
+    of_its_type = [choice for choice in schema["oneOf"] if _is_of(choice["type"], value)]
+    for choice in of_its_type or schema["oneOf"]:
         try:
             return checked(choice, value, where)
         except InputError as error:

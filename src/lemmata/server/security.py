@@ -87,7 +87,7 @@ class Access:
                 421,
                 "unknown_host",
                 f"this server is not {host[:200]!r}",
-                "open it by its address, or name it with --name",
+                "open it by its address, or start it with --name and this name",
             )
         origin = headers.get("origin")
         own = f"http://{host}", f"https://{host}"  # by a proxy

@@ -240,8 +240,13 @@ class Service:
     def models(self) -> dict[str, Any]:
         """The encoders that have vectors here, as OpenAI's API lists models."""
         with self.opened() as opened:
-            listed = [{"id": name, "object": "model", "created": 0, "owned_by": "lemmata"} for name in opened.encoders]
-            return {"object": "list", "data": listed}
+            return {"object": "list", "data": [_model_record(name) for name in opened.encoders]}
+
+    def model(self, identity: str) -> dict[str, Any]:
+        """One of these encoders."""
+        with self.opened() as opened:
+            _check_model(opened, identity)
+            return _model_record(identity)
 
     def embeddings(
         self,
@@ -257,9 +262,7 @@ class Service:
         del user
         texts = [input] if isinstance(input, str) else input
         with self.opened() as opened:
-            if model not in opened.encoders:
-                known = suggest(model, opened.encoders) if opened.encoders else ": run 'lemmata index' first"
-                raise views.UnknownIdError(f"there are no vectors of the model {model!r}{known}")
+            _check_model(opened, model)
             encoder = opened.encoder(model)
             if dimensions is not None and dimensions > encoder.dimension:
                 raise LemmataError(f"{model} has {encoder.dimension} dimensions: ask for no more")
@@ -311,6 +314,8 @@ def _event_with_html(event: Event, question: str, tokenize: Callable[[str], list
             {**passage, "html": excerpt_html(passage["text"], question, tokenize)} for passage in event.data["passages"]
         ]
         return {**event.data, "passages": passages}
+    if event.name == "error" and event.data["code"] == "no_model":
+        return {**event.data, "cure": f"{event.data['cure']}; the server needs no restart"}
     if event.name == "sentence":
         return {**event.data, "html": inline_html(without_citations(event.data["text"]))}
     return event.data
@@ -346,6 +351,17 @@ def _cut(vectors: Floats, dimensions: int | None) -> Floats:
     return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12), np.float32)
 
 
+def _model_record(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "lemmata"}
+
+
+def _check_model(opened: Opened, name: str) -> None:
+    """Refuse an encoder without vectors."""
+    if name not in opened.encoders:
+        known = suggest(name, opened.encoders) if opened.encoders else ": run 'lemmata index' first"
+        raise views.UnknownIdError(f"there are no vectors of the model {name!r}{known}")
+
+
 def _as_json(vector: Floats, encoding: str) -> str | list[float]:
     if encoding == "base64":
         return base64.b64encode(vector.astype("<f4").tobytes()).decode()
@@ -371,6 +387,9 @@ def _check_retriever(opened: Opened, name: str) -> None:
         raise LemmataError(f"there are no vectors of {encoder!r}{suggest(encoder, opened.encoders)}")
     if number > _MOST_RERANKED:
         raise LemmataError(f"{name!r} reranks too many hits: rerank at most {_MOST_RERANKED}")
-    models = opened.project.models() if model else {}
-    if model and model not in models:
-        raise LemmataError(f"there is no reranker {model!r} in the workspace{suggest(model, list(models))}")
+    manifests = opened.project.models() if number else {}
+    rerankers = [trained for trained, manifest in manifests.items() if manifest.get("verb") == "reranker"]
+    if number and not rerankers:
+        raise LemmataError("there is no reranker in the workspace: run 'lemmata train reranker'")
+    if model and model not in rerankers:
+        raise LemmataError(f"there is no reranker {model!r} in the workspace{suggest(model, rerankers)}")

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from lemmata.errors import LemmataError, WorkspaceError
 from lemmata.server.mathml import inline_html, reference_links, title_html, to_html
 from lemmata.server.opened import Opened, OpenedGraph
-from lemmata.server.records import bibtex, document_record, latex_reference, neighbour_record, short_text
+from lemmata.server.records import bibtex, document_record, latex_reference, latex_text, neighbour_record, short_text
 from lemmata.types import INSERTED, Edge, Hit, Passage
 
 __all__ = [
@@ -134,6 +134,7 @@ def passage(opened: Opened, identity: str) -> dict[str, Any]:
         "next": following,
         "bibtex": bibtex(document),
         "latex": latex_reference(shown),
+        "latex_text": latex_text(shown),
         "metadata": {key: value for key, value in shown.metadata.items() if key != INSERTED},
         "generation": opened.generation,
     }
@@ -295,7 +296,9 @@ def graph_around(opened: Opened, identity: str, limit: int) -> dict[str, Any]:
     graph = opened.needed_graph()
     identity = graph.stored.merged.get(identity, identity)
     if identity not in graph.node_of:
-        raise UnknownIdError(f"there is no {identity!r} in the graph: take the id of a passage, document or concept")
+        raise UnknownIdError(
+            f"there is no {identity!r} in the graph: take that of a passage, document, concept or location"
+        )
     measured, network = opened.bridge_graph().measured, graph.stored.graph
     nearest: dict[int, float] = {}
     waiting = [(0.0, graph.node_of[identity])]
@@ -420,9 +423,10 @@ def _base64(numbers: npt.NDArray[np.uint16]) -> str:
 
 
 def passages_at(opened: Opened, rows: Sequence[int]) -> list[dict[str, Any]]:
-    """Short records of the passages of some rows; rows that do not exist are left out."""
+    """Short records of the passages of some rows; UnknownIdError for a row that does not exist."""
     corpus = opened.retriever.corpus
-    existing = [row for row in rows if 0 <= row < len(corpus)]
+    if unknown := [row for row in rows if row >= len(corpus)]:
+        raise UnknownIdError(f"there is no row {unknown[0]}: the rows go from 0 to {len(corpus) - 1}")
     return [
         _with_html(
             {
@@ -434,5 +438,5 @@ def passages_at(opened: Opened, rows: Sequence[int]) -> list[dict[str, Any]]:
                 "excerpt": short_text(shown.text),
             }
         )
-        for row, shown in zip(existing, corpus.passages(existing), strict=True)
+        for row, shown in zip(rows, corpus.passages(rows), strict=True)
     ]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lemmata.concepts.terms import key_of
 from lemmata.config import suggest
 from lemmata.errors import LemmataError
 from lemmata.geometry.bridges import End, Route, diverse_routes, expected_routes
@@ -22,7 +23,16 @@ from lemmata.store.layout import Layout
 from lemmata.store.lengths import open_lengths
 from lemmata.types import MeasuredGraph
 
-__all__ = ["Bridge", "BridgeGraph", "BridgePassage", "BridgePath", "BridgeStep", "bridge", "open_bridge_graph"]
+__all__ = [
+    "Bridge",
+    "BridgeGraph",
+    "BridgePassage",
+    "BridgePath",
+    "BridgeStep",
+    "bridge",
+    "concepts_by_name",
+    "open_bridge_graph",
+]
 
 _EVIDENCE = 3  # passages that are named for a step
 _IDS = ("concept:", "location:")
@@ -75,23 +85,46 @@ class BridgeGraph(NamedTuple):
     stored: StoredGraph
     measured: MeasuredGraph
     node_of: Mapping[str, int]
+    concept_of: Mapping[str, str]  # as `concepts_by_name` makes it
+
+
+def concepts_by_name(stored: StoredGraph) -> dict[str, str]:
+    """The id of the concept for every name, as it is written and with case and plural folded.
+
+    A name goes before an alias of another concept, and a name as it is written before a folded one.
+    """
+    names = [(concept.name, concept.id) for concept in stored.concepts.values()]
+    names += [(alias, concept.id) for concept in stored.concepts.values() for alias in concept.aliases]
+    concept_of: dict[str, str] = {}
+    for fold in (_same_case, key_of):
+        for name, identity in names:
+            if folded := fold(name):
+                concept_of.setdefault(folded, identity)
+    return concept_of
+
+
+def _same_case(name: str) -> str:
+    return " ".join(name.split()).casefold()
 
 
 def open_bridge_graph(layout: Layout) -> BridgeGraph:
     """The graph of a workspace; WorkspaceError where it or its lengths are missing or out of date."""
     stored = open_graph(layout)
-    return BridgeGraph(stored, open_lengths(layout), {name: node for node, name in enumerate(stored.graph.nodes)})
+    node_of = {name: node for node, name in enumerate(stored.graph.nodes)}
+    return BridgeGraph(stored, open_lengths(layout), node_of, concepts_by_name(stored))
 
 
 def bridge(retriever: Retriever, source: str, target: str, k: int = 5, *, graph: BridgeGraph | None = None) -> Bridge:
-    """At most k different paths from `source` to `target`, each an id of the graph or a text.
+    """At most k different paths from `source` to `target`, each an id of the graph, the name of a concept or a text.
 
+    What is no id, and no name or alias of a concept up to case and plural, is a text.
     LemmataError where both are the same, an id is unknown, or a text is empty. `graph` is for a caller that has it
     open already.
     """
     layout, side = retriever.layout, retriever.dense()
-    stored, measured, node_of = graph or open_bridge_graph(layout)
-    source, target = (stored.merged.get(name.strip(), name.strip()) for name in (source, target))
+    graph = graph or open_bridge_graph(layout)
+    stored, measured, node_of, _ = graph
+    source, target = (_resolved(name.strip(), graph) for name in (source, target))
     if source == target:
         raise LemmataError(f"both ends are {source!r}: a bridge needs two different ones")
     first, last = (_end(name, side, stored, node_of) for name in (source, target))
@@ -112,6 +145,15 @@ def bridge(retriever: Retriever, source: str, target: str, k: int = 5, *, graph:
         {stored.graph.nodes[node] for node in route.inner(first, last) if stored.rows[node] >= 0} for route in routes
     ]
     return Bridge(source, target, paths, _ranked(paths, inner))
+
+
+def _resolved(name: str, graph: BridgeGraph) -> str:
+    """The id that an end names, or the text that it is."""
+    identity = graph.stored.merged.get(name, name)
+    if identity in graph.node_of:
+        return identity
+    concept = graph.concept_of.get(_same_case(name)) or graph.concept_of.get(key_of(name), "")
+    return concept if concept in graph.node_of else name
 
 
 def _end(name: str, side: DenseSide, stored: StoredGraph, node_of: Mapping[str, int]) -> End:

@@ -26,6 +26,7 @@ from lemmata.inspect.neighbours import compare_neighbours, nearest
 from lemmata.inspect.report import as_html
 from lemmata.inspect.space import measure_space, neighbour_purity, random_pairs, tsne_maps
 from lemmata.inspect.tokens import common_commands, read_tokenizer, token_norms, tokenise, vocabulary_overlap
+from lemmata.latex.readable import readable
 from lemmata.stages.train import base_folder
 from lemmata.store.artefacts import seal
 from lemmata.store.corpus import Corpus
@@ -115,9 +116,14 @@ def _default_encoders(layout: Layout) -> list[str]:
     encoder = default_encoder(layout)
     if not encoder:
         raise WorkspaceError("there is no index yet: name an encoder, such as lemmata-mini, or run 'lemmata index'")
-    own = "/" not in encoder and read_manifest(layout.manifest(layout.model(encoder)))
-    base = str((own or {}).get("options", {}).get("base", "")) if own else ""
+    base = _base(layout, encoder)
     return [base, encoder] if base and base != encoder else [encoder]
+
+
+def _base(layout: Layout, encoder: str) -> str:
+    """The encoder that one was trained from here; "" where it was not."""
+    own = "/" not in encoder and read_manifest(layout.manifest(layout.model(encoder)))
+    return str((own or {}).get("options", {}).get("base", "")) if own else ""
 
 
 def _labels(names: Sequence[str]) -> list[str]:
@@ -286,6 +292,7 @@ class _Looked(NamedTuple):
 
     view: EncoderView
     vectors: Floats  # (passages, dim)
+    base: str  # what it was trained from, as far as the workspace knows
 
 
 class _Inspector:
@@ -315,7 +322,8 @@ class _Inspector:
         if len(chosen.groups) > 1:
             purity = neighbour_purity(nearest(vectors[chosen.points], _NEIGHBOURS), chosen.group_of)
         space = measure_space(vectors[chosen.sample], self._pairs, linked)
-        return _Looked(EncoderView(name, label, kind, dimension, space, purity, notes=notes, **parts), vectors)
+        view = EncoderView(name, label, kind, dimension, space, purity, notes=notes, **parts)
+        return _Looked(view, vectors, _base(self._layout, name))
 
     def _vectors(self, name: str, label: str) -> tuple[Floats, int]:
         """The vectors of all passages, from the index where it has those of this encoder."""
@@ -447,8 +455,10 @@ def _compared(passages: int, chosen: _Chosen, looked: Sequence[_Looked], seed: i
         group_of=chosen.group_of,
         maps=maps,
         comparisons=[
-            _comparison(views[0], view, sample[0], vectors, [shown[place] for place in chosen.sample.tolist()])
-            for view, vectors in zip(views[1:], sample[1:], strict=True)
+            _comparison(
+                views[0], view, sample[0], vectors, [shown[place] for place in chosen.sample.tolist()]
+            )._replace(is_training=item.base == views[0].name)
+            for view, vectors, item in zip(views[1:], sample[1:], looked[1:], strict=True)
         ],
         notes=notes,
     )
@@ -476,10 +486,13 @@ def _comparison(
 
 
 def _shown(passage: Passage) -> Shown:
-    text = " ".join(passage.text.split())
-    return Shown(
-        passage.id, passage.document, passage.title, text if len(text) <= _EXCERPT else f"{text[: _EXCERPT - 1]}…"
-    )
+    """The start of a passage, with formulas as characters; one that stays LaTeX is not cut."""
+    text = " ".join(readable(passage.text).split())
+    if len(text) > _EXCERPT:
+        start = text[: _EXCERPT - 1]
+        start = start[: start.rindex("$")] if start.count("$") % 2 else start
+        text = f"{start.rstrip()}…"
+    return Shown(passage.id, passage.document, readable(passage.title), text)
 
 
 def _whole(passage: Passage) -> Shown:

@@ -64,11 +64,11 @@ async function around(id, article, signal) {
 }
 
 function copies(passage) {
-  const source = passage.proof ? `${passage.text}\n\nProof. ${passage.proof}` : passage.text;
+  const text = passage.proof ? `${passage.text}\n\nProof. ${passage.proof}` : passage.text;
   return h(
     "div", { class: "copies", role: "group", "aria-label": "Copy" },
     h("span", { class: "small" }, "Copy"),
-    copyButton(passage.kind === "log" ? "Text" : "LaTeX text", source),
+    passage.kind === "log" ? copyButton("Text", text) : copyButton("LaTeX text", passage.latex_text),
     passage.kind !== "log" && passage.latex && copyButton("\\cite", passage.latex),
     passage.kind !== "log" && passage.bibtex && copyButton("BibTeX", passage.bibtex),
     copyButton("Link", () => new URL(address(passage.id), location.href).href),
