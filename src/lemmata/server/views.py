@@ -151,7 +151,7 @@ def passage(opened: Opened, identity: str) -> dict[str, Any]:
 def _beside(opened: Opened, shown: Passage, row: int) -> tuple[str | None, str | None]:
     """The ids of the passages before and after a passage in its document."""
     corpus = opened.retriever.corpus
-    if shown.kind == "log":  # a table may be long, and has its rows in order
+    if opened.document(shown.document).kind == "table":  # it may be long, and has its rows in order
         rows: Sequence[int] = range(max(0, row - 1), min(len(corpus), row + 2))
     else:
         rows = opened.order_of(shown.document)
