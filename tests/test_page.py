@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pytest
 from tests.folders import write
@@ -193,6 +193,49 @@ def test_filters_have_counts_and_narrow_the_hits(window: Window) -> None:
     page.wait_for_function("() => [...document.querySelectorAll('.hit time')].every(x => x.textContent >= '2020')")
 
 
+def counts(page: Any, facet: str) -> dict[str, int]:
+    rows = page.locator(f'[data-facet="{facet}"] li').all()
+    return {row.get_attribute("title"): int(row.locator(".count").text_content()) for row in rows}
+
+
+def test_the_counts_of_a_filter_are_those_of_the_other_filters(window: Window) -> None:
+    page = window.open("/?q=hook&kind=definition&cat=math.RT")
+    expect(page.locator(".facets")).to_contain_text("Counts are of the first 200 hits")
+
+    def counted(facet: str, name: str, **only: list[str]) -> dict[str, int]:
+        body = {"query": "hook", "k": 1, "facets": True, "filter": only}
+        answer = page.request.post(f"{window.address}/search", data=body).json()
+        return {record.get(name) or record["value"]: record["count"] for record in answer["facets"][facet]}
+
+    both = {"kinds": ["definition"], "categories": ["math.RT"]}
+    assert counts(page, "doc") == counted("documents", "title", **both)
+    assert counts(page, "cat") == counted("categories", "value", kinds=["definition"])
+    kinds = counted("kinds", "value", categories=["math.RT"])
+    assert counts(page, "kind") == {kind.capitalize().replace("Chunk", "Text"): kinds[kind] for kind in kinds}
+
+
+def test_the_page_says_what_auto_weighs_and_whether_it_was_fitted(window: Window) -> None:
+    page = window.open("/")
+    health = page.request.get(f"{window.address}/health").json()
+    assert health["vectors"][0]["fusion"]["formula"] == "0.4 dense + 0.6 lexical"
+    expect(page.locator("#explained")).to_have_text(
+        "0.4 meaning + 0.6 words: the weights that come with lemmata, not fitted to this corpus."
+    )
+    health["vectors"][0]["fusion"]["fitted"] = {"task": "sets/mine.jsonl", "queries": 12, "measure": "", "values": {}}
+    page.route("**/health", lambda route: route.fulfill(json=health))
+    page = window.open("/")
+    expect(page.locator("#explained")).to_have_text("0.4 meaning + 0.6 words: fitted to 12 queries of mine.jsonl.")
+
+
+def test_a_query_without_a_known_word_gets_a_hint(window: Window) -> None:
+    page = window.open("/?q=asdfgh+qwertz")
+    expect(page.locator(".line")).to_contain_text("First 10 hits")
+    expect(page.locator(".line")).to_contain_text("No word of the query occurs in the corpus")
+    page = window.open("/?q=hook")
+    expect(page.locator(".hit").first).to_be_visible()
+    expect(page.locator(".line")).not_to_contain_text("No word of the query")
+
+
 def test_more_hits_come_on_demand(window: Window) -> None:
     page = window.open("/?q=partitions")
     page.get_by_role("button", name="More hits").click()
@@ -266,11 +309,50 @@ def test_a_document_lists_its_passages_in_their_order(window: Window) -> None:
     expect(page.locator("h1")).to_contain_text("Knuth")
 
 
+def test_a_document_has_its_text_where_it_stands_and_each_heading_once(window: Window) -> None:
+    page = window.open("/view/document/hook-length")
+    ids = [unquote(link.get_attribute("href").rpartition("/")[2]) for link in page.locator(".outline li a").all()]
+    outline = page.request.get(f"{window.address}/outline?document=hook-length&k=200").json()
+    assert ids == [passage["id"] for passage in outline["passages"]]
+    assert ids.index("hook-length@1") < ids.index("hook-length#cor:frobenius-det")
+    headings = page.locator(".outline h2").all_inner_texts()
+    assert headings == ["The product formula", "The hook walk", "Contents and major indices"]
+    expect(page.locator(".outline li", has_text="part 1").locator(".gist")).to_contain_text("the hook lengths are")
+
+
 def test_a_concept_has_a_definition_relations_and_passages(window: Window) -> None:
     page = window.open(VIEWS["concept"])
     expect(page.locator("h1")).to_have_text("Bailey pair")
     expect(page.locator(".relations")).to_contain_text("is used by")
     assert page.locator(".beside li").count() == 7
+
+
+PLANT: dict[str, str | bytes] = {
+    "tree.csv": "id,parent,description\nP,,Plant\nP-K,P,Columns\nP-K-1,P-K,Column 1\nP-T,P,Tanks\n",
+    "logs.csv": "id,text,location,date\n1,The column leaks,P-K-1,2024-05-01\n2,The tank is full,P-T,2024-05-02\n"
+    "3,The column runs,P-K-1,2024-05-03\n4,Columns inspected,P-K,2024-05-02\n",
+}
+
+
+def test_a_plant_is_entered_by_its_locations(browser: Any, tmp_path: Path) -> None:
+    made(tmp_path / "w", write(tmp_path / "plant", PLANT))
+    with serving(tmp_path / "w") as address:
+        opened = Window(browser, address)
+        page = opened.open("/")
+        expect(page.locator(".lead")).to_contain_text("4 logs in 4 locations")
+        page.get_by_role("link", name="Columns").click()
+        logs = page.locator(".outline li")
+        expect(logs).to_have_count(3)
+        assert logs.locator("time").all_inner_texts() == ["2024-05-03", "2024-05-02", "2024-05-01"]
+        expect(logs.first).to_contain_text("The column runs")
+        expect(page.locator("article")).to_contain_text("Column 1")
+        page = opened.open("/?q=column&retriever=lexical")
+        assert counts(page, "loc") == {"Columns": 3, "Column 1": 2}
+        page = opened.open("/view/map")
+        expect(page.locator(".legend")).to_contain_text("Tanks")
+        expect(page.locator(".mapbar")).to_contain_text("Coloured by section")
+        opened.context.close()
+        assert opened.wrong == []
 
 
 # ---------------------------------------------------------------- bridge, map, ask, health
@@ -449,6 +531,11 @@ def test_an_unknown_id_is_told_in_one_sentence(browser: Any, notes: str) -> None
     expect(page.get_by_role("alert")).to_contain_text("There is no passage 'nonsense'")
     opened.context.close()
     assert all("404" in problem for problem in opened.wrong)
+
+
+def test_an_unknown_view_is_told(window: Window) -> None:
+    page = window.open("/view/nothing")
+    expect(page.get_by_role("alert")).to_contain_text("There is no view 'nothing'")
 
 
 def test_a_server_that_went_away_is_told(browser: Any, notes: str) -> None:

@@ -170,7 +170,10 @@ def test_facets_filters_and_excerpts(client: httpx.Client) -> None:
     found = search(client, "wet", facets=True, html=True, retriever="lexical")
     kinds = {facet["value"]: facet["count"] for facet in found["facets"]["kinds"]}
     assert kinds == {"log": 2, "lemma": 1, "definition": 1}
-    assert {facet["value"] for facet in found["facets"]["locations"]} == {"K2", "K2-P1"}
+    assert found["facets"]["locations"] == [
+        {"value": "K2", "count": 2, "title": "Column"},  # with what is below it, as the filter has it
+        {"value": "K2-P1", "count": 1, "title": "Pump"},
+    ]
     assert {"value": "2024", "count": 2} in found["facets"]["years"]
     assert "<mark>wet</mark>" in found["hits"][0]["html"]
     assert {"value": "a", "count": 1, "title": "Sponges"} in found["facets"]["documents"]
@@ -292,6 +295,40 @@ def test_the_outline_lists_documents_and_their_passages(client: httpx.Client) ->
     inside = valid(client.get("/outline?document=a"), "/outline")
     assert [passage["id"] for passage in inside["passages"]] == ["a#sponge", "a#middle", "a#zebra"]
     refused(client.get("/outline?document=zzz"), 404, "not_found")
+
+
+def test_the_outline_of_a_location_has_its_logs_the_newest_first(client: httpx.Client) -> None:
+    assert valid(client.get("/outline"), "/outline")["locations"] == [
+        {"id": "location:K2-P1", "title": "Pump", "passages": 3}
+    ]
+    column = valid(client.get("/outline?document=location:K2"), "/outline")
+    assert [(log["id"], log["location"]) for log in column["passages"]] == [
+        ("2", ["K2-P1"]),
+        ("4", ["K2"]),
+        ("3", ["K2-P1"]),
+        ("1", ["K2-P1"]),
+    ]
+    assert column["passages"][0]["excerpt"] == "The wet seal leaks"
+    assert [place["id"] for place in column["parts"]] == ["location:K2-P1"]
+    pump = valid(client.get("/outline?document=location:K2-P1&k=1"), "/outline")
+    assert ([place["id"] for place in pump["above"]], pump["total"]) == (["location:K2"], 3)
+
+
+def test_text_stands_in_the_outline_where_the_document_has_it(tmp_path: Path) -> None:
+    filler = " ".join(["Water is wet and runs down the hill to the sea."] * 30)
+    notes = {
+        "a.tex": r"\documentclass{article}\newtheorem{lemma}{Lemma}\begin{document}\section{One}"
+        "\n\\begin{lemma}\\label{first}A sponge.\\end{lemma}\n\n"
+        f"{filler}\n\n\\begin{{lemma}}\\label{{second}}A zebra.\\end{{lemma}}\\end{{document}}"
+    }
+    service = Service(make_project(tmp_path, notes).layout.root)
+    with contextlib.closing(service):
+        ids = [passage["id"] for passage in service.outline("a")["passages"]]
+        assert ids[0] == "a#first"
+        assert ids[-1] == "a#second"
+        assert len(ids) > 2
+        assert [service.passage(one)["next"] for one in ids] == [*ids[1:], None]
+        assert [service.passage(one)["previous"] for one in ids] == [None, *ids[:-1]]
 
 
 def test_the_map_has_a_place_for_each_passage(client: httpx.Client, project: Project) -> None:

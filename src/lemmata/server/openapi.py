@@ -69,7 +69,7 @@ _HIT = object_of(
     required=list(_HIT_FIELDS),
 )
 _FACET = array_of(object_of({"value": _TEXT, "count": _COUNT}))
-_DOCUMENT_FACET = array_of(object_of({"value": _TEXT, "count": _COUNT, "title": _TEXT}))
+_TITLED_FACET = array_of(object_of({"value": _TEXT, "count": _COUNT, "title": _TEXT}))
 _DOCUMENT = object_of(
     {
         "id": _TEXT,
@@ -186,25 +186,34 @@ _GRAPH = object_of(
     }
 )
 _PAGING = {"total": _COUNT, "next_offset": nullable(integer(least=1)), "generation": _GENERATION}
+_PLACES = array_of(object_of({"id": _TEXT, "title": _TEXT, "passages": _COUNT}))
 _OUTLINE = {
     "oneOf": [
-        object_of({"documents": array_of(object_of({**_DOCUMENT["properties"], "passages": _COUNT})), **_PAGING}),
+        object_of(
+            {
+                "documents": array_of(object_of({**_DOCUMENT["properties"], "passages": _COUNT})),
+                "locations": {**_PLACES, "description": "The sections of a plant, with the logs in them."},
+                **_PAGING,
+            }
+        ),
         object_of(
             {
                 "document": _DOCUMENT,
+                "above": {**_PLACES, "description": "Of a location: those above it, the root first."},
+                "parts": {**_PLACES, "description": "Of a location: those that are part of it."},
                 "passages": array_of(
                     object_of(
                         {
                             "id": _TEXT,
-                            "kind": _TEXT,
-                            "title": _TEXT,
-                            "title_html": _TITLE_HTML,
+                            **_SHOWN,
                             "section": _TEXT,
                             "date": _DATE,
+                            "location": array_of(_TEXT),
                             "file": _TEXT,
                             "line": _LINE,
                         }
-                    )
+                    ),
+                    "In the order of the document; those of a location are its logs, the newest first.",
                 ),
                 **_PAGING,
             }
@@ -315,8 +324,8 @@ ENDPOINTS = (
                 "nodes": _NODES,
                 "facets": object_of(
                     {
-                        **dict.fromkeys(("kinds", "categories", "locations", "years"), _FACET),
-                        "documents": _DOCUMENT_FACET,
+                        **dict.fromkeys(("kinds", "categories", "years"), _FACET),
+                        **dict.fromkeys(("documents", "locations"), _TITLED_FACET),
                     }
                 ),
                 "note": string("Why words alone were searched; else empty."),
@@ -409,7 +418,7 @@ ENDPOINTS = (
                 "points": _COUNT,
                 **dict.fromkeys(("x", "y", "kind", "document", "category"), _TEXT),
                 "names": object_of(dict.fromkeys(("kind", "document", "category"), array_of(_TEXT)), "Of the codes."),
-                "titles": object_of({"document": array_of(_TEXT)}),
+                "titles": object_of(dict.fromkeys(("document", "category"), array_of(_TEXT))),
                 "method": _TEXT,
                 "generation": _GENERATION,
             }

@@ -5,11 +5,14 @@ Everything that requests share is opened before the first one, so that later cha
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import functools
 import os
 import threading
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from lemmata.errors import WorkspaceError
@@ -25,11 +28,12 @@ from lemmata.store.summaries import open_summaries
 from lemmata.store.vector_sets import vector_sets
 from lemmata.types import Concept, Document, Encoder, MeasuredGraph
 
-__all__ = ["Opened", "OpenedGraph", "state_of"]
+__all__ = ["Opened", "OpenedGraph", "Place", "state_of"]
 
 _WATCHED = ("lemmata.toml", "corpus/manifest.json", "index/*.json", "index/lexical/manifest.json")
 _WATCHED_BELOW = ("index/dense", "graph")
 _MOST_DOCUMENTS = 1 << 14  # documents in memory
+_MOST_ORDERS = 64  # documents whose order is in memory
 
 
 def state_of(layout: Layout) -> tuple[tuple[str, int, int], ...]:
@@ -60,6 +64,25 @@ class OpenedGraph(NamedTuple):
     concept_of: Mapping[str, str]  # ids of concepts by name, for bridges
 
 
+@dataclass(slots=True)
+class Place:
+    """A location of a plant."""
+
+    title: str
+    above: str | None  # id of the location that it is part of
+    parts: list[str] = field(default_factory=list)  # ids of those that are part of it, by id
+    logs: int = 0  # about it, or about what is below it
+
+
+def _way_to(location: str, tree: Mapping[str, Place]) -> list[str]:
+    way: list[str] = []
+    place: str | None = location
+    while place in tree and place not in way:
+        way.append(place)
+        place = tree[place].above
+    return way[::-1]
+
+
 class Opened:
     """A workspace, opened for many threads; `close` it when nobody uses it."""
 
@@ -84,6 +107,7 @@ class Opened:
         self.note = self.retriever.words_only
         self.encoders = [vectors.encoder for vectors in vector_sets(self.layout) if vectors.manifest.exists()]
         self.document = functools.lru_cache(_MOST_DOCUMENTS)(corpus.document)  # by id; KeyError where there is none
+        self.order_of = functools.lru_cache(_MOST_ORDERS)(self._order_of)
         self.retriever.search("of", 1)  # opens all that a search needs
         self.problems: list[str] = []
         self.graph = self._open_graph()
@@ -186,6 +210,59 @@ class Opened:
     def outline(self) -> list[tuple[str, int]]:
         """Id and number of passages of every document, by id, without locations."""
         return [(record["id"], record["passages"]) for record in self.retriever.corpus.document_records()]
+
+    def _order_of(self, document: str) -> list[int]:
+        """The rows of a document as it is read: a text chunk, stored after all statements, stands where it begins."""
+        records = list(self.retriever.corpus.passage_records(document=document))
+        if not records:
+            return []
+        first = self.retriever.corpus.row(records[0]["id"])  # the rows of a document follow each other
+        stated = [place for place, record in enumerate(records) if record["kind"] != "chunk"]
+        in_file: dict[str, list[int]] = {}
+        for number, place in enumerate(stated):
+            in_file.setdefault(records[place]["file"], []).append(number)
+        chunks: dict[int, list[int]] = {}  # by the number of statements before them
+        before = 0
+        for place, record in enumerate(records):
+            if record["kind"] != "chunk":
+                continue
+            if numbers := in_file.get(record["file"]):
+                above = bisect.bisect(numbers, record["line"], key=lambda number: records[stated[number]]["line"])
+                before = numbers[above - 1] + 1 if above else numbers[0]
+            chunks.setdefault(before, []).append(place)
+        ordered = list(chunks.get(0, ()))
+        for number, place in enumerate(stated, 1):
+            ordered += [place, *chunks.get(number, ())]
+        return [first + place for place in ordered]
+
+    @functools.cached_property
+    def tree(self) -> dict[str, Place]:
+        """The locations by id."""
+        corpus = self.retriever.corpus
+        if not corpus.locations():
+            return {}
+        tree: dict[str, Place] = {}
+        for document in corpus.documents(links=True):
+            if document.kind == "location":
+                above = next((link.target for link in document.links if link.relation == "part_of"), None)
+                tree[document.id] = Place(document.title, above)
+        for identity, place in tree.items():
+            if place.above in tree:
+                tree[place.above].parts.append(identity)
+        for target, count in Counter(corpus.link_targets("reports_about")).items():
+            for identity in _way_to(target, tree):
+                tree[identity].logs += count
+        return tree
+
+    def way_to(self, location: str) -> list[str]:
+        """The ids of the locations from the root to this one; none for one that is not in the tree."""
+        return _way_to(location, self.tree)
+
+    @functools.cached_property
+    def sections(self) -> list[str]:
+        """The ids of the largest parts of a plant: the roots of its tree, or what is below a single one."""
+        roots = sorted(identity for identity, place in self.tree.items() if place.above not in self.tree)
+        return self.tree[roots[0]].parts if len(roots) == 1 and self.tree[roots[0]].parts else roots
 
     @functools.cached_property
     def info(self) -> dict[str, Any]:

@@ -54,8 +54,10 @@ def _with_html(record: dict[str, Any]) -> dict[str, Any]:
 def facets(opened: Opened, hits: Sequence[Hit]) -> dict[str, list[dict[str, Any]]]:
     """How many of the hits have each kind, document, category, location and year, the most frequent first.
 
-    Documents come with their titles.
+    Documents and locations come with their titles. A hit counts for its location and for all above it, as the filter
+    has it; a root that no hit names is left out, for it says nothing.
     """
+    exact: set[str] = set()
     counts: dict[str, Counter[str]] = {
         name: Counter() for name in ("kinds", "documents", "categories", "locations", "years")
     }
@@ -66,15 +68,25 @@ def facets(opened: Opened, hits: Sequence[Hit]) -> dict[str, list[dict[str, Any]
         counts["kinds"][hit_passage.kind] += 1
         counts["documents"][hit_passage.document] += 1
         counts["categories"].update(document.categories)
-        counts["locations"].update(hit_passage.locations)
+        ways = [opened.way_to(f"location:{name}") for name in hit_passage.locations]
+        exact.update(hit_passage.locations)
+        counts["locations"].update(
+            {*hit_passage.locations, *(place.removeprefix("location:") for way in ways for place in way)}
+        )
         if date := hit_passage.date or document.date:
             counts["years"][date[:4]] += 1
+    for name in [name for name in counts["locations"] if name not in exact]:
+        if len(opened.way_to(f"location:{name}")) == 1:
+            del counts["locations"][name]
     counted: dict[str, list[dict[str, Any]]] = {
         name: [{"value": value, "count": count} for value, count in counter.most_common(_MOST_VALUES)]
         for name, counter in counts.items()
     }
     for record in counted["documents"]:
         record["title"] = opened.document(record["value"]).title
+    for record in counted["locations"]:
+        place = opened.tree.get(f"location:{record['value']}")
+        record["title"] = place.title if place else ""
     return counted
 
 
@@ -96,10 +108,7 @@ def passage(opened: Opened, identity: str) -> dict[str, Any]:
     shown = passage_of(opened, identity)
     row = corpus.row(identity)
     document = opened.document(shown.document)
-    beside = [corpus[other] if 0 <= other < len(corpus) else None for other in (row - 1, row + 1)]
-    previous, following = (
-        other.id if other is not None and other.document == shown.document else None for other in beside
-    )
+    previous, following = _beside(opened, shown, row)
     links = {link.target: link.relation for link in shown.links if link.target}
     referring = {source: relation for source, relation in corpus.referring(identity) if source != identity}
     earlier, later = _logs_beside(opened, shown)
@@ -138,6 +147,19 @@ def passage(opened: Opened, identity: str) -> dict[str, Any]:
         "metadata": {key: value for key, value in shown.metadata.items() if key != INSERTED},
         "generation": opened.generation,
     }
+
+
+def _beside(opened: Opened, shown: Passage, row: int) -> tuple[str | None, str | None]:
+    """The ids of the passages before and after a passage in its document."""
+    corpus = opened.retriever.corpus
+    if opened.document(shown.document).kind == "table":  # it may be long, and has its rows in order
+        rows: Sequence[int] = range(max(0, row - 1), min(len(corpus), row + 2))
+    else:
+        rows = opened.order_of(shown.document)
+    place = rows.index(row)
+    beside = [corpus[rows[other]] if 0 <= other < len(rows) else None for other in (place - 1, place + 1)]
+    before, after = (other.id if other and other.document == shown.document else None for other in beside)
+    return before, after
 
 
 def _neighbours(opened: Opened, related: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
@@ -181,12 +203,8 @@ def _concepts_of(opened: Opened, identity: str) -> list[dict[str, Any]]:
 
 def _places(opened: Opened, log: Passage) -> list[dict[str, str]]:
     """The location of a log with all above it, the root first."""
-    place = next((link.target for link in log.links if link.relation == "reports_about" and link.target), None)
-    places: dict[str, str] = {}
-    while place and place not in places and (location := opened.known_document(place)):
-        places[place] = location.title
-        place = next((link.target for link in location.links if link.relation == "part_of"), None)
-    return [{"id": identity, "title": title} for identity, title in reversed(places.items())]
+    place = next((link.target for link in log.links if link.relation == "reports_about" and link.target), "")
+    return [{"id": identity, "title": opened.tree[identity].title} for identity in opened.way_to(place)]
 
 
 def _logs_beside(opened: Opened, log: Passage) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -345,10 +363,11 @@ def graph_around(opened: Opened, identity: str, limit: int) -> dict[str, Any]:
 
 
 def documents(opened: Opened, offset: int, k: int) -> dict[str, Any]:
-    """The documents by id, each with the number of its passages."""
+    """The documents by id, each with the number of its passages, and the sections of a plant."""
     listed = opened.outline[offset : offset + k]
     return {
         "documents": [{**document_record(opened.document(name)), "passages": count} for name, count in listed],
+        "locations": _locations(opened, opened.sections),
         "total": len(opened.outline),
         "next_offset": offset + k if offset + k < len(opened.outline) else None,
         "generation": opened.generation,
@@ -356,26 +375,55 @@ def documents(opened: Opened, offset: int, k: int) -> dict[str, Any]:
 
 
 def document_passages(opened: Opened, identity: str, offset: int, k: int) -> dict[str, Any]:
-    """The passages of a document in its order, without their texts."""
+    """The passages of a document in its order, with the start of their texts.
+
+    Those of a location are the logs about it and all below it, the newest first.
+    """
     document = opened.known_document(identity)
     if document is None:
         raise UnknownIdError(f"there is no document {identity!r}: see /outline")
-    records = list(opened.retriever.corpus.passage_records(document=identity))
-    fields = ("id", "kind", "title", "section", "date", "file", "line")
+    is_place = document.kind == "location"
+    rows = _rows_at(opened, identity) if is_place else opened.order_of(identity)
+    way = opened.way_to(identity)
     return {
         "document": document_record(document),
+        "above": _locations(opened, way[:-1]),
+        "parts": _locations(opened, opened.tree[identity].parts if way else []),
         "passages": [
-            {
-                **{name: record[name] for name in fields},
-                "line": record["line"] or None,
-                "title_html": title_html(record["title"]),
-            }
-            for record in records[offset : offset + k]
+            _with_html(
+                {
+                    "id": shown.id,
+                    "kind": shown.kind,
+                    "title": shown.title,
+                    "section": shown.section,
+                    "date": shown.date or document.date,
+                    "location": list(shown.locations),
+                    "file": shown.file,
+                    "line": shown.first_line or None,
+                    "excerpt": short_text(shown.text),
+                }
+            )
+            for shown in opened.retriever.corpus.passages(rows[offset : offset + k])
         ],
-        "total": len(records),
-        "next_offset": offset + k if offset + k < len(records) else None,
+        "total": len(rows),
+        "next_offset": offset + k if offset + k < len(rows) else None,
         "generation": opened.generation,
     }
+
+
+def _rows_at(opened: Opened, location: str) -> list[int]:
+    """The rows of the logs about a location and all below it, the newest first."""
+    corpus = opened.retriever.corpus
+    inside = corpus.select(locations=[location])
+    dates = ((date or "", row) for row, (_, _, _, date, *_) in enumerate(corpus.places()) if inside[row])
+    return [row for _, row in sorted(dates, reverse=True)]
+
+
+def _locations(opened: Opened, places: Iterable[str]) -> list[dict[str, Any]]:
+    return [
+        {"id": identity, "title": opened.tree[identity].title, "passages": opened.tree[identity].logs}
+        for identity in places
+    ]
 
 
 # ---------------------------------------------------------------- the map
@@ -385,7 +433,10 @@ _MOST_CODES = 1 << 16
 
 
 def map_of(opened: Opened) -> dict[str, Any]:
-    """The map with kind, document and first category of each passage; WorkspaceError with the cure without one."""
+    """The map with kind, document and first category of each passage; WorkspaceError with the cure without one.
+
+    The category of a log is the section of its plant.
+    """
     if isinstance(opened.map, str):
         raise WorkspaceError(opened.map)
     places = [(document, kind) for _, document, kind, *_ in opened.retriever.corpus.places()]
@@ -395,14 +446,23 @@ def map_of(opened: Opened) -> dict[str, Any]:
         "document": [document for document, _ in places],
         "category": [categories.get(document, "") for document, _ in places],
     }
+    for section in opened.sections:
+        for row in np.flatnonzero(opened.retriever.corpus.select(locations=[section])).tolist():
+            columns["category"][row] = section.removeprefix("location:")
     codes = {name: _coded(values) for name, values in columns.items()}
-    titles = [document.title if (document := opened.known_document(name)) else "" for name in codes["document"][1]]
+    places_by_name = {name: opened.tree.get(f"location:{name}") for name in codes["category"][1]}
+    titles = {
+        "document": [
+            document.title if (document := opened.known_document(name)) else "" for name in codes["document"][1]
+        ],
+        "category": [place.title if place else "" for place in places_by_name.values()],
+    }
     return {
         "points": len(places),
         **{axis: _base64(getattr(opened.map, axis)) for axis in ("x", "y")},
         **{name: coded for name, (coded, _) in codes.items()},
         "names": {name: names for name, (_, names) in codes.items()},
-        "titles": {"document": titles},
+        "titles": titles,
         "method": opened.map.method,
     }
 

@@ -23,7 +23,7 @@ let walked = 0; // steps inside this page
 function parse(address) {
   const [, first, view, ...rest] = address.pathname.split("/");
   if (first !== "view") return { view: "search", id: "" };
-  return { view: view in VIEWS ? view : "search", id: decodeURIComponent(rest.join("/")) };
+  return { view, id: decodeURIComponent(rest.join("/")) };
 }
 
 export async function show({ focus = true } = {}) {
@@ -37,6 +37,7 @@ export async function show({ focus = true } = {}) {
   }
   document.body.dataset.view = view;
   try {
+    if (!Object.hasOwn(VIEWS, view)) throw Object.assign(new Error(`there is no view '${view}'`), { cure: "take one of those at the top" });
     const module = await VIEWS[view]();
     if (number !== shown) return;
     leave = (await module.show(main, { id, parameters: new URLSearchParams(location.search), go })) || null;

@@ -1,7 +1,7 @@
 // Bridge: paths between two ideas, drawn as one graph and told step by step.
 
 import { get, post } from "./api.js";
-import { address, announce, counted, excerpt, h, link, number, problem, title, waiting } from "./dom.js";
+import { address, announce, counted, excerpt, h, link, named, number, problem, title, waiting } from "./dom.js";
 import { drawPaths } from "./graph.js";
 import { family, kindWord, nameOf, relationWords, shortName } from "./words.js";
 
@@ -25,7 +25,7 @@ export async function show(main, { parameters, go }) {
     const [source, target] = [first, last].map((box) => idOf(box.value.trim()));
     go(`/view/bridge?from=${encodeURIComponent(source)}&to=${encodeURIComponent(target)}`);
   });
-  main.replaceChildren(h("h1", null, "What connects them?"), h("p", { class: "lead" }, "Paths through references, citations and shared concepts, from one idea to another."), form, result);
+  main.replaceChildren(h("h1", null, "What connects them?"), h("p", { class: "lead" }, "Paths through the graph, from one idea to another: along references, shared concepts and locations."), form, result);
   suggest("", options);
   if (!ends[0] || !ends[1]) {
     (ends[0] ? last : first).focus();
@@ -90,7 +90,13 @@ function render(result, bridge) {
     item.addEventListener("focusin", () => drawing.light(place));
     item.addEventListener("focusout", () => drawing.light(-1));
   }
-  result.replaceChildren(drawing.element, told, passages(bridge));
+  const legend = h(
+    "ul", { class: "small facts" },
+    h("li", null, h("b", null, "Distance"), " of a step or a path: 0 is the same, less is nearer."),
+    h("li", null, h("b", null, "Coherence"), " is the similarity of the two least similar neighbours on the path: below 0.3 it is weak."),
+    h("li", null, h("b", null, "By chance"), " is how many such paths a random graph with the same degrees would have: below 0.05 chance hardly explains the path, from 1 on it is nothing remarkable."),
+  );
+  result.replaceChildren(drawing.element, told, legend, ...[passages(bridge)].filter(Boolean));
 }
 
 function nodeName(id, nodes) {
@@ -104,7 +110,7 @@ function tell(path, place, nodes) {
   const expected = path.expected < 10 ? path.expected.toPrecision(2) : `${path.expected > 1000 ? "over " : ""}${number(Math.min(1000, Math.round(path.expected)))}`;
   const facts = h(
     "p", { class: "facts" },
-    h("span", { title: "The sum of its steps; a step from or to a text counts 2.5 times" }, "length ", h("b", null, path.length.toFixed(2))),
+    h("span", { title: "The sum of its steps; a step from or to a text counts 2.5 times" }, "distance ", h("b", null, path.length.toFixed(2))),
     h("span", { title: "The smallest similarity of two neighbours on the path" }, "coherence ", h("b", null, path.coherence.toFixed(2))),
     h("span", { title: "Paths like this in a random graph with the same degrees" }, "by chance ", h("b", null, expected), " such paths"),
   );
@@ -113,8 +119,8 @@ function tell(path, place, nodes) {
     return h(
       "li", null,
       h("span", { class: "relation" }, relationWords(step.relation)), " ", nodeName(step.target, nodes),
-      h("span", { class: "length" }, step.length.toFixed(2)),
-      others.length > 0 && h("span", { class: "evidence" }, "stated in ", others.map((id, number) => [number ? ", " : "", link(id, nodes[id]?.kind, nodes[id]?.title_html || nodes[id]?.title ? title(nodes[id]) : shortName(id))])),
+      h("span", { class: "length", title: "distance of this step" }, step.length.toFixed(2)),
+      others.length > 0 && h("span", { class: "evidence" }, "stated in ", others.map((id, number) => [number ? ", " : "", link(id, nodes[id]?.kind, nodes[id]?.title_html || nodes[id]?.title ? title(nodes[id]) : nodes[id] ? nameOf({ ...nodes[id], id }) : shortName(id))])),
     );
   });
   return h("li", null, h("h2", null, `Path ${place + 1}`), facts, h("p", { class: "start" }, nodeName(path.steps[0].source, nodes)), h("ol", { class: "steps" }, steps));
@@ -124,7 +130,7 @@ function passages({ passages: records, nodes }) {
   if (!records?.length) return null;
   const rows = records.slice(0, 8).map((record) => {
     const node = nodes[record.id] || {};
-    return h("li", { class: family(node.kind) }, h("a", { href: address(record.id) }, h("span", { class: "kind" }, kindWord(node.kind)), title(node, nameOf({ ...node, id: record.id }))), h("span", { class: "relation" }, `on path ${record.paths.join(", ")}`), h("div", { class: "gist" }, excerpt(node)));
+    return h("li", { class: family(node.kind) }, h("a", { href: address(record.id) }, h("span", { class: "kind" }, kindWord(node.kind)), named({ ...node, id: record.id })), h("span", { class: "relation" }, `on path ${record.paths.join(", ")}`), h("div", { class: "gist" }, excerpt(node)));
   });
   return h("section", { class: "between" }, h("h2", null, "Passages in between"), h("ul", { class: "neighbours" }, rows));
 }

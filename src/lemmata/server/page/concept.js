@@ -1,7 +1,7 @@
 // A concept: what it is called, what defines it, how it relates to others, and the passages that mention it.
 
 import { get } from "./api.js";
-import { address, excerpt, fromServer, h, link, number, title, waiting } from "./dom.js";
+import { address, excerpt, fromServer, h, link, named, number, title, waiting } from "./dom.js";
 import { family, kindWord, nameOf, relationWords, shortName } from "./words.js";
 
 export async function show(main, { id }) {
@@ -29,7 +29,7 @@ export async function show(main, { id }) {
 function row(record) {
   return h(
     "li", { class: family(record.kind) },
-    h("a", { href: address(record.id, record.kind) }, h("span", { class: "kind" }, kindWord(record.kind)), title(record, nameOf(record))),
+    h("a", { href: address(record.id, record.kind) }, h("span", { class: "kind" }, kindWord(record.kind)), named(record)),
     record.relation === "defines" && h("span", { class: "relation" }, "defines it"),
     h("div", { class: "gist" }, excerpt(record)),
   );

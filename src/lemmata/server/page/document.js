@@ -1,8 +1,8 @@
 // A document, or a location, with its passages in their order.
 
 import { get } from "./api.js";
-import { address, counted, excerpt, h, title, waiting } from "./dom.js";
-import { day, family, kindWord, moment, nameOf, shortName } from "./words.js";
+import { address, counted, excerpt, h, link, named, number, title, waiting } from "./dom.js";
+import { day, family, kindWord, moment, shortName } from "./words.js";
 
 const PAGE = 200;
 
@@ -11,10 +11,12 @@ export async function show(main, { id }) {
   main.replaceChildren(waiting("Reading …"));
   const outline = await get(`/outline?k=${PAGE}&document=${encodeURIComponent(id)}`, controller.signal);
   const paper = outline.document;
+  const isPlace = paper.kind === "location";
   document.title = `${paper.title || id} – lemmata`;
   const list = h("div", { class: "outline" });
-  add(list, outline.next_offset ? outline.passages : inFileOrder(outline.passages));
-  const more = outline.next_offset && h("button", { class: "plain", type: "button" }, "More passages");
+  add(list, outline.passages);
+  const isLogs = isPlace || outline.passages[0]?.kind === "log";
+  const more = outline.next_offset && h("button", { class: "plain", type: "button" }, isLogs ? "More logs" : "More passages");
   let offset = outline.next_offset;
   more?.addEventListener("click", async () => {
     const next = await get(`/outline?k=${PAGE}&offset=${offset}&document=${encodeURIComponent(id)}`, controller.signal);
@@ -22,59 +24,58 @@ export async function show(main, { id }) {
     offset = next.next_offset;
     if (!offset) more.remove();
   });
-  const place = paper.kind === "location";
-  const around = place ? await near(id, controller.signal) : null;
-  const search = place ? `/?loc=${encodeURIComponent(shortName(paper.id))}` : `/?doc=${encodeURIComponent(paper.id)}`;
-  main.replaceChildren(
-    h(
-      "article", { class: "passage document" },
-      h("p", { class: "from" }, [paper.authors?.join(", "), day(paper.date), paper.categories?.join(", ")].filter(Boolean).join(" · ")),
-      h("h1", null, h("span", { class: "kind" }, kindWord(paper.kind)), title(paper, shortName(paper.id))),
-      h("p", { class: "foot" }, h("span", { class: "mono" }, paper.id), outline.total > 0 && h("span", null, counted(outline.total, "passage"))),
-      h("p", { class: "copies" }, h("a", { class: "plain button", href: search }, place ? "Search at this location" : "Search in this document")),
-      around, list, more,
-    ),
+  const search = isPlace ? `/?loc=${encodeURIComponent(shortName(paper.id))}` : `/?doc=${encodeURIComponent(paper.id)}`;
+  const article = h(
+    "article", { class: "passage document" },
+    h("p", { class: "from" }, [paper.authors?.join(", "), day(paper.date), paper.categories?.join(", ")].filter(Boolean).join(" · ")),
+    h("h1", null, h("span", { class: "kind" }, kindWord(paper.kind)), title(paper, shortName(paper.id))),
+    h("p", { class: "foot" }, h("span", { class: "mono" }, shortName(paper.id)), outline.total > 0 && h("span", null, counted(outline.total, isLogs ? "log" : "passage"))),
+    h("p", { class: "copies" }, h("a", { class: "plain button", href: search }, isPlace ? "Search at this location" : "Search in this document")),
+    places("Part of", outline.above),
+    places("Parts", outline.parts),
+    h("section", null, isPlace && outline.total > 0 && h("h2", null, "Logs, the newest first"), list, more),
   );
+  main.replaceChildren(article);
   return () => controller.abort();
 }
 
-// What the graph has around a location: the place it is part of, its parts, and its logs.
-async function near(id, signal) {
-  const { nodes, edges } = await get(`/graph/${encodeURIComponent(id)}?limit=60`, signal).catch(() => ({ nodes: [], edges: [] }));
-  const known = new Map(nodes.map((node) => [node.id, node]));
-  const groups = { "Part of": [], Parts: [], Logs: [] };
-  for (const { source, target, relation } of edges) {
-    if (relation === "part_of" && source === id) groups["Part of"].push(known.get(target));
-    else if (relation === "part_of" && target === id) groups.Parts.push(known.get(source));
-    else if (relation === "reports_about" && target === id) groups.Logs.push(known.get(source));
-  }
-  return Object.entries(groups).filter(([, found]) => found.length).map(([heading, found]) =>
-    h(
-      "section", null, h("h2", null, heading),
-      h("ul", { class: "neighbours" }, found.map((node) => h("li", { class: family(node.kind) }, h("a", { href: address(node.id, node.kind) }, node.kind === "log" ? node.id : h("span", { class: "mono" }, shortName(node.id))), node.kind === "log" ? h("div", { class: "gist" }, excerpt(node)) : title(node)))),
-    ),
-  );
-}
-
-// Statements and the text between them, as they stand in the files.
-function inFileOrder(passages) {
-  const files = [...new Set(passages.map((passage) => passage.file))];
-  const place = (passage) => files.indexOf(passage.file) * 1e9 + (passage.line || 0);
-  return [...passages].sort((a, b) => place(a) - place(b));
+function places(heading, records) {
+  if (!records.length) return null;
+  const rows = records.map((place) => h("li", { class: "log" }, link(place.id, "location", h("span", { class: "mono" }, shortName(place.id))), place.title, h("span", { class: "count" }, number(place.passages))));
+  return h("section", null, h("h2", null, heading), h("ul", { class: "neighbours" }, rows));
 }
 
 function add(list, passages) {
   let group = list.lastElementChild?.querySelector("ul");
   let section = list.dataset.section;
-  for (const passage of passages) {
-    if (passage.section !== section || !group) {
+  const last = new Map(); // section: the place of its last statement
+  passages.forEach((passage, place) => passage.kind !== "chunk" && last.set(passage.section, place));
+  passages.forEach((passage, place) => {
+    // a chunk of text may reach into the next section: it does not interrupt the present one
+    const inside = passage.kind === "chunk" && last.get(section) > place;
+    if (!group || (passage.section !== section && !inside)) {
       section = passage.section;
       group = h("ul", { class: "neighbours" });
       list.append(h("section", null, section && h("h2", null, section), group));
     }
-    const name = passage.kind === "chunk" ? "" : nameOf(passage);
-    const where = passage.line ? `line ${passage.line}` : moment(passage.date);
-    group.append(h("li", { class: family(passage.kind) }, h("a", { href: address(passage.id) }, h("span", { class: "kind" }, kindWord(passage.kind)), title(passage, passage.kind === "log" ? passage.id : name)), h("span", { class: "small mono" }, where)));
-  }
+    group.append(passage.kind === "log" ? logRow(passage) : row(passage));
+  });
   if (section !== undefined) list.dataset.section = section;
+}
+
+function row(passage) {
+  const where = passage.line ? `line ${passage.line}` : moment(passage.date);
+  return h(
+    "li", { class: family(passage.kind) },
+    h("div", null, h("a", { href: address(passage.id) }, h("span", { class: "kind" }, kindWord(passage.kind)), named(passage)), h("div", { class: "gist" }, excerpt(passage))),
+    h("span", { class: "small mono" }, where),
+  );
+}
+
+function logRow(log) {
+  return h(
+    "li", { class: "log" },
+    h("div", null, h("a", { href: address(log.id) }, h("time", { datetime: log.date }, moment(log.date) || log.id)), h("div", { class: "gist" }, excerpt(log))),
+    h("span", { class: "small" }, log.location.map((place) => link(`location:${place}`, "location", h("span", { class: "mono" }, place)))),
+  );
 }

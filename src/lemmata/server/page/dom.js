@@ -1,5 +1,7 @@
 // Elements from text. Nothing becomes markup, except in `fromServer`, whose HTML the server made and escaped.
 
+import { nameOf, shortName } from "./words.js";
+
 export function h(name, properties, ...children) {
   const element = document.createElement(name);
   fill(element, properties, children);
@@ -43,6 +45,23 @@ export function fromServer(name, properties, html) {
 export function title(record, fallback) {
   if (record.title_html) return fromServer("span", null, record.title_html);
   return document.createTextNode(record.title || fallback || "");
+}
+
+// The title; without one the section or the first words, and the label small beside it.
+export function heading(record) {
+  if (record.title || record.title_html) return title(record);
+  return [h("span", { class: "unnamed" }, nameOf(record)), record.kind !== "abstract" && label(record)];
+}
+
+// The title of what is followed by its first words; without one its label.
+export function named(record) {
+  if (record.title || record.title_html) return title(record);
+  return record.kind === "log" ? nameOf(record) : label(record) || record.id;
+}
+
+function label({ id, kind }) {
+  if (kind === "log") return null;
+  return h("span", { class: "label" }, kind === "abstract" ? id.replace(/#.*/, "") : shortName(id).replace(/^.*@/, "part "));
 }
 
 export function excerpt(record) {

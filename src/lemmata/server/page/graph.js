@@ -1,13 +1,14 @@
 // Graphs from left to right: paths, one lane each with shared nodes drawn once, and neighbourhoods. Drag to pan, wheel to zoom.
 
 import { address, h, svg } from "./dom.js";
-import { family, kindWord, nameOf, relationWords, shortRelation, shortened } from "./words.js";
+import { family, kindWord, nameOf, plain, relationWords, shortRelation, shortened } from "./words.js";
 
 const WIDTH = 164; // of a node
 const HEIGHT = 50;
 const GAP = 84; // between columns, room for the words of an edge
 const LANE = 84;
-const SMALLEST = 0.55; // scale at which the words can still be read: a wider drawing begins at its left end
+const SMALLEST = 0.55; // scale at which the words can still be read: on a phone a wider drawing begins at its left end
+const NARROW = 700; // pixels
 
 export function drawPaths(paths, nodes, lit) {
   const lines = new Map(); // the two ends of an edge: the step, and the paths that use it
@@ -67,7 +68,9 @@ function draw(placed, lines, nodes, label) {
   const layer = svg("g", { class: "layer" });
   for (const line of lines) {
     const [from, to] = [placed.get(line.step.source), placed.get(line.step.target)];
-    line.drawn = edge(x(from) + WIDTH, y(from) + HEIGHT / 2, x(to), y(to) + HEIGHT / 2, line.step);
+    const fan = (end) => lines.filter((other) => other.step[end] === line.step[end]).length > 1;
+    const beside = from.lane === to.lane ? "" : fan("source") ? "target" : fan("target") ? "source" : "";
+    line.drawn = edge(x(from) + WIDTH, y(from) + HEIGHT / 2, x(to), y(to) + HEIGHT / 2, line.step, beside);
     layer.append(line.drawn);
   }
   for (const [id, node] of placed) layer.append(box(id, nodes[id], x(node), y(node)));
@@ -76,7 +79,7 @@ function draw(placed, lines, nodes, label) {
   const zoom = panAndZoom(drawing, size);
   const button = (sign, name, act) => h("button", { type: "button", class: "plain", "aria-label": name, title: name, onclick: act }, sign);
   const tools = h("div", null, button("+", "Zoom in", () => zoom.by(0.8)), button("−", "Zoom out", () => zoom.by(1.25)), button("Fit", "Show all", () => zoom.fit()));
-  const hint = h("span", { class: "small" }, "Drag to move, Ctrl and wheel to zoom; arrows point the way a relation goes.");
+  const hint = h("span", { class: "small" }, "Drag to move, Ctrl and wheel to zoom. Arrows point the way a relation goes; numbers are distances, less is nearer.");
   return { drawing, layer, element: h("div", null, h("div", { class: "drawing" }, drawing), h("div", { class: "zoom" }, hint, tools)) };
 }
 
@@ -110,24 +113,26 @@ function arrow() {
   return svg("defs", null, marker("arrow"));
 }
 
-function edge(x1, y1, x2, y2, step) {
+// Where the words of an edge stand: of several edges that meet at one node, in the lane of the other end, apart from each other.
+function middle(x1, y1, x2, y2, beside) {
+  if (beside === "target") return [x2 - GAP / 2, y2];
+  if (beside === "source") return [x1 + GAP / 2, y1];
+  return [(x1 + x2) / 2, (y1 + y2) / 2];
+}
+
+function edge(x1, y1, x2, y2, step, beside) {
   const bend = Math.max(30, Math.abs(x2 - x1) * 0.45);
   const backwards = step.relation.startsWith("^");
   const [from, to] = backwards ? [x1 + 2, x2] : [x1, x2 - 2];
   const line = `M${from} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${to} ${y2}`;
-  const share = 0.5;
-  const [mx, my] = [x1 + (x2 - x1) * share, y1 + (y2 - y1) * share];
+  const [mx, my] = middle(x1, y1, x2, y2, beside);
   const words = relationWords(step.relation);
   return svg(
     "g", { class: "edge" },
-    svg("title", null, `${words}, length ${step.length.toFixed(2)}`),
+    svg("title", null, `${words}, distance ${step.length.toFixed(2)}`),
     svg("path", { class: "wide", d: line }), svg("path", { class: "line", d: line, [backwards ? "marker-start" : "marker-end"]: "url(#arrow)" }),
     svg("text", { x: mx, y: my - 6, class: "words" }, shortRelation(step.relation)), svg("text", { x: mx, y: my + 13, class: "length" }, step.length.toFixed(2)),
   );
-}
-
-function plain(text) {
-  return text.replace(/\$([^$]*)\$/g, (_, formula) => formula.replace(/\\[a-zA-Z]+\s*|[{}]/g, (sign) => (sign.startsWith("\\") ? sign.slice(1, 2) : "")));
 }
 
 function box(id, node, x, y) {
@@ -153,7 +158,7 @@ function panAndZoom(drawing, size) {
   };
   const begin = () => {
     const room = drawing.clientWidth || 1000;
-    const scale = Math.min(1.15, Math.max(SMALLEST, room / size.width));
+    const scale = Math.min(1.15, Math.max(room < NARROW ? SMALLEST : 0, room / size.width));
     drawing.setAttribute("height", String(Math.round(Math.min(560, size.height * scale))));
     view = { x: scale > SMALLEST ? size.x - (room / scale - size.width) / 2 : size.x, y: size.y, width: room / scale, height: size.height };
     apply();

@@ -2,7 +2,7 @@
 
 import { forgetWorkspace, workspace } from "./api.js";
 import { counted, h, notice, number, sentence, svg } from "./dom.js";
-import { kindWord } from "./words.js";
+import { kindWord, passageWord, weights } from "./words.js";
 
 export async function show(main) {
   document.title = "Health – lemmata";
@@ -10,7 +10,7 @@ export async function show(main) {
   const state = await workspace();
   main.replaceChildren(
     h("h1", null, state.name || "Workspace"),
-    h("p", { class: "lead" }, `${counted(state.passages, "passage")}, language ${LANGUAGES[state.language] || state.language || "unknown"}, generation ${state.generation}.`),
+    h("p", { class: "lead" }, `${counted(state.passages, passageWord(state))} in ${counted(state.documents, "document")}, language ${LANGUAGES[state.language] || state.language || "unknown"}.`),
     ...problems(state),
     h(
       "div", { class: "cards" },
@@ -47,7 +47,7 @@ function bars(counts, name) {
       "table", { class: "bars" },
       h("tbody", null, shown.map(([key, count]) => h("tr", null, h("th", { scope: "row" }, name(key)), h("td", null, bar(count / most)), h("td", { class: "number" }, number(count))))),
     ),
-    rest > 0 && h("p", { class: "small" }, `and ${rows.length - 12} other kinds (${number(rest)})`),
+    rest > 0 && h("p", { class: "small" }, `${counted(rows.length - 12, "other kind")}: ${number(rest)} together`),
   ];
 }
 
@@ -61,7 +61,7 @@ function nodes(counts) {
 }
 
 function models(state) {
-    const rows = state.encoders.map((encoder) => {
+  const rows = state.encoders.map((encoder) => {
     const facts = state.vectors.find((one) => one.encoder === encoder) || {};
     const about = [facts.default && "search uses it", facts.dimension && `${facts.dimension} dimensions`, facts.bytes && `${(facts.bytes / 1e6).toFixed(1)} MB`, facts.summaries && counted(facts.summaries.summaries, "summary"), facts.up_to_date === false && "out of date"].filter(Boolean);
     return h("li", null, h("span", { class: "mono" }, encoder), about.length ? h("span", { class: "small" }, ` ${about.join(", ")}`) : null);
@@ -75,7 +75,7 @@ const VARIANTS = { auto: "auto", default: "default weights", equal: "equal weigh
 // What auto weighs; where it was fitted, the measure of each variant as a bar.
 function fusion(chosen) {
   if (!chosen) return h("p", { class: "small" }, "Words only: there are no vectors yet.");
-  const formula = h("p", { class: "formula" }, chosen.formula.replaceAll("dense", "meaning").replaceAll("lexical", "words"));
+  const formula = h("p", { class: "formula" }, weights(chosen));
   if (!chosen.fitted) return [formula, h("p", { class: "small" }, "The weights that come with lemmata. Fit your own: lemmata evaluate --queries FILE --tune.")];
   const { task, queries, measure, values } = chosen.fitted;
   const rows = Object.entries(values || {}).sort((one, other) => other[1] - one[1]);

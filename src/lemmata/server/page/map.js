@@ -1,8 +1,8 @@
 // The map: every passage a point on a canvas; colours, hover, click, and a lasso to search among some of them.
 
 import { get } from "./api.js";
-import { address, announce, counted, excerpt, h, number, title, waiting } from "./dom.js";
-import { family, kindWord, nameOf } from "./words.js";
+import { address, announce, counted, excerpt, h, named, number, waiting } from "./dom.js";
+import { family, kindWord } from "./words.js";
 
 const COLOURS = {
   light: ["#1f6f8b", "#c2571a", "#4d7c0f", "#8b3d88", "#a88400", "#2753b8", "#b3304a", "#0f766e", "#6b5b4b", "#7a55c7"],
@@ -35,6 +35,7 @@ function decode(answer) {
     const titles = new Map(names.map((one, code) => [one, answer.titles?.[name]?.[code] || ""]));
     by[name] = { codes: array(answer[name]), names, titles };
   }
+  if (answer.titles.category.some(Boolean)) by.category.label = "Section"; // of a plant
   const colouring = ["category", "document", "kind"].find((name) => by[name].names.filter(Boolean).length > 1) || "kind";
   return { number: answer.points, x: array(answer.x), y: array(answer.y), by, colouring, method: answer.method };
 }
@@ -63,10 +64,10 @@ function draw(main, points, go) {
   const tip = h("div", { class: "tip", hidden: true });
   const chosenPanel = h("aside", { class: "chosen", "aria-label": "Chosen passages", hidden: true });
   const legend = h("ul", { class: "legend" });
-  const colour = h("select", { "aria-label": "Colour by" }, Object.entries(BY).filter(([name]) => points.by[name].names.length > 1).map(([name, label]) => h("option", { value: name, selected: name === points.colouring }, label)));
+  const colour = h("select", { "aria-label": "Colour by" }, Object.entries(BY).filter(([name]) => points.by[name].names.length > 1).map(([name, label]) => h("option", { value: name, selected: name === points.colouring }, points.by[name].label || label)));
   const lassoButton = h("button", { type: "button", class: "plain", "aria-pressed": "false", title: "Draw around points to choose them (or hold Shift and drag)" }, "Lasso");
   const fitButton = h("button", { type: "button", class: "plain" }, "Fit");
-  const bar = h("div", { class: "mapbar" }, colour.options.length > 1 && h("label", null, "Colour by ", colour), lassoButton, fitButton, h("span", { class: "small" }, `${counted(points.number, "passage")}; near points have similar texts`));
+  const bar = h("div", { class: "mapbar" }, colour.options.length > 1 ? h("label", null, "Colour by ", colour) : colour.options.length > 0 && h("span", { class: "small" }, `Coloured by ${colour.options[0].text.toLowerCase()}`), lassoButton, fitButton, h("span", { class: "small" }, `${counted(points.number, "passage")}; near points have similar texts`));
   const stage = h("div", { class: "stage" }, canvas, tip);
   main.replaceChildren(h("h1", { class: "unseen" }, "Map"), bar, h("div", { class: "maparea" }, stage, legend, chosenPanel));
 
@@ -233,7 +234,7 @@ function draw(main, points, go) {
   function label(name) {
     if (!name) return "none";
     if (points.colouring === "kind") return kindWord(name);
-    return (points.colouring === "document" && points.by.document.titles.get(name)) || name;
+    return points.by[points.colouring].titles.get(name) || name;
   }
 
   colour.addEventListener("change", () => {
@@ -286,7 +287,7 @@ function draw(main, points, go) {
     if (turn !== asked) return;
     const [passage] = await about([row]).catch(() => []);
     if (turn !== asked || !passage) return;
-    tip.replaceChildren(h("strong", null, h("span", { class: `kind ${family(passage.kind)}` }, kindWord(passage.kind)), title(passage, nameOf(passage))), h("span", { class: "small" }, points.by.document.titles.get(passage.document) || passage.document), h("div", { class: "gist" }, excerpt(passage)));
+    tip.replaceChildren(h("strong", null, h("span", { class: `kind ${family(passage.kind)}` }, kindWord(passage.kind)), named(passage)), h("span", { class: "small" }, points.by.document.titles.get(passage.document) || passage.document), h("div", { class: "gist" }, excerpt(passage)));
     tip.hidden = false;
     const [x, y] = [px(row), py(row)];
     tip.style.left = `${Math.min(Math.max(8, x + 14), Math.max(8, width - tip.offsetWidth - 8))}px`;
@@ -440,7 +441,7 @@ function draw(main, points, go) {
     const rest = chosen.length - passages.length;
     chosenPanel.replaceChildren(
       close, h("h2", null, counted(chosen.length, "passage")), form,
-      h("ul", { class: "neighbours" }, passages.map((passage) => h("li", { class: family(passage.kind) }, h("a", { href: address(passage.id) }, h("span", { class: "kind" }, kindWord(passage.kind)), title(passage, nameOf(passage))), h("div", { class: "gist" }, excerpt(passage))))),
+      h("ul", { class: "neighbours" }, passages.map((passage) => h("li", { class: family(passage.kind) }, h("a", { href: address(passage.id) }, h("span", { class: "kind" }, kindWord(passage.kind)), named(passage)), h("div", { class: "gist" }, excerpt(passage))))),
       rest > 0 ? h("p", { class: "small" }, `and ${number(rest)} more${chosen.length > MOST ? `; a search looks at the first ${number(MOST)}` : ""}`) : "",
     );
   }

@@ -1,7 +1,7 @@
 // A passage with its proof, links and neighbours.
 
 import { get, workspace } from "./api.js";
-import { address, copyButton, counted, excerpt, fromServer, h, link, problem, title, waiting } from "./dom.js";
+import { address, copyButton, counted, excerpt, fromServer, h, heading, link, named, problem, title, waiting } from "./dom.js";
 import { day, family, kindWord, moment, nameOf, relationWords, shortName } from "./words.js";
 
 export async function show(main, { id, go }) {
@@ -11,11 +11,12 @@ export async function show(main, { id, go }) {
   const { document: paper } = passage;
   const name = passage.title || nameOf({ ...passage, document_title: paper.title });
   document.title = `${name} – lemmata`;
+  const isLog = passage.kind === "log";
   const proof = passage.proof_html && h("details", { class: "proof" }, h("summary", null, "Proof"), fromServer("div", { class: "math text" }, passage.proof_html));
   const article = h(
     "article", { class: `passage ${family(passage.kind)}` },
-    h("p", { class: "from" }, link(paper.id, "document", title(paper, paper.id)), passage.section && [" · ", passage.section], passage.date && passage.kind !== "log" && [" · ", h("time", { datetime: passage.date }, day(passage.date))]),
-    h("h1", null, h("span", { class: "kind" }, kindWord(passage.kind)), passage.title || passage.title_html ? title(passage) : h("span", { class: "unnamed" }, nameOf({ ...passage, document_title: paper.title }))),
+    h("p", { class: "from" }, link(paper.id, "document", title(paper, paper.id)), passage.section && (passage.title || passage.kind === "abstract") && [" · ", passage.section], passage.date && !isLog && [" · ", h("time", { datetime: passage.date }, day(passage.date))]),
+    h("h1", null, h("span", { class: "kind" }, kindWord(passage.kind)), heading({ ...passage, document_title: paper.title })),
     places(passage),
     fromServer("div", { class: "math text" }, passage.html),
     proof,
@@ -28,8 +29,8 @@ export async function show(main, { id, go }) {
   const similar = h("section", null, h("h2", null, "Similar"), waiting("Looking …"));
   const aside = h(
     "aside", { class: "beside", "aria-label": "Around this passage" },
-    neighbours("Uses", passage.uses.filter((other) => other.relation !== "reports_about")),
-    neighbours("Used by", passage.used_by),
+    neighbours(isLog ? "Refers to" : "Uses", passage.uses.filter((other) => other.relation !== "reports_about")),
+    neighbours(isLog ? "Referred to by" : "Used by", passage.used_by),
     concepts(passage.concepts),
     summaries(passage.summaries),
     similar,
@@ -115,9 +116,9 @@ function columns(metadata) {
   return h("dl", { class: "metadata" }, rows.map(([key, value]) => h("div", null, h("dt", null, key), h("dd", null, String(value)))));
 }
 
-function neighbours(heading, records) {
+function neighbours(name, records) {
   if (!records.length) return null;
-  return h("section", null, h("h2", null, heading, h("span", { class: "count" }, records.length)), list(records));
+  return h("section", null, h("h2", null, name, h("span", { class: "count" }, records.length)), list(records));
 }
 
 const SHOWN = 8;
@@ -126,7 +127,7 @@ function list(records) {
   const rows = records.map((record, place) =>
     h(
       "li", { class: family(record.kind), hidden: place >= SHOWN },
-      h("a", { href: address(record.id, record.kind) }, h("span", { class: "kind" }, kindWord(record.kind)), title(record, nameOf(record))),
+      h("a", { href: address(record.id, record.kind) }, h("span", { class: "kind" }, kindWord(record.kind)), named(record)),
       record.relation && h("span", { class: "relation" }, relationWords(record.relation)),
       h("div", { class: "gist" }, excerpt({ html: record.html, excerpt: record.excerpt || record.text })),
     ),

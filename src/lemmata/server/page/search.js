@@ -1,20 +1,19 @@
 // Search: the box, the retriever, filters with counts, and the hits as cards with their paths.
 
 import { get, post, workspace } from "./api.js";
-import { address, announce, counted, fromServer, h, link, number, problem, sentence, title } from "./dom.js";
-import { RETRIEVERS, day, family, kindWord, nameOf, relationWords, shortName } from "./words.js";
+import { address, announce, counted, fromServer, h, heading, link, number, problem, sentence, title } from "./dom.js";
+import { RETRIEVERS, autoWords, day, family, kindWord, nameOf, passageWord, relationWords, shortName } from "./words.js";
 
 const FACETS = [
   { key: "kind", field: "kinds", label: "Kind", show: (value) => kindWord(value) },
   { key: "doc", field: "documents", label: "Document", show: (value, names, record) => record.title || names.get(value) || value },
   { key: "cat", field: "categories", label: "Category", show: (value) => value },
-  { key: "loc", field: "locations", label: "Location", show: (value) => value },
+  { key: "loc", field: "locations", label: "Location", show: (value, names, record) => record.title || value, code: (value) => value },
 ];
 const SHOWN = 7; // values of a facet before "more"
 const PAGE = 10;
 
 const memory = new Map(); // address: the answers that were shown there, so that going back is instant
-const wholeFacets = new Map(); // query and retriever: counts without filters
 const documentNames = new Map();
 
 export function show(main, { parameters, go }) {
@@ -47,8 +46,7 @@ export function show(main, { parameters, go }) {
     try {
       const answer = await ask(state, 0, controller.signal);
       if (controller.signal.aborted) return;
-      answer.whole = filtered(state) ? await allCounts(state, controller.signal) : answer.facets;
-      wholeFacets.set(`${state.retriever}\n${state.q}`, answer.whole);
+      [answer.facets, answer.hint] = await Promise.all([countedWithoutOwn(answer.facets, state, controller.signal), hintAt(answer, state, controller.signal)]);
       remember(location.search, answer);
       if (!controller.signal.aborted) render(answer);
     } catch (error) {
@@ -63,10 +61,10 @@ export function show(main, { parameters, go }) {
   function render(answer) {
     view.results.removeAttribute("aria-busy");
     for (const hit of answer.hits) documentNames.set(hit.document, hit.document_title);
-    drawFacets(view.facets, answer.whole || answer.facets || {}, state, update);
-    const many = `${number(answer.hits.length)}${answer.next_offset ? "+" : ""} ${answer.hits.length === 1 ? "hit" : "hits"}`;
-    const line = `${many} in ${Math.max(1, Math.round(answer.took_ms))} ms`;
-    view.line.replaceChildren(line, answer.note ? h("span", { class: "cure" }, ` ${sentence(answer.note)}`) : "");
+    drawFacets(view.facets, answer.facets, state, update);
+    const line = `${howMany(answer)} in ${Math.max(1, Math.round(answer.took_ms))} ms`;
+    const legend = answer.hits.some((hit) => hit.path?.length) && h("span", { class: "legendline" }, "Numbers in a path are distances: 0 is the same, less is nearer.");
+    view.line.replaceChildren(line, ...[legend, ...[answer.note, answer.hint].filter(Boolean).map((note) => h("span", { class: "cure" }, ` ${sentence(note)}`))].filter(Boolean));
     announce(answer.hits.length ? line : "nothing found");
     if (!answer.hits.length) {
       const clear = filtered(state) && h("button", { class: "plain", onclick: () => update(emptyFilters()) }, "Clear the filters");
@@ -92,7 +90,7 @@ export function show(main, { parameters, go }) {
         first.querySelector("a").focus({ preventScroll: true });
         button.remove();
         if (answer.next_offset) view.results.append(moreButton(answer, list));
-        view.line.textContent = `${number(answer.hits.length)}${answer.next_offset ? "+" : ""} hits`;
+        view.line.firstChild.textContent = howMany(answer);
       } catch (error) {
         button.replaceWith(problem(error));
       }
@@ -202,14 +200,24 @@ async function ask(state, offset, signal) {
   }
 }
 
-async function allCounts(state, signal) {
-  const key = `${state.retriever}\n${state.q}`;
-  if (!wholeFacets.has(key)) {
-    const answer = await post("/search", { query: state.q, k: 1, retriever: state.retriever, facets: true }, signal);
-    if (wholeFacets.size > 50) wholeFacets.clear();
-    wholeFacets.set(key, answer.facets);
-  }
-  return wholeFacets.get(key);
+function howMany({ hits, next_offset: more }) {
+  return more ? `First ${number(hits.length)} hits` : counted(hits.length, "hit");
+}
+
+// The counts of the hits; those of a facet in which something is chosen are of the hits without this choice, so that they
+// say what another choice would find.
+async function countedWithoutOwn(counts, state, signal) {
+  const chosen = FACETS.filter(({ key }) => state[key].length);
+  const answers = chosen.map(({ key }) => post("/search", { query: state.q, k: 1, retriever: state.retriever, facets: true, filter: filterOf({ ...state, [key]: [] }) }, signal));
+  const others = await Promise.all(answers);
+  return { ...counts, ...Object.fromEntries(chosen.map(({ field }, place) => [field, others[place].facets[field]])) };
+}
+
+// Meaning always finds something, even for a query of which the corpus has no word: then say so.
+async function hintAt(answer, state, signal) {
+  if (!answer.hits.length || answer.hits.some((hit) => hit.html.includes("<mark"))) return "";
+  const { hits } = await post("/search", { query: state.q, k: 1, retriever: "lexical" }, signal);
+  return hits.length ? "" : "no word of the query occurs in the corpus: these are the nearest by meaning, which may be far off";
 }
 
 // ---------------------------------------------------------------- parts of the view
@@ -238,6 +246,7 @@ function layout(main, state) {
     box, form, retriever, paths, facets, line, results,
     explain(now) {
       explained.textContent = RETRIEVERS[now.retriever][1];
+      if (now.retriever === "auto") workspace().then((health) => now.retriever === "auto" && (explained.textContent = autoWords(health)), () => {});
       paths.disabled = now.retriever === "lexical" || now.retriever === "geodesic";
     },
   };
@@ -252,11 +261,12 @@ function drawFacets(place, counts, state, update) {
   const among = state.among && h("p", { class: "small" }, "Only among the points chosen on the map.");
   const wide = matchMedia("(min-width: 60rem)").matches;
   const open = wide || place.querySelector("details")?.open;
-  const inside = [among, groups, clear];
+  const counting = groups.length > 0 && h("p", { class: "small" }, "Counts are of the first 200 hits.");
+  const inside = [among, counting, groups, clear];
   place.replaceChildren(groups.length || among ? h("details", { open }, h("summary", null, chosen ? `Filters (${chosen})` : "Filters"), inside) : "");
 }
 
-function facetGroup({ key, label, show }, values, state, update) {
+function facetGroup({ key, label, show, code }, values, state, update) {
   const chosen = state[key];
   const listed = [...values, ...chosen.filter((value) => !values.some((other) => other.value === value)).map((value) => ({ value, count: 0 }))];
   if (listed.length < 2 && !chosen.length) return null;
@@ -266,7 +276,8 @@ function facetGroup({ key, label, show }, values, state, update) {
     box.addEventListener("change", () => update({ [key]: box.checked ? [...chosen, value] : chosen.filter((other) => other !== value) }));
     const hidden = place >= SHOWN && !chosen.includes(value);
     const name = show(value, documentNames, record);
-    return h("li", { hidden, title: name }, h("label", { class: "check" }, box, h("span", { class: "name" }, name), h("span", { class: "count" }, count || "")));
+    const under = code && code(value) !== name && h("span", { class: "label" }, code(value));
+    return h("li", { hidden, title: name }, h("label", { class: "check" }, box, h("span", { class: "name" }, name, under), h("span", { class: "count" }, count || "")));
   });
   const more = rows.some((row) => row.hidden) && h("button", { class: "plain small", type: "button" }, `${rows.filter((row) => row.hidden).length} more`);
   const group = h("fieldset", { dataset: { facet: key } }, h("legend", null, label), h("ul", null, rows), more);
@@ -286,18 +297,18 @@ function dates(years, state, update) {
 // ---------------------------------------------------------------- one hit
 
 function card(hit, nodes) {
-  const heading = [h("span", { class: "kind" }, kindWord(hit.kind)), hit.title || hit.title_html ? title(hit) : h("span", { class: "unnamed" }, nameOf(hit))];
   const isLog = hit.kind === "log";
+  const isNamed = hit.title || hit.kind === "abstract" || isLog;
   const from = [
     !isLog && link(hit.document, "document", hit.document_title_html ? fromServer("span", null, hit.document_title_html) : hit.document_title || hit.document),
-    hit.section && h("span", null, hit.section),
+    hit.section && isNamed && h("span", null, hit.section), // else it is the heading
     hit.date && !isLog && h("time", { datetime: day(hit.date) }, day(hit.date)),
     ...(hit.location || []).slice(0, 2).map((place) => link(`location:${place}`, "location", h("span", { class: "mono" }, place))),
   ].filter(Boolean);
   const body = hit.html ? fromServer("div", { class: "math excerpt" }, hit.html) : h("div", { class: "excerpt" }, hit.excerpt || hit.text || "");
   return h(
     "li", { class: `hit ${family(hit.kind)}`, dataset: { id: hit.id } },
-    h("h3", null, h("a", { href: address(hit.id) }, heading)),
+    h("h3", null, h("a", { href: address(hit.id) }, h("span", { class: "kind" }, kindWord(hit.kind)), heading(hit))),
     from.length > 0 && h("p", { class: "from" }, from.map((part, place) => [place ? " · " : "", part])),
     body,
     h("div", { class: "below" }, hit.path?.length ? pathStrip(hit.path, nodes, hit) : null, h("p", { class: "foot" }, h("span", { class: "mono" }, hit.id), hit.repeats?.length ? h("span", null, `also in ${hit.repeats.slice(0, 3).join(", ")}${hit.repeats.length > 3 ? " …" : ""}`) : null)),
@@ -313,11 +324,11 @@ function pathStrip(path, nodes, hit) {
     return h("a", { class: `node ${family(node.kind)}`, href: address(id, node.kind), title: `${kindWord(node.kind)}: ${node.title || shortName(id)}` }, label);
   };
   const steps = path.map((step) => [
-    h("span", { class: "edge" }, h("span", { class: "relation" }, relationWords(step.relation)), h("span", { class: "length", title: "length of this step" }, step.length.toFixed(2))),
+    h("span", { class: "edge" }, h("span", { class: "relation" }, relationWords(step.relation)), h("span", { class: "length", title: "distance of this step: 0 is the same, less is nearer" }, step.length.toFixed(2))),
     name(step.target),
   ]);
   const whole = path.reduce((sum, step) => sum + step.length, 0);
-  return h("div", { class: "path", role: "group", "aria-label": `Path of ${counted(path.length, "step")}, length ${whole.toFixed(2)}` }, name(path[0].source), steps);
+  return h("div", { class: "path", role: "group", "aria-label": `Path of ${counted(path.length, "step")}, distance ${whole.toFixed(2)}` }, name(path[0].source), steps);
 }
 
 // ---------------------------------------------------------------- before anything is searched
@@ -346,12 +357,20 @@ async function home(view, state, update) {
   }
   const documents = outline.documents || [];
   for (const document of documents) documentNames.set(document.id, document.title);
-  const parts = [h("p", { class: "lead" }, `${counted(health.passages, "passage")} in ${counted(outline.total ?? health.documents, "document")}. Ask in your own words.`)];
+  const places = outline.locations || [];
+  const held = places.length ? counted(health.graph.nodes?.location || places.length, "location") : counted(outline.total ?? health.documents, "document");
+  const parts = [h("p", { class: "lead" }, `${counted(health.passages, passageWord(health))} in ${held}. Ask in your own words.`)];
   if (health.note) parts.push(h("p", { class: "cure" }, sentence(health.note)));
   if (concepts.concepts.length) {
     parts.push(
       h("h2", null, "Concepts"),
       h("ul", { class: "chips" }, concepts.concepts.map((concept) => h("li", null, link(concept.id, "concept", concept.name, h("span", { class: "count" }, concept.passages))))),
+    );
+  }
+  if (places.length) {
+    parts.push(
+      h("h2", null, "Locations"),
+      h("ul", { class: "documents" }, places.map((place) => h("li", null, link(place.id, "location", place.title || shortName(place.id)), h("span", { class: "small mono" }, ` ${shortName(place.id)}`), h("span", { class: "count" }, place.passages)))),
     );
   }
   if (documents.length) {

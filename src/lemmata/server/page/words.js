@@ -44,13 +44,25 @@ export function family(kind) {
 }
 
 export const RETRIEVERS = {
-  auto: ["Auto", "Words, meaning and citations, weighed by what validation chose for this corpus."],
+  auto: ["Auto", "Words and meaning together."],
   hybrid: ["Hybrid", "Words and meaning, weighed equally."],
   dense: ["Meaning", "Vectors of the encoder: finds passages that say it in other words."],
   lexical: ["Words", "BM25: passages that have the words and formulas of the query."],
   diffusion: ["Diffusion", "Meaning, then one step along references: what the nearest passages rely on."],
   geodesic: ["Geodesic", "The nearest along the graph: the shortest way from the query through its edges."],
 };
+
+// What auto weighs here, and where the weights come from; `health` is the answer of /health.
+export function autoWords(health) {
+  const chosen = health.vectors.find((one) => one.default)?.fusion;
+  if (!chosen || health.note) return "Words alone: there are no vectors to compare meanings with.";
+  const { fitted } = chosen;
+  return `${weights(chosen)}: ${fitted ? `fitted to ${fitted.queries} queries of ${String(fitted.task).split("/").at(-1)}` : "the weights that come with lemmata, not fitted to this corpus"}.`;
+}
+
+export function weights({ formula }) {
+  return formula.replaceAll("dense", "meaning").replaceAll("lexical", "words");
+}
 
 const KINDS = { chunk: "Text" };
 
@@ -59,17 +71,32 @@ export function kindWord(kind) {
   return kind ? kind.charAt(0).toUpperCase() + kind.slice(1).replaceAll("-", " ") : "Passage";
 }
 
-// A name for what has no title: its label, without the document.
+// The label of a passage without its document, or the name of a concept or location.
 export function shortName(id) {
   return id.replace(/^(concept|location):/, "").replace(/^[^#]*#/, "");
 }
 
-// What a hit or a neighbour without a title is called.
+// What a hit or a neighbour without a title is called: by its section, or by its first words.
 export function nameOf(record) {
-  if (record.kind === "chunk") return record.section || record.id.replace("@", ", part ");
-  if (record.kind === "abstract") return record.document_title || record.id.replace(/#.*/, "");
-  if (record.kind === "log") return moment(record.date) || shortened(record.excerpt || record.id, 40);
-  return shortName(record.id);
+  if (record.kind === "log") return moment(record.date) || firstWords(record) || record.id;
+  if (record.kind === "abstract" && record.document_title) return record.document_title;
+  return record.section || firstWords(record) || shortName(record.id);
+}
+
+function firstWords({ excerpt, text }) {
+  return shortened(plain(excerpt || text || "").replace(/\s+/g, " ").trim(), 44);
+}
+
+const LETTERS = { alpha: "α", beta: "β", gamma: "γ", delta: "δ", epsilon: "ε", zeta: "ζ", eta: "η", theta: "θ", kappa: "κ", lambda: "λ", mu: "μ", nu: "ν", xi: "ξ", pi: "π", rho: "ρ", sigma: "σ", tau: "τ", phi: "φ", chi: "χ", psi: "ψ", omega: "ω", Lambda: "Λ", Omega: "Ω", sum: "∑", prod: "∏", ge: "≥", geq: "≥", le: "≤", leq: "≤", in: "∈", infty: "∞", dots: "…", ldots: "…" };
+
+// A text with formulas as letters that can stand where no formula can.
+export function plain(text) {
+  return text.replace(/\$([^$]*)\$/g, (_, formula) => formula.replace(/\\([a-zA-Z]+)\s*|[{}]/g, (_sign, name) => LETTERS[name] || ""));
+}
+
+// What the passages of a workspace are called: a plant has logs only.
+export function passageWord({ kinds }) {
+  return Object.keys(kinds).join() === "log" ? "log" : "passage";
 }
 
 export function shortened(text, most) {
