@@ -216,7 +216,11 @@ def test_the_distances_of_the_network_are_those_of_its_metrics(side: str, normal
     if normalise:
         traces = [np.trace(metric_of(factor, 0.3)) for factor in factors]
         expected *= np.sqrt(16 / np.array(traces))[:, None]
-    sides: dict[str, Floats] = {"source": expected, "target": expected.T, "both": (expected + expected.T) / 2}
+    sides: dict[str, Floats] = {
+        "source": expected,
+        "target": expected.T,
+        "both": np.asarray((expected + expected.T) / 2, np.float32),
+    }
     expected = sides[side]
     assert np.allclose(pairs, expected, atol=2e-3)
     assert np.allclose(along, expected, atol=2e-3)
