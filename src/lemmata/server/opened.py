@@ -77,7 +77,7 @@ class Place:
 def _way_to(location: str, tree: Mapping[str, Place]) -> list[str]:
     way: list[str] = []
     place: str | None = location
-    while place in tree and place not in way:
+    while place is not None and place in tree and place not in way:
         way.append(place)
         place = tree[place].above
     return way[::-1]
