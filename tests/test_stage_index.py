@@ -121,6 +121,21 @@ def test_a_slow_encoding_reports_early_and_often(tmp_path: Path) -> None:
         np.testing.assert_array_equal(open_vectors(project.layout, encoder="x").matrix, expected)
 
 
+def test_vectors_that_were_killed_while_they_were_finished_are_complete(tmp_path: Path) -> None:
+    layout, hashes = Project.init(tmp_path / "w").layout, np.arange(3, dtype=np.uint64)
+    begun = VectorWriter(layout, "x", 2, hashes)
+    begun.write(np.arange(3), np.eye(3, 2, dtype=np.float32))
+    (begun.folder / "done.npy").unlink()  # the first file that finishing removes
+    again = VectorWriter(layout, "x", 2, hashes)
+    assert not len(again.missing())
+    again.finish({"verb": "index"})
+    assert sorted(path.name for path in again.folder.with_name("vectors").iterdir()) == [
+        "hashes.npy",
+        "manifest.json",
+        "matrix.npy",
+    ]
+
+
 def test_half_made_vectors_of_other_texts_are_not_taken_up(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     begun = VectorWriter(layout, "encoder", 8, np.array([1, 2, 3], np.uint64), made_by="its name")

@@ -7,7 +7,7 @@ files. Every reader calls `open_artefact`, which checks sizes and first bytes; `
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -284,9 +284,14 @@ def _present(layout: Layout, item: Artefact) -> Any:
 # ---------------------------------------------------------------- the files
 
 
-def seal(folder: Path, content: Mapping[str, Any]) -> None:
-    """Write the manifest of a folder with the size and hashes of its files; call it when all files are written."""
-    files = {name: file_facts(path) for name, path in _files(folder)}
+def seal(folder: Path, content: Mapping[str, Any], temporary: Sequence[str] = ()) -> None:
+    """Write the manifest of a folder with the size and hashes of its files; call it when all files are written.
+
+    The `temporary` ones are removed, after the long reading of the others: until then the work can be resumed.
+    """
+    files = {name: file_facts(path) for name, path in _files(folder) if name not in temporary}
+    for name in temporary:
+        (folder / name).unlink(missing_ok=True)
     write_manifest(folder / "manifest.json", {**content, "files": files})
 
 

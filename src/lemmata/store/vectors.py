@@ -130,7 +130,10 @@ class VectorWriter:
                 shutil.rmtree(self.folder, ignore_errors=True)
                 raise
         self.matrix = np.lib.format.open_memmap(self.folder / "matrix.npy", "r+")
-        self.done = np.lib.format.open_memmap(self.folder / "done.npy", "r+")
+        done = self.folder / "done.npy"
+        if not done.is_file():  # killed while it was finished: all rows are written
+            create_array(done, np.dtype(np.bool_), (len(hashes),))[:] = True
+        self.done = np.lib.format.open_memmap(done, "r+")
 
     def _begin(self, shape: tuple[int, int], hashes: npt.NDArray[np.uint64]) -> None:
         with explain_failed_write(self.folder):
@@ -154,7 +157,5 @@ class VectorWriter:
         """Replace the encoder's vectors by these."""
         assert self.done.all()
         del self.matrix, self.done
-        (self.folder / "done.npy").unlink()
-        (self.folder / "key").unlink()
-        seal(self.folder, {**manifest, "encoder": self.encoder})
+        seal(self.folder, {**manifest, "encoder": self.encoder}, temporary=("done.npy", "key"))
         replace_folder(self.folder, self.folder.with_name(self.name))
