@@ -140,11 +140,7 @@ def test_every_tool_answers_with_text_and_with_the_same_as_json(server: StdioSer
     assert record_of(bridge)["paths"][0]["steps"]
     assert "path 1" in text_of(bridge)
     assert record_of(outline)["documents"][0]["id"] == "widgets"
-    assert [entry["id"] for entry in record_of(inside)["passages"]] == [
-        "widgets#even",
-        "widgets#odd",
-        "widgets#hostile",
-    ]
+    assert [entry["id"] for entry in record_of(inside)["passages"]] == ["widgets@1", "widgets#even", "widgets#odd"]
     assert record_of(inside)["next_offset"] == 3
 
 
