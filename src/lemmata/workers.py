@@ -1,4 +1,4 @@
-"""An ordered parallel map with bounded look-ahead, and a time limit."""
+"""An ordered parallel map with bounded look-ahead, a time limit, and torch on one thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from itertools import islice
 from types import FrameType
 from typing import Any, TypeVar
 
-__all__ = ["WorkerDied", "available_cores", "count_step", "parallel_map", "time_limit"]
+__all__ = ["WorkerDied", "available_cores", "count_step", "one_torch_thread", "parallel_map", "time_limit"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -145,3 +145,14 @@ def time_limit(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
+
+
+@contextlib.contextmanager
+def one_torch_thread(torch: Any) -> Iterator[None]:
+    """Let torch use one thread: where operations are short, several would wait for each other after each."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

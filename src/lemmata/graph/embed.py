@@ -16,7 +16,6 @@ import time
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
@@ -27,6 +26,7 @@ import numpy as np
 from lemmata.errors import ConfigError, InputError, require
 from lemmata.files import writing
 from lemmata.types import Floats, Graph, Integers, Progress
+from lemmata.workers import one_torch_thread
 
 __all__ = [
     "EmbedOptions",
@@ -482,28 +482,15 @@ def _change_dimension(vectors: Floats, dimension: int, generator: np.random.Gene
     return vectors.astype(np.float32)
 
 
-@contextmanager
-def _one_torch_thread(torch: Any) -> Iterator[None]:
-    """Our own threads take a part of a batch each, while torch uses one.
-
-    Torch would split every product instead and wait for the slower thread each time, which on a busy machine made
-    training dozens of times slower.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def _train_epoch(torch: Any, run: Run, edges: Integers, pools: Pools, options: EmbedOptions, number: int) -> float:
     """One pass in place; returns the mean loss per edge. Each epoch has its own random seed, so a run can resume."""
     generator = np.random.default_rng((options.seed, number))
     device = run.vectors.device
     threads = torch.get_num_threads() if device.type == "cpu" else 1
     total = torch.zeros((), dtype=torch.float64, device=device)
-    with _one_torch_thread(torch), ThreadPoolExecutor(threads) as workers:
+    # torch would split every product over its threads and wait for the slowest each time, which on a busy machine made
+    # training dozens of times slower; ours take a part of a batch each
+    with one_torch_thread(torch), ThreadPoolExecutor(threads) as workers:
         for arrays in _batches(edges, pools, options, generator):
             batch = Batch(*(torch.from_numpy(array).to(device) for array in arrays))
             rows, position = batch.nodes.unique(return_inverse=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +20,6 @@ __all__ = [
     "Layers",
     "Pooled",
     "Reading",
-    "one_thread",
     "open_layers",
     "pool_static",
     "read_text",
@@ -47,18 +45,6 @@ class Reading(NamedTuple):
     attention: Floats  # (layers, heads, tokens, tokens); each row sums to 1
     vectors: Floats  # (tokens, dim) after the last layer
     pooled: Floats  # (dim,) before it is normalised
-
-
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Let torch run on one thread: texts that are read one by one are too short for two, which would wait in turn."""
-    torch = require("torch", "train")
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def open_layers(folder: Path) -> Layers:

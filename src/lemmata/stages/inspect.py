@@ -17,11 +17,11 @@ from lemmata.config import near
 from lemmata.encode.bert import max_tokens, read_json
 from lemmata.encode.load import encoder_id, encoder_kind, load_encoder, model_folder
 from lemmata.encode.static import read_static
-from lemmata.errors import ConfigError, InputError, LemmataError, MissingExtra, WorkspaceError
+from lemmata.errors import ConfigError, InputError, LemmataError, MissingExtra, WorkspaceError, require
 from lemmata.files import is_writable, writing
 from lemmata.inspect.figures import draw
 from lemmata.inspect.inspection import Changed, Comparison, EncoderView, Inspection, Overlap, Shown, to_json
-from lemmata.inspect.layers import Layers, one_thread, open_layers, pool_static, read_text, summarise_readings
+from lemmata.inspect.layers import Layers, open_layers, pool_static, read_text, summarise_readings
 from lemmata.inspect.neighbours import compare_neighbours, nearest
 from lemmata.inspect.report import as_html
 from lemmata.inspect.space import measure_space, neighbour_purity, random_pairs, tsne_maps
@@ -35,6 +35,7 @@ from lemmata.store.layout import Layout, read_manifest
 from lemmata.store.vector_sets import default_encoder
 from lemmata.store.vectors import open_vectors, vectors_manifest
 from lemmata.types import Encoder, Floats, Integers, Passage, Progress
+from lemmata.workers import one_torch_thread
 
 __all__ = ["InspectOptions", "inspect"]
 
@@ -380,7 +381,7 @@ class _Inspector:
             return self._inside_static(name, texts, parts)
         layers = self._open_layers(name, label)
         progress = f"reading the layers ({label})"
-        with one_thread():
+        with one_torch_thread(require("torch", "train")):  # texts are read one by one, too short for several
             attention, pooled = summarise_readings(
                 lambda text: read_text(layers, text), texts, lambda done: self._progress(progress, done, len(texts))
             )

@@ -46,6 +46,7 @@ from lemmata.train.loop import (
 from lemmata.train.losses import candidates, contrastive, cut_lengths, distillation, shortened, triplet
 from lemmata.train.validate import autocast, encode_texts, evaluation_steps, measure_tasks, selection
 from lemmata.types import Integers, Progress
+from lemmata.workers import one_torch_thread
 
 __all__ = ["FinetuneOptions", "FinetuneResult", "finetune", "teacher_names"]
 
@@ -197,13 +198,9 @@ def _one_thread(model: Any) -> Iterator[None]:
     """
     import torch
 
-    before = torch.get_num_threads()
-    if transformer_of(model) is None and model.device.type == "cpu":
-        torch.set_num_threads(1)
-    try:
+    is_short = transformer_of(model) is None and model.device.type == "cpu"
+    with one_torch_thread(torch) if is_short else contextlib.nullcontext():
         yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _by_task(values: Mapping[str, float]) -> dict[str, float]:
