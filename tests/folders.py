@@ -1,4 +1,4 @@
-"""Small folders of sources for tests."""
+"""Small folders of sources, and workspaces of them, for tests."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import json
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
+
+from lemmata.project import Project
 
 
 def write(folder: Path, files: dict[str, str | bytes]) -> Path:
@@ -28,6 +30,15 @@ def tar(files: Mapping[str, str | bytes]) -> bytes:
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
     return buffer.getvalue()
+
+
+def indexed(folder: Path, paper: str) -> Project:
+    """A workspace below a folder with one paper, widgets.tex, indexed with the hashing encoder."""
+    source = write(folder / "source", {"widgets.tex": paper})
+    project = Project.init(folder / "workspace")
+    project.ingest([source])
+    project.index(settings={"encoder": "hashing"})
+    return project
 
 
 def without_checksums(manifest: Path) -> None:

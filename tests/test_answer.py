@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.folders import indexed
 from tests.llm_server import Server
 
 from lemmata.answer import (
@@ -32,7 +33,6 @@ from lemmata.encode.hashing import HashingEncoder
 from lemmata.index.tokens import tokenize
 from lemmata.llm.chat import Answer, Chat, Request
 from lemmata.llm.endpoint import Budget, EndpointOptions
-from lemmata.project import Project
 from lemmata.types import Hit, Passage
 
 PAPER = r"""
@@ -445,11 +445,7 @@ def test_a_text_that_was_cut_is_asked_again_with_a_larger_limit(server: Server, 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("widgets")
-    (folder / "source").mkdir()
-    (folder / "source" / "widgets.tex").write_text(PAPER, encoding="utf-8")
-    project = Project.init(folder / "workspace")
-    project.ingest([folder / "source"])
-    project.index(settings={"encoder": "hashing"})
+    indexed(folder, PAPER)
     return folder / "workspace"
 
 

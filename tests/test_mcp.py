@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult
-
-from lemmata.project import Project
+from tests.folders import indexed
 
 SENTENCE = "The number of handles of a green widget is even."
 PAPER = (
@@ -44,12 +43,7 @@ A \emph{blue widget} is a widget that is blue.
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("widgets")
-    (folder / "source").mkdir()
-    (folder / "source" / "widgets.tex").write_text(PAPER, encoding="utf-8")
-    project = Project.init(folder / "workspace")
-    project.ingest([folder / "source"])
-    project.index(settings={"encoder": "hashing"})
-    project.build_graph()
+    indexed(folder, PAPER).build_graph()
     return folder / "workspace"
 
 
