@@ -192,7 +192,7 @@ def test_two_processes_learn_the_metric_of_one_and_wait_for_the_workspace(tmp_pa
     assert process.returncode == 0, err
     report = json.loads(out)
     assert {**report, "seconds": 0} == pytest.approx({**alone, "seconds": 0}, abs=1e-6)
-    assert project.train_metric()["done_before"]
+    assert Project(root).train_metric()["done_before"]
 
 
 # ---------------------------------------------------------------- what several processes cannot share
