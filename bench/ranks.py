@@ -39,7 +39,8 @@ def finetuning(folder: Path) -> None:
 
     job = open_job(folder / "job")
     options = FinetuneOptions(batch=BATCH)
-    finetune(folder / "base", job, folder / "out", options, work=folder / "work", progress=lambda *_: None)
+    work = folder / os.environ["TORCHELASTIC_RUN_ID"]  # of this launch: no other one's checkpoints
+    finetune(folder / "base", job, folder / "out", options, work=work, progress=lambda *_: None)
 
 
 def prepare(folder: Path) -> None:
@@ -68,7 +69,7 @@ def metric() -> None:
 
 def measure(what: str, folder: Path) -> None:
     """Train some steps; process 0 prints the median of their seconds and CPU seconds."""
-    import torch
+    from torch.optim.optimizer import register_optimizer_step_post_hook
 
     times: list[tuple[float, float]] = []
 
@@ -77,13 +78,13 @@ def measure(what: str, folder: Path) -> None:
         if len(times) > WARM + STEPS[what]:
             raise Enough
 
-    torch.optim.optimizer.register_optimizer_step_post_hook(clock)
+    register_optimizer_step_post_hook(clock)
     try:
         finetuning(folder) if what == "finetune" else metric()
     except Enough:
         steps = np.diff(np.array(times[WARM:]), axis=0)
         if os.environ["RANK"] == "0":
-            print(json.dumps(np.median(steps, axis=0).tolist()))  # noqa: T201
+            print(json.dumps(np.median(steps, axis=0).tolist()))
 
 
 def launched(processes: int, what: str, folder: Path) -> tuple[float, float]:
@@ -113,7 +114,7 @@ def main() -> None:
                 report.setdefault(what, {})[name] = {"one": one, "two": two, "ratio": one / two}
         report["load"] = os.getloadavg()[0]
     text = json.dumps(report, indent=1)
-    print(text)  # noqa: T201
+    print(text)
     if arguments.out:
         arguments.out.write_text(text + "\n", encoding="utf-8")
 

@@ -10,7 +10,7 @@ from typing import Any
 from lemmata.encode.static import is_static
 from lemmata.encode.transformer import open_model
 from lemmata.errors import ConfigError, require
-from lemmata.train.ranks import own_device
+from lemmata.train.ranks import own_device, processes
 
 __all__ = [
     "add_adapters",
@@ -64,7 +64,8 @@ def fastest_device() -> str:
     """The GPU of this process, or what there is instead."""
     torch = require("torch", "train")
     device = own_device()
-    return "mps" if device == "cpu" and torch.backends.mps.is_available() else device
+    shares = processes() > 1  # gloo, which they would use, reads no memory of mps
+    return "mps" if device == "cpu" and not shares and torch.backends.mps.is_available() else device
 
 
 def set_prompts(model: Any, prompts: Mapping[str, str]) -> None:
