@@ -1,11 +1,9 @@
-"""Fine-tuning: learning, choice of the best step, the guard, resuming after a kill, several processes."""
+"""Fine-tuning: learning, choice of the best step, the guard, resuming after a kill."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -21,7 +19,7 @@ from tests.small_bert import one_answer_each, silent, small_bert, small_job
 from lemmata.errors import ConfigError, InputError, LemmataError
 from lemmata.train.encoders import freeze, load_model
 from lemmata.train.finetune import SHARES, FinetuneOptions, FinetuneResult, finetune, teacher_names
-from lemmata.train.job import Job, JobWriter, open_job
+from lemmata.train.job import Job, JobWriter
 from lemmata.train.loop import WEIGHTS, last_checkpoint, warm_up_and_decay
 from lemmata.train.validate import encode_texts, evaluation_steps, measure_tasks, pool_size, rank_passages, selection
 
@@ -279,7 +277,7 @@ def test_a_guard_alone_allows_as_much_as_it_can(base: Path, tmp_path: Path) -> N
     assert result.after["words/MRR@10"] == pytest.approx(validations(result, "eval_general")[STEPS], abs=1e-6)
 
 
-# ---------------------------------------------------------------- killed, and several processes
+# ---------------------------------------------------------------- killed
 
 CHILD = """
 import json, os, sys, time
@@ -294,22 +292,15 @@ last = int(os.environ.get("LAST_STEP", "0"))
 def listen(what, done, total):
     if what.startswith("training") and done == last:
         time.sleep(600)  # until it is killed
-result = finetune(base, open_job(job), folder / "out", options, work=folder / "work", progress=listen)
-rank = os.environ.get("RANK", "0")
-(folder / f"result-{rank}.json").write_text(json.dumps(result._asdict()))
-if "RANK" in os.environ:
-    from lemmata.train.loop import average
-    tensors = [torch.tensor([[float(rank), 10.0]]), torch.tensor(2.0 * float(rank))]
-    average(tensors)
-    assert tensors[0].tolist() == [[0.5, 10.0]] and tensors[1].item() == 1.0
+finetune(base, open_job(job), folder / "out", options, work=folder / "work", progress=listen)
 """
 
 
-def child(folder: Path, base: Path, job: Job, launcher: list[str], options: dict[str, Any]) -> list[str]:
+def child(folder: Path, base: Path, job: Job, options: dict[str, Any]) -> list[str]:
     """A command that trains where neither this process nor a workspace is."""
     (folder / "child.py").write_text(CHILD)
     said = json.dumps(asdict(FinetuneOptions(**{**QUICK, **options})))
-    return [sys.executable, *launcher, *map(str, (folder / "child.py", base, job.folder, folder)), said]
+    return [sys.executable, *map(str, (folder / "child.py", base, job.folder, folder)), said]
 
 
 def test_a_killed_run_resumes_from_the_last_checkpoint(base: Path, job: Job, tmp_path: Path) -> None:
@@ -318,7 +309,7 @@ def test_a_killed_run_resumes_from_the_last_checkpoint(base: Path, job: Job, tmp
     folder = tmp_path / "killed"
     folder.mkdir()
     process = subprocess.Popen(
-        child(folder, base, job, [], options),
+        child(folder, base, job, options),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env=os.environ | {"LAST_STEP": "20"},
@@ -362,22 +353,3 @@ def test_the_newest_complete_checkpoint_is_the_last(tmp_path: Path) -> None:
     for name in ("checkpoint-5", "checkpoint-10", ".checkpoint-15.77"):
         (tmp_path / name).mkdir()
     assert last_checkpoint(tmp_path) == tmp_path / "checkpoint-10"
-
-
-def test_two_processes_train_one_model(base: Path, job: Job, tmp_path: Path) -> None:
-    if importlib.util.find_spec("torch.distributed.run") is None or not torch.distributed.is_gloo_available():
-        pytest.skip("torchrun is not there")
-    away = Job(shutil.copytree(job.folder, tmp_path / "away"), job.texts, job.sets, job.validations)
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    options = {"epochs": 1.9}  # fifteen batches: one is left over
-    command = child(tmp_path, base, away, launcher, options)
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=200, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
-    assert done.returncode == 0, done.stderr
-    first, second = (json.loads((tmp_path / f"result-{rank}.json").read_text()) for rank in (0, 1))
-    assert [record["step"] for record in first["history"] if "eval_domain" in record][-1] == 7
-    assert first["history"][-1]["step"] == second["history"][-1]["step"] == 7
-    assert first["after"]["sayings/MRR@10"] > first["before"]["sayings/MRR@10"] + 0.1
-    saved = measure_tasks(loaded(tmp_path / "out"), open_job(away.folder), 16, 0, "fp32")
-    assert saved == pytest.approx(first["after"], abs=1e-6)

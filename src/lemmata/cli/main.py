@@ -26,6 +26,7 @@ from lemmata.cli import (
 )
 from lemmata.cli.output import fail, log, say
 from lemmata.errors import ConfigError, LemmataError, WorkspaceBusy
+from lemmata.train.ranks import refuse_several
 
 __all__ = ["main", "make_app"]
 
@@ -56,6 +57,8 @@ def _options(
     """Turn a corpus and its graph into a search engine that speaks its language."""
     if log_format not in ("text", "json"):
         raise ConfigError(f"--log {log_format}: the formats are text and json")
+    if context.invoked_subcommand != "train":
+        refuse_several(f"'lemmata {context.invoked_subcommand}' works")
     log.is_json, log.stage = log_format == "json", context.invoked_subcommand or ""
     if log.is_json:
         begin = time.perf_counter()

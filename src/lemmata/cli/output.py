@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from lemmata.errors import LemmataError
+from lemmata.train.ranks import is_first_process, is_first_to_fail
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -98,7 +99,9 @@ class Log:
     stage: str = ""  # the command, or the stage of a run
 
     def write(self, message: str, *, level: str = "info", **counts: float | None) -> None:
-        """Write a message with the numbers that belong to it."""
+        """Write a message with the numbers that belong to it; of several processes, only the first informs."""
+        if level == "info" and not is_first_process():
+            return
         text = f"lemmata: {_printable(message)}"
         if self.is_json:
             now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
@@ -117,7 +120,8 @@ def say(message: str) -> None:
 
 
 def fail(message: str, code: int = 1) -> NoReturn:
-    log.write(message, level="error")
+    if is_first_to_fail():
+        log.write(message, level="error")
     sys.exit(code)
 
 
@@ -166,6 +170,9 @@ def showing_progress() -> Iterator[Progress]:
     """A progress bar with rate and remaining time on a terminal, elsewhere a line at once and every ten seconds."""
     from rich.console import Console
 
+    if not is_first_process():
+        yield lambda *_: None
+        return
     if log.is_json:
         yield _log_progress()
         return

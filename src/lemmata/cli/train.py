@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 
 from lemmata.cli.output import HERE, AsJson, Workspace, given, log, open_console, print_json, showing_progress, styled
 from lemmata.errors import LemmataError
+from lemmata.train.ranks import is_first_process, refuse_several
 
 __all__ = ["finetune", "metric", "models", "prepare", "pretrain", "reranker", "run", "static"]
 
@@ -37,7 +37,7 @@ def pretrain(
     settings = given(base=base or None, epochs=epochs or None, rate=rate or None)
     with showing_progress() as progress:
         report = Project(workspace).pretrain(name, settings=settings, progress=progress)
-    if not _is_first_process():
+    if not is_first_process():
         return
     if as_json:
         print_json(report)
@@ -106,7 +106,7 @@ def reranker(
     settings = given(base=base or None, records=records or None)
     with showing_progress() as progress:
         report = Project(workspace).train_reranker(name, settings=settings, progress=progress)
-    if not _is_first_process():
+    if not is_first_process():
         return
     if as_json:
         print_json(report)
@@ -147,6 +147,7 @@ def static(
     """
     from lemmata.project import Project
 
+    refuse_several("'lemmata train static' works")
     with showing_progress() as progress:
         report = Project(workspace).train_static(name, settings=given(base=base or None), progress=progress)
     _print_encoder(report, name, as_json=as_json)
@@ -165,6 +166,8 @@ def metric(
     settings = given(epochs=epochs or None, seed=seed)
     with showing_progress() as progress:
         report = Project(workspace).train_metric(encoder=encoder, settings=settings, progress=progress)
+    if not is_first_process():
+        return
     if as_json:
         print_json(report)
         return
@@ -185,7 +188,7 @@ def metric(
 
 def _print_encoder(report: dict[str, Any], name: str, *, as_json: bool, out: Path | None = None) -> None:
     """The report of an encoder's training, and where the model is: in the workspace, or in the folder `out`."""
-    if not _is_first_process():
+    if not is_first_process():
         return
     if as_json:
         print_json(report)
@@ -245,6 +248,7 @@ def prepare(
     """Write a training job that another machine can train."""
     from lemmata.project import Project
 
+    refuse_several("'lemmata train prepare' works")
     with showing_progress() as progress:
         report = Project(workspace).prepare(name, folder, progress=progress)
     if as_json:
@@ -332,8 +336,3 @@ def run(
     console.print(f"results per query: {workspace / 'run'}/report-0.html")
     if profile:
         console.print(profile_table(profiled))
-
-
-def _is_first_process() -> bool:
-    """Of the processes that torchrun started, only the first prints."""
-    return os.environ.get("RANK", "0") == "0"

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from lemmata.errors import LemmataError, WorkspaceError, require
+from lemmata.errors import LemmataError, WorkspaceError
 from lemmata.evaluate.significance import randomisation
 from lemmata.files import create_array
 from lemmata.geometry.lengths import measure_by_text, sort_edges
@@ -27,6 +27,7 @@ from lemmata.store.split import open_split
 from lemmata.store.vector_sets import VectorSet, vector_set
 from lemmata.store.vectors import open_vectors
 from lemmata.train.metric import MetricOptions, Trained, export_head, train_metric
+from lemmata.train.ranks import from_first, held_by_first, own_device
 from lemmata.types import Floats, Graph, Integers, Mask, MeasuredGraph, Progress
 
 __all__ = ["MetricStageOptions", "learn_metric"]
@@ -81,14 +82,13 @@ def learn_metric(layout: Layout, options: MetricStageOptions, encoder: str, prog
     vectors = vector_set(layout, encoder)
     if vectors is None:
         raise WorkspaceError("a metric is learned from vectors: run 'lemmata index' first")
-    with layout.hold():
+    with held_by_first(layout.hold()):
         wanted = {"options": asdict(options), "split": split_key(layout), "graph": graph_inputs(layout)}
         wanted["vectors"] = read_manifest(vectors.manifest)
         stored = read_manifest(vectors.metric / "manifest.json") or {}
         if stored and {name: stored.get(name) for name in wanted} == wanted:
             return {**stored["report"], "done_before": True}
         data = _open(layout, vectors.encoder)
-        torch = require("torch", "train")
         links = _links(data, data.citing & data.seen)
         batch = min(max(len(links) // FEWEST_STEPS, 32), 512)
         trained = train_metric(
@@ -98,12 +98,16 @@ def learn_metric(layout: Layout, options: MetricStageOptions, encoder: str, prog
             candidates=data.candidates,
             validation=data.task.part(0),
             progress=progress,
-            device="cuda" if torch.cuda.is_available() else "cpu",
+            device=own_device(),
         )
-        report, search = _judge(data, trained, progress)
-        content = {"options": asdict(options), "split": split_key(layout), "report": report, "search": search}
-        _write(layout, vectors, data, trained, content, progress)
-    return report
+
+        def judge() -> dict[str, Any]:
+            report, search = _judge(data, trained, progress)
+            content = {"options": asdict(options), "split": split_key(layout), "report": report, "search": search}
+            _write(layout, vectors, data, trained, content, progress)
+            return report
+
+        return from_first(judge)
 
 
 def _open(layout: Layout, encoder: str) -> _Data:

@@ -57,9 +57,9 @@ from lemmata.train.card import (
 )
 from lemmata.train.finetune import FinetuneOptions, FinetuneResult, finetune, teacher_names
 from lemmata.train.job import Job, fingerprint, open_job
-from lemmata.train.loop import is_first_process, once
 from lemmata.train.losses import cut_lengths
 from lemmata.train.pretrain import PretrainOptions, pretrain
+from lemmata.train.ranks import held_by_first, is_first_process, once
 from lemmata.train.report import History, Point, training_report, write_history
 from lemmata.train.reranker import LONGEST, RerankerOptions, RerankerResult, train_reranker
 from lemmata.train.static import count_tokens, fitted, token_vectors
@@ -165,7 +165,7 @@ def pretrain_model(
             "pretraining is judged on validation, but the fine-tuning that is its judge names no validation task"
         )
     work = layout.model_work(name)
-    with _lock(layout):
+    with held_by_first(layout.hold()):
         inputs = {
             "verb": "pretrain",
             "options": asdict(options),
@@ -262,7 +262,7 @@ def finetune_model(
     """
     _check_name(name, options.base)
     work = layout.model_work(name)
-    with _lock(layout):
+    with held_by_first(layout.hold()):
         verb = "static" if static else "finetune"
         inputs = {"verb": verb, "base_sha256": _base_sha256(layout, options.base), **_inputs(layout, options)}
         if finished := _finished(layout.model(name), work, inputs):
@@ -298,7 +298,7 @@ def update_model(
     a guard with the bound `forget`. Resumes from the last checkpoint.
     """
     place, work = layout.model(name), layout.model_work(name)
-    with _lock(layout):
+    with held_by_first(layout.hold()):
         about = {"new": fingerprint(new.tolist()), **_inputs(layout, options)}
         inputs = {"verb": "update", "base_sha256": start, **about}
         if finished := _finished(place, work, inputs):
@@ -490,7 +490,7 @@ def reranker_model(
     """
     _check_name(name, options.base)
     work = layout.model_work(name)
-    with _lock(layout):
+    with held_by_first(layout.hold()):
         chosen = options.sets or dict.fromkeys(_sets_with_negatives(layout), 1.0)
         as_finetune = FinetuneOptions(sets=chosen, prompts={"query": "", "passage": ""})
         hashes = {part: value for part, value in _inputs(layout, as_finetune).items() if part in ("sets", "split")}
@@ -731,11 +731,6 @@ def _versions() -> dict[str, str]:
 
 
 # ---------------------------------------------------------------- work folders
-
-
-def _lock(layout: Layout) -> contextlib.AbstractContextManager[Any]:
-    """The lock of the workspace, which the first process holds for all."""
-    return layout.hold() if is_first_process() else contextlib.nullcontext()
 
 
 def _check_name(name: str, base: str) -> None:

@@ -104,22 +104,25 @@ def chunks(texts: TokenizedTexts, numbers: Integers, longest: int, budget: int) 
     return parts
 
 
-def collate(texts: TokenizedTexts, records: Integers, longest: int, budget: int, pad: int) -> dict[str, Any]:
+def collate(
+    texts: TokenizedTexts, records: Integers, longest: int, budget: int, pad: int, own: slice = slice(None)
+) -> dict[str, Any]:
     """A batch of records (b, columns): its distinct texts in chunks, and where each record finds its own.
 
     `table` (b, columns) holds places among the encoded texts, -1 where a record has fewer negatives; `numbers` are
-    the numbers of those texts.
+    the numbers of those texts, the longest first. Only the `own` of them are in the chunks; where there are none, the
+    longest one is, so that no process is without gradients.
     """
     import torch
 
     distinct, inverse = np.unique(records[records >= 0], return_inverse=True)
-    parts = chunks(texts, distinct, longest, budget)
-    order = np.concatenate(parts)
+    order = np.concatenate(chunks(texts, distinct, longest, budget))
     place = np.empty(len(distinct), np.int64)
     place[order] = np.arange(len(distinct))
     table = np.full(records.shape, -1, np.int64)
     table[records >= 0] = place[inverse]
-    padded = [texts.padded(distinct[part], longest, pad) for part in parts]
+    encoded = distinct[order[own]] if len(order[own]) else distinct[order[:1]]
+    padded = [texts.padded(encoded[part], longest, pad) for part in chunks(texts, encoded, longest, budget)]
     return {
         "chunks": [
             {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask)} for ids, mask in padded

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from lemmata.encode.static import is_static
 from lemmata.encode.transformer import open_model
 from lemmata.errors import ConfigError, require
+from lemmata.train.ranks import own_device, processes
 
 __all__ = [
     "add_adapters",
@@ -63,9 +63,9 @@ def transformer_of(model: Any) -> Any:
 def fastest_device() -> str:
     """The GPU of this process, or what there is instead."""
     torch = require("torch", "train")
-    if torch.cuda.is_available():
-        return f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
+    device = own_device()
+    shares = processes() > 1  # gloo, which they would use, reads no memory of mps
+    return "mps" if device == "cpu" and not shares and torch.backends.mps.is_available() else device
 
 
 def set_prompts(model: Any, prompts: Mapping[str, str]) -> None:

@@ -1,7 +1,8 @@
 """Fine-tune an encoder on a job. Resumes from the last checkpoint.
 
 Batches come from tokens made ahead; texts of similar length go through the model together, each distinct one once. The
-model is chosen by retrieval on validation tasks and averaged with its base as far as the guard asks for.
+model is chosen by retrieval on validation tasks and averaged with its base as far as the guard asks for. Of several
+processes, each encodes a part of every batch, and all compute the loss from all vectors: as one process would.
 """
 
 from __future__ import annotations
@@ -32,18 +33,9 @@ from lemmata.train.encoders import (
     transformer_of,
 )
 from lemmata.train.job import Job, translated
-from lemmata.train.loop import (
-    WEIGHT_DECAY,
-    Group,
-    Training,
-    is_first_process,
-    precision_for,
-    processes,
-    rank,
-    train,
-    warm_up_and_decay,
-)
+from lemmata.train.loop import WEIGHT_DECAY, Group, Training, precision_for, train, warm_up_and_decay
 from lemmata.train.losses import candidates, contrastive, cut_lengths, distillation, shortened, triplet
+from lemmata.train.ranks import barrier, gathered, is_first_process, own_items, refuse_several
 from lemmata.train.validate import autocast, encode_texts, evaluation_steps, measure_tasks, selection
 from lemmata.types import Integers, Progress
 from lemmata.workers import one_torch_thread
@@ -55,6 +47,7 @@ DISTINCT_BELOW = 512  # batch size; larger batches without repeated texts lose r
 WARM_UP = 0.1  # share of steps
 TEACHER_WEIGHT = 0.2  # of the distillation in the loss
 SHARES = tuple(tenth / 10 for tenth in range(1, 11))  # of the tuned weights, tried where there is a guard
+STATIC = "a static encoder, whose steps take less time than exchanging its token vectors, is trained"
 WHOLE_BATCH = 2**22  # tokens: a static encoder keeps nothing for each of them
 CHUNK = {"cuda": 131_072, "mps": 16_384, "cpu": 4_096}  # tokens that go through the model at once
 
@@ -136,9 +129,7 @@ def finetune(
     if options.adapters:
         add_adapters(model, options.adapters)
     objective = Objective(model, job, options, guide=guide, teachers=teachers, progress=progress)
-    steps = len(objective.plan) // processes()
-    if not steps:
-        raise ConfigError(f"{len(objective.plan)} batches are too few for {processes()} processes")
+    steps = len(objective.plan)
 
     def rate(step: int) -> float:
         return options.rate * warm_up_and_decay(step, steps, math.ceil(WARM_UP * steps))
@@ -163,19 +154,19 @@ def finetune(
     )
     with quiet(), _one_thread(model):
         outcome = train(training, work, progress)
-    first, last = (step * processes() for step in (outcome.resumed_from, steps))
-    records = sum(len(rows) for rows in objective.plan.records[first:last])
+    records = sum(len(rows) for rows in objective.plan.records[outcome.resumed_from :])
     before, after = (_by_task(outcome.measured(step)) for step in (0, outcome.best_step or steps))
     sweep: list[dict[str, float]] = []
     share = 1.0
+    merge_adapters(model)
+    if any(task.general for task in job.validations):
+        shares = (0.0, *SHARES) if base_is_candidate else SHARES
+        sweep, share, after = _average_with_base(model, base, objective, before, shares, progress)
+    elif base_is_candidate and selection(after, job.validations) < selection(before, job.validations):
+        share, after = 0.0, before
     if is_first_process():
-        merge_adapters(model)
-        if any(task.general for task in job.validations):
-            shares = (0.0, *SHARES) if base_is_candidate else SHARES
-            sweep, share, after = _average_with_base(model, base, objective, before, shares, progress)
-        elif base_is_candidate and selection(after, job.validations) < selection(before, job.validations):
-            share, after = 0.0, before
         save_model(model, out)
+    barrier()  # all have read their checkpoints, which the caller may remove
     seconds = time.perf_counter() - begin
     speed = records / max(outcome.seconds, 1e-9)
     parameters = sum(weight.numel() for weight in trained)
@@ -186,6 +177,7 @@ def _loaded(base: Path, job: Job, device: str = "") -> Any:
     """A model to train on a job; of a static encoder, the vectors of the tokens that the job has."""
     model = load_model(base, device)
     if transformer_of(model) is None:
+        refuse_several(STATIC)
         model.train_only(np.flatnonzero(np.bincount(job.texts.flat)))
     return model
 
@@ -266,13 +258,12 @@ class Objective:
         return table
 
     def batches(self, step: int) -> list[dict[str, Any]]:
-        """The one batch of a step for this process."""
+        """The one batch of a step, with the texts that this process encodes."""
         import torch
 
-        place = step * processes() + rank()
-        number = int(self.plan.sets[place])
-        records = self.sets[number][self.plan.records[place]]
-        batch = collate(self.job.texts, records, self.longest, self.chunk, self.pad)
+        number = int(self.plan.sets[step])
+        records = self.sets[number][self.plan.records[step]]
+        batch = collate(self.job.texts, records, self.longest, self.chunk, self.pad, own_items())
         if self.options.loss == "popular":
             texts, counts = self._answers[number]
             share = counts[np.searchsorted(texts, records[:, 1])] / len(self.sets[number])
@@ -291,7 +282,7 @@ class Objective:
             parts = [checkpoint(self._encode, *chunk.values(), use_reentrant=False) for chunk in chunks]
         else:
             parts = [self._encode(*chunk.values()) for chunk in chunks]
-        vectors = torch.cat(parts)
+        vectors = gathered(torch.cat(parts), len(numbers))
         if self.options.loss == "triplet":
             return torch.stack([triplet(shortened(vectors, length), table) for length in self.dimensions]).mean()
         guide = None if self._guide is None else self._guide[numbers].float()
@@ -328,7 +319,7 @@ class Objective:
         texts = np.unique(np.concatenate([part for task in tasks for part in (task.queries, task.passages)]))
         validation = int(self.job.texts.lengths(texts, self.reads).sum())
         trained = [self.sets[number][rows] for number, rows in zip(self.plan.sets, self.plan.records, strict=True)]
-        training = sum(self._tokens(records) for records in trained) // processes()
+        training = sum(self._tokens(records) for records in trained)
         return [0, *evaluation_steps(steps, training, validation, others)]
 
     def _tokens(self, records: Integers) -> int:

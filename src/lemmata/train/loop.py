@@ -1,12 +1,11 @@
 """A plain training loop: AdamW, gradient clipping, evaluation, and checkpoints from which a killed run resumes exactly.
 
 The loop knows no task: the caller supplies the batches of each step, the loss and the evaluation. Under torchrun, every
-process trains on its own batches, and the gradients are averaged over all processes.
+process has its own batches, and losses and gradients are averaged over all processes.
 """
 
 from __future__ import annotations
 
-import atexit
 import json
 import math
 import os
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple
 from lemmata.errors import require
 from lemmata.files import writing
 from lemmata.train.encoders import state_of
+from lemmata.train.ranks import average, barrier, from_each, is_first_process, rank
 from lemmata.types import Progress
 
 __all__ = [
@@ -28,14 +28,8 @@ __all__ = [
     "Group",
     "Outcome",
     "Training",
-    "average",
-    "barrier",
-    "is_first_process",
     "last_checkpoint",
-    "once",
     "precision_for",
-    "processes",
-    "rank",
     "train",
     "warm_up_and_decay",
 ]
@@ -109,8 +103,7 @@ def train(training: Training, work: Path, progress: Progress) -> Outcome:
     begin = time.perf_counter()
     model = training.model
     device = model.device
-    _join_processes(device)
-    torch.manual_seed(training.seed)
+    torch.manual_seed(training.seed + rank())  # dropout differs between processes
     groups = [{"params": group.parameters, "weight_decay": group.decay} for group in training.groups]
     optimizer = torch.optim.AdamW(groups, fused=device.type == "cuda")
     state = _State()
@@ -128,8 +121,8 @@ def train(training: Training, work: Path, progress: Progress) -> Outcome:
         _evaluate(training, state)
     # creating the loader consumes random numbers, so it comes before the random state is restored
     batches = iter(_loader(training, state.step, device))
-    if checkpoint is not None:
-        _set_random_state(device, random_states[rank()])
+    for random_state in random_states[rank() : rank() + 1]:  # none if the checkpoint is of fewer processes
+        _set_random_state(device, random_state)
     log_every = max(1, min(20, training.steps // 40))
     save_every = min(MAX_STEPS_BETWEEN_CHECKPOINTS, math.ceil(training.steps / MIN_CHECKPOINTS))
     loss = torch.tensor(state.loss, device=device)
@@ -173,8 +166,7 @@ def _update(training: Training, optimizer: Any, batches: Sequence[Any], step: in
         loss = training.loss(_moved(batch, model.device)) / len(batches)
         loss.backward()
         total += loss.detach()
-    if processes() > 1:
-        average([total, *(weight.grad for weight in model.parameters() if weight.grad is not None)])
+    average([total, *(weight.grad for weight in model.parameters() if weight.grad is not None)])
     torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_GRADIENT_NORM)
     for options, group in zip(optimizer.param_groups, training.groups, strict=True):
         options["lr"] = group.rate(step)
@@ -250,9 +242,7 @@ def _save(work: Path, model: Any, optimizer: Any, state: _State) -> None:
     """Write a checkpoint, then remove all others except the best."""
     torch = require("torch", "train")
     safetensors = require("safetensors.torch", "train")
-    random_states = [_random_state(model.device)] * processes()
-    if processes() > 1:
-        torch.distributed.all_gather_object(random_states, random_states[0])
+    random_states = from_each(_random_state(model.device))
     if is_first_process():
         with writing(work / f"checkpoint-{state.step}") as folder:
             folder.mkdir()
@@ -279,54 +269,3 @@ def _set_random_state(device: Any, states: Sequence[Any]) -> None:
     torch.set_rng_state(states[0])
     for state in states[1:]:
         torch.cuda.set_rng_state(state, device)
-
-
-# ---------------------------------------------------------------- several processes
-
-
-def processes() -> int:
-    """Number of processes that torchrun started; 1 without torchrun."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
-
-
-def rank() -> int:
-    """The number of this process, from 0."""
-    return int(os.environ.get("RANK", "0"))
-
-
-def is_first_process() -> bool:
-    """Whether this is process 0, which writes the files."""
-    return rank() == 0
-
-
-def _join_processes(device: Any) -> None:
-    torch = require("torch", "train")
-    if processes() > 1 and not torch.distributed.is_initialized():
-        if device.type == "cuda":
-            torch.cuda.set_device(device)
-        torch.distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
-        atexit.register(torch.distributed.destroy_process_group)  # its threads must end before the interpreter does
-
-
-def barrier() -> None:
-    """Wait until all processes have called this."""
-    if processes() > 1:
-        require("torch", "train").distributed.barrier()
-
-
-def once(is_done: Callable[[], bool], make: Callable[[], object]) -> None:
-    """Process 0 runs `make` unless it is done; the others wait. If `make` fails, torchrun ends them."""
-    if is_first_process() and not is_done():
-        make()
-    while not is_done():
-        time.sleep(0.2)
-
-
-def average(tensors: Sequence[Any]) -> None:
-    """Replace tensors by their mean over all processes."""
-    torch = require("torch", "train")
-    flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
-    torch.distributed.all_reduce(flat)
-    flat /= processes()
-    for tensor, mean in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
-        tensor.copy_(mean.view_as(tensor))

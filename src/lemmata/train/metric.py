@@ -4,7 +4,8 @@ The distance from node i to j is measured with the metric of one of them, by def
 d² = (h_j - h_i)ᵀ G_i (h_j - h_i) with G_i = L_i L_iᵀ + εI and L_i of low rank. The network is trained on links with the
 local distance; geodesics come later, from one length per edge. A text without links gets an embedding and a metric
 from its vector alone, since in every step all links of some nodes are hidden. Works on arrays; knows neither texts nor
-files.
+files. Of several processes, each computes some nodes in every layer, and the loss of some anchors; all draw the same
+random numbers.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lemmata.errors import ConfigError, require
+from lemmata.train.ranks import average, from_first, gathered, own_items, processes, rank
 from lemmata.types import Floats, Integers, Mask, Progress
 
 __all__ = ["Located", "MetricGAT", "MetricOptions", "Trained", "export_head", "recall", "train_metric"]
@@ -96,6 +98,13 @@ class Messages(NamedTuple):
     def kept(self, mask: Tensor) -> Messages:
         return Messages(self.sources[mask], self.targets[mask], self.kinds[mask])
 
+    def own(self) -> Messages:
+        """Those to nodes that are dealt to this process; targets are numbered among these."""
+        if processes() == 1:
+            return self
+        sent = self.kept(self.targets % processes() == rank())
+        return sent._replace(targets=sent.targets // processes())
+
 
 def messages(links: Tensor, count: int) -> Messages:
     """The messages along links (m, 2); the first m go from what is referred to, the next m the other way."""
@@ -161,16 +170,17 @@ class MetricGAT:
     # ------------------------------------------------------------ nodes
 
     def locate(self, vectors: Tensor, sent: Messages, wanted: Tensor | None = None) -> Located:
-        """All nodes, by their vectors (n, inputs) and their messages.
+        """All nodes, by their vectors (n, inputs) and their messages. Several processes call it together.
 
         Where only `wanted` (n,) are read afterwards, the last and widest layer leaves out messages to others.
         """
-        hidden = vectors @ self.parameters["input"]
+        count, sent = len(vectors), sent.own()
+        hidden = vectors[own_items()] @ self.parameters["input"]  # of the own nodes, as below
         for layer in range(self.options.layers):
             if wanted is not None and self._is_last(layer):
-                sent = sent.kept(wanted[sent.targets])
-            hidden = self._attend(layer, hidden, sent)
-        return Located(hidden, self._embed(hidden))
+                sent = sent.kept(wanted[own_items()][sent.targets])
+            hidden = self._attend(layer, hidden, sent, count)
+        return Located(gathered(hidden, count), gathered(self._embed(hidden), count))
 
     def locate_alone(self, vectors: Tensor) -> Located:
         """Texts without links: each attends to itself only, so the layers are plain ones."""
@@ -183,18 +193,19 @@ class MetricGAT:
     def _values(self, layer: int, hidden: Tensor) -> Tensor:
         return (hidden @ self.parameters[f"weight{layer}"]).unflatten(1, (self.options.heads, -1))
 
-    def _attend(self, layer: int, hidden: Tensor, sent: Messages) -> Tensor:
+    def _attend(self, layer: int, hidden: Tensor, sent: Messages, count: int) -> Tensor:
         """One layer of graph attention (Veličković and others 2018), with a bias per kind of message."""
         import torch
 
-        values = self._values(layer, hidden)  # (n, heads, width)
+        values = self._values(layer, hidden)  # (own nodes, heads, width)
+        every = gathered(values, count)  # (n, heads, width)
         p = self.parameters
-        scores = _rows((values * p[f"from{layer}"]).sum(-1), sent.sources)
+        scores = _rows((every * p[f"from{layer}"]).sum(-1), sent.sources)
         scores = scores + _rows((values * p[f"to{layer}"]).sum(-1), sent.targets)
         scores = torch.nn.functional.leaky_relu(scores + _rows(p[f"kind{layer}"], sent.kinds), 0.2)  # (e, heads)
         attention = _softmax_by_target(scores, sent.targets, len(hidden))
-        gathered = _rows(values, sent.sources) * attention[:, :, None]
-        return self._updated(layer, hidden, torch.zeros_like(values).index_add(0, sent.targets, gathered))
+        weighted = _rows(every, sent.sources) * attention[:, :, None]
+        return self._updated(layer, hidden, torch.zeros_like(values).index_add(0, sent.targets, weighted))
 
     def _updated(self, layer: int, hidden: Tensor, values: Tensor) -> Tensor:
         import torch
@@ -419,7 +430,8 @@ def train_metric(
     """Train on `links` (m, 2) between rows of `vectors` (n, inputs), which have length 1.
 
     Negatives are drawn among `candidates` (n,), by default all. `validation` are rows that have no links in `links`
-    with the rows that each should find: the epoch with the best R@20 is kept. Without it the last one is.
+    with the rows that each should find: the epoch with the best R@20 is kept. Without it the last one is. Several
+    processes train one network, the same as one process would.
     """
     torch = require("torch", "train")
     begin = time.perf_counter()
@@ -468,9 +480,11 @@ def train_metric(
             loss = _loss(model, _dropped(x, options.dropout, generator), sent, linked, similar, place_of, batch)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
+            loss = loss.detach()
+            average([loss, *(p.grad for p in model.parameters.values() if p.grad is not None)])
             torch.nn.utils.clip_grad_norm_(list(model.parameters.values()), 1.0)
             optimizer.step()
-            total += loss.detach()
+            total += loss
             step += 1
         record = {"epoch": float(epoch), "loss": float(total) / per_epoch}
         since_best += 1
@@ -618,7 +632,10 @@ def _dropped(x: Tensor, share: float, generator: Any) -> Tensor:
 def _loss(
     model: MetricGAT, x: Tensor, sent: Messages, linked: _Links, similar: Tensor, place_of: Tensor, batch: _Batch
 ) -> Tensor:
-    """InfoNCE over local distances, and the further losses with their weights."""
+    """InfoNCE over local distances, and the further losses with their weights.
+
+    Of several processes, each measures from its own anchors: the mean of their losses is that of all anchors.
+    """
     import torch
 
     options = model.options
@@ -626,28 +643,30 @@ def _loss(
     for rows in (batch.anchors, batch.positives, batch.second.clamp_min(0), batch.hard.reshape(-1), batch.random):
         wanted[rows] = True
     nodes = model.locate(x, sent.kept(batch.kept), wanted)
-    anchors = nodes.take(batch.anchors)
     shared = torch.cat([batch.positives, batch.random])
-    to_shared = model.distances(anchors, nodes.take(shared))
-    to_hard = model.along(anchors, nodes.take(batch.hard))
-    b = len(batch.anchors)
-    rows = batch.anchors[:, None]
+    own, hard = torch.arange(len(batch.anchors), device=x.device)[own_items()], batch.hard[own_items()]
+    anchors, positives = batch.anchors[own], batch.positives[own]
+    b = len(batch.anchors) / processes()  # anchors of a process, on average
+    origins = nodes.take(anchors)
+    to_shared = model.distances(origins, nodes.take(shared))
+    to_hard = model.along(origins, nodes.take(hard))
+    rows = anchors[:, None]
     masked = linked.joined(rows.expand_as(to_shared), shared.expand_as(to_shared))
-    own = torch.arange(b, device=x.device)
-    masked |= shared == batch.positives[:, None]
-    masked[own, own] = False
-    hard_masked = linked.joined(rows.expand_as(batch.hard), batch.hard) | (batch.hard == batch.positives[:, None])
+    masked |= shared == positives[:, None]
+    each = torch.arange(len(own), device=x.device)
+    masked[each, own] = False
+    hard_masked = linked.joined(rows.expand_as(hard), hard) | (hard == positives[:, None])
     temperature = model.parameters["log_temperature"].exp()
     all_distances = torch.cat([to_shared, to_hard], 1)
     logits = (-all_distances / temperature).masked_fill(torch.cat([masked, hard_masked], 1), -torch.inf)
-    to_positive = to_shared[own, own]
-    loss = torch.nn.functional.cross_entropy(logits, own)
+    to_positive = to_shared[each, own]
+    loss = torch.nn.functional.cross_entropy(logits, own, reduction="sum") / b
     if options.ranking and options.hard:
         over = (to_positive[:, None] - to_hard + options.margin).clamp_min(0).masked_fill(hard_masked, 0)
-        loss = loss + options.ranking * over.mean()
+        loss = loss + options.ranking * over.sum() / (b * options.hard)
     if options.smoothness and options.rank:
-        difference = model.factors(anchors.hidden) - model.factors(nodes.take(batch.positives).hidden)
-        loss = loss + options.smoothness * difference.square().sum((1, 2)).mean()
+        difference = model.factors(origins.hidden) - model.factors(nodes.take(positives).hidden)
+        loss = loss + options.smoothness * difference.square().sum((1, 2)).sum() / b
     if options.hierarchy:
         loss = loss + options.hierarchy * _by_hops(nodes.h, batch, options.margin / 2)
     if options.path_seeds:
@@ -712,7 +731,12 @@ def _validate(
     rows = torch.tensor(validation[0], device=x.device)
     with torch.no_grad():
         nodes = model.locate(x, sent)
-        distances = model.search_distances(model.locate_alone(x[rows]), nodes)
+
+    def measure() -> float:
+        with torch.no_grad():
+            distances = model.search_distances(model.locate_alone(x[rows]), nodes)
         distances[:, ~allowed] = torch.inf
         distances[torch.arange(len(rows), device=x.device), rows] = torch.inf
         return recall(distances.topk(min(20, len(x)), dim=1, largest=False).indices, validation[1])
+
+    return from_first(measure)

@@ -25,19 +25,8 @@ from lemmata.encode.load import AUTO
 from lemmata.errors import ConfigError, InputError, require
 from lemmata.files import writing
 from lemmata.train.encoders import fastest_device, load_model, quiet
-from lemmata.train.loop import (
-    WEIGHT_DECAY,
-    Group,
-    Training,
-    barrier,
-    is_first_process,
-    once,
-    precision_for,
-    processes,
-    rank,
-    train,
-    warm_up_and_decay,
-)
+from lemmata.train.loop import WEIGHT_DECAY, Group, Training, precision_for, train, warm_up_and_decay
+from lemmata.train.ranks import barrier, is_first_process, once, processes, rank
 from lemmata.train.validate import autocast
 from lemmata.train.vocabulary import add_rows, choose_commands, count_commands, with_commands, write_tokenizer
 from lemmata.train.windows import UNMASKED, Windows, collate, cut_windows, hold_out, read_masking, texts_key, tokenise

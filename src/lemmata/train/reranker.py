@@ -23,17 +23,8 @@ from lemmata.encode.load import AUTO
 from lemmata.errors import ConfigError, InputError, require
 from lemmata.train.encoders import fastest_device, quiet
 from lemmata.train.job import Job, TokenizedTexts
-from lemmata.train.loop import (
-    WEIGHT_DECAY,
-    Group,
-    Training,
-    is_first_process,
-    precision_for,
-    processes,
-    rank,
-    train,
-    warm_up_and_decay,
-)
+from lemmata.train.loop import WEIGHT_DECAY, Group, Training, precision_for, train, warm_up_and_decay
+from lemmata.train.ranks import is_first_process, processes, rank
 from lemmata.train.validate import autocast, evaluation_steps
 from lemmata.types import Floats, Integers, Progress
 

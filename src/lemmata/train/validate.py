@@ -14,6 +14,7 @@ import numpy as np
 
 from lemmata.train.batches import chunks
 from lemmata.train.job import Job, TokenizedTexts, Validation
+from lemmata.train.ranks import from_first, gathered, own_items
 from lemmata.types import Integers
 
 __all__ = [
@@ -61,25 +62,21 @@ def autocast(device: str, precision: str) -> AbstractContextManager[Any]:
 def encode_texts(
     model: Any, texts: TokenizedTexts, numbers: Integers, longest: int, pad: int, precision: str = "fp32"
 ) -> Any:
-    """Unit vectors (n, d) of texts, as a tensor on the model's device."""
+    """Unit vectors (n, d) of texts, as a tensor on the model's device; of several processes, each encodes a part."""
     import torch
 
     device = model.device.type
     was_training = model.training
     model.eval()
-    vectors = None
+    own = numbers[own_items()]
+    vectors = torch.zeros((len(own), int(model.get_embedding_dimension())), device=model.device)
     with torch.no_grad(), autocast(device, precision):
-        for part in chunks(texts, numbers, longest, BUDGET.get(device, BUDGET["cpu"])):
-            ids, mask = (
-                torch.from_numpy(array).to(model.device) for array in texts.padded(numbers[part], longest, pad)
-            )
+        for part in chunks(texts, own, longest, BUDGET.get(device, BUDGET["cpu"])):
+            ids, mask = (torch.from_numpy(array).to(model.device) for array in texts.padded(own[part], longest, pad))
             output = model({"input_ids": ids, "attention_mask": mask})["sentence_embedding"]
-            encoded = torch.nn.functional.normalize(output.float(), dim=1)
-            if vectors is None:
-                vectors = torch.zeros((len(numbers), encoded.shape[1]), device=model.device)
-            vectors[torch.from_numpy(part).to(model.device)] = encoded
+            vectors[torch.from_numpy(part).to(model.device)] = torch.nn.functional.normalize(output.float(), dim=1)
     model.train(was_training)
-    return vectors
+    return gathered(vectors, len(numbers))
 
 
 def rank_passages(queries: Any, passages: Any, itself: Integers, depth: int = DEPTH) -> Integers:
@@ -101,12 +98,17 @@ def rank_passages(queries: Any, passages: Any, itself: Integers, depth: int = DE
 
 def measure_tasks(model: Any, job: Job, longest: int, pad: int, precision: str) -> dict[str, float]:
     """`task/measure`: mean, for the measure of every task and for MRR@10, R@20 and nDCG@10."""
-    report: dict[str, float] = {}
-    for task, places in zip(job.validations, rankings(model, job, longest, pad, precision), strict=True):
-        names = list(dict.fromkeys((task.measure, "MRR@10", "R@20", "nDCG@10")))
-        for name, values in task.scores(places, names).items():
-            report[f"{task.name}/{name}"] = float(values.mean())
-    return report
+    ranked = rankings(model, job, longest, pad, precision)
+
+    def measure() -> dict[str, float]:
+        report: dict[str, float] = {}
+        for task, places in zip(job.validations, ranked, strict=True):
+            names = list(dict.fromkeys((task.measure, "MRR@10", "R@20", "nDCG@10")))
+            for name, values in task.scores(places, names).items():
+                report[f"{task.name}/{name}"] = float(values.mean())
+        return report
+
+    return from_first(measure)
 
 
 def rankings(model: Any, job: Job, longest: int, pad: int, precision: str) -> list[Integers]:
