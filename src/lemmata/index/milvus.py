@@ -158,11 +158,11 @@ def replace_collection(uri: str, alias: str, batches: Iterable[Batch], dimension
     with _client(uri) as client:
         before = _collections(client, alias)
         name = f"{alias}_{1 + max((int(other.rpartition('_')[2]) for other in before), default=0)}"
-        _create(client, name, dimension, graph=graph)
+        _create(client, name, dimension)
         for batch in batches:
             client.insert(name, _records(batch), timeout=_WRITE_SECONDS)
         client.flush(name, timeout=_WRITE_SECONDS)
-        client.load_collection(name, timeout=_WRITE_SECONDS)
+        _link(client, name, graph=graph)
         if _current(client, alias):
             client.alter_alias(name, alias, timeout=_SECONDS)
         else:
@@ -221,16 +221,22 @@ def _current(client: Any, alias: str) -> str:
     return ""
 
 
-def _create(client: Any, name: str, dimension: int, *, graph: bool) -> None:
+def _create(client: Any, name: str, dimension: int) -> None:
     milvus = require("pymilvus", "scale")
     schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
     schema.add_field("slot", milvus.DataType.INT64, is_primary=True)
     schema.add_field("kind", milvus.DataType.INT64)
     schema.add_field("vector", milvus.DataType.FLOAT_VECTOR, dim=dimension)
+    client.create_collection(name, schema=schema, timeout=_SECONDS)
+
+
+def _link(client: Any, name: str, *, graph: bool) -> None:
+    """Build the index of a filled collection and open it for search; hours for very large ones, so without a limit."""
     index = client.prepare_index_params()
     parameters = {"M": _LINKS, "efConstruction": _BUILD_WIDTH} if graph else {}
     index.add_index("vector", index_type="HNSW" if graph else "FLAT", metric_type="IP", params=parameters)
-    client.create_collection(name, schema=schema, index_params=index, timeout=_SECONDS)
+    client.create_index(name, index)
+    client.load_collection(name)
 
 
 def _records(batch: Batch) -> list[dict[str, Any]]:
