@@ -59,7 +59,8 @@ def mixture(count: int, dimension: int, generator: np.random.Generator) -> Float
     vectors = 0.7 * centres[generator.integers(1000, size=count)]
     vectors += 0.1 * generator.standard_normal((count, 24), np.float32) @ directions
     vectors += 0.1 * generator.standard_normal((count, dimension), np.float32)
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    lengths: Floats = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return (vectors / lengths).astype(np.float32)
 
 
 def masks(kinds: Integers) -> dict[str, Mask | None]:

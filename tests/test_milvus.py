@@ -84,7 +84,8 @@ def server(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
         process.kill()
 
 
-def hits(project: Project, only: Filter | None = None, retriever: str = "dense") -> list[list[tuple[str, float]]]:
+def hits(project: Project, only: Filter | None = None, retriever: str = "dense") -> list[list[tuple[str, Any]]]:
+    """Ids and scores, which may differ in the last digits."""
     with project.retriever() as opened:
         answers = [opened.search(query, 8, retriever=retriever, only=only) for query in QUERIES]
         answers.append(opened.similar("p010", 8, only=only))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lemmata.errors import WorkspaceError
+from lemmata.errors import LemmataError
 from lemmata.files import read_array, writing
 from lemmata.index.ann import EXACT_UP_TO
 from lemmata.index.milvus import (
@@ -81,7 +81,7 @@ def _leave(layout: Layout, place: Place) -> str:
     layout.milvus.unlink()
     try:
         drop_collections(layout.milvus_uri(place.uri), place.name)
-    except WorkspaceError as error:
+    except LemmataError as error:
         return f"the collections {place.name}_… stay in Milvus, delete them there: {error}"
     return ""
 
