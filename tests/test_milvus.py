@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -21,7 +22,9 @@ from tests.test_index import milvus_index
 from tests.test_side_by_side import command  # noqa: F401 - a fixture
 
 pymilvus = pytest.importorskip("pymilvus", reason="needs pymilvus: pip install 'lemmata[scale]'")
-pytest.importorskip("milvus_lite", reason="needs milvus-lite: pip install 'lemmata[scale]'")
+milvus_lite = pytest.importorskip("milvus_lite", reason="needs milvus-lite: pip install 'lemmata[scale]'")
+
+from milvus_lite.adapter.grpc.server import start_server_in_thread  # noqa: E402
 
 from lemmata.errors import ConfigError, MissingExtra, WorkspaceError  # noqa: E402
 from lemmata.index import milvus  # noqa: E402
@@ -72,6 +75,16 @@ def project(tmp_path: Path) -> Project:
 def in_milvus(project: Project) -> Project:
     project.index(settings={"milvus": "vectors.db"})
     return project
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[str]:
+    """The URI of a server in a thread."""
+    with contextlib.ExitStack() as stack:
+        server, database, port = start_server_in_thread(str(tmp_path / "server"))
+        stack.callback(database.close)
+        stack.callback(lambda: server.stop(None).wait())
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.fixture
@@ -360,16 +373,28 @@ def test_a_server_is_searched_and_when_it_is_away_one_sentence_says_so(
     assert hits(project) == exact
 
 
-def test_a_file_that_another_process_uses_is_refused_in_one_sentence(project: Project, tmp_path: Path) -> None:
-    script = SERVER.replace("server.wait_for_termination()", "input()")
-    held = project.layout.root / "vectors.db"
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", script, str(held)], **pipes) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        with pytest.raises(WorkspaceError, match="one process at a time can use it"):
-            project.index(settings={"milvus": "vectors.db"})
-        process.kill()
+def test_a_copy_of_a_workspace_leaves_the_collections_of_the_other_alone(
+    project: Project, served: str, tmp_path: Path
+) -> None:
+    project.index(settings={"milvus": served})
+    shutil.copytree(project.layout.root, tmp_path / "copy")
+    copy = Project(tmp_path / "copy")
+    assert hits(copy) == hits(project)
+    report = copy.index()
+    assert report["milvus"]["sent"] == 60
+    assert stored(project)["alias"].rpartition("_")[0] in report["left_in_milvus"]
+    copy.index(settings={"milvus": "none"})
+    assert project.index()["milvus"]["sent"] == 0
+    with client_of(project) as client:
+        assert client.list_collections() == [f"{stored(project)['alias']}_1"]
+
+
+def test_a_file_that_is_in_use_is_refused_in_one_sentence(project: Project) -> None:
+    with (
+        milvus_lite.MilvusLite(str(project.layout.root / "vectors.db")),
+        pytest.raises(WorkspaceError, match="one process at a time can use it"),
+    ):
+        project.index(settings={"milvus": "vectors.db"})
     assert not project.layout.milvus.exists()
     assert hits(project)
 

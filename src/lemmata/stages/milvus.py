@@ -33,7 +33,7 @@ from lemmata.store.vector_sets import vector_set, vector_sets
 from lemmata.store.vectors import open_vectors
 from lemmata.types import Floats, Integers, Progress
 
-__all__ = ["NOWHERE", "Place", "choose_place", "drop_unused", "place_of", "send", "send_summaries", "send_vectors"]
+__all__ = ["NOWHERE", "Place", "choose_place", "drop_unused", "send", "send_summaries", "send_vectors"]
 
 NOWHERE = "none"  # in the place of a URI: vectors are searched on this machine
 _MAX_CHANGED = 0.5  # vectors that are new or gone, as a share, above which the collection is replaced
@@ -45,29 +45,38 @@ class Place(NamedTuple):
 
     uri: str  # of a server, or a file below the workspace
     name: str  # of this workspace there; the names of its collections begin with it
+    root: str  # of the workspace that made it; empty for a file, which is copied with its workspace
 
 
-def place_of(layout: Layout) -> Place | None:
+def _place_of(layout: Layout) -> Place | None:
     """Where in Milvus the vectors are; None where they are searched on this machine."""
     note = open_manifest(layout.milvus, "delete it and run 'lemmata index --milvus URI' again")
-    return Place(note["uri"], note["name"]) if note else None
+    return Place(note["uri"], note["name"], note["root"]) if note else None
+
+
+def _root(layout: Layout, uri: str) -> str:
+    return str(layout.root.resolve()) if "://" in uri else ""
 
 
 def choose_place(layout: Layout, uri: str) -> tuple[Place | None, str]:
     """Where the vectors are to be: at `uri`, on this machine for `none`, where they are if it is empty.
 
-    Where they were elsewhere, they are deleted there; the second answer says what could not be deleted. Call it while
-    holding the workspace.
+    Where they were elsewhere, they are deleted there; the second answer says what could not be deleted. A workspace
+    that was moved or copied gets collections of its own: those of before may be in use. Call it while holding the
+    workspace.
     """
-    before = place_of(layout)
-    if uri in ("", before.uri if before else NOWHERE):
+    before = _place_of(layout)
+    uri = uri or (before.uri if before else NOWHERE)
+    if before is None and uri == NOWHERE:
+        return None, ""
+    if before is not None and (uri, _root(layout, uri)) == (before.uri, before.root):
         return before, ""
     if uri != NOWHERE:
         check_uri(uri)
     left = _leave(layout, before) if before else ""
     if uri == NOWHERE:
         return None, left
-    place = Place(uri, f"lemmata_{secrets.token_hex(6)}")
+    place = Place(uri, f"lemmata_{secrets.token_hex(6)}", _root(layout, uri))
     count_vectors(layout.milvus_uri(uri), place.name)  # a server that does not answer is not worth a note
     write_manifest(layout.milvus, {"verb": "index", **place._asdict()})
     return place, left
@@ -79,6 +88,8 @@ def _leave(layout: Layout, place: Place) -> str:
         if "milvus" in (read_manifest(item.manifest) or {}):
             shutil.rmtree(item.folder)
     layout.milvus.unlink()
+    if place.root != _root(layout, place.uri):
+        return f"the collections {place.name}_… stay in Milvus, as the workspace was in {place.root} when it made them"
     try:
         drop_collections(layout.milvus_uri(place.uri), place.name)
     except LemmataError as error:
@@ -88,8 +99,8 @@ def _leave(layout: Layout, place: Place) -> str:
 
 def drop_unused(layout: Layout, removed: str = "") -> None:
     """Delete the collections of encoders and summaries that the workspace does not have, or of a `removed` encoder."""
-    place = place_of(layout)
-    if place is not None:
+    place = _place_of(layout)
+    if place is not None and place.root == _root(layout, place.uri):
         aliases = [_alias(place, item) for item in _items(layout, removed) if item.manifest.exists()]
         drop_collections(layout.milvus_uri(place.uri), place.name, keep=aliases)
 
