@@ -41,7 +41,7 @@ def milvus_index(matrix: Matrix, path: Path, *, graph: bool = False) -> MilvusIn
         pytest.importorskip(module, reason=f"needs {module}: pip install 'lemmata[scale]'")
     generator = np.random.default_rng(7)
     slots = generator.permutation(3 * len(matrix))[: len(matrix)]
-    kinds = generator.integers(-1, 2, len(matrix))
+    kinds = generator.integers(0, 3, len(matrix))
     batch = Batch(slots, kinds, matrix.astype(np.float32))
     replace_collection(str(path), "index", [batch] if len(matrix) else [], matrix.shape[1], graph=graph)
     return MilvusIndex(str(path), "index", matrix, slots, kinds)

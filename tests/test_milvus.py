@@ -195,7 +195,7 @@ def test_milvus_proposes_and_the_matrix_scores(tmp_path: Path) -> None:
 
 
 def test_many_queries_are_asked_in_groups(large: MilvusIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(milvus, "_CELLS", 64)
+    monkeypatch.setattr(milvus, "_CELLS", 100)
     rows, _ = large.search(unit(20, 5), 10)
     np.testing.assert_array_equal(rows, ExactIndex(unit(500, 0)).search(unit(20, 5), 10)[0])
 
@@ -362,12 +362,12 @@ def test_a_server_is_searched_and_when_it_is_away_one_sentence_says_so(
         opened.search(QUERIES[0], 3, retriever="dense")
         process.kill()
         process.wait()
-        with pytest.raises(WorkspaceError, match=f"Milvus at {uri} does not answer"):
+        with pytest.raises(WorkspaceError, match=f"Milvus at {uri} cannot be used"):
             opened.search(QUERIES[0], 3, retriever="dense")
     message = command("search", "topic", "-w", root, code=1)
-    assert f"Milvus at {uri} does not answer" in message
+    assert f"Milvus at {uri} cannot be used" in message
     assert "start it, check $MILVUS_TOKEN, or take the vectors back with 'lemmata index --milvus none'" in message
-    assert "does not answer" in command("doctor", "-w", root)
+    assert "cannot be used" in command("doctor", "-w", root)
     left = project.index(settings={"milvus": "none"})["left_in_milvus"]
     assert left.startswith("the collections lemmata_")
     assert hits(project) == exact

@@ -38,7 +38,7 @@ TOKEN = "MILVUS_TOKEN"  # noqa: S105 - the name of the environment variable; an 
 _LISTED = 10_000  # slots in one expression, about 80 kB
 _RANGES = 100  # ranges in one expression; parsers read them recursively
 _MOST_HITS = 16_384  # that a server gives for one query
-_CELLS = 1 << 17  # hits asked for at once, over all queries
+_CELLS = 1 << 19  # numbers sent and hits asked for at once, over all queries
 _SENT = 10_000  # ids deleted at once
 _LINKS, _BUILD_WIDTH, _SEARCH_WIDTH = 16, 200, 128  # of the HNSW graph, as in AnnIndex
 _SECONDS = 30.0  # for an answer
@@ -49,7 +49,7 @@ class Batch(NamedTuple):
     """Some vectors to store."""
 
     slots: Integers  # (b,)
-    kinds: Integers  # (b,) a number for the kind of each passage
+    kinds: Integers  # (b,) a number for the kind of each passage, from 0
     vectors: Floats  # (b, dim)
 
 
@@ -89,7 +89,7 @@ class MilvusIndex:
         rows = np.full((len(queries), k), -1, np.int64)
         scores = np.full((len(queries), k), -np.inf, np.float32)
         depth = min(2 * k, _MOST_HITS)
-        group = max(1, _CELLS // depth)
+        group = max(1, _CELLS // (depth + queries.shape[1]))
         for first in range(0, len(queries), group):
             answers = self._propose(queries[first : first + group], depth, expression)
             for number, candidates in enumerate(answers, first):
@@ -292,4 +292,4 @@ def _explaining(uri: str) -> Iterator[None]:
             else f"start it, check ${TOKEN}, or take the vectors back with 'lemmata index --milvus none'"
         )
         cause = str(error.message).splitlines()[0][:200]
-        raise WorkspaceError(f"Milvus at {uri} does not answer ({cause}): {cure}") from error
+        raise WorkspaceError(f"Milvus at {uri} cannot be used ({cause}): {cure}") from error

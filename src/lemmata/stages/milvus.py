@@ -71,13 +71,13 @@ def choose_place(layout: Layout, uri: str) -> tuple[Place | None, str]:
         return None, ""
     if before is not None and (uri, _root(layout, uri)) == (before.uri, before.root):
         return before, ""
+    place = Place(uri, f"lemmata_{secrets.token_hex(6)}", _root(layout, uri))
     if uri != NOWHERE:
         check_uri(uri)
+        count_vectors(layout.milvus_uri(uri), place.name)  # whether it answers, before anything is given up
     left = _leave(layout, before) if before else ""
     if uri == NOWHERE:
         return None, left
-    place = Place(uri, f"lemmata_{secrets.token_hex(6)}", _root(layout, uri))
-    count_vectors(layout.milvus_uri(uri), place.name)  # a server that does not answer is not worth a note
     write_manifest(layout.milvus, {"verb": "index", **place._asdict()})
     return place, left
 
@@ -126,7 +126,7 @@ def _kind_numbers(corpus: Corpus) -> Integers:
     numbers = np.zeros(len(corpus), np.int64)
     for kind in corpus.counts()["passages"]:
         digest = hashlib.blake2b(kind.encode(errors="surrogatepass"), digest_size=8).digest()
-        numbers[corpus.select(kinds=(kind,))] = int.from_bytes(digest, "little", signed=True)
+        numbers[corpus.select(kinds=(kind,))] = int.from_bytes(digest, "little") >> 1  # not negative
     return numbers
 
 
