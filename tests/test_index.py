@@ -12,12 +12,15 @@ from lemmata.errors import InputError, WorkspaceError
 from lemmata.index import ann, exact
 from lemmata.index.ann import AnnIndex
 from lemmata.index.exact import ExactIndex, Matrix, best
+from lemmata.index.milvus import Batch, MilvusIndex, replace_collection
 from lemmata.types import Floats, Index
 
 Make = Callable[[Matrix], Index]
 
 
-@pytest.fixture(params=["exact", "exact in blocks", "ann", "ann with walks under filters"])
+@pytest.fixture(
+    params=["exact", "exact in blocks", "ann", "ann with walks under filters", "milvus", "milvus with a graph"]
+)
 def make(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     if request.param == "exact in blocks":
         monkeypatch.setattr(exact, "_BLOCK_ROWS", 7)
@@ -26,8 +29,22 @@ def make(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         monkeypatch.setattr(ann, "_FEW", 0)
     if request.param.startswith("exact"):
         return ExactIndex
+    if request.param.startswith("milvus"):
+        return lambda matrix: milvus_index(matrix, tmp_path / "vectors.db", graph=request.param.endswith("graph"))
     pytest.importorskip("faiss")
     return lambda matrix: AnnIndex.build(matrix, tmp_path / "graph.faiss")
+
+
+def milvus_index(matrix: Matrix, path: Path, *, graph: bool = False) -> MilvusIndex:
+    """An index in milvus-lite whose slots are not in the order of rows, nor without gaps."""
+    for module in ("pymilvus", "milvus_lite"):
+        pytest.importorskip(module, reason=f"needs {module}: pip install 'lemmata[scale]'")
+    generator = np.random.default_rng(7)
+    slots = generator.permutation(3 * len(matrix))[: len(matrix)]
+    kinds = generator.integers(0, 3, len(matrix))
+    batch = Batch(slots, kinds, matrix.astype(np.float32))
+    replace_collection(str(path), "index", [batch] if len(matrix) else [], matrix.shape[1], graph=graph)
+    return MilvusIndex(str(path), "index", matrix, slots, kinds)
 
 
 def _vectors(count: int, seed: int = 0, dimension: int = 16) -> Floats:

@@ -19,16 +19,17 @@ from lemmata.config import suggest
 from lemmata.encode.cross import load_cross_encoder
 from lemmata.encode.load import BASELINE, encoder_id, encoder_kind, is_static_encoder, load_encoder
 from lemmata.errors import InputError, LemmataError, WorkspaceError
-from lemmata.files import is_writable
+from lemmata.files import is_writable, read_array
 from lemmata.fusion import DIFFUSION, EQUAL, Fusion, default_fusion, fuse, read_fusion
 from lemmata.geometry.metric import LearnedMetric
 from lemmata.index.ann import AnnIndex
-from lemmata.index.exact import ExactIndex
+from lemmata.index.exact import ExactIndex, Matrix
 from lemmata.index.lexical import LexicalIndex
+from lemmata.index.milvus import MilvusIndex
 from lemmata.index.summaries import SummaryIndex
 from lemmata.leakage import repeats
 from lemmata.paths import PathSearch, Ranking, direct_path
-from lemmata.store.artefacts import artefact, neighbour_index, open_artefact, summary_neighbours
+from lemmata.store.artefacts import Artefact, artefact, neighbour_index, open_artefact, summary_neighbours
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import Citations, open_citations, open_graph
 from lemmata.store.layout import Layout, open_manifest, read_manifests
@@ -170,6 +171,17 @@ def parse_retriever(name: str) -> tuple[str, str]:
     return kind, encoder
 
 
+def _open_neighbours(layout: Layout, item: Artefact | None, matrix: Matrix) -> Index:
+    """The index over vectors that was made of them: in Milvus, as a graph, or none, which means exact search."""
+    if item is None or not item.manifest.exists():
+        return ExactIndex(matrix)
+    stored = open_artefact(layout, item).get("milvus")
+    if stored is None:
+        return AnnIndex.open(layout.ann_graph(item.folder), matrix)
+    slots, kinds = (read_array(item.folder / f"{name}.npy", item.cure) for name in ("slots", "kinds"))
+    return MilvusIndex(layout.milvus_uri(stored["uri"]), stored["alias"], matrix, slots, kinds)
+
+
 class DenseSide:
     """The vectors of one encoder, their index, and the encoder for queries; each opened at its first use.
 
@@ -236,10 +248,8 @@ class DenseSide:
     @cached_property
     def index(self) -> Index:
         places = vector_set(self._layout, self._name)
-        if places is not None and self._layout.manifest(places.ann).exists():
-            open_artefact(self._layout, neighbour_index(places))
-            return AnnIndex.open(self._layout.ann_graph(places.ann), self.vectors.matrix)
-        return ExactIndex(self.vectors.matrix)
+        item = neighbour_index(places) if places is not None else None
+        return _open_neighbours(self._layout, item, self.vectors.matrix)
 
     @cached_property
     def summaries(self) -> StoredSummaries | None:
@@ -261,10 +271,7 @@ class DenseSide:
         summaries, places = self.summaries, vector_set(self._layout, self._name)
         if summaries is None or places is None:
             return self.index
-        nearest: Index = ExactIndex(summaries.matrix)
-        if self._layout.manifest(places.summaries_ann).exists():
-            open_artefact(self._layout, summary_neighbours(places))
-            nearest = AnnIndex.open(self._layout.ann_graph(places.summaries_ann), summaries.matrix)
+        nearest = _open_neighbours(self._layout, summary_neighbours(places), summaries.matrix)
         return SummaryIndex(self.index, self.vectors.matrix, nearest, summaries.matrix, np.asarray(summaries.rows))
 
     @cached_property

@@ -56,13 +56,22 @@ def index(
     dense: Annotated[
         bool, typer.Option("--dense/--no-dense", help="Compute vectors, or only the lexical index.")
     ] = True,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Rebuild the lexical index from scratch.")] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Rebuild the lexical index, and the copy in Milvus.")
+    ] = False,
     remove: Annotated[str, typer.Option(help="Delete the vectors of this encoder.", metavar="ENCODER")] = "",
     summaries: Annotated[
         str,
         typer.Option(
             help="Training sets or files of short texts that also find their passages, comma-separated; or none.",
             metavar="NAMES",
+        ),
+    ] = "",
+    milvus: Annotated[
+        str,
+        typer.Option(
+            help="Let Milvus search the vectors: a server, or NAME.db for a file in the workspace; none: no more.",
+            metavar="URI",
         ),
     ] = "",
     tokens: MostTokens = 0,
@@ -77,7 +86,7 @@ def index(
     from lemmata.project import Project
 
     if remove:
-        if encoder or language or dimension or expand or rebuild or summaries or not dense:
+        if encoder or language or dimension or expand or rebuild or summaries or milvus or not dense:
             raise LemmataError("--remove only deletes: give the other options in a second call")
         _remove_encoder(Project(workspace), remove, as_json)
         return
@@ -88,10 +97,12 @@ def index(
         settings["dimension"] = dimension
     if expand:
         settings["expand"] = True
-    if summaries and not dense:
-        raise LemmataError("--summaries needs vectors: leave out --no-dense")
+    if (summaries or milvus) and not dense:
+        raise LemmataError(f"--{'summaries' if summaries else 'milvus'} needs vectors: leave out --no-dense")
     if summaries:
         settings["summaries"] = summaries
+    if milvus:
+        settings["milvus"] = milvus
     project = Project(workspace)
     estimate = project.estimate_index(settings=settings) if dense else None
     allowance = project.allowance(tokens=tokens, cost=cost, price=price)
@@ -117,6 +128,10 @@ def index(
         console.print(f"the vectors of {report['replaced_encoder']} are replaced")
     if "default_before" in report:
         console.print(f"search now uses them; the vectors of {report['default_before']} are kept", soft_wrap=True)
+    if report.get("neighbours") == "milvus":
+        console.print(f"Milvus at {report['milvus']['uri']} searches them: {report['milvus']['sent']:,} vectors sent")
+    if "left_in_milvus" in report:
+        console.print(report["left_in_milvus"], style="yellow", soft_wrap=True)
     _print_summaries(report)
     if "dropped_fusion" in report:
         dropped = "the weights of auto were fitted to what search used before and are dropped"

@@ -195,6 +195,8 @@ def info(
         state = "up to date" if vectors["up_to_date"] else "out of date"
         details = f"{vectors['dimension']} numbers, {megabytes(vectors['bytes'])}, {state}"
         table.add_row(Text(f"  {vectors['encoder']}{default}", overflow="fold"), details)
+        if vectors["milvus"]:
+            table.add_row("    searched by", Text(f"Milvus at {vectors['milvus']}", overflow="fold"))
         summaries = vectors["summaries"]
         if summaries["summaries"]:
             size = megabytes(summaries["bytes"])

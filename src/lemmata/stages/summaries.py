@@ -18,6 +18,7 @@ from lemmata.index.ann import EXACT_UP_TO
 from lemmata.ingest.beir import read_table
 from lemmata.mine.export import read_batches
 from lemmata.mine.imported import judged_queries, read_imported
+from lemmata.stages.milvus import Place, send_summaries
 from lemmata.stages.training_sets import set_file, sets
 from lemmata.stages.vectors import build_neighbours, copy_vectors, encode_missing, hash_texts, match_rows
 from lemmata.store.artefacts import read_undamaged, set_digest, summary_index, summary_neighbours
@@ -216,6 +217,8 @@ def encode_summaries(
     progress: Progress,
     *,
     more_than: int = EXACT_UP_TO,
+    place: Place | None = None,
+    rebuild: bool = False,
 ) -> dict[str, Any]:
     """Bring the summaries of an encoder up to date with their sources and with the corpus; returns their counts.
 
@@ -256,14 +259,19 @@ def encode_summaries(
     manifest = summaries_manifest(layout, spec)
     assert vectors is not None
     assert manifest is not None
-    neighbours = build_neighbours(
-        layout,
-        summary_neighbours(vectors),
-        manifest["counts"]["summaries"],
-        lambda: np.load(vectors.summaries / "matrix.npy", mmap_mode="r"),
-        progress,
-        more_than=more_than,
-    )
+    item = summary_neighbours(vectors)
+    if place is not None:
+        send_summaries(layout, place, corpus, spec, progress, rebuild=rebuild)
+        neighbours = "milvus"
+    else:
+        neighbours = build_neighbours(
+            layout,
+            item,
+            manifest["counts"]["summaries"],
+            lambda: np.load(vectors.summaries / "matrix.npy", mmap_mode="r"),
+            progress,
+            more_than=more_than,
+        )
     return {**manifest["counts"], "left_out": manifest["left_out"], "encoded": encoded, "neighbours": neighbours}
 
 

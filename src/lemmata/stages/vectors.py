@@ -136,7 +136,7 @@ def build_neighbours(
     assert item.vectors is not None
     source = read_manifest(item.vectors)
     manifest = read_undamaged(item)
-    if manifest is None or manifest["vectors"] != source:
+    if manifest is None or "milvus" in manifest or manifest["vectors"] != source:
         progress(item.name, 0, None)
         with writing(item.folder) as temporary:
             temporary.mkdir()

@@ -78,6 +78,15 @@ class Layout:
         return self.root / "index" / "indexing.json"
 
     @property
+    def milvus(self) -> Path:
+        """Where in Milvus the vectors are."""
+        return self.root / "index" / "milvus.json"
+
+    def milvus_uri(self, uri: str) -> str:
+        """A URI of Milvus for its client: a file of milvus-lite lies below the workspace."""
+        return uri if "://" in uri else str(self.root / uri)
+
+    @property
     def old_vectors(self) -> Path:
         """Where older versions kept the vectors of the only encoder, with its neighbour index and fusion below."""
         return self.root / "vectors"
