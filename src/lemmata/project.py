@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from lemmata.stages.ingest import IngestReport
     from lemmata.stages.maintain import Garbage, Repair, Verification
     from lemmata.stages.mine import MineOptions
+    from lemmata.stages.publish import PullReport, PushReport
     from lemmata.stages.training_sets import AuditPolicy, NewSet
     from lemmata.store.split import Keys
     from lemmata.train.finetune import FinetuneOptions
@@ -199,6 +200,19 @@ class Project:
         from lemmata.stages.maintain import collect_garbage
 
         return collect_garbage(self.layout, dry_run=dry_run)
+
+    def push(self, url: str, *, replace: bool = False, progress: Progress = _silent) -> PushReport:
+        """Copy the workspace to an object store; `replace` also what was pushed there from elsewhere."""
+        from lemmata.stages.publish import push
+
+        return push(self.layout, url, replace=replace, progress=progress)
+
+    @staticmethod
+    def pull(url: str, root: str | Path, *, progress: Progress = _silent) -> PullReport:
+        """Bring a folder to the state that was last pushed to a URL."""
+        from lemmata.stages.publish import pull
+
+        return pull(Layout(Path(root)), url, progress=progress)
 
     # ------------------------------------------------------------ options
 
