@@ -9,15 +9,17 @@ import contextlib
 import datetime
 import errno
 import urllib.parse
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lemmata.errors import InputError, MissingExtra, require
 
-__all__ = ["THREADS", "Entry", "ObjectStore", "is_safe_name", "is_url", "shown"]
+__all__ = ["Entry", "ObjectStore", "Transfers", "is_safe_name", "is_url", "shown"]
 
-THREADS = 8  # transfers at a time; one connection rarely fills a network
+_THREADS = 8  # transfers at a time; one connection rarely fills a network
 _LONGEST_NAME = 255  # bytes of one part of a path on common disks
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _TIMES = ("LastModified", "mtime", "updated", "last_modified", "created")  # in the words of each back-end
@@ -148,3 +150,31 @@ def _modified(facts: dict[str, Any]) -> float | None:
     if isinstance(value, datetime.datetime):
         return value.timestamp()
     return float(value) if isinstance(value, int | float) else None
+
+
+class Transfers:
+    """Runs transfers in threads, a few at a time, so that memory stays bounded; the first error stops them."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(_THREADS)
+        self._pending: deque[tuple[Future[Any], Callable[[Any], None]]] = deque()
+
+    def __enter__(self) -> Transfers:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            while kind is None and self._pending:
+                self._finish_first()
+        finally:
+            self._pool.shutdown(cancel_futures=True)
+
+    def add(self, then: Callable[[Any], None], function: Callable[..., Any], *arguments: Any) -> None:
+        """Run a function, and call `then` with its result in this thread, in the order of `add`."""
+        self._pending.append((self._pool.submit(function, *arguments), then))
+        while len(self._pending) > 2 * _THREADS:
+            self._finish_first()
+
+    def _finish_first(self) -> None:
+        future, then = self._pending.popleft()
+        then(future.result())

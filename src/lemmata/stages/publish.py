@@ -8,17 +8,15 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lemmata.errors import InputError, WorkspaceError
 from lemmata.files import explain_failed_write, is_leftover, remove, replace_folder, sync
-from lemmata.objects import THREADS, Entry, ObjectStore
+from lemmata.objects import Entry, ObjectStore, Transfers
 from lemmata.store.database import settle
 from lemmata.store.generations import (
     Files,
@@ -117,34 +115,6 @@ def _size(files: Files) -> int:
     return sum(part.size for parts in files.values() for part in parts)
 
 
-class _Transfers:
-    """Runs transfers in threads, a few at a time, so that memory stays bounded; the first error stops them."""
-
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(THREADS)
-        self._pending: deque[tuple[Future[Any], Callable[[Any], None]]] = deque()
-
-    def __enter__(self) -> _Transfers:
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        try:
-            while kind is None and self._pending:
-                self._finish_first()
-        finally:
-            self._pool.shutdown(cancel_futures=True)
-
-    def add(self, then: Callable[[Any], None], function: Callable[..., Any], *arguments: Any) -> None:
-        """Run a function, and call `then` with its result in this thread, in the order of `add`."""
-        self._pending.append((self._pool.submit(function, *arguments), then))
-        while len(self._pending) > 2 * THREADS:
-            self._finish_first()
-
-    def _finish_first(self) -> None:
-        future, then = self._pending.popleft()
-        then(future.result())
-
-
 # ---------------------------------------------------------------- push
 
 
@@ -222,7 +192,7 @@ def _send(
         sent, done = sent + size, done + part.size
         progress("sending (MB)", done >> 20, max(total >> 20, 1))
 
-    with _Transfers() as transfers:
+    with Transfers() as transfers:
         for name in names:
             path = layout.root / name
             if any((log := path.with_name(path.name + end)).exists() and log.stat().st_size for end in _LOGS):
@@ -342,7 +312,7 @@ def _receive(layout: Layout, note: _Note, store: ObjectStore, changed: Files, pr
         done, received = done + result[0], received + result[1]
         progress("receiving (MB)", done >> 20, max(total >> 20, 1))
 
-    with explain_failed_write(layout.pulling), _Transfers() as transfers:
+    with explain_failed_write(layout.pulling), Transfers() as transfers:
         for name, parts in changed.items():
             path = layout.pulling / name
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -109,6 +109,11 @@ class Layout:
         return self.root / "cache" / "encodings.sqlite"
 
     @property
+    def fetched(self) -> Path:
+        """Copies of sources that were ingested from object stores."""
+        return self.root / "cache" / "sources"
+
+    @property
     def lexical(self) -> Path:
         return self.root / "index" / "lexical"
 
