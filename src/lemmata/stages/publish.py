@@ -299,10 +299,9 @@ def _receive(layout: Layout, note: _Note, store: ObjectStore, changed: Files, pr
         data = _read(*local[part], part.size) if part in local else b""
         fetched = 0
         if _hash(data) != part:
-            data = store.read(object_name(part), part.size)
-            fetched = part.size
-        if _hash(data) != part:
-            raise InputError(f"{object_name(part)} is damaged: push again from the workspace", file=store.url)
+            data, fetched = store.read(object_name(part), part.size), part.size
+            if _hash(data) != part:
+                raise InputError(f"{object_name(part)} is damaged: push again from the workspace", file=store.url)
         with path.open("r+b") as stream:
             os.pwrite(stream.fileno(), data, offset)
         return part.size, fetched
