@@ -410,6 +410,7 @@ def test_a_generation_that_was_half_written_is_passed_over(workspace: Path, tmp_
 # ---------------------------------------------------------------- hostile stores
 
 GOOD = Part(4, hashlib.sha256(b"good").hexdigest())
+INFINITE = b'{"format": 1, "files": {"lemmata.toml": [[1e999, "a"]]}}'
 
 
 @pytest.mark.parametrize(
@@ -422,6 +423,7 @@ GOOD = Part(4, hashlib.sha256(b"good").hexdigest())
         {"index/.hidden": [GOOD]},
         {"index\\a": [GOOD]},
         {"index/a\0b": [GOOD]},
+        {"index/\ud800": [GOOD]},
         {"index": [GOOD]},
         {"elsewhere/a": [GOOD]},
         {"corpus/corpus.sqlite-journal": [GOOD]},
@@ -444,7 +446,7 @@ def test_a_hostile_generation_is_refused(files: Any, url: str, tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"[" * 100_000, b'{"format": 9, "files": {}}', b"\xff"])
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"[" * 100_000, b'{"format": 9, "files": {}}', b"\xff", INFINITE])
 def test_a_generation_that_is_none_is_refused(data: bytes, url: str, tmp_path: Path) -> None:
     ObjectStore(url).write(f"generations/00000001-{hashlib.sha256(data).hexdigest()}.json", data)
     with pytest.raises(WorkspaceError, match="is refused"):

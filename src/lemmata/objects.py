@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import errno
+import os
 import urllib.parse
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -50,7 +51,10 @@ def is_safe_name(name: Any) -> bool:
     if not isinstance(name, str) or not name or "\\" in name or any(ord(letter) < 32 for letter in name):
         return False
     parts = name.split("/")
-    longest = max(len(part.encode(errors="surrogatepass")) for part in parts)
+    try:
+        longest = max(len(os.fsencode(part)) for part in parts)
+    except UnicodeEncodeError:
+        return False
     return longest <= _LONGEST_NAME and all(part and not part.startswith(".") for part in parts)
 
 

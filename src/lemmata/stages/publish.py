@@ -260,9 +260,10 @@ def _present(layout: Layout, note: _Note, new: Files) -> Files:
     present: Files = {}
     for path in [layout.config, *(path for folder in PUBLISHED for path in (layout.root / folder).rglob("*"))]:
         name = path.relative_to(layout.root).as_posix()
-        leftover = any(is_leftover(Path(part)) or part.endswith(".old") for part in name.split("/"))
-        if not path.is_file() or leftover or name.endswith(("-wal", "-shm")):
+        if not path.is_file() or any(is_leftover(Path(part)) or part.endswith(".old") for part in name.split("/")):
             continue
+        if name.endswith("-shm") or (name.endswith("-wal") and not path.stat().st_size):
+            continue  # SQLite leaves them where it only read
         parts = note.parts(layout, name)
         if parts is None:
             candidates = [new.get(name), note.files.get(name, ([], None))[1]]

@@ -142,7 +142,7 @@ def _decode(data: bytes) -> Files:
         if number != FORMAT:
             raise WorkspaceError(f"it has format {number}, and this lemmata reads {FORMAT}")
         files = {name: [Part(int(size), str(digest)) for size, digest in parts] for name, parts in listed.items()}
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise WorkspaceError("it is not written as lemmata writes it") from error
     for name, parts in files.items():
         if not is_published(name):
