@@ -1,6 +1,6 @@
 """Kills `lemmata push` or `lemmata pull` before its file operations, resumes it, and compares the copy.
 
-`python -m tests.faults.transfers push --every` kills before each operation, without it before every fifth.
+`python -m tests.faults.transfers push --every` kills before each operation, without it before every eighth.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         places = prepare(Path(name))
         (Path(name) / "w").mkdir()
-        step = 1 if options.every else 5
+        step = 1 if options.every else 8
         number = 1
         while True:
             killed, problem = problem_after(options.verb, *places, kill_at=number)

@@ -28,7 +28,7 @@ def push(
     if as_json:
         print_json(report._asdict())
         return
-    sent = f"{megabytes(report.sent)} sent" if report.changed else "nothing has changed"
+    sent = f"{megabytes(report.sent)} sent" if report.changed or report.sent else "nothing has changed"
     removed = f", {counted(report.removed, 'old object')} removed" if report.removed else ""
     size = f"{counted(report.files, 'file')}, {megabytes(report.bytes)}"
     open_console().print(f"{report.url}, generation {report.generation}: {size}; {sent}{removed}")

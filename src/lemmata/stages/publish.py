@@ -24,6 +24,7 @@ from lemmata.store.generations import (
     Part,
     cut,
     generation_names,
+    is_object,
     is_published,
     newest_generation,
     object_name,
@@ -33,6 +34,7 @@ from lemmata.types import Progress
 
 __all__ = ["PullReport", "PushReport", "pull", "push"]
 
+_LOGS = ("-wal", "-journal")  # of SQLite
 _KEPT_FOR = 24 * 3600.0  # seconds that parts stay which no generation names: a push in progress may need them
 
 
@@ -207,9 +209,6 @@ def _send(
     return files, sent
 
 
-_LOGS = ("-wal", "-journal")  # of SQLite
-
-
 def _check_sent(store: ObjectStore, entries: Mapping[str, Entry], files: Files) -> None:
     for part in (part for parts in files.values() for part in parts):
         entry = entries.get(object_name(part))
@@ -219,11 +218,12 @@ def _check_sent(store: ObjectStore, entries: Mapping[str, Entry], files: Files) 
 
 def _garbage(entries: Mapping[str, Entry], kept: list[Files], now: float | None, kept_for: float) -> list[str]:
     """Parts and generations of before the last two, of a certain age by the clock of the store."""
+    if now is None:
+        return []
     named = {object_name(part) for files in kept for parts in files.values() for part in parts}
     named.update(generation_names(entries)[:1])
-    ours = [name for name in entries if name.startswith(("objects/", "generations/")) and name not in named]
-    ages = {name: None if now is None else now - (entries[name].modified or now) for name in ours}
-    return [name for name, age in ages.items() if age is not None and age >= kept_for]
+    unnamed = {name: entry for name, entry in entries.items() if is_object(name) and name not in named}
+    return [name for name, entry in unnamed.items() if entry.modified and now - entry.modified >= kept_for]
 
 
 # ---------------------------------------------------------------- pull
@@ -302,7 +302,7 @@ def _receive(layout: Layout, note: _Note, store: ObjectStore, changed: Files, pr
         if _hash(data) != part:
             data, fetched = store.read(object_name(part), part.size), part.size
             if _hash(data) != part:
-                raise InputError(f"{object_name(part)} is damaged: push again from the workspace", file=store.url)
+                raise InputError(f"{object_name(part)} is damaged: delete it and push again", file=store.url)
         with path.open("r+b") as stream:
             os.pwrite(stream.fileno(), data, offset)
         return part.size, fetched

@@ -30,6 +30,7 @@ __all__ = [
     "Part",
     "cut",
     "generation_names",
+    "is_object",
     "is_published",
     "newest_generation",
     "object_name",
@@ -42,6 +43,7 @@ _WINDOW = 1 << 20  # bytes in which a place to cut is looked for at once
 _ONE_IN = 20  # bits: a cut at one of a million places, which are 4 bytes apart, so every 4 MiB
 _LARGEST_GENERATION = 1 << 28  # bytes; names parts of more than 15 TB
 _NAME = re.compile(r"generations/([0-9]{8})-([0-9a-f]{64})\.json")
+_OBJECT = re.compile(r"objects/[0-9a-f]{2}/[0-9a-f]{64}")
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
@@ -57,6 +59,11 @@ Files = dict[str, list[Part]]  # by path below the workspace, the parts in order
 
 def object_name(part: Part) -> str:
     return f"objects/{part.sha256[:2]}/{part.sha256}"
+
+
+def is_object(name: str) -> bool:
+    """Whether an object of a store is a part or a generation, not something of somebody else."""
+    return bool(_OBJECT.fullmatch(name) or _NAME.fullmatch(name))
 
 
 # ---------------------------------------------------------------- parts
@@ -130,7 +137,7 @@ def newest_generation(store: ObjectStore, entries: Mapping[str, Entry]) -> tuple
             except WorkspaceError as error:
                 raise WorkspaceError(f"{store.url}/{name} is refused: {error}") from error
     if names:
-        raise WorkspaceError(f"{store.url}: all generations are damaged; run 'lemmata push' again")
+        raise WorkspaceError(f"{store.url}: all generations are damaged: delete them and push again")
     return None
 
 
