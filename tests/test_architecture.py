@@ -25,6 +25,7 @@ FLOORS = {
     "config": 1,
     "files": 1,
     "http": 1,
+    "objects": 1,
     "words": 1,
     "workers": 1,
     "archives": 2,

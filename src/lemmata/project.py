@@ -17,6 +17,7 @@ from lemmata.config import Option, build, load_options, merged, options_of, read
 from lemmata.encode.load import AUTO, encoder_for
 from lemmata.errors import ConfigError, LemmataError, WorkspaceError
 from lemmata.files import write_atomically
+from lemmata.objects import is_url
 from lemmata.store.corpus import Corpus, IngestedSource
 from lemmata.store.layout import Layout, read_manifest, read_manifests
 from lemmata.store.vector_sets import default_encoder
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from lemmata.stages.ingest import IngestReport
     from lemmata.stages.maintain import Garbage, Repair, Verification
     from lemmata.stages.mine import MineOptions
+    from lemmata.stages.publish import PullReport, PushReport
     from lemmata.stages.training_sets import AuditPolicy, NewSet
     from lemmata.store.split import Keys
     from lemmata.train.finetune import FinetuneOptions
@@ -200,6 +202,19 @@ class Project:
 
         return collect_garbage(self.layout, dry_run=dry_run)
 
+    def push(self, url: str, *, replace: bool = False, progress: Progress = _silent) -> PushReport:
+        """Copy the workspace to an object store; `replace` also what was pushed there from elsewhere."""
+        from lemmata.stages.publish import push
+
+        return push(self.layout, url, replace=replace, progress=progress)
+
+    @staticmethod
+    def pull(url: str, root: str | Path, *, progress: Progress = _silent) -> PullReport:
+        """Bring a folder to the state that was last pushed to a URL."""
+        from lemmata.stages.publish import pull
+
+        return pull(Layout(Path(root)), url, progress=progress)
+
     # ------------------------------------------------------------ options
 
     def options(self, kind: type[Options], table: str, settings: Settings | None = None) -> Options:
@@ -321,20 +336,28 @@ class Project:
     ) -> IngestReport:
         """Read sources into the corpus: add new ones, replace changed ones, remove deleted ones.
 
-        `again` also reads unchanged sources.
+        A path may be a URL of an object store. `again` also reads unchanged sources.
         """
         from lemmata.ingest.sources import IngestOptions
         from lemmata.stages.ingest import ingest
 
         options = self.options(IngestOptions, "ingest", settings)
-        sources = [Path(path) for path in paths]
+        sources = [self._source(path, progress) for path in paths]
         return ingest(self.layout, sources, options, workers=workers, again=again, progress=progress)
 
     def remove(self, paths: Sequence[str | Path], *, progress: Progress = _silent) -> IngestReport:
         """Remove sources from the corpus, whether they still exist or not."""
+        from lemmata.stages.fetch import place_of
         from lemmata.stages.ingest import remove
 
-        return remove(self.layout, [Path(path) for path in paths], progress=progress)
+        places = [place_of(self.layout, str(path)) if is_url(path) else Path(path) for path in paths]
+        return remove(self.layout, places, progress=progress)
+
+    def _source(self, path: str | Path, progress: Progress) -> Path:
+        """Where the readers find a source: that of a URL is copied first."""
+        from lemmata.stages.fetch import fetch
+
+        return fetch(self.layout, str(path), progress=progress) if is_url(path) else Path(path)
 
     def sources(self) -> list[IngestedSource]:
         """Every path that was ingested: when it was read, and how much of the corpus came from it."""
@@ -860,9 +883,11 @@ class Project:
         return inspect(self.layout, encoders, folder, InspectOptions(**options), progress, _key())
 
     def export_corpus(self, path: str | Path, *, progress: Progress = _silent) -> dict[str, Any]:
-        """Write the cleaned passages as JSON lines, which `ingest` reads back."""
-        from lemmata.stages.export import export_corpus
+        """Write the cleaned passages as JSON lines, which `ingest` reads back; `path` may be a URL."""
+        from lemmata.stages.export import export_corpus, export_corpus_to_store
 
+        if is_url(path):
+            return export_corpus_to_store(self.layout, str(path), progress)
         return export_corpus(self.layout, Path(path), progress)
 
     def export_beir(self, task: Task, folder: str | Path, *, progress: Progress = _silent) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from lemmata.errors import ConfigError, WorkspaceError
 from lemmata.files import sha256_of, write_atomically
 from lemmata.fusion import read_fusion
 from lemmata.llm.endpoint import Limits
+from lemmata.objects import is_url
 from lemmata.project import Project
 from lemmata.stages.evaluate import TASKS, EvaluateOptions
 from lemmata.store.layout import read_manifest, write_manifest
@@ -47,7 +48,7 @@ class RunOptions:
     """What `lemmata run` does, in the order of the keys; each stage takes its options from its own table."""
 
     CHOICES: ClassVar = {"mine": MINED, "limits": Limits._fields, "update": UPDATES}
-    sources: list[str] = field(default_factory=list)  # files and folders to ingest; empty: the corpus as it is
+    sources: list[str] = field(default_factory=list)  # files, folders and URLs to ingest; empty: the corpus as it is
     graph: bool = True  # build the graph
     extract: bool = False  # concepts and relations by the language model of [llm]
     split: bool = True  # split the corpus
@@ -126,7 +127,7 @@ def run(
     _adopt_model(project, options, folder)
     stages = _Stages(folder, announce)
     if options.sources:
-        paths = [layout.root / source for source in options.sources]
+        paths = [source if is_url(source) else layout.root / source for source in options.sources]
         announce("ingest", False)  # always runs: it reads only what changed
         failed = project.ingest(paths, progress=progress).failed
         if failed:
@@ -252,7 +253,7 @@ def _check(project: Project, options: RunOptions) -> None:
         if not project.config.get("llm", {}).get("model"):
             raise ConfigError(f"{where}: extract and written ask a language model: name it as model in [llm]")
     for path in (*options.sources, *options.imports.values()):
-        if not (project.layout.root / path).exists():
+        if not is_url(path) and not (project.layout.root / path).exists():
             raise ConfigError(f"{where}: there is no {project.layout.root / path}")
     for name in options.tasks:
         if name not in TASKS:

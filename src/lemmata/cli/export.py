@@ -16,7 +16,7 @@ _COUNTED = {"passages": "passage", "queries": "query", "judgments": "judgment"}
 
 
 def corpus(
-    path: Annotated[Path, typer.Argument(help="File to write, .jsonl.", metavar="FILE")],
+    path: Annotated[str, typer.Argument(help="File to write, .jsonl; or a URL, s3://....", metavar="FILE")],
     workspace: Workspace = HERE,
     as_json: AsJson = False,
 ) -> None:

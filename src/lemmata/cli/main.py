@@ -19,6 +19,7 @@ from lemmata.cli import (
     inspect,
     map,  # noqa: A004
     mine,
+    publish,
     search,
     serve,
     train,
@@ -79,6 +80,8 @@ COMMANDS: Commands = (
     workspace.doctor,
     workspace.verify,
     workspace.gc,
+    publish.push,
+    publish.pull,
     mine.split,
     mine.audit,
     search.index,

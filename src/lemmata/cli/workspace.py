@@ -60,7 +60,9 @@ def init(
 
 
 def ingest(
-    paths: Annotated[list[Path], typer.Argument(help="Files, folders or archives.", metavar="PATHS...")],
+    paths: Annotated[
+        list[str], typer.Argument(help="Files, folders, archives, or URLs such as s3://....", metavar="PATHS...")
+    ],
     workspace: Workspace = HERE,
     reader: Annotated[
         str,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ from lemmata.errors import WorkspaceError
 from lemmata.evaluate.tasks import Task
 from lemmata.files import writing
 from lemmata.ingest.beir import passage_record, write_beir
+from lemmata.objects import ObjectStore
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout
 from lemmata.types import Progress
 
-__all__ = ["export_beir", "export_corpus"]
+__all__ = ["export_beir", "export_corpus", "export_corpus_to_store"]
 
 _BEIR_FILES = frozenset(("corpus.jsonl", "queries.jsonl", "qrels"))
 
@@ -43,6 +45,18 @@ def export_corpus(layout: Layout, path: Path, progress: Progress) -> dict[str, A
                 record = passage_record(passage, documents.get(passage.document), is_id=is_id)
                 stream.write(json.dumps(record, ensure_ascii=False) + "\n")
         return {"file": str(path), "passages": len(corpus), "documents": len(corpus.document_ids())}
+
+
+def export_corpus_to_store(layout: Layout, url: str, progress: Progress) -> dict[str, Any]:
+    """The same as `export_corpus` for an object, which appears when it is complete."""
+    store = ObjectStore(url)
+    layout.fetched.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=layout.fetched.parent) as folder:
+        path = Path(folder) / "corpus.jsonl"
+        report = export_corpus(layout, path, progress)
+        progress("sending", 0, None)
+        store.upload(path)
+    return {**report, "file": store.url}
 
 
 def export_beir(layout: Layout, task: Task, folder: Path, progress: Progress) -> dict[str, Any]:

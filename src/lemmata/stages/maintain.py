@@ -16,14 +16,12 @@ from lemmata.files import is_leftover, remove, sync
 from lemmata.store.artefacts import FileProblem, artefacts, corpus_artefact, file_problems, model
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore
-from lemmata.store.layout import Layout, open_manifest, read_corpus_manifest, read_manifest
+from lemmata.store.layout import FOLDERS, Layout, open_manifest, read_corpus_manifest, read_manifest
 from lemmata.store.vector_sets import default_encoder, vector_sets
 from lemmata.types import Progress
 from lemmata.workers import available_cores
 
 __all__ = ["Garbage", "Repair", "Verification", "collect_garbage", "repair", "verify"]
-
-FOLDERS = ("corpus", "graph", "index", "split", "training", "models", "run")  # where only lemmata writes
 
 
 class Verification(NamedTuple):

@@ -18,7 +18,9 @@ from lemmata.errors import WorkspaceError
 from lemmata.files import explain_failed_write, lock_file, write_atomically
 
 __all__ = [
+    "FOLDERS",
     "FORMAT",
+    "PUBLISHED",
     "Layout",
     "open_manifest",
     "read_corpus_manifest",
@@ -32,6 +34,8 @@ Manifest = dict[str, Any]
 # migrations of databases, so that a workspace of any earlier version can be opened
 UPGRADES: tuple[Callable[[Manifest], Manifest], ...] = ()
 FORMAT = 1 + len(UPGRADES)
+FOLDERS = ("corpus", "graph", "index", "split", "training", "models", "run")  # where only lemmata writes
+PUBLISHED = (*FOLDERS, "vectors")  # what `lemmata push` copies; the last is where older versions kept theirs
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,16 @@ class Layout:
     @property
     def lock(self) -> Path:
         return self.root / ".lock"
+
+    @property
+    def published(self) -> Path:
+        """What was last pushed or pulled, and the state of the files then."""
+        return self.root / ".published.json"
+
+    @property
+    def pulling(self) -> Path:
+        """Where a pull puts files until it has all of them."""
+        return self.root / ".pull"
 
     @property
     def corpus(self) -> Path:
@@ -102,6 +116,11 @@ class Layout:
     @property
     def encodings(self) -> Path:
         return self.root / "cache" / "encodings.sqlite"
+
+    @property
+    def fetched(self) -> Path:
+        """Copies of sources that were ingested from object stores."""
+        return self.root / "cache" / "sources"
 
     @property
     def lexical(self) -> Path:
