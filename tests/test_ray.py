@@ -6,13 +6,12 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lemmata.errors import ConfigError, InputError
-from lemmata.workers import WorkerDied, computing_on, count_step, in_batches, is_on_cluster, parallel_map, ray_map
+from lemmata.workers import WorkerDied, computing_on, count_step, is_on_cluster, parallel_map, ray_map
 
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'lemmata[scale]'")
 
@@ -21,30 +20,98 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # Ray warns about its own lat
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """Three nodes with a core each; the tests run on the first."""
+    """Two nodes with a core each; the tests run on the first."""
     from ray.cluster_utils import Cluster
 
     small = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
     nodes = Cluster(initialize_head=True, head_node_args=small)
     del small["include_dashboard"]
-    for _ in range(2):
-        nodes.add_node(**small)
+    nodes.add_node(**small)
     nodes.wait_for_nodes()
-    yield nodes
+    with computing_on(nodes.address):
+        yield nodes
     nodes.shutdown()
 
 
-@pytest.fixture()
-def on_cluster(cluster: Any) -> Iterator[None]:
-    with computing_on(cluster.address):
-        yield
-
-
-def test_results_come_in_the_order_of_the_items(on_cluster: None) -> None:
+def test_results_come_in_the_order_of_the_items(cluster: Any) -> None:
     def square(number: int) -> int:
-        time.sleep(0.01 * (number % 3))
+        time.sleep(0.002 * (number % 3))
         return number * number
 
     assert is_on_cluster()
     assert list(parallel_map(square, range(40))) == [(number, number * number) for number in range(40)]
     assert list(ray_map(square, [])) == []
+
+
+def test_an_item_that_kills_its_process_every_time_loses_only_itself(cluster: Any) -> None:
+    def fragile(number: int) -> int:
+        if number == 7:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return number
+
+    results = dict(parallel_map(fragile, range(12)))
+    assert isinstance(results.pop(7), WorkerDied)
+    assert results == {number: number for number in range(12) if number != 7}
+
+
+@pytest.mark.parametrize("error", [ValueError("one"), InputError("two", file="a.tex", line=3)], ids=["value", "input"])
+def test_an_exception_of_the_function_is_raised_as_it_is(error: Exception, cluster: Any) -> None:
+    def failing(number: int) -> int:
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        list(parallel_map(failing, range(3)))
+    assert str(raised.value) == str(error)
+
+
+def test_items_are_taken_lazily_and_their_steps_are_counted(cluster: Any) -> None:
+    taken = []
+    calls = []
+
+    def items() -> Iterator[int]:
+        for number in range(1000):
+            taken.append(number)
+            yield number
+
+    def slow(number: int) -> int:
+        count_step()
+        time.sleep(0.6)
+        return number
+
+    results = ray_map(slow, items(), waiting=calls.append)
+    for _ in range(3):
+        next(results)
+    assert len(taken) <= 4 * 2 + 3
+    assert calls == sorted(calls)
+    assert calls[0] == 0
+    assert calls[-1] > 0
+    results.close()  # type: ignore[attr-defined]
+
+
+def test_more_than_the_object_store_holds_goes_through_it(cluster: Any) -> None:
+    batches = (bytes([number]) * 2**21 for number in range(60))  # 120 MiB; the store of this node has 80
+    results = [result for _, result in ray_map(lambda batch: batch[::-1], batches)]
+    assert [(len(result), result[0]) for result in results] == [(2**21, number) for number in range(60)]  # type: ignore[arg-type,index]
+
+
+def test_a_node_that_is_killed_in_the_middle_changes_nothing(cluster: Any) -> None:
+    def square(number: int) -> tuple[int, str]:
+        import ray
+
+        time.sleep(0.1)
+        return number * number, ray.get_runtime_context().get_node_id()
+
+    doomed = cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
+    cluster.wait_for_nodes()
+    results = []
+    for number, result in ray_map(square, range(60)):
+        results.append((number, result))
+        if number == 20:
+            cluster.remove_node(doomed, allow_graceful=False)
+    assert [(number, result[0]) for number, result in results] == [(number, number**2) for number in range(60)]  # type: ignore[index]
+    assert doomed.node_id in {result[1] for _, result in results}  # type: ignore[index]
+
+
+def test_an_address_of_no_cluster_is_an_error_in_one_sentence() -> None:
+    with pytest.raises(ConfigError, match="--on nowhere: possible are local"), computing_on("nowhere"):
+        pass

@@ -1,4 +1,4 @@
-"""An ordered parallel map with bounded look-ahead, in processes or on a Ray cluster; a time limit, torch on one thread."""
+"""An ordered parallel map with bounded look-ahead, on this machine or a Ray cluster; time limits; threads of torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from types import FrameType
 from typing import Any, TypeVar
@@ -24,9 +24,9 @@ from lemmata.errors import ConfigError, LemmataError, require
 __all__ = [
     "WorkerDied",
     "available_cores",
+    "cluster_map",
     "computing_on",
     "count_step",
-    "in_batches",
     "is_on_cluster",
     "one_torch_thread",
     "parallel_map",
@@ -147,16 +147,9 @@ def _run_alone(
         return WorkerDied("the process that read it was killed")
 
 
-def in_batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Consecutive items, `size` at once; the last batch may be smaller."""
-    remaining = iter(items)
-    while batch := list(islice(remaining, size)):
-        yield batch
-
-
 # ---------------------------------------------------------------- a Ray cluster
 
-_RETRIES = 3  # of an item whose process or node died
+_RETRIES = 2  # of an item whose process or node died
 _connected = False
 
 
@@ -208,7 +201,7 @@ def ray_map(
 
     The function is sent once to each process, so it may hold what all items need. At most four items per core are sent
     ahead: with their results, they are all that the object store holds. An item whose process or node dies is tried
-    again three times. `waiting` gets the steps of the results so far.
+    again twice. `waiting` gets the steps of the results so far.
     """
     ray = require("ray", "scale")
     died = ray.exceptions
@@ -245,6 +238,29 @@ def ray_map(
     finally:
         for _, reference in pending:
             ray.cancel(reference)
+
+
+def cluster_map(
+    function: Callable[[Item], Result], items: Iterable[Item], *, batch: int
+) -> Iterator[tuple[Item, Result]]:
+    """Each item with `function(item)`, in order: in this process or, inside `computing_on`, in batches on the cluster.
+
+    Raises LemmataError for a batch whose process died again and again.
+    """
+    if not is_on_cluster():
+        for item in items:
+            yield item, function(item)
+        return
+    remaining = iter(items)
+    batches = iter(lambda: list(islice(remaining, batch)), [])
+    for some, results in ray_map(partial(_apply, function), batches):
+        if isinstance(results, WorkerDied):
+            raise LemmataError(f"{results}: give the nodes of the cluster more memory, or leave out --on")
+        yield from zip(some, results, strict=True)
+
+
+def _apply(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    return [function(item) for item in items]
 
 
 def _run_item(shared: tuple[str, Any], item: Item) -> tuple[Any, int]:
