@@ -176,6 +176,7 @@ def computing_on(where: str) -> Iterator[None]:
     if where == "local":
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing leaves this machine
         os.environ.setdefault("RAY_task_oom_retries", str(_RETRIES))  # by default without end
+        os.environ.setdefault("RAY_worker_niceness", "0")  # as this process; by default 15
         options |= {"num_cpus": available_cores(), "include_dashboard": False}
     try:
         with warnings.catch_warnings():
@@ -236,7 +237,7 @@ def ray_map(
         cause = f"the Ray cluster failed ({_first_line(error)})"
         raise LemmataError(f"{cause}; finished work is kept, the same command resumes") from error
     finally:
-        for _, reference in pending:
+        for _, reference in pending if is_on_cluster() else ():
             ray.cancel(reference)
 
 
