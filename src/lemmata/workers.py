@@ -95,12 +95,12 @@ def parallel_map(
 ) -> Iterator[tuple[Item, Result | WorkerDied]]:
     """Each item with `function(item)`, in the order of the items, computed in `workers` processes.
 
-    With one worker everything runs in this process; otherwise, inside `computing_on`, on the cluster. An item whose
-    process dies has a WorkerDied as its result; the other items are not affected. Exceptions of the function are raised
-    here. `waiting` is called every half second with the number of steps done so far (`count_step`), in this process
-    between two steps only.
+    With one worker everything runs in this process; without a number, inside `computing_on`, on the cluster. An item
+    whose process dies has a WorkerDied as its result; the other items are not affected. Exceptions of the function are
+    raised here. `waiting` is called every half second with the number of steps done so far (`count_step`), in this
+    process between two steps only.
     """
-    if is_on_cluster() and workers != 1:
+    if is_on_cluster() and workers is None:
         yield from ray_map(function, items, waiting=waiting)
         return
     workers = available_cores() if workers is None else workers

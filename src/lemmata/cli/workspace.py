@@ -92,7 +92,7 @@ def ingest(
 
     if on and (workers or remove):
         raise ConfigError(
-            "--on reads sources on a cluster: leave out --workers, which counts processes here, and --remove"
+            "--on reads sources on a cluster: it goes without --remove, and --workers counts processes here"
         )
     if reader and reader not in READERS:
         raise ConfigError(f"--as {reader}: there is no such reader{suggest(reader, READERS)}")

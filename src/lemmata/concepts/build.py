@@ -12,7 +12,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from lemmata.concepts.candidates import (
     Candidate,
@@ -54,8 +54,6 @@ from lemmata.words import GENERIC_ADJECTIVES, GENERIC_NOUNS, TITLE_FRAME_WORDS, 
 from lemmata.workers import cluster_map
 
 __all__ = ["ConceptGraph", "ConceptOptions", "build_concepts"]
-
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,59 +150,25 @@ def build_concepts(
     states it as evidence. An empty corpus gives an empty graph.
     """
     collector = _Collector(list(documents), options)
-    opening = _with_openings(passage.bare() for passage in passages)
-    readings = cluster_map(_read_alone, opening, batch=_BATCH)
-    for (passage, opens), reading in _reported(readings, len(passages), "candidates", progress):
-        collector.add_reading(passage, opens, reading)
+    for passage in _reported(passages, "candidates", progress):
+        collector.read(passage)
     builder = _Builder(collector.choose())
-    mentions = cluster_map(builder.read, (passage.bare() for passage in passages), batch=_BATCH)
-    for passage, found in _reported(mentions, len(passages), "mentions", progress):
-        builder.add_edges(passage, found)
+    for passage, found in cluster_map(builder.read, _reported(passages, "mentions", progress), batch=_BATCH):
+        builder.add(passage, found)
     if options.metadata:
         builder.relate_declared(collector.documents.values())
     return builder.finish()
 
 
-def _reported(items: Iterable[Item], total: int, what: str, progress: Progress | None) -> Iterator[Item]:
-    for done, item in enumerate(items):
-        yield item
+def _reported(passages: Sequence[Passage], what: str, progress: Progress | None) -> Iterator[Passage]:
+    total = len(passages)
+    for done, passage in enumerate(passages):
+        yield passage.bare()
         if progress and (done % 200 == 0 or done == total - 1):
             progress(what, done + 1, total)
 
 
 # ---------------------------------------------------------------- first pass: candidates
-
-
-def _with_openings(passages: Iterable[Passage]) -> Iterator[tuple[Passage, bool]]:
-    """Passages, and whether they are the first of their document."""
-    opened: set[str] = set()
-    for passage in passages:
-        yield passage, passage.document not in opened
-        opened.add(passage.document)
-
-
-class _Reading(NamedTuple):
-    """What the first pass takes from a passage alone, whatever the others say."""
-
-    masked: str
-    german: bool
-    defined: list[Candidate]
-    named: list[tuple[str, list[str]]]  # results, and the people in their names
-    credited: list[str]
-    runs: list[list[tuple[str, bool]]]  # words, and whether they stand inside a sentence
-
-
-def _read_alone(item: tuple[Passage, bool]) -> _Reading:
-    """Read a passage; the second value says whether it is the first of its document."""
-    passage, opening = item
-    masked = mask_references(mask(passage.text))
-    defined = list(find_defined_terms(passage, masked, opening))
-    if language_of(masked) == "de":
-        return _Reading(masked, True, defined, [], [], [])
-    texts = (masked, mask_references(mask(passage.proof)))
-    named = [result for text in texts for result in named_results(text)]
-    credited = [key for text in texts for key in credited_results(text)]
-    return _Reading(masked, False, defined, named, credited, [run for text in texts for run in content_runs(text)])
 
 
 @dataclass(slots=True)
@@ -243,6 +207,7 @@ class _Collector:
         self.small: Counter[str] = Counter()  # word in lower case: uses without one
         self.sections: dict[str, str] = {}  # section title: the first passage below it
         self.credited: set[str] = set()  # keys of results that the text credits to people
+        self.opened: set[str] = set()  # documents of which a passage was read
         self.texts: set[int] = set()  # hashes of the masked texts read so far
         self.passages = 0
         self.statements = 0
@@ -287,12 +252,15 @@ class _Collector:
             if _names_subject(term):
                 self.add(Candidate(term, property_or_object(term), "planetmath"), "")
 
-    def add_reading(self, passage: Passage, opening: bool, reading: _Reading) -> None:
-        """Add one passage of the first pass, in order."""
+    def read(self, passage: Passage) -> None:
+        """One passage of the first pass, in order."""
         self.passages += 1
         self.statements += passage.kind not in _PROSE_KINDS
-        masked, german, defined, *_ = reading
-        for candidate in defined:
+        masked = mask_references(mask(passage.text))
+        german = language_of(masked) == "de"
+        opening = passage.document not in self.opened
+        self.opened.add(passage.document)
+        for candidate in find_defined_terms(passage, masked, opening):
             self.add(candidate, passage.id, german)
         if passage.title and passage.kind not in _PROSE_KINDS:
             self._read_note(passage, german)
@@ -306,10 +274,12 @@ class _Collector:
         if passage.kind == "chunk" and hash(masked) in self.texts:
             return  # boilerplate counts once
         self.texts.add(hash(masked))
-        for name, people in reading.named:
-            self.add(Candidate(name, "theorem", "named"), passage.id).people.update(people)
-        self.credited.update(reading.credited)
-        self._count_phrases(reading.runs)
+        proof = mask_references(mask(passage.proof))
+        for text in (masked, proof):
+            for name, people in named_results(text):
+                self.add(Candidate(name, "theorem", "named"), passage.id).people.update(people)
+            self.credited.update(credited_results(text))
+        self._count_phrases(masked, proof)
         if self.is_prose and passage.kind != "log":
             document = self.documents.get(passage.document) if opening else None
             self.prose.read(masked, document.title if document else "")
@@ -349,21 +319,22 @@ class _Collector:
             if _names_subject(name) and confirmed and len(name.split()) <= _LONGEST_TITLE:
                 self.add(Candidate(name, "object", "title"), passage.id)
 
-    def _count_phrases(self, runs: Iterable[list[tuple[str, bool]]]) -> None:
+    def _count_phrases(self, *texts: str) -> None:
         keys: set[str] = set()
-        for run in runs:
-            words = [word for word, _ in run]
-            for word, inside in run:
-                if inside:
-                    part = word.split("-")[0].removesuffix("'s").removesuffix("’s")
-                    (self.capital if part[0].isupper() else self.small)[part.casefold()] += 1
-            for start in range(max(0, len(words) - 4), len(words)):
-                key = phrase_key(words[start:])
-                self.uses[key] += 1
-                keys.add(key)
-                if key not in self.written or self.uses[key] == 20:  # by then sentence case has settled
-                    self.written[key] = " ".join(words[start:])
-            self.word_uses.update(phrase_key([word]) for word in words)
+        for text in texts:
+            for run in content_runs(text):
+                words = [word for word, _ in run]
+                for word, inside in run:
+                    if inside:
+                        part = word.split("-")[0].removesuffix("'s").removesuffix("’s")
+                        (self.capital if part[0].isupper() else self.small)[part.casefold()] += 1
+                for start in range(max(0, len(words) - 4), len(words)):
+                    key = phrase_key(words[start:])
+                    self.uses[key] += 1
+                    keys.add(key)
+                    if key not in self.written or self.uses[key] == 20:  # by then sentence case has settled
+                        self.written[key] = " ".join(words[start:])
+                self.word_uses.update(phrase_key([word]) for word in words)
         self.passages_with.update(keys)
 
     # ------------------------------------------------------------ decisions
@@ -547,7 +518,7 @@ _OTHER_NAME = re.compile(
 )
 
 
-class _PassageEdges(NamedTuple):
+class _Found(NamedTuple):
     """What the second pass finds in a passage: concepts, edges to them, and relations between them."""
 
     mentioned: list[str]
@@ -598,7 +569,7 @@ class _Builder:
         if edge.source != edge.target:
             self.relations.setdefault(edge[:3], edge)
 
-    def add_edges(self, passage: Passage, found: _PassageEdges) -> None:
+    def add(self, passage: Passage, found: _Found) -> None:
         """Add one passage of the second pass, in order."""
         self.opening.setdefault(passage.document, passage.id)
         for concept in found.mentioned:
@@ -607,7 +578,7 @@ class _Builder:
         for relation in found.relations:
             self.relate(relation)
 
-    def read(self, passage: Passage) -> _PassageEdges:
+    def read(self, passage: Passage) -> _Found:
         """Read one passage of the second pass; changes nothing here."""
         text = mask_references(mask(passage.text))
         german = language_of(text) == "de"
@@ -615,15 +586,14 @@ class _Builder:
         in_title, in_text, in_proof = (
             find_mentions(masked, trie, normal_form) for masked in (mask(passage.title), text, mask(passage.proof))
         )
-        defined, stated = self.defined_in.get(passage.id, []), self.stated_in.get(passage.id, [])
+        defined, stated = self.defined_in.get(passage.id, ()), self.stated_in.get(passage.id, ())
         mentioned = dict.fromkeys([*(mention.concept for mention in (*in_title, *in_text, *in_proof)), *stated])
         makers = [("defines", concept, self.entries[concept].definers[passage.id]) for concept in defined]
         makers += [("proves", concept, "note") for concept in stated if passage.proof]
         makers += [("mentions", concept, "mentions") for concept in mentioned]
         edges = [Edge(passage.id, relation, concept, passage.id, rule) for relation, concept, rule in makers]
-        relations = list(
-            self._read_sentences(passage, text, in_text, german_relations if german else sentence_relations)
-        )
+        find_relations = german_relations if german else sentence_relations
+        relations = list(self._read_sentences(passage, text, in_text, find_relations))
         if german:
             relations += self._read_sentences(passage, mask(passage.proof), in_proof, german_relations)
         for result in stated:
@@ -635,9 +605,9 @@ class _Builder:
                     relations.append(Edge(result, "uses", mention.concept, passage.id, "proof"))
             for link in passage.links:
                 if link.relation == "proof_uses" and link.target:
-                    for other in self.stated_in.get(link.target, []):
-                        relations.append(Edge(result, "uses", other, passage.id, "proof"))
-        return _PassageEdges(list(mentioned), edges, relations)
+                    others = self.stated_in.get(link.target, ())
+                    relations += [Edge(result, "uses", other, passage.id, "proof") for other in others]
+        return _Found(list(mentioned), edges, relations)
 
     def _is_specific(self, concept: str) -> bool:
         """Whether a mention means one thing; single adjectives and measures mean too many."""
@@ -647,7 +617,7 @@ class _Builder:
     def _read_sentences(
         self, passage: Passage, text: str, mentions: list[Mention], relations: Callable[..., Iterator[Edge]]
     ) -> Iterator[Edge]:
-        defined = self.defined_in.get(passage.id, [])
+        defined = self.defined_in.get(passage.id, ())
         for start, end in sentence_spans(text):
             inside = [mention for mention in mentions if start <= mention.start and mention.end <= end]
             for relation in relations(text, start, end, inside, self.kinds):
