@@ -37,7 +37,7 @@ class InputError(LemmataError):
     """Input that cannot be used, with file and line."""
 
     def __init__(self, cause: str, *, file: str = "", line: int = 0) -> None:
-        super().__init__(cause, file, line)
+        super().__init__(cause)  # with more, it could not come back from another process
         self.cause = cause
         self.file = file
         self.line = line

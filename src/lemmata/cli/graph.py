@@ -14,6 +14,7 @@ from lemmata.cli.output import (
     Concurrency,
     Cost,
     Model,
+    On,
     Price,
     Seconds,
     Seed,
@@ -41,13 +42,15 @@ def build(
     metadata: Annotated[
         bool, typer.Option("--metadata/--no-metadata", help="Use keywords and synonyms that documents declare.")
     ] = True,
+    on: On = "",
     as_json: AsJson = False,
 ) -> None:
     """Build the graph by rules: links, concepts, relations."""
     from lemmata.project import Project
+    from lemmata.workers import computing_on
 
     settings = {} if metadata else {"concepts": {"metadata": False}}
-    with showing_progress() as progress:
+    with computing_on(on), showing_progress() as progress:
         report = Project(workspace).build_graph(settings=settings, progress=progress)
     _print_report(report, as_json)
 

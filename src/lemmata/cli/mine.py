@@ -14,6 +14,7 @@ from lemmata.cli.output import (
     Concurrency,
     Cost,
     Model,
+    On,
     Price,
     Seconds,
     Seed,
@@ -30,6 +31,7 @@ from lemmata.cli.output import (
     showing_progress,
     styled,
 )
+from lemmata.errors import ConfigError
 
 __all__ = ["audit", "domain", "export", "import_", "mix", "negatives", "pairs", "queries", "sets", "split", "triplets"]
 
@@ -108,13 +110,17 @@ def queries(
     unlimited: Unlimited = False,
     price: Price = (0.0, 0.0),
     concurrency: Concurrency = 0,
+    on: On = "",
     seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
     """Write queries by rules, or by a --model."""
     from lemmata.llm.endpoint import Limits
     from lemmata.project import Project
+    from lemmata.workers import computing_on
 
+    if model and on:
+        raise ConfigError("a --model writes on its own server: leave out --on")
     project = Project(workspace)
     if model:
         limits = Limits(calls, tokens, cost, seconds)
@@ -134,7 +140,7 @@ def queries(
             )
     else:
         settings = {"queries": given(seed=seed), **given(gate=gate or None)}
-        with showing_progress() as progress:
+        with computing_on(on), showing_progress() as progress:
             report = project.mine(
                 "queries", name=name, found_within=found_within, part=part, settings=settings, progress=progress
             )

@@ -37,6 +37,7 @@ __all__ = [
     "Model",
     "MostCost",
     "MostTokens",
+    "On",
     "Price",
     "Seconds",
     "Seed",
@@ -64,6 +65,12 @@ __all__ = [
 Workspace = Annotated[Path, typer.Option("-w", "--workspace", help="The workspace folder.", metavar="DIR")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Seed = Annotated[int | None, typer.Option(help="Random seed; default: as configured.")]
+On = Annotated[
+    str,
+    typer.Option(
+        "--on", help="Compute on a Ray cluster: ray://HOST:PORT; local: one on this machine.", metavar="CLUSTER"
+    ),
+]
 HERE = Path()
 _UNWRAPPED = 100_000  # columns
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")

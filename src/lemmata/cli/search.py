@@ -11,6 +11,7 @@ from lemmata.cli.output import (
     AsJson,
     MostCost,
     MostTokens,
+    On,
     TokenPrice,
     Workspace,
     counted,
@@ -77,6 +78,7 @@ def index(
     tokens: MostTokens = 0,
     cost: MostCost = 0.0,
     price: TokenPrice = 0.0,
+    on: On = "",
     as_json: AsJson = False,
 ) -> None:
     """Build or update the indexes.
@@ -84,9 +86,10 @@ def index(
     Vectors of several encoders stay side by side; search uses those of the encoder that was indexed last.
     """
     from lemmata.project import Project
+    from lemmata.workers import computing_on
 
     if remove:
-        if encoder or language or dimension or expand or rebuild or summaries or milvus or not dense:
+        if any((encoder, language, dimension, expand, rebuild, summaries, milvus, on)) or not dense:
             raise LemmataError("--remove only deletes: give the other options in a second call")
         _remove_encoder(Project(workspace), remove, as_json)
         return
@@ -110,7 +113,7 @@ def index(
         expected = f", at a cost of {estimate.tokens * allowance.price / 1e6:.4g}" if allowance.price else ""
         summary = f"about {counted(estimate.tokens, 'token')} in {counted(estimate.calls, 'call')}{expected}"
         typer.echo(f"{summary}; encoded already: {counted(estimate.cached, 'passage')}", err=True)
-    with showing_progress() as progress:
+    with computing_on(on), showing_progress() as progress:
         report = project.index(settings=settings, dense=dense, rebuild=rebuild, allowance=allowance, progress=progress)
     if as_json:
         print_json(report)

@@ -7,7 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from lemmata.cli.output import HERE, AsJson, Workspace, given, log, open_console, print_json, showing_progress, styled
+from lemmata.cli.output import (
+    HERE,
+    AsJson,
+    On,
+    Workspace,
+    given,
+    log,
+    open_console,
+    print_json,
+    showing_progress,
+    styled,
+)
 from lemmata.errors import LemmataError
 from lemmata.train.ranks import is_first_process, refuse_several
 
@@ -294,6 +305,7 @@ def run(
     profile: Annotated[
         bool, typer.Option("--profile", help="Show seconds, CPU seconds and peak memory of each stage.")
     ] = False,
+    on: On = "",
     as_json: AsJson = False,
 ) -> None:
     """Run all stages of [run]: from sources to a measured model."""
@@ -303,6 +315,7 @@ def run(
     from lemmata.project import Project
     from lemmata.run import run as execute
     from lemmata.run import stage_table
+    from lemmata.workers import computing_on
 
     console = open_console()
     stages: dict[str, bool] = {}
@@ -318,7 +331,7 @@ def run(
             console.print(f"{stage}{': up to date' if done else ' …'}", style="dim")
 
     project = Project(workspace)
-    with showing_progress() as progress:
+    with computing_on(on), showing_progress() as progress:
         reports = execute(project, announce=announce, progress=progress)
     profiled = profiler.end()
     log.stage = "run"

@@ -12,6 +12,7 @@ import typer
 from lemmata.cli.output import (
     HERE,
     AsJson,
+    On,
     Workspace,
     counted,
     fail,
@@ -77,6 +78,7 @@ def ingest(
         str, typer.Option("--related", help="... the id of an earlier log.", metavar="COLUMN")
     ] = "",
     workers: Annotated[int | None, typer.Option(help="Number of processes; default: one per core.", min=1)] = None,
+    on: On = "",
     again: Annotated[bool, typer.Option("--again", help="Read unchanged sources too.")] = False,
     remove: Annotated[bool, typer.Option("--remove", help="Remove these sources from the corpus.")] = False,
     as_json: AsJson = False,
@@ -88,7 +90,12 @@ def ingest(
     from lemmata.errors import ConfigError
     from lemmata.ingest.sources import READERS
     from lemmata.project import Project
+    from lemmata.workers import computing_on
 
+    if on and (workers or remove):
+        raise ConfigError(
+            "--on reads sources on a cluster: it goes without --remove, and --workers counts processes here"
+        )
     if reader and reader not in READERS:
         raise ConfigError(f"--as {reader}: there is no such reader{suggest(reader, READERS)}")
     columns = {
@@ -103,7 +110,7 @@ def ingest(
     if any(columns.values()):
         settings["columns"] = {name: column for name, column in columns.items() if column}
     project = Project(workspace)
-    with showing_progress() as progress:
+    with computing_on(on), showing_progress() as progress:
         if remove:
             report = project.remove(paths, progress=progress)
         else:

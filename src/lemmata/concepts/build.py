@@ -51,6 +51,7 @@ from lemmata.concepts.terms import (
 )
 from lemmata.types import Concept, Document, Edge, Passage, Progress
 from lemmata.words import GENERIC_ADJECTIVES, GENERIC_NOUNS, TITLE_FRAME_WORDS, language_of, singular, slug
+from lemmata.workers import cluster_map
 
 __all__ = ["ConceptGraph", "ConceptOptions", "build_concepts"]
 
@@ -73,6 +74,7 @@ class ConceptGraph(NamedTuple):
 
 
 _LONGEST_DESCRIPTION = 600  # characters; enough for a sentence, and an encoder reads no more
+_BATCH = 200  # passages that a process of a cluster reads at once
 _LONGEST_TITLE = 5  # words of a title that is a name, not a sentence
 
 # Most trusted first; the best rule gives a concept its description and origin. Name and kind are voted on, in `add`.
@@ -151,8 +153,8 @@ def build_concepts(
     for passage in _reported(passages, "candidates", progress):
         collector.read(passage)
     builder = _Builder(collector.choose())
-    for passage in _reported(passages, "mentions", progress):
-        builder.read(passage)
+    for passage, found in cluster_map(builder.read, _reported(passages, "mentions", progress), batch=_BATCH):
+        builder.add(passage, found)
     if options.metadata:
         builder.relate_declared(collector.documents.values())
     return builder.finish()
@@ -516,6 +518,14 @@ _OTHER_NAME = re.compile(
 )
 
 
+class _Found(NamedTuple):
+    """What the second pass finds in a passage: concepts, edges to them, and relations between them."""
+
+    mentioned: list[str]
+    edges: list[Edge]
+    relations: list[Edge]
+
+
 class _Builder:
     """State of the second pass: concepts, mentions, and relations with their evidence; the first evidence stays."""
 
@@ -559,37 +569,45 @@ class _Builder:
         if edge.source != edge.target:
             self.relations.setdefault(edge[:3], edge)
 
-    def read(self, passage: Passage) -> None:
-        """One passage of the second pass, in order."""
+    def add(self, passage: Passage, found: _Found) -> None:
+        """Add one passage of the second pass, in order."""
         self.opening.setdefault(passage.document, passage.id)
+        for concept in found.mentioned:
+            self.first_mention.setdefault(concept, passage.id)
+        self.edges += found.edges
+        for relation in found.relations:
+            self.relate(relation)
+
+    def read(self, passage: Passage) -> _Found:
+        """Read one passage of the second pass; changes nothing here."""
         text = mask_references(mask(passage.text))
         german = language_of(text) == "de"
         trie, normal_form = (self.german_trie, german_normal) if german else (self.trie, normal)
         in_title, in_text, in_proof = (
             find_mentions(masked, trie, normal_form) for masked in (mask(passage.title), text, mask(passage.proof))
         )
-        defined, stated = self.defined_in[passage.id], self.stated_in[passage.id]
+        defined, stated = self.defined_in.get(passage.id, ()), self.stated_in.get(passage.id, ())
         mentioned = dict.fromkeys([*(mention.concept for mention in (*in_title, *in_text, *in_proof)), *stated])
-        for concept in mentioned:
-            self.first_mention.setdefault(concept, passage.id)
         makers = [("defines", concept, self.entries[concept].definers[passage.id]) for concept in defined]
         makers += [("proves", concept, "note") for concept in stated if passage.proof]
         makers += [("mentions", concept, "mentions") for concept in mentioned]
-        self.edges += [Edge(passage.id, relation, concept, passage.id, rule) for relation, concept, rule in makers]
-        self._read_sentences(passage, text, in_text, german_relations if german else sentence_relations)
+        edges = [Edge(passage.id, relation, concept, passage.id, rule) for relation, concept, rule in makers]
+        find_relations = german_relations if german else sentence_relations
+        relations = list(self._read_sentences(passage, text, in_text, find_relations))
         if german:
-            self._read_sentences(passage, mask(passage.proof), in_proof, german_relations)
+            relations += self._read_sentences(passage, mask(passage.proof), in_proof, german_relations)
         for result in stated:
             for mention in in_text:
                 if self._is_specific(mention.concept):
-                    self.relate(Edge(result, "uses", mention.concept, passage.id, "statement"))
+                    relations.append(Edge(result, "uses", mention.concept, passage.id, "statement"))
             for mention in in_proof:
                 if self.kinds[mention.concept] in {"theorem", "formula", "identity"}:
-                    self.relate(Edge(result, "uses", mention.concept, passage.id, "proof"))
+                    relations.append(Edge(result, "uses", mention.concept, passage.id, "proof"))
             for link in passage.links:
                 if link.relation == "proof_uses" and link.target:
-                    for other in self.stated_in[link.target]:
-                        self.relate(Edge(result, "uses", other, passage.id, "proof"))
+                    others = self.stated_in.get(link.target, ())
+                    relations += [Edge(result, "uses", other, passage.id, "proof") for other in others]
+        return _Found(list(mentioned), edges, relations)
 
     def _is_specific(self, concept: str) -> bool:
         """Whether a mention means one thing; single adjectives and measures mean too many."""
@@ -598,12 +616,12 @@ class _Builder:
 
     def _read_sentences(
         self, passage: Passage, text: str, mentions: list[Mention], relations: Callable[..., Iterator[Edge]]
-    ) -> None:
-        defined = self.defined_in[passage.id]
+    ) -> Iterator[Edge]:
+        defined = self.defined_in.get(passage.id, ())
         for start, end in sentence_spans(text):
             inside = [mention for mention in mentions if start <= mention.start and mention.end <= end]
             for relation in relations(text, start, end, inside, self.kinds):
-                self.relate(relation._replace(evidence=passage.id))
+                yield relation._replace(evidence=passage.id)
             synonyms = {
                 frozenset((left.concept, right.concept))
                 for left, right in itertools.pairwise(inside)
@@ -617,7 +635,7 @@ class _Builder:
                     for other in used:
                         synonym = frozenset((concept, other)) in synonyms
                         if other not in defined and self._is_specific(other) and not synonym:
-                            self.relate(Edge(concept, "uses", other, passage.id, "defining sentence"))
+                            yield Edge(concept, "uses", other, passage.id, "defining sentence")
 
     def relate_declared(self, documents: Iterable[Document]) -> None:
         """PlanetMath's own `related`, between the subjects of two articles."""

@@ -497,7 +497,7 @@ def with_preamble(options: IngestOptions, folder: Path) -> IngestOptions:
     _preamble.cache_clear()
     if not options.papers.preamble:
         return options
-    path = folder / options.papers.preamble
+    path = (folder / options.papers.preamble).absolute()
     if not path.is_file():
         raise ConfigError(f"[ingest] preamble = {options.papers.preamble!r}: there is no file {path}")
     return replace(options, papers=replace(options.papers, preamble=str(path)))
@@ -693,6 +693,8 @@ def read_whole_unit(task: tuple[Path, Unit, IngestOptions]) -> list[Reading] | s
     """All readings of a unit, or one sentence with the error; raises nothing, as it runs in worker processes."""
     base, unit, options = task
     readings: list[Reading] = []
+    if not base.exists():
+        return f"the machine that reads it has no folder {base}: all nodes of a cluster must share it"
     try:
         rest = read_unit(base, unit, options)
         while True:
@@ -704,7 +706,9 @@ def read_whole_unit(task: tuple[Path, Unit, IngestOptions]) -> list[Reading] | s
             count_step()
     except InputError as error:
         return error.cause
-    except (LemmataError, TimeoutError, OSError) as error:
+    except OSError as error:
+        return error.strerror or str(error)
+    except LemmataError as error:
         return str(error)
     except MemoryError:
         return "memory ran out while it was read: split it into smaller files, or read with fewer --workers"

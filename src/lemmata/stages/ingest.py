@@ -415,7 +415,8 @@ _LARGE = 2**20  # bytes; a larger file may take more than a second
 
 
 def _read_all(run: _Run, base: Path, units: Sequence[Unit]) -> Iterator[tuple[Unit, Iterable[Reading] | str]]:
-    tasks = [(base, unit, run.options) for unit in units if unit.reader not in _STREAMED]
+    place = base.absolute()  # a process of a cluster may work in another folder
+    tasks = [(place, unit, run.options) for unit in units if unit.reader not in _STREAMED]
     done = 0
 
     def waiting(steps: int) -> None:

@@ -8,17 +8,21 @@ import shutil
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
 
 import numpy as np
 import numpy.typing as npt
 
+from lemmata.encode.load import load_encoder
 from lemmata.encode.remote import BATCH, RemoteEncoder
+from lemmata.errors import ConfigError
 from lemmata.files import writing
 from lemmata.index.ann import EXACT_UP_TO, AnnIndex
 from lemmata.store.artefacts import Artefact, read_undamaged, seal
 from lemmata.store.layout import Layout, read_manifest
 from lemmata.store.vectors import VectorWriter
 from lemmata.types import Encoder, Floats, Integers, Progress
+from lemmata.workers import cluster_map, is_on_cluster
 
 __all__ = ["SHARD", "Hashes", "build_neighbours", "copy_vectors", "encode_missing", "hash_texts", "match_rows"]
 
@@ -28,6 +32,7 @@ SHARD = 512  # texts encoded between two checkpoints: less than a minute on a sm
 _FIRST_STEP = 8  # texts until the first report on them
 _SAMPLE = 24  # texts, spread over all, whose time tells that of all
 _LONG = 10  # seconds; where it takes longer, the label of the progress says how long
+_SENT = 128  # texts that a process of a cluster encodes at once: seconds of work, less than a megabyte
 _COPIED = 100_000  # vectors copied at once
 
 
@@ -79,8 +84,12 @@ def encode_missing(
 ) -> None:
     """Encode the texts of the rows that are `missing`, which `read` gives, and write them shard by shard.
 
-    A few of them, spread over all, are encoded first: their time is that which the others will take.
+    A few of them, spread over all, are encoded first: their time is that which the others will take. On a cluster, its
+    nodes load the encoder and get the texts; one at an address is asked from here.
     """
+    if is_on_cluster() and not isinstance(encoder, RemoteEncoder):
+        _encode_on_cluster(writer, missing, read, encoder, progress, what)
+        return
     total, encoded = len(missing), 0
     pace = BATCH if isinstance(encoder, RemoteEncoder) else _FIRST_STEP
     if not isinstance(encoder, RemoteEncoder) and total > SHARD:
@@ -111,6 +120,39 @@ def encode_missing(
             if not isinstance(encoder, RemoteEncoder):  # that one is paid by call: a step is one
                 pace = _next_pace(pace, len(step), seconds)
         writer.write(rows, vectors)
+
+
+def _encode_on_cluster(
+    writer: VectorWriter,
+    missing: Integers,
+    read: Callable[[Integers], Iterable[str]],
+    encoder: Encoder,
+    progress: Progress,
+    what: str,
+) -> None:
+    models = writer.layout.models.absolute()
+    load = partial(load_encoder, writer.encoder, dimension=encoder.dimension, threads=1, models=models)
+    parts = (missing[start : start + _SENT] for start in range(0, len(missing), _SENT))
+    items = ((rows, list(read(rows))) for rows in parts)
+    encoded = 0
+    progress(what, encoded, len(missing))
+    for (rows, _), vectors in cluster_map(partial(_encode_part, load, encoder.name), items, batch=1):
+        writer.write(rows, vectors)
+        encoded += len(rows)
+        progress(what, encoded, len(missing))
+
+
+def _encode_part(load: Callable[[], Encoder], name: str, part: tuple[Integers, list[str]]) -> Floats:
+    return _loaded(load, name).encode(part[1], role="passage")
+
+
+@lru_cache(maxsize=1)
+def _loaded(load: Callable[[], Encoder], name: str) -> Encoder:
+    """The encoder of a node; ConfigError for another one than on the machine that asks for it."""
+    encoder = load()
+    if encoder.name != name:
+        raise ConfigError(f"a node of the cluster has the encoder {encoder.name}, not {name}: give it the same one")
+    return encoder
 
 
 def _duration(seconds: float) -> str:

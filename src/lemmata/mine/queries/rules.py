@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from lemmata.concepts.terms import mask
@@ -16,9 +17,11 @@ from lemmata.mine.queries.statements import defined_terms, keywords, named_resul
 from lemmata.mine.queries.wording import Query, parse_styles, word_overlap
 from lemmata.types import Document, Pair, Passage
 from lemmata.words import language_of
+from lemmata.workers import cluster_map
 
 __all__ = ["QueryOptions", "passage_queries", "rule_queries"]
 
+_BATCH = 200  # passages that a process of a cluster reads at once
 _REPEATS = 3  # passages that may share a query
 _MOST = 6  # queries per passage
 _LONGEST = 22  # words of a query
@@ -40,18 +43,30 @@ def rule_queries(material: Material, options: QueryOptions | None = None) -> Ite
     """Queries for every passage of a part, in row order; reads the part twice."""
     options = options or QueryOptions()
     frequency: Counter[str] = Counter()
-    for _, passage in material.all_passages():
-        frequency.update(normal_words(passage))
+    for _, words in cluster_map(normal_words, (passage for _, passage in material.all_passages()), batch=_BATCH):
+        frequency.update(words)
     document_sizes = Counter(material.document_numbers[material.rows].tolist())
+
+    def with_documents() -> Iterator[tuple[int, Passage, Document | None]]:
+        for row, passage in material.all_passages():
+            short = document_sizes[int(material.document_numbers[row])] <= _SHORT_DOCUMENT
+            yield row, passage, material.documents.get(passage.document) if short else None
+
     repeats: Counter[bytes] = Counter()
-    for row, passage in material.all_passages():
-        short = document_sizes[int(material.document_numbers[row])] <= _SHORT_DOCUMENT
-        document = material.documents.get(passage.document) if short else None
-        for query in passage_queries(passage, frequency, len(material.rows), document=document, options=options):
+    ask = partial(_row_queries, frequency, len(material.rows), options)
+    for (row, *_), queries in cluster_map(ask, with_documents(), batch=_BATCH):
+        for query in queries:
             key = hashlib.blake2b(query.text.casefold().encode(), digest_size=8).digest()
             repeats[key] += 1
             if repeats[key] <= _REPEATS:
                 yield Pair(query.text, row, "queries", query.style, query.rule)
+
+
+def _row_queries(
+    frequency: Mapping[str, int], passages: int, options: QueryOptions, item: tuple[int, Passage, Document | None]
+) -> list[Query]:
+    _, passage, document = item
+    return passage_queries(passage, frequency, passages, document=document, options=options)
 
 
 def passage_queries(
