@@ -59,7 +59,7 @@ def check(answer: httpx.Response) -> None:
 
 
 @given(
-    st.sampled_from(["GET", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "BREW"]),
+    st.sampled_from(["GET", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"]),
     st.sampled_from(PATHS),
     texts,
     st.dictionaries(st.sampled_from(FIELDS), texts, max_size=3),

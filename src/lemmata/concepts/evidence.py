@@ -119,7 +119,7 @@ def from_json(text: str) -> Evidence:
     return Evidence(
         german,
         digest,
-        [Candidate(*values, tuple(aliases)) for *values, aliases in defined],
+        [Candidate(name, kind, rule, sentence, tuple(aliases)) for name, kind, rule, sentence, aliases in defined],
         tuple(note),
         titled,
         [(name, people) for name, people in named],

@@ -315,16 +315,20 @@ def open_graph(layout: Layout) -> StoredGraph:
     """The compressed graph of a workspace; WorkspaceError where none was built, or for another corpus."""
     item = artefact(layout, "graph")
     manifest = open_artefact(layout, item)
-    content = read_json(item.folder / "nodes.json", item.cure)
-    records, merged = read_json(item.folder / "concepts.json", item.cure)
     arrays = {name: read_array(item.folder / f"{name}.npy", item.cure) for name in (*_ARRAYS, "rows")}
     rows = arrays.pop("rows")
-    kinds = content["kinds"]
-    graph = Graph(content["nodes"], [kinds[number] for number in content["kind"]], content["relations"], **arrays)
-    concepts = {
-        identity: Concept(identity, name, kind, description, tuple(aliases))
-        for identity, name, kind, description, aliases in records
-    }
+    content = read_json(item.folder / "nodes.json", item.cure)
+    stored = read_json(item.folder / "concepts.json", item.cure)
+    try:
+        kinds = [content["kinds"][number] for number in content["kind"]]
+        graph = Graph(content["nodes"], kinds, content["relations"], **arrays)
+        records, merged = stored
+        concepts = {
+            identity: Concept(identity, name, kind, description, tuple(aliases))
+            for identity, name, kind, description, aliases in records
+        }
+    except (IndexError, KeyError, TypeError, ValueError) as error:  # another letter may still be JSON
+        raise WorkspaceError(f"the files of {item.folder} are damaged: {item.repair}") from error
     return StoredGraph(graph, rows, concepts, merged, manifest["inputs"])
 
 
