@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test fuzz soak lint docs bench clean
+.PHONY: demo demo-hashes wheel test fuzz soak lint docs bench clean
 .DELETE_ON_ERROR:
 
 $(READY): pyproject.toml constraints.txt
@@ -15,6 +15,25 @@ $(READY): pyproject.toml constraints.txt
 
 demo: $(READY)
 	$(BIN)/lemmata demo
+
+# the demo from packages whose hashes are checked, in an environment of its own
+HASHED := build/hashes/bin/python -m pip install --quiet --disable-pip-version-check --no-deps
+demo-hashes:
+	@$(PYTHON) -c "import platform, sys; sys.exit((sys.platform, platform.machine(), *sys.version_info[:2]) != ('linux', 'x86_64', 3, 11))" \
+	    || { echo "requirements-demo.txt has the hashes for Linux x86_64 and Python 3.11; elsewhere: make demo"; exit 1; }
+	$(PYTHON) -m venv --clear build/hashes
+	$(HASHED) --require-hashes -r requirements-demo.txt
+	$(HASHED) -c constraints.txt torch  # its build, and so its hash, depends on the index
+	$(HASHED) --no-build-isolation .
+	build/hashes/bin/lemmata demo build/hashes/demo
+
+# the demo from the wheel, in an empty environment and outside of the repository
+wheel: $(READY)
+	rm -rf build/wheel
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation -w build/wheel .
+	$(PYTHON) -m venv build/wheel/venv
+	build/wheel/venv/bin/python -m pip install --quiet -c constraints.txt "$$(ls build/wheel/lemmata-*.whl)[charts,train]"
+	cd build/wheel && venv/bin/lemmata demo
 
 test: lint
 	$(BIN)/python -m pytest -n 2 --cov=lemmata --cov-report=term:skip-covered --cov-fail-under=85

@@ -15,12 +15,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.test_damage import lemmata, search, written_files
 
 from lemmata.errors import WorkspaceBusy
 from lemmata.files import replace_folder, wait_for_lock
 from lemmata.project import Project
 from lemmata.store.artefacts import seal
+from lemmata.store.graph import GraphRecordStore
 from lemmata.store.layout import write_manifest
 
 
@@ -55,10 +58,40 @@ def test_one_flipped_bit_anywhere_is_found_and_its_file_is_named(made: Project) 
         finally:
             path.write_bytes(content)
         name = path.relative_to(made.layout.root).as_posix()
-        if path == made.layout.graph_records:
-            continue  # rows change one by one, so only its pages are checked
         assert problems.get(name) == "damaged", (name, place)
     assert found(made) == {}
+
+
+@given(st.data())
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_one_flipped_bit_anywhere_in_the_records_of_the_graph_is_found(made: Project, data: st.DataObject) -> None:
+    path = made.layout.graph_records
+    content = path.read_bytes()
+    place = data.draw(st.integers(0, len(content) - 1))
+    changed = bytearray(content)
+    changed[place] ^= 1 << data.draw(st.integers(0, 7))
+    path.write_bytes(changed)
+    try:
+        assert found(made) == {"graph/records.sqlite": "damaged"}
+    finally:
+        path.write_bytes(content)
+
+
+def test_records_that_a_killed_command_changed_are_no_damage(project: Project) -> None:
+    with GraphRecordStore(project.layout) as records:
+        records.decide("concept:width", "concept:depth", "reject")  # killed before they were sealed again
+    assert found(project) == {}
+    content = bytearray(project.layout.graph_records.read_bytes())
+    content[24] ^= 1  # the counter of changes itself
+    project.layout.graph_records.write_bytes(content)
+    assert found(project) == {"graph/records.sqlite": "damaged"}
+    content[24] ^= 1
+    project.layout.graph_records.write_bytes(content)
+    project.build_graph()
+    assert project.verify().problems == []
+    project.layout.graph_records_note.write_text("{}")
+    assert found(project) == {"graph/records.json": "damaged"}
+    assert [one.command for one in project.repair()] == ["lemmata graph build"]
 
 
 def test_missing_and_foreign_files_are_told_apart_and_a_foreign_one_is_no_damage(project: Project) -> None:

@@ -14,25 +14,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from lemmata.concepts.candidates import (
-    Candidate,
-    content_runs,
-    credited_results,
-    find_defined_terms,
-    mask_references,
-    named_results,
-    note_name,
-    phrase_key,
-    title_phrases,
-)
+from lemmata.concepts.candidates import Candidate, mask_references, phrase_key, title_phrases
+from lemmata.concepts.evidence import Evidence, ReadEvidence, Run, read_evidence
 from lemmata.concepts.german import (
     compound_relations,
     german_key,
     german_kind,
     german_normal,
-    german_phrases,
     german_relations,
-    german_results,
     nominative,
 )
 from lemmata.concepts.mentions import Mention, find_mentions, name_trie
@@ -141,15 +130,16 @@ def build_concepts(
     documents: Iterable[Document],
     options: ConceptOptions = ConceptOptions(),  # noqa: B008 - frozen
     *,
+    read: ReadEvidence = read_evidence,
     progress: Progress | None = None,
 ) -> ConceptGraph:
-    """Concepts and their edges, in a fixed order; `passages` is iterated twice.
+    """Concepts and their edges, in a fixed order; `passages` is iterated twice, `read` may remember passages.
 
     Edges: passage `mentions`, `defines` and `proves` concept; between concepts `is_instance_of`, `uses`,
     `implies`, `generalizes`, `equivalent_to`, `related_to`. Each names its rule as maker and the passage that
     states it as evidence. An empty corpus gives an empty graph.
     """
-    collector = _Collector(list(documents), options)
+    collector = _Collector(list(documents), options, read)
     for passage in _reported(passages, "candidates", progress):
         collector.read(passage)
     builder = _Builder(collector.choose())
@@ -195,7 +185,8 @@ class _Entry:
 class _Collector:
     """State of the first pass: candidates, phrases, and how words are written."""
 
-    def __init__(self, documents: Sequence[Document], options: ConceptOptions) -> None:
+    def __init__(self, documents: Sequence[Document], options: ConceptOptions, read: ReadEvidence) -> None:
+        self.read_evidence = read
         self.documents = {document.id: document for document in documents}
         self.options = options
         self.entries: dict[str, _Entry] = {}
@@ -208,7 +199,7 @@ class _Collector:
         self.sections: dict[str, str] = {}  # section title: the first passage below it
         self.credited: set[str] = set()  # keys of results that the text credits to people
         self.opened: set[str] = set()  # documents of which a passage was read
-        self.texts: set[int] = set()  # hashes of the masked texts read so far
+        self.texts: set[str] = set()  # hashes of the masked texts read so far
         self.passages = 0
         self.statements = 0
         self.prose = ProseTerms()
@@ -256,51 +247,48 @@ class _Collector:
         """One passage of the first pass, in order."""
         self.passages += 1
         self.statements += passage.kind not in _PROSE_KINDS
-        masked = mask_references(mask(passage.text))
-        german = language_of(masked) == "de"
         opening = passage.document not in self.opened
         self.opened.add(passage.document)
-        for candidate in find_defined_terms(passage, masked, opening):
-            self.add(candidate, passage.id, german)
+        document = self.documents.get(passage.document)
+        title = (document.title if document else "") if opening else None
+        evidence = self.read_evidence(passage, title)
+        for candidate in evidence.defined:
+            self.add(candidate, passage.id, evidence.german)
         if passage.title and passage.kind not in _PROSE_KINDS:
-            self._read_note(passage, german)
+            self._read_note(passage, *evidence.note, evidence.german)
         if passage.section:
             self.sections.setdefault(passage.section, passage.id)
-        if opening and not german and self.options.titles and passage.document in self.documents:
-            self._read_title(self.documents[passage.document].title, passage, masked)
-        if german:  # capitalises all nouns, so capitals say nothing about names
-            self._read_german(passage, masked)
+        if self.options.titles:
+            for name in evidence.titled:
+                if _names_subject(name) and len(name.split()) <= _LONGEST_TITLE:
+                    self.add(Candidate(name, "object", "title"), passage.id)
+        if evidence.german:  # capitalises all nouns, so capitals say nothing about names
+            self._read_german(passage, evidence)
             return
-        if passage.kind == "chunk" and hash(masked) in self.texts:
+        if passage.kind == "chunk" and evidence.digest in self.texts:
             return  # boilerplate counts once
-        self.texts.add(hash(masked))
-        proof = mask_references(mask(passage.proof))
-        for text in (masked, proof):
-            for name, people in named_results(text):
-                self.add(Candidate(name, "theorem", "named"), passage.id).people.update(people)
-            self.credited.update(credited_results(text))
-        self._count_phrases(masked, proof)
+        self.texts.add(evidence.digest)
+        for name, people in evidence.named:
+            self.add(Candidate(name, "theorem", "named"), passage.id).people.update(people)
+        self.credited.update(evidence.credited)
+        self._count_phrases(evidence.runs)
         if self.is_prose and passage.kind != "log":
-            document = self.documents.get(passage.document) if opening else None
-            self.prose.read(masked, document.title if document else "")
+            self.prose.read(mask_references(mask(passage.text)), title or "")
 
-    def _read_german(self, passage: Passage, masked: str) -> None:
+    def _read_german(self, passage: Passage, evidence: Evidence) -> None:
         """Results with names, and how many passages use a noun with at most one adjective."""
-        keys: set[str] = set()
-        proof = mask(passage.proof)
-        for text in (masked, proof):
-            for name in german_results(text):
-                self.add(Candidate(name, "theorem", "named"), passage.id, german=True)
-                self.credited.add(_german(name))
-            for phrase in german_phrases(text):
-                key = _german(phrase)
-                keys.add(key)
-                if key not in self.written or len(phrase) < len(self.written[key]):
-                    self.written[key] = phrase
-        self.passages_with.update(keys)
+        for name, _ in evidence.named:
+            self.add(Candidate(name, "theorem", "named"), passage.id, german=True)
+            self.credited.add(_german(name))
+        keys: dict[str, None] = {}
+        for phrase in evidence.phrases:
+            key = _german(phrase)
+            keys[key] = None
+            if key not in self.written or len(phrase) < len(self.written[key]):
+                self.written[key] = phrase
+        self.passages_with.update(keys.keys())
 
-    def _read_note(self, passage: Passage, german: bool) -> None:
-        name, rule = note_name(passage.title, passage.kind, german)
+    def _read_note(self, passage: Passage, name: str, rule: str, german: bool) -> None:
         if rule == "people" and re.search(r"(?:ome|en|formel|satz)'s ", name):
             return  # a German noun, not a person
         if not name or passage.kind in {"exercise", "example", "remark", "remarks", "situation"}:
@@ -312,30 +300,20 @@ class _Collector:
         if rule != "note phrase":
             entry.stated[passage.id] = None
 
-    def _read_title(self, title: str, passage: Passage, masked: str) -> None:
-        text = f" {key_of(masked)} "
-        for name in title_phrases(title):
-            confirmed = f" {key_of(name)} " in text or result_kind(name)
-            if _names_subject(name) and confirmed and len(name.split()) <= _LONGEST_TITLE:
-                self.add(Candidate(name, "object", "title"), passage.id)
-
-    def _count_phrases(self, *texts: str) -> None:
-        keys: set[str] = set()
-        for text in texts:
-            for run in content_runs(text):
-                words = [word for word, _ in run]
-                for word, inside in run:
-                    if inside:
-                        part = word.split("-")[0].removesuffix("'s").removesuffix("’s")
-                        (self.capital if part[0].isupper() else self.small)[part.casefold()] += 1
-                for start in range(max(0, len(words) - 4), len(words)):
-                    key = phrase_key(words[start:])
-                    self.uses[key] += 1
-                    keys.add(key)
-                    if key not in self.written or self.uses[key] == 20:  # by then sentence case has settled
-                        self.written[key] = " ".join(words[start:])
-                self.word_uses.update(phrase_key([word]) for word in words)
-        self.passages_with.update(keys)
+    def _count_phrases(self, runs: Iterable[Run]) -> None:
+        keys: dict[str, None] = {}  # a set would lose the order
+        for inside, words, word_keys in runs:
+            for word in words if inside else words[1:]:
+                part = word.split("-")[0].removesuffix("'s").removesuffix("’s")
+                (self.capital if part[0].isupper() else self.small)[part.casefold()] += 1
+            for start in range(max(0, len(words) - 4), len(words)):
+                key = " ".join(word_keys[start:])
+                self.uses[key] += 1
+                keys[key] = None
+                if key not in self.written or self.uses[key] == 20:  # by then sentence case has settled
+                    self.written[key] = " ".join(words[start:])
+            self.word_uses.update(word_keys)
+        self.passages_with.update(keys.keys())
 
     # ------------------------------------------------------------ decisions
 

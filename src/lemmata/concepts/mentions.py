@@ -55,7 +55,8 @@ def find_mentions(masked: str, trie: dict[str, Any], normal: Callable[[str], str
             hyphen = bool(words) and bool(words[-1]) and spans[-1][1] == token.start()
             continue
         is_word = text[0].isalnum()
-        text = text[:-1] if _PLURAL_ACRONYM.fullmatch(text) else text
+        if text[-1] == "s" and text[0].isupper() and _PLURAL_ACRONYM.fullmatch(text):
+            text = text[:-1]
         words.append(text if is_word else "")
         spans.append(token.span())
         joined.append(hyphen and is_word)
@@ -68,9 +69,9 @@ def find_mentions(masked: str, trie: dict[str, Any], normal: Callable[[str], str
         node, here = trie, start
         if joined[start] and len(words[start - 1]) > 1:
             node = {}
-        while here < len(words) and words[here]:
-            step = node.get(words[here]) if _is_acronym(words[here]) else None
-            node = step or node.get(normal(words[here]), {})
+        while here < len(words) and (word := words[here]):
+            step = node.get(word) if word.isupper() and len(word) > 1 else None
+            node = step or node.get(normal(word), {})
             here += 1
             if _LEAF in node and not joined[here]:
                 end, concept = here, node[_LEAF]

@@ -118,7 +118,10 @@ class _TransformerCrossEncoder:
         require("transformers.utils.logging", "train").disable_progress_bar()
         device = "cuda" if torch.cuda.is_available() else "cpu"
         try:
-            self._model: Any = library.CrossEncoder(str(source), device=device)
+            weights = {"use_safetensors": True}
+            self._model: Any = library.CrossEncoder(
+                str(source), device=device, trust_remote_code=False, model_kwargs=weights
+            )
         except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
             cause = str(error).strip().split("\n")[0]
             raise InputError(f"cannot be loaded as a cross-encoder ({cause})", file=str(source)) from error

@@ -49,12 +49,15 @@ class TransformerEncoder:
 
 
 def open_model(source: Path | str, device: str, **options: Any) -> Any:
-    """A sentence-transformers model, loaded without a progress bar."""
+    """A sentence-transformers model without a progress bar: from safetensors, without code of its own."""
     library = require("sentence_transformers", "train")
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it would print each of its retries
     require("transformers.utils.logging", "train").disable_progress_bar()
     try:
-        return library.SentenceTransformer(str(source), device=device, **options)
+        weights = {**options.pop("model_kwargs", {}), "use_safetensors": True}
+        return library.SentenceTransformer(
+            str(source), device=device, trust_remote_code=False, model_kwargs=weights, **options
+        )
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         cause = str(error).strip().split("\n")[0]
         what = "cannot be loaded" if Path(source).exists() else "is no folder and cannot be loaded from the hub"

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from lemmata.concepts.build import ConceptOptions, build_concepts
+from lemmata.concepts.evidence import Evidence, code_digest, evidence_key, from_json, read_evidence, to_json
 from lemmata.concepts.merge import Merge, apply, decide, propose, unite
 from lemmata.config import near
 from lemmata.errors import LemmataError
@@ -30,7 +31,8 @@ from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore, concept_passages, open_graph, open_graph_if_built
 from lemmata.store.graph import write_graph as write_compressed
 from lemmata.store.layout import Layout
-from lemmata.types import Concept, Edge, Encoder, Graph, Progress
+from lemmata.store.memo import Memo
+from lemmata.types import Concept, Edge, Encoder, Graph, Passage, Progress
 
 __all__ = [
     "GraphOptions",
@@ -65,15 +67,28 @@ def build(layout: Layout, options: GraphOptions, progress: Progress) -> dict[str
     with layout.hold(), contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
         source: dict[str, Any] = {"inputs": corpus.inputs, "options": asdict(options.concepts)}
         if records.sources().get(SOURCE) != source:
-            _apply_rules(corpus, records, source, progress)
+            _apply_rules(layout, corpus, records, source, progress)
         report = compress(layout, corpus, records, progress)
     report["seconds"] = time.perf_counter() - begin
     return report
 
 
-def _apply_rules(corpus: Corpus, records: GraphRecordStore, source: Mapping[str, Any], progress: Progress) -> None:
-    """Replace the records made by rules; `source` names the corpus and the options."""
-    graph = build_concepts(corpus, corpus.documents(), ConceptOptions(**source["options"]), progress=progress)
+def _apply_rules(
+    layout: Layout, corpus: Corpus, records: GraphRecordStore, source: Mapping[str, Any], progress: Progress
+) -> None:
+    """Replace the records made by rules; `source` names the corpus and the options. Only new passages are read."""
+    with Memo(layout.evidence, code_digest()) as memo:
+
+        def read(passage: Passage, title: str | None) -> Evidence:
+            key = evidence_key(passage, title)
+            if remembered := memo.get(key):
+                return from_json(remembered)
+            evidence = read_evidence(passage, title)
+            memo.put(key, to_json(evidence))
+            return evidence
+
+        options = ConceptOptions(**source["options"])
+        graph = build_concepts(corpus, corpus.documents(), options, read=read, progress=progress)
     records.replace(SOURCE, concepts=graph.concepts, edges=graph.edges, **source)
 
 
@@ -84,7 +99,7 @@ def compress(layout: Layout, corpus: Corpus, records: GraphRecordStore, progress
     Those of a language model and of link prediction stay as they are, and the report names them as `stale`.
     """
     if SOURCE in records.stale(corpus.inputs):
-        _apply_rules(corpus, records, {**records.sources()[SOURCE], "inputs": corpus.inputs}, progress)
+        _apply_rules(layout, corpus, records, {**records.sources()[SOURCE], "inputs": corpus.inputs}, progress)
     progress("merging concepts", 0, None)
     concepts, edges = _distinct_concepts(records), list(records.edges())
     decided = decide(propose(concepts, edges), records.verdicts())
@@ -111,6 +126,7 @@ def compress(layout: Layout, corpus: Corpus, records: GraphRecordStore, progress
         "report": report,
     }
     write_compressed(layout, graph, rows, concepts, merged, manifest)
+    records.seal()
     measure_new_graph(layout, progress)
     return report
 

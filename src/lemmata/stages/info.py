@@ -20,7 +20,7 @@ from lemmata.index.milvus import count_vectors
 from lemmata.store.artefacts import Artefact, artefacts, check_source, corpus_artefact, dense_index, problems, verify
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore
-from lemmata.store.layout import Layout, read_manifest, read_manifests
+from lemmata.store.layout import Layout, open_manifest, read_manifest, read_manifests
 from lemmata.store.metric import metric_report
 from lemmata.store.vector_sets import VectorSet, default_encoder, size_on_disk, summaries_on_disk, vector_sets
 from lemmata.types import Progress
@@ -247,6 +247,7 @@ def _check_milvus(layout: Layout) -> list[Check]:
 
 def _check_records(layout: Layout, corpus: str) -> list[Check]:
     try:
+        open_manifest(layout.graph_records_note, "delete it and run 'lemmata graph build'")
         with GraphRecordStore(layout) as records:
             records.verify()
             stale = records.stale(corpus) if corpus else {}

@@ -226,11 +226,16 @@ def _ingest_source(run: _Run, path: Path, source: Source) -> None:
     root = _root_of(layout, path)
     folder = os.path.relpath(source.base.resolve(), layout.root.resolve())
     stored = writer.units(root)
+    deleted = stored.keys() - {unit.path for unit in source.units} - {""}
+    with writer.transaction():  # first: their ids are free again
+        for name in sorted(deleted):
+            writer.remove(stored[name].number)
+            report.removed += 1
+            report.files["removed"].append(_shown(layout, root, name))
     notes = list(source.skips)
     names = _Names(writer, source.base, root, layout)
     todo: list[tuple[Unit, str]] = []
     hashes: dict[str, str] = {}
-    present = set()
     for found in sorted(source.units, key=lambda unit: unit.reader != "paper"):  # papers choose their ids first
         old = stored.get(found.path)
         file = os.path.normpath(Path(folder, found.path))
@@ -241,19 +246,12 @@ def _ingest_source(run: _Run, path: Path, source: Source) -> None:
             notes.append(Skip(found.path, 0, cause))
             report.read_before[_shown(layout, root, found.path)] = cause
             continue
-        present.add(found.path)
         unit = names.choose(found, old)
         same = old is not None and old.fingerprint == fingerprint(unit, run.options)
         if old is not None and same and not run.again and is_unchanged(source.base, old.files, hashes):
             report.unchanged += 1
         else:
             todo.append((unit, file))
-    deleted = stored.keys() - present - {""}
-    with writer.transaction():
-        for name in sorted(deleted):
-            writer.remove(stored[name].number)
-            report.removed += 1
-            report.files["removed"].append(_shown(layout, root, name))
     units = sorted((unit for unit, _ in todo), key=lambda unit: unit.path)
     files = {unit.path: file for unit, file in todo}
     for number, (unit, readings) in enumerate(_read_all(run, source.base, units)):

@@ -112,7 +112,6 @@ def _corpus_problems(layout: Layout, reader: _Reader) -> Iterator[FileProblem]:
 
 
 def _record_problems(layout: Layout, reader: _Reader) -> Iterator[FileProblem]:
-    """The records change row by row, so only their pages are checked."""
     if not layout.graph_records.is_file():
         return
     try:
@@ -130,6 +129,7 @@ def _notes(layout: Layout) -> Iterator[tuple[Path, str]]:
     yield from ((vectors.fusion, "lemmata evaluate --tune") for vectors in vector_sets(layout))
     yield layout.indexing, "lemmata index"
     yield layout.milvus, "lemmata index --milvus URI"
+    yield layout.graph_records_note, "lemmata graph build"
     for path in sorted((layout.root / "run").rglob("*.json")):
         if path.name != "report.json":
             yield path, "lemmata run"

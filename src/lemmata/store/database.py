@@ -12,7 +12,7 @@ from lemmata.errors import WorkspaceError
 from lemmata.files import RETRY, is_writable
 from lemmata.store.layout import FORMAT
 
-__all__ = ["Connection", "check_integrity", "connect", "copy_to", "settle", "transaction"]
+__all__ = ["Connection", "change_counter", "check_integrity", "connect", "copy_to", "settle", "transaction"]
 
 
 class _Cursor(sqlite3.Cursor):
@@ -20,9 +20,12 @@ class _Cursor(sqlite3.Cursor):
 
     connection: Connection
 
+    # try and except instead of the context manager: these run once per row
     def execute(self, statement: str, values: Any = ()) -> _Cursor:
-        with self.connection.explain():
+        try:
             super().execute(statement, values)
+        except sqlite3.DatabaseError as error:
+            self.connection.refuse(error)
         return self
 
     def executemany(self, statement: str, rows: Iterable[Any]) -> _Cursor:
@@ -31,14 +34,16 @@ class _Cursor(sqlite3.Cursor):
         return self
 
     def __next__(self) -> Any:
-        try:  # without the context manager: this runs once per row
+        try:
             return super().__next__()
         except sqlite3.DatabaseError as error:
             self.connection.refuse(error)
 
     def fetchone(self) -> Any:
-        with self.connection.explain():
+        try:
             return super().fetchone()
+        except sqlite3.DatabaseError as error:
+            self.connection.refuse(error)
 
     def fetchall(self) -> list[Any]:
         with self.connection.explain():
@@ -113,6 +118,7 @@ def connect(path: Path, schema: str, migrations: Sequence[str] = (), *, cure: st
         for number, migration in enumerate(migrations[version - FORMAT :] if create else (), version + 1):
             connection.executescript(f"BEGIN; {migration} PRAGMA user_version = {number}; COMMIT;")
         connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA secure_delete = ON")  # deleted text does not stay in free pages
     except BaseException:
         connection.close()
         raise
@@ -156,6 +162,17 @@ def check_integrity(connection: Connection) -> None:
     result = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if result != "ok":
         raise WorkspaceError(f"{connection.path} is damaged ({result}): {connection.cure}")
+
+
+def change_counter(path: Path) -> int:
+    """The number of transactions that changed a file, from its header; -1 where the two copies there differ.
+
+    Not for files with a write-ahead log, in which the header stays.
+    """
+    with path.open("rb") as stream:
+        header = stream.read(100)
+    first, second = header[24:28], header[92:96]
+    return int.from_bytes(first, "big") if first == second else -1
 
 
 @contextlib.contextmanager

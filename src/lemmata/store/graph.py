@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lemmata.errors import WorkspaceError
-from lemmata.files import is_writable, read_array, read_json, writing
-from lemmata.store.artefacts import artefact, check_files, open_artefact, seal
-from lemmata.store.database import check_integrity, connect, transaction
-from lemmata.store.layout import Layout, open_manifest
+from lemmata.files import is_writable, read_array, read_json, sha256_of, writing
+from lemmata.store.artefacts import artefact, check_files, file_facts, open_artefact, seal
+from lemmata.store.database import change_counter, check_integrity, connect, transaction
+from lemmata.store.layout import Layout, open_manifest, read_manifest, write_manifest
 from lemmata.types import Concept, Edge, Floats, Graph, Integers, Skip, Vectors
 
 __all__ = [
@@ -69,6 +69,7 @@ class GraphRecordStore:
         if layout.manifest(layout.graph).exists() and path.exists() and not path.stat().st_size:
             raise WorkspaceError(f"{path} is damaged (it is empty): {cure}")  # SQLite would take it for a new file
         self.connection = connect(path, _SCHEMA, cure=cure, create=True)
+        self._note = layout.graph_records_note
 
     def __enter__(self) -> GraphRecordStore:
         return self
@@ -76,9 +77,30 @@ class GraphRecordStore:
     def __exit__(self, *_: object) -> None:
         self.connection.close()
 
+    def seal(self) -> None:
+        """Note the checksum of the file; call it while holding the workspace, after the last change."""
+        path = self.connection.path
+        if self._sealed().get("counter") != change_counter(path):
+            facts = {**file_facts(path), "counter": change_counter(path)}
+            write_manifest(self._note, {"verb": "graph", "files": {path.name: facts}})
+
+    def _sealed(self) -> dict[str, Any]:
+        """Size, hashes and change counter of the file when it was sealed; empty where it never was."""
+        facts = (read_manifest(self._note) or {}).get("files", {}).get(self.connection.path.name, {})
+        return dict(facts)
+
     def verify(self) -> None:
-        """Read the whole file; WorkspaceError where it is damaged."""
-        check_integrity(self.connection)
+        """Read the whole file; WorkspaceError where it is damaged.
+
+        A command that was killed may have changed the file after it was sealed: then SQLite checks its pages.
+        """
+        path, sealed = self.connection.path, self._sealed()
+        counter = change_counter(path)
+        same = counter == sealed.get("counter")
+        if counter < 0 or (same and sealed.get("sha256") != sha256_of([path])):
+            raise WorkspaceError(f"{path} is damaged (its checksum is wrong): {self.connection.cure}")
+        if not same:
+            check_integrity(self.connection)
 
     def transaction(self) -> contextlib.AbstractContextManager[None]:
         """A transaction on the file."""
@@ -293,16 +315,20 @@ def open_graph(layout: Layout) -> StoredGraph:
     """The compressed graph of a workspace; WorkspaceError where none was built, or for another corpus."""
     item = artefact(layout, "graph")
     manifest = open_artefact(layout, item)
-    content = read_json(item.folder / "nodes.json", item.cure)
-    records, merged = read_json(item.folder / "concepts.json", item.cure)
     arrays = {name: read_array(item.folder / f"{name}.npy", item.cure) for name in (*_ARRAYS, "rows")}
     rows = arrays.pop("rows")
-    kinds = content["kinds"]
-    graph = Graph(content["nodes"], [kinds[number] for number in content["kind"]], content["relations"], **arrays)
-    concepts = {
-        identity: Concept(identity, name, kind, description, tuple(aliases))
-        for identity, name, kind, description, aliases in records
-    }
+    content = read_json(item.folder / "nodes.json", item.cure)
+    stored = read_json(item.folder / "concepts.json", item.cure)
+    try:
+        kinds = [content["kinds"][number] for number in content["kind"]]
+        graph = Graph(content["nodes"], kinds, content["relations"], **arrays)
+        records, merged = stored
+        concepts = {
+            identity: Concept(identity, name, kind, description, tuple(aliases))
+            for identity, name, kind, description, aliases in records
+        }
+    except (IndexError, KeyError, TypeError, ValueError) as error:  # another letter may still be JSON
+        raise WorkspaceError(f"the files of {item.folder} are damaged: {item.repair}") from error
     return StoredGraph(graph, rows, concepts, merged, manifest["inputs"])
 
 

@@ -142,6 +142,11 @@ class Layout:
         return self.root / "graph" / "records.sqlite"
 
     @property
+    def graph_records_note(self) -> Path:
+        """The checksum of the records when they were last complete."""
+        return self.root / "graph" / "records.json"
+
+    @property
     def graph(self) -> Path:
         return self.root / "graph" / "compressed"
 
@@ -181,6 +186,11 @@ class Layout:
     @property
     def answers(self) -> Path:
         return self.root / "cache" / "answers.sqlite"
+
+    @property
+    def evidence(self) -> Path:
+        """What each passage says about concepts by itself."""
+        return self.root / "cache" / "evidence.sqlite"
 
     def manifest(self, artefact: Path) -> Path:
         return artefact / "manifest.json"

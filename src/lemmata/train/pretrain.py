@@ -186,7 +186,9 @@ def _load(base: Path, seed: int) -> tuple[Any, Any, bool]:
         torch.manual_seed(seed)  # for a new head
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(str(base))
-            model, loading = transformers.AutoModelForMaskedLM.from_pretrained(str(base), output_loading_info=True)
+            model, loading = transformers.AutoModelForMaskedLM.from_pretrained(
+                str(base), output_loading_info=True, use_safetensors=True
+            )
         except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
             cause = str(error).strip().split("\n")[0]
             raise InputError(f"cannot be loaded as a masked language model ({cause})", file=str(base)) from error

@@ -116,7 +116,9 @@ def _load(base: Path) -> Any:
     transformers = require("transformers", "train")
     with quiet():
         try:
-            model = transformers.AutoModelForSequenceClassification.from_pretrained(str(base), num_labels=1)
+            model = transformers.AutoModelForSequenceClassification.from_pretrained(
+                str(base), num_labels=1, use_safetensors=True
+            )
         except (OSError, ValueError, RuntimeError) as error:
             cause = str(error).strip().split("\n")[0]
             raise InputError(f"cannot be loaded as a cross-encoder ({cause})", file=str(base)) from error
