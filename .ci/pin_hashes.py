@@ -1,43 +1,73 @@
-"""Writes requirements-demo.txt: every package of constraints.txt with the hash of its wheel for this machine's Python.
+"""Writes requirements-demo.txt: every package of constraints.txt with the hashes of the wheels that fit this machine.
 
     .venv/bin/python .ci/pin_hashes.py
 
-Run it on Linux x86_64 with Python 3.11. Wheels that do not come from the index (torch for CPUs may lie in a local
-folder) have no hash that holds elsewhere, so they are left out, and named at the end of the file.
+Run it on Linux x86_64 with Python 3.11. Reads the pages of the package index; nothing is downloaded. Packages without a
+fitting wheel have no hash, and neither has torch: its builds for CPUs come from other indexes, with other hashes.
 """
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
-import tempfile
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from packaging.tags import sys_tags
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+
 ROOT = Path(__file__).parents[1]
-UNPINNED = ("torch",)  # by which index it comes depends on the machine: CPU builds have hashes of their own
+INDEX = "https://pypi.org/simple"
+ELSEWHERE = "torch"
 HEAD = """\
-# Made by .ci/pin_hashes.py from constraints.txt; for Linux x86_64 and Python 3.11. `make demo-hashes` installs it.
+# Made by .ci/pin_hashes.py from constraints.txt, for Linux x86_64 and Python 3.11; `make demo-hashes` installs it.
 # Without a hash: {unpinned}.
 """
 
 
+def read(address: str, tries: int = 4) -> str:
+    """A page of the index, asked for again where the connection breaks."""
+    try:
+        request = urllib.request.Request(address, headers={"Accept": "text/html"})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return str(answer.read().decode())
+    except OSError:
+        if tries == 1:
+            raise
+        return read(address, tries - 1)
+
+
+def hashes(package: str) -> list[str]:
+    """The SHA-256 of every wheel of a package (`name==version`) that fits this machine."""
+    name, _, version = package.partition("==")
+    page = read(f"{INDEX}/{canonicalize_name(name)}/")
+    fitting = []
+    for file, digest in re.findall(r"""href=["'][^"']*?([^"'/#]+\.whl)#sha256=([0-9a-f]{64})""", page):
+        try:
+            _, other, _, tags = parse_wheel_filename(file.replace("%2B", "+"))
+        except InvalidWheelFilename:
+            continue
+        if str(other) == version and not tags.isdisjoint(TAGS):
+            fitting.append(digest)
+    return sorted(fitting)
+
+
+TAGS = frozenset(sys_tags())
+
+
 def main() -> None:
     lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
-    names = [line for line in lines if re.match(r"[\w.-]+==", line) and line.partition("==")[0] not in UNPINNED]
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.json"
-        options = ["--dry-run", "--ignore-installed", "--no-deps", "--only-binary", ":all:", "--quiet"]
-        command = [sys.executable, "-m", "pip", "install", *options, "--report", str(report), *names]
-        subprocess.run(command, check=True)
-        chosen = json.loads(report.read_text("utf-8"))["install"]
-    entries = []
-    for item in chosen:
-        name = re.sub(r"[-_.]+", "-", item["metadata"]["name"]).lower()
-        digest = item["download_info"]["archive_info"]["hashes"]["sha256"]
-        entries.append(f"{name}=={item['metadata']['version']} \\\n    --hash=sha256:{digest}\n")
-    text = HEAD.format(unpinned=", ".join(UNPINNED)) + "".join(sorted(entries))
+    packages = [line for line in lines if re.match(r"[\w.-]+==", line)]
+    pinned = [package for package in packages if package.partition("==")[0] != ELSEWHERE]
+    with ThreadPoolExecutor(4) as pool:
+        found = dict(zip(pinned, pool.map(hashes, pinned), strict=True))
+    unpinned = [ELSEWHERE, *(package.partition("==")[0] for package, digests in found.items() if not digests)]
+    text = HEAD.format(unpinned=", ".join(unpinned))
+    for package, digests in found.items():
+        if digests:
+            name, _, version = package.partition("==")
+            marks = " \\\n".join(f"    --hash=sha256:{digest}" for digest in digests)
+            text += f"{canonicalize_name(name)}=={version} \\\n{marks}\n"
     (ROOT / "requirements-demo.txt").write_text(text, "utf-8")
 
 

@@ -113,3 +113,9 @@ def test_a_damaged_file_gives_a_sentence_or_an_answer(whole: Project, data: st.D
 def test_the_undamaged_workspace_answers(whole: Project) -> None:
     assert [sentence_of(command) for command in commands(whole).values()] == [""] * len(commands(whole))
     assert any(path.stat().st_size > 8192 and path.suffix == ".npy" for path in written_files(whole))
+
+
+def test_concepts_that_are_still_json_but_no_records_are_a_sentence(whole: Project) -> None:
+    path = whole.layout.graph / "concepts.json"
+    content = path.read_bytes()
+    check(whole, path, content[:5000] + content[5000:].replace(b'", "', b"    ", 1))
