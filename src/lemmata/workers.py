@@ -182,7 +182,8 @@ def computing_on(where: str) -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about changes in later versions of Ray
             ray.init(**options)
-    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+    except Exception as error:  # Ray raises nothing more specific
+        ray.shutdown()
         raise ConfigError(f"--on {where}: the Ray cluster cannot be reached ({_first_line(error)})") from error
     _connected = True
     try:
