@@ -216,12 +216,13 @@ def ray_map(
         shared = (_version(), ray.put(function))
         cores = _cores(ray)
         while True:
-            pending.extend((item, send(shared, item)) for item in islice(remaining, 4 * cores - len(pending)))
+            room = max(0, 4 * cores - len(pending))
+            pending.extend((item, send(shared, item)) for item in islice(remaining, room))
             if not pending:
                 return
             item, reference = pending[0]
             while not ray.wait([reference], timeout=_TICK)[0]:
-                cores = _cores(ray)  # a cluster may grow
+                cores = _cores(ray)  # nodes may come and go
                 if waiting:
                     waiting(steps)
             result: Result | WorkerDied
