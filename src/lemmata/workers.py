@@ -182,7 +182,8 @@ def computing_on(where: str) -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about changes in later versions of Ray
             ray.init(**options)
-    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+    except Exception as error:  # Ray raises nothing more specific
+        ray.shutdown()
         raise ConfigError(f"--on {where}: the Ray cluster cannot be reached ({_first_line(error)})") from error
     _connected = True
     try:
@@ -215,12 +216,13 @@ def ray_map(
         shared = (_version(), ray.put(function))
         cores = _cores(ray)
         while True:
-            pending.extend((item, send(shared, item)) for item in islice(remaining, 4 * cores - len(pending)))
+            room = max(0, 4 * cores - len(pending))
+            pending.extend((item, send(shared, item)) for item in islice(remaining, room))
             if not pending:
                 return
             item, reference = pending[0]
             while not ray.wait([reference], timeout=_TICK)[0]:
-                cores = _cores(ray)  # a cluster may grow
+                cores = _cores(ray)  # nodes may come and go
                 if waiting:
                     waiting(steps)
             result: Result | WorkerDied
