@@ -11,6 +11,7 @@ import errno
 import glob
 import hashlib
 import json
+import mmap
 import os
 import platform
 import shutil
@@ -34,6 +35,7 @@ __all__ = [
     "lock_file",
     "read_array",
     "read_json",
+    "release_pages",
     "remove",
     "replace_folder",
     "sha256_of",
@@ -225,6 +227,13 @@ def read_array(path: Path, cure: str) -> np.ndarray[Any, Any]:
         raise
     except Exception as error:  # a damaged header raises errors of any kind: of numpy, of the parser, of the mapping
         raise WorkspaceError(f"{path} is damaged ({_first_line(error)}): {cure}") from error
+
+
+def release_pages(array: np.ndarray[Any, Any]) -> None:
+    """Give up the pages that reading a memory-mapped array brought into the memory of the process; others: nothing."""
+    mapped = getattr(array, "_mmap", None)
+    if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def read_json(path: Path, cure: str) -> Any:
