@@ -3,10 +3,10 @@
     python bench/scale.py FOLDER --sizes 1000 10000 100000 1000000 --out bench/scale.json --chart docs/scale.svg
 
 Every step runs in a process of its own on the same synthetic corpus: passages of about 73 words with titles and
-references. Their words follow the Zipf-Mandelbrot law that the words of arXiv abstracts follow once stop words are left
-out (the first is in 0.9 % of places, the hundredth in 0.2 %), two fifths come from the topic of the passage, and all are
-made of words that the static encoder knows. Queries are 5 to 8 words of a passage. Sizes whose results are in `--out`
-are not measured again. On a busy machine, compare CPU times.
+references. Words are drawn by the Zipf-Mandelbrot law that those of arXiv abstracts follow without stop words (the
+first is 0.9 % of all words, the hundredth 0.2 %), two fifths of them from the topic of the passage, and all are made of
+words that the static encoder knows. Queries are 5 to 8 words of a passage. Sizes whose results are in `--out` are not
+measured again. On a busy machine, compare CPU times.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ STEPS = ("ingest", "lexical", "vectors", "neighbours", "graph", "lengths", "mine
 # ---------------------------------------------------------------- the corpus
 
 
+@cache
 def words() -> Any:
     """Words by rank: those that the encoder's vocabulary has, then pairs of them."""
     vocabulary = json.loads((PACKAGED[NANO] / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]
@@ -62,21 +64,25 @@ def words() -> Any:
     return np.array([*whole, *pairs][:VOCABULARY], object)
 
 
+@cache
+def shares() -> Any:
+    """How often one of the words up to a rank is drawn."""
+    weights = 1 / (np.arange(VOCABULARY) + 47) ** 1.4
+    return np.cumsum(weights / weights.sum())
+
+
 def passages(count: int, first: int = 0) -> Iterator[dict[str, Any]]:
     """Records for `lemmata ingest`; the same for a given number, however many there are."""
-    vocabulary = words()
-    weights = 1 / (np.arange(VOCABULARY) + 47) ** 1.4
-    shares = np.cumsum(weights / weights.sum())
     spread = math.sqrt(math.log(1 + (SPREAD / LENGTH) ** 2))
     for number in range(first, first + count):
         topic = number // TOPIC_SIZE
         generator = np.random.default_rng((1, number))
         length = max(5, int(generator.lognormal(math.log(LENGTH) - spread**2 / 2, spread)))
-        ranks = np.searchsorted(shares, generator.random(TITLE + length))
-        own = np.searchsorted(shares, np.random.default_rng((2, topic)).random(TOPIC_WORDS))
+        ranks = np.searchsorted(shares(), generator.random(TITLE + length))
+        own = np.searchsorted(shares(), np.random.default_rng((2, topic)).random(TOPIC_WORDS))
         from_topic = generator.random(len(ranks)) < 0.4
         ranks[from_topic] = own[generator.integers(0, TOPIC_WORDS, int(from_topic.sum()))]
-        chosen = vocabulary[np.minimum(ranks, VOCABULARY - 1)]
+        chosen = words()[np.minimum(ranks, VOCABULARY - 1)]
         cited = {topic * TOPIC_SIZE + int(generator.integers(TOPIC_SIZE)), int(number * generator.random() ** 4)}
         yield {
             "id": f"p{number}",
@@ -143,7 +149,7 @@ def run_step(name: str, folder: Path) -> dict[str, Any]:
 
 
 def search(name: str, folder: Path) -> dict[str, Any]:
-    """Latency and memory of one retriever over many different queries; recall of the vectors against an exact search."""
+    """Latency and memory of one retriever over different queries; of the vectors also the recall against exact ones."""
     with Retriever.open(folder) as retriever:
         texts = queries(QUERIES, len(retriever.corpus))
         begin = time.perf_counter()
@@ -165,7 +171,8 @@ def search(name: str, folder: Path) -> dict[str, Any]:
             vectors = retriever.encoder.encode(texts, role="query")
             exact = ExactIndex(retriever.vectors.matrix).search(vectors, 10)[0]
             rows = retriever.dense_index.search(vectors, 10)[0]
-            result["recall@10"] = float(np.mean([np.isin(one, other).mean() for one, other in zip(exact, rows, strict=True)]))
+            shared = [np.isin(one, other).mean() for one, other in zip(exact, rows, strict=True)]
+            result["recall@10"] = float(np.mean(shared))
     return result
 
 
@@ -216,23 +223,29 @@ def measure_size(folder: Path, count: int) -> dict[str, Any]:
     return results
 
 
-def chart(results: dict[str, Any]) -> str:
-    """CPU seconds of the steps and milliseconds of the searches by the number of passages, all as powers of ten."""
+def curves(results: dict[str, Any], names: Sequence[str], value: str) -> list[Curve]:
+    """A value of some steps by the number of passages, both as powers of ten."""
+    sizes = sorted(results, key=int)
+    drawn = []
+    for colour, name in enumerate(names):
+        known = [size for size in sizes if value in results[size].get(name, {})]
+        points = [(math.log10(int(size)), math.log10(max(results[size][name][value], 1e-3))) for size in known]
+        drawn.append(Curve(points, name, colour=colour))
+    return [curve for curve in drawn if curve.points]
 
-    def curves(names: tuple[str, ...], value: str) -> list[Curve]:
-        drawn = []
-        for colour, name in enumerate(names):
-            points = [
-                (math.log10(int(size)), math.log10(max(of_size[name][value], 1e-3)))
-                for size, of_size in sorted(results.items(), key=lambda pair: int(pair[0]))
-                if value in of_size.get(name, {})
-            ]
-            drawn.append(Curve(name, points, colour))
-        return [curve for curve in drawn if curve.points]
 
-    title = "CPU seconds of a query (a) and of a step (b), by passages; powers of ten"
-    steps = curves(STEPS, "cpu_s")
-    return svg_file(line_chart(LineChart(title.replace(" of a query (a) and of a step (b)", ""), "passages: 10 to the power of", "CPU seconds: 10 to the power of", steps)))
+def write_charts(results: dict[str, Any], steps: Path) -> None:
+    """CPU time of the steps as SVG, and beside it, with `-search` in its name, that of the searches."""
+    for path, title, drawn in (
+        (steps, "CPU seconds of a step", curves(results, STEPS, "cpu_s")),
+        (
+            steps.with_stem(f"{steps.stem}-search"),
+            "CPU milliseconds of a query",
+            curves(results, RETRIEVERS, "p50_cpu_ms"),
+        ),
+    ):
+        chart = LineChart(f"{title} (powers of ten)", "passages: 10 to the power of", "10 to the power of", drawn)
+        path.write_text(svg_file(line_chart(chart)), "utf-8")
 
 
 def main() -> None:
@@ -240,7 +253,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 10_000, 100_000, 1_000_000])
     parser.add_argument("--out", type=Path, default=Path("bench/scale.json"))
-    parser.add_argument("--chart", type=Path, help="an SVG file")
+    parser.add_argument("--chart", type=Path, help="an SVG file; that of the searches is written beside it")
     parser.add_argument("--step", help="only this step, on the workspace FOLDER")
     options = parser.parse_args()
     if options.step:
@@ -253,7 +266,7 @@ def main() -> None:
             results[str(count)] = measure_size(options.folder, count)
             options.out.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
     if options.chart:
-        options.chart.write_text(chart(results), "utf-8")
+        write_charts(results, options.chart)
 
 
 if __name__ == "__main__":

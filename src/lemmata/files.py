@@ -48,6 +48,9 @@ __all__ = [
 RETRY = "free some space and run the same command again; what was there before is unchanged"
 
 
+_LARGE = 1 << 27  # bytes of a mapped file above which its pages are released after reading
+
+
 # ---------------------------------------------------------------- writing
 
 
@@ -229,11 +232,15 @@ def read_array(path: Path, cure: str) -> np.ndarray[Any, Any]:
         raise WorkspaceError(f"{path} is damaged ({_first_line(error)}): {cure}") from error
 
 
-def release_pages(array: np.ndarray[Any, Any]) -> None:
-    """Give up the pages that reading a memory-mapped array brought into the memory of the process; others: nothing."""
-    mapped = getattr(array, "_mmap", None)
-    if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
-        mapped.madvise(mmap.MADV_DONTNEED)
+def release_pages(*arrays: np.ndarray[Any, Any]) -> None:
+    """Unmap the pages of large memory-mapped arrays that were read; they stay in the cache of the system while it can.
+
+    Systems map up to 2 MB around each byte that is read, so that a few rows here and there soon map the whole file.
+    """
+    for array in arrays:
+        mapped = getattr(array if hasattr(array, "_mmap") else array.base, "_mmap", None)
+        if mapped is not None and len(mapped) > _LARGE and hasattr(mmap, "MADV_DONTNEED"):
+            mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def read_json(path: Path, cure: str) -> Any:

@@ -29,7 +29,6 @@ _BUILD_WIDTH = 200  # candidates kept while a node is linked; recall on real vec
 _SEARCH_WIDTH = 128  # candidates kept while a query walks
 _FEW = 20_000  # allowed rows that are searched exactly
 _BLOCK_ROWS = 1 << 16  # rows added at once, or sampled for the range of each dimension
-_MOST_READ = 1024  # rows of the matrix that are read until their pages are released; the system maps 64 kB for each
 _CURE = "run 'lemmata index' again"
 
 
@@ -40,7 +39,6 @@ class AnnIndex:
         self._graph = graph
         self._matrix = matrix
         self._rows = rows  # (nodes,), -1 where a row is gone; None: each node is its row
-        self._read = 0  # rows of the matrix
         self._exact = ExactIndex(matrix)
         self._width = width
 
@@ -117,12 +115,9 @@ class AnnIndex:
                 rows[number], scores[number] = (part[0] for part in self._exact.search(query[None], k, allowed))
                 continue
             products = self._matrix[candidates].astype(np.float32, copy=False) @ query
-            self._read += len(candidates)
             winners = best(products, k)
             rows[number], scores[number] = candidates[winners], products[winners]
-            if self._read > _MOST_READ:
-                release_pages(self._matrix)
-                self._read = 0
+        release_pages(self._matrix)
         return rows, scores
 
     def _usable_nodes(self, allowed: Mask | None) -> Mask | None:

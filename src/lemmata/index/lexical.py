@@ -40,7 +40,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.errors import WorkspaceError
-from lemmata.files import create_array, read_array, read_json, write_atomically, writing
+from lemmata.files import create_array, read_array, read_json, release_pages, write_atomically, writing
 from lemmata.index.exact import best, check_allowed
 from lemmata.index.tokens import Tokenizer
 from lemmata.types import Floats, Integers, Mask
@@ -167,6 +167,8 @@ class LexicalIndex:
             winners = best(values, k)
             rows[number, : len(winners)] = passages[winners]
             scores[number, : len(winners)] = values[winners]
+        for segment in self._segments:
+            release_pages(segment.rows, segment.frequencies)
         return rows, scores
 
     def _rank(self, terms: Sequence[_Term], k: int, barred: Mask | None) -> tuple[Integers, Floats]:
