@@ -143,6 +143,30 @@ def test_a_graph_is_opened_again_and_held_to_its_matrix(tmp_path: Path) -> None:
         AnnIndex.open(path, matrix)
 
 
+def test_a_graph_that_grew_and_shrank_finds_what_an_exact_search_finds(tmp_path: Path) -> None:
+    pytest.importorskip("faiss")
+    before, queries = _vectors(300), _vectors(8, seed=1)
+    AnnIndex.build(before, tmp_path / "before.faiss", threads=1)
+    generator = np.random.default_rng(2)
+    kept = generator.permutation(300)[:260]  # 40 are gone, and the others in another order
+    rows = np.full(300, -1)
+    places = generator.permutation(290)
+    rows[kept] = places[:260]
+    matrix = np.empty((290, before.shape[1]), np.float32)
+    matrix[places[:260]], matrix[places[260:]] = before[kept], _vectors(30, seed=3)
+    grown, nodes = AnnIndex.grow(tmp_path / "before.faiss", rows, matrix, tmp_path / "after.faiss", threads=1)
+    assert sorted(nodes[nodes >= 0].tolist()) == list(range(290))
+    allowed = generator.random(290) < 0.5
+    for index in (grown, AnnIndex.open(tmp_path / "after.faiss", matrix)):
+        for mask in (None, allowed):
+            for one, other in zip(
+                index.search(queries, 5, mask), ExactIndex(matrix).search(queries, 5, mask), strict=True
+            ):
+                np.testing.assert_allclose(one, other, rtol=1e-5)
+    with pytest.raises(WorkspaceError, match="290 vectors of 16 dimensions"):
+        AnnIndex.open(tmp_path / "after.faiss", before)
+
+
 def test_where_the_graph_does_not_reach_enough_allowed_rows_the_search_is_exact(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -128,6 +128,39 @@ def test_scores_with_repeated_words_and_headings_equal_those_of_plain_arrays(
         assert set(hits.tolist()) == set(np.flatnonzero(expected > 0).tolist())
 
 
+@settings(deadline=None, max_examples=60, phases=[Phase.reuse, Phase.generate])
+@given(st.integers(0, 10**6), st.integers(1, 60), st.sampled_from([0.0, 1.5]), st.booleans(), st.booleans())
+def test_leaving_out_what_cannot_win_changes_no_row_and_no_score(
+    seed: int, k: int, weight: float, deletes: bool, filters: bool
+) -> None:
+    generator = np.random.default_rng(seed)
+    words = np.array([f"w{number}" for number in range(200)])
+
+    def draw(count: int) -> list[str]:  # few words, so that passages tie
+        return [" ".join(words[generator.zipf(1.3, size) % 200]) for size in generator.integers(0, 9, count)]
+
+    texts = draw(int(generator.integers(1, 400)))
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        index = LexicalIndex.build(texts, Path(folder) / "lexical", headings=draw(len(texts)))
+        index.add(draw(50), draw(50))
+        if deletes:
+            order = np.full(len(index), -1)
+            kept = np.flatnonzero(generator.random(len(index)) < 0.7)
+            order[kept] = generator.permutation(len(kept))
+            index.add([], order=order)
+        allowed = generator.random(len(index)) < 0.5 if filters else None
+        queries = draw(6)
+        patch.setattr(lexical, "_EXHAUSTIVE", 10**9)
+        expected = index.search(queries, k, allowed, heading_weight=weight)
+        patch.setattr(lexical, "_EXHAUSTIVE", 0)
+        for many in (0, 100):
+            for look_up in (0, 2):  # 0: as early as it can be exact
+                patch.setattr(lexical, "_MANY", many)
+                patch.setattr(lexical, "_LOOK_UP", look_up)
+                for one, other in zip(index.search(queries, k, allowed, heading_weight=weight), expected, strict=True):
+                    np.testing.assert_array_equal(one, other)
+
+
 def test_a_word_that_a_query_repeats_weighs_more_and_a_symbol_does_not(tmp_path: Path) -> None:
     index = LexicalIndex.build(["flat modules", "rings", "$x$ and $y$"], tmp_path / "lexical")
 

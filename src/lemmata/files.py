@@ -11,6 +11,7 @@ import errno
 import glob
 import hashlib
 import json
+import mmap
 import os
 import platform
 import shutil
@@ -34,6 +35,7 @@ __all__ = [
     "lock_file",
     "read_array",
     "read_json",
+    "release_pages",
     "remove",
     "replace_folder",
     "sha256_of",
@@ -44,6 +46,9 @@ __all__ = [
 ]
 
 RETRY = "free some space and run the same command again; what was there before is unchanged"
+
+
+_LARGE = 1 << 27  # bytes of a mapped file above which its pages are released after reading
 
 
 # ---------------------------------------------------------------- writing
@@ -225,6 +230,17 @@ def read_array(path: Path, cure: str) -> np.ndarray[Any, Any]:
         raise
     except Exception as error:  # a damaged header raises errors of any kind: of numpy, of the parser, of the mapping
         raise WorkspaceError(f"{path} is damaged ({_first_line(error)}): {cure}") from error
+
+
+def release_pages(*arrays: np.ndarray[Any, Any]) -> None:
+    """Unmap the pages of large memory-mapped arrays that were read; they stay in the cache of the system while it can.
+
+    Systems map up to 2 MB around each byte that is read, so that a few rows here and there soon map the whole file.
+    """
+    for array in arrays:
+        mapped = getattr(array if hasattr(array, "_mmap") else array.base, "_mmap", None)
+        if mapped is not None and len(mapped) > _LARGE and hasattr(mmap, "MADV_DONTNEED"):
+            mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def read_json(path: Path, cure: str) -> Any:

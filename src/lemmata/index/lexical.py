@@ -40,7 +40,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.errors import WorkspaceError
-from lemmata.files import create_array, read_array, read_json, write_atomically, writing
+from lemmata.files import create_array, read_array, read_json, release_pages, write_atomically, writing
 from lemmata.index.exact import best, check_allowed
 from lemmata.index.tokens import Tokenizer
 from lemmata.types import Floats, Integers, Mask
@@ -66,6 +66,22 @@ class _Segment(NamedTuple):
     rows: npt.NDArray[np.int32]  # (postings,) counted from the first passage of the segment
     frequencies: npt.NDArray[np.uint16]  # (postings,); of a token of headings with that in the text, see _BITS_IN_TEXT
     lengths: npt.NDArray[np.int32]  # (passages,) in tokens, without the heading
+
+
+_Postings = tuple[int, npt.NDArray[np.int32], npt.NDArray[np.uint16]]  # first passage of the segment, rows, frequencies
+
+
+class _Term(NamedTuple):
+    """A token of a query; no passage gains more from it than its weight."""
+
+    weight: np.float32
+    in_texts: list[_Postings]
+    in_headings: list[_Postings]
+    heading_weight: np.float32
+
+    @property
+    def postings(self) -> int:
+        return sum(len(rows) for _, rows, _ in (*self.in_texts, *self.in_headings))
 
 
 class LexicalIndex:
@@ -105,7 +121,7 @@ class LexicalIndex:
         return cls(folder)
 
     def __len__(self) -> int:
-        return len(self._norms) - 1
+        return self._length
 
     def add(self, texts: Iterable[str], headings: Iterable[str] = (), *, order: Integers | None = None) -> None:
         """Append passages; they can be found at once.
@@ -144,73 +160,134 @@ class LexicalIndex:
         check_allowed(allowed, len(self))
         rows = np.full((len(queries), k), -1, np.int64)
         scores = np.full((len(queries), k), -np.inf, np.float32)
-        for number, query in enumerate(queries):
-            query_scores = self._score(query, heading_weight)
-            if allowed is not None:
-                query_scores *= allowed
-            winners = best(query_scores, k)
-            winners = winners[query_scores[winners] > 0]
-            rows[number, : len(winners)] = winners
-            scores[number, : len(winners)] = query_scores[winners]
+        barred = self._barred(allowed)
+        for number, query in enumerate(queries if k > 0 else ()):
+            terms = self._terms(query, heading_weight)
+            passages, values = self._rank(terms, k, barred)
+            winners = best(values, k)
+            rows[number, : len(winners)] = passages[winners]
+            scores[number, : len(winners)] = values[winners]
+        for segment in self._segments:
+            release_pages(segment.rows, segment.frequencies)
         return rows, scores
 
-    def _score(self, query: str, heading_weight: float) -> Floats:
-        """The score of each row (n,)."""
+    def _rank(self, terms: Sequence[_Term], k: int, barred: Mask | None) -> tuple[Integers, Floats]:
+        """Rows, ascending, and scores of passages that hold the k best."""
+        prune = sum(term.postings for term in terms) > _EXHAUSTIVE
+        candidates = self._candidates(terms, k, barred) if prune else None
+        scores = self._zeros(barred) if candidates is None else np.zeros(len(candidates), np.float32)
+        for term in terms:  # in their order: the sum of floats depends on it
+            self._add(scores, term, candidates)
+        if candidates is None:
+            candidates = np.flatnonzero(scores >= max(_at_most(scores, k), _TINY))
+            scores = scores[candidates]
+        if self._order is None:
+            return candidates, scores
+        rows = self._order[candidates]
+        by_row = np.argsort(rows)
+        return rows[by_row], scores[by_row]
+
+    def _barred(self, allowed: Mask | None) -> Mask | None:
+        """The passages, as they stand in the segments, that are no hits; None where all may be."""
+        if allowed is None and not len(self._removed):
+            return None
+        barred = np.zeros(len(self._norms), bool)
+        if allowed is not None:
+            barred = ~(allowed if self._order is None else allowed[self._order])
+        barred[self._removed] = True
+        return barred
+
+    def _zeros(self, barred: Mask | None) -> Floats:
+        """Scores to begin with; nothing can be added to those of barred passages."""
+        scores = np.zeros(len(self._norms), np.float32)
+        if barred is not None:
+            scores[barred] = -np.inf
+        return scores
+
+    def _candidates(self, terms: Sequence[_Term], k: int, barred: Mask | None) -> Integers:
+        """Passages that hold the k best, ascending; those that cannot be among them are mostly left out.
+
+        MaxScore (Turtle and Flood 1995): a token adds at most its weight. Tokens are added in the order of weights,
+        until a passage with none of them cannot reach the k-th best. The others, which are the most frequent, are then
+        looked up, and only for the passages that they can still lift high enough.
+        """
+        scores = self._zeros(barred)
+        ordered = sorted(terms, key=lambda term: -term.weight)
+        left = np.cumsum([0.0, *(float(term.weight) for term in reversed(ordered))])[::-1]  # what is still to come
+        candidates: Integers | None = None
+        least = _TINY  # no more than the k-th best score
+        for number, term in enumerate(ordered):
+            # passages gain about half of the weights, so only then can the k-th best have more than what is to come
+            if candidates is None and term.postings > _MANY and left[0] > 2.5 * left[number]:
+                least = max(least, _SLACK * _at_most(scores, k))
+                if least > left[number]:
+                    usable = scores >= least - left[number]
+                    if _LOOK_UP * np.count_nonzero(usable) < term.postings:
+                        candidates = np.flatnonzero(usable)
+                        scores = scores[candidates]
+            self._add(scores, term, candidates)
+            if candidates is not None:
+                least = max(least, _SLACK * _at_most(scores, k))
+                kept = scores >= least - left[number + 1]
+                candidates, scores = candidates[kept], scores[kept]
+        if candidates is None:
+            candidates = np.flatnonzero(scores >= max(least, _SLACK * _at_most(scores, k)))
+        return candidates
+
+    def _terms(self, query: str, heading_weight: float) -> list[_Term]:
+        """The tokens of a query that stand in a passage, in their order."""
         counts = self.tokenizer.counts(query)
-        tokens = [*counts, *(_HEADING + token for token in counts if heading_weight)]
-        keys = np.array([_key(token) for token in tokens], np.uint64)
+        keys = np.array([_key(prefix + token) for prefix in ("", _HEADING) for token in counts], np.uint64)
         ranges = [_find(segment, keys) for segment in self._segments]
-        scores = np.zeros(len(self) + 1, np.float32)  # the last is that of all removed passages
+        terms = []
         for number, count in enumerate(counts.values()):
-            rows, frequencies = self._postings(ranges, number)
-            headed, packed = self._postings(ranges, len(counts) + number) if heading_weight else (_NO_ROWS, frequencies)
-            holding = self._count(rows)
-            if len(headed):
-                in_text = packed & _MOST_IN_TEXT
-                holding += self._count(headed[in_text == 0])
-            if not holding:
-                continue
-            idf = math.log1p((len(self) - holding + 0.5) / (holding + 0.5))
-            weight = np.float32((K3 + 1) * count / (K3 + count) * idf)
-            if len(rows):
-                gains = frequencies.astype(np.float32)
-                gains /= self._norms.take(rows) + gains
-                gains *= weight
-                scores[rows] += gains
-            if len(headed):
-                # u / (u + 1), u = f / norm, becomes (u + h) / (u + h + 1), which is more by h / ((u + 1) (u + h + 1))
-                times = (packed >> _BITS_IN_TEXT) * np.float32(heading_weight / self._k1)
-                divisor = in_text / self._norms.take(headed)
-                divisor += 1
-                gains = weight * times
-                times += divisor
-                times *= divisor
-                gains /= times
-                scores[headed] += gains
-        return scores[:-1]
+            in_texts = self._postings(ranges, number)
+            in_headings = self._postings(ranges, len(counts) + number) if heading_weight else []
+            holding = sum(self._count(first, rows) for first, rows, _ in in_texts)
+            for first, rows, packed in in_headings:
+                not_in_text = packed & _MOST_IN_TEXT == 0
+                holding += self._count(first, rows[not_in_text])
+            if holding:
+                idf = math.log1p((len(self) - holding + 0.5) / (holding + 0.5))
+                weight = np.float32((K3 + 1) * count / (K3 + count) * idf)
+                terms.append(_Term(weight, in_texts, in_headings, np.float32(heading_weight / self._k1)))
+        return terms
 
-    def _count(self, rows: Integers) -> int:
-        """How many of the rows are no removed passages."""
-        return len(rows) if self._order is None else int(np.count_nonzero(rows >= 0))
+    def _postings(self, ranges: list[tuple[list[int], list[int]]], number: int) -> list[_Postings]:
+        """Those of one of the tokens, from its range in each segment."""
+        parts = []
+        for segment, first, (starts, stops) in zip(self._segments, self._offsets.tolist(), ranges, strict=True):
+            place = slice(starts[number], stops[number])
+            if place.start < place.stop:
+                parts.append((first, segment.rows[place], segment.frequencies[place]))
+        return parts
 
-    def _postings(
-        self, ranges: list[tuple[list[int], list[int]]], number: int
-    ) -> tuple[Integers, npt.NDArray[np.uint16]]:
-        """Rows (-1 for a removed passage) and frequencies of one of the tokens, from its range in each segment."""
-        rows: list[Integers] = []
-        frequencies: list[npt.NDArray[np.uint16]] = []
-        for segment, first, (starts, stops) in zip(self._segments, self._offsets, ranges, strict=True):
-            start, stop = starts[number], stops[number]
-            if start < stop:
-                rows.append(segment.rows[start:stop].astype(np.int64))
-                rows[-1] += first
-                frequencies.append(segment.frequencies[start:stop])
-        if not rows:
-            return _NO_ROWS, _NO_FREQUENCIES
-        positions, counts = (
-            (rows[0], frequencies[0]) if len(rows) == 1 else (np.concatenate(rows), np.concatenate(frequencies))
-        )
-        return positions if self._order is None else self._order[positions], counts
+    def _count(self, first: int, rows: npt.NDArray[np.int32]) -> int:
+        """How many of the rows of a segment, which begins at `first`, are no removed passages."""
+        if not len(self._removed) or not len(rows):
+            return len(rows)
+        begin, end = np.searchsorted(self._removed, (first, first + int(rows[-1]) + 1))
+        return len(rows) - len(_look_up(rows, self._removed[begin:end] - first)[0])
+
+    def _add(self, scores: Floats, term: _Term, candidates: Integers | None) -> None:
+        """Add what a token gives to each of the candidates, which ascend; None: to all passages."""
+        for postings in term.in_texts:
+            places, passages, frequencies = _select(*postings, candidates)
+            gains = frequencies.astype(np.float32)
+            gains /= self._norms.take(passages, mode="clip") + gains
+            gains *= term.weight
+            np.add.at(scores, places, gains)
+        for postings in term.in_headings:
+            places, passages, packed = _select(*postings, candidates)
+            # u / (u + 1), u = f / norm, becomes (u + h) / (u + h + 1), which is more by h / ((u + 1) (u + h + 1))
+            times = (packed >> _BITS_IN_TEXT) * term.heading_weight
+            divisor = (packed & _MOST_IN_TEXT) / self._norms.take(passages, mode="clip")
+            divisor += 1
+            gains = term.weight * times
+            times += divisor
+            times *= divisor
+            gains /= times
+            np.add.at(scores, places, gains)
 
     def _load(self) -> None:
         content = read_json(self._folder / _INDEX, _CURE)
@@ -225,14 +302,12 @@ class LexicalIndex:
         lengths = np.concatenate([np.empty(0, np.int32), *(segment.lengths for segment in self._segments)])
         self._offsets = np.cumsum([0, *(len(segment.lengths) for segment in self._segments)])[:-1]
         self._order = _read_order(self._folder / _ORDER, len(lengths))
-        if self._order is not None:
-            in_order = np.empty(int(self._order.max(initial=-1)) + 2, np.int32)
-            in_order[self._order] = lengths
-            lengths = in_order[:-1]
+        self._removed = _NO_ROWS if self._order is None else np.flatnonzero(self._order < 0)
+        self._length = len(lengths) - len(self._removed)
         # summed as integers: the mean does not depend on the segments
-        mean = max(1.0, int(lengths.sum(dtype=np.int64)) / max(1, len(lengths)))
-        norms = (self._k1 * (1 - self._b + self._b * lengths / mean)).astype(np.float32)
-        self._norms: Floats = np.append(norms, np.float32(1))  # (n + 1,); the last is that of removed passages
+        total = int(lengths.sum(dtype=np.int64)) - int(lengths[self._removed].sum(dtype=np.int64))
+        mean = max(1.0, total / max(1, self._length))
+        self._norms: Floats = (self._k1 * (1 - self._b + self._b * lengths / mean)).astype(np.float32)
 
 
 _HEADING = "\n"  # in front of the tokens of headings; no token of a text holds one
@@ -240,8 +315,13 @@ _HEADING = "\n"  # in front of the tokens of headings; no token of a text holds 
 _BITS_IN_TEXT = 12
 _MOST_IN_TEXT = np.uint16((1 << _BITS_IN_TEXT) - 1)
 _NO_ROWS = np.empty(0, np.int64)
-_NO_FREQUENCIES = np.empty(0, np.uint16)
 _MOST_IN_HEADING = np.iinfo(np.uint16).max >> _BITS_IN_TEXT
+_EXHAUSTIVE = 1 << 17  # postings of a query that are all added
+_MANY = 1 << 16  # postings of a token before which it is worth while to see whether all are needed
+_LOOK_UP = 8  # postings that are added in the time in which one is looked up
+_SLACK = 0.9999  # sums of 32-bit floats in another order differ by less
+_TINY = 1e-30  # less than any score
+_STRIPES = 4096  # maxima among which the k-th best score is looked for
 
 
 def _key(token: str) -> int:
@@ -257,6 +337,36 @@ def _find(segment: _Segment, keys: npt.NDArray[np.uint64]) -> tuple[list[int], l
     held = segment.keys[places] == keys
     starts = segment.starts[places]
     return starts.tolist(), np.where(held, segment.starts[places + 1], starts).tolist()
+
+
+def _select(
+    first: int, rows: npt.NDArray[np.int32], frequencies: npt.NDArray[np.uint16], candidates: Integers | None
+) -> tuple[Integers, Integers, npt.NDArray[np.uint16]]:
+    """The postings of the candidates: their places among these, their passages and frequencies; None: of all."""
+    if candidates is None:
+        passages = rows.astype(np.int64)
+        passages += first
+        return passages, passages, frequencies
+    begin, end = np.searchsorted(candidates, (first, first + int(rows[-1]) + 1))
+    held, places = _look_up(rows, candidates[begin:end] - first)
+    held += begin
+    return held, candidates[held], frequencies[places]
+
+
+def _look_up(rows: npt.NDArray[np.int32], wanted: Integers) -> tuple[Integers, Integers]:
+    """Which of the wanted rows are there, and where; both ascend, and no wanted one comes after the last."""
+    wanted_rows = wanted.astype(np.int32)  # of the same type, or searching would copy all rows
+    places = np.searchsorted(rows, wanted_rows)
+    held = np.flatnonzero(rows[places] == wanted_rows)
+    return held, places[held]
+
+
+def _at_most(scores: Floats, k: int) -> float:
+    """The k-th largest score, or a little less; 0 where there are not so many."""
+    stripes = max(_STRIPES, 16 * k)
+    if len(scores) > 4 * stripes:  # the k-th largest of maxima is no larger, and nearly as large
+        scores = scores[: len(scores) // stripes * stripes].reshape(-1, stripes).max(axis=0)
+    return max(0.0, float(np.partition(scores, len(scores) - k)[len(scores) - k])) if len(scores) >= k else 0.0
 
 
 # ---------------------------------------------------------------- on disk
@@ -397,3 +507,6 @@ def _merge(folders: Sequence[Path], merged: Path) -> None:
         rows.flush()
         frequencies.flush()
         del rows, frequencies
+
+
+REACH = False

@@ -7,8 +7,10 @@ import importlib.util
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +18,7 @@ import numpy.typing as npt
 from lemmata.encode.load import load_encoder
 from lemmata.encode.remote import BATCH, RemoteEncoder
 from lemmata.errors import ConfigError
-from lemmata.files import writing
+from lemmata.files import read_array, writing
 from lemmata.index.ann import EXACT_UP_TO, AnnIndex
 from lemmata.store.artefacts import Artefact, read_undamaged, seal
 from lemmata.store.layout import Layout, read_manifest
@@ -34,6 +36,7 @@ _SAMPLE = 24  # texts, spread over all, whose time tells that of all
 _LONG = 10  # seconds; where it takes longer, the label of the progress says how long
 _SENT = 128  # texts that a process of a cluster encodes at once: seconds of work, less than a megabyte
 _COPIED = 100_000  # vectors copied at once
+_MAX_CHANGED = 0.2  # rows that came or went, as a share of a graph's nodes, above which it is built again
 
 
 def hash_texts(texts: Iterable[str], count: int, progress: Progress) -> Hashes:
@@ -48,14 +51,14 @@ def hash_texts(texts: Iterable[str], count: int, progress: Progress) -> Hashes:
 
 def match_rows(old: Hashes, new: Hashes) -> Integers:
     """For each new row an old row with the same hash, each old row once; -1 where there is none."""
-    old_rows: dict[int, list[int]] = defaultdict(list)
-    for row in range(len(old) - 1, -1, -1):
-        old_rows[int(old[row])].append(row)
+    old_order, new_order = np.argsort(old, kind="stable"), np.argsort(new, kind="stable")
+    old, new = old[old_order], new[new_order]
+    # the first of equal new ones gets the first of equal old ones, and so on
+    places = np.searchsorted(old, new) + np.arange(len(new)) - np.searchsorted(new, new)
+    matched = np.flatnonzero(places < len(old))
+    matched = matched[old[places[matched]] == new[matched]]
     matches = np.full(len(new), -1, dtype=np.int64)
-    for row, value in enumerate(new):
-        rows = old_rows.get(int(value))
-        if rows:
-            matches[row] = rows.pop()
+    matches[new_order[matched]] = old_order[places[matched]]
     return matches
 
 
@@ -180,8 +183,28 @@ def build_neighbours(
     manifest = read_undamaged(item)
     if manifest is None or "milvus" in manifest or manifest["vectors"] != source:
         progress(item.name, 0, None)
+        hashes = np.array(read_array(item.vectors.with_name("hashes.npy"), item.cure))
+        nodes = _old_nodes(item.folder, manifest, source)
+        rows = match_rows(hashes, nodes)
         with writing(item.folder) as temporary:
             temporary.mkdir()
-            AnnIndex.build(matrix(), layout.ann_graph(temporary))
+            if len(rows) + len(hashes) - 2 * np.count_nonzero(rows >= 0) > _MAX_CHANGED * len(rows):
+                AnnIndex.build(matrix(), layout.ann_graph(temporary))
+                nodes = hashes
+            else:
+                _, rows = AnnIndex.grow(layout.ann_graph(item.folder), rows, matrix(), layout.ann_graph(temporary))
+                nodes = np.concatenate([nodes, hashes[rows[len(nodes) :]]])
+            np.save(temporary / "hashes.npy", nodes)
             seal(temporary, {"verb": "index", "vectors": source})
     return "ann"
+
+
+def _old_nodes(folder: Path, manifest: Mapping[str, Any] | None, source: Mapping[str, Any] | None) -> Hashes:
+    """The hashes of the texts of a graph's nodes; none where another encoder made them, or an older version of this."""
+    maker = ("encoder", "made_by", "dimension", "cut")
+    before, now = (
+        {name: (made or {}).get(name) for name in maker} for made in ((manifest or {}).get("vectors"), source)
+    )
+    if manifest is None or before != now or not (folder / "hashes.npy").is_file():
+        return np.empty(0, np.uint64)
+    return np.array(read_array(folder / "hashes.npy", "run 'lemmata index' again"))

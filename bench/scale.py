@@ -1,0 +1,273 @@
+"""What each step costs from a thousand passages to a million: time, CPU time, peak memory, bytes on disk; and a chart.
+
+    python bench/scale.py FOLDER --sizes 1000 10000 100000 1000000 --out bench/scale.json --chart docs/scale.svg
+
+Every step runs in a process of its own on the same synthetic corpus: passages of about 73 words with titles and
+references. Words are drawn by the Zipf-Mandelbrot law that those of arXiv abstracts follow without stop words (the
+first is 0.9 % of all words, the hundredth 0.2 %), two fifths of them from the topic of the passage, and all are made of
+words that the static encoder knows. Queries are 5 to 8 words of a passage. Sizes whose results are in `--out` are not
+measured again. On a busy machine, compare CPU times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lemmata.charts import Curve, LineChart, line_chart, svg_file
+from lemmata.encode.load import NANO, PACKAGED, encoder_id, load_encoder
+from lemmata.index.exact import ExactIndex
+from lemmata.project import Project
+from lemmata.search import Retriever
+from lemmata.stages.index import content_hashes, index_ann, index_vectors
+from lemmata.stages.lengths import measure_edges
+from lemmata.store.layout import Layout
+from lemmata.store.vector_sets import set_default_encoder
+
+VOCABULARY = 300_000
+LENGTH, SPREAD = 73, 39  # words of a passage
+TITLE = 8
+TOPIC_SIZE = 50  # passages
+TOPIC_WORDS = 40
+QUERIES = 100
+ADDED = 100
+RETRIEVERS = ("lexical", "dense", "hybrid", "auto", "diffusion", "geodesic")
+STEPS = ("ingest", "lexical", "vectors", "neighbours", "graph", "lengths", "mine", "update")
+
+
+# ---------------------------------------------------------------- the corpus
+
+
+@cache
+def words() -> Any:
+    """Words by rank: those that the encoder's vocabulary has, then pairs of them."""
+    vocabulary = json.loads((PACKAGED[NANO] / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]
+    names = vocabulary if isinstance(vocabulary, dict) else [name for name, _ in vocabulary]
+    whole = sorted(name for name in names if name.isascii() and name.isalpha() and name.islower() and len(name) > 3)
+    generator = np.random.default_rng(0)
+    generator.shuffle(whole)
+    first, second = (generator.integers(0, len(whole), VOCABULARY) for _ in range(2))
+    pairs = (whole[one] + whole[other] for one, other in zip(first.tolist(), second.tolist(), strict=True))
+    return np.array([*whole, *pairs][:VOCABULARY], object)
+
+
+@cache
+def shares() -> Any:
+    """How often one of the words up to a rank is drawn."""
+    weights = 1 / (np.arange(VOCABULARY) + 47) ** 1.4
+    return np.cumsum(weights / weights.sum())
+
+
+def passages(count: int, first: int = 0) -> Iterator[dict[str, Any]]:
+    """Records for `lemmata ingest`; the same for a given number, however many there are."""
+    spread = math.sqrt(math.log(1 + (SPREAD / LENGTH) ** 2))
+    for number in range(first, first + count):
+        topic = number // TOPIC_SIZE
+        generator = np.random.default_rng((1, number))
+        length = max(5, int(generator.lognormal(math.log(LENGTH) - spread**2 / 2, spread)))
+        ranks = np.searchsorted(shares(), generator.random(TITLE + length))
+        own = np.searchsorted(shares(), np.random.default_rng((2, topic)).random(TOPIC_WORDS))
+        from_topic = generator.random(len(ranks)) < 0.4
+        ranks[from_topic] = own[generator.integers(0, TOPIC_WORDS, int(from_topic.sum()))]
+        chosen = words()[np.minimum(ranks, VOCABULARY - 1)]
+        cited = {topic * TOPIC_SIZE + int(generator.integers(TOPIC_SIZE)), int(number * generator.random() ** 4)}
+        yield {
+            "id": f"p{number}",
+            "title": " ".join(chosen[:TITLE]),
+            "text": " ".join(chosen[TITLE:]),
+            "links": [f"p{row}" for row in sorted(cited - {number}) if row < number],
+        }
+
+
+def write_passages(path: Path, count: int, first: int = 0) -> None:
+    with path.open("w", encoding="utf-8") as stream:
+        for passage in passages(count, first):
+            stream.write(json.dumps(passage) + "\n")
+
+
+def queries(count: int, size: int) -> list[str]:
+    """Some words of random passages."""
+    generator = np.random.default_rng(3)
+    texts = []
+    for number in generator.integers(0, size, count).tolist():
+        (passage,) = passages(1, number)
+        texts.append(" ".join(generator.choice(passage["text"].split(), int(generator.integers(5, 9)))))
+    return texts
+
+
+# ---------------------------------------------------------------- the steps
+
+
+def run_step(name: str, folder: Path) -> dict[str, Any]:
+    """One step on the workspace; what it tells about itself."""
+    layout = Layout(folder)
+    if name == "ingest":
+        Project.init(folder).ingest([folder.with_suffix(".jsonl")], workers=1)
+        return {}
+    project = Project(folder)
+    if name == "lexical":
+        project.index(dense=False)
+    elif name == "vectors":
+        encoder, spec = load_encoder(NANO), encoder_id(NANO, layout.models)
+        with contextlib.closing(project.corpus) as corpus:
+            index_vectors(layout, corpus, content_hashes(corpus, _silent), encoder, spec, _silent)
+        set_default_encoder(layout, spec)
+    elif name == "neighbours":
+        with contextlib.closing(project.corpus) as corpus:
+            return {"index": index_ann(layout, corpus, _silent)}
+    elif name == "graph":
+        project.build_graph()
+    elif name == "lengths":
+        return {"edges": measure_edges(layout, encoder_id(NANO, layout.models), _silent)}
+    elif name == "mine":
+        project.split()
+        return {"pairs": project.mine("pairs")["count"]}
+    elif name == "update":
+        more = folder.with_suffix(".more.jsonl")
+        with contextlib.closing(project.corpus) as corpus:
+            write_passages(more, ADDED, len(corpus))
+        project.ingest([more], workers=1)
+        ingested = time.perf_counter()
+        project.index(settings={"encoder": NANO})
+        return {"index_s": time.perf_counter() - ingested}
+    else:
+        return search(name, folder)
+    return {}
+
+
+def search(name: str, folder: Path) -> dict[str, Any]:
+    """Latency and memory of one retriever over different queries; of the vectors also the recall against exact ones."""
+    with Retriever.open(folder) as retriever:
+        texts = queries(QUERIES, len(retriever.corpus))
+        begin = time.perf_counter()
+        retriever.search(texts[0], 10, retriever=name)
+        result: dict[str, Any] = {"first_s": time.perf_counter() - begin}
+        wall, cpu = [], []
+        for text in texts:
+            begin, used = time.perf_counter(), time.process_time()
+            retriever.search(text, 10, retriever=name)
+            wall.append(1000 * (time.perf_counter() - begin))
+            cpu.append(1000 * (time.process_time() - used))
+        for label, values in (("ms", wall), ("cpu_ms", cpu)):
+            result |= {f"p50_{label}": float(np.median(values)), f"p90_{label}": float(np.quantile(values, 0.9))}
+        status = Path("/proc/self/status")
+        lines = status.read_text("ascii").splitlines() if status.exists() else []
+        held = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines if line.startswith("Rss")}
+        result |= {f"{kind}_mb": round(size) for kind, size in held.items()}
+        if name == "dense":
+            vectors = retriever.encoder.encode(texts, role="query")
+            exact = ExactIndex(retriever.vectors.matrix).search(vectors, 10)[0]
+            rows = retriever.dense_index.search(vectors, 10)[0]
+            shared = [np.isin(one, other).mean() for one, other in zip(exact, rows, strict=True)]
+            result["recall@10"] = float(np.mean(shared))
+    return result
+
+
+def _silent(_what: str, _done: int, _total: int | None) -> None:
+    pass
+
+
+# ---------------------------------------------------------------- measuring
+
+
+def measure(name: str, folder: Path) -> dict[str, Any]:
+    """Run a step in a process of its own."""
+    before = _bytes(folder)
+    begin = time.perf_counter()
+    command = [sys.executable, __file__, str(folder), "--step", name]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert child.stdout is not None
+    assert child.stderr is not None
+    output, errors = child.stdout.read(), child.stderr.read()
+    _, code, usage = os.wait4(child.pid, 0)
+    child.returncode = code  # already waited for
+    if code:
+        return {"failed": errors.decode()[-300:]}
+    return {
+        "seconds": time.perf_counter() - begin,
+        "cpu_s": usage.ru_utime + usage.ru_stime,
+        "peak_mb": usage.ru_maxrss / 1024,
+        "bytes": _bytes(folder) - before,
+        **json.loads(output.splitlines()[-1]),
+    }
+
+
+def _bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def measure_size(folder: Path, count: int) -> dict[str, Any]:
+    """All steps at one size, then all retrievers."""
+    workspace = folder / str(count)
+    shutil.rmtree(workspace, ignore_errors=True)
+    source = workspace.with_suffix(".jsonl")
+    if not source.exists():
+        write_passages(source, count)
+    results: dict[str, Any] = {"source_bytes": source.stat().st_size, "load": os.getloadavg()[0]}
+    for name in (*STEPS[:-1], *RETRIEVERS, STEPS[-1]):
+        results[name] = measure(name, workspace)
+        print(count, name, results[name], file=sys.stderr, flush=True)
+    return results
+
+
+def curves(results: dict[str, Any], names: Sequence[str], value: str) -> list[Curve]:
+    """A value of some steps by the number of passages, both as powers of ten."""
+    sizes = sorted(results, key=int)
+    drawn = []
+    for colour, name in enumerate(names):
+        known = [size for size in sizes if value in results[size].get(name, {})]
+        points = [(math.log10(int(size)), math.log10(max(results[size][name][value], 1e-3))) for size in known]
+        drawn.append(Curve(points, name, colour=colour))
+    return [curve for curve in drawn if curve.points]
+
+
+def write_charts(results: dict[str, Any], steps: Path) -> None:
+    """CPU time of the steps as SVG, and beside it, with `-search` in its name, that of the searches."""
+    for path, title, drawn in (
+        (steps, "CPU seconds of a step", curves(results, STEPS, "cpu_s")),
+        (
+            steps.with_stem(f"{steps.stem}-search"),
+            "CPU milliseconds of a query",
+            curves(results, RETRIEVERS, "p50_cpu_ms"),
+        ),
+    ):
+        chart = LineChart(f"{title} (powers of ten)", "passages: 10 to the power of", "10 to the power of", drawn)
+        path.write_text(svg_file(line_chart(chart)), "utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 10_000, 100_000, 1_000_000])
+    parser.add_argument("--out", type=Path, default=Path("bench/scale.json"))
+    parser.add_argument("--chart", type=Path, help="an SVG file; that of the searches is written beside it")
+    parser.add_argument("--step", help="only this step, on the workspace FOLDER")
+    options = parser.parse_args()
+    if options.step:
+        print(json.dumps(run_step(options.step, options.folder)))
+        return
+    options.folder.mkdir(parents=True, exist_ok=True)
+    results = json.loads(options.out.read_text("utf-8")) if options.out.exists() else {}
+    for count in options.sizes:
+        if str(count) not in results:
+            results[str(count)] = measure_size(options.folder, count)
+            options.out.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+    if options.chart:
+        write_charts(results, options.chart)
+
+
+if __name__ == "__main__":
+    main()
