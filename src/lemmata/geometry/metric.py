@@ -7,7 +7,7 @@ memory-mapped; knows no files.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,10 +17,12 @@ from lemmata.types import Floats, Integers, Mask, Progress
 __all__ = ["Head", "LearnedMetric", "local_distances", "measure_by_metric"]
 
 # vectors of texts (n, inputs) to their embeddings (n, dimension) and factors (n, dimension, rank)
-Head = Callable[[Floats], tuple[Floats, Floats]]
+Head = Callable[[Floats], Sequence[Floats]]
 Factors = Callable[[Integers], Floats]  # nodes (n,) to factors (n, dimension, rank)
 
 _ROWS = 1 << 14  # embeddings in memory at once: 17 MB at dimension 256
+_ALL = 1 << 15  # passages all of which a query is compared with
+_QUERIES = 256  # whose factors are in memory at once: 8 MB at dimension 256 and rank 32
 _EDGES = 512  # measured at once: 17 MB of factors at dimension 256 and rank 32
 
 
@@ -30,7 +32,7 @@ def local_distances(own: Floats, factor: Floats, others: Floats, epsilon: float)
     d² = |Lᵀ(h_j - h_i)|² + ε |h_j - h_i|², which needs dimension · rank steps instead of dimension².
     """
     differences = np.asarray(others, np.float32) - own
-    squared = np.square(differences @ factor).sum(axis=1) + epsilon * np.square(differences).sum(axis=1)
+    squared = np.square(differences @ factor).sum(axis=1) + epsilon * np.einsum("ij,ij->i", differences, differences)
     return np.asarray(np.sqrt(squared), np.float32)
 
 
@@ -47,23 +49,39 @@ class LearnedMetric(NamedTuple):
         The similarity is 1 - d² / 2, the cosine of unit vectors at distance d. -1 and -inf where there are fewer.
         Reads all embeddings: passages · dimension · rank steps, ten milliseconds for 20,000 passages.
         """
-        embeddings, factors = self.head(np.asarray(vectors, np.float32))
-        rows = np.full((len(vectors), k), -1, np.int64)
-        similarities = np.full(rows.shape, -np.inf, np.float32)
-        for query, (own, factor) in enumerate(zip(embeddings, factors, strict=True)):
-            distances = np.concatenate(
-                [
-                    local_distances(own, factor, self.h[start : start + _ROWS], self.epsilon)
-                    for start in range(0, len(self.h), _ROWS)
-                ]
-            )
-            if allowed is not None:
-                distances[~allowed] = np.inf
+        usable = None if allowed is None else np.flatnonzero(allowed)
+        return self._ranked(vectors, k, (usable for _ in vectors))
+
+    def search_among(
+        self, vectors: Floats, k: int, rows: Integers, allowed: Mask | None = None
+    ) -> tuple[Integers, Floats]:
+        """As `search`, but of a large corpus only the passages in `rows` (n, m; -1 is none) are compared."""
+        if len(self.h) <= _ALL:
+            return self.search(vectors, k, allowed)
+        return self._ranked(vectors, k, (np.unique(own[own >= 0]) for own in rows))
+
+    def _ranked(self, vectors: Floats, k: int, rows: Iterable[Integers | None]) -> tuple[Integers, Floats]:
+        """The nearest among the rows of each query, None: among all."""
+        found = np.full((len(vectors), k), -1, np.int64)
+        similarities = np.full(found.shape, -np.inf, np.float32)
+        for query, (among, (own, factor)) in enumerate(zip(rows, self._headed(vectors), strict=True)):
+            distances = self._distances(own, factor, among)
             best = np.argsort(distances, kind="stable")[:k]
-            best = best[np.isfinite(distances[best])]
-            rows[query, : len(best)] = best
+            found[query, : len(best)] = best if among is None else among[best]
             similarities[query, : len(best)] = 1 - np.square(distances[best]) / 2
-        return rows, similarities
+        return found, similarities
+
+    def _headed(self, vectors: Floats) -> Iterator[tuple[Floats, Floats]]:
+        """Embedding and factor of each query, some at a time."""
+        for start in range(0, len(vectors), _QUERIES):
+            yield from zip(*self.head(np.asarray(vectors[start : start + _QUERIES], np.float32)), strict=True)
+
+    def _distances(self, own: Floats, factor: Floats, rows: Integers | None) -> Floats:
+        count = len(self.h) if rows is None else len(rows)
+        blocks = [slice(start, start + _ROWS) for start in range(0, count, _ROWS)]
+        parts = (self.h[block] if rows is None else self.h[rows[block]] for block in blocks)
+        distances = [local_distances(own, factor, part, self.epsilon) for part in parts]
+        return np.concatenate(distances) if distances else np.zeros(0, np.float32)
 
 
 def measure_by_metric(

@@ -26,6 +26,7 @@ from lemmata.index.lexical import FORMAT, LexicalIndex
 from lemmata.index.tokens import Tokenizer, learn_parts
 from lemmata.stages.lengths import measure_edges
 from lemmata.stages.link import ExpandedCorpus
+from lemmata.stages.metric import extend_metric
 from lemmata.stages.summaries import (
     NONE,
     Contents,
@@ -195,6 +196,7 @@ def _index_dense(
     )
     report["neighbours"] = index_ann(layout, corpus, progress, encoder=spec)  # exact or ann
     report["measured_edges"] = measure_edges(layout, spec, progress)
+    report["embedded"] = extend_metric(layout, spec, progress)
     if options.summaries in ("", NONE):
         drop_summaries(layout, spec)
     else:
