@@ -237,7 +237,9 @@ def test_the_distances_of_the_network_are_those_of_its_metrics(side: str, normal
         assert np.allclose(model.search_distances(nodes, nodes).numpy(), expected, atol=2e-3)
 
 
-@pytest.mark.parametrize("changes", [{}, {"rank": 0}, {"two_hop": 0.3, "path_seeds": 3, "normalise": True}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"rank": 0}, {"two_hop": 0.3, "path_seeds": 3, "normalise": True}, {"fan_out": 4}]
+)
 def test_training_finds_references_that_do_not_resemble_the_query(changes: dict[str, float]) -> None:
     pytest.importorskip("torch")
     from lemmata.train.metric import MetricOptions, train_metric

@@ -41,6 +41,8 @@ __all__ = ["MetricStageOptions", "extend_metric", "learn_metric"]
 CITING = ("refers_to", "proof_uses", "cites", "related_to")  # relations by which a passage points at another
 FEWEST = 40  # validation passages with references; with less nobody can tell whether the metric helps
 FEWEST_STEPS = 16  # of an epoch: few links make small batches
+MOST_LINKS = 500_000  # whose messages a step keeps in memory: about 6 GB; of more it reads a sample
+FAN_OUT = 10
 DEPTH = 20
 NEAREST = DEPTH + 1  # one of them is the query itself
 LEVEL = 0.05  # of the test that decides
@@ -103,7 +105,14 @@ def learn_metric(layout: Layout, options: MetricStageOptions, encoder: str, prog
         trained = train_metric(
             data.matrix,
             links,
-            MetricOptions(options.dimension, options.rank, batch=batch, epochs=options.epochs, seed=options.seed),
+            MetricOptions(
+                options.dimension,
+                options.rank,
+                batch=batch,
+                fan_out=FAN_OUT if len(links) > MOST_LINKS else 0,
+                epochs=options.epochs,
+                seed=options.seed,
+            ),
             candidates=data.candidates,
             validation=data.task.part(0),
             progress=progress,
