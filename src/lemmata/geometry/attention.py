@@ -71,8 +71,12 @@ def attend(received: Incoming, hidden: Floats, layer: Layer) -> Floats:
         gathered = np.zeros((min(_NODES, len(hidden) - start), heads, wide), np.float32)
         gather(*received, sending, receiving, layer.kinds, values, step, start, gathered)
         block = gathered.reshape(len(gathered), heads * wide)
-        result[start : start + _NODES] = block @ after if layer.average else np.where(block > 0, block, np.expm1(block))
+        result[start : start + _NODES] = block @ after if layer.average else _elu(block)
     return result
+
+
+def _elu(values: Floats) -> Floats:
+    return np.asarray(np.maximum(values, 0) + (np.exp(np.minimum(values, 0)) - 1), np.float32)
 
 
 @cache
