@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,7 +35,7 @@ from lemmata.paths import PathSearch
 from lemmata.search import Geodesics, Retriever
 from lemmata.store.graph import StoredGraph, citations_between, open_graph
 from lemmata.store.split import open_split
-from lemmata.types import Floats, Graph, Integers, Mask, MeasuredGraph, Passage
+from lemmata.types import Encoder, Floats, Graph, Integers, Mask, MeasuredGraph, Passage
 
 MEASURES = [parse_measure(name) for name in ("R@10", "R@20", "nDCG@20", "MRR@10")]
 REFERRING = ("refers_to", "proof_uses", "cites", "related_to")
@@ -85,6 +85,7 @@ def run(retriever: Retriever, options: argparse.Namespace) -> dict[str, Any]:
     paths = PathSearch(stored, measured(stored, retriever.vectors.matrix), len(retriever.corpus))
     retriever.dense().geodesics = Geodesics(paths, None)  # the stored lengths of a metric are those of all links
     check_metric(retriever, task)
+    retriever.dense().encoder = Remembering(retriever.encoder)
     judgments = judgments_of(task)
     links = len(retriever.citations.indices)
     print(
@@ -119,6 +120,19 @@ def run(retriever: Retriever, options: argparse.Namespace) -> dict[str, Any]:
         "means": means,
         "R@20 by references": by_number,
     }
+
+
+class Remembering:
+    """An encoder that encodes a text once: all retrievers get the same queries."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder, self._vectors = encoder, dict[str, Floats]()
+        self.name, self.dimension = encoder.name, encoder.dimension
+
+    def encode(self, texts: Sequence[str], role: str = "passage") -> Floats:
+        new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        self._vectors |= zip(new, self._encoder.encode(new, role=role) if new else [], strict=True)
+        return np.stack([self._vectors[text] for text in texts])
 
 
 # ---------------------------------------------------------------- the task
