@@ -8,7 +8,8 @@ The workspace has a graph and an index. Queries are the passages of a part of it
 which refer to others; statements refer to statements, papers to papers. No link of a held-out passage is in the graph:
 of validation and test, or of everything since the date. `--known` hides only those of the query itself, as
 `lemmata evaluate` does. `--fit` fits the weights of `auto` to the queries of another part or time, whose links are
-hidden as well. `--more` adds variants; their settings were chosen on validation, never on test.
+hidden as well; where the workspace has a learned metric, one row is fitted without it. `--more` adds variants; their
+settings were chosen on validation, never on test.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,10 +32,10 @@ from lemmata.geometry.diffusion import NEAREST, Links, personalised_pagerank, re
 from lemmata.geometry.lengths import measure_by_text, sort_edges
 from lemmata.measures import evaluate, judged, parse_measure
 from lemmata.paths import PathSearch
-from lemmata.search import Retriever
+from lemmata.search import Geodesics, Retriever
 from lemmata.store.graph import StoredGraph, citations_between, open_graph
 from lemmata.store.split import open_split
-from lemmata.types import Floats, Graph, Integers, Mask, MeasuredGraph, Passage
+from lemmata.types import Encoder, Floats, Graph, Integers, Mask, MeasuredGraph, Passage
 
 MEASURES = [parse_measure(name) for name in ("R@10", "R@20", "nDCG@20", "MRR@10")]
 REFERRING = ("refers_to", "proof_uses", "cites", "related_to")
@@ -81,16 +82,19 @@ def run(retriever: Retriever, options: argparse.Namespace) -> dict[str, Any]:
     graph = stored.graph if options.known else without_links_of(stored, task.held_out)
     stored = stored._replace(graph=graph)
     retriever.citations = citations_between(graph, stored.rows, len(retriever.corpus))
-    retriever.dense().paths = PathSearch(stored, measured(stored, retriever.vectors.matrix), len(retriever.corpus))
+    paths = PathSearch(stored, measured(stored, retriever.vectors.matrix), len(retriever.corpus))
+    retriever.dense().geodesics = Geodesics(paths, None)  # the stored lengths of a metric are those of all links
+    check_metric(retriever, task)
+    retriever.dense().encoder = Remembering(retriever.encoder)
     judgments = judgments_of(task)
     links = len(retriever.citations.indices)
     print(
         f"{len(task.rows):,} queries, {np.mean([len(a) for a in task.answers]):.1f} answers each, {links:,} links known"
     )
     results = {}
-    fitted = fit(retriever, fitting) if fitting else None
-    if fitted:
-        print(f"auto, fitted: {fitted.formula}")
+    fitted = fit(retriever, fitting) if fitting else {}
+    for name, fusion in fitted.items():
+        print(f"{name}: {fusion.formula}")
     for name, ranked in rankings(retriever, task, fitted, more=options.more):
         results[name] = evaluate(ranked, judgments, MEASURES)
         low, high = bootstrap(results[name]["R@20"], generator=np.random.default_rng(0))
@@ -108,7 +112,27 @@ def run(retriever: Retriever, options: argparse.Namespace) -> dict[str, Any]:
             by_number[f"{fewest}–{most}"] = {"queries": int(chosen.sum()), **figures_of}
             print(f"R@20 of {chosen.sum()} queries with {fewest} to {most} references:", figures_of)
     means = {name: {key: round(float(v.mean()), 4) for key, v in values.items()} for name, values in results.items()}
-    return {"queries": len(task.rows), "links": links, "means": means, "R@20 by references": by_number}
+    formulas = {name: fusion.formula for name, fusion in fitted.items()}
+    return {
+        "queries": len(task.rows),
+        "links": links,
+        "fitted": formulas,
+        "means": means,
+        "R@20 by references": by_number,
+    }
+
+
+class Remembering:
+    """An encoder that encodes a text once: all retrievers get the same queries."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder, self._vectors = encoder, dict[str, Floats]()
+        self.name, self.dimension = encoder.name, encoder.dimension
+
+    def encode(self, texts: Sequence[str], role: str = "passage") -> Floats:
+        new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        self._vectors |= zip(new, self._encoder.encode(new, role=role) if new else [], strict=True)
+        return np.stack([self._vectors[text] for text in texts])
 
 
 # ---------------------------------------------------------------- the task
@@ -156,6 +180,14 @@ def without_links_of(stored: StoredGraph, held_out: Mask) -> Graph:
     return graph.with_edges(~(is_held_out[graph.sources()] & np.isin(graph.relation, numbers)))
 
 
+def check_metric(retriever: Retriever, task: Task) -> None:
+    """Refuse a metric that has seen links of held-out passages: it learns from those of the training part."""
+    if retriever.dense().metric is not None:
+        split = open_split(retriever.layout, retriever.corpus.inputs)
+        if (task.held_out & split.rows("train")).any():
+            raise SystemExit("the metric was learned on held-out passages: split by the same dates, and train it again")
+
+
 def measured(stored: StoredGraph, matrix: Floats) -> MeasuredGraph:
     edges = len(stored.graph.indices)
     along = np.empty(edges, np.float32)
@@ -173,27 +205,33 @@ def measured(stored: StoredGraph, matrix: Floats) -> MeasuredGraph:
 # ---------------------------------------------------------------- rankings
 
 
-def fit(retriever: Retriever, task: Task) -> Fusion:
-    """The weights of `auto` with the highest R@20."""
+def fit(retriever: Retriever, task: Task) -> dict[str, Fusion]:
+    """The weights of `auto` with the highest R@20, and where there is a learned metric those without it."""
     texts = [retriever.corpus[row].content for row in task.rows.tolist()]
     depth = Fusion().depth + 1
     dense, lexical = (
         retriever.search_rows(texts, depth, name, task.candidates, itself=task.rows) for name in ("dense", "lexical")
     )
-    found = candidates(dense, lexical, "score", retriever.citations, task.rows, task.candidates)
+    learned = retriever.learned(texts, depth, task.candidates)
+    found = candidates(dense, lexical, "score", retriever.citations, task.rows, task.candidates, learned=learned)
     judgments = judgments_of(task)
     values = cache(lambda fusion: evaluate(combine(found, DEPTH, fusion)[0], judgments, MEASURES)["R@20"])
     start = fit_start(static=is_static_encoder(retriever.vectors.encoder, retriever.layout.models))
-    return fit_fusion(values, start, graph=True).fusion
+    fitted = {"auto, fitted": fit_fusion(values, start, graph=True, learned=learned is not None).fusion}
+    if learned is not None:
+        fitted["auto, fitted without the metric"] = fit_fusion(values, start, graph=True).fusion
+    return fitted
 
 
-def rankings(retriever: Retriever, task: Task, fitted: Fusion | None, *, more: bool) -> Iterator[tuple[str, Integers]]:
+def rankings(
+    retriever: Retriever, task: Task, fitted: dict[str, Fusion], *, more: bool
+) -> Iterator[tuple[str, Integers]]:
     """The first rows (queries, 20) of every way to search."""
     texts = [retriever.corpus[row].content for row in task.rows.tolist()]
     for name in ("lexical", "dense", "auto", "geodesic", "diffusion"):
         yield name, _searched(retriever, task, texts, name)
-    if fitted:
-        yield "auto, fitted", _searched(retriever, task, texts, "auto", fitted)
+    for name, fusion in fitted.items():
+        yield name, _searched(retriever, task, texts, "auto", fusion)
     if not more:
         return
     for seeds, weight in ((5, 1.0), (20, 1.0), (20, 2.5), (int(np.sqrt(len(retriever.corpus))), 1.0)):

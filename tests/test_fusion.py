@@ -254,6 +254,62 @@ def test_links_count_once_and_neither_loops_nor_other_relations_do() -> None:
     assert found.indices.tolist() == [1, 1]
 
 
+# ---------------------------------------------------------------- a learned metric
+
+
+@settings(deadline=None)
+@given(scored, scored, scored, weights, st.sampled_from([0.0, 0.5, 2.0]), st.integers(-1, ROWS - 1))
+def test_a_learned_ranking_adds_its_scaled_scores_and_its_rows(
+    a: list[tuple[int, float]],
+    b: list[tuple[int, float]],
+    c: list[tuple[int, float]],
+    weight: float,
+    learned: float,
+    itself: int,
+) -> None:
+    fusion = Fusion(weight=weight, learned=learned)
+    own = np.array([itself])
+    rows, scores = fuse(arrays(a), arrays(b), 40, fusion, itself=own, learned=lambda _: arrays(c))
+    sums: dict[int, float] = {}
+    shown = set()
+    for part, share in ((a, weight), (b, 1 - weight), (c, learned)):
+        others = [(row, score) for row, score in part if row != itself]
+        low, high = min((s for _, s in others), default=0), max((s for _, s in others), default=0)
+        for row, score in others:
+            value = (score - low) / (high - low) if high > low else 1.0
+            sums[row] = sums.get(row, 0) + share * value
+            if share * value > 0 or (part is b and share > 0):
+                shown.add(row)
+    fused = {int(row): float(score) for row, score in zip(rows[0], scores[0], strict=True) if row >= 0}
+    assert fused.keys() == shown
+    assert all(fused[row] == pytest.approx(sums[row], abs=1e-4) for row in fused)
+
+
+def test_a_learned_ranking_gets_the_candidates() -> None:
+    given: list[list[int]] = []
+
+    def learned(rows: Integers) -> Ranking:
+        given.extend(rows.tolist())
+        return ranking(9)
+
+    fuse(ranking(1, 2), ranking(3), 3, Fusion(learned=1.0, diffusion=1.0), cited([(1, 7)]), learned=learned)
+    assert sorted({*given[0]} - {-1}) == [1, 2, 3, 7]
+    fuse(ranking(1, 2), ranking(3), 3, Fusion(), learned=learned)
+    assert len(given) == 1  # a ranking of weight 0 is not asked for
+
+
+def test_the_weight_of_a_learned_ranking_is_fitted_only_where_there_is_one() -> None:
+    _, lexical, answers = posed("dense", 40, np.random.default_rng(0))
+    better = answers[:, None], np.ones((40, 1), np.float32)
+    found = candidates(lexical, lexical, learned=lambda _: better)
+
+    def values(fusion: Fusion) -> npt.NDArray[np.float64]:
+        return np.asarray(combine(found, 10, fusion)[0][:, 0] == answers, np.float64)
+
+    assert fit_fusion(values, EQUAL, graph=False, learned=True).fusion.learned > 0
+    assert fit_fusion(values, EQUAL, graph=False).fusion.learned == 0
+
+
 # ---------------------------------------------------------------- fitting
 
 

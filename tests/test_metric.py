@@ -139,6 +139,15 @@ def test_the_metric_of_a_query_orders_passages() -> None:
     assert rows.tolist() == [[0, 2], [0, 2]]
 
 
+@pytest.mark.parametrize("passages", [50, 40_000])
+def test_of_a_large_corpus_only_the_candidates_are_compared(passages: int) -> None:
+    h = np.arange(passages, dtype=np.float32)[:, None]
+    metric = LearnedMetric(h, 1.0, lambda vectors: (vectors, np.zeros((len(vectors), 1, 1), np.float32)))
+    candidates = np.array([[30, 7, 30, -1], [-1, -1, -1, -1]])
+    rows, _ = metric.search_among(np.array([[10.2], [20.2]], np.float32), 3, candidates)
+    assert rows.tolist() == ([[10, 11, 9], [20, 21, 19]] if passages == 50 else [[7, 30, -1], [-1, -1, -1]])
+
+
 # ---------------------------------------------------------------- the network
 
 
@@ -228,7 +237,9 @@ def test_the_distances_of_the_network_are_those_of_its_metrics(side: str, normal
         assert np.allclose(model.search_distances(nodes, nodes).numpy(), expected, atol=2e-3)
 
 
-@pytest.mark.parametrize("changes", [{}, {"rank": 0}, {"two_hop": 0.3, "path_seeds": 3, "normalise": True}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"rank": 0}, {"two_hop": 0.3, "path_seeds": 3, "normalise": True}, {"fan_out": 4}]
+)
 def test_training_finds_references_that_do_not_resemble_the_query(changes: dict[str, float]) -> None:
     pytest.importorskip("torch")
     from lemmata.train.metric import MetricOptions, train_metric

@@ -7,10 +7,13 @@ import random
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.test_cli import lemmata
 
 from lemmata.errors import LemmataError, WorkspaceError
+from lemmata.evaluate.tasks import Task
+from lemmata.fusion import Fusion
 from lemmata.project import Project
 from lemmata.stages import metric as stage
 from lemmata.stages.metric import MetricStageOptions
@@ -112,18 +115,88 @@ def test_a_metric_that_does_not_help_is_not_used_and_info_says_so(tmp_path: Path
     assert "does not help on validation" in " ".join(lemmata("info", "-w", str(project.layout.root)).split())
 
 
-def test_a_metric_of_another_graph_is_not_used(tmp_path: Path) -> None:
+def test_new_passages_get_an_embedding_from_their_text_and_geodesic_goes_by_text(tmp_path: Path) -> None:
     project = workspace(tmp_path)
     keep_metric(project)
-    assert open_metric(project.layout) is not None
-    (tmp_path / "more.jsonl").write_text('{"id": "new", "text": "something new", "links": {"cites": "n0"}}', "utf-8")
+    before = open_metric(project.layout)
+    assert before is not None
+    with project.retriever() as retriever:
+        rows_before = {passage.id: row for row, passage in enumerate(retriever.corpus)}
+    old = np.array(before.h)
+    (tmp_path / "more.jsonl").write_text('{"id": "a", "text": "aaword something", "links": {"cites": "n0"}}', "utf-8")
     project.ingest([tmp_path / "more.jsonl"])
     project.build_graph()
-    project.index()
+    assert project.index()["embedded"] == 1
+    assert project.index()["embedded"] == 0
+    with project.retriever() as retriever:
+        side = retriever.dense()
+        assert side.metric is not None
+        assert side.geodesics.metric is None
+        for row, passage in enumerate(retriever.corpus):
+            if passage.id == "a":
+                alone = side.metric.head(np.asarray(side.vectors.matrix[row : row + 1], np.float32))[0][0]
+                assert np.allclose(side.metric.h[row], alone)
+            else:
+                assert (side.metric.h[row] == old[rows_before[passage.id]]).all()
+        rows, _ = retriever.search_rows(["aaword something"], 5, fusion=Fusion(weight=1.0, learned=2.0))
+        assert retriever.corpus[int(rows[0, 0])].id == "a"
+    report = project.info()["vectors"][0]["metric"]
+    assert report["up_to_date"]
+    assert not report["geodesic"]
+    shown = " ".join(lemmata("info", "-w", str(project.layout.root)).split())
+    assert "geodesic goes by text" in shown
+    assert "1 passage by text alone" in shown
+
+
+def test_a_metric_of_other_vectors_is_not_used(tmp_path: Path) -> None:
+    project = workspace(tmp_path)
+    keep_metric(project)
+    vectors = vector_set(project.layout)
+    assert vectors is not None
+    manifest = json.loads(vectors.manifest.read_text("utf-8"))
+    vectors.manifest.write_text(json.dumps({**manifest, "made_by": "another"}), "utf-8")
     assert open_metric(project.layout) is None
-    info = project.info()
-    assert not info["vectors"][0]["metric"]["up_to_date"]
-    assert any("lemmata train metric" in problem for problem in info["problems"])
+    assert not project.info()["vectors"][0]["metric"]["up_to_date"]
+
+
+def test_auto_ranks_by_the_metric_where_it_has_a_weight(learned: Project) -> None:
+    text = "aaword abword acword note"
+    alone = Fusion(weight=1.0, learned=1e4)
+    with learned.retriever() as retriever:
+        retriever.search(text, 5)
+        assert "metric" not in vars(retriever.dense())  # nothing of it is opened without a weight
+        side = retriever.dense()
+        assert side.metric is not None
+        nearest, _ = side.metric.search(side.encoder.encode([text], role="query"), 5)
+        rows, scores = retriever.search_rows([text, " "], 5, fusion=alone)
+        assert rows[0].tolist() == nearest[0].tolist()
+        assert rows[1].tolist() == [-1] * 5
+        assert np.isneginf(scores[1]).all()
+        allowed = np.arange(len(retriever.corpus)) % 3 == 0
+        rows, _ = retriever.search_rows([text], 5, allowed=allowed, fusion=alone)
+        expected, _ = side.metric.search(side.encoder.encode([text], role="query"), 5, allowed)
+        assert rows[0].tolist() == expected[0].tolist()
+        itself = np.array([int(nearest[0, 0])])
+        rows, _ = retriever.search_rows([text], 4, fusion=alone, itself=itself)
+        assert rows[0].tolist() == nearest[0, 1:].tolist()
+
+
+def test_tuning_fits_the_weight_of_the_metric_and_info_shows_it(tmp_path: Path) -> None:
+    project = workspace(tmp_path)
+    keep_metric(project)
+    queries = {f"q{number}": f"{'abcd'[number % 4]}aword note" for number in range(8)}
+    task = Task("notes", queries, {query: {f"n{number}": 1} for number, query in enumerate(queries)})
+    tried = project.tune(task, measure="R@20")["tried"]
+    assert {each["learned"] for each in tried} > {0.0}
+    vectors = vector_set(project.layout)
+    assert vectors is not None
+    fusion = asdict(Fusion(weight=0.5, learned=1.0))
+    vectors.fusion.write_text(json.dumps({"verb": "tune", "format": 1, "fusion": fusion}), "utf-8")
+    assert "used by auto" in " ".join(lemmata("info", "-w", str(project.layout.root)).split())
+    with project.retriever() as retriever:
+        hits = retriever.search("aaword abword", 5, paths=True)
+        assert "metric" in vars(retriever.dense())
+        assert all(hit.path[-1].target == hit.id for hit in hits)
 
 
 def test_without_a_split_or_with_few_references_the_cause_is_named(tmp_path: Path) -> None:

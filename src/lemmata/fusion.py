@@ -1,4 +1,4 @@
-"""Fusion: the candidates of a dense and a lexical ranking, with what the graph knows of them, to one ranking.
+"""Fusion: the candidates of a dense and a lexical ranking, with what graph and learned metric know, to one ranking.
 
 Works on arrays; knows neither texts nor files.
 """
@@ -24,6 +24,7 @@ __all__ = [
     "Candidates",
     "Fit",
     "Fusion",
+    "Rank",
     "candidates",
     "combine",
     "default_fusion",
@@ -34,6 +35,8 @@ __all__ = [
 ]
 
 Ranking = tuple[Integers, Floats]  # rows and scores (n, depth), best first; -1 where there are fewer
+# candidates (n, m; -1 is none) to a further ranking of the queries, of these rows or of others
+Rank = Callable[[Integers], Ranking]
 Floats64 = npt.NDArray[np.float64]
 
 
@@ -46,7 +49,7 @@ class Fusion:
     The graph adds `citations` · log(1 + number of passages that refer to the candidate), `citing` · the mean of
     the fused score over these passages (0 for one that is no candidate), and `diffusion` · what the nearest passages
     send along their references (`geometry.diffusion`), scaled so that the largest is 1; what they refer to is then a
-    candidate, too.
+    candidate, too. A learned metric (`geometry.metric`) adds `learned` · its similarity, scaled as the others are.
     """
 
     method: str = "score"
@@ -57,6 +60,7 @@ class Fusion:
     citations: float = 0.0
     citing: float = 0.0
     diffusion: float = 0.0
+    learned: float = 0.0
 
     @property
     def uses_graph(self) -> bool:
@@ -66,7 +70,7 @@ class Fusion:
     def formula(self) -> str:
         """The weights in a few words."""
         parts = {"dense": self.weight, "lexical": round(1 - self.weight, 2)}
-        parts |= {"citations": self.citations, "citing": self.citing, "diffusion": self.diffusion}
+        parts |= {name: getattr(self, name) for name in ("citations", "citing", "diffusion", "learned")}
         ranks = " (reciprocal ranks)" if self.method == "rank" else ""
         return " + ".join(f"{weight:g} {name}" for name, weight in parts.items() if weight) + ranks
 
@@ -95,9 +99,8 @@ def fit_start(*, static: bool = False) -> Fusion:
 
 
 def read_fusion(content: Mapping[str, Any]) -> Fusion:
-    """A stored fusion; those of older versions have no weights of the graph, and keys of later ones are left out."""
-    stored = {"citations": 0.0, "citing": 0.0, "diffusion": 0.0, **content}
-    return Fusion(**{name: stored[name] for name in Fusion.__dataclass_fields__ if name in stored})
+    """A stored fusion; those of older versions have fewer weights, and keys of later ones are left out."""
+    return Fusion(**{name: content[name] for name in Fusion.__dataclass_fields__ if name in content})
 
 
 # ---------------------------------------------------------------- candidates
@@ -117,6 +120,7 @@ class Candidates(NamedTuple):
     citing_dense: Floats
     citing_lexical: Floats
     diffusion: Floats
+    learned: Floats
 
 
 def candidates(
@@ -128,11 +132,13 @@ def candidates(
     allowed: Mask | None = None,
     *,
     diffuse: bool = True,
+    learned: Rank | None = None,
 ) -> Candidates:
     """The union of two rankings, each row once, with the features of its rows.
 
     `itself` (n,) is the passage that a query is, -1 for none: it is no candidate, and that it refers to one does not
-    count. With `citations` and `diffuse`, what the nearest passages refer to is added, where `allowed` (passages,).
+    count. With `citations` and `diffuse`, what the nearest passages refer to is added, where `allowed` (passages,);
+    with `learned`, the rows of that ranking.
     """
     width = dense[0].shape[1]
     own = np.full(len(dense[0]), -1) if itself is None else itself
@@ -140,12 +146,16 @@ def candidates(
     reached: list[tuple[Integers, Floats64]] = []
     if diffuse and citations is not None:
         reached = [_reached(near, cosines, citations, int(row)) for near, cosines, row in zip(*dense, own, strict=True)]
-    blocks = [dense[0], lexical[0], _only_reached(reached, dense[0], lexical[0], allowed)]
-    rows = np.concatenate(blocks, axis=1)
+    rows = np.concatenate([dense[0], lexical[0], _only_reached(reached, dense[0], lexical[0], allowed)], axis=1)
+    further: Ranking | None = None
+    if learned is not None:
+        further = _without(own, *learned(rows))
+        rows = np.concatenate([rows, _only_in(further[0], rows)], axis=1)
     order = np.argsort(rows, axis=1, kind="stable")
-    rows = np.take_along_axis(rows, order, 1)
-    scaled = [_scaled(*dense, method), _scaled(*lexical, method), np.zeros(blocks[2].shape, np.float32)]
-    scores = np.take_along_axis(np.concatenate(scaled, axis=1), order, 1)
+    scaled = np.zeros(rows.shape, np.float32)
+    scaled[:, :width] = _scaled(*dense, method)
+    scaled[:, width : width + lexical[0].shape[1]] = _scaled(*lexical, method)
+    rows, scores = np.take_along_axis(rows, order, 1), np.take_along_axis(scaled, order, 1)
     from_lexical = (order >= width) & (order < width + lexical[0].shape[1]) & (rows >= 0)
     by_vectors, by_words = np.where(from_lexical, 0, scores), np.where(from_lexical, scores, 0)
     repeated = (rows[:, 1:] == rows[:, :-1]) & (rows[:, 1:] >= 0)  # a ranking holds a row at most once
@@ -154,16 +164,34 @@ def candidates(
     rows[:, 1:][repeated] = -1
     absent = rows < 0
     by_vectors[absent], by_words[absent], from_lexical[absent] = 0, 0, False
-    features = (np.zeros(rows.shape, np.float32) for _ in range(4))
+    features = (np.zeros(rows.shape, np.float32) for _ in range(5))
     found = Candidates(rows, by_vectors, by_words, from_lexical, *features)
     if citations is not None:
         for query in range(len(rows)):
             _add_citations(found, query, citations, int(own[query]))
     for query, (targets, received) in enumerate(reached):
-        if len(targets):
-            places = np.minimum(np.searchsorted(targets, rows[query]), len(targets) - 1)
-            found.diffusion[query] = np.where(targets[places] == rows[query], received[places], 0)
+        found.diffusion[query] = _looked_up(rows[query], targets, received)
+    if further is not None:
+        for query, (near, values) in enumerate(zip(further[0], _scaled(*further, method), strict=True)):
+            order = np.argsort(near)
+            found.learned[query] = np.where(rows[query] >= 0, _looked_up(rows[query], near[order], values[order]), 0)
     return found
+
+
+def _looked_up(rows: Integers, known: Integers, values: Floats | Floats64) -> Floats:
+    """The values of some rows; `known` ascends, and a row that is not in it has 0."""
+    if not len(known):
+        return np.zeros(len(rows), np.float32)
+    places = np.minimum(np.searchsorted(known, rows), len(known) - 1)
+    return np.where(known[places] == rows, values[places], 0).astype(np.float32)
+
+
+def _only_in(rows: Integers, others: Integers) -> Integers:
+    """The rows of each query that are not among `others`, -1 in place of those that are."""
+    rows = rows.copy()
+    for own, other in zip(rows, others, strict=True):
+        own[np.isin(own, other)] = -1
+    return rows
 
 
 def _without(own: Integers, rows: Integers, scores: Floats) -> Ranking:
@@ -244,6 +272,9 @@ def combine(found: Candidates, k: int, fusion: Fusion) -> Ranking:
     if fusion.diffusion:
         is_hit |= found.diffusion > 0
         scores = scores + fusion.diffusion * found.diffusion
+    if fusion.learned:
+        is_hit |= found.learned > 0
+        scores = scores + fusion.learned * found.learned
     if fusion.citing:
         scores = scores + fusion.citing * (weight * found.citing_dense + (1 - weight) * found.citing_lexical)
     if fusion.citations:
@@ -267,11 +298,12 @@ def fuse(
     citations: Citations | None = None,
     itself: Integers | None = None,
     allowed: Mask | None = None,
+    learned: Rank | None = None,
 ) -> Ranking:
-    """Fuse two rankings (n, depth) into one (n, k)."""
+    """Fuse two rankings (n, depth), and where it counts a `learned` one, into one (n, k)."""
     known = citations if fusion.uses_graph else None
-    found = candidates(dense, lexical, fusion.method, known, itself, allowed, diffuse=fusion.diffusion > 0)
-    return combine(found, k, fusion)
+    more: dict[str, Any] = {"diffuse": fusion.diffusion > 0, "learned": learned if fusion.learned else None}
+    return combine(candidates(dense, lexical, fusion.method, known, itself, allowed, **more), k, fusion)
 
 
 # ---------------------------------------------------------------- fitting
@@ -280,6 +312,7 @@ _WEIGHTS = tuple(round(step / 10, 1) for step in range(11))
 _CITATIONS = (0.0, 0.01, 0.02, 0.04, 0.08)
 _CITING = (0.0, 0.1, 0.2, 0.4)
 _DIFFUSION = (0.0, 0.1, 0.2, 0.5, 1.0, 1.5)
+_LEARNED = (0.0, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0)
 # Standard errors that are taken off a gain. On six validation sets (bench/auto.py), fitted to half of the queries, 0.25
 # gains 5.8 % over the best single retriever and loses 1.5 % on the worst set; 0.5 to 1 gain 5.9 % and lose 0.9 %.
 _CAUTION = 0.5
@@ -292,13 +325,13 @@ class Fit(NamedTuple):
     tried: Mapping[Fusion, Floats64]  # (queries,) each
 
 
-def fit_fusion(values: Callable[[Fusion], Floats64], start: Fusion, *, graph: bool) -> Fit:
+def fit_fusion(values: Callable[[Fusion], Floats64], start: Fusion, *, graph: bool, learned: bool = False) -> Fit:
     """Fit the weights to validation queries; `values` measures a fusion on each of them.
 
     From `start`, the change of one weight is taken that raises the mean gain over `start`, less half a standard error
     of that gain, most, until none does. So few queries, or queries that disagree, leave the weights where they were.
     Measures jump where two passages change places, so a dense weight counts half with its neighbours on both sides.
-    Without a `graph` its weights stay 0.
+    Without a `graph` its weights stay 0, and so does that of the metric without a `learned` one.
     """
     tried: dict[Fusion, Floats64] = {}
 
@@ -318,17 +351,19 @@ def fit_fusion(values: Callable[[Fusion], Floats64], start: Fusion, *, graph: bo
     best, best_gain = start, 0.0
     while True:
         before = best
-        for fusion in _neighbours(best, graph):
+        for fusion in _neighbours(best, graph=graph, learned=learned):
             if (value := gain(fusion)) > best_gain + 1e-9:
                 best, best_gain = fusion, value
         if best == before:
             return Fit(best, tried)
 
 
-def _neighbours(fusion: Fusion, graph: bool) -> Iterator[Fusion]:
+def _neighbours(fusion: Fusion, *, graph: bool, learned: bool) -> Iterator[Fusion]:
     """All fusions that differ in one weight."""
     yield from (replace(fusion, weight=step) for step in _WEIGHTS)
     if graph:
         yield from (replace(fusion, citations=step) for step in _CITATIONS)
         yield from (replace(fusion, citing=step) for step in _CITING)
         yield from (replace(fusion, diffusion=step) for step in _DIFFUSION)
+    if learned:
+        yield from (replace(fusion, learned=step) for step in _LEARNED)

@@ -52,8 +52,8 @@ class PathSearch:
         self._given = seeds, query_weight
         self._rows = np.asarray(stored.rows)  # of nodes
         self._nodes = np.full(passages, -1, np.int64)  # of passages
-        is_passage = self._rows >= 0
-        self._nodes[self._rows[is_passage]] = np.flatnonzero(is_passage)
+        self._is_passage = self._rows >= 0
+        self._nodes[self._rows[self._is_passage]] = np.flatnonzero(self._is_passage)
 
     @property
     def seeds(self) -> int:
@@ -127,8 +127,7 @@ class PathSearch:
         return np.array(list(seeds), np.int64), distance(np.array(list(seeds.values()), np.float32))
 
     def _counted(self, allowed: Mask | None) -> Mask:
-        is_passage = self._rows >= 0
-        return is_passage if allowed is None else is_passage & allowed[self._rows]
+        return self._is_passage if allowed is None else self._is_passage & allowed[self._rows]
 
     def _of_itself(self, row: int) -> list[int]:
         """The nodes of a passage that is the query: its own, and its document, which cites what its passages cite."""

@@ -20,7 +20,7 @@ from lemmata.encode.cross import load_cross_encoder
 from lemmata.encode.load import BASELINE, encoder_id, encoder_kind, is_static_encoder, load_encoder
 from lemmata.errors import InputError, LemmataError, WorkspaceError
 from lemmata.files import is_writable, read_array
-from lemmata.fusion import DIFFUSION, EQUAL, Fusion, default_fusion, fuse, read_fusion
+from lemmata.fusion import DIFFUSION, EQUAL, Fusion, Rank, default_fusion, fuse, read_fusion
 from lemmata.geometry.metric import LearnedMetric
 from lemmata.index.ann import AnnIndex
 from lemmata.index.exact import ExactIndex, Matrix
@@ -34,7 +34,7 @@ from lemmata.store.corpus import Corpus
 from lemmata.store.graph import Citations, open_citations, open_graph
 from lemmata.store.layout import Layout, open_manifest, read_manifests
 from lemmata.store.lengths import open_lengths
-from lemmata.store.metric import open_metric
+from lemmata.store.metric import StoredMetric, open_metric
 from lemmata.store.summaries import StoredSummaries, open_summaries
 from lemmata.store.vector_sets import vector_set, vector_sets
 from lemmata.store.vectors import StoredVectors, open_vectors, unfinished
@@ -275,22 +275,44 @@ class DenseSide:
         return SummaryIndex(self.index, self.vectors.matrix, nearest, summaries.matrix, np.asarray(summaries.rows))
 
     @cached_property
+    def _stored_metric(self) -> StoredMetric | None:
+        return open_metric(self._layout, self._name)
+
+    @cached_property
+    def metric(self) -> LearnedMetric | None:
+        """The metric that was learned from links; None where there is none that helps."""
+        stored = self._stored_metric
+        if stored is None:
+            return None
+        from lemmata.encode.onnx import open_network  # loads onnxruntime
+
+        return LearnedMetric(stored.h, stored.epsilon, open_network(stored.head))
+
+    @cached_property
     def geodesics(self) -> Geodesics:
         """What the retriever `geodesic` walks: by the learned metric where one helps, else by text."""
-        stored = open_metric(self._layout, self._name)
-        if stored is None:
+        stored = self._stored_metric
+        if stored is None or stored.graph is None:
             return Geodesics(self.paths, None)
-        from lemmata.encode.onnx import open_session  # loads onnxruntime
-
-        session = open_session(stored.head, 1)
-
-        def head(vectors: Floats) -> tuple[Floats, Floats]:
-            h, factors = session.run(None, {"vectors": vectors})
-            return h, factors
-
         graph, passages = open_graph(self._layout), len(self.vectors.matrix)
         paths = PathSearch(graph, stored.graph, passages, seeds=stored.seeds, query_weight=stored.query_weight)
-        return Geodesics(paths, LearnedMetric(stored.h, stored.epsilon, head))
+        return Geodesics(paths, self.metric)
+
+    def learned(self, queries: Floats, depth: int, allowed: Mask | None = None) -> Rank | None:
+        """What ranks passages by the learned metric of each query (n, dim); None where there is no metric.
+
+        A query without words, whose vector is 0, has no neighbours.
+        """
+        metric, blank = self.metric, ~queries.any(axis=1)
+        if metric is None:
+            return None
+
+        def rank(rows: Integers) -> Ranking:
+            near, similarities = metric.search_among(queries, depth, rows, allowed)
+            near[blank], similarities[blank] = -1, -np.inf
+            return near, similarities
+
+        return rank
 
     @cached_property
     def paths(self) -> PathSearch:
@@ -437,6 +459,13 @@ class Retriever:
         if self.citations is None or not len(self.citations.indices):
             raise WorkspaceError("no passage refers to another one in the graph: search with another retriever")
 
+    def learned(self, texts: Sequence[str], depth: int, allowed: Mask | None = None, encoder: str = "") -> Rank | None:
+        """What ranks passages by the learned metric of each query; None where there is no metric."""
+        side = self.dense(encoder)
+        if side.metric is None:
+            return None
+        return side.learned(side.encoder.encode([text[:LONGEST_QUERY] for text in texts], role="query"), depth, allowed)
+
     # ------------------------------------------------------------ reranking
 
     def cross_encoder(self, model: str = "") -> CrossEncoder:
@@ -512,7 +541,7 @@ class Retriever:
         if retriever == "geodesic":
             depth = max(k, side.geodesics.depth)
         dense = side.query_index.search(queries, depth, allowed)
-        blank = [number for number, text in enumerate(texts) if not text.strip() or not queries[number].any()]
+        blank = ~queries.any(axis=1) | np.array([not text.strip() for text in texts], bool)
         dense[0][blank], dense[1][blank] = -1, -np.inf  # a query without words has no neighbours
         if retriever == "dense":
             return dense
@@ -520,7 +549,9 @@ class Retriever:
             walk = side.geodesics
             return walk.paths.nearest(walk.near(side, queries, dense, allowed), k, allowed, itself)
         lexical = self.lexical.search(texts, depth, allowed, heading_weight=HEADING_WEIGHT)
-        return fuse(dense, lexical, k, fusion, self.citations if fusion.uses_graph else None, itself, allowed)
+        learned = side.learned(np.where(blank[:, None], 0, queries), depth, allowed) if fusion.learned else None
+        citations = self.citations if fusion.uses_graph else None
+        return fuse(dense, lexical, k, fusion, citations, itself, allowed, learned)
 
     def search(
         self,

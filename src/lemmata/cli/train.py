@@ -191,7 +191,7 @@ def metric(
         f" metric, p {report['p']:.4f}"
     )
     console.print(
-        "kept: the retriever geodesic uses it"
+        "kept: the retriever geodesic uses it, and 'lemmata evaluate --tune' fits its weight in auto"
         if report["kept"]
         else "not kept: it does not help here, and the retriever geodesic stays with lengths by text"
     )

@@ -219,7 +219,7 @@ def info(
         by = "default weights" if fusion["fitted"] is None else _fitted(fusion["fitted"])
         table.add_row("    auto", Text(f"{fusion['formula']} ({by})", overflow="fold"))
         if vectors["metric"]:
-            table.add_row("    learned metric", Text(_metric(vectors["metric"]), overflow="fold"))
+            table.add_row("    learned metric", Text(_metric(vectors["metric"], fusion["weights"]), overflow="fold"))
     open_console().print(table)
     for problem in content["problems"]:
         open_console().print(problem, style="yellow")
@@ -232,14 +232,18 @@ def _fitted(facts: dict[str, Any]) -> str:
     return f"fitted to {counted(facts['queries'], 'query')} of {facts['task']} by {facts['measure']}"
 
 
-def _metric(report: dict[str, Any]) -> str:
-    """Whether the retriever `geodesic` uses the learned metric, and why."""
+def _metric(report: dict[str, Any], weights: dict[str, Any]) -> str:
+    """Which retrievers use the learned metric, and why."""
     values = f"{report['measure']} {report['by_metric']:.3f}, by text {report['by_text']:.3f}, p {report['p']:.4f}"
     if not report["kept"]:
         return f"not used, since it does not help on validation ({values})"
     if not report["up_to_date"]:
         return f"not used, since it is out of date: run 'lemmata train metric' again ({values})"
-    return f"used by geodesic ({values})"
+    parts = ["used by auto" if weights["learned"] else "auto gives it no weight"]
+    parts.insert(0, "used by geodesic" if report["geodesic"] else "the graph has changed, so geodesic goes by text")
+    if report["from_text"]:
+        parts.append(f"{counted(report['from_text'], 'passage')} by text alone")
+    return f"{', '.join(parts)} ({values})"
 
 
 def _print_statistics(documents: Sequence[dict[str, Any]], summary: dict[str, dict[str, float]], k: int) -> None:

@@ -6,7 +6,7 @@ The folder holds `model.onnx`, `tokenizer.json` and `encoder.json` (see `export.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
@@ -27,6 +27,7 @@ __all__ = [
     "check_folder",
     "cut_to",
     "normalised",
+    "open_network",
     "open_session",
     "open_tokenizer",
     "readable",
@@ -163,6 +164,13 @@ def open_session(file: Path, threads: int) -> Any:
         return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's classes share no public parent
         raise InputError(f"onnxruntime cannot load it ({error})", file=str(file)) from error
+
+
+def open_network(file: Path) -> Callable[[Floats], Sequence[Floats]]:
+    """A network with one input as a function of it, on one thread."""
+    session = open_session(file, 1)
+    name = session.get_inputs()[0].name
+    return lambda values: [np.asarray(output) for output in session.run(None, {name: values})]
 
 
 def _int8_products_saturate() -> bool:

@@ -607,7 +607,7 @@ def tune(
     index: IndexOptions | None = None,
     allowance: Allowance | None = None,
 ) -> dict[str, Any]:
-    """Fit the weights of `auto` to a validation task: dense, lexical, and where there is a graph its citations.
+    """Fit the weights of `auto` to a validation task: dense, lexical, and what graph and learned metric there are.
 
     They hold for one `encoder`, by default the one that search uses; vectors of a named one are made where they
     are missing. Judgments of passages that are not in the corpus are refused unless `allow_missing`.
@@ -619,12 +619,13 @@ def tune(
         values, graph = fusion_values(
             retriever, task, measure_name, progress, encoder=encoder, allow_missing=allow_missing
         )
+        learned = retriever.dense(encoder).metric is not None
     progress("fitting the fusion", 0, None)
     vectors = vector_set(layout, encoder_id(encoder, layout.models) if encoder else "")
     assert vectors is not None  # the dense ranking came from them
     static = is_static_encoder(vectors.encoder, layout.models)
     default = default_fusion(static=static)
-    fit = fit_fusion(values, fit_start(static=static), graph=graph)
+    fit = fit_fusion(values, fit_start(static=static), graph=graph, learned=learned)
     named = {"auto": fit.fusion, "default": default, "equal": EQUAL, "dense": DENSE, "lexical": LEXICAL}
     report = {
         "verb": "tune",
@@ -657,10 +658,10 @@ def fusion_values(
     judgments = judged(task.qrels, row_of)
     names = (f"dense:{encoder}" if encoder else "dense", "lexical")
     dense, lexical = (_rank(retriever, task, name, Fusion().depth, progress) for name in names)
-    citations = retriever.citations
-    found = candidates(
-        dense, lexical, citations=citations, itself=_own_rows(retriever.corpus, task), allowed=task.candidates
-    )
+    citations, own = retriever.citations, _own_rows(retriever.corpus, task)
+    texts = [task.queries[query] for query in task.qrels]
+    learned = retriever.learned(texts, Fusion().depth, task.candidates, encoder)
+    found = candidates(dense, lexical, citations=citations, itself=own, allowed=task.candidates, learned=learned)
 
     @cache
     def values(fusion: Fusion) -> Floats64:

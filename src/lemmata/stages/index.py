@@ -26,6 +26,7 @@ from lemmata.index.lexical import FORMAT, LexicalIndex
 from lemmata.index.tokens import Tokenizer, learn_parts
 from lemmata.stages.lengths import measure_edges
 from lemmata.stages.link import ExpandedCorpus
+from lemmata.stages.metric import extend_metric
 from lemmata.stages.milvus import choose_place, drop_unused, send_vectors
 from lemmata.stages.summaries import (
     NONE,
@@ -206,6 +207,7 @@ def _index_dense(
         sent = send_vectors(layout, place, corpus, spec, progress, rebuild=rebuild)
         report |= {"neighbours": "milvus", "milvus": {"uri": place.uri, "sent": sent}}
     report["measured_edges"] = measure_edges(layout, spec, progress)
+    report["embedded"] = extend_metric(layout, spec, progress)
     if options.summaries in ("", NONE):
         drop_summaries(layout, spec)
     else:

@@ -1,28 +1,35 @@
-"""Learn a metric from the vectors and links of a workspace, and keep it only if geodesic search gains by it."""
+"""Learn a metric from the vectors and links of a workspace, and keep it only if geodesic search gains by it.
+
+Passages that come later get an embedding from their text alone.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import shutil
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from lemmata.errors import LemmataError, WorkspaceError
 from lemmata.evaluate.significance import randomisation
-from lemmata.files import create_array
+from lemmata.files import create_array, read_array
 from lemmata.geometry.lengths import measure_by_text, sort_edges
 from lemmata.geometry.metric import LearnedMetric, measure_by_metric
 from lemmata.index.exact import ExactIndex
 from lemmata.measures import evaluate, judged, parse_measure
 from lemmata.paths import PathSearch, Ranking
 from lemmata.stages.training_sets import split_key
+from lemmata.stages.vectors import match_rows
+from lemmata.store.artefacts import learned_metric, read_undamaged
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import StoredGraph, citations_between, open_graph
 from lemmata.store.layout import Layout, read_manifest
 from lemmata.store.lengths import graph_inputs, measured_arrays
-from lemmata.store.metric import HEAD, writing_metric
+from lemmata.store.metric import HASHES, HEAD, writing_metric
 from lemmata.store.split import open_split
 from lemmata.store.vector_sets import VectorSet, vector_set
 from lemmata.store.vectors import open_vectors
@@ -30,17 +37,20 @@ from lemmata.train.metric import MetricOptions, Trained, export_head, train_metr
 from lemmata.train.ranks import from_first, held_by_first, own_device
 from lemmata.types import Floats, Graph, Integers, Mask, MeasuredGraph, Progress
 
-__all__ = ["MetricStageOptions", "learn_metric"]
+__all__ = ["MetricStageOptions", "extend_metric", "learn_metric"]
 
 CITING = ("refers_to", "proof_uses", "cites", "related_to")  # relations by which a passage points at another
 FEWEST = 40  # validation passages with references; with less nobody can tell whether the metric helps
 FEWEST_STEPS = 16  # of an epoch: few links make small batches
+MOST_LINKS = 500_000  # whose messages a step keeps in memory: about 6 GB; of more it reads a sample
+FAN_OUT = 10
 DEPTH = 20
 NEAREST = DEPTH + 1  # one of them is the query itself
 LEVEL = 0.05  # of the test that decides
 # tried on the half of the validation passages that stops the training; the other half decides
 SEEDS = (5, 20)
 QUERY_WEIGHTS = (0.5, 1.0, 2.5)
+_ROWS = 256  # passages whose embeddings are made at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +77,7 @@ class _Task(NamedTuple):
 
 class _Data(NamedTuple):
     matrix: Floats  # (passages, inputs)
+    hashes: npt.NDArray[np.uint64]  # (passages,) of their texts
     stored: StoredGraph
     citing: Mask  # (edges,) links between passages
     seen: Mask  # (edges,) all edges but the links of held-out passages
@@ -94,7 +105,14 @@ def learn_metric(layout: Layout, options: MetricStageOptions, encoder: str, prog
         trained = train_metric(
             data.matrix,
             links,
-            MetricOptions(options.dimension, options.rank, batch=batch, epochs=options.epochs, seed=options.seed),
+            MetricOptions(
+                options.dimension,
+                options.rank,
+                batch=batch,
+                fan_out=FAN_OUT if len(links) > MOST_LINKS else 0,
+                epochs=options.epochs,
+                seed=options.seed,
+            ),
             candidates=data.candidates,
             validation=data.task.part(0),
             progress=progress,
@@ -113,7 +131,8 @@ def learn_metric(layout: Layout, options: MetricStageOptions, encoder: str, prog
 def _open(layout: Layout, encoder: str) -> _Data:
     with contextlib.closing(Corpus(layout)) as corpus:
         split = open_split(layout, corpus.inputs)
-        matrix = np.asarray(open_vectors(layout, corpus.inputs, encoder).matrix, np.float32)
+        vectors = open_vectors(layout, corpus.inputs, encoder)
+    matrix = np.asarray(vectors.matrix, np.float32)
     stored = open_graph(layout)
     graph, rows = stored.graph, np.asarray(stored.rows)
     sources, targets = rows[graph.sources()], rows[np.asarray(graph.indices)]
@@ -136,7 +155,7 @@ def _open(layout: Layout, encoder: str) -> _Data:
         )
     shuffled = np.random.default_rng(0).permutation(len(held_out))
     task = _Task(held_out[shuffled], [answers[place] for place in shuffled.tolist()])
-    return _Data(matrix, stored, citing, seen, candidates, task)
+    return _Data(matrix, np.asarray(vectors.hashes), stored, citing, seen, candidates, task)
 
 
 def _links(data: _Data, kept: Mask) -> Integers:
@@ -263,4 +282,44 @@ def _write(
         result.edges[:] = np.where(numbers >= 0, edges[numbers], -1 - edges[-1 - numbers])  # of the whole graph
         h = trained.nodes.h.cpu().numpy()
         create_array(folder / "h.npy", h.dtype, h.shape)[:] = h
+        np.save(folder / HASHES, data.hashes)
         export_head(trained.model, folder / HEAD)
+
+
+# ---------------------------------------------------------------- passages that come later
+
+
+def extend_metric(layout: Layout, encoder: str, progress: Progress) -> int:
+    """Bring the embeddings of a metric up to date with the vectors; returns how many were made from text alone.
+
+    Lengths of links are not measured again: `geodesic` goes by text until the metric is learned again. Call it while
+    holding the workspace.
+    """
+    vectors = vector_set(layout, encoder)
+    before = read_undamaged(learned_metric(vectors)) if vectors else None
+    if vectors is None or before is None or not before["report"]["kept"]:
+        return 0
+    old, present = before["vectors"], read_manifest(vectors.manifest) or {}
+    same_encoder = all(old.get(name) == present.get(name) for name in ("made_by", "dimension"))
+    if old == present or not same_encoder or HASHES not in before["files"]:  # older metrics have none
+        return 0
+    from lemmata.encode.onnx import open_network  # loads onnxruntime
+
+    stored = open_vectors(layout, encoder=encoder)
+    h, hashes = (read_array(vectors.metric / name, "run 'lemmata train metric' again") for name in ("h.npy", HASHES))
+    matches = match_rows(np.asarray(hashes), np.asarray(stored.hashes))
+    new_rows = np.flatnonzero(matches < 0)
+    content = {name: before[name] for name in ("options", "split", "report", "search")}
+    content |= {"graph": None, "from_text": before.get("from_text", 0) + len(new_rows)}
+    head = open_network(vectors.metric / HEAD)
+    with writing_metric(layout, vectors, content) as folder:
+        extended = create_array(folder / "h.npy", h.dtype, (len(matches), h.shape[1]))
+        for start in range(0, len(matches), _ROWS):
+            extended[start : start + _ROWS] = h[np.maximum(matches[start : start + _ROWS], 0)]
+        for start in range(0, len(new_rows), _ROWS):
+            progress("embedding by the learned metric", start, len(new_rows))
+            rows = new_rows[start : start + _ROWS]
+            extended[rows] = head(np.asarray(stored.matrix[rows], np.float32))[0]
+        np.save(folder / HASHES, stored.hashes)
+        shutil.copyfile(vectors.metric / HEAD, folder / HEAD)
+    return len(new_rows)

@@ -6,7 +6,6 @@ import hashlib
 import importlib.util
 import shutil
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""The learned metric of a set of vectors: embeddings, lengths of links and query head, memory-mapped."""
+"""The learned metric of a set of vectors: embeddings, lengths of links and query head, memory-mapped.
+
+Embeddings hold for as long as the vectors do; lengths only for the graph on which the metric was learned.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,17 @@ from lemmata.store.lengths import graph_inputs
 from lemmata.store.vector_sets import VectorSet, vector_set
 from lemmata.types import Floats, MeasuredGraph
 
-__all__ = ["StoredMetric", "metric_report", "open_metric", "writing_metric"]
+__all__ = ["HASHES", "HEAD", "StoredMetric", "metric_report", "open_metric", "writing_metric"]
 
 HEAD = "head.onnx"
+HASHES = "hashes.npy"  # of the texts of the passages, as those of their vectors
 
 
 class StoredMetric(NamedTuple):
-    """A metric that helps, of the present graph and vectors."""
+    """A metric that helps, of the present vectors."""
 
     h: Floats  # (passages, dimension)
-    graph: MeasuredGraph  # the nodes of the graph with the links between passages
+    graph: MeasuredGraph | None  # the nodes of the graph with the links between passages; None where it changed since
     head: Path  # ONNX: vectors of texts to embeddings and factors
     epsilon: float
     seeds: int
@@ -42,11 +46,13 @@ def open_metric(layout: Layout, encoder: str = "") -> StoredMetric | None:
         return None
     item = learned_metric(vectors)
     manifest = open_artefact(layout, item)
-    h, *graph = (read_array(item.folder / f"{name}.npy", item.cure) for name in ("h", *MeasuredGraph._fields))
+    graph = None
+    if report["geodesic"]:
+        graph = MeasuredGraph(*(read_array(item.folder / f"{name}.npy", item.cure) for name in MeasuredGraph._fields))
     settings = manifest["search"]
     return StoredMetric(
-        h,
-        MeasuredGraph(*graph),
+        read_array(item.folder / "h.npy", item.cure),
+        graph,
         item.folder / HEAD,
         settings["epsilon"],
         settings["seeds"],
@@ -55,21 +61,27 @@ def open_metric(layout: Layout, encoder: str = "") -> StoredMetric | None:
 
 
 def metric_report(layout: Layout, vectors: VectorSet) -> dict[str, Any] | None:
-    """What training the metric found, whether it is `kept`, and whether it is `up_to_date`; None without one."""
+    """What training the metric found, whether it is `kept`, and whether it is `up_to_date`; None without one.
+
+    `geodesic`: whether its lengths are those of the present graph. `from_text`: passages that came later, which have
+    an embedding from their text alone.
+    """
     manifest = read_manifest(vectors.metric / "manifest.json")
     if manifest is None:
         return None
-    same_graph = manifest["graph"] == graph_inputs(layout)
+    up_to_date = True
     try:
         open_artefact(layout, learned_metric(vectors))
     except WorkspaceError:
-        same_graph = False
-    return {**manifest["report"], "up_to_date": same_graph}
+        up_to_date = False
+    geodesic = up_to_date and manifest["report"]["kept"] and manifest["graph"] == graph_inputs(layout)
+    from_text = manifest.get("from_text", 0)
+    return {**manifest["report"], "up_to_date": up_to_date, "geodesic": geodesic, "from_text": from_text}
 
 
 @contextlib.contextmanager
 def writing_metric(layout: Layout, vectors: VectorSet, content: Mapping[str, Any]) -> Iterator[Path]:
-    """A folder to fill, which replaces the metric at the end."""
+    """A folder to fill, which replaces the metric at the end; `content` may name another graph than the present one."""
     with writing(vectors.metric) as folder:
         folder.mkdir()
         yield folder

@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lemmata.errors import ConfigError, require
+from lemmata.geometry.attention import Incoming, Layer, attend, incoming
+from lemmata.train.neighbours import NeighbourSampler
 from lemmata.train.ranks import average, from_first, gathered, own_items, processes, rank
 from lemmata.types import Floats, Integers, Mask, Progress
 
@@ -30,6 +32,7 @@ Tensor = Any  # of torch, which is imported where it is needed
 SIDES = ("source", "target", "both")
 SELF, CITED, CITING = 0, 1, 2  # kinds of messages: from the node itself, from what it refers to, from what refers to it
 _EDGES = 1 << 12  # edges that are measured at once
+_ROWS = 1 << 14  # nodes that are embedded at once
 _NUMBERS = 1 << 26  # numbers that a block of distances may need: 256 MB
 _SIMILAR = 50  # nearest nodes among which hard negatives are drawn
 _TINY = 1e-8  # keeps the gradient of a root finite
@@ -58,6 +61,7 @@ class MetricOptions:
     hard: int = 8  # hard negatives per anchor
     random: int = 512  # random negatives per batch
     batch: int = 512
+    fan_out: int = 0  # messages that a node may get in a step, for graphs that do not fit; 0: all of them
     epochs: int = 50  # at most; an epoch uses every link once
     patience: int = 8  # epochs without a better validation
     rate: float = 1e-3
@@ -73,6 +77,8 @@ class MetricOptions:
             raise ConfigError(f"{self.dimension} dimensions cannot be shared by {self.heads} heads")
         if min(self.dimension, self.heads, self.layers, self.batch, self.epochs) < 1 or self.rank < 0:
             raise ConfigError("dimension, heads, layers, batch and epochs are at least 1, rank at least 0")
+        if self.fan_out and self.path_seeds:
+            raise ConfigError("training on paths reads the whole graph: set fan_out or path_seeds to 0")
         if self.epsilon <= 0:
             raise ConfigError("epsilon must be positive: without it a metric of low rank is none")
 
@@ -189,6 +195,21 @@ class MetricGAT:
             values = self._values(layer, hidden)
             hidden = self._updated(layer, hidden, values)
         return Located(hidden, self._embed(hidden))
+
+    def locate_all(self, vectors: Floats, received: Incoming) -> Located:
+        """All nodes, on the processor and without gradients, in little more memory than the result needs."""
+        import torch
+
+        p = {name: tensor.detach().cpu().numpy() for name, tensor in self.parameters.items()}
+        hidden = vectors @ p["input"]
+        for number in range(self.options.layers):
+            names = ("weight", "from", "to", "kind")
+            layer = Layer(*(p[f"{name}{number}"] for name in names), average=self._is_last(number))
+            values = attend(received, hidden, layer)
+            hidden = hidden + p[f"gate{number}"] * values if self.options.text_start else values
+        parts = torch.tensor(hidden, device=self.device).split(_ROWS)
+        with torch.no_grad():
+            return Located(torch.cat(parts), torch.cat([self._embed(part) for part in parts]))
 
     def _values(self, layer: int, hidden: Tensor) -> Tensor:
         return (hidden @ self.parameters[f"weight{layer}"]).unflatten(1, (self.options.heads, -1))
@@ -416,6 +437,62 @@ class _Batch(NamedTuple):
     random: Tensor  # (random,)
     kept: Tensor  # (messages,) those that are not hidden
 
+    def rows(self) -> Tensor:
+        """All nodes that the losses read."""
+        import torch
+
+        parts = (self.anchors, self.positives, self.second.clamp_min(0), self.hard.reshape(-1), self.random)
+        return torch.cat(parts)
+
+
+class _Nodes(NamedTuple):
+    """Nodes of a step in the learned space."""
+
+    located: Located
+    place: Tensor | None  # (n,) of each node of the graph among the located ones; None: all of them are
+
+    def take(self, rows: Tensor) -> Located:
+        return self.located.take(rows if self.place is None else self.place[rows])
+
+
+class _Graph:
+    """The vectors and messages of all nodes; with a `fan_out`, a step reads a sample of them."""
+
+    def __init__(self, x: Tensor, sent: Messages, fan_out: int) -> None:
+        self._x, self._sent, self._fan_out = x, sent, fan_out
+        if fan_out:
+            count = len(x)
+            self._place = x.new_full((count,), -1).long()
+            ends = (part[:-count].cpu().numpy() for part in (sent.sources, sent.targets))  # the last ones are to itself
+            self._sampler = NeighbourSampler(*ends, count)
+
+    def locate(self, model: MetricGAT, batch: _Batch, generator: Any) -> _Nodes:
+        """The nodes that a step reads, by the messages that are kept."""
+        import torch
+
+        x, sent, share, rows = self._x, self._sent, model.options.dropout, batch.rows()
+        if not self._fan_out:
+            wanted = torch.full((len(x),), bool(model.options.path_seeds), device=x.device)
+            wanted[rows] = True
+            return _Nodes(model.locate(_dropped(x, share, generator), sent.kept(batch.kept), wanted), None)
+        seed = torch.randint(1 << 31, (), generator=generator, device=x.device)
+        part = self._sampler.sample(
+            rows.cpu().numpy(),
+            model.options.layers,
+            self._fan_out,
+            batch.kept.cpu().numpy(),
+            np.random.default_rng(int(seed)),
+        )
+        nodes, numbers, sources, targets = (torch.tensor(array, device=x.device) for array in part)
+        itself = torch.arange(len(nodes), device=x.device)
+        heard = Messages(
+            torch.cat([sources, itself]),
+            torch.cat([targets, itself]),
+            torch.cat([sent.kinds[numbers], torch.full_like(itself, SELF)]),
+        )
+        self._place[nodes] = itself  # those of earlier steps are not read
+        return _Nodes(model.locate(_dropped(x[nodes], share, generator), heard), self._place)
+
 
 def train_metric(
     vectors: Floats,
@@ -443,6 +520,8 @@ def train_metric(
     links = links[np.lexsort((links[:, 1], links[:, 0]))]
     pairs = torch.tensor(links, device=device, dtype=torch.long)
     sent = messages(pairs, count)
+    received = incoming(*(part.cpu().numpy() for part in sent), count)
+    graph = _Graph(x, sent, options.fan_out)
     linked = _linked(pairs, count)
     allowed = torch.ones(count, dtype=torch.bool, device=device)
     if candidates is not None:
@@ -464,8 +543,15 @@ def train_metric(
     steps = per_epoch * options.epochs
     history: list[dict[str, float]] = []
     best, best_value, since_best = _copy(model), -1.0, 0
+
+    def locate() -> Located:
+        if device.type == "cpu" or options.fan_out:
+            return model.locate_all(vectors, received)
+        with torch.no_grad():
+            return model.locate(x, sent)
+
     if validation is not None:
-        best_value = _validate(model, x, sent, validation, allowed)
+        best_value = _validate(model, x, locate(), validation, allowed)
         history.append({"epoch": 0, "R@20": best_value})
     step = 0
     for epoch in range(1, options.epochs + 1):
@@ -477,7 +563,8 @@ def train_metric(
                 group["lr"] = rate
             places = order[at : at + options.batch]
             batch = _draw(places, pairs, linked, sent, similar, place_of, pool, options, generator)
-            loss = _loss(model, _dropped(x, options.dropout, generator), sent, linked, similar, place_of, batch)
+            nodes = graph.locate(model, batch, generator)
+            loss = _loss(model, nodes, linked, similar, place_of, batch)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             loss = loss.detach()
@@ -489,7 +576,7 @@ def train_metric(
         record = {"epoch": float(epoch), "loss": float(total) / per_epoch}
         since_best += 1
         if validation is not None:
-            record["R@20"] = _validate(model, x, sent, validation, allowed)
+            record["R@20"] = _validate(model, x, locate(), validation, allowed)
             if record["R@20"] > best_value:
                 best, best_value, since_best = _copy(model), record["R@20"], 0
         history.append(record)
@@ -499,9 +586,7 @@ def train_metric(
     if validation is not None:
         for name, tensor in best.items():
             model.parameters[name] = tensor
-    with torch.no_grad():
-        nodes = model.locate(x, sent)
-    return Trained(model, nodes, history, time.perf_counter() - begin)
+    return Trained(model, locate(), history, time.perf_counter() - begin)
 
 
 def export_head(model: MetricGAT, file: Path) -> None:
@@ -572,8 +657,9 @@ def _similar(x: Tensor, anchors: Tensor, pool: Tensor, linked: _Links) -> Tensor
     parts = []
     goals = x[pool]
     wide = min(2 * _SIMILAR, len(pool))
-    for at in range(0, len(anchors), 2048):
-        rows = anchors[at : at + 2048]
+    step = max(1, min(2048, _NUMBERS // len(pool)))
+    for at in range(0, len(anchors), step):
+        rows = anchors[at : at + step]
         near = pool[(x[rows] @ goals.T).topk(wide, dim=1).indices]
         joined = linked.joined(rows[:, None].expand_as(near), near)
         first = torch.argsort(joined.long(), dim=1, stable=True)[:, : min(_SIMILAR, wide)]
@@ -629,9 +715,7 @@ def _dropped(x: Tensor, share: float, generator: Any) -> Tensor:
     return x * kept / (1 - share)
 
 
-def _loss(
-    model: MetricGAT, x: Tensor, sent: Messages, linked: _Links, similar: Tensor, place_of: Tensor, batch: _Batch
-) -> Tensor:
+def _loss(model: MetricGAT, nodes: _Nodes, linked: _Links, similar: Tensor, place_of: Tensor, batch: _Batch) -> Tensor:
     """InfoNCE over local distances, and the further losses with their weights.
 
     Of several processes, each measures from its own anchors: the mean of their losses is that of all anchors.
@@ -639,12 +723,8 @@ def _loss(
     import torch
 
     options = model.options
-    wanted = torch.full((len(x),), bool(options.path_seeds), device=x.device)
-    for rows in (batch.anchors, batch.positives, batch.second.clamp_min(0), batch.hard.reshape(-1), batch.random):
-        wanted[rows] = True
-    nodes = model.locate(x, sent.kept(batch.kept), wanted)
     shared = torch.cat([batch.positives, batch.random])
-    own, hard = torch.arange(len(batch.anchors), device=x.device)[own_items()], batch.hard[own_items()]
+    own, hard = torch.arange(len(batch.anchors), device=shared.device)[own_items()], batch.hard[own_items()]
     anchors, positives = batch.anchors[own], batch.positives[own]
     b = len(batch.anchors) / processes()  # anchors of a process, on average
     origins = nodes.take(anchors)
@@ -653,7 +733,7 @@ def _loss(
     rows = anchors[:, None]
     masked = linked.joined(rows.expand_as(to_shared), shared.expand_as(to_shared))
     masked |= shared == positives[:, None]
-    each = torch.arange(len(own), device=x.device)
+    each = torch.arange(len(own), device=rows.device)
     masked[each, own] = False
     hard_masked = linked.joined(rows.expand_as(hard), hard) | (hard == positives[:, None])
     temperature = model.parameters["log_temperature"].exp()
@@ -668,21 +748,24 @@ def _loss(
         difference = model.factors(origins.hidden) - model.factors(nodes.take(positives).hidden)
         loss = loss + options.smoothness * difference.square().sum((1, 2)).sum() / b
     if options.hierarchy:
-        loss = loss + options.hierarchy * _by_hops(nodes.h, batch, options.margin / 2)
+        loss = loss + options.hierarchy * _by_hops(nodes, batch, options.margin / 2)
     if options.path_seeds:
         loss = loss + _over_paths(model, nodes, linked, similar, place_of, batch, temperature)
     return loss
 
 
-def _by_hops(h: Tensor, batch: _Batch, margin: float) -> Tensor:
+def _by_hops(nodes: _Nodes, batch: _Batch, margin: float) -> Tensor:
     """A node is more similar to what is one link away than to what is two, and to that more than to a random one."""
     import torch
 
-    h = torch.nn.functional.normalize(h, dim=1)
-    anchors = h[batch.anchors]
-    near = (anchors * h[batch.positives]).sum(1)
-    second = (anchors * h[batch.second.clamp_min(0)]).sum(1)
-    far = (anchors * h[batch.random[torch.arange(len(anchors), device=h.device) % len(batch.random)]]).sum(1)
+    def directions(rows: Tensor) -> Tensor:
+        return torch.nn.functional.normalize(nodes.take(rows).h, dim=1)
+
+    anchors = directions(batch.anchors)
+    near = (anchors * directions(batch.positives)).sum(1)
+    second = (anchors * directions(batch.second.clamp_min(0))).sum(1)
+    others = torch.arange(len(anchors), device=anchors.device) % len(batch.random)
+    far = (anchors * directions(batch.random[others])).sum(1)
     exists = (batch.second >= 0).float()
     over = (second - near + margin).clamp_min(0) + (far - second + margin).clamp_min(0)
     return (over * exists).sum() / exists.sum().clamp_min(1)
@@ -690,7 +773,7 @@ def _by_hops(h: Tensor, batch: _Batch, margin: float) -> Tensor:
 
 def _over_paths(
     model: MetricGAT,
-    nodes: Located,
+    nodes: _Nodes,
     linked: _Links,
     similar: Tensor,
     place_of: Tensor,
@@ -723,14 +806,12 @@ def _over_paths(
 
 
 def _validate(
-    model: MetricGAT, x: Tensor, sent: Messages, validation: tuple[Integers, Sequence[set[int]]], allowed: Tensor
+    model: MetricGAT, x: Tensor, nodes: Located, validation: tuple[Integers, Sequence[set[int]]], allowed: Tensor
 ) -> float:
     """R@20 of texts without links."""
     import torch
 
     rows = torch.tensor(validation[0], device=x.device)
-    with torch.no_grad():
-        nodes = model.locate(x, sent)
 
     def measure() -> float:
         with torch.no_grad():
