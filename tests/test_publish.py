@@ -395,6 +395,8 @@ def test_a_damaged_part_is_named_and_changes_nothing(workspace: Path, tmp_path: 
         receive(str(store), copy)
     assert content(copy) == before
     (store / "objects" / digest[:2] / digest).unlink()  # as the message says
+    with pytest.raises(InputError, match=f"objects/{digest[:2]}/{digest}: not found"):
+        receive(str(store), copy)
     assert send(workspace, str(store)).sent == 3
     assert receive(str(store), copy).changed == 1
 
