@@ -8,8 +8,10 @@ import json
 import os
 import shutil
 import socket
+import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 import uuid
@@ -210,8 +212,7 @@ def test_each_failure_of_a_store_is_one_sentence(server: Server, workspace: Path
 
 
 @needs_server
-def test_a_push_whose_server_goes_away_resumes_where_it_was(workspace: Path, tmp_path: Path) -> None:
-    """The server dies while parts are sent; with its objects lost, all of them are sent again."""
+def test_a_push_whose_server_goes_away_ends_with_one_sentence(workspace: Path) -> None:
     dying = Server()
     command = [sys.executable, "-m", "lemmata", "push", "s3://bucket/x", "-w", str(workspace)]
     process = subprocess.Popen(command, env={**os.environ, **dying.environment}, stderr=subprocess.PIPE, text=True)
@@ -232,11 +233,11 @@ def test_a_push_whose_server_goes_away_resumes_where_it_was(workspace: Path, tmp
 @settings(max_examples=20)
 @given(st.integers(0, 3), st.integers(0, 5 << 20))
 def test_the_parts_of_a_file_are_the_file(seed: int, size: int) -> None:
-    path = Path("/dev/shm" if Path("/dev/shm").is_dir() else "/tmp") / f"lemmata-{os.getpid()}"
     data = random_bytes(size, seed)
-    path.write_bytes(data)
-    parts = list(cut(path))
-    path.unlink()
+    with tempfile.NamedTemporaryFile() as stream:
+        stream.write(data)
+        stream.flush()
+        parts = list(cut(Path(stream.name)))
     assert b"".join(parts) == data
     assert all(2 << 20 <= len(part) <= LARGEST_PART for part in parts[:-1])
 
@@ -271,8 +272,6 @@ changes = st.lists(
 @settings(max_examples=15)
 @given(st.lists(changes, min_size=1, max_size=4))
 def test_a_copy_follows_every_change_of_a_workspace(rounds: list[list[tuple[str, bytes | None]]]) -> None:
-    import tempfile
-
     url = f"memory://{uuid.uuid4().hex}"
     with tempfile.TemporaryDirectory() as name:
         folder, copy = Path(name, "w"), Path(name, "copy")
@@ -315,8 +314,6 @@ def test_what_is_unfinished_hidden_or_a_cache_is_not_pushed(workspace: Path, url
 
 
 def test_a_log_beside_a_database_is_pushed_with_it(workspace: Path, url: str, tmp_path: Path) -> None:
-    import sqlite3
-
     (workspace / "graph").mkdir()
     connection = sqlite3.connect(workspace / "graph" / "records.sqlite", isolation_level=None)
     connection.executescript("PRAGMA journal_mode = WAL; CREATE TABLE a (b); INSERT INTO a VALUES (7);")
@@ -345,7 +342,8 @@ def test_changes_in_a_copy_are_never_lost(workspace: Path, url: str, tmp_path: P
         assert (copy / name).read_text() == "changed"
         (copy / name).unlink()
     assert receive(url, copy).changed == 1
-    assert content(copy) == {**content(workspace), "cache/mine": b""} or (copy / "cache" / "mine").exists()
+    assert content(copy) == content(workspace)
+    assert (copy / "cache" / "mine").exists()
 
 
 def test_another_workspace_is_replaced_only_on_demand(workspace: Path, url: str, tmp_path: Path) -> None:
@@ -397,6 +395,8 @@ def test_a_damaged_part_is_named_and_changes_nothing(workspace: Path, tmp_path: 
         receive(str(store), copy)
     assert content(copy) == before
     (store / "objects" / digest[:2] / digest).unlink()  # as the message says
+    with pytest.raises(InputError, match=f"objects/{digest[:2]}/{digest}: not found"):
+        receive(str(store), copy)
     assert send(workspace, str(store)).sent == 3
     assert receive(str(store), copy).changed == 1
 

@@ -93,7 +93,7 @@ class ObjectStore:
 
     def read(self, name: str, size: int) -> bytes:
         """An object of `size` bytes; of a longer one the beginning."""
-        with self._explain():
+        with self._explain(name):
             data: bytes = self._system.cat_file(self._path(name), start=0, end=size)
         return data
 
@@ -110,7 +110,7 @@ class ObjectStore:
 
     def download(self, name: str, path: Path) -> None:
         """Copy an object to a file, piece by piece."""
-        with self._explain():
+        with self._explain(name):
             self._system.get_file(self._path(name), str(path))
 
     def upload(self, path: Path, name: str = "") -> None:
@@ -125,8 +125,8 @@ class ObjectStore:
         return path.removeprefix(self._root).lstrip("/")
 
     @contextlib.contextmanager
-    def _explain(self) -> Iterator[None]:
-        """Turn whatever a back-end raises into an InputError with the cure."""
+    def _explain(self, name: str = "") -> Iterator[None]:
+        """Turn whatever a back-end raises into an InputError with the object, if it has a name, and the cure."""
         try:
             yield
         except MemoryError:
@@ -134,7 +134,7 @@ class ObjectStore:
         except Exception as error:  # each back-end has its own
             if isinstance(error, OSError) and error.errno in _DISK:
                 raise  # the caller knows which file
-            raise InputError(_cause(error), file=self.url) from error
+            raise InputError(_cause(error), file=f"{self.url}/{name}" if name else self.url) from error
 
 
 def _cause(error: Exception) -> str:
