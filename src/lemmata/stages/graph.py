@@ -125,8 +125,8 @@ def compress(layout: Layout, corpus: Corpus, records: GraphRecordStore, progress
         "options": options,
         "report": report,
     }
+    records.seal()  # first: the manifest of the graph says that this stage is done
     write_compressed(layout, graph, rows, concepts, merged, manifest)
-    records.seal()
     measure_new_graph(layout, progress)
     return report
 
