@@ -307,6 +307,14 @@ def test_a_vector_does_not_depend_on_the_texts_beside_it(tmp_path: Path, precisi
     np.testing.assert_allclose(encoder.encode(TEXTS), alone, atol=2e-5)
 
 
+def test_a_packaged_encoder_gives_the_same_bits_in_any_company() -> None:
+    encoder = load_encoder(DEFAULT, threads=1)
+    texts = [" ".join(["the partition of an integer"] * number) for number in (1, 2, 3, 7, 12)]
+    together = encoder.encode(texts)
+    assert (together == np.concatenate([encoder.encode([text]) for text in texts])).all()
+    assert (together == load_encoder(DEFAULT, threads=3).encode(texts)).all()
+
+
 def test_several_threads_give_the_vectors_of_one(tiny: Path) -> None:
     texts = [" ".join(WORDS[: 1 + number % 11]) for number in range(300)]
     np.testing.assert_allclose(

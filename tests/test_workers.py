@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from lemmata.errors import InputError
 from lemmata.workers import WorkerDied, available_cores, parallel_map, time_limit
 
 
@@ -21,7 +22,7 @@ def fragile(number: int) -> int:
 
 
 def failing(number: int) -> int:
-    raise ValueError(number)
+    raise InputError("no number", file="numbers.txt", line=number)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
@@ -41,8 +42,8 @@ def test_a_killed_worker_loses_only_its_own_item() -> None:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_exception_of_the_function_is_raised(workers: int) -> None:
-    with pytest.raises(ValueError):
-        list(parallel_map(failing, range(3), workers=workers))
+    with pytest.raises(InputError, match=r"numbers\.txt:1: no number"):
+        list(parallel_map(failing, range(1, 3), workers=workers))
 
 
 def test_items_are_taken_lazily() -> None:
