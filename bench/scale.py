@@ -33,7 +33,6 @@ from lemmata.index.exact import ExactIndex
 from lemmata.project import Project
 from lemmata.search import Retriever
 from lemmata.stages.index import content_hashes, index_ann, index_vectors
-from lemmata.stages.lengths import measure_edges
 from lemmata.store.layout import Layout
 from lemmata.store.vector_sets import set_default_encoder
 
@@ -45,7 +44,7 @@ TOPIC_WORDS = 40
 QUERIES = 100
 ADDED = 100
 RETRIEVERS = ("lexical", "dense", "hybrid", "auto", "diffusion", "geodesic")
-STEPS = ("ingest", "lexical", "vectors", "neighbours", "graph", "lengths", "mine", "update")
+STEPS = ("ingest", "lexical", "vectors", "neighbours", "graph", "mine", "update")
 
 
 # ---------------------------------------------------------------- the corpus
@@ -129,9 +128,7 @@ def run_step(name: str, folder: Path) -> dict[str, Any]:
         with contextlib.closing(project.corpus) as corpus:
             return {"index": index_ann(layout, corpus, _silent)}
     elif name == "graph":
-        project.build_graph()
-    elif name == "lengths":
-        return {"edges": measure_edges(layout, encoder_id(NANO, layout.models), _silent)}
+        project.build_graph()  # and measures its edges
     elif name == "mine":
         project.split()
         return {"pairs": project.mine("pairs")["count"]}
