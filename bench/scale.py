@@ -43,7 +43,8 @@ TOPIC_SIZE = 50  # passages
 TOPIC_WORDS = 40
 QUERIES = 100
 ADDED = 100
-RETRIEVERS = ("lexical", "dense", "hybrid", "auto", "diffusion", "geodesic")
+SEARCH = "search "
+RETRIEVERS = tuple(f"{SEARCH}{name}" for name in ("lexical", "dense", "hybrid", "auto", "diffusion", "geodesic"))
 STEPS = ("ingest", "lexical", "vectors", "neighbours", "graph", "mine", "update")
 
 
@@ -131,7 +132,7 @@ def run_step(name: str, folder: Path) -> dict[str, Any]:
         project.build_graph()  # and measures its edges
     elif name == "mine":
         project.split()
-        return {"pairs": project.mine("pairs")["count"]}
+        project.mine("pairs")
     elif name == "update":
         more = folder.with_suffix(".more.jsonl")
         with contextlib.closing(project.corpus) as corpus:
@@ -141,7 +142,7 @@ def run_step(name: str, folder: Path) -> dict[str, Any]:
         project.index(settings={"encoder": NANO})
         return {"index_s": time.perf_counter() - ingested}
     else:
-        return search(name, folder)
+        return search(name.removeprefix(SEARCH), folder)
     return {}
 
 
@@ -227,7 +228,7 @@ def curves(results: dict[str, Any], names: Sequence[str], value: str) -> list[Cu
     for colour, name in enumerate(names):
         known = [size for size in sizes if value in results[size].get(name, {})]
         points = [(math.log10(int(size)), math.log10(max(results[size][name][value], 1e-3))) for size in known]
-        drawn.append(Curve(points, name, colour=colour))
+        drawn.append(Curve(points, name.removeprefix(SEARCH), colour=colour))
     return [curve for curve in drawn if curve.points]
 
 
