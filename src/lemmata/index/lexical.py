@@ -322,9 +322,7 @@ _NO_ROWS = np.empty(0, np.int64)
 _MOST_IN_HEADING = np.iinfo(np.uint16).max >> _BITS_IN_TEXT
 _EXHAUSTIVE = 1 << 17  # postings of a query that are all added
 _MANY = 1 << 16  # postings of a token before which it is worth while to see whether all are needed
-_MOST_READ = (
-    1 << 24
-)  # postings, some 100 MB, after which their pages are released; to map them again takes milliseconds
+_MOST_READ = 1 << 24  # postings, some 100 MB, until their pages are released; to map them again takes milliseconds
 _LOOK_UP = 8  # postings that are added in the time in which one is looked up
 _SLACK = 0.9999  # sums of 32-bit floats in another order differ by less
 _TINY = 1e-30  # less than any score
