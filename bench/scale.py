@@ -33,7 +33,6 @@ from lemmata.index.exact import ExactIndex
 from lemmata.project import Project
 from lemmata.search import Retriever
 from lemmata.stages.index import content_hashes, index_ann, index_vectors
-from lemmata.stages.lengths import measure_edges
 from lemmata.store.layout import Layout
 from lemmata.store.vector_sets import set_default_encoder
 
@@ -44,8 +43,9 @@ TOPIC_SIZE = 50  # passages
 TOPIC_WORDS = 40
 QUERIES = 100
 ADDED = 100
-RETRIEVERS = ("lexical", "dense", "hybrid", "auto", "diffusion", "geodesic")
-STEPS = ("ingest", "lexical", "vectors", "neighbours", "graph", "lengths", "mine", "update")
+SEARCH = "search "
+RETRIEVERS = tuple(f"{SEARCH}{name}" for name in ("lexical", "dense", "hybrid", "auto", "diffusion", "geodesic"))
+STEPS = ("ingest", "lexical", "vectors", "neighbours", "graph", "mine", "update")
 
 
 # ---------------------------------------------------------------- the corpus
@@ -129,12 +129,10 @@ def run_step(name: str, folder: Path) -> dict[str, Any]:
         with contextlib.closing(project.corpus) as corpus:
             return {"index": index_ann(layout, corpus, _silent)}
     elif name == "graph":
-        project.build_graph()
-    elif name == "lengths":
-        return {"edges": measure_edges(layout, encoder_id(NANO, layout.models), _silent)}
+        project.build_graph()  # and measures its edges
     elif name == "mine":
         project.split()
-        return {"pairs": project.mine("pairs")["count"]}
+        project.mine("pairs")
     elif name == "update":
         more = folder.with_suffix(".more.jsonl")
         with contextlib.closing(project.corpus) as corpus:
@@ -144,7 +142,7 @@ def run_step(name: str, folder: Path) -> dict[str, Any]:
         project.index(settings={"encoder": NANO})
         return {"index_s": time.perf_counter() - ingested}
     else:
-        return search(name, folder)
+        return search(name.removeprefix(SEARCH), folder)
     return {}
 
 
@@ -230,7 +228,7 @@ def curves(results: dict[str, Any], names: Sequence[str], value: str) -> list[Cu
     for colour, name in enumerate(names):
         known = [size for size in sizes if value in results[size].get(name, {})]
         points = [(math.log10(int(size)), math.log10(max(results[size][name][value], 1e-3))) for size in known]
-        drawn.append(Curve(points, name, colour=colour))
+        drawn.append(Curve(points, name.removeprefix(SEARCH), colour=colour))
     return [curve for curve in drawn if curve.points]
 
 

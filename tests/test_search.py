@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,15 @@ from tests.test_cli import lemmata
 
 from lemmata.errors import InputError, LemmataError, WorkspaceError
 from lemmata.fusion import Fusion
+from lemmata.index.ann import AnnIndex
+from lemmata.index.exact import ExactIndex
 from lemmata.project import Project
 from lemmata.search import Filter, Retriever, diversify
+from lemmata.stages import index as index_stage
+from lemmata.stages import vectors as vectors_stage
 from lemmata.store.layout import write_manifest
 from lemmata.store.vector_sets import vector_set
+from lemmata.store.vectors import open_vectors
 from lemmata.types import Floats, Hit, Integers, Mask
 
 Ranking = tuple[Integers, Floats]
@@ -274,6 +280,28 @@ def test_an_ann_index_finds_the_same_passages(indexed: Project) -> None:
         indexed.index(settings={"encoder": "hashing"})["neighbours"] == "exact"
     )  # too few passages for a neighbour graph
     assert indexed.info()["indexes"] == ["lexical", "dense"]
+
+
+def test_a_neighbour_graph_grows_with_the_corpus_and_forgets_what_is_gone(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("faiss")
+    monkeypatch.setattr(vectors_stage, "_MAX_CHANGED", 2.0)  # of so few passages, all but none may change
+    monkeypatch.setattr(index_stage, "index_ann", partial(index_stage.index_ann, more_than=3))
+    source = tmp_path / "p.jsonl"
+    lines = source.read_text().splitlines()
+    more = [json.dumps({"id": f"n{n}", "text": f"bearing {n} of the pump"}) for n in range(3)]
+    for number, state in enumerate((lines, [*more[:2], *lines[1:]], [*lines[2:], *more])):
+        source.write_text("\n".join(state))
+        project.ingest([source])
+        assert project.index(settings={"encoder": "hashing"})["neighbours"] == "ann"
+        places = vector_set(project.layout)
+        assert places is not None
+        path, matrix = project.layout.ann_graph(places.ann), open_vectors(project.layout).matrix
+        assert path.with_suffix(".rows.npy").exists() == (number > 0)  # it grew
+        rows, scores = AnnIndex.open(path, matrix).search(matrix, 3)
+        np.testing.assert_allclose(scores, ExactIndex(matrix).search(matrix, 3)[1], rtol=1e-5)
+        assert rows[:, 0].tolist() == list(range(len(matrix)))
 
 
 def test_truncated_vectors_are_searched_with_a_truncated_query(project: Project) -> None:

@@ -239,7 +239,9 @@ def release_pages(*arrays: np.ndarray[Any, Any]) -> None:
     """
     for array in arrays:
         mapped = getattr(array if hasattr(array, "_mmap") else array.base, "_mmap", None)
-        if mapped is not None and len(mapped) > _LARGE and hasattr(mmap, "MADV_DONTNEED"):
+        if array.flags.writeable or mapped is None or len(mapped) <= _LARGE:
+            continue
+        if hasattr(mmap, "MADV_DONTNEED"):  # not on every system
             mapped.madvise(mmap.MADV_DONTNEED)
 
 

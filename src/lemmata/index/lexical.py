@@ -167,14 +167,17 @@ class LexicalIndex:
             winners = best(values, k)
             rows[number, : len(winners)] = passages[winners]
             scores[number, : len(winners)] = values[winners]
-        for segment in self._segments:
-            release_pages(segment.rows, segment.frequencies)
+        if self._read > _MOST_READ:
+            self._read = 0
+            for segment in self._segments:
+                release_pages(segment.rows, segment.frequencies)
         return rows, scores
 
     def _rank(self, terms: Sequence[_Term], k: int, barred: Mask | None) -> tuple[Integers, Floats]:
         """Rows, ascending, and scores of passages that hold the k best."""
-        prune = sum(term.postings for term in terms) > _EXHAUSTIVE
-        candidates = self._candidates(terms, k, barred) if prune else None
+        postings = sum(term.postings for term in terms)
+        self._read += postings
+        candidates = self._candidates(terms, k, barred) if postings > _EXHAUSTIVE else None
         scores = self._zeros(barred) if candidates is None else np.zeros(len(candidates), np.float32)
         for term in terms:  # in their order: the sum of floats depends on it
             self._add(scores, term, candidates)
@@ -301,6 +304,7 @@ class LexicalIndex:
         self._segments = [_read_segment(self._folder / name) for name in self._names]
         lengths = np.concatenate([np.empty(0, np.int32), *(segment.lengths for segment in self._segments)])
         self._offsets = np.cumsum([0, *(len(segment.lengths) for segment in self._segments)])[:-1]
+        self._read = 0  # postings since their pages were released
         self._order = _read_order(self._folder / _ORDER, len(lengths))
         self._removed = _NO_ROWS if self._order is None else np.flatnonzero(self._order < 0)
         self._length = len(lengths) - len(self._removed)
@@ -318,6 +322,7 @@ _NO_ROWS = np.empty(0, np.int64)
 _MOST_IN_HEADING = np.iinfo(np.uint16).max >> _BITS_IN_TEXT
 _EXHAUSTIVE = 1 << 17  # postings of a query that are all added
 _MANY = 1 << 16  # postings of a token before which it is worth while to see whether all are needed
+_MOST_READ = 1 << 24  # postings, some 100 MB, until their pages are released; to map them again takes milliseconds
 _LOOK_UP = 8  # postings that are added in the time in which one is looked up
 _SLACK = 0.9999  # sums of 32-bit floats in another order differ by less
 _TINY = 1e-30  # less than any score
