@@ -89,6 +89,7 @@ class LexicalIndex:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._read = 0  # postings since their pages were released
         self._load()
 
     @classmethod
@@ -304,7 +305,6 @@ class LexicalIndex:
         self._segments = [_read_segment(self._folder / name) for name in self._names]
         lengths = np.concatenate([np.empty(0, np.int32), *(segment.lengths for segment in self._segments)])
         self._offsets = np.cumsum([0, *(len(segment.lengths) for segment in self._segments)])[:-1]
-        self._read = 0  # postings since their pages were released
         self._order = _read_order(self._folder / _ORDER, len(lengths))
         self._removed = _NO_ROWS if self._order is None else np.flatnonzero(self._order < 0)
         self._length = len(lengths) - len(self._removed)
