@@ -66,7 +66,7 @@ def run(parent: Path, nodes: int, queries: int) -> dict[str, Any]:
     graph, matrix = make(folder, nodes, CITATIONS * nodes, DIMENSION, generator)
     report: dict[str, Any] = {"nodes": nodes, "edges": len(graph.indices)}
     if (folder / "along.npy").exists() or not (folder / "lengths.npy").exists():
-        report["lengths"] = measure(folder, graph, matrix)
+        measure(folder, graph, matrix)
     both = MeasuredGraph(
         *(np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("both_indptr", "targets", "lengths", "edges"))
     )
