@@ -1,7 +1,7 @@
 """A workspace of about 1 GB to a store and back against `cp`, and what a small change sends.
 
     python -m bench.publish transfer FOLDER [URL]   # 1 GB of vectors; AWS_ENDPOINT_URL names the server of an s3:// URL
-    python -m bench.publish change FOLDER           # a corpus of 40,000 passages, and one document more
+    python -m bench.publish change FOLDER           # a corpus of 10,000 passages, and one document more
     python -m bench.publish grow FOLDER             # 100 rows more in 1 GB of vectors: where the time goes
 
 Compare seconds with the `cp` beside them, and on a busy machine those of the CPU, which are of this process only.
@@ -100,7 +100,7 @@ def change(folder: Path) -> dict[str, Any]:
         ]
         (sources / f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)))
 
-    for number in range(1000):
+    for number in range(250):
         write(f"d{number:04}")
     project = Project.init(folder / "w")
     store = str(folder / "store")
@@ -112,7 +112,7 @@ def change(folder: Path) -> dict[str, Any]:
 
     first = bring_up_to_date()
     before = project.layout.published.read_bytes()
-    write("d0500a")
+    write("d0125a")
     second = bring_up_to_date()
     old, new = (json.loads(data)["files"] for data in (before, project.layout.published.read_bytes()))
     known = {digest for _, parts in old.values() for _, digest in parts}
