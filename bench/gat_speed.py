@@ -94,7 +94,8 @@ def run(folder: Path, side: str) -> dict[str, Any]:
 def ours(nodes: Floats, messages: Any, weights: dict[str, Floats]) -> Any:
     from lemmata.geometry.attention import Incoming, Layer, attend, incoming
 
-    received = incoming(*messages, np.zeros(messages.shape[1], np.int8), len(nodes))
+    sources, targets = messages
+    received = incoming(sources, targets, np.zeros(len(sources), np.int8), len(nodes))
     few = Incoming(np.array([0, 1]), np.array([0]), np.zeros(1, np.int8))
     stack = [_layer(weights, number, Layer) for number in range(LAYERS)]
     attend(few, nodes[:1], stack[0])  # loads numba

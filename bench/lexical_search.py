@@ -102,9 +102,11 @@ class IndexBefore(LexicalIndex):
         ranges = [lexical._find(segment, keys) for segment in self._segments]
         scores = np.zeros(len(self) + 1, np.float32)
         for number, (name, factor) in enumerate(zip(names, factors, strict=True)):
-            rows, stored = self._postings(ranges, number)
-            if not len(rows):
+            parts = self._postings(ranges, number)
+            if not parts:
                 continue
+            rows = np.concatenate([first + part for first, part, _ in parts])
+            stored = np.concatenate([part for _, _, part in parts])
             is_heading = name.startswith(lexical._HEADING)
             frequencies = (stored >> lexical._BITS_IN_TEXT if is_heading else stored).astype(np.float32)
             weight = np.float32(factor * np.log1p((len(self) - len(rows) + 0.5) / (len(rows) + 0.5)))

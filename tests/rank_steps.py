@@ -32,8 +32,8 @@ def gradients(base: Path, job: Job, options: dict[str, Any]) -> dict[str, Floats
     """Loss and gradients of a batch with an odd number of texts."""
     model = load_model(base, "cpu")
     chosen = FinetuneOptions(batch=25, **options)
-    others = {"guide": base if chosen.guide else None, "teachers": [base] if chosen.teacher else []}
-    objective = Objective(model, job, chosen, **others, progress=silent)
+    guide, teachers = base if chosen.guide else None, [base] if chosen.teacher else []
+    objective = Objective(model, job, chosen, guide=guide, teachers=teachers, progress=silent)
     loss = objective.loss(objective.batches(0)[0])
     loss.backward()
     parts = {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
@@ -63,6 +63,7 @@ def gathered_rows() -> list[list[float]]:
     rows = gathered(own, 3)
     (rows * torch.tensor([[1.0], [10.0], [100.0]]) * (1 + number)).sum().backward()
     surplus = gathered(own, 1)  # process 1 has none of one row
+    assert own.grad is not None
     values = [rows[:, 0], own.grad[:, 0], surplus[:, 0]]
     said = from_first(lambda: 5.0 + number), *from_each(float(number))
     return [*(value.tolist() for value in values), list(said)]
@@ -75,7 +76,7 @@ def main(base: Path, folder: Path) -> None:
     results = {name: gradients(base, open_job(folder / "job"), options) for name, options in OBJECTIVES.items()}
     results["metric"] = trained_metric()
     for name, parts in results.items():
-        np.savez(folder / f"{name}-{number}.npz", **parts)
+        np.savez(folder / f"{name}-{number}.npz", **parts)  # type: ignore[arg-type] # none is called allow_pickle
 
 
 if __name__ == "__main__":

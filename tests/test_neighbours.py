@@ -53,9 +53,9 @@ def test_attention_is_that_of_its_formula(seed: int, nodes: int, number: int, av
 def test_blocks_of_nodes_are_put_together_again(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(0)
     sources, targets = generator.integers(0, 30, (2, 100))
-    layer = Layer(
-        *(generator.standard_normal(shape).astype(np.float32) for shape in ((4, 8), (2, 4), (2, 4), (1, 2))), True
-    )
+    shapes = ((4, 8), (2, 4), (2, 4), (1, 2))
+    weight, sending, receiving, by_kind = (generator.standard_normal(shape).astype(np.float32) for shape in shapes)
+    layer = Layer(weight, sending, receiving, by_kind, average=True)
     received = incoming(sources, targets, np.zeros(100, np.int64), 30)
     hidden = generator.standard_normal((30, 4)).astype(np.float32)
     whole = attend(received, hidden, layer)
@@ -125,7 +125,8 @@ def test_all_nodes_are_located_as_by_torch() -> None:
     sent = messages(torch.tensor(links), len(vectors))
     with torch.no_grad():
         expected = model.locate(torch.tensor(vectors), sent)
-    found = model.locate_all(vectors, incoming(*(part.numpy() for part in sent), len(vectors)))
+    sources, targets, kinds = (part.numpy() for part in sent)
+    found = model.locate_all(vectors, incoming(sources, targets, kinds, len(vectors)))
     assert torch.allclose(found.h, expected.h, atol=1e-5)
     assert torch.allclose(found.hidden, expected.hidden, atol=1e-5)
 

@@ -40,7 +40,7 @@ def cluster() -> Iterator[Any]:
         nodes.wait_for_nodes()
         with computing_on(nodes.address):
             yield nodes
-        nodes.shutdown()
+        nodes.shutdown()  # type: ignore[no-untyped-call]
 
 
 def test_results_come_in_the_order_of_the_items(cluster: Any) -> None:

@@ -203,11 +203,11 @@ class MetricGAT:
         p = {name: tensor.detach().cpu().numpy() for name, tensor in self.parameters.items()}
         hidden = vectors @ p["input"]
         for number in range(self.options.layers):
-            names = ("weight", "from", "to", "kind")
-            layer = Layer(*(p[f"{name}{number}"] for name in names), average=self._is_last(number))
+            weight, sending, receiving, kinds = (p[f"{name}{number}"] for name in ("weight", "from", "to", "kind"))
+            layer = Layer(weight, sending, receiving, kinds, average=self._is_last(number))
             values = attend(received, hidden, layer)
             hidden = hidden + p[f"gate{number}"] * values if self.options.text_start else values
-        parts = torch.tensor(hidden, device=self.device).split(_ROWS)
+        parts = torch.split(torch.tensor(hidden, device=self.device), _ROWS)
         with torch.no_grad():
             return Located(torch.cat(parts), torch.cat([self._embed(part) for part in parts]))
 
@@ -463,8 +463,9 @@ class _Graph:
         if fan_out:
             count = len(x)
             self._place = x.new_full((count,), -1).long()
-            ends = (part[:-count].cpu().numpy() for part in (sent.sources, sent.targets))  # the last ones are to itself
-            self._sampler = NeighbourSampler(*ends, count)
+            # the last messages are those of a node to itself
+            sources, targets = (part[:-count].cpu().numpy() for part in (sent.sources, sent.targets))
+            self._sampler = NeighbourSampler(sources, targets, count)
 
     def locate(self, model: MetricGAT, batch: _Batch, generator: Any) -> _Nodes:
         """The nodes that a step reads, by the messages that are kept."""
@@ -520,7 +521,8 @@ def train_metric(
     links = links[np.lexsort((links[:, 1], links[:, 0]))]
     pairs = torch.tensor(links, device=device, dtype=torch.long)
     sent = messages(pairs, count)
-    received = incoming(*(part.cpu().numpy() for part in sent), count)
+    sources, targets, kinds = (part.cpu().numpy() for part in sent)
+    received = incoming(sources, targets, kinds, count)
     graph = _Graph(x, sent, options.fan_out)
     linked = _linked(pairs, count)
     allowed = torch.ones(count, dtype=torch.bool, device=device)
