@@ -36,7 +36,7 @@ wheel: $(READY)
 	cd build/wheel && venv/bin/lemmata demo
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --cov=lemmata --cov-report=term:skip-covered --cov-fail-under=85
+	$(BIN)/python -m pytest -n 2 --dist loadfile --cov=lemmata --cov-report=term:skip-covered --cov-fail-under=85
 
 fuzz: $(READY)
 	$(BIN)/python -m pytest -n 2 --hypothesis-profile=searching
