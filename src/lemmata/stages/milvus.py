@@ -193,6 +193,7 @@ def send(
             progress("sending vectors to Milvus", start + len(part), len(rows))
 
     replace = rebuild or stored.graph != graph or len(new) + len(dropped) > _MAX_CHANGED * len(stored.slots)
+    sent = 0
     if not replace and count_vectors(uri, alias):
         update_collection(uri, alias, batches(new), dropped, stored.next_slot)
         sent = len(new)
