@@ -81,9 +81,9 @@ class _Note:
     def write(self, layout: Layout) -> None:
         write_manifest(layout.published, {"generations": self.generations, "files": self.files})
 
-    def keep(self, layout: Layout, files: Files) -> None:
-        """Remember the present state of files that have these parts."""
-        self.files = {name: (_state(layout.root / name), parts) for name, parts in files.items()}
+    def keep(self, files: Files, states: Mapping[str, list[int]]) -> None:
+        """Remember files with these parts in these states."""
+        self.files = {name: (states[name], parts) for name, parts in files.items()}
 
     def parts(self, layout: Layout, name: str) -> list[Part] | None:
         """The parts of a file that was not touched since; None for any other."""
@@ -138,9 +138,9 @@ def push(
         if newest and newest[0] not in known and not replace:
             again = "pull it into another folder to compare, or push with --replace"
             raise WorkspaceError(f"{store.url} holds a workspace that was not pushed from here: {again}")
-        files, sent = _send(layout, note, store, entries, progress)
+        files, states, sent = _send(layout, note, store, entries, progress)
+        note.keep(files, states)
         if newest and newest[1].files == files:
-            note.keep(layout, files)
             note.generations[store.url] = [newest[0]]
             note.write(layout)
             return PushReport(store.url, newest[1].number, len(files), _size(files), sent, 0, changed=False)
@@ -148,8 +148,8 @@ def push(
         _check_sent(store, entries, files)
         generation = Generation(newest[1].number + 1 if newest else 1, files)
         name, data = generation.encoded()
-        note.keep(layout, files)
-        note.generations[store.url] = [*known[-1:], name]  # before it is written: a killed push must know its own
+        # before it is written: a push that was killed or failed, however often, must know its own and the one before
+        note.generations[store.url] = [*(newest[:1] if newest and newest[0] in known else ()), name]
         note.write(layout)
         store.write(name, data)
         garbage = _garbage(entries, [files, newest[1].files if newest else {}], store.entry(name).modified, kept_for)
@@ -169,11 +169,16 @@ def _published(layout: Layout) -> Iterator[str]:
 
 def _send(
     layout: Layout, note: _Note, store: ObjectStore, entries: Mapping[str, Entry], progress: Progress
-) -> tuple[Files, int]:
-    """Write the parts that the store does not have; returns all parts and the bytes that were sent."""
+) -> tuple[Files, dict[str, list[int]], int]:
+    """Write the parts that the store does not have.
+
+    Returns all parts, the states of the files before they were read (lemmata.toml may be edited at any time), and the
+    bytes that were sent.
+    """
     names = list(_published(layout))
     total = sum((layout.root / name).stat().st_size for name in names)
     files: Files = {name: [] for name in names}
+    states: dict[str, list[int]] = {}
     sent = done = 0
 
     def is_there(part: Part) -> bool:
@@ -199,6 +204,7 @@ def _send(
             path = layout.root / name
             if any((log := path.with_name(path.name + end)).exists() and log.stat().st_size for end in _LOGS):
                 settle(path, "restore it from a copy")
+            states[name] = _state(path)
             parts = note.parts(layout, name)
             if parts is not None and all(map(is_there, parts)):
                 files[name] = list(parts)
@@ -206,7 +212,7 @@ def _send(
                 continue
             for data in cut(path):
                 transfers.add(partial(count, name), send, data)
-    return files, sent
+    return files, states, sent
 
 
 def _check_sent(store: ObjectStore, entries: Mapping[str, Entry], files: Files) -> None:
@@ -247,7 +253,7 @@ def pull(layout: Layout, url: str, *, progress: Progress) -> PullReport:
         gone = present.keys() - generation.files.keys()
         received = _receive(layout, note, store, changed, progress)
         _switch(layout, generation.files, changed, gone)
-        note.keep(layout, generation.files)
+        note.keep(generation.files, {file: _state(layout.root / file) for file in generation.files})
         note.generations[store.url] = [name]
         note.write(layout)
         remove(layout.pulling)
@@ -304,7 +310,8 @@ def _receive(layout: Layout, note: _Note, store: ObjectStore, changed: Files, pr
             if _hash(data) != part:
                 raise InputError(f"{object_name(part)} is damaged: delete it and push again", file=store.url)
         with path.open("r+b") as stream:
-            os.pwrite(stream.fileno(), data, offset)
+            stream.seek(offset)
+            stream.write(data)  # all of it, unlike pwrite on a disk that is nearly full
         return part.size, fetched
 
     def count(result: tuple[int, int]) -> None:
