@@ -359,6 +359,44 @@ def test_another_workspace_is_replaced_only_on_demand(workspace: Path, url: str,
     assert content(workspace) == content(other)
 
 
+def test_two_pushes_at_the_same_time_do_not_go_unnoticed(workspace: Path, url: str, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    send(workspace, url)
+    receive(url, copy)
+    (workspace / "corpus" / "manifest.json").write_text("here")
+    (copy / "corpus" / "manifest.json").write_text("there")
+    generations: list[int] = []
+
+    def push_the_copy(_what: str, _done: int, _total: int | None) -> None:
+        if not generations:
+            generations.append(send(copy, url).generation)
+
+    with pytest.raises(WorkspaceError, match="pushed to from elsewhere at the same time"):
+        push(Layout(workspace), url, progress=push_the_copy)
+    assert generations == [2]
+
+
+def test_a_push_that_fails_again_and_again_is_still_at_home(workspace: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    generations, moved = store / "generations", store / "moved"
+    send(workspace, str(store))
+    (workspace / "corpus" / "manifest.json").write_text("new")
+
+    def block(_what: str, _done: int, _total: int | None) -> None:
+        if not moved.exists():
+            generations.rename(moved)
+            generations.touch()
+
+    for _ in range(2):
+        (workspace / "index" / "dense" / "empty").touch()  # has another time, so that something is read
+        with pytest.raises(InputError):
+            push(Layout(workspace), str(store), progress=block)
+        generations.unlink()
+        moved.rename(generations)
+        (workspace / "corpus" / "manifest.json").write_text("newer")
+    assert send(workspace, str(store)).generation == 2
+
+
 def test_old_parts_go_when_two_generations_do_not_need_them(workspace: Path, url: str, tmp_path: Path) -> None:
     matrix = workspace / "index" / "dense" / "matrix.npy"
     store = ObjectStore(url)

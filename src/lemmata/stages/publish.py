@@ -35,6 +35,7 @@ from lemmata.types import Progress
 __all__ = ["PullReport", "PushReport", "pull", "push"]
 
 _LOGS = ("-wal", "-journal")  # of SQLite
+_COMPARE = "pull it into another folder to compare, or push with --replace"
 _KEPT_FOR = 24 * 3600.0  # seconds that parts stay which no generation names: a push in progress may need them
 
 
@@ -125,9 +126,9 @@ def push(
 ) -> PushReport:
     """Copy a workspace to a store: first the parts that it does not have, then the generation that names all.
 
-    WorkspaceError where somebody else pushed to the URL since this workspace was last pushed or pulled, unless that
-    is to be replaced. Parts that the last two generations do not name are removed when they are `kept_for` seconds
-    old.
+    WorkspaceError where somebody else pushed to the URL since this workspace was last pushed or pulled, or at the same
+    time, unless that is to be replaced. Parts that the last two generations do not name are removed when they are
+    `kept_for` seconds old.
     """
     store = ObjectStore(url)
     with layout.hold(), explain_failed_write(Path(store.url)):  # a disk can be full, a store cannot
@@ -136,23 +137,28 @@ def push(
         newest = newest_generation(store, entries)
         known = note.generations.get(store.url, [])
         if newest and newest[0] not in known and not replace:
-            again = "pull it into another folder to compare, or push with --replace"
-            raise WorkspaceError(f"{store.url} holds a workspace that was not pushed from here: {again}")
+            raise WorkspaceError(f"{store.url} holds a workspace that was not pushed from here: {_COMPARE}")
         files, states, sent = _send(layout, note, store, entries, progress)
         note.keep(files, states)
         if newest and newest[1].files == files:
             note.generations[store.url] = [newest[0]]
             note.write(layout)
             return PushReport(store.url, newest[1].number, len(files), _size(files), sent, 0, changed=False)
-        entries = store.entries()
-        _check_sent(store, entries, files)
+        _check_sent(store, store.entries(), files)
         generation = Generation(newest[1].number + 1 if newest else 1, files)
         name, data = generation.encoded()
         # before it is written: a push that was killed or failed, however often, must know its own and the one before
         note.generations[store.url] = [*(newest[:1] if newest and newest[0] in known else ()), name]
         note.write(layout)
         store.write(name, data)
-        garbage = _garbage(entries, [files, newest[1].files if newest else {}], store.entry(name).modified, kept_for)
+        present = store.entries()
+        others = {*generation_names(present)} - {*generation_names(entries), name}
+        if others and not replace:
+            raise WorkspaceError(f"{store.url} was pushed to from elsewhere at the same time: {_COMPARE}")
+        _check_sent(store, present, files)  # again: another push may have removed old parts that this one uses
+        kept = {name: files, **({newest[0]: newest[1].files} if newest else {})}
+        now = present[name].modified if name in present else None
+        garbage = _garbage(present, kept, now, kept_for)
         store.remove(garbage)
         return PushReport(store.url, generation.number, len(files), _size(files), sent, len(garbage), changed=True)
 
@@ -222,12 +228,12 @@ def _check_sent(store: ObjectStore, entries: Mapping[str, Entry], files: Files) 
             raise InputError("a part that was sent is not there; the same command sends it again", file=store.url)
 
 
-def _garbage(entries: Mapping[str, Entry], kept: list[Files], now: float | None, kept_for: float) -> list[str]:
-    """Parts and generations of before the last two, of a certain age by the clock of the store."""
+def _garbage(entries: Mapping[str, Entry], kept: Mapping[str, Files], now: float | None, kept_for: float) -> list[str]:
+    """Parts and generations that are not those of the `kept` ones, of a certain age by the clock of the store."""
     if now is None:
         return []
-    named = {object_name(part) for files in kept for parts in files.values() for part in parts}
-    named.update(generation_names(entries)[:1])
+    named = {object_name(part) for files in kept.values() for parts in files.values() for part in parts}
+    named.update(kept)
     unnamed = {name: entry for name, entry in entries.items() if is_object(name) and name not in named}
     return [name for name, entry in unnamed.items() if entry.modified and now - entry.modified >= kept_for]
 
