@@ -118,7 +118,6 @@ class Server:
             "AWS_ACCESS_KEY_ID": "key",
             "AWS_SECRET_ACCESS_KEY": "secret",
             "AWS_DEFAULT_REGION": "us-east-1",
-            "AWS_MAX_ATTEMPTS": "1",
         }
 
 
@@ -215,7 +214,8 @@ def test_each_failure_of_a_store_is_one_sentence(server: Server, workspace: Path
 def test_a_push_whose_server_goes_away_ends_with_one_sentence(workspace: Path) -> None:
     dying = Server()
     command = [sys.executable, "-m", "lemmata", "push", "s3://bucket/x", "-w", str(workspace)]
-    process = subprocess.Popen(command, env={**os.environ, **dying.environment}, stderr=subprocess.PIPE, text=True)
+    environment = {**os.environ, **dying.environment, "AWS_MAX_ATTEMPTS": "1"}
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     try:
         while "objects/" not in urllib.request.urlopen(f"{dying.address}/bucket?list-type=2").read().decode():
             assert process.poll() is None
