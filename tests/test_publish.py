@@ -118,7 +118,6 @@ class Server:
             "AWS_ACCESS_KEY_ID": "key",
             "AWS_SECRET_ACCESS_KEY": "secret",
             "AWS_DEFAULT_REGION": "us-east-1",
-            "AWS_MAX_ATTEMPTS": "1",
         }
 
 
@@ -215,7 +214,8 @@ def test_each_failure_of_a_store_is_one_sentence(server: Server, workspace: Path
 def test_a_push_whose_server_goes_away_ends_with_one_sentence(workspace: Path) -> None:
     dying = Server()
     command = [sys.executable, "-m", "lemmata", "push", "s3://bucket/x", "-w", str(workspace)]
-    process = subprocess.Popen(command, env={**os.environ, **dying.environment}, stderr=subprocess.PIPE, text=True)
+    environment = {**os.environ, **dying.environment, "AWS_MAX_ATTEMPTS": "1"}
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     try:
         while "objects/" not in urllib.request.urlopen(f"{dying.address}/bucket?list-type=2").read().decode():
             assert process.poll() is None
@@ -357,6 +357,44 @@ def test_another_workspace_is_replaced_only_on_demand(workspace: Path, url: str,
         send(workspace, url)
     assert receive(url, workspace).generation == 2  # nothing is lost: its files are those of the first generation
     assert content(workspace) == content(other)
+
+
+def test_two_pushes_at_the_same_time_do_not_go_unnoticed(workspace: Path, url: str, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    send(workspace, url)
+    receive(url, copy)
+    (workspace / "corpus" / "manifest.json").write_text("here")
+    (copy / "corpus" / "manifest.json").write_text("there")
+    generations: list[int] = []
+
+    def push_the_copy(_what: str, _done: int, _total: int | None) -> None:
+        if not generations:
+            generations.append(send(copy, url).generation)
+
+    with pytest.raises(WorkspaceError, match="pushed to from elsewhere at the same time"):
+        push(Layout(workspace), url, progress=push_the_copy)
+    assert generations == [2]
+
+
+def test_a_push_that_fails_again_and_again_is_still_at_home(workspace: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    generations, moved = store / "generations", store / "moved"
+    send(workspace, str(store))
+    (workspace / "corpus" / "manifest.json").write_text("new")
+
+    def block(_what: str, _done: int, _total: int | None) -> None:
+        if not moved.exists():
+            generations.rename(moved)
+            generations.touch()
+
+    for _ in range(2):
+        (workspace / "index" / "dense" / "empty").touch()  # has another time, so that something is read
+        with pytest.raises(InputError):
+            push(Layout(workspace), str(store), progress=block)
+        generations.unlink()
+        moved.rename(generations)
+        (workspace / "corpus" / "manifest.json").write_text("newer")
+    assert send(workspace, str(store)).generation == 2
 
 
 def test_old_parts_go_when_two_generations_do_not_need_them(workspace: Path, url: str, tmp_path: Path) -> None:

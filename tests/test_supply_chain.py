@@ -104,5 +104,5 @@ def test_every_hash_is_of_a_version_in_the_constraints() -> None:
     required = re.findall(r"^([\w.-]+)==(\S+) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\\n|\n))+)", text, re.M)
     assert len(required) > 20
     for name, version, _ in required:
-        assert versions[name] == version, f"run 'python recipes/pin_hashes.py' again: {name}"
+        assert versions[name] == version, f"run 'python .ci/pin_hashes.py' again: {name}"
     assert "torch" not in {name for name, _, _ in required}

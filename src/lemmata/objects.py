@@ -84,13 +84,6 @@ class ObjectStore:
             details = self._system.find(self._root, detail=True)
         return {self._name(path): Entry(int(facts["size"]), _modified(facts)) for path, facts in details.items()}
 
-    def entry(self, name: str) -> Entry:
-        """What is known about one object."""
-        with self._explain():
-            self._system.invalidate_cache()
-            facts = self._system.info(self._path(name))
-        return Entry(int(facts["size"]), _modified(facts))
-
     def read(self, name: str, size: int) -> bytes:
         """An object of `size` bytes; of a longer one the beginning."""
         with self._explain(name):

@@ -144,7 +144,7 @@ def _run_alone(
         with ProcessPoolExecutor(1, mp_context=context) as pool:
             return pool.submit(function, item).result()
     except BrokenProcessPool:
-        return WorkerDied("the process that read it was killed")
+        return WorkerDied("the process that worked on it was killed")
 
 
 # ---------------------------------------------------------------- a Ray cluster
@@ -230,7 +230,7 @@ def ray_map(
                 result, done = ray.get(reference)
                 steps += done
             except lost as error:
-                result = WorkerDied(f"the process that read it was killed ({type(error).__name__})")
+                result = WorkerDied(f"the process that worked on it was killed ({type(error).__name__})")
             pending.popleft()
             yield item, result
     except died.RayTaskError as error:

@@ -16,7 +16,9 @@ _COUNTED = {"passages": "passage", "queries": "query", "judgments": "judgment"}
 
 
 def corpus(
-    path: Annotated[str, typer.Argument(help="File to write, .jsonl; or a URL, s3://....", metavar="FILE")],
+    path: Annotated[
+        str, typer.Argument(help="File to write, .jsonl; or a URL such as s3://bucket/corpus.jsonl.", metavar="FILE")
+    ],
     workspace: Workspace = HERE,
     as_json: AsJson = False,
 ) -> None:

@@ -17,7 +17,7 @@ Place = Annotated[str, typer.Argument(help="For example s3://bucket/name, or a f
 def push(
     url: Place,
     workspace: Workspace = HERE,
-    replace: Annotated[bool, typer.Option("--replace", help="Also what was pushed from elsewhere.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace what was pushed from elsewhere.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Copy the workspace to an object store: only what changed."""

@@ -62,7 +62,8 @@ def init(
 
 def ingest(
     paths: Annotated[
-        list[str], typer.Argument(help="Files, folders, archives, or URLs such as s3://....", metavar="PATHS...")
+        list[str],
+        typer.Argument(help="Files, folders, archives, or URLs such as s3://bucket/papers.", metavar="PATHS..."),
     ],
     workspace: Workspace = HERE,
     reader: Annotated[

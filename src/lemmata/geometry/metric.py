@@ -77,6 +77,7 @@ class LearnedMetric:
         found, similarities = _nothing(len(vectors), k)
         for query, (own, factor) in enumerate(self._headed(vectors)):
             among = np.unique(rows[query][rows[query] >= 0])
+            among = among if allowed is None else among[allowed[among]]
             distances = local_distances(own, factor, self.h[among], self.epsilon)
             best = _smallest(distances, k)
             found[query, : len(best)] = among[best]

@@ -472,7 +472,7 @@ def _read_order(path: Path, count: int) -> Integers | None:
         return None
     order = np.asarray(read_array(path, _CURE))
     if order.shape != (count,):
-        raise WorkspaceError(f"{path} belongs to another index: run 'lemmata index' again")
+        raise WorkspaceError(f"{path} belongs to another index: {_CURE}")
     return order
 
 
@@ -512,6 +512,3 @@ def _merge(folders: Sequence[Path], merged: Path) -> None:
         rows.flush()
         frequencies.flush()
         del rows, frequencies
-
-
-REACH = False

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from lemmata.errors import ConfigError, WorkspaceError, require
+from lemmata.files import release_pages
 from lemmata.index.exact import ExactIndex, Matrix, best, check_allowed, check_queries
 from lemmata.types import Floats, Integers, Mask
 
@@ -102,6 +103,7 @@ class MilvusIndex:
                 products = self._matrix[candidates].astype(np.float32, copy=False) @ query
                 winners = best(products, k)
                 rows[number], scores[number] = candidates[winners], products[winners]
+        release_pages(self._matrix)
         return rows, scores
 
     def _propose(self, queries: Floats, depth: int, expression: str) -> Iterator[Integers]:
@@ -291,5 +293,5 @@ def _explaining(uri: str) -> Iterator[None]:
             if _is_file(uri)
             else f"start it, check ${TOKEN}, or take the vectors back with 'lemmata index --milvus none'"
         )
-        cause = str(error.message).splitlines()[0][:200]
+        cause = (str(error.message).splitlines() or [type(error).__name__])[0][:200]
         raise WorkspaceError(f"Milvus at {uri} cannot be used ({cause}): {cure}") from error

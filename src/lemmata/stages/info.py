@@ -60,9 +60,9 @@ def info(layout: Layout) -> dict[str, Any]:
     manifests = [manifest for vectors in sets if (manifest := read_manifest(vectors.manifest))]
     default = [vectors for vectors in sets if vectors.is_default]
     indexes = [("lexical", layout.lexical)]
-    for v in default:
-        neighbours = "milvus" if "milvus" in (read_manifest(layout.manifest(v.ann)) or {}) else "ann"
-        indexes += [("dense", v.vectors), (neighbours, v.ann)]
+    for vectors in default:
+        neighbours = "milvus" if "milvus" in (read_manifest(layout.manifest(vectors.ann)) or {}) else "ann"
+        indexes += [("dense", vectors.vectors), (neighbours, vectors.ann)]
     return {
         "workspace": str(layout.root),
         "documents": documents,

@@ -87,14 +87,16 @@ def _leave(layout: Layout, place: Place) -> str:
     for item in _items(layout):
         if "milvus" in (read_manifest(item.manifest) or {}):
             shutil.rmtree(item.folder)
-    layout.milvus.unlink()
-    if place.root != _root(layout, place.uri):
-        return f"the collections {place.name}_… stay in Milvus, as the workspace was in {place.root} when it made them"
-    try:
-        drop_collections(layout.milvus_uri(place.uri), place.name)
-    except LemmataError as error:
-        return f"the collections {place.name}_… stay in Milvus, delete them there: {error}"
-    return ""
+    left = ""
+    if place.root == _root(layout, place.uri):
+        try:
+            drop_collections(layout.milvus_uri(place.uri), place.name)
+        except LemmataError as error:
+            left = f"the collections {place.name}_… stay in Milvus, delete them there: {error}"
+    else:
+        left = f"the collections {place.name}_… stay in Milvus, as the workspace was in {place.root} when it made them"
+    layout.milvus.unlink()  # last: nothing else knows their name
+    return left
 
 
 def drop_unused(layout: Layout, removed: str = "") -> None:
@@ -193,6 +195,7 @@ def send(
             progress("sending vectors to Milvus", start + len(part), len(rows))
 
     replace = rebuild or stored.graph != graph or len(new) + len(dropped) > _MAX_CHANGED * len(stored.slots)
+    sent = 0
     if not replace and count_vectors(uri, alias):
         update_collection(uri, alias, batches(new), dropped, stored.next_slot)
         sent = len(new)

@@ -35,6 +35,7 @@ from lemmata.types import Progress
 __all__ = ["PullReport", "PushReport", "pull", "push"]
 
 _LOGS = ("-wal", "-journal")  # of SQLite
+_COMPARE = "pull it into another folder to compare, or push with --replace"
 _KEPT_FOR = 24 * 3600.0  # seconds that parts stay which no generation names: a push in progress may need them
 
 
@@ -81,9 +82,9 @@ class _Note:
     def write(self, layout: Layout) -> None:
         write_manifest(layout.published, {"generations": self.generations, "files": self.files})
 
-    def keep(self, layout: Layout, files: Files) -> None:
-        """Remember the present state of files that have these parts."""
-        self.files = {name: (_state(layout.root / name), parts) for name, parts in files.items()}
+    def keep(self, files: Files, states: Mapping[str, list[int]]) -> None:
+        """Remember files with these parts in these states."""
+        self.files = {name: (states[name], parts) for name, parts in files.items()}
 
     def parts(self, layout: Layout, name: str) -> list[Part] | None:
         """The parts of a file that was not touched since; None for any other."""
@@ -125,9 +126,9 @@ def push(
 ) -> PushReport:
     """Copy a workspace to a store: first the parts that it does not have, then the generation that names all.
 
-    WorkspaceError where somebody else pushed to the URL since this workspace was last pushed or pulled, unless that
-    is to be replaced. Parts that the last two generations do not name are removed when they are `kept_for` seconds
-    old.
+    WorkspaceError where somebody else pushed to the URL since this workspace was last pushed or pulled, or at the same
+    time, unless that is to be replaced. Parts that the last two generations do not name are removed when they are
+    `kept_for` seconds old.
     """
     store = ObjectStore(url)
     with layout.hold(), explain_failed_write(Path(store.url)):  # a disk can be full, a store cannot
@@ -136,23 +137,28 @@ def push(
         newest = newest_generation(store, entries)
         known = note.generations.get(store.url, [])
         if newest and newest[0] not in known and not replace:
-            again = "pull it into another folder to compare, or push with --replace"
-            raise WorkspaceError(f"{store.url} holds a workspace that was not pushed from here: {again}")
-        files, sent = _send(layout, note, store, entries, progress)
+            raise WorkspaceError(f"{store.url} holds a workspace that was not pushed from here: {_COMPARE}")
+        files, states, sent = _send(layout, note, store, entries, progress)
+        note.keep(files, states)
         if newest and newest[1].files == files:
-            note.keep(layout, files)
             note.generations[store.url] = [newest[0]]
             note.write(layout)
             return PushReport(store.url, newest[1].number, len(files), _size(files), sent, 0, changed=False)
-        entries = store.entries()
-        _check_sent(store, entries, files)
+        _check_sent(store, store.entries(), files)
         generation = Generation(newest[1].number + 1 if newest else 1, files)
         name, data = generation.encoded()
-        note.keep(layout, files)
-        note.generations[store.url] = [*known[-1:], name]  # before it is written: a killed push must know its own
+        # before it is written: a push that was killed or failed, however often, must know its own and the one before
+        note.generations[store.url] = [*(newest[:1] if newest and newest[0] in known else ()), name]
         note.write(layout)
         store.write(name, data)
-        garbage = _garbage(entries, [files, newest[1].files if newest else {}], store.entry(name).modified, kept_for)
+        present = store.entries()
+        others = {*generation_names(present)} - {*generation_names(entries), name}
+        if others and not replace:
+            raise WorkspaceError(f"{store.url} was pushed to from elsewhere at the same time: {_COMPARE}")
+        _check_sent(store, present, files)  # again: another push may have removed old parts that this one uses
+        kept = {name: files, **({newest[0]: newest[1].files} if newest else {})}
+        now = present[name].modified if name in present else None
+        garbage = _garbage(present, kept, now, kept_for)
         store.remove(garbage)
         return PushReport(store.url, generation.number, len(files), _size(files), sent, len(garbage), changed=True)
 
@@ -169,11 +175,16 @@ def _published(layout: Layout) -> Iterator[str]:
 
 def _send(
     layout: Layout, note: _Note, store: ObjectStore, entries: Mapping[str, Entry], progress: Progress
-) -> tuple[Files, int]:
-    """Write the parts that the store does not have; returns all parts and the bytes that were sent."""
+) -> tuple[Files, dict[str, list[int]], int]:
+    """Write the parts that the store does not have.
+
+    Returns all parts, the states of the files before they were read (lemmata.toml may be edited at any time), and the
+    bytes that were sent.
+    """
     names = list(_published(layout))
     total = sum((layout.root / name).stat().st_size for name in names)
     files: Files = {name: [] for name in names}
+    states: dict[str, list[int]] = {}
     sent = done = 0
 
     def is_there(part: Part) -> bool:
@@ -199,6 +210,7 @@ def _send(
             path = layout.root / name
             if any((log := path.with_name(path.name + end)).exists() and log.stat().st_size for end in _LOGS):
                 settle(path, "restore it from a copy")
+            states[name] = _state(path)
             parts = note.parts(layout, name)
             if parts is not None and all(map(is_there, parts)):
                 files[name] = list(parts)
@@ -206,7 +218,7 @@ def _send(
                 continue
             for data in cut(path):
                 transfers.add(partial(count, name), send, data)
-    return files, sent
+    return files, states, sent
 
 
 def _check_sent(store: ObjectStore, entries: Mapping[str, Entry], files: Files) -> None:
@@ -216,12 +228,12 @@ def _check_sent(store: ObjectStore, entries: Mapping[str, Entry], files: Files) 
             raise InputError("a part that was sent is not there; the same command sends it again", file=store.url)
 
 
-def _garbage(entries: Mapping[str, Entry], kept: list[Files], now: float | None, kept_for: float) -> list[str]:
-    """Parts and generations of before the last two, of a certain age by the clock of the store."""
+def _garbage(entries: Mapping[str, Entry], kept: Mapping[str, Files], now: float | None, kept_for: float) -> list[str]:
+    """Parts and generations that are not those of the `kept` ones, of a certain age by the clock of the store."""
     if now is None:
         return []
-    named = {object_name(part) for files in kept for parts in files.values() for part in parts}
-    named.update(generation_names(entries)[:1])
+    named = {object_name(part) for files in kept.values() for parts in files.values() for part in parts}
+    named.update(kept)
     unnamed = {name: entry for name, entry in entries.items() if is_object(name) and name not in named}
     return [name for name, entry in unnamed.items() if entry.modified and now - entry.modified >= kept_for]
 
@@ -247,7 +259,7 @@ def pull(layout: Layout, url: str, *, progress: Progress) -> PullReport:
         gone = present.keys() - generation.files.keys()
         received = _receive(layout, note, store, changed, progress)
         _switch(layout, generation.files, changed, gone)
-        note.keep(layout, generation.files)
+        note.keep(generation.files, {file: _state(layout.root / file) for file in generation.files})
         note.generations[store.url] = [name]
         note.write(layout)
         remove(layout.pulling)
@@ -304,7 +316,8 @@ def _receive(layout: Layout, note: _Note, store: ObjectStore, changed: Files, pr
             if _hash(data) != part:
                 raise InputError(f"{object_name(part)} is damaged: delete it and push again", file=store.url)
         with path.open("r+b") as stream:
-            os.pwrite(stream.fileno(), data, offset)
+            stream.seek(offset)
+            stream.write(data)  # all of it, unlike pwrite on a disk that is nearly full
         return part.size, fetched
 
     def count(result: tuple[int, int]) -> None:

@@ -78,11 +78,11 @@ def cut(path: Path) -> Iterator[bytes]:
         position, end = 0, path.stat().st_size
         while position < end:
             block = os.pread(stream.fileno(), LARGEST_PART, position)
+            if not block:
+                return  # the file became shorter
             part = block[: _first_cut(block)]
             position += len(part)
             yield part
-            if not part:
-                return  # it became shorter
 
 
 def _first_cut(block: bytes) -> int:
