@@ -161,10 +161,10 @@ class LexicalIndex:
         check_allowed(allowed, len(self))
         rows = np.full((len(queries), k), -1, np.int64)
         scores = np.full((len(queries), k), -np.inf, np.float32)
-        barred = self._barred(allowed)
+        excluded = self._excluded(allowed)
         for number, query in enumerate(queries if k > 0 else ()):
             terms = self._terms(query, heading_weight)
-            passages, values = self._rank(terms, k, barred)
+            passages, values = self._rank(terms, k, excluded)
             winners = best(values, k)
             rows[number, : len(winners)] = passages[winners]
             scores[number, : len(winners)] = values[winners]
@@ -174,12 +174,12 @@ class LexicalIndex:
                 release_pages(segment.rows, segment.frequencies)
         return rows, scores
 
-    def _rank(self, terms: Sequence[_Term], k: int, barred: Mask | None) -> tuple[Integers, Floats]:
+    def _rank(self, terms: Sequence[_Term], k: int, excluded: Mask | None) -> tuple[Integers, Floats]:
         """Rows, ascending, and scores of passages that hold the k best."""
         postings = sum(term.postings for term in terms)
         self._read += postings
-        candidates = self._candidates(terms, k, barred) if postings > _EXHAUSTIVE else None
-        scores = self._zeros(barred) if candidates is None else np.zeros(len(candidates), np.float32)
+        candidates = self._candidates(terms, k, excluded) if postings > _EXHAUSTIVE else None
+        scores = self._zeros(excluded) if candidates is None else np.zeros(len(candidates), np.float32)
         for term in terms:  # in their order: the sum of floats depends on it
             self._add(scores, term, candidates)
         if candidates is None:
@@ -191,31 +191,31 @@ class LexicalIndex:
         by_row = np.argsort(rows)
         return rows[by_row], scores[by_row]
 
-    def _barred(self, allowed: Mask | None) -> Mask | None:
+    def _excluded(self, allowed: Mask | None) -> Mask | None:
         """The passages, as they stand in the segments, that are no hits; None where all may be."""
         if allowed is None and not len(self._removed):
             return None
-        barred = np.zeros(len(self._norms), bool)
+        excluded = np.zeros(len(self._norms), bool)
         if allowed is not None:
-            barred = ~(allowed if self._order is None else allowed[self._order])
-        barred[self._removed] = True
-        return barred
+            excluded = ~(allowed if self._order is None else allowed[self._order])
+        excluded[self._removed] = True
+        return excluded
 
-    def _zeros(self, barred: Mask | None) -> Floats:
-        """Scores to begin with; nothing can be added to those of barred passages."""
+    def _zeros(self, excluded: Mask | None) -> Floats:
+        """Scores to begin with; nothing can be added to those of excluded passages."""
         scores = np.zeros(len(self._norms), np.float32)
-        if barred is not None:
-            scores[barred] = -np.inf
+        if excluded is not None:
+            scores[excluded] = -np.inf
         return scores
 
-    def _candidates(self, terms: Sequence[_Term], k: int, barred: Mask | None) -> Integers:
+    def _candidates(self, terms: Sequence[_Term], k: int, excluded: Mask | None) -> Integers:
         """Passages that hold the k best, ascending; those that cannot be among them are mostly left out.
 
         MaxScore (Turtle and Flood 1995): a token adds at most its weight. Tokens are added in the order of weights,
         until a passage with none of them cannot reach the k-th best. The others, which are the most frequent, are then
         looked up, and only for the passages that they can still lift high enough.
         """
-        scores = self._zeros(barred)
+        scores = self._zeros(excluded)
         ordered = sorted(terms, key=lambda term: -term.weight)
         left = np.cumsum([0.0, *(float(term.weight) for term in reversed(ordered))])[::-1]  # what is still to come
         candidates: Integers | None = None

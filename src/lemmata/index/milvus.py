@@ -40,7 +40,7 @@ _LISTED = 10_000  # slots in one expression, about 80 kB
 _RANGES = 100  # ranges in one expression; parsers read them recursively
 _MOST_HITS = 16_384  # that a server gives for one query
 _CELLS = 1 << 19  # numbers sent and hits asked for at once, over all queries
-_SENT = 10_000  # ids deleted at once
+_DELETED_AT_ONCE = 10_000  # ids deleted at once
 _LINKS, _BUILD_WIDTH, _SEARCH_WIDTH = 16, 200, 128  # of the HNSW graph, as in AnnIndex
 _SECONDS = 30.0  # for an answer
 _WRITE_SECONDS = 600.0  # for a batch to be stored, or for all to be written to disk
@@ -183,8 +183,8 @@ def update_collection(uri: str, alias: str, batches: Iterable[Batch], dropped: I
         client.delete(name, filter=f"slot >= {first_new}", timeout=_WRITE_SECONDS)
         for batch in batches:
             client.upsert(name, _records(batch), timeout=_WRITE_SECONDS)
-        for start in range(0, len(dropped), _SENT):
-            client.delete(name, ids=dropped[start : start + _SENT].tolist(), timeout=_WRITE_SECONDS)
+        for start in range(0, len(dropped), _DELETED_AT_ONCE):
+            client.delete(name, ids=dropped[start : start + _DELETED_AT_ONCE].tolist(), timeout=_WRITE_SECONDS)
         client.flush(name, timeout=_WRITE_SECONDS)
 
 

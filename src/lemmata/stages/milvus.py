@@ -37,7 +37,7 @@ __all__ = ["NOWHERE", "Place", "choose_place", "drop_unused", "send", "send_summ
 
 NOWHERE = "none"  # in the place of a URI: vectors are searched on this machine
 _MAX_CHANGED = 0.5  # vectors that are new or gone, as a share, above which the collection is replaced
-_SENT = 2_000  # vectors sent at once, 3 MB of 384 numbers each
+_SENT_VECTORS = 2_000  # vectors sent at once, 3 MB of 384 numbers each
 
 
 class Place(NamedTuple):
@@ -189,8 +189,8 @@ def send(
     dropped = np.setdiff1d(stored.slots, slots)
 
     def batches(rows: Integers) -> Iterator[Batch]:
-        for start in range(0, len(rows), _SENT):
-            part = rows[start : start + _SENT]
+        for start in range(0, len(rows), _SENT_VECTORS):
+            part = rows[start : start + _SENT_VECTORS]
             yield Batch(slots[part], kinds[part], np.asarray(matrix[part], np.float32))
             progress("sending vectors to Milvus", start + len(part), len(rows))
 

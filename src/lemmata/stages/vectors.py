@@ -33,7 +33,7 @@ SHARD = 512  # texts encoded between two checkpoints: less than a minute on a sm
 _FIRST_STEP = 8  # texts until the first report on them
 _SAMPLE = 24  # texts, spread over all, whose time tells that of all
 _LONG = 10  # seconds; where it takes longer, the label of the progress says how long
-_SENT = 128  # texts that a process of a cluster encodes at once: seconds of work, less than a megabyte
+_SENT_TEXTS = 128  # texts that a process of a cluster encodes at once: seconds of work, less than a megabyte
 _COPIED = 100_000  # vectors copied at once
 _MAX_CHANGED = 0.2  # rows that came or went, as a share of a graph's nodes, above which it is built again
 
@@ -134,7 +134,7 @@ def _encode_on_cluster(
 ) -> None:
     models = writer.layout.models.absolute()
     load = partial(load_encoder, writer.encoder, dimension=encoder.dimension, threads=1, models=models)
-    parts = (missing[start : start + _SENT] for start in range(0, len(missing), _SENT))
+    parts = (missing[start : start + _SENT_TEXTS] for start in range(0, len(missing), _SENT_TEXTS))
     items = ((rows, list(read(rows))) for rows in parts)
     encoded = 0
     progress(what, encoded, len(missing))

@@ -18,7 +18,7 @@ CREATE TABLE results(key BLOB PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID;
 
 
 class Memo:
-    """A context manager around one run; at its end, results that the run did not ask for are deleted.
+    """A context manager around one run; when it is done, results that it did not ask for are deleted.
 
     `code` names the function: results of another one are of no use. Call it while holding the workspace.
     """
@@ -65,10 +65,8 @@ class Memo:
 
     def __exit__(self, kind: type[BaseException] | None, _error: object, _trace: object) -> None:
         with contextlib.closing(self._connection) as connection:
-            if kind is not None:
-                connection.execute("ROLLBACK")
-                return
-            keys = connection.execute("SELECT key FROM results").fetchall()
-            unused = [row for row in keys if row[0] not in self._used]
-            connection.executemany("DELETE FROM results WHERE key = ?", unused)
+            if kind is None:  # a run that was interrupted has not asked for all yet
+                keys = connection.execute("SELECT key FROM results").fetchall()
+                unused = [row for row in keys if row[0] not in self._used]
+                connection.executemany("DELETE FROM results WHERE key = ?", unused)
             connection.execute("COMMIT")
