@@ -69,4 +69,5 @@ class Memo:
                 keys = connection.execute("SELECT key FROM results").fetchall()
                 unused = [row for row in keys if row[0] not in self._used]
                 connection.executemany("DELETE FROM results WHERE key = ?", unused)
-            connection.execute("COMMIT")
+            if connection.in_transaction:  # SQLite has already rolled back if the disk is full
+                connection.execute("COMMIT")
