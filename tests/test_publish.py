@@ -360,7 +360,7 @@ def test_settings_that_are_edited_during_a_pull_are_not_lost(
     def edit(_what: str, _done: int, _total: int | None) -> None:
         (copy / "lemmata.toml").write_text("# mine")
 
-    with pytest.raises(WorkspaceError, match="lemmata.toml is not as it was pulled, and would be lost: push it"):
+    with pytest.raises(WorkspaceError, match=r"lemmata\.toml is not as it was pulled, and would be lost: push it"):
         pull(Layout(copy), url, progress=edit)
     assert (copy / "lemmata.toml").read_text() == "# mine"
     assert (copy / "corpus" / "manifest.json").read_text() == "{}"

@@ -145,8 +145,9 @@ def index(
                 options = replace(options, encoder=chosen)
             if options.summaries in ("", NONE):  # for all encoders: a choice holds for the workspace
                 report["dropped_summaries"] = drop_summaries(layout)
-            more: dict[str, Any] = {"opened": (texts, expansion), "rebuild": rebuild}
-            report |= _index_dense(layout, corpus, options, progress, key, allowance, **more)
+            report |= _index_dense(
+                layout, corpus, options, progress, key, allowance, opened=(texts, expansion), rebuild=rebuild
+            )
             spec = encoder_id(options.encoder, layout.models)
             others = [other for other in vector_sets(layout) if other.encoder != spec]
             if others and others[0].is_default:
@@ -211,8 +212,9 @@ def _index_dense(
     if options.summaries in ("", NONE):
         drop_summaries(layout, spec)
     else:
-        more: dict[str, Any] = {"place": place, "rebuild": rebuild}
-        report["summaries"] = encode_summaries(layout, corpus, options.summaries, encoder, spec, progress, **more)
+        report["summaries"] = encode_summaries(
+            layout, corpus, options.summaries, encoder, spec, progress, place=place, rebuild=rebuild
+        )
     drop_unused(layout)
     if "replaced_encoder" in report:
         report |= _drop_fusions(layout, spec)
