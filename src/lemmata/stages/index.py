@@ -182,7 +182,7 @@ def _index_dense(
     `opened` is what `_texts` gives, where it was called before: the tree of locations is read once.
     """
     move_old_vectors(layout)
-    place, left_in_milvus = choose_place(layout, options.milvus)
+    place, left = choose_place(layout, options.milvus)
     encoder = _encoder(layout, options, key, allowance)
     spec = encoder_id(options.encoder, layout.models)
     progress = _noting(layout, spec, len(corpus), progress)
@@ -201,7 +201,9 @@ def _index_dense(
         cut=options.dimension,
         expansion=expansion,
     )
-    report |= {"left_in_milvus": left_in_milvus} if left_in_milvus else {}
+    report |= {"left_in_milvus": left.collections} if left.collections else {}
+    not_moved = [other for other in left.encoders if other != spec]
+    report |= {"not_moved": not_moved} if not_moved else {}
     if place is None:
         report["neighbours"] = index_ann(layout, corpus, progress, encoder=spec)  # exact or ann
     else:
