@@ -326,6 +326,18 @@ def test_several_encoders_and_summaries_have_collections_of_their_own(in_milvus:
     assert hits(in_milvus) == summarised
 
 
+def test_encoders_whose_vectors_do_not_move_are_named(in_milvus: Project, command: Callable[..., str]) -> None:  # noqa: F811
+    before = hits(in_milvus, retriever="dense:hashing")
+    assert "not_moved" not in in_milvus.index(settings={"encoder": "lemmata-nano"})
+    shown = command("index", "--encoder", "lemmata-nano", "--milvus", "none", "-w", in_milvus.layout.root)
+    assert "the vectors of hashing are searched exactly now: 'lemmata index --encoder hashing' moves them too" in shown
+    assert hits(in_milvus, retriever="dense:hashing")[:-1] == before[:-1]  # the last is of the default encoder
+    in_milvus.index(settings={"encoder": "hashing", "milvus": "vectors.db"})
+    in_milvus.index(settings={"encoder": "lemmata-nano"})
+    assert in_milvus.index(settings={"encoder": "hashing", "milvus": "other.db"})["not_moved"] == ["lemmata-nano"]
+    assert "not_moved" not in in_milvus.index(settings={"encoder": "lemmata-nano"})
+
+
 # ---------------------------------------------------------------- the user
 
 

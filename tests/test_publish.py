@@ -346,6 +346,44 @@ def test_changes_in_a_copy_are_never_lost(workspace: Path, url: str, tmp_path: P
     assert (copy / "cache" / "mine").exists()
 
 
+@pytest.mark.parametrize("pushed_settings", ["", "# new\n"])
+def test_settings_that_are_edited_during_a_pull_are_not_lost(
+    workspace: Path, url: str, tmp_path: Path, pushed_settings: str
+) -> None:
+    copy = tmp_path / "copy"
+    send(workspace, url)
+    receive(url, copy)
+    (workspace / "lemmata.toml").write_text((workspace / "lemmata.toml").read_text() + pushed_settings)
+    (workspace / "corpus" / "manifest.json").write_text("new")
+    send(workspace, url)
+
+    def edit(_what: str, _done: int, _total: int | None) -> None:
+        (copy / "lemmata.toml").write_text("# mine")
+
+    with pytest.raises(WorkspaceError, match=r"lemmata\.toml is not as it was pulled, and would be lost: push it"):
+        pull(Layout(copy), url, progress=edit)
+    assert (copy / "lemmata.toml").read_text() == "# mine"
+    assert (copy / "corpus" / "manifest.json").read_text() == "{}"
+
+
+def test_a_file_that_is_pushed_is_not_lost_by_a_pull_whatever_its_name(
+    workspace: Path, url: str, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    send(workspace, url)
+    receive(url, copy)
+    (workspace / "corpus" / "manifest.json").write_text("new")
+    send(workspace, url)
+    for name, advice in (("corpus/mine.old", "push it"), ("corpus/incoming.sqlite", "finish what wrote it")):
+        (copy / name).write_text("mine")
+        with pytest.raises(WorkspaceError, match=f"{name} is not as it was pulled, and would be lost: {advice}"):
+            receive(url, copy)
+        (copy / name).unlink()
+    for name in (".manifest.json.old", "records.sqlite-shm", "records.sqlite-wal"):
+        (copy / "corpus" / name).touch()
+    assert receive(url, copy).changed == 1
+
+
 def test_another_workspace_is_replaced_only_on_demand(workspace: Path, url: str, tmp_path: Path) -> None:
     send(workspace, url)
     other = tmp_path / "other"

@@ -148,6 +148,35 @@ def test_new_passages_get_an_embedding_from_their_text_and_geodesic_goes_by_text
     assert "1 passage by text alone" in shown
 
 
+def test_passages_that_change_again_or_go_are_not_counted_twice(tmp_path: Path) -> None:
+    project = workspace(tmp_path)
+    keep_metric(project)
+
+    def update(**texts: str) -> tuple[int, int]:
+        """How many embeddings an update makes, and how many of the present ones are from text alone."""
+        lines = [json.dumps({"id": name, "text": text}) for name, text in texts.items()]
+        (tmp_path / "more.jsonl").write_text("\n".join(lines), "utf-8")
+        project.ingest([tmp_path / "more.jsonl"])
+        return project.index()["embedded"], project.info()["vectors"][0]["metric"]["from_text"]
+
+    assert update(a="aaword something", b="abword something") == (2, 2)
+    assert update(a="aaword another", b="abword something") == (1, 2)
+    assert update(a="aaword another") == (0, 1)
+    assert update(a="aaword another", c="acword") == (1, 2)
+
+
+def test_the_fit_and_the_search_take_a_query_of_blanks_alike(learned: Project) -> None:
+    with learned.retriever() as retriever:
+        rank = retriever.learned(["aaword", " \n"], 5)
+        assert rank is not None
+        rows, scores = rank(np.full((2, 1), -1))
+        assert (rows[0] >= 0).any()
+        assert (rows[1] == -1).all()
+        assert np.isneginf(scores[1]).all()
+        for retrieve in ("dense", "auto", "geodesic"):
+            assert (retriever.search_rows([" \n"], 5, retrieve)[0] == -1).all(), retrieve
+
+
 def test_a_metric_of_other_vectors_is_not_used(tmp_path: Path) -> None:
     project = workspace(tmp_path)
     keep_metric(project)

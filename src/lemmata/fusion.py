@@ -302,8 +302,17 @@ def fuse(
 ) -> Ranking:
     """Fuse two rankings (n, depth), and where it counts a `learned` one, into one (n, k)."""
     known = citations if fusion.uses_graph else None
-    more: dict[str, Any] = {"diffuse": fusion.diffusion > 0, "learned": learned if fusion.learned else None}
-    return combine(candidates(dense, lexical, fusion.method, known, itself, allowed, **more), k, fusion)
+    found = candidates(
+        dense,
+        lexical,
+        fusion.method,
+        known,
+        itself,
+        allowed,
+        diffuse=fusion.diffusion > 0,
+        learned=learned if fusion.learned else None,
+    )
+    return combine(found, k, fusion)
 
 
 # ---------------------------------------------------------------- fitting

@@ -182,6 +182,13 @@ def _open_neighbours(layout: Layout, item: Artefact | None, matrix: Matrix) -> I
     return MilvusIndex(layout.milvus_uri(stored["uri"]), stored["alias"], matrix, slots, kinds)
 
 
+def _drop_blank(queries: Floats, ranking: Ranking) -> Ranking:
+    """The ranking without neighbours of queries (n, dim) that have no words: their vector is 0."""
+    blank = ~queries.any(axis=1)
+    ranking[0][blank], ranking[1][blank] = -1, -np.inf
+    return ranking
+
+
 class DenseSide:
     """The vectors of one encoder, their index, and the encoder for queries; each opened at its first use.
 
@@ -298,21 +305,18 @@ class DenseSide:
         paths = PathSearch(graph, stored.graph, passages, seeds=stored.seeds, query_weight=stored.query_weight)
         return Geodesics(paths, self.metric)
 
-    def learned(self, queries: Floats, depth: int, allowed: Mask | None = None) -> Rank | None:
-        """What ranks passages by the learned metric of each query (n, dim); None where there is no metric.
+    def encode_queries(self, texts: Sequence[str]) -> Floats:
+        """Vectors of queries (n, dim); 0 for one without words."""
+        texts = [text[:LONGEST_QUERY] for text in texts]
+        blank = np.array([not text.strip() for text in texts], bool)
+        return np.where(blank[:, None], 0, self.encoder.encode(texts, role="query"))
 
-        A query without words, whose vector is 0, has no neighbours.
-        """
-        metric, blank = self.metric, ~queries.any(axis=1)
+    def learned(self, queries: Floats, depth: int, allowed: Mask | None = None) -> Rank | None:
+        """What ranks passages by the learned metric of each query (n, dim); None where there is no metric."""
+        metric = self.metric
         if metric is None:
             return None
-
-        def rank(rows: Integers) -> Ranking:
-            near, similarities = metric.search_among(queries, depth, rows, allowed)
-            near[blank], similarities[blank] = -1, -np.inf
-            return near, similarities
-
-        return rank
+        return lambda rows: _drop_blank(queries, metric.search_among(queries, depth, rows, allowed))
 
     @cached_property
     def paths(self) -> PathSearch:
@@ -354,8 +358,10 @@ class Geodesics(NamedTuple):
         depth = near[0].shape[1]
         if self.metric is not None:
             masks = [None] if allowed is None else [None, allowed]
-            return [self.metric.search(queries, depth, mask) for mask in masks]
-        return [near] if allowed is None else [side.query_index.search(queries, self.depth), near]
+            return [_drop_blank(queries, self.metric.search(queries, depth, mask)) for mask in masks]
+        if allowed is None:
+            return [near]
+        return [_drop_blank(queries, side.query_index.search(queries, self.depth)), near]
 
 
 class Retriever:
@@ -464,7 +470,7 @@ class Retriever:
         side = self.dense(encoder)
         if side.metric is None:
             return None
-        return side.learned(side.encoder.encode([text[:LONGEST_QUERY] for text in texts], role="query"), depth, allowed)
+        return side.learned(side.encode_queries(texts), depth, allowed)
 
     # ------------------------------------------------------------ reranking
 
@@ -536,20 +542,18 @@ class Retriever:
         if retriever == "diffusion":
             self._check_links()
         fusion = fusion or {"auto": lambda: side.fusion, "diffusion": lambda: DIFFUSION}.get(retriever, lambda: EQUAL)()
-        queries = side.encoder.encode(texts, role="query")
+        queries = side.encode_queries(texts)
         depth = k if retriever == "dense" else max(k, fusion.depth)
         if retriever == "geodesic":
             depth = max(k, side.geodesics.depth)
-        dense = side.query_index.search(queries, depth, allowed)
-        blank = ~queries.any(axis=1) | np.array([not text.strip() for text in texts], bool)
-        dense[0][blank], dense[1][blank] = -1, -np.inf  # a query without words has no neighbours
+        dense = _drop_blank(queries, side.query_index.search(queries, depth, allowed))
         if retriever == "dense":
             return dense
         if retriever == "geodesic":
             walk = side.geodesics
             return walk.paths.nearest(walk.near(side, queries, dense, allowed), k, allowed, itself)
         lexical = self.lexical.search(texts, depth, allowed, heading_weight=HEADING_WEIGHT)
-        learned = side.learned(np.where(blank[:, None], 0, queries), depth, allowed) if fusion.learned else None
+        learned = side.learned(queries, depth, allowed) if fusion.learned else None
         citations = self.citations if fusion.uses_graph else None
         return fuse(dense, lexical, k, fusion, citations, itself, allowed, learned)
 
@@ -585,7 +589,7 @@ class Retriever:
         self, hits: list[Hit], text: str, side: DenseSide, allowed: Mask | None = None, *, learned: bool = False
     ) -> list[Hit]:
         """The hits of a query with their paths; one that the graph does not lead to is one step away."""
-        query = side.encoder.encode([text[:LONGEST_QUERY]], role="query")
+        query = side.encode_queries([text])
         if not hits or not query.any():
             return hits
         walk = side.geodesics if learned else Geodesics(side.paths, None)

@@ -135,6 +135,9 @@ def index(
         console.print(f"Milvus at {report['milvus']['uri']} searches them: {report['milvus']['sent']:,} vectors sent")
     if "left_in_milvus" in report:
         console.print(report["left_in_milvus"], style="yellow", soft_wrap=True)
+    for encoder in report.get("not_moved", ()):
+        advice = f"'lemmata index --encoder {encoder}' moves them too"
+        console.print(f"the vectors of {encoder} are searched exactly now: {advice}", style="yellow", soft_wrap=True)
     _print_summaries(report)
     if "dropped_fusion" in report:
         dropped = "the weights of auto were fitted to what search used before and are dropped"

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from lemmata.errors import require
 from lemmata.types import Floats, Integers
 
-__all__ = ["Incoming", "Layer", "attend", "incoming"]
+__all__ = ["Incoming", "Layer", "attend", "by_receiver", "incoming"]
 
 _NODES = 4096  # that receive at once: 17 MB at four heads of 256 numbers
 _SLOPE = 0.2  # of the leaky rectifier
@@ -43,10 +43,15 @@ class Layer(NamedTuple):
 
 def incoming(sources: Integers, targets: Integers, kinds: Integers, nodes: int) -> Incoming:
     """Messages (m,) sorted by the node that receives them."""
-    order = np.argsort(targets, kind="stable")
+    order, indptr = by_receiver(targets, nodes)
+    return Incoming(indptr, np.asarray(sources)[order].astype(np.int64), np.asarray(kinds)[order].astype(np.int8))
+
+
+def by_receiver(targets: Integers, nodes: int) -> tuple[Integers, Integers]:
+    """Numbers of messages (m,) sorted by the node that receives them, and where those of each begin (nodes + 1,)."""
     indptr = np.zeros(nodes + 1, np.int64)
     np.cumsum(np.bincount(targets, minlength=nodes), out=indptr[1:])
-    return Incoming(indptr, np.asarray(sources)[order].astype(np.int64), np.asarray(kinds)[order].astype(np.int8))
+    return np.argsort(targets, kind="stable"), indptr
 
 
 def attend(received: Incoming, hidden: Floats, layer: Layer) -> Floats:

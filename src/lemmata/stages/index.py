@@ -145,8 +145,9 @@ def index(
                 options = replace(options, encoder=chosen)
             if options.summaries in ("", NONE):  # for all encoders: a choice holds for the workspace
                 report["dropped_summaries"] = drop_summaries(layout)
-            more: dict[str, Any] = {"opened": (texts, expansion), "rebuild": rebuild}
-            report |= _index_dense(layout, corpus, options, progress, key, allowance, **more)
+            report |= _index_dense(
+                layout, corpus, options, progress, key, allowance, opened=(texts, expansion), rebuild=rebuild
+            )
             spec = encoder_id(options.encoder, layout.models)
             others = [other for other in vector_sets(layout) if other.encoder != spec]
             if others and others[0].is_default:
@@ -181,7 +182,7 @@ def _index_dense(
     `opened` is what `_texts` gives, where it was called before: the tree of locations is read once.
     """
     move_old_vectors(layout)
-    place, left_in_milvus = choose_place(layout, options.milvus)
+    place, left = choose_place(layout, options.milvus)
     encoder = _encoder(layout, options, key, allowance)
     spec = encoder_id(options.encoder, layout.models)
     progress = _noting(layout, spec, len(corpus), progress)
@@ -200,7 +201,9 @@ def _index_dense(
         cut=options.dimension,
         expansion=expansion,
     )
-    report |= {"left_in_milvus": left_in_milvus} if left_in_milvus else {}
+    report |= {"left_in_milvus": left.collections} if left.collections else {}
+    not_moved = [other for other in left.encoders if other != spec]
+    report |= {"not_moved": not_moved} if not_moved else {}
     if place is None:
         report["neighbours"] = index_ann(layout, corpus, progress, encoder=spec)  # exact or ann
     else:
@@ -211,8 +214,9 @@ def _index_dense(
     if options.summaries in ("", NONE):
         drop_summaries(layout, spec)
     else:
-        more: dict[str, Any] = {"place": place, "rebuild": rebuild}
-        report["summaries"] = encode_summaries(layout, corpus, options.summaries, encoder, spec, progress, **more)
+        report["summaries"] = encode_summaries(
+            layout, corpus, options.summaries, encoder, spec, progress, place=place, rebuild=rebuild
+        )
     drop_unused(layout)
     if "replaced_encoder" in report:
         report |= _drop_fusions(layout, spec)

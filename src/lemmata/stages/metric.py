@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import product
 from typing import Any, ClassVar, NamedTuple
 
@@ -29,7 +30,7 @@ from lemmata.store.corpus import Corpus
 from lemmata.store.graph import StoredGraph, citations_between, open_graph
 from lemmata.store.layout import Layout, read_manifest
 from lemmata.store.lengths import graph_inputs, measured_arrays
-from lemmata.store.metric import HASHES, HEAD, writing_metric
+from lemmata.store.metric import FROM_TEXT, HASHES, HEAD, writing_metric
 from lemmata.store.split import open_split
 from lemmata.store.vector_sets import VectorSet, vector_set
 from lemmata.store.vectors import open_vectors
@@ -306,11 +307,15 @@ def extend_metric(layout: Layout, encoder: str, progress: Progress) -> int:
     from lemmata.encode.onnx import open_network  # loads onnxruntime
 
     stored = open_vectors(layout, encoder=encoder)
-    h, hashes = (read_array(vectors.metric / name, "run 'lemmata train metric' again") for name in ("h.npy", HASHES))
+    read = partial(read_array, cure="run 'lemmata train metric' again")
+    h, hashes = (read(vectors.metric / name) for name in ("h.npy", HASHES))
     matches = match_rows(np.asarray(hashes), np.asarray(stored.hashes))
     new_rows = np.flatnonzero(matches < 0)
+    from_text = matches < 0
+    if FROM_TEXT in before["files"]:
+        from_text |= np.append(read(vectors.metric / FROM_TEXT), True)[matches]  # the last one is for new rows
     content = {name: before[name] for name in ("options", "split", "report", "search")}
-    content |= {"graph": None, "from_text": before.get("from_text", 0) + len(new_rows)}
+    content |= {"graph": None, "from_text": int(from_text.sum())}
     head = open_network(vectors.metric / HEAD)
     with writing_metric(layout, vectors, content) as folder:
         extended = create_array(folder / "h.npy", h.dtype, (len(matches), h.shape[1]))
@@ -321,5 +326,6 @@ def extend_metric(layout: Layout, encoder: str, progress: Progress) -> int:
             rows = new_rows[start : start + _ROWS]
             extended[rows] = head(np.asarray(stored.matrix[rows], np.float32))[0]
         np.save(folder / HASHES, stored.hashes)
+        np.save(folder / FROM_TEXT, from_text)
         shutil.copyfile(vectors.metric / HEAD, folder / HEAD)
     return len(new_rows)

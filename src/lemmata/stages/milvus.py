@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ from lemmata.store.artefacts import Artefact, neighbour_index, read_undamaged, s
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, open_manifest, read_manifest, write_manifest
 from lemmata.store.summaries import open_summaries
-from lemmata.store.vector_sets import vector_set, vector_sets
+from lemmata.store.vector_sets import VectorSet, vector_set, vector_sets
 from lemmata.store.vectors import open_vectors
 from lemmata.types import Floats, Integers, Progress
 
@@ -48,6 +48,13 @@ class Place(NamedTuple):
     root: str  # of the workspace that made it; empty for a file, which is copied with its workspace
 
 
+class Left(NamedTuple):
+    """What is to be told when the vectors leave a place."""
+
+    collections: str = ""  # why they could not be deleted there
+    encoders: Sequence[str] = ()  # whose vectors are searched exactly until they are indexed again
+
+
 def _place_of(layout: Layout) -> Place | None:
     """Where in Milvus the vectors are; None where they are searched on this machine."""
     note = open_manifest(layout.milvus, "delete it and run 'lemmata index --milvus URI' again")
@@ -58,35 +65,37 @@ def _root(layout: Layout, uri: str) -> str:
     return str(layout.root.resolve()) if "://" in uri else ""
 
 
-def choose_place(layout: Layout, uri: str) -> tuple[Place | None, str]:
+def choose_place(layout: Layout, uri: str) -> tuple[Place | None, Left]:
     """Where the vectors are to be: at `uri`, on this machine for `none`, where they are if it is empty.
 
-    Where they were elsewhere, they are deleted there; the second answer says what could not be deleted. A workspace
-    that was moved or copied gets collections of its own: those of before may be in use. Call it while holding the
-    workspace.
+    Where they were elsewhere, those of all encoders are deleted there. A workspace that was moved or copied gets
+    collections of its own: those of before may be in use. Call it while holding the workspace.
     """
     before = _place_of(layout)
     uri = uri or (before.uri if before else NOWHERE)
     if before is None and uri == NOWHERE:
-        return None, ""
+        return None, Left()
     if before is not None and (uri, _root(layout, uri)) == (before.uri, before.root):
-        return before, ""
+        return before, Left()
     place = Place(uri, f"lemmata_{secrets.token_hex(6)}", _root(layout, uri))
     if uri != NOWHERE:
         check_uri(uri)
         count_vectors(layout.milvus_uri(uri), place.name)  # whether it answers, before anything is given up
-    left = _leave(layout, before) if before else ""
+    left = _leave(layout, before) if before else Left()
     if uri == NOWHERE:
         return None, left
     write_manifest(layout.milvus, {"verb": "index", **place._asdict()})
     return place, left
 
 
-def _leave(layout: Layout, place: Place) -> str:
-    """Search all vectors on this machine; returns why their copies could not be deleted."""
-    for item in _items(layout):
-        if "milvus" in (read_manifest(item.manifest) or {}):
+def _leave(layout: Layout, place: Place) -> Left:
+    """Search all vectors on this machine, and delete their copies."""
+    encoders = []
+    for vectors in vector_sets(layout):
+        items = [item for item in _items_of(vectors) if "milvus" in (read_manifest(item.manifest) or {})]
+        for item in items:
             shutil.rmtree(item.folder)
+        encoders += [vectors.encoder] if items else []
     left = ""
     if place.root == _root(layout, place.uri):
         try:
@@ -96,22 +105,20 @@ def _leave(layout: Layout, place: Place) -> str:
     else:
         left = f"the collections {place.name}_… stay in Milvus, as the workspace was in {place.root} when it made them"
     layout.milvus.unlink()  # last: nothing else knows their name
-    return left
+    return Left(left, encoders)
 
 
 def drop_unused(layout: Layout, removed: str = "") -> None:
     """Delete the collections of encoders and summaries that the workspace does not have, or of a `removed` encoder."""
     place = _place_of(layout)
     if place is not None and place.root == _root(layout, place.uri):
-        aliases = [_alias(place, item) for item in _items(layout, removed) if item.manifest.exists()]
+        items = [item for one in vector_sets(layout) if one.encoder != removed for item in _items_of(one)]
+        aliases = [_alias(place, item) for item in items if item.manifest.exists()]
         drop_collections(layout.milvus_uri(place.uri), place.name, keep=aliases)
 
 
-def _items(layout: Layout, removed: str = "") -> Iterator[Artefact]:
-    for vectors in vector_sets(layout):
-        if vectors.encoder != removed:
-            yield neighbour_index(vectors)
-            yield summary_neighbours(vectors)
+def _items_of(vectors: VectorSet) -> tuple[Artefact, Artefact]:
+    return neighbour_index(vectors), summary_neighbours(vectors)
 
 
 def _alias(place: Place, item: Artefact) -> str:

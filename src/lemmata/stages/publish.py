@@ -65,6 +65,23 @@ class PullReport(NamedTuple):
 # ---------------------------------------------------------------- the state of the files
 
 
+def _files(layout: Layout) -> Iterator[str]:
+    """The files of a workspace, by path below it; those that `is_published` refuses are unfinished work.
+
+    Left out is what anybody may lose: replaced folders, what a killed command left, and logs of SQLite without content.
+    """
+    for path in [layout.config, *(path for folder in PUBLISHED for path in sorted((layout.root / folder).rglob("*")))]:
+        name = path.relative_to(layout.root).as_posix()
+        garbage = any(_is_replaced(part) or is_leftover(Path(part)) for part in name.split("/"))
+        empty_log = name.endswith("-shm") or (name.endswith(_LOGS) and not path.stat().st_size)
+        if path.is_file() and not garbage and not empty_log:
+            yield name
+
+
+def _is_replaced(name: str) -> bool:
+    return name.startswith(".") and name.endswith(".old")
+
+
 @dataclass(slots=True)
 class _Note:
     """The parts of files when they were last pushed or pulled, and the generations known then, by URL."""
@@ -163,16 +180,6 @@ def push(
         return PushReport(store.url, generation.number, len(files), _size(files), sent, len(garbage), changed=True)
 
 
-def _published(layout: Layout) -> Iterator[str]:
-    """The files to push, by path below the workspace."""
-    yield layout.config.name
-    for folder in PUBLISHED:
-        for path in sorted((layout.root / folder).rglob("*")):
-            name = path.relative_to(layout.root).as_posix()
-            if path.is_file() and is_published(name):
-                yield name
-
-
 def _send(
     layout: Layout, note: _Note, store: ObjectStore, entries: Mapping[str, Entry], progress: Progress
 ) -> tuple[Files, dict[str, list[int]], int]:
@@ -181,7 +188,7 @@ def _send(
     Returns all parts, the states of the files before they were read (lemmata.toml may be edited at any time), and the
     bytes that were sent.
     """
-    names = list(_published(layout))
+    names = [name for name in _files(layout) if is_published(name)]
     total = sum((layout.root / name).stat().st_size for name in names)
     files: Files = {name: [] for name in names}
     states: dict[str, list[int]] = {}
@@ -254,10 +261,13 @@ def pull(layout: Layout, url: str, *, progress: Progress) -> PullReport:
     name, generation = newest
     with layout.hold():
         note = _Note.read(layout)
+        settings = _state(layout.config)  # the only file that somebody may change now
         present = _present(layout, note, generation.files)
         changed = {file: parts for file, parts in generation.files.items() if present.get(file) != parts}
         gone = present.keys() - generation.files.keys()
         received = _receive(layout, note, store, changed, progress)
+        if _state(layout.config) != settings:
+            raise _would_be_lost(layout.config)
         _switch(layout, generation.files, changed, gone)
         note.keep(generation.files, {file: _state(layout.root / file) for file in generation.files})
         note.generations[store.url] = [name]
@@ -270,21 +280,20 @@ def pull(layout: Layout, url: str, *, progress: Progress) -> PullReport:
 def _present(layout: Layout, note: _Note, new: Files) -> Files:
     """The files that the folder has; WorkspaceError for one that is neither as it was nor as it will be."""
     present: Files = {}
-    for path in [layout.config, *(path for folder in PUBLISHED for path in (layout.root / folder).rglob("*"))]:
-        name = path.relative_to(layout.root).as_posix()
-        if not path.is_file() or any(is_leftover(Path(part)) or part.endswith(".old") for part in name.split("/")):
-            continue
-        if name.endswith("-shm") or (name.endswith("-wal") and not path.stat().st_size):
-            continue  # SQLite leaves them where it only read
+    for name in _files(layout):
+        path = layout.root / name
         parts = note.parts(layout, name)
         if parts is None:
             candidates = [new.get(name), note.files.get(name, ([], None))[1]]
             parts = next((known for known in candidates if known is not None and _has_parts(path, known)), None)
         if parts is None:
-            advice = "push it, or pull into another folder"
-            raise WorkspaceError(f"{path} is not as it was pulled, and would be lost: {advice}")
+            raise _would_be_lost(path, "push it" if is_published(name) else "finish what wrote it")
         present[name] = parts
     return present
+
+
+def _would_be_lost(path: Path, advice: str = "push it") -> WorkspaceError:
+    return WorkspaceError(f"{path} is not as it was pulled, and would be lost: {advice}, or pull into another folder")
 
 
 def _receive(layout: Layout, note: _Note, store: ObjectStore, changed: Files, progress: Progress) -> int:

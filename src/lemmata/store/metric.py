@@ -18,9 +18,10 @@ from lemmata.store.lengths import graph_inputs
 from lemmata.store.vector_sets import VectorSet, vector_set
 from lemmata.types import Floats, MeasuredGraph
 
-__all__ = ["HASHES", "HEAD", "StoredMetric", "metric_report", "open_metric", "writing_metric"]
+__all__ = ["FROM_TEXT", "HASHES", "HEAD", "StoredMetric", "metric_report", "open_metric", "writing_metric"]
 
 HEAD = "head.onnx"
+FROM_TEXT = "from_text.npy"  # which passages have their embedding from text alone; none where it is missing
 HASHES = "hashes.npy"  # of the texts of the passages, as those of their vectors
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lemmata.errors import require
+from lemmata.geometry.attention import by_receiver
 from lemmata.types import Integers, Mask
 
 __all__ = ["NeighbourSampler", "Part"]
@@ -31,9 +32,7 @@ class NeighbourSampler:
 
     def __init__(self, sources: Integers, targets: Integers, nodes: int) -> None:
         self._sources, self._targets = np.ascontiguousarray(sources), targets
-        self._numbers = np.argsort(targets, kind="stable")
-        self._indptr = np.zeros(nodes + 1, np.int64)
-        np.cumsum(np.bincount(targets, minlength=nodes), out=self._indptr[1:])
+        self._numbers, self._indptr = by_receiver(targets, nodes)
         self._place = np.full(nodes, -1, np.int64)
 
     def sample(self, wanted: Integers, hops: int, fan_out: int, kept: Mask, generator: np.random.Generator) -> Part:
