@@ -201,7 +201,7 @@ def test_each_failure_of_a_store_is_one_sentence(server: Server, workspace: Path
         (line,) = done.stderr.strip().splitlines()
         return line
 
-    assert "create the bucket first" in sentence("s3://nobody/x")
+    assert "a bucket must exist" in sentence("s3://nobody/x")
     assert "set AWS_ACCESS_KEY_ID" in sentence("s3://bucket/x", AWS_ACCESS_KEY_ID="", AWS_SECRET_ACCESS_KEY="")
     with pytest.raises(InputError, match="Protocol not known"):
         ObjectStore("none://bucket/x")
@@ -582,7 +582,7 @@ def test_a_password_is_not_shown() -> None:
 def test_a_kind_of_store_whose_library_is_missing_names_the_extra(workspace: Path) -> None:
     if importlib.util.find_spec("gcsfs") is not None:
         pytest.skip("gcsfs is installed")
-    with pytest.raises(LemmataError, match=r"gs:// needs a library: pip install 'lemmata\[scale\]'"):
+    with pytest.raises(LemmataError, match=r"gs:// needs a library \(.*gcsfs"):
         send(workspace, "gs://bucket/x")
 
 

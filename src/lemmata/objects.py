@@ -73,9 +73,12 @@ class ObjectStore:
         try:
             self._system, self._root = core.url_to_fs(url, **options)
         except ImportError as error:
-            raise MissingExtra(f"{kind}:// needs a library: pip install 'lemmata[scale]' ({error})") from error
+            cure = ": pip install 'lemmata[scale]'" if kind in ("s3", "s3a") else ""
+            raise MissingExtra(f"{kind}:// needs a library ({error}){cure}") from error
         except ValueError as error:
-            raise InputError(str(error), file=self.url) from error
+            raise InputError(
+                f"{error}: give a folder, s3://BUCKET/NAME, or another URL of fsspec", file=self.url
+            ) from error
 
     def entries(self) -> dict[str, Entry]:
         """All objects; the only one has the empty name where the URL is that of an object."""
@@ -138,7 +141,7 @@ def _cause(error: Exception) -> str:
     if isinstance(error, PermissionError):
         return f"access was refused ({text}): check the credentials and what they allow"
     if isinstance(error, FileNotFoundError):
-        return f"not found ({text}): create the bucket first, and check the name"
+        return f"not found ({text}): check the name; a bucket must exist, and a missing object comes with the next push"
     return f"it cannot be reached, or broke off ({text}); the same command resumes"
 
 

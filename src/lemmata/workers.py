@@ -184,7 +184,12 @@ def computing_on(where: str) -> Iterator[None]:
             ray.init(**options)
     except Exception as error:  # Ray raises nothing more specific
         ray.shutdown()
-        raise ConfigError(f"--on {where}: the Ray cluster cannot be reached ({_first_line(error)})") from error
+        what, cure = (
+            ("Ray could not be started", "end other programs, or leave out --on")
+            if where == "local"
+            else ("the Ray cluster cannot be reached", "check the address, and that it has the same Ray and Python")
+        )
+        raise ConfigError(f"--on {where}: {what} ({_first_line(error)}): {cure}") from error
     _connected = True
     try:
         yield
