@@ -36,11 +36,11 @@ wheel: $(READY)
 	cd build/wheel && venv/bin/lemmata demo
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # the tests again, counting lines, which takes half as long again
 coverage: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --cov=lemmata --cov-report=term:skip-covered --cov-fail-under=85
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cov=lemmata --cov-report=term:skip-covered --cov-fail-under=85
 
 fuzz: $(READY)
 	$(BIN)/python -m pytest -n 2 --hypothesis-profile=searching
