@@ -185,7 +185,7 @@ def test_kinds_and_ranges_need_no_list_and_a_long_list_is_none(
 def test_milvus_proposes_and_the_matrix_scores(tmp_path: Path) -> None:
     matrix, queries = unit(200, 0), unit(4, 1)
     index = milvus_index(matrix, tmp_path / "vectors.db")
-    index._matrix = np.zeros_like(matrix)  # what Milvus has not told, nobody can know
+    index._exact.matrix = np.zeros_like(matrix)  # what Milvus has not told, nobody can know
     allowed = _scattered(3, 0.5)[:200]
     for mask in (None, allowed):
         rows, scores = index.search(queries, 5, mask)

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.errors import WorkspaceError, require
-from lemmata.files import read_array, release_pages, writing
-from lemmata.index.exact import ExactIndex, Matrix, best, check_allowed, check_queries
+from lemmata.files import read_array, writing
+from lemmata.index.exact import ExactIndex, Matrix, check_allowed, check_queries
 from lemmata.types import Floats, Integers, Mask
 
 __all__ = ["EXACT_UP_TO", "AnnIndex"]
@@ -107,18 +107,7 @@ class AnnIndex:
             return self._exact.search(queries, k, allowed)
         nodes = self._usable_nodes(allowed)
         bits = None if nodes is None else np.packbits(nodes, bitorder="little")
-        rows = np.full((len(queries), k), -1, np.int64)
-        scores = np.full((len(queries), k), -np.inf, np.float32)
-        for number, query in enumerate(queries):
-            candidates = self._walk(query, k, bits)
-            if len(candidates) < k:
-                rows[number], scores[number] = (part[0] for part in self._exact.search(query[None], k, allowed))
-                continue
-            products = self._matrix[candidates].astype(np.float32, copy=False) @ query
-            winners = best(products, k)
-            rows[number], scores[number] = candidates[winners], products[winners]
-        release_pages(self._matrix)
-        return rows, scores
+        return self._exact.search_proposed(queries, k, (self._walk(query, k, bits) for query in queries), allowed)
 
     def _usable_nodes(self, allowed: Mask | None) -> Mask | None:
         """The nodes whose rows are there, and allowed; None: all."""

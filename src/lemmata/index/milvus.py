@@ -20,8 +20,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from lemmata.errors import ConfigError, WorkspaceError, require
-from lemmata.files import release_pages
-from lemmata.index.exact import ExactIndex, Matrix, best, check_allowed, check_queries
+from lemmata.index.exact import ExactIndex, Matrix, check_allowed, check_queries
 from lemmata.types import Floats, Integers, Mask
 
 __all__ = [
@@ -87,41 +86,29 @@ class MilvusIndex:
         expression = "" if allowed is None or reachable <= k else self._expression(allowed)
         if k < 1 or not len(queries) or reachable <= k or k > _MOST_HITS or expression is None:
             return self._exact.search(queries, k, allowed)
-        rows = np.full((len(queries), k), -1, np.int64)
-        scores = np.full((len(queries), k), -np.inf, np.float32)
-        depth = min(2 * k, _MOST_HITS)
-        group = max(1, _CELLS // (depth + queries.shape[1]))
-        for first in range(0, len(queries), group):
-            answers = self._propose(queries[first : first + group], depth, expression)
-            for number, candidates in enumerate(answers, first):
-                query = queries[number]
-                if allowed is not None:
-                    candidates = candidates[allowed[candidates]]  # a newer collection may have other kinds
-                if len(candidates) < k:
-                    rows[number], scores[number] = (part[0] for part in self._exact.search(query[None], k, allowed))
-                    continue
-                products = self._matrix[candidates].astype(np.float32, copy=False) @ query
-                winners = best(products, k)
-                rows[number], scores[number] = candidates[winners], products[winners]
-        release_pages(self._matrix)
-        return rows, scores
+        proposals = self._propose(queries, min(2 * k, _MOST_HITS), expression)
+        if allowed is not None:  # a newer collection may have other kinds
+            proposals = (proposed[allowed[proposed]] for proposed in proposals)
+        return self._exact.search_proposed(queries, k, proposals, allowed)
 
     def _propose(self, queries: Floats, depth: int, expression: str) -> Iterator[Integers]:
         """For each query about `depth` rows near it, ascending; slots of a newer corpus are left out."""
-        with _explaining(self._uri):
-            answers = self._client.search(
-                self._alias,
-                list(queries),
-                limit=depth,
-                filter=expression,
-                output_fields=[],
-                search_params={"metric_type": "IP", "params": {"ef": max(_SEARCH_WIDTH, depth)}},
-                timeout=_SECONDS,
-            )
-        for hits in answers:
-            slots = np.array([hit["slot"] for hit in hits], np.int64)
-            places = np.minimum(np.searchsorted(self._slots, slots), len(self._slots) - 1)
-            yield np.sort(self._rows[places[self._slots[places] == slots]])
+        group = max(1, _CELLS // (depth + queries.shape[1]))
+        for first in range(0, len(queries), group):
+            with _explaining(self._uri):
+                answers = self._client.search(
+                    self._alias,
+                    list(queries[first : first + group]),
+                    limit=depth,
+                    filter=expression,
+                    output_fields=[],
+                    search_params={"metric_type": "IP", "params": {"ef": max(_SEARCH_WIDTH, depth)}},
+                    timeout=_SECONDS,
+                )
+            for hits in answers:
+                slots = np.array([hit["slot"] for hit in hits], np.int64)
+                places = np.minimum(np.searchsorted(self._slots, slots), len(self._slots) - 1)
+                yield np.sort(self._rows[places[self._slots[places] == slots]])
 
     def _expression(self, allowed: Mask) -> str | None:
         """The rows of a mask in the language of Milvus; None where that would be too long.

@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -233,7 +233,7 @@ def _refuse_constant(name: str) -> Any:
 
 
 async def _page(_request: Request) -> Response:
-    return FileResponse(_PAGE / "index.html", media_type=_TYPES[".html"], headers={"cache-control": "no-cache"})
+    return _whole_file(_PAGE / "index.html")
 
 
 async def _file(request: Request) -> Response:
@@ -241,7 +241,12 @@ async def _file(request: Request) -> Response:
     path = (_PAGE / request.path_params["path"]).resolve() if "\0" not in request.path_params["path"] else _PAGE
     if not path.is_relative_to(_PAGE.resolve()) or not path.is_file() or path.suffix not in _TYPES:
         return _failed(404, "not_found", "the page has no such file", "open /")
-    return FileResponse(path, media_type=_TYPES[path.suffix], headers={"cache-control": "no-cache"})
+    return _whole_file(path)
+
+
+def _whole_file(path: Path) -> Response:
+    """A small file, whatever range is asked for: Starlette's FileResponse answers a wrong one in its own words."""
+    return Response(path.read_bytes(), media_type=_TYPES[path.suffix], headers={"cache-control": "no-cache"})
 
 
 async def _nothing(_request: Request) -> Response:
