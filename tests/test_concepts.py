@@ -490,12 +490,15 @@ def test_the_time_is_linear_in_the_length_of_a_text(piece: str) -> None:
         text = piece * repeats
         passage = Passage("a#1", "a", "definition", text, raw=text, title=text[:300], proof=text)
         prose = Passage("a@1", "a", "chunk", text, metadata={"terms": [piece.strip()] * 20})
-        start = time.process_time()
+        start = time.thread_time()  # other tests may have left threads
         build_concepts([passage, prose], [Document("a", text[:300])])
-        return time.process_time() - start
+        return time.thread_time() - start
+
+    def best(repeats: int) -> float:
+        return min(seconds(repeats) for _ in range(3))
 
     seconds(100)
-    assert seconds(1600) < 0.2 + 24 * min(seconds(200) for _ in range(3))  # squared it would be 64
+    assert best(1600) < 0.2 + 24 * best(200)  # squared it would be 64
 
 
 def test_the_names_of_references_are_no_mentions() -> None:

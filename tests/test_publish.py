@@ -69,7 +69,7 @@ def workspace(tmp_path: Path) -> Path:
     folder = tmp_path / "w"
     Project.init(folder)
     (folder / "corpus").mkdir()
-    (folder / "corpus" / "manifest.json").write_text("{}")
+    (folder / "corpus" / "notes.json").write_text("{}")
     (folder / "index" / "dense").mkdir(parents=True)
     (folder / "index" / "dense" / "matrix.npy").write_bytes(random_bytes(40 << 20))
     (folder / "index" / "dense" / "empty").touch()
@@ -307,7 +307,7 @@ def test_what_is_unfinished_hidden_or_a_cache_is_not_pushed(workspace: Path, url
     receive(url, tmp_path / "copy")
     assert set(content(tmp_path / "copy")) == {
         "lemmata.toml",
-        "corpus/manifest.json",
+        "corpus/notes.json",
         "index/dense/matrix.npy",
         "index/dense/empty",
     }
@@ -334,7 +334,7 @@ def test_changes_in_a_copy_are_never_lost(workspace: Path, url: str, tmp_path: P
     (copy / "cache").mkdir()
     (copy / "cache" / "mine").touch()
     assert receive(url, copy).changed == 0
-    for name in ("models/.tuned/step", "corpus/manifest.json"):
+    for name in ("models/.tuned/step", "corpus/notes.json"):
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         (copy / name).write_text("changed")
         with pytest.raises(WorkspaceError, match=f"{name} is not as it was pulled, and would be lost"):
@@ -354,7 +354,7 @@ def test_settings_that_are_edited_during_a_pull_are_not_lost(
     send(workspace, url)
     receive(url, copy)
     (workspace / "lemmata.toml").write_text((workspace / "lemmata.toml").read_text() + pushed_settings)
-    (workspace / "corpus" / "manifest.json").write_text("new")
+    (workspace / "corpus" / "notes.json").write_text("new")
     send(workspace, url)
 
     def edit(_what: str, _done: int, _total: int | None) -> None:
@@ -363,7 +363,7 @@ def test_settings_that_are_edited_during_a_pull_are_not_lost(
     with pytest.raises(WorkspaceError, match=r"lemmata\.toml is not as it was pulled, and would be lost: push it"):
         pull(Layout(copy), url, progress=edit)
     assert (copy / "lemmata.toml").read_text() == "# mine"
-    assert (copy / "corpus" / "manifest.json").read_text() == "{}"
+    assert (copy / "corpus" / "notes.json").read_text() == "{}"
 
 
 def test_a_file_that_is_pushed_is_not_lost_by_a_pull_whatever_its_name(
@@ -372,14 +372,14 @@ def test_a_file_that_is_pushed_is_not_lost_by_a_pull_whatever_its_name(
     copy = tmp_path / "copy"
     send(workspace, url)
     receive(url, copy)
-    (workspace / "corpus" / "manifest.json").write_text("new")
+    (workspace / "corpus" / "notes.json").write_text("new")
     send(workspace, url)
     for name, advice in (("corpus/mine.old", "push it"), ("corpus/incoming.sqlite", "finish what wrote it")):
         (copy / name).write_text("mine")
         with pytest.raises(WorkspaceError, match=f"{name} is not as it was pulled, and would be lost: {advice}"):
             receive(url, copy)
         (copy / name).unlink()
-    for name in (".manifest.json.old", "records.sqlite-shm", "records.sqlite-wal"):
+    for name in (".notes.json.old", "records.sqlite-shm", "records.sqlite-wal"):
         (copy / "corpus" / name).touch()
     assert receive(url, copy).changed == 1
 
@@ -401,8 +401,8 @@ def test_two_pushes_at_the_same_time_do_not_go_unnoticed(workspace: Path, url: s
     copy = tmp_path / "copy"
     send(workspace, url)
     receive(url, copy)
-    (workspace / "corpus" / "manifest.json").write_text("here")
-    (copy / "corpus" / "manifest.json").write_text("there")
+    (workspace / "corpus" / "notes.json").write_text("here")
+    (copy / "corpus" / "notes.json").write_text("there")
     generations: list[int] = []
 
     def push_the_copy(_what: str, _done: int, _total: int | None) -> None:
@@ -418,7 +418,7 @@ def test_a_push_that_fails_again_and_again_is_still_at_home(workspace: Path, tmp
     store = tmp_path / "store"
     generations, moved = store / "generations", store / "moved"
     send(workspace, str(store))
-    (workspace / "corpus" / "manifest.json").write_text("new")
+    (workspace / "corpus" / "notes.json").write_text("new")
 
     def block(_what: str, _done: int, _total: int | None) -> None:
         if not moved.exists():
@@ -431,7 +431,7 @@ def test_a_push_that_fails_again_and_again_is_still_at_home(workspace: Path, tmp
             push(Layout(workspace), str(store), progress=block)
         generations.unlink()
         moved.rename(generations)
-        (workspace / "corpus" / "manifest.json").write_text("newer")
+        (workspace / "corpus" / "notes.json").write_text("newer")
     assert send(workspace, str(store)).generation == 2
 
 
@@ -441,7 +441,7 @@ def test_old_parts_go_when_two_generations_do_not_need_them(workspace: Path, url
     for number in range(4):
         matrix.write_bytes(random_bytes(1000, seed=number))
         report = send(workspace, url, kept_for=0)
-        (workspace / "corpus" / "manifest.json").write_text(str(number))
+        (workspace / "corpus" / "notes.json").write_text(str(number))
     names = store.entries()
     assert report.removed == 3  # the matrix, the manifest and the generation of the second push
     assert sum(name.startswith("generations/") for name in names) == 2
@@ -463,7 +463,7 @@ def test_a_damaged_part_is_named_and_changes_nothing(workspace: Path, tmp_path: 
     send(workspace, str(store))
     receive(str(store), copy)
     before = content(copy)
-    (workspace / "corpus" / "manifest.json").write_text("new")
+    (workspace / "corpus" / "notes.json").write_text("new")
     send(workspace, str(store))
     digest = hashlib.sha256(b"new").hexdigest()
     (store / "objects" / digest[:2] / digest).write_bytes(b"bad")
@@ -572,6 +572,44 @@ def test_a_copied_source_follows_the_store(url: str, tmp_path: Path) -> None:
     store.remove(["b/c.md"])
     fetch(layout, url, progress=silent)
     assert [path.read_bytes() for path in place.rglob("*.md")] == [b"22"]
+
+
+def small_project(folder: Path) -> Project:
+    (folder / "p.jsonl").write_text('{"id": "p1", "text": "a Durfee square"}\n')
+    project = Project.init(folder / "w")
+    project.ingest([folder / "p.jsonl"])
+    project.index(settings={"encoder": "hashing"})
+    return project
+
+
+def test_a_damaged_file_is_not_published(url: str, tmp_path: Path) -> None:
+    project = small_project(tmp_path)
+    assert project.push(url).out_of_date == []
+    path = next((tmp_path / "w" / "index").rglob("matrix.npy"))
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(WorkspaceError, match=r"matrix\.npy is damaged, nothing was published"):
+        project.push(url)
+    path.write_bytes(data)
+    assert project.push(url) == project.push(url)._replace(changed=False)  # still the first generation
+
+
+def test_a_push_says_what_is_out_of_date(url: str, tmp_path: Path) -> None:
+    project = small_project(tmp_path)
+    (tmp_path / "q.jsonl").write_text('{"id": "q1", "text": "a second passage"}\n')
+    project.ingest([tmp_path / "q.jsonl"])
+    said = project.push(url).out_of_date
+    assert said
+    assert all("corpus changed" in sentence and "lemmata index" in sentence for sentence in said)
+
+
+def test_a_web_server_and_a_file_are_refused(workspace: Path, url: str, tmp_path: Path) -> None:
+    for transfer in (lambda: send(workspace, "http://localhost:1/x"), lambda: receive("https://h/x", tmp_path / "c")):
+        with pytest.raises(InputError, match="does not list its files"):
+            transfer()
+    send(workspace, url)
+    with pytest.raises(WorkspaceError, match=r"lemmata\.toml is a file: name a folder"):
+        receive(url, workspace / "lemmata.toml")
 
 
 def test_a_password_is_not_shown() -> None:

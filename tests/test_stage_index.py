@@ -11,7 +11,7 @@ import pytest
 
 from lemmata.encode.hashing import HashingEncoder
 from lemmata.encode.load import DEFAULT, PACKAGED, PLANT
-from lemmata.errors import ConfigError
+from lemmata.errors import ConfigError, InputError
 from lemmata.mine.export import read_training
 from lemmata.project import Project
 from lemmata.stages.index import content_hashes, index_vectors
@@ -62,6 +62,12 @@ def test_an_interrupted_encoding_resumes(project: Project) -> None:
     expected = HashingEncoder(dimension=32).encode(list(corpus.contents()))
     np.testing.assert_array_equal(open_vectors(project.layout, encoder="x").matrix, expected)
     corpus.close()
+
+
+def test_a_misspelt_encoder_is_refused_before_the_work(project: Project) -> None:
+    with pytest.raises(InputError, match="lemmata-nanno"):
+        project.index(settings={"encoder": "lemmata-nanno"})
+    assert not project.layout.lexical.exists()
 
 
 def test_another_encoder_starts_from_scratch(project: Project) -> None:

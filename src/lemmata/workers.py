@@ -20,6 +20,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from lemmata.errors import ConfigError, LemmataError, require
+from lemmata.types import Progress
 
 __all__ = [
     "WorkerDied",
@@ -159,7 +160,7 @@ def is_on_cluster() -> bool:
 
 
 @contextlib.contextmanager
-def computing_on(where: str) -> Iterator[None]:
+def computing_on(where: str, progress: Progress | None = None) -> Iterator[None]:
     """Run `parallel_map` on a Ray cluster inside the block: `local` starts one on this machine, else its address.
 
     An address is ray://HOST:PORT or, on a machine of the cluster, HOST:PORT or auto. "" changes nothing. Raises
@@ -171,6 +172,8 @@ def computing_on(where: str) -> Iterator[None]:
         return
     if where not in ("auto", "local") and ":" not in where:
         raise ConfigError(f"--on {where}: possible are local, auto, HOST:PORT and ray://HOST:PORT")
+    if progress:
+        progress("starting Ray" if where == "local" else "connecting to Ray", 0, None)
     ray = require("ray", "scale")
     options: dict[str, Any] = {"address": where, "log_to_driver": False, "logging_level": "ERROR"}
     if where == "local":

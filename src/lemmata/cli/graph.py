@@ -50,7 +50,7 @@ def build(
     from lemmata.workers import computing_on
 
     settings = {} if metadata else {"concepts": {"metadata": False}}
-    with computing_on(on), showing_progress() as progress:
+    with showing_progress() as progress, computing_on(on, progress):
         report = Project(workspace).build_graph(settings=settings, progress=progress)
     _print_report(report, as_json)
 

@@ -140,7 +140,7 @@ def queries(
             )
     else:
         settings = {"queries": given(seed=seed), **given(gate=gate or None)}
-        with computing_on(on), showing_progress() as progress:
+        with showing_progress() as progress, computing_on(on, progress):
             report = project.mine(
                 "queries", name=name, found_within=found_within, part=part, settings=settings, progress=progress
             )

@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from lemmata.cli.output import HERE, AsJson, Workspace, counted, megabytes, open_console, print_json, showing_progress
+from lemmata.cli.output import (
+    HERE,
+    AsJson,
+    Workspace,
+    counted,
+    megabytes,
+    open_console,
+    print_json,
+    say,
+    showing_progress,
+)
 
 __all__ = ["pull", "push"]
 
@@ -25,6 +35,8 @@ def push(
 
     with showing_progress() as progress:
         report = Project(workspace).push(url, replace=replace, progress=progress)
+    for sentence in report.out_of_date:
+        say(f"pushed as it is: {sentence}")
     if as_json:
         print_json(report._asdict())
         return

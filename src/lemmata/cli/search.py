@@ -113,7 +113,7 @@ def index(
         expected = f", at a cost of {estimate.tokens * allowance.price / 1e6:.4g}" if allowance.price else ""
         summary = f"about {counted(estimate.tokens, 'token')} in {counted(estimate.calls, 'call')}{expected}"
         typer.echo(f"{summary}; encoded already: {counted(estimate.cached, 'passage')}", err=True)
-    with computing_on(on), showing_progress() as progress:
+    with showing_progress() as progress, computing_on(on, progress):
         report = project.index(settings=settings, dense=dense, rebuild=rebuild, allowance=allowance, progress=progress)
     if as_json:
         print_json(report)

@@ -331,7 +331,7 @@ def run(
             console.print(f"{stage}{': up to date' if done else ' …'}", style="dim")
 
     project = Project(workspace)
-    with computing_on(on), showing_progress() as progress:
+    with showing_progress() as progress, computing_on(on, progress):
         reports = execute(project, announce=announce, progress=progress)
     profiled = profiler.end()
     log.stage = "run"

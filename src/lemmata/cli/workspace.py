@@ -111,7 +111,7 @@ def ingest(
     if any(columns.values()):
         settings["columns"] = {name: column for name, column in columns.items() if column}
     project = Project(workspace)
-    with computing_on(on), showing_progress() as progress:
+    with showing_progress() as progress, computing_on(on, progress):
         if remove:
             report = project.remove(paths, progress=progress)
         else:
@@ -396,7 +396,8 @@ def verify(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
             console.print(styled((problem.what, style), f"  {problem.sentence}"), soft_wrap=True)
         rate = f"{report.bytes / 1e6 / max(report.seconds, 1e-9):,.0f} MB/s"
         read = f"{counted(report.files, 'file')}, {megabytes(report.bytes)} in {report.seconds:.1f} s ({rate})"
-        state = counted(len(report.problems), "problem") if report.problems else "all as they were written"
+        damaged = sum(problem.what != "foreign" for problem in report.problems)
+        state = counted(damaged, "problem") if damaged else "all as they were written"
         console.print(f"{read}: {state}")
     if not report.is_whole:
         raise typer.Exit(1)

@@ -118,6 +118,8 @@ def index(
     lexical index from scratch; `allowance` caps what a remote encoder uses.
     """
     begin = time.perf_counter()
+    if dense and options.encoder != AUTO:
+        encoder_kind(options.encoder, layout.models)  # refuses a misspelt name before the work
     needed = estimate(layout, options, key=key) if dense and allowance else None
     if needed is not None and allowance is not None:
         allowance.check(needed)

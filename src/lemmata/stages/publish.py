@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 from lemmata.errors import InputError, WorkspaceError
 from lemmata.files import explain_failed_write, is_leftover, remove, replace_folder, sync
-from lemmata.objects import Entry, ObjectStore, Transfers
+from lemmata.objects import Entry, ObjectStore, Transfers, shown
+from lemmata.store.artefacts import checksums, problems
 from lemmata.store.database import settle
 from lemmata.store.generations import (
     Files,
@@ -49,6 +50,7 @@ class PushReport(NamedTuple):
     sent: int  # bytes
     removed: int  # objects of earlier generations
     changed: bool  # whether this is a new generation
+    out_of_date: list[str]  # what its readers will be told, a sentence each
 
 
 class PullReport(NamedTuple):
@@ -135,6 +137,12 @@ def _size(files: Files) -> int:
     return sum(part.size for parts in files.values() for part in parts)
 
 
+def _open(url: str) -> ObjectStore:
+    if url.startswith(("http://", "https://")):
+        raise InputError("a web server does not list its files: give s3://BUCKET/NAME, or a folder", file=shown(url))
+    return ObjectStore(url)
+
+
 # ---------------------------------------------------------------- push
 
 
@@ -143,11 +151,11 @@ def push(
 ) -> PushReport:
     """Copy a workspace to a store: first the parts that it does not have, then the generation that names all.
 
-    WorkspaceError where somebody else pushed to the URL since this workspace was last pushed or pulled, or at the same
-    time, unless that is to be replaced. Parts that the last two generations do not name are removed when they are
-    `kept_for` seconds old.
+    WorkspaceError for a damaged file among those that changed since the last push. And where somebody else pushed to
+    the URL since this workspace was last pushed or pulled, or at the same time, unless that is to be replaced. Parts
+    that the last two generations do not name are removed when they are `kept_for` seconds old.
     """
-    store = ObjectStore(url)
+    store = _open(url)
     with layout.hold(), explain_failed_write(Path(store.url)):  # a disk can be full, a store cannot
         note = _Note.read(layout)
         entries = store.entries()
@@ -155,12 +163,13 @@ def push(
         known = note.generations.get(store.url, [])
         if newest and newest[0] not in known and not replace:
             raise WorkspaceError(f"{store.url} holds a workspace that was not pushed from here: {_COMPARE}")
+        older = list(problems(layout))
         files, states, sent = _send(layout, note, store, entries, progress)
         note.keep(files, states)
         if newest and newest[1].files == files:
             note.generations[store.url] = [newest[0]]
             note.write(layout)
-            return PushReport(store.url, newest[1].number, len(files), _size(files), sent, 0, changed=False)
+            return PushReport(store.url, newest[1].number, len(files), _size(files), sent, 0, False, older)
         _check_sent(store, store.entries(), files)
         generation = Generation(newest[1].number + 1 if newest else 1, files)
         name, data = generation.encoded()
@@ -177,7 +186,7 @@ def push(
         now = present[name].modified if name in present else None
         garbage = _garbage(present, kept, now, kept_for)
         store.remove(garbage)
-        return PushReport(store.url, generation.number, len(files), _size(files), sent, len(garbage), changed=True)
+        return PushReport(store.url, generation.number, len(files), _size(files), sent, len(garbage), True, older)
 
 
 def _send(
@@ -189,6 +198,7 @@ def _send(
     bytes that were sent.
     """
     names = [name for name in _files(layout) if is_published(name)]
+    expected = checksums(layout)
     total = sum((layout.root / name).stat().st_size for name in names)
     files: Files = {name: [] for name in names}
     states: dict[str, list[int]] = {}
@@ -223,8 +233,12 @@ def _send(
                 files[name] = list(parts)
                 done += sum(part.size for part in parts)
                 continue
+            whole = hashlib.sha256()
             for data in cut(path):
+                whole.update(data)
                 transfers.add(partial(count, name), send, data)
+            if expected.get(path, whole.hexdigest()) != whole.hexdigest():
+                raise WorkspaceError(f"{path} is damaged, nothing was published: run 'lemmata doctor --repair' first")
     return files, states, sent
 
 
@@ -254,7 +268,9 @@ def pull(layout: Layout, url: str, *, progress: Progress) -> PullReport:
     All files are fetched and checked before the first one is replaced. WorkspaceError where the folder has files that
     were changed since it was last pushed or pulled, which would be lost.
     """
-    store = ObjectStore(url)
+    store = _open(url)
+    if layout.root.exists() and not layout.root.is_dir():
+        raise WorkspaceError(f"{layout.root} is a file: name a folder")
     newest = newest_generation(store, store.entries())
     if newest is None:
         raise WorkspaceError(f"{store.url} holds no workspace: 'lemmata push {store.url}' puts one there")

@@ -23,6 +23,7 @@ __all__ = [
     "artefacts",
     "check_files",
     "check_source",
+    "checksums",
     "corpus_artefact",
     "dense_index",
     "edge_lengths",
@@ -352,6 +353,15 @@ def file_problems(item: Artefact, read: Callable[[int], None] = lambda _size: No
     for name, path in _files(item.folder) if files else ():
         if name not in files and not _has_own_manifest(item.folder, path):
             yield FileProblem(path, "foreign", f"{path} was not written by lemmata, or is left over")
+
+
+def checksums(layout: Layout) -> dict[Path, str]:
+    """The SHA-256 of each file that a manifest names; WorkspaceError for a damaged manifest."""
+    return {
+        item.folder / name: facts["sha256"]
+        for item in (corpus_artefact(layout), *artefacts(layout))
+        for name, facts in _written(item, open_manifest(item.manifest, item.repair) or {})
+    }
 
 
 def _has_own_manifest(folder: Path, path: Path) -> bool:
