@@ -381,8 +381,7 @@ class Project:
         from lemmata.stages.index import index
 
         options = self._index_options(settings)
-        more: dict[str, Any] = {"key": _key(), "allowance": allowance}
-        return index(self.layout, options, progress, dense=dense, rebuild=rebuild, **more)
+        return index(self.layout, options, progress, dense=dense, rebuild=rebuild, key=_key(), allowance=allowance)
 
     def remove_encoder(self, name: str) -> dict[str, Any]:
         """Delete the vectors of an encoder; those of the others stay."""
@@ -434,8 +433,15 @@ class Project:
                 stack.callback(chat.close)
             hits = retriever.search(question, 2 * options.passages) if question.strip() else []
             encoder = retriever.encoder if chat is not None and retriever.has_vectors else None
-            more: dict[str, Any] = {"encoder": encoder, "tokenize": retriever.lexical.tokenizer}
-            yield from answer(question, hits, chat, options=options, note=retriever.words_only, **more)
+            yield from answer(
+                question,
+                hits,
+                chat,
+                options=options,
+                note=retriever.words_only,
+                encoder=encoder,
+                tokenize=retriever.lexical.tokenizer,
+            )
 
     # ------------------------------------------------------------ graph
 
@@ -647,8 +653,9 @@ class Project:
         """Write the passages of a general corpus (JSON lines) that are about the field of this one to `out`."""
         from lemmata.stages.domain import select_domain
 
-        more: dict[str, Any] = {"share": share, "encoder": encoder, "seed": seed, "key": _key()}
-        return select_domain(self.layout, Path(general), Path(out), progress, **more)
+        return select_domain(
+            self.layout, Path(general), Path(out), progress, share=share, encoder=encoder, seed=seed, key=_key()
+        )
 
     def mix(self, mixture: str, *, name: str = "", progress: Progress = _silent) -> dict[str, Any]:
         """Mix several training sets into one, as [mixtures.NAME] says; returns what each contributed."""
@@ -797,11 +804,21 @@ class Project:
         from lemmata.stages.evaluate import evaluate
         from lemmata.stages.index import IndexOptions
 
-        options = options or self.evaluate_options()
-        more: dict[str, Any] = {"train": train, "allow_leakage": allow_leakage, "command": command, "key": _key()}
-        more |= {"allow_missing": allow_missing, "index": self.options(IndexOptions, "index"), "allowance": allowance}
-        file = Path(trec) if trec is not None else None
-        return evaluate(self.layout, task, options, progress, retrievers=retrievers, trec=file, **more)
+        return evaluate(
+            self.layout,
+            task,
+            options or self.evaluate_options(),
+            progress,
+            retrievers=retrievers,
+            trec=Path(trec) if trec is not None else None,
+            train=train,
+            allow_leakage=allow_leakage,
+            allow_missing=allow_missing,
+            command=command,
+            key=_key(),
+            index=self.options(IndexOptions, "index"),
+            allowance=allowance,
+        )
 
     def preview_judged_queries(self, *, part: str = "test", limit: int = 200, model: Settings | None = None) -> Preview:
         """Calls, tokens, cost and seconds that the queries of `judge` would need from a language model."""
@@ -910,8 +927,17 @@ class Project:
         from lemmata.stages.evaluate import tune
         from lemmata.stages.index import IndexOptions
 
-        more: dict[str, Any] = {"key": _key(), "index": self.options(IndexOptions, "index"), "allowance": allowance}
-        return tune(self.layout, task, measure, progress, encoder=encoder, allow_missing=allow_missing, **more)
+        return tune(
+            self.layout,
+            task,
+            measure,
+            progress,
+            encoder=encoder,
+            allow_missing=allow_missing,
+            key=_key(),
+            index=self.options(IndexOptions, "index"),
+            allowance=allowance,
+        )
 
     def allowance(self, *, tokens: int = 0, cost: float = 0.0, price: float = 0.0) -> Allowance:
         """What remote encoders may use in one command; 0 is no cap. Without a `price`, that of [index]."""
@@ -931,5 +957,4 @@ class Project:
         """Choose the weight of a cross-encoder beside the retriever's own score, on a validation task."""
         from lemmata.stages.evaluate import tune_rerank
 
-        more: dict[str, Any] = {"key": _key(), "allow_missing": allow_missing}
-        return tune_rerank(self.layout, task, retriever, measure, progress, **more)
+        return tune_rerank(self.layout, task, retriever, measure, progress, key=_key(), allow_missing=allow_missing)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -410,8 +410,9 @@ class Retriever:
         encoder = encoder_id(encoder, self.layout.models) if encoder else ""
         if encoder not in self._dense:
             given = None if encoder else self._encoder
-            more: dict[str, Any] = {"given": given, "key": self._key, "allowance": self._allowance}
-            self._dense[encoder] = DenseSide(self.layout, self.corpus.inputs, encoder, **more)
+            self._dense[encoder] = DenseSide(
+                self.layout, self.corpus.inputs, encoder, given=given, key=self._key, allowance=self._allowance
+            )
         return self._dense[encoder]
 
     def release(self, encoder: str) -> None:

@@ -146,8 +146,15 @@ def evaluate(
             measure = options.measures.split(",")[0]
             reranking = [name for name in retrievers if "+rerank" in name]
             if reranking:
-                more: dict[str, Any] = {"measure": measure, "allow_missing": allow_missing, "progress": progress}
-                _print_weights([project.tune_rerank(chosen, name, **more) for name in reranking], as_json)
+                _print_weights(
+                    [
+                        project.tune_rerank(
+                            chosen, name, measure=measure, allow_missing=allow_missing, progress=progress
+                        )
+                        for name in reranking
+                    ],
+                    as_json,
+                )
                 return
             result = project.tune(
                 chosen,

@@ -229,8 +229,9 @@ def search(
         raise LemmataError("the query is empty: write what to search for")
     only = _filter(kind, document, category, since, until, location, where)
     with Project(workspace).retriever() as opened:
-        more: dict[str, Any] = {"diversity": diversity, "rerank": rerank, "reranker": reranker, "paths": paths}
-        hits = opened.search(text, k, retriever=retriever, only=only, **more)
+        hits = opened.search(
+            text, k, retriever=retriever, only=only, diversity=diversity, rerank=rerank, reranker=reranker, paths=paths
+        )
         if retriever == "auto" and (reason := opened.words_only):
             typer.echo(reason, err=True)
         _print_hits(opened.corpus, hits, text, as_json, opened.lexical.tokenizer)

@@ -347,8 +347,15 @@ def evaluate(
         if lexical:
             _ = retriever.lexical  # refuse an old one before anything long starts
         named = dict.fromkeys(encoder for _, encoder in parsed.values() if encoder)
-        more: dict[str, Any] = {"queries": list(task.queries.values()), "key": key, "allowance": allowance}
-        update_vectors(layout, named, index or IndexOptions(), progress, **more)
+        update_vectors(
+            layout,
+            named,
+            index or IndexOptions(),
+            progress,
+            queries=list(task.queries.values()),
+            key=key,
+            allowance=allowance,
+        )
         used_encoders = {encoder for kind, encoder in parsed.values() if kind != "lexical"}
         notes += _hide_summaries(retriever, task, sorted(used_encoders), scratch, lexical=lexical)
         is_unnamed_dense = [kind != "lexical" and not encoder for kind, encoder in parsed.values()]
@@ -612,9 +619,16 @@ def tune(
     They hold for one `encoder`, by default the one that search uses; vectors of a named one are made where they
     are missing. Judgments of passages that are not in the corpus are refused unless `allow_missing`.
     """
-    more: dict[str, Any] = {"queries": list(task.queries.values()), "key": key, "allowance": allowance}
     with _scratch() as scratch, contextlib.closing(Retriever(layout, key=key, allowance=allowance)) as retriever:
-        update_vectors(layout, filter(None, [encoder]), index or IndexOptions(), progress, **more)
+        update_vectors(
+            layout,
+            filter(None, [encoder]),
+            index or IndexOptions(),
+            progress,
+            queries=list(task.queries.values()),
+            key=key,
+            allowance=allowance,
+        )
         _hide_summaries(retriever, task, [encoder], scratch)
         values, graph = fusion_values(
             retriever, task, measure_name, progress, encoder=encoder, allow_missing=allow_missing

@@ -339,8 +339,9 @@ def mix_sets(new: NewSet, mixture: Mixture, table: str = "") -> tuple[dict[str, 
         negatives = max((_negatives_in(new.layout, source) for source in names), default=0)
         with mix(streams, mixture, part.material) as mixed:
             command = f"mix {table or new.name} --name {new.name}"
-            more: dict[str, Any] = {"command": command, "sources": names, "negatives": negatives}
-            return write_set(new, part, mixed.records, asdict(mixture), **more), mixed.table
+            return write_set(
+                new, part, mixed.records, asdict(mixture), command=command, sources=names, negatives=negatives
+            ), mixed.table
 
 
 def _negatives_in(layout: Layout, name: str) -> int:
