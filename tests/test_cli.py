@@ -12,18 +12,14 @@ from pathlib import Path
 import pytest
 
 from lemmata.cli.output import counted
+from tests.command import run_command
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "qseries"
 
 
 def lemmata(*arguments: str | Path, code: int = 0) -> str:
-    """Run the command as a user does, and return its standard output, or standard error where `code` is not 0."""
-    process = subprocess.run(
-        [sys.executable, "-c", "from lemmata.cli.main import main; main()", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    """Run a command, and return its standard output, or standard error where `code` is not 0."""
+    process = run_command(*arguments)
     assert process.returncode == code, process.stderr
     assert "Traceback" not in process.stderr
     return process.stderr if code else process.stdout
