@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.command import run_command
 from tests.folders import indexed
 from tests.llm_server import Server
 
@@ -450,8 +450,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(workspace: Path, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "lemmata", "ask", *arguments, "-w", str(workspace)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_command("ask", *arguments, "-w", workspace)
     assert done.returncode == code, done.stdout + done.stderr
     return done
 

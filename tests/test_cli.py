@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.command import run_command
 
 from lemmata.cli.output import counted
-from tests.command import run_command
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "qseries"
 

@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from tests.command import run_command
 from tests.folders import without_checksums
 
 from lemmata.encode.hashing import HashingEncoder
@@ -88,8 +89,7 @@ def vectors_of(project: Project, encoder: str = "hashing") -> Path:
 
 
 def lemmata(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "lemmata", *arguments, "-w", str(project.layout.root)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return run_command(*arguments, "-w", project.layout.root)
 
 
 # ---------------------------------------------------------------- out of date

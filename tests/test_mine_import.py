@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
-import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.command import run_command
 
 from lemmata.errors import InputError, LeakageError, LemmataError
 from lemmata.mine.export import read_training
@@ -207,27 +206,15 @@ def test_the_command_reports_what_it_left_out(built: Project, tmp_path: Path) ->
         {"id": "crane", "text": "Slack?"},
         {"id": "[x]", "text": "Unknown?"},
     )
-    code = "from lemmata.cli.main import main; main()"
-    command = [
-        sys.executable,
-        "-c",
-        code,
-        "mine",
-        "import",
-        str(file),
-        "--name",
-        "new",
-        "-w",
-        str(built.layout.root),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = ["mine", "import", file, "--name", "new", "-w", built.layout.root]
+    done = run_command(*command)
     assert done.returncode == 0, done.stderr
     shown = " ".join(done.stdout.split())
     assert "new: 1 record " in shown
     assert "1 skipped: the passage is in the test part" in shown
     assert "1 skipped: the passage is not in the corpus, the first for [x]" in shown
     file.write_text("{", encoding="utf-8")
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_command(*command)
     assert done.returncode == 1
     assert "report.jsonl:1: a query needs" in " ".join(done.stderr.split())
 

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from pathlib import Path
 
+from tests.command import run_command
 from tests.test_damage import NAMES, write_papers
 
 from lemmata.cli.profile import Profiler, profile_table
 from lemmata.project import Project
 
 
-def lemmata(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "lemmata", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 def test_the_log_is_one_json_object_a_line_and_standard_output_stays_as_it_is(tmp_path: Path) -> None:
     Project.init(tmp_path / "w")
     papers = write_papers(tmp_path / "papers", *NAMES)
-    done = lemmata("--log", "json", "ingest", papers, "--workers", "1", "--json", "-w", tmp_path / "w")
+    done = run_command("--log", "json", "ingest", papers, "--workers", "1", "--json", "-w", tmp_path / "w")
     assert done.returncode == 0
     assert json.loads(done.stdout)["added"] == len(NAMES)
     records = [json.loads(line) for line in done.stderr.splitlines()]
@@ -35,11 +29,11 @@ def test_the_log_is_one_json_object_a_line_and_standard_output_stays_as_it_is(tm
 
 
 def test_an_error_is_a_line_of_the_log(tmp_path: Path) -> None:
-    done = lemmata("--log", "json", "info", "-w", tmp_path)
+    done = run_command("--log", "json", "info", "-w", tmp_path)
     assert done.returncode == 1
     [error] = [record for record in map(json.loads, done.stderr.splitlines()) if record["level"] == "error"]
     assert "is not a lemmata workspace" in error["message"]
-    assert lemmata("--log", "xml", "info").stderr == "lemmata: --log xml: the formats are text and json\n"
+    assert run_command("--log", "xml", "info").stderr == "lemmata: --log xml: the formats are text and json\n"
 
 
 def test_a_profile_has_seconds_cpu_seconds_and_peak_memory_of_each_stage() -> None:

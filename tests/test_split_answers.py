@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.command import run_command
 from tests.shelf import Shelf
 
 from lemmata.errors import LeakageError
@@ -302,10 +301,8 @@ def outside(project: Project) -> set[str]:
 
 def test_the_command_has_the_option_and_the_parts_stay_the_same(built: Project) -> None:
     before = outside(built)
-    command = [sys.executable, "-c", "from lemmata.cli.main import main; main()", "split", "--method", "stratified"]
-    where = ["-w", str(built.layout.root)]
     for more in ([], ["--answers"]):
-        done = subprocess.run([*command, *more, *where], capture_output=True, text=True, check=False)
+        done = run_command("split", "--method", "stratified", *more, "-w", built.layout.root)
         assert done.returncode == 0, done.stderr
         content = json.loads(built.layout.manifest(built.layout.split).read_bytes())
         assert content["answers"] is content["options"]["answers"] is bool(more)
@@ -321,9 +318,8 @@ def test_what_the_command_does_not_say_is_as_configured(tmp_path: Path) -> None:
     project.ingest(sorted(tmp_path.glob("*.md")))
     with project.layout.config.open("a", encoding="utf-8") as stream:
         stream.write("\n[split]\nvalidation = 0.2\ntest = 0.3\nseed = 5\n")
-    command = [sys.executable, "-m", "lemmata", "split", "-w", str(project.layout.root)]
     for more, test in (([], 0.3), (["--test", "0.4"], 0.4)):
-        done = subprocess.run([*command, *more], capture_output=True, text=True, check=False)
+        done = run_command("split", "-w", project.layout.root, *more)
         assert done.returncode == 0, done.stderr
         options = json.loads(project.layout.manifest(project.layout.split).read_bytes())["options"]
         assert (options["validation"], options["test"], options["seed"]) == (0.2, test, 5)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.command import run_command
 from tests.llm_server import Server
 
 from lemmata.errors import InputError, LemmataError, WorkspaceError
@@ -65,8 +66,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def lemmata(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from lemmata.cli.main import main; main()", *arguments]
-    return subprocess.run([*command, "-w", str(project.layout.root)], capture_output=True, text=True, check=False)
+    return run_command(*arguments, "-w", project.layout.root)
 
 
 # ---------------------------------------------------------------- build

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.command import run_command
 from tests.llm_server import Server
 
 from lemmata.errors import ConfigError, LeakageError, LemmataError, WorkspaceError
@@ -178,9 +179,8 @@ def test_a_set_made_from_one_that_was_replaced_is_out_of_date(built: Project, tm
     assert "'asked-hard', which is out of date itself" in stale["both"]
     assert built.mix("both", name="again")["notes"] == [sentence]
     assert sentence in built.info()["problems"]
-    lemmata = [sys.executable, "-m", "lemmata"]
     for arguments in (["mine", "sets"], ["mine", "export", "asked-hard", str(tmp_path / "asked.parquet")]):
-        said = subprocess.run([*lemmata, *arguments, "-w", str(built.layout.root)], capture_output=True, text=True)
+        said = run_command(*arguments, "-w", built.layout.root)
         assert f"out of date: {sentence}" in " ".join(said.stdout.split())
     built.mine("negatives", of="asked", name="asked-hard")
     assert built.training_sets()["asked-hard"]["out_of_date"] == ""
@@ -222,21 +222,18 @@ def test_a_set_name_is_letters_digits_and_dashes(built: Project, name: str) -> N
 
 
 def test_the_commands_mine_list_and_audit(built: Project) -> None:
-    command = [sys.executable, "-c", "from lemmata.cli.main import main; main()"]
-    where = ["-w", str(built.layout.root)]
     for arguments in (["mine", "queries", "--name", "mined"], ["mine", "sets"], ["audit", "mined"]):
-        done = subprocess.run([*command, *arguments, *where], capture_output=True, text=True, check=False)
+        done = run_command(*arguments, "-w", built.layout.root)
         assert done.returncode == 0, done.stderr
     assert "no leakage found" in done.stdout.replace("\n", " ")
 
 
 def test_the_audit_names_the_set_and_mining_says_what_it_replaces(built: Project) -> None:
     assert not built.mine("queries", name="twice")["replaced"]
-    command = [sys.executable, "-c", "from lemmata.cli.main import main; main()"]
-    where = ["-w", str(built.layout.root)]
 
     def said(*arguments: str) -> str:
-        done = subprocess.run([*command, *arguments, *where], capture_output=True, text=True, check=True)
+        done = run_command(*arguments, "-w", built.layout.root)
+        assert done.returncode == 0, done.stderr
         return " ".join(done.stdout.split())
 
     assert "replaced the set of this name" in said("mine", "queries", "--name", "twice")
@@ -347,8 +344,7 @@ def test_a_model_writes_queries_within_its_limits(built: Project, server: Server
     assert report["limit"] == "the limit of 5 calls was reached; raise it (--calls) to go on"
     command = f"lemmata mine queries --model tiny --url {server.url} --calls 5 --name written"
     assert built.training_sets()["written"]["command"] == command
-    program = [sys.executable, "-c", "from lemmata.cli.main import main; main()", *shlex.split(command)[1:]]
-    again = subprocess.run([*program, "-w", built.layout.root], capture_output=True, text=True, check=True)
+    again = run_command(*shlex.split(command)[1:], "-w", built.layout.root)
     assert "no answer yet: the limit of 5 calls was reached; raise it (--calls) to go on" in " ".join(
         again.stdout.split()
     )
