@@ -133,7 +133,7 @@ def test_a_cell_may_be_longer_than_tables_usually_allow(name: str, tmp_path: Pat
 
 @all_formats
 def test_damage_gives_sound_records_or_an_input_error(name: str) -> None:
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=40, deadline=None)
     @given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 20), st.binary(max_size=5))
     def check(which: int, where: int, removed: int, inserted: bytes) -> None:
         with tempfile.TemporaryDirectory() as folder:

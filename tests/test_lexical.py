@@ -128,7 +128,7 @@ def test_scores_with_repeated_words_and_headings_equal_those_of_plain_arrays(
         assert set(hits.tolist()) == set(np.flatnonzero(expected > 0).tolist())
 
 
-@settings(deadline=None, max_examples=60, phases=[Phase.reuse, Phase.generate])
+@settings(deadline=None, max_examples=25, phases=[Phase.reuse, Phase.generate])
 @given(st.integers(0, 10**6), st.integers(1, 60), st.sampled_from([0.0, 1.5]), st.booleans(), st.booleans())
 def test_leaving_out_what_cannot_win_changes_no_row_and_no_score(
     seed: int, k: int, weight: float, deletes: bool, filters: bool
@@ -276,7 +276,7 @@ words = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
 corpora = st.lists(st.tuples(words, words), min_size=1, max_size=12)
 
 
-@settings(deadline=None, max_examples=60, phases=[Phase.reuse, Phase.generate])  # shrinking takes minutes
+@settings(deadline=None, max_examples=25, phases=[Phase.reuse, Phase.generate])  # shrinking takes minutes
 @given(st.lists(corpora, min_size=2, max_size=5), st.data())
 def test_an_index_that_grew_and_shrank_equals_a_new_one(
     states: list[list[tuple[str, str]]], data: st.DataObject
