@@ -62,7 +62,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "no hard negatives": {"hard": 0},
     **{f"{layers} layers": {"layers": layers} for layers in (1, 2, 4)},
     **{f"{heads} heads": {"heads": heads} for heads in (1, 8)},
-    **{f"smoothness {weight}": {"smoothness": weight} for weight in (0.01, 0.5)},
+    **{f"smoothness {weight}": {"smoothness": weight} for weight in (0.1, 0.5)},
     "no node hidden": {"hidden": 0.0},
     "all anchors hidden": {"hidden": 1.0},
 }
@@ -76,7 +76,7 @@ TUNED: tuple[tuple[str, tuple[Any, ...]], ...] = (
     ("random", (2048,)),
     ("decay", (0.1,)),
     ("epsilon", (0.1,)),
-    ("smoothness", (0.01,)),
+    ("smoothness", (0.1,)),
 )
 OF_THE_METRIC = ("epsilon", "smoothness")  # they change nothing for GAT + Euclidean
 

@@ -52,7 +52,7 @@ class MetricOptions:
     text_start: bool = True  # begin with the geometry of the input vectors
     temperature: float = 0.05  # of the contrastive loss, at the beginning
     ranking: float = 0.5  # weights of the further losses
-    smoothness: float = 0.1
+    smoothness: float = 0.01
     hierarchy: float = 0.1
     margin: float = 0.2  # of distances; half of it for cosines
     two_hop: float = 0.0  # share of positives that are two links away
