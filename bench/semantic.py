@@ -206,14 +206,14 @@ class Bench:
         self.geodesics("geodesic by text lengths", lengths, lengths, self.dense)
         self.record("retriever geodesic", self.measure(self.search(f"geodesic:{ENCODERS[0]}")[0]))
 
-    def auto(self, name: str, metric: LearnedMetric | None = None) -> None:
-        """As `lemmata evaluate --tune` fits it, cross-fitted."""
+    def auto(self, name: str, metric: LearnedMetric | None = None, *, links: bool = True) -> None:
+        """As `lemmata evaluate --tune` fits it, cross-fitted; without `links`, words and vectors only."""
         self.retriever.dense(ENCODERS[0]).metric = metric
         of = {
             m: fusion_values(self.retriever, self.task, m, lambda *_: None, encoder=ENCODERS[0])
             for m in map(str, MEASURES)
         }
-        measured, graph = of[CHOSEN_BY]
+        measured, graph = of[CHOSEN_BY][0], of[CHOSEN_BY][1] and links
 
         def fit(half: Integers) -> Fusion:
             return fit_fusion(
@@ -360,6 +360,7 @@ def main() -> None:
 
         bench = Bench(name, prepared(name, options.data, options.work), options.data, write)
         bench.without_learning()
+        bench.auto("auto without the graph", links=False)
         bench.auto("auto")
         for seed in range(options.seeds):
             bench.networks(seed)
