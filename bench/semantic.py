@@ -59,8 +59,8 @@ Values = dict[str, Any]  # measure: values per query
 
 def co_citations(folder: Path) -> set[tuple[str, str]]:
     lines = (folder / "links.tsv").read_text("utf-8").splitlines()[1:]
-    pairs = {tuple(line.split("\t")[:2]) for line in lines}
-    return {(a, b) for a, b in pairs} | {(b, a) for a, b in pairs}
+    pairs = [line.split("\t") for line in lines]
+    return {(a, b) for a, b, _ in pairs} | {(b, a) for a, b, _ in pairs}
 
 
 def named_declarations(folder: Path) -> set[tuple[str, str]]:
@@ -147,8 +147,9 @@ class Bench:
         total = np.zeros((len(self.texts), len(self.matrix)), np.float32)
         for share, (rows, scores) in ((1.0, self.dense), (weight, ranking)):
             valid = rows >= 0
-            low, high = (end(np.where(valid, scores, np.nan), axis=1, keepdims=True) for end in (np.nanmin, np.nanmax))
-            scaled = np.where(valid, (scores - low) / np.maximum(high - low, 1e-12), 0)
+            low = np.where(valid, scores, np.inf).min(axis=1, keepdims=True)
+            high = np.where(valid, scores, -np.inf).max(axis=1, keepdims=True)
+            scaled = (scores - low) / np.maximum(high - low, 1e-12)  # read where there is a hit
             places = np.arange(len(rows))[:, None].repeat(rows.shape[1], 1)
             np.add.at(total, (places[valid], rows[valid]), share * scaled[valid])
         return best(total, 20)[0]
@@ -220,15 +221,15 @@ class Bench:
                 partial(on_some, measured, half), fit_start(), graph=graph, learned=metric is not None
             ).fusion
 
+        self.notes[name] = fit(np.arange(len(self.texts))).formula  # of all queries: shown, not measured
         self.record(
             name,
             cross_fitted(fit, lambda fusion: {m: values(fusion) for m, (values, _) in of.items()}, len(self.texts)),
         )
-        self.notes[name] = fit(np.arange(len(self.texts))).formula  # of all queries: shown, not measured
 
     def geodesics(self, name: str, forward: Floats, backward: Floats, near: Ranking) -> None:
         edges = len(self.graph.indices)
-        shapes = (
+        shapes: tuple[tuple[int, Any], ...] = (
             (len(self.matrix) + 1, np.int64),
             (2 * edges, np.int32),
             (2 * edges, np.float32),
@@ -352,7 +353,7 @@ def main() -> None:
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     reports: dict[str, Any] = json.loads(options.out.read_text("utf-8")) if options.out.exists() else {}
-    for name in [options.only] if options.only else GRAPHS:
+    for name in [options.only] if options.only else list(GRAPHS):
 
         def write(report: dict[str, Any], name: str = name) -> None:
             reports[name] = report
