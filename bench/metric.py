@@ -354,7 +354,9 @@ class Run:
 
     def node2vec(self, dense: Scores, seed: int) -> Scores:
         """Vectors of nodes from walks (p = q = 1); a query lies in the middle of its nearest passages."""
-        vectors = self.torch.nn.functional.normalize(self._walked(seed), dim=1)
+        vectors = self.torch.nn.functional.normalize(
+            self.torch.tensor(walked_vectors(self.links, len(self.x), seed, self.device), device=self.device), dim=1
+        )
         result = []
         for task, scores in zip(self.tasks, dense, strict=True):
             near, cosines = self.nearest(scores)
@@ -363,43 +365,6 @@ class Run:
             middle = (near_vectors * self.torch.tensor(weights, device=self.device)[:, :, None]).sum(1)
             result.append(self.masked(self.torch.nn.functional.normalize(middle, dim=1) @ vectors.T, task))
         return Scores(*result)
-
-    def _walked(self, seed: int, size: int = 128, walks: int = 10, length: int = 20, window: int = 5) -> Any:
-        """Skip-gram with negative samples over random walks (Grover and Leskovec 2016)."""
-        torch, n = self.torch, len(self.x)
-        generator = torch.Generator(device=self.device).manual_seed(seed)
-
-        def uniform(*shape: int) -> Any:
-            return torch.rand(*shape, generator=generator, device=self.device)
-
-        both = np.concatenate([self.links, self.links[:, ::-1]])
-        both = both[np.argsort(both[:, 0], kind="stable")]
-        targets = torch.tensor(both[:, 1], device=self.device)
-        degree = torch.bincount(torch.tensor(both[:, 0], device=self.device), minlength=n)
-        begin = degree.cumsum(0) - degree
-        walkers = (degree > 0).nonzero()[:, 0]
-        tables = [torch.nn.Parameter((uniform(n, size) - 0.5) / size) for _ in range(2)]
-        optimizer = torch.optim.Adam(tables, lr=0.01)
-        noise = degree.float() ** 0.75
-        for _ in range(walks):
-            path = [walkers[torch.randperm(len(walkers), generator=generator, device=self.device)]]
-            for _ in range(length):
-                here = path[-1]
-                path.append(targets[begin[here] + (uniform(len(here)) * degree[here]).long()])
-            walk = torch.stack(path, 1)
-            for block in walk.split(2048):
-                for offset in range(1, window + 1):
-                    one, other = block[:, :-offset].reshape(-1), block[:, offset:].reshape(-1)
-                    false = torch.multinomial(noise, 256, replacement=True, generator=generator)
-                    left = tables[0][one]
-                    good = (left * tables[1][other]).sum(1)
-                    bad = left @ tables[1][false].T
-                    loss = -torch.nn.functional.logsigmoid(good).mean()
-                    loss = loss - 5 * torch.nn.functional.logsigmoid(-bad).mean()
-                    optimizer.zero_grad()
-                    loss.backward()
-                    optimizer.step()
-        return tables[0].detach()
 
     # ------------------------------------------------------------ the network
 
@@ -625,6 +590,54 @@ class Run:
             compared = f"{record['first']} − {record['second']}"
             print(f"R@20, {compared}: {record['difference']:+.3f}, corrected p {record['corrected p']}")
         print(flush=True)
+
+
+def walked_vectors(
+    links: Integers,
+    n: int,
+    seed: int,
+    device: Any = "cpu",
+    size: int = 128,
+    walks: int = 10,
+    length: int = 20,
+    window: int = 5,
+) -> Floats:
+    """Skip-gram with negative samples over random walks (Grover and Leskovec 2016): (n, size)."""
+    import torch
+
+    generator = torch.Generator(device=device).manual_seed(seed)
+
+    def uniform(*shape: int) -> Any:
+        return torch.rand(*shape, generator=generator, device=device)
+
+    both = np.concatenate([links, links[:, ::-1]])
+    both = both[np.argsort(both[:, 0], kind="stable")]
+    targets = torch.tensor(both[:, 1], device=device)
+    degree = torch.bincount(torch.tensor(both[:, 0], device=device), minlength=n)
+    begin = degree.cumsum(0) - degree
+    walkers = (degree > 0).nonzero()[:, 0]
+    tables = [torch.nn.Parameter((uniform(n, size) - 0.5) / size) for _ in range(2)]
+    optimizer = torch.optim.Adam(tables, lr=0.01)
+    noise = degree.float() ** 0.75
+    for _ in range(walks):
+        path = [walkers[torch.randperm(len(walkers), generator=generator, device=device)]]
+        for _ in range(length):
+            here = path[-1]
+            path.append(targets[begin[here] + (uniform(len(here)) * degree[here]).long()])
+        walk = torch.stack(path, 1)
+        for block in walk.split(2048):
+            for offset in range(1, window + 1):
+                one, other = block[:, :-offset].reshape(-1), block[:, offset:].reshape(-1)
+                false = torch.multinomial(noise, 256, replacement=True, generator=generator)
+                left = tables[0][one]
+                good = (left * tables[1][other]).sum(1)
+                bad = left @ tables[1][false].T
+                loss = -torch.nn.functional.logsigmoid(good).mean()
+                loss = loss - 5 * torch.nn.functional.logsigmoid(-bad).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+    return np.asarray(tables[0].detach().cpu().numpy())
 
 
 def _setting(text: str) -> tuple[str, Any]:

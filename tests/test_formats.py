@@ -491,6 +491,21 @@ def test_triples_of_other_tools_have_no_escapes(tmp_path: Path) -> None:
     assert read_graph([path], "triples")[0].edges == [Edge("a", "uses", "b")]
 
 
+def test_a_table_of_pairs_and_weights_has_no_ids_as_relations(tmp_path: Path) -> None:
+    path = tmp_path / "links.tsv"
+    path.write_text("a\tb\tweight\n1\t92\t1\n1\t262\t3\n")
+    records, skips = read_graph([path])
+    assert records.edges == [Edge("1", "related_to", "92"), Edge("1", "related_to", "262", weight=3.0)]
+    assert not skips
+    assert set(records.kinds) == {"1", "92", "262"}
+
+
+def test_a_triple_may_lead_to_a_node_called_weight(tmp_path: Path) -> None:
+    path = tmp_path / "graph.tsv"
+    path.write_text("mass\tcauses\tweight\nweight\tis_a\tforce\n")
+    assert read_graph([path])[0].edges == [Edge("mass", "causes", "weight"), Edge("weight", "is_a", "force")]
+
+
 def test_the_nodes_beside_triples_may_be_given_or_missing(tmp_path: Path) -> None:
     write_graph(tmp_path / "graph.tsv", HARD, "triples")
     assert read_graph(sorted(tmp_path.iterdir()))[0] == HARD

@@ -28,6 +28,8 @@ _HEADERS = (
     {"relation", "predicate", "type", "r", "p", "rel"},
     {"target", "tail", "object", "to", "t", "o"},
 )
+_PAIRS = ("source", "target", "weight")  # of a table without relations
+_WEIGHTS = {"weight", "count", "score", "similarity"}
 
 
 def write_triples(path: Path, records: GraphRecords) -> None:
@@ -55,7 +57,8 @@ def read_triples(path: Path, collector: Collector) -> None:
     """Lines of source, relation, target and, if there are more cells, weight, evidence and maker.
 
     Under our own header, cells are escaped and the nodes are read from the file beside. In any other file, with or
-    without a header, a backslash is a backslash, and both ends of an edge are nodes of unknown kind.
+    without a header, a backslash is a backslash, and both ends of an edge are nodes of unknown kind. A table
+    of source, target and weight, with a header that says so, has the relation `related_to`.
     """
     rows = tsv_rows(collector, path)
     first = next(rows, (0, []))
@@ -71,17 +74,27 @@ def read_triples(path: Path, collector: Collector) -> None:
                 collector.node(line, row)
         collector.file = str(path)
     header = len(first[1]) >= 3 and all(cell.lower() in names for cell, names in zip(first[1], _HEADERS, strict=False))
-    for line, cells in rows if header or not first[1] else itertools.chain([first], rows):
-        row = _row(collector, line, cells, EDGE_FIELDS, escaped=ours)
+    second = next(rows, (0, []))
+    weighted = _has_weights(first[1], second[1])
+    fields = _PAIRS if weighted else EDGE_FIELDS
+    for line, cells in itertools.chain([] if header or weighted else [first], [second], rows):
+        row = _row(collector, line, cells, fields, escaped=ours) if cells else {}
         if row and collector.edge(line, row) and not has_nodes:
             collector.records.kinds.setdefault(row["source"], "unknown")
             collector.records.kinds.setdefault(row["target"], "unknown")
 
 
+def _has_weights(header: list[str], line: list[str]) -> bool:
+    """Whether a table has weights in its third column; a triple may lead to a node called weight."""
+    if not len(header) == len(line) == 3 or header[2].strip().lower() not in _WEIGHTS:
+        return False
+    return re.fullmatch(r"\s*-?\d+(\.\d+)?([eE][+-]?\d+)?\s*", line[2]) is not None
+
+
 def _row(collector: Collector, line: int, cells: list[str], fields: Sequence[str], *, escaped: bool) -> dict[str, str]:
     """The cells by field; empty, with a skip, if there are too few or too many. Our own lines have all fields."""
     if not (len(fields) if escaped else 3) <= len(cells) <= len(fields):
-        expected = len(fields) if escaped else f"3 to {len(fields)}"
+        expected = len(fields) if escaped or len(fields) == 3 else f"3 to {len(fields)}"
         collector.skip(line, f"the line has {len(cells)} tab-separated cells, not {expected}")
         return {}
     row = dict(zip(fields, cells, strict=False))
