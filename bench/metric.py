@@ -14,6 +14,7 @@ training) is chosen on validation; test is only read.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -603,8 +604,7 @@ def walked_vectors(
     window: int = 5,
 ) -> Floats:
     """Skip-gram with negative samples over random walks (Grover and Leskovec 2016): (n, size)."""
-    import torch
-
+    torch: Any = importlib.import_module("torch")  # its functions have no types
     generator = torch.Generator(device=device).manual_seed(seed)
 
     def uniform(*shape: int) -> Any:

@@ -290,7 +290,8 @@ class Bench:
         validation = np.array(sorted(answers)), [answers[row] for row in sorted(answers)]
         trained = train_metric(self.matrix, pairs[~touched], options, validation=validation)
         sent = messages(torch.tensor(pairs.copy()), len(self.matrix))
-        nodes = trained.model.locate_all(self.matrix, incoming(*(part.numpy() for part in sent), len(self.matrix)))
+        sources, targets, kinds = (part.numpy() for part in sent)
+        nodes = trained.model.locate_all(self.matrix, incoming(sources, targets, kinds, len(self.matrix)))
         trained = trained._replace(nodes=nodes)
         curve = [round(record["R@20"], 3) for record in trained.history]
         print(f"        trained in {trained.seconds:.0f} s, R@20 of hidden links {curve}", flush=True)

@@ -27,5 +27,5 @@ def run_command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
             main()
         except SystemExit as stop:
             code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-    texts = (stream.buffer.getvalue().decode() for stream in (out, error))  # type: ignore[attr-defined]
+    texts = (stream.buffer.getvalue().decode() for stream in (out, error))
     return subprocess.CompletedProcess([*map(str, arguments)], code, *texts)

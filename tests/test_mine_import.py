@@ -206,7 +206,7 @@ def test_the_command_reports_what_it_left_out(built: Project, tmp_path: Path) ->
         {"id": "crane", "text": "Slack?"},
         {"id": "[x]", "text": "Unknown?"},
     )
-    command = ["mine", "import", file, "--name", "new", "-w", built.layout.root]
+    command = ("mine", "import", file, "--name", "new", "-w", built.layout.root)
     done = run_command(*command)
     assert done.returncode == 0, done.stderr
     shown = " ".join(done.stdout.split())
