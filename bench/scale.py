@@ -5,7 +5,7 @@
 Every step runs in a process of its own on the same synthetic corpus: passages of about 73 words with titles and
 references. Words are drawn by the Zipf-Mandelbrot law that those of arXiv abstracts follow without stop words (the
 first is 0.9 % of all words, the hundredth 0.2 %), two fifths of them from the topic of the passage, and all are made of
-words that the static encoder knows. Queries are 5 to 8 words of a passage. Sizes whose results are in `--out` are not
+words that the static encoder knows. Queries are 5 to 8 words of a passage. Steps whose results are in `--out` are not
 measured again. On a busy machine, compare CPU times.
 """
 
@@ -46,6 +46,7 @@ ADDED = 100
 SEARCH = "search "
 RETRIEVERS = tuple(f"{SEARCH}{name}" for name in ("lexical", "dense", "hybrid", "auto", "diffusion", "geodesic"))
 STEPS = ("ingest", "lexical", "vectors", "neighbours", "graph", "mine", "update")
+ORDER = (*STEPS[:4], *RETRIEVERS[:3], "graph", *RETRIEVERS[3:], "mine", "update")
 
 
 # ---------------------------------------------------------------- the corpus
@@ -207,18 +208,20 @@ def _bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def measure_size(folder: Path, count: int) -> dict[str, Any]:
-    """All steps at one size, then all retrievers."""
+def measure_size(folder: Path, count: int, known: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The results at one size after each step that was not known."""
     workspace = folder / str(count)
-    shutil.rmtree(workspace, ignore_errors=True)
     source = workspace.with_suffix(".jsonl")
     if not source.exists():
         write_passages(source, count)
-    results: dict[str, Any] = {"source_bytes": source.stat().st_size, "load": os.getloadavg()[0]}
-    for name in (*STEPS[:-1], *RETRIEVERS, STEPS[-1]):
-        results[name] = measure(name, workspace)
-        print(count, name, results[name], file=sys.stderr, flush=True)
-    return results
+    if not known:
+        shutil.rmtree(workspace, ignore_errors=True)
+        known = {"source_bytes": source.stat().st_size, "load": os.getloadavg()[0]}
+    for name in ORDER:
+        if name not in known:
+            known[name] = measure(name, workspace)
+            print(count, name, known[name], file=sys.stderr, flush=True)
+            yield known
 
 
 def curves(results: dict[str, Any], names: Sequence[str], value: str) -> list[Curve]:
@@ -260,11 +263,11 @@ def main() -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     results = json.loads(options.out.read_text("utf-8")) if options.out.exists() else {}
     for count in options.sizes:
-        if str(count) not in results:
-            results[str(count)] = measure_size(options.folder, count)
+        for known in measure_size(options.folder, count, results.get(str(count), {})):
+            results[str(count)] = known
             options.out.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
-    if options.chart:
-        write_charts(results, options.chart)
+            if options.chart:
+                write_charts(results, options.chart)
 
 
 if __name__ == "__main__":
