@@ -36,7 +36,8 @@ wheel: $(READY)
 	cd build/wheel && venv/bin/lemmata demo
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	# more processes than cores: some tests wait for servers and clusters
+	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 # the tests again, counting lines, which takes half as long again
 coverage: $(READY)

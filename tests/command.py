@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from unittest import mock
 
@@ -15,9 +15,10 @@ from lemmata.cli.main import main
 
 def run_command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run a command as `lemmata` does; its exit code, standard output and standard error."""
-    out, error = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     code = 0
     with (
+        tempfile.TemporaryFile("w+", encoding="utf-8") as out,  # files, as a command may pass them on to a process
+        tempfile.TemporaryFile("w+", encoding="utf-8") as error,
         mock.patch.object(sys, "argv", ["lemmata", *map(str, arguments)]),
         mock.patch.multiple(output.log, is_json=False, stage=""),
         contextlib.redirect_stdout(out),
@@ -27,5 +28,8 @@ def run_command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
             main()
         except SystemExit as stop:
             code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-    texts = (stream.buffer.getvalue().decode() for stream in (out, error))
+        texts = []
+        for stream in (out, error):
+            stream.seek(0)
+            texts.append(stream.read())
     return subprocess.CompletedProcess([*map(str, arguments)], code, *texts)
