@@ -35,8 +35,8 @@ wheel: $(READY)
 	build/wheel/venv/bin/python -m pip install --quiet -c constraints.txt "$$(ls build/wheel/lemmata-*.whl)[charts,train]"
 	cd build/wheel && venv/bin/lemmata demo
 
+# more processes than cores, as some tests wait for servers and clusters
 test: lint
-	# more processes than cores: some tests wait for servers and clusters
 	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 # the tests again, counting lines, which takes half as long again
