@@ -30,6 +30,8 @@ def seconds(maps: Map, tasks: Sequence[Any]) -> float:
 
 
 def main() -> None:
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
     options = IngestOptions()
     sources = {folder.name: find_units(folder.absolute(), options) for folder in map(Path, sys.argv[1:])}
     tasks = {name: [(source.base, unit, options) for unit in source.units] for name, source in sources.items()}
