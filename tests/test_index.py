@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lemmata.errors import InputError, WorkspaceError
-from lemmata.index import ann, exact
+from lemmata.index import ann, exact, milvus
 from lemmata.index.ann import AnnIndex
 from lemmata.index.exact import ExactIndex, Matrix, best
 from lemmata.index.milvus import Batch, MilvusIndex, replace_collection
@@ -26,10 +26,11 @@ def make(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         monkeypatch.setattr(exact, "_BLOCK_ROWS", 7)
         monkeypatch.setattr(exact, "_CELLS", 21)
     if request.param == "ann with walks under filters":
-        monkeypatch.setattr(ann, "_FEW", 0)
+        monkeypatch.setattr(ann, "FEW", 0)
     if request.param.startswith("exact"):
         return ExactIndex
     if request.param.startswith("milvus"):
+        monkeypatch.setattr(milvus, "FEW", 0)
         return lambda matrix: milvus_index(matrix, tmp_path / "vectors.db", graph=request.param.endswith("graph"))
     pytest.importorskip("faiss")
     return lambda matrix: AnnIndex.build(matrix, tmp_path / "graph.faiss")
@@ -172,7 +173,7 @@ def test_where_the_graph_does_not_reach_enough_allowed_rows_the_search_is_exact(
     pytest.importorskip("faiss")
     matrix, queries = _vectors(300), _vectors(5, seed=3)
     index = AnnIndex.build(matrix, tmp_path / "graph.faiss")
-    monkeypatch.setattr(ann, "_FEW", 0)
+    monkeypatch.setattr(ann, "FEW", 0)
     monkeypatch.setattr(AnnIndex, "_walk", lambda *_: np.array([0, 1], np.int64))  # a walk that finds too little
     allowed = np.arange(300) % 3 == 0
     rows, scores = index.search(queries, 10, allowed)

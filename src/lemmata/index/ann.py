@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from lemmata.errors import WorkspaceError, require
 from lemmata.files import read_array, writing
-from lemmata.index.exact import ExactIndex, Matrix, check_allowed, check_queries
+from lemmata.index.exact import FEW, ExactIndex, Matrix, check_allowed, check_queries
 from lemmata.types import Floats, Integers, Mask
 
 __all__ = ["EXACT_UP_TO", "AnnIndex"]
@@ -27,7 +27,6 @@ EXACT_UP_TO = 50_000
 _LINKS = 16  # per node and layer; twice as many in the lowest
 _BUILD_WIDTH = 200  # candidates kept while a node is linked; recall on real vectors: 0.976 at 100, 0.9997 at 200
 _SEARCH_WIDTH = 256  # candidates kept while a query walks; recall of titles, a static encoder: 0.985 at 128, 0.995 here
-_FEW = 20_000  # allowed rows that are searched exactly
 _BLOCK_ROWS = 1 << 16  # rows added at once, or sampled for the range of each dimension
 _CURE = "run 'lemmata index' again"
 
@@ -103,7 +102,7 @@ class AnnIndex:
         check_allowed(allowed, len(self._matrix))
         reachable = len(self._matrix) if allowed is None else int(np.count_nonzero(allowed))
         # a walk visits about rows / allowed nodes for each one it may keep: exact search over the few costs less
-        if k < 1 or reachable <= k or (allowed is not None and reachable <= _FEW):
+        if k < 1 or reachable <= k or (allowed is not None and reachable <= FEW):
             return self._exact.search(queries, k, allowed)
         nodes = self._usable_nodes(allowed)
         bits = None if nodes is None else np.packbits(nodes, bitorder="little")

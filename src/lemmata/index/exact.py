@@ -11,8 +11,9 @@ from lemmata.errors import InputError
 from lemmata.files import release_pages
 from lemmata.types import Floats, Integers, Mask
 
-__all__ = ["ExactIndex", "best", "check_allowed", "check_queries", "rank_rows"]
+__all__ = ["FEW", "ExactIndex", "best", "check_allowed", "check_queries", "rank_rows"]
 
+FEW = 20_000  # allowed rows that every index searches exactly: a graph of all rows finds them slowly or badly
 _CELLS = 1 << 23  # scores held at once (32 MB as float32), for all queries together
 _BLOCK_ROWS = 1 << 16  # rows multiplied at once; bounds the float32 copy of a float16 matrix
 _STRIDE = 256  # scores that share one maximum in `best`

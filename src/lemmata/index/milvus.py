@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from lemmata.errors import ConfigError, WorkspaceError, require
-from lemmata.index.exact import ExactIndex, Matrix, check_allowed, check_queries
+from lemmata.index.exact import FEW, ExactIndex, Matrix, check_allowed, check_queries
 from lemmata.types import Floats, Integers, Mask
 
 __all__ = [
@@ -77,14 +77,15 @@ class MilvusIndex:
     def search(self, queries: Floats, k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]:
         """The k nearest rows, as in lemmata.types.Index.
 
-        A mask that no short expression describes is searched exactly here, as is a query for which Milvus has fewer
-        than k rows.
+        Few allowed rows are searched exactly here: a graph finds them badly. So is a mask that no short expression
+        describes, and a query for which Milvus has fewer than k rows.
         """
         queries = check_queries(queries, self._matrix.shape[1])
         check_allowed(allowed, len(self._matrix))
         reachable = len(self._matrix) if allowed is None else int(np.count_nonzero(allowed))
-        expression = "" if allowed is None or reachable <= k else self._expression(allowed)
-        if k < 1 or not len(queries) or reachable <= k or k > _MOST_HITS or expression is None:
+        few = reachable <= k or (allowed is not None and reachable <= FEW)
+        expression = "" if allowed is None or few else self._expression(allowed)
+        if k < 1 or not len(queries) or few or k > _MOST_HITS or expression is None:
             return self._exact.search(queries, k, allowed)
         proposals = self._propose(queries, min(2 * k, _MOST_HITS), expression)
         if allowed is not None:  # a newer collection may have other kinds
@@ -123,13 +124,10 @@ class MilvusIndex:
         parts = [] if is_kind.all() else [f"kind in {self._kinds[is_kind].tolist()}"]
         if not chosen.all():
             bounds = np.flatnonzero(np.diff(chosen, prepend=False, append=False)).reshape(-1, 2)
-            listed, left_out = int(chosen.sum()), int((~chosen).sum())
             if len(bounds) <= _RANGES:
                 ranges = ((slots[start], slots[stop - 1]) for start, stop in bounds)
                 parts.append(" or ".join(f"(slot >= {low} and slot <= {high})" for low, high in ranges))
-            elif listed <= _LISTED:
-                parts.append(f"slot in {slots[chosen].tolist()}")
-            elif left_out <= _LISTED:
+            elif np.count_nonzero(~chosen) <= _LISTED:
                 parts.append(f"slot not in {slots[~chosen].tolist()}")
             else:
                 return None
