@@ -396,8 +396,7 @@ def verify(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
             console.print(styled((problem.what, style), f"  {problem.sentence}"), soft_wrap=True)
         rate = f"{report.bytes / 1e6 / max(report.seconds, 1e-9):,.0f} MB/s"
         read = f"{counted(report.files, 'file')}, {megabytes(report.bytes)} in {report.seconds:.1f} s ({rate})"
-        damaged = sum(problem.what != "foreign" for problem in report.problems)
-        state = counted(damaged, "problem") if damaged else "all as they were written"
+        state = "all as they were written" if report.is_whole else counted(len(report.damage), "problem")
         console.print(f"{read}: {state}")
     if not report.is_whole:
         raise typer.Exit(1)

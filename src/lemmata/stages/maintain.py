@@ -33,8 +33,13 @@ class Verification(NamedTuple):
     problems: list[FileProblem]
 
     @property
+    def damage(self) -> list[FileProblem]:
+        """The problems but files of somebody else, which do no harm."""
+        return [problem for problem in self.problems if problem.what != "foreign"]
+
+    @property
     def is_whole(self) -> bool:
-        return not any(problem.what != "foreign" for problem in self.problems)
+        return not self.damage
 
 
 class Repair(NamedTuple):
