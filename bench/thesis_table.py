@@ -8,7 +8,7 @@ chapters and their queries only, where encoding is slow.
 
 Queries: 100 written ones and 200 summaries (validation of lemmata-mini), and generated questions about statements of
 its test part. *Seen*: other statements of the chapter were in lemmata-mini's training; *unseen*: none was. What was
-held out when it was trained stands in lemmata_mini_test.tsv: today's `lemmata split` holds out other statements.
+held out when it was trained stands in lemmata_mini_test.tsv, so that no workspace of the recipe is needed here.
 Below each table stand the differences to the first encoder with intervals and corrected p.
 """
 

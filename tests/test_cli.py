@@ -8,11 +8,13 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.command import run_command
 
-from lemmata.cli.output import counted
+from lemmata.cli import output
+from lemmata.cli.output import counted, showing_progress
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "qseries"
 
@@ -67,6 +69,10 @@ def test_show_prints_a_passage_with_its_links(workspace: Path) -> None:
         ("evaluate --task references --tune --retriever lexical,dense", "it has none to choose for 'lexical'"),
         ("evaluate --task references --tune --retriever hybrid,dense+rerank", "it has none to choose for 'hybrid'"),
         ("evaluate --task references --tune --trec out.trec", "leave out --trec"),
+        ("evaluate --task references --tune --train-queries q.jsonl", "leave out --train-queries"),
+        ("evaluate --task references --tune --train-qrels q.tsv", "leave out --train-qrels"),
+        ("evaluate --task references --tune --allow-leakage", "leave out --allow-leakage"),
+        ("mine queries --model tiny --seed 0", "leave out --seed"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_one_sentence(workspace: Path, command: str, sentence: str) -> None:
@@ -352,3 +358,17 @@ def test_unknown_kinds_and_two_folders_are_refused(workspace: Path, tmp_path: Pa
     assert "did you mean 'theorem'" in lemmata("list", "passages", "--kind", "theorm", "-w", workspace, code=1)
     assert "one folder at a time" in lemmata("init", tmp_path / "a", "-w", tmp_path / "b", code=1)
     assert not (tmp_path / "a").exists()
+
+
+def test_a_task_has_one_line_of_progress_however_its_text_changes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(output, "time", SimpleNamespace(monotonic=lambda: now))
+    with showing_progress() as progress:
+        for done in range(1, 6):
+            progress(f"training, loss {4 - done / 10}", done, 50)
+            progress("reading", 1000 * done, None)
+            now += 3
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["training, loss 3.5: 5 of 50 (3.0 s each)", "reading: 4,000 (333/s)"]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.folders import write
+from tests.test_cli import lemmata
 
 from lemmata.errors import InputError, WorkspaceError
 from lemmata.evaluate.tasks import task_from
@@ -145,6 +146,24 @@ def test_a_task_becomes_a_beir_folder_of_its_candidates(project: Project, tmp_pa
     assert judgments[1] == {"query-id": "rings#height", "corpus-id": "rings#avoid", "score": "1"}
     assert read_judged(tmp_path / "beir") == (queries, {"2": {"1": 1}, "rings#height": {"rings#avoid": 1}})
     assert [row["id"] for row in read_corpus(tmp_path / "beir")] == [row["_id"] for row in corpus]
+
+
+def test_the_command_samples_by_the_configured_seed(tmp_path: Path) -> None:
+    project = Project.init(tmp_path / "w")
+    project.ingest([write(tmp_path / "sources", PAPERS)], workers=1)
+    lines = [{"query": f"question {number}", "passage": "rings#avoid"} for number in range(40)]
+    (tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+
+    def sample(*seed: str) -> set[str]:
+        files = ("--queries", tmp_path / "q.jsonl", "--limit", "5", "-w", tmp_path / "w")
+        lemmata("export", "beir", tmp_path / "beir", *files, *seed)
+        return set(beir_queries(tmp_path / "beir")[0])
+
+    without = sample()
+    with project.layout.config.open("a", encoding="utf-8") as stream:
+        stream.write("\n[evaluate]\nseed = 3\n")
+    assert sample() == sample("--seed", "3") != without
+    assert sample("--seed", "0") == without
 
 
 def test_a_query_of_a_beir_folder_that_is_a_passage_does_not_find_itself(project: Project, tmp_path: Path) -> None:

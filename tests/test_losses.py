@@ -13,7 +13,16 @@ from tests.small_bert import sayings, silent, small_bert, small_job
 from lemmata.errors import ConfigError
 from lemmata.train.encoders import load_model
 from lemmata.train.finetune import FinetuneOptions, Objective
-from lemmata.train.losses import candidates, contrastive, cut_lengths, distillation, shortened, triplet
+from lemmata.train.losses import (
+    candidates,
+    contrastive,
+    cut_lengths,
+    displacement,
+    distillation,
+    shortened,
+    targets,
+    triplet,
+)
 
 torch = pytest.importorskip("torch")
 
@@ -238,6 +247,31 @@ def test_likeness_to_a_teacher_is_the_divergence_of_their_choices() -> None:
         choice(teacher.numpy().astype(np.float64), 7.0),
     )
     assert value == pytest.approx(special.rel_entr(expected_value, mine).sum() / BATCH, rel=1e-5)
+
+
+def test_targets_have_the_distances_of_the_teachers_and_lie_near_the_pupil() -> None:
+    joined = torch.nn.functional.normalize(torch.randn(300, 6, generator=torch.manual_seed(1)), dim=1)
+    turn = torch.linalg.qr(torch.randn(8, 8, generator=torch.manual_seed(2)))[0]
+    wide = torch.nn.functional.pad(joined, (0, 10))  # 16 dimensions, of which six are used
+    own = torch.nn.functional.normalize(torch.nn.functional.pad(joined, (0, 2)) @ turn + 0.01, dim=1)
+    wanted = targets(wide, own)
+    torch.testing.assert_close(wanted @ wanted.T, joined @ joined.T, atol=1e-4, rtol=0)
+    assert displacement(own, wanted).item() < 0.05
+    assert displacement(own, wanted @ turn).item() > 1  # as far off as any other turn of the same points
+
+
+def test_texts_without_a_teacher_have_no_target() -> None:
+    taught = unit(20, 13)
+    taught[5] = 0
+    wanted = targets(taught, unit(20, 14))
+    assert (wanted.norm(dim=1) > 0.999).tolist() == [row != 5 for row in range(20)]
+    assert not wanted[5].any()
+
+
+def test_displacement_is_zero_at_the_target_and_grows_to_its_opposite() -> None:
+    vectors = unit(4, 15)
+    assert displacement(vectors, vectors, 3.0).item() == pytest.approx(0, abs=1e-6)
+    assert displacement(vectors, -vectors, 3.0).item() == pytest.approx(6, rel=1e-5)
 
 
 def test_vectors_are_cut_and_made_unit_again() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -199,12 +200,28 @@ def test_queries_come_from_exactly_one_source(built: Project, tmp_path: Path) ->
             built.import_queries(path, queries=queries, qrels=qrels)
 
 
+def test_the_stored_command_reads_a_file_whose_name_has_a_space(built: Project, tmp_path: Path) -> None:
+    file = written(tmp_path / "my queries.jsonl", {"id": "pump", "text": "Why?"})
+    built.import_queries(file, name="spaced", complete=True)
+    command = built.training_sets()["spaced"]["command"]
+    words = ["lemmata", "mine", "import", str(file), "--name", "spaced", "--complete"]
+    assert shlex.split(command) == words
+    queries = written(tmp_path / "other queries.jsonl", {"_id": "q", "text": "Why no suction?"})
+    qrels = tmp_path / "its grades.tsv"
+    qrels.write_text("query-id\tcorpus-id\tscore\nq\tpump\t1\n", encoding="utf-8")
+    built.import_queries(queries=queries, qrels=qrels, name="spaced")
+    words = ["lemmata", "mine", "import", "--queries", str(queries), "--qrels", str(qrels), "--name", "spaced"]
+    assert shlex.split(built.training_sets()["spaced"]["command"]) == words
+
+
 def test_the_command_reports_what_it_left_out(built: Project, tmp_path: Path) -> None:
     file = written(
         tmp_path / "report.jsonl",
         {"id": "pump", "text": "Why no suction?"},
         {"id": "crane", "text": "Slack?"},
         {"id": "[x]", "text": "Unknown?"},
+        {"id": "mixer", "text": "Foam?"},
+        {"id": "fan", "text": " "},
     )
     command = ("mine", "import", file, "--name", "new", "-w", built.layout.root)
     done = run_command(*command)
@@ -213,6 +230,8 @@ def test_the_command_reports_what_it_left_out(built: Project, tmp_path: Path) ->
     assert "new: 1 record " in shown
     assert "1 skipped: the passage is in the test part" in shown
     assert "1 skipped: the passage is not in the corpus, the first for [x]" in shown
+    assert "1 skipped: the passage is in no part" in shown
+    assert "1 skipped: the query is empty" in shown
     file.write_text("{", encoding="utf-8")
     done = run_command(*command)
     assert done.returncode == 1

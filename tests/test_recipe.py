@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
-from recipes.lemmata_mini.make import audited
+from recipes.lemmata_mini.general import documents, libraries, packages, wordnet
+from recipes.lemmata_mini.make import LEARNED, audited, averaged, general
 
 WRITTEN = [
     ("a#1", "When is a Noetherian ring catenary?"),
@@ -44,3 +47,64 @@ def test_a_second_audit_with_the_same_result_leaves_the_file_alone(tmp_path: Pat
     before = audited(written, [], out).stat()
     assert out.read_bytes() == written.read_bytes()
     assert audited(written, [], out).stat() == before
+
+
+def found(folder: Path, pattern: str, reader: object) -> list[tuple[str, str]]:
+    return [(record["title"], record["abstract"]) for record in documents(folder, pattern, reader)]  # type: ignore[arg-type]
+
+
+def test_titles_and_texts_come_from_dictionaries_packages_and_libraries(tmp_path: Path) -> None:
+    (tmp_path / "data.noun").write_text(
+        "  1 This software and database is being provided to you\n"
+        "00976953 04 n 02 light_year 0 parsec 0 001 @ 00975452 n 0000 | how far light goes in one year of the earth\n",
+        encoding="utf-8",
+    )
+    assert found(tmp_path, "data.*", wordnet) == [("light year, parsec", "how far light goes in one year of the earth")]
+    (tmp_path / "Translation-en").write_text(
+        "Package: knots\nDescription-en: draws knots (debug files)\n It draws all knots of up to ten crossings.\n .\n"
+        " It also untangles them.\n\nPackage: other\nDescription-md5: 0\n",
+        encoding="utf-8",
+    )
+    assert found(tmp_path, "*Translation-en", packages) == [
+        ("draws knots", "It draws all knots of up to ten crossings. It also untangles them.")
+    ]
+    with zipfile.ZipFile(tmp_path / "a.whl", "w") as archive:
+        archive.writestr(
+            "a/graphs.py",
+            'def chromatic_polynomial(g):\n    """Return the :class:`~a.Poly` that counts colourings of ``g``.\n\n'
+            '    EXAMPLES::\n\n        sage: chromatic_polynomial(k3)\n    """\n',
+        )
+        archive.writestr("a/broken.py", "def (:\n")
+        archive.writestr(
+            "a/fast.pyx", 'cpdef int girth(g):\n    """The length of a shortest cycle, infinite in a tree."""\n'
+        )
+    assert found(tmp_path, "*.whl", libraries) == [
+        ("chromatic polynomial", "Return the a.Poly that counts colourings of g."),
+        ("girth", "The length of a shortest cycle, infinite in a tree."),
+    ]
+
+
+def test_titles_that_repeat_a_query_of_validation_are_left_out(tmp_path: Path) -> None:
+    records = [
+        {"id": "1", "title": "Chromatic polynomial", "abstract": "x"},
+        {"id": "2", "title": "girth", "abstract": "y"},
+    ]
+    source, table = tmp_path / "s.jsonl", tmp_path / "queries.tsv"
+    source.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    table.write_text("query\tid\npolynomial, chromatic\t-\n", encoding="utf-8")
+    out = general(source, [table], tmp_path / "out" / "s.jsonl")
+    assert [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()] == records[1:]
+
+
+def test_the_model_has_a_share_of_the_original_weights(tmp_path: Path) -> None:
+    numpy = pytest.importorskip("safetensors.numpy")
+    for name, value in (("learned", 1.0), ("original", 0.0)):
+        (tmp_path / name).mkdir()
+        weights = {"w": np.full(3, value, np.float32)}
+        numpy.save_file(
+            {**weights, "ids": weights["w"]} if name == "original" else weights, tmp_path / name / "model.safetensors"
+        )
+    averaged(tmp_path / "learned", tmp_path / "original", tmp_path / "out")
+    mixed = numpy.load_file(tmp_path / "out" / "model.safetensors")
+    assert mixed.keys() == {"w"}
+    np.testing.assert_allclose(mixed["w"], LEARNED)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.small_bert import VOCABULARY, bare_base, silent, small_bert
+from tests.test_remote import FaultyServer, service  # noqa: F401 - `service` is a fixture
 from tests.test_stage_train import Say, refused, say, write_notes  # noqa: F401 - `say` is a fixture
 
 from lemmata.encode.cross import load_cross_encoder
@@ -150,6 +151,20 @@ def test_a_cross_encoder_is_trained_further(trained: Path, tmp_path: Path) -> No
     assert facts
     with pytest.raises(ConfigError, match="cannot be its own base"):
         Project(workspace).train_reranker("further", settings={"base": "further"})
+
+
+def test_a_model_is_kept_where_its_weight_cannot_be_chosen(
+    trained: Path,
+    tmp_path: Path,
+    service: FaultyServer,  # noqa: F811
+) -> None:
+    project = Project(shutil.copytree(trained / "notes", tmp_path / "notes"))
+    project.index(settings={"encoder": f"{service.url}#tiny"})
+    service.faults = ["401"] * 100  # from now on nobody is let in
+    report = project.train_reranker("unweighed", settings={"base": "reranker", "records": 32})
+    assert report["weight"] is None
+    assert "refused tiny" in report["not_weighed"]
+    assert project.models()["unweighed"]["report"]["not_weighed"] == report["not_weighed"]
 
 
 def test_evaluate_warns_of_a_reranker_that_was_trained_under_another_split(trained: Path, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance
+from tests.folders import write
 from tests.llm_server import Server as ChatServer
 from tests.test_cli import lemmata
 from tests.test_search import make_project
@@ -34,10 +35,12 @@ from lemmata.errors import ConfigError, WorkspaceError
 from lemmata.project import Project
 from lemmata.server.app import Limits
 from lemmata.server.openapi import ENDPOINTS, document
+from lemmata.server.opened import state_of
 from lemmata.server.records import latex_text
 from lemmata.server.run import listen, make_server
 from lemmata.server.security import Access, check_binding
 from lemmata.server.service import Service
+from lemmata.store.layout import Layout
 from lemmata.types import Passage
 
 NOTES = {
@@ -271,6 +274,13 @@ def test_a_bridge_is_that_of_the_command_line_with_its_nodes(client: httpx.Clien
     refused(client.post("/bridge", json={"source": "a#nothing", "target": "a#sponge"}), 400, "refused")
 
 
+def test_paths_of_a_named_encoder_have_their_nodes(client: httpx.Client) -> None:
+    for retriever in ("geodesic", "geodesic:hashing"):
+        found = search(client, "wet sponge", retriever=retriever)
+        ends = {step[end] for hit in found["hits"] for step in hit["path"] for end in ("source", "target")}
+        assert ends - {"query"} == {*found["nodes"]}
+
+
 def test_the_graph_around_a_node_has_the_edges_between_its_nodes(client: httpx.Client) -> None:
     found = valid(client.get(f"/graph/{SPONGE}?limit=4"), "/graph/{id}")
     ids = [node["id"] for node in found["nodes"]]
@@ -447,6 +457,14 @@ def test_an_answer_ends_when_the_client_leaves(project: Project) -> None:
         while client.get("/metrics").text.count("lemmata_answers_in_progress 0") != 1:
             assert time.monotonic() < end
             time.sleep(0.01)
+
+
+def test_an_answer_that_takes_too_long_ends_with_an_error(project: Project) -> None:
+    service = EndlessService(project.layout.root)
+    with serving(project.layout.root, service=service, limits=Limits(answer_seconds=0.3)) as client:
+        received = events(client.post("/ask", json={"question": "é"}))
+        assert (received[0][0], received[-1][0], received[-1][1]["code"]) == ("text", "error", "timeout")
+        assert service.stopped.wait(30)
 
 
 # ---------------------------------------------------------------- errors and limits
@@ -876,3 +894,26 @@ def test_the_server_keeps_to_its_document(case: Any, client: httpx.Client) -> No
     case.validate_response(response, excluded_checks=[positive_data_acceptance])
     if response.status_code == 422:
         assert case.meta is None or not case.meta.generation.mode.is_positive
+
+
+def test_a_look_at_a_workspace_survives_folders_that_are_replaced_meanwhile(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    write(tmp_path, {f"index/dense/{name}/part/manifest.json": "{}" for name in range(40)})
+    stopped = threading.Event()
+
+    def replace() -> None:
+        while not stopped.is_set():
+            for name in range(40):
+                folder = tmp_path / f"index/dense/{name}"
+                folder.rename(tmp_path / "moved")
+                (tmp_path / "moved").rename(folder)
+
+    thread = threading.Thread(target=replace)
+    thread.start()
+    try:
+        for _ in range(300):
+            assert len(state_of(layout)) <= 40
+    finally:
+        stopped.set()
+        thread.join()
+    assert len(state_of(layout)) == 40

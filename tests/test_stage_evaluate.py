@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from tests.folders import without_checksums
 from tests.test_cli import lemmata
+from tests.test_remote import FaultyServer, service  # noqa: F401 - `service` is a fixture
 
 from lemmata.errors import ConfigError, InputError, LemmataError
 from lemmata.evaluate.report import as_json
@@ -254,6 +255,16 @@ def test_unknown_measures_and_passages_are_named(project: Project) -> None:
         project.evaluate(task_from("t", {"q": "?"}, {"q": {"zz": 1, "yy": 1}}), retrievers=["lexical"])
 
 
+def test_an_unknown_baseline_is_refused_before_anything_is_searched(project: Project) -> None:
+    def must_not_search(what: str, *_: object) -> None:
+        raise AssertionError(what)
+
+    task, options = task_from("t", QUERIES, QRELS), EvaluateOptions(measures="MRR@10", baseline="bm25")
+    with pytest.raises(ConfigError, match="there is no retriever 'bm25' to compare with; there are lexical, dense"):
+        project.evaluate(task, retrievers=["lexical", "dense"], options=options, progress=must_not_search)
+    assert project.evaluate(task, retrievers=["lexical"], options=options).comparisons == []
+
+
 def test_missing_passages_are_refused_with_their_number_and_the_flag(project: Project) -> None:
     qrels = {"q1": {"a1": 2, "gone": 1}, "q2": {"lost": 1}, "q3": {"c1": 1}}
     with pytest.raises(InputError) as caught:
@@ -365,6 +376,22 @@ def test_weights_are_not_fitted_to_test_judgments(project: Project, tmp_path: Pa
     refused = lemmata("evaluate", "--beir", folder, "--tune", *where, code=1)
     assert "would fit weights to test judgments" in " ".join(refused.split())
     assert "auto now ranks by" in lemmata("evaluate", "--beir", f"{folder}#train", "--tune", *where)
+
+
+def test_tuning_a_reranker_keeps_to_the_cap_of_a_remote_encoder(
+    project: Project,
+    service: FaultyServer,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    folder = project.layout.root.parent
+    remote = Project.init(tmp_path / "w")
+    remote.ingest([folder / "p.jsonl"])
+    remote.index(settings={"encoder": f"{service.url}#tiny"})
+    calls = len(service.requests)
+    files: list[str | Path] = ["--queries", folder / "q.jsonl", "--qrels", folder / "qrels.tsv", "-w", tmp_path / "w"]
+    refused = lemmata("evaluate", *files, "--tune", "--retriever", "dense+rerank", "--tokens", "1", code=1)
+    assert "the cap of 1 tokens" in " ".join(refused.split())
+    assert len(service.requests) == calls
 
 
 def test_queries_in_json_lines_may_name_their_passages(tmp_path: Path) -> None:

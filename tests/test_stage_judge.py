@@ -34,6 +34,15 @@ class Overlap:
         return np.array([len(query & passage) / len(query) for query, passage in words], np.float32)
 
 
+class Nobody:
+    """Must not be asked."""
+
+    name = "nobody"
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
+        raise AssertionError(f"{len(pairs)} pairs were scored")
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     folder = tmp_path_factory.mktemp("judging")
@@ -143,7 +152,7 @@ def test_the_same_seed_gives_the_same_queries(project: Project) -> None:
 def test_queries_from_a_file_need_thresholds_and_have_no_source(project: Project, tmp_path: Path) -> None:
     (tmp_path / "q.jsonl").write_text('{"_id": "a", "text": "leaking seal"}\n', encoding="utf-8")
     with pytest.raises(InputError, match="give both thresholds"):
-        project.judge(tmp_path / "out", Overlap(), queries=tmp_path / "q.jsonl")
+        project.judge(tmp_path / "out", Nobody(), queries=tmp_path / "q.jsonl")
     assert not (tmp_path / "out").exists()
     report = project.judge(
         tmp_path / "out", Overlap(), queries=tmp_path / "q.jsonl", thresholds=Thresholds(0.5, 1.0), depth=30
@@ -205,3 +214,11 @@ def test_no_queries_is_an_error(project: Project, tmp_path: Path) -> None:
 def test_the_command_refuses_thresholds_that_are_not_two_numbers(project: Project, tmp_path: Path) -> None:
     words = ("judge", tmp_path / "out", "--by", "any", "--thresholds", "3", "-w", project.layout.root)
     assert "two numbers such as 3,5, not '3'" in lemmata(*words, code=1)
+
+
+@pytest.mark.parametrize("option", ["--model", "--limit"])
+def test_the_command_refuses_options_that_queries_from_a_file_leave_unused(
+    project: Project, tmp_path: Path, option: str
+) -> None:
+    words = ("judge", tmp_path / "out", "--by", "any", "--queries", tmp_path / "q.jsonl", "-w", project.layout.root)
+    assert f"leave out {option}" in lemmata(*words, option, "200", code=1)

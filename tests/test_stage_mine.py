@@ -114,6 +114,24 @@ def test_the_same_options_give_the_same_file(built: Project) -> None:
     assert records(built, "once") == records(built, "again")
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mine pairs --name by-command --seed 7",
+        "mine queries --name by-command --part all --seed 7 --found-within 5",
+        "mine triplets --from citations --name by-command --relations refers_to,proof_uses --seed 7",
+        "mine triplets --from embedding --name by-command --seed 7",
+        "mine negatives seven --name by-command --number 2",
+    ],
+)
+def test_the_stored_command_makes_the_set_again(built: Project, command: str) -> None:
+    if "seven" in command:
+        built.mine("pairs", name="seven")
+    done = run_command(*command.split(), "-w", built.layout.root)
+    assert done.returncode == 0, done.stderr
+    assert built.training_sets()["by-command"]["command"] == f"lemmata {command}"
+
+
 def test_sets_are_mixed_as_configured(built: Project) -> None:
     built.mine("pairs", name="pairs")
     built.mine("queries", name="queries")

@@ -109,10 +109,10 @@ class ObjectStore:
         with self._explain(name):
             self._system.get_file(self._path(name), str(path))
 
-    def upload(self, path: Path, name: str = "") -> None:
-        """Copy a file to an object, piece by piece."""
+    def upload(self, path: Path) -> None:
+        """Copy a file to the object that this address names, piece by piece."""
         with self._explain():
-            self._system.put_file(str(path), self._path(name))
+            self._system.put_file(str(path), self._root)
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root

@@ -630,11 +630,11 @@ class Project:
 
         if path is not None and queries is None and qrels is None:
             file, records = str(path), read_imported(Path(path))
-            command = f"import {path}"
+            command = ["import", str(path)]
         elif path is None and queries is not None and qrels is not None:
             file = str(qrels)
             records = judged_queries(read_queries(Path(queries)), read_qrels(Path(qrels)), file=Path(qrels).name)
-            command = f"import --queries {queries} --qrels {qrels}"
+            command = ["import", "--queries", str(queries), "--qrels", str(qrels)]
         else:
             raise LemmataError("queries come from one file of JSON lines, or from --queries with --qrels")
         new = self._new_set(name, progress, gate)
@@ -952,9 +952,19 @@ class Project:
         *,
         measure: str = "MRR@10",
         allow_missing: bool = False,
+        allowance: Allowance | None = None,
         progress: Progress = _silent,
     ) -> dict[str, Any]:
         """Choose the weight of a cross-encoder beside the retriever's own score, on a validation task."""
         from lemmata.stages.evaluate import tune_rerank
 
-        return tune_rerank(self.layout, task, retriever, measure, progress, key=_key(), allow_missing=allow_missing)
+        return tune_rerank(
+            self.layout,
+            task,
+            retriever,
+            measure,
+            progress,
+            key=_key(),
+            allow_missing=allow_missing,
+            allowance=allowance,
+        )

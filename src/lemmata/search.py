@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from lemmata.encode.remote import Allowance
 
 __all__ = [
+    "LONGEST_QUERY",
     "RERANKED",
     "RETRIEVERS",
     "DenseSide",
@@ -53,6 +54,7 @@ __all__ = [
     "diversify",
     "parse_retriever",
     "rerank",
+    "rerankers",
     "split_reranker",
 ]
 
@@ -64,6 +66,7 @@ HEADING_WEIGHT = 1.5
 RERANKED = 50  # hits that a retriever NAME+rerank reads again
 RERANK_WEIGHT = 0.5  # of the cross-encoder, until validation chose another
 _RERANK = re.compile(r"(?P<retriever>.+?)\+rerank(?P<number>\d*)(?::(?P<model>.+))?", re.DOTALL)
+_ISO_DATE = re.compile(r"\d{4}(-\d\d(-\d\d(T.+)?)?)?")
 LONGEST_QUERY = 20_000  # characters; the rest is ignored
 
 
@@ -151,12 +154,19 @@ def diversify(relevance: Floats, vectors: Floats, k: int, weight: float) -> Inte
 def _check_date(date: str) -> None:
     """Refuse what is no year, month, date or time in ISO form."""
     try:
+        if not _ISO_DATE.fullmatch(date):  # dates are compared as texts, which is wrong for 20240131 and 2024-W05
+            raise ValueError
         datetime.datetime.fromisoformat(f"{date}-01-01"[:10] if len(date) in (4, 7) else date)
     except ValueError:
         raise LemmataError(f"{date!r} is no date: write YYYY, YYYY-MM or YYYY-MM-DD") from None
 
 
 # ---------------------------------------------------------------- on a workspace
+
+
+def rerankers(models: Path) -> list[str]:
+    """The names of the trained rerankers in a folder of models."""
+    return [name for name, manifest in read_manifests(models).items() if manifest.get("verb") == "reranker"]
 
 
 def parse_retriever(name: str) -> tuple[str, str]:
@@ -486,8 +496,7 @@ class Retriever:
         """The name as it was given; without one, that of the reranker that was trained last."""
         if model:
             return model
-        manifests = read_manifests(self.layout.models)
-        names = [name for name, manifest in manifests.items() if manifest.get("verb") == "reranker"]
+        names = rerankers(self.layout.models)
         if not names:
             raise WorkspaceError(
                 "there is no reranker yet: run 'lemmata train reranker', or name a model: dense+rerank:MODEL, or"

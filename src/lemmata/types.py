@@ -30,7 +30,6 @@ __all__ = [
     "Link",
     "Mask",
     "MeasuredGraph",
-    "Metric",
     "Negative",
     "Pair",
     "Passage",
@@ -347,9 +346,3 @@ class Index(Protocol):
     """
 
     def search(self, queries: Floats, k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]: ...
-
-
-class Metric(Protocol):
-    """Lengths of the edges from `source` to `targets`."""
-
-    def lengths(self, source: int, targets: Integers) -> Floats: ...

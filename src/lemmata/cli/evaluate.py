@@ -139,7 +139,9 @@ def evaluate(
     chosen = chosen_task(project, queries, qrels, beir, task, part, share, limit, options.seed, protocol)
     retrievers = _names(retriever or "lexical,dense,hybrid,auto")
     if tune:
-        _check_tuned(_names(retriever) if retriever else [], beir, html=html, trec=trec, level=level)
+        ignored = {"html": html, "trec": trec, "level": level, "allow_leakage": allow_leakage}
+        ignored |= {"train_queries": train_queries, "train_qrels": train_qrels}
+        _check_tuned(_names(retriever) if retriever else [], beir, ignored)
     allowance = project.allowance(tokens=tokens, cost=cost, price=price)
     with showing_progress() as progress:
         if tune:
@@ -149,7 +151,12 @@ def evaluate(
                 _print_weights(
                     [
                         project.tune_rerank(
-                            chosen, name, measure=measure, allow_missing=allow_missing, progress=progress
+                            chosen,
+                            name,
+                            measure=measure,
+                            allow_missing=allow_missing,
+                            allowance=allowance,
+                            progress=progress,
                         )
                         for name in reranking
                     ],
@@ -208,16 +215,16 @@ def _names(text: str) -> list[str]:
     return names
 
 
-def _check_tuned(named: list[str], beir: Path | None, **others: Any) -> None:
+def _check_tuned(named: list[str], beir: Path | None, ignored: dict[str, Any]) -> None:
     """Refuse options that --tune would ignore, and test judgments."""
     from lemmata.search import parse_retriever
     from lemmata.stages.evaluate import judgments_of
 
     if beir is not None and judgments_of(beir)[1] == "test":
         raise LemmataError(f"--tune would fit weights to test judgments: name {beir}#train or {beir}#dev, or --queries")
-    for option, value in others.items():
+    for option, value in ignored.items():
         if value:
-            raise LemmataError(f"--tune measures nothing but its choices: leave out --{option}")
+            raise LemmataError(f"--tune measures nothing but its choices: leave out --{option.replace('_', '-')}")
     reranking = [name for name in named if "+rerank" in name]
     for name in named:
         kind, encoder = parse_retriever(name)
@@ -335,7 +342,9 @@ def judge(
     queries: Annotated[
         Path | None, typer.Option(help="Judge these queries instead: JSON lines with _id and text.", metavar="FILE")
     ] = None,
-    limit: Annotated[int, typer.Option(help="Maximum number of queries; 0: all.", min=0)] = 200,
+    limit: Annotated[
+        int | None, typer.Option(help="Maximum number of queries; 0: all.", show_default="200", min=0)
+    ] = None,
     retriever: Annotated[str, typer.Option(help="Comma-separated names.", metavar="NAMES")] = "lexical,dense,hybrid",
     depth: Annotated[int, typer.Option(help="Candidates of each retriever.", min=1)] = 20,
     thresholds: Annotated[
@@ -362,6 +371,11 @@ def judge(
     from lemmata.llm.endpoint import Limits
     from lemmata.project import Project
 
+    if queries is not None and model:
+        raise LemmataError("--queries are judged as they are: leave out --model")
+    if queries is not None and limit is not None:
+        raise LemmataError("all --queries are judged: leave out --limit")
+    limit = 200 if limit is None else limit
     project = Project(workspace)
     chosen = None
     if thresholds:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from lemmata.cli.evaluate import Limit, Part, Protocol, Share, TaskName, chosen_task
-from lemmata.cli.output import HERE, AsJson, Seed, Workspace, counted, open_console, print_json, showing_progress
+from lemmata.cli.output import HERE, AsJson, Seed, Workspace, counted, given, open_console, print_json, showing_progress
 
 __all__ = ["beir", "corpus"]
 
@@ -54,7 +54,8 @@ def beir(
     from lemmata.project import Project
 
     project = Project(workspace)
-    chosen = chosen_task(project, queries, qrels, None, task, part, share, limit, seed or 0, protocol)
+    seed = project.evaluate_options(given(seed=seed)).seed
+    chosen = chosen_task(project, queries, qrels, None, task, part, share, limit, seed, protocol)
     with showing_progress() as progress:
         report = project.export_beir(chosen, folder, progress=progress)
     if as_json:

@@ -121,6 +121,8 @@ def queries(
 
     if model and on:
         raise ConfigError("a --model writes on its own server: leave out --on")
+    if model and seed is not None:
+        raise ConfigError("nothing is drawn for a --model: leave out --seed")
     project = Project(workspace)
     if model:
         limits = Limits(calls, tokens, cost, seconds)
@@ -334,7 +336,8 @@ _CAUSES = {
     "of no passage": "the passage is not in the corpus",
     "of validation": "the passage is in the validation part",
     "of test": "the passage is in the test part",
-    "of left_out": "the passage is in no part",
+    "of no part": "the passage is in no part",
+    "empty": "the query is empty",
     "cut": "no punctuation at the end",
 }
 

@@ -165,11 +165,23 @@ def _log_progress() -> Progress:
     written: dict[str, float] = {}
 
     def write(what: str, done: int, total: int | None) -> None:
-        if time.monotonic() - written.get(what, -1.0) >= 1 or done == total:
-            written[what] = time.monotonic()
+        if time.monotonic() - written.get(_task(what), -1.0) >= 1 or done == total:
+            written[_task(what)] = time.monotonic()
             log.write(what, done=done, total=total)
 
     return write
+
+
+def _task(what: str) -> str:
+    """Its name; what follows a comma changes on the way: `training, loss 3.491`."""
+    return what.partition(",")[0]
+
+
+def _rate(done: int, seconds: float) -> str:
+    if done <= 0 or seconds <= 0:
+        return ""
+    rate = done / seconds
+    return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s" if rate >= 1 else f"{1 / rate:.1f} s each"
 
 
 @contextmanager
@@ -192,9 +204,10 @@ def showing_progress() -> Iterator[Progress]:
         def write(what: str, done: int, total: int | None) -> None:
             nonlocal last
             now = time.monotonic()
-            begin, before = begins.setdefault(what, (now, done))
-            rate = f" ({(done - before) / (now - begin):,.0f}/s)" if done > before and now > begin else ""
-            lines[what] = f"{what}: {done:,}" + (f" of {total:,}" if total else "") + rate
+            begin, before = begins.setdefault(_task(what), (now, done))
+            rate = _rate(done - before, now - begin)
+            line = f"{what}: {done:,}" + (f" of {total:,}" if total else "")
+            lines[_task(what)] = f"{line} ({rate})" if rate else line
             if now - last > (10 if begin < now else 1):
                 last = now
                 print("\n".join(lines.values()), file=sys.stderr)  # noqa: T201
@@ -216,13 +229,13 @@ def showing_progress() -> Iterator[Progress]:
         started: dict[str, tuple[float, int]] = {}
 
         def show(what: str, done: int, total: int | None) -> None:
-            if what not in tasks:
-                tasks[what] = bars.add_task(what, total=total, rate="")
-                started[what] = time.monotonic(), done
-            begin, before = started[what]
-            elapsed = time.monotonic() - begin
-            rate = f"{(done - before) / elapsed:,.0f}/s" if done > before and elapsed > 0.2 else ""
-            bars.update(tasks[what], completed=done, total=total, rate=rate)
+            task = _task(what)
+            if task not in tasks:
+                tasks[task] = bars.add_task(what, total=total, rate="")
+                started[task] = time.monotonic(), done
+            begin, before = started[task]
+            rate = _rate(done - before, time.monotonic() - begin)
+            bars.update(tasks[task], description=what, completed=done, total=total, rate=rate)
 
         yield show
 

@@ -80,13 +80,21 @@ def finetune(
         Path | None, typer.Option(help="Train what 'train prepare' wrote; no workspace.", metavar="DIR")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="With --job: folder of the model.", metavar="DIR")] = None,
+    teacher: Annotated[
+        str,
+        typer.Option(
+            help="A model to stay close to, or several to learn from; default: as configured.", metavar="NAMES"
+        ),
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Fine-tune an encoder on mined data.
 
     Resumes from the last checkpoint.
     """
-    settings = given(base=base or None, epochs=epochs or None, rate=rate or None, batch=batch or None)
+    settings = given(
+        base=base or None, epochs=epochs or None, rate=rate or None, batch=batch or None, teacher=teacher or None
+    )
     if (job is None) != (out is None):
         raise LemmataError("--job and --out go together: the job, and the folder of the model")
     with showing_progress() as progress:

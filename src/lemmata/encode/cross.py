@@ -32,12 +32,12 @@ _POSSIBLE = (
 )
 
 
-def load_cross_encoder(spec: str, *, models: Path | None = None, threads: int | None = None) -> CrossEncoder:
+def load_cross_encoder(spec: str, *, models: Path | None = None) -> CrossEncoder:
     """The cross-encoder that `spec` names: a model of the workspace's `models`, a folder or a hub name."""
     folder = cross_folder(spec, models)
     if is_cross_encoder(folder):
         exported = (folder / "model.onnx").is_file() and (folder / "tokenizer.json").is_file()
-        return OnnxCrossEncoder(folder, threads=threads) if exported else _TransformerCrossEncoder(folder)
+        return OnnxCrossEncoder(folder) if exported else _TransformerCrossEncoder(folder)
     if (folder / "encoder.json").is_file() or (folder / "modules.json").is_file():
         raise InputError(f"{spec!r} is an encoder, not a cross-encoder; possible are {_POSSIBLE}")
     if _HUB_NAME.fullmatch(spec) and not folder.exists():
@@ -66,9 +66,9 @@ def is_cross_encoder(folder: Path) -> bool:
 
 
 class OnnxCrossEncoder:
-    """An exported cross-encoder; `threads` defaults to all cores."""
+    """An exported cross-encoder, on all cores."""
 
-    def __init__(self, folder: Path, *, threads: int | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         self._tokenizer = open_tokenizer(folder / "tokenizer.json")
         settings = read_json(folder / SETTINGS) if (folder / SETTINGS).is_file() else {}
         truncation = self._tokenizer.truncation or {}
@@ -77,7 +77,7 @@ class OnnxCrossEncoder:
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(reads, strategy="longest_first")
         self._longest = reads
-        self._session = open_session(folder / "model.onnx", threads or available_cores())
+        self._session = open_session(folder / "model.onnx", available_cores())
         self._inputs = {entry.name for entry in self._session.get_inputs()}
         shape = self._session.get_outputs()[0].shape
         known = {"input_ids", "attention_mask", "token_type_ids"}

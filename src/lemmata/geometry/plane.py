@@ -17,7 +17,7 @@ import numpy as np
 from lemmata.errors import require
 from lemmata.types import Floats, Integers, Progress
 
-__all__ = ["METHODS", "choose_method", "place", "preserved_neighbours", "principal_plane"]
+__all__ = ["METHODS", "choose_method", "place"]
 
 METHODS = ("umap", "pca")
 _NEIGHBOURS = 15
@@ -58,11 +58,6 @@ def place(matrix: Floats, method: str, rng: np.random.Generator, progress: Progr
     places[:] = (placed[rows] * share).sum(axis=1) / share.sum(axis=1)
     places[landmarks] = placed
     return _spread(places)
-
-
-def principal_plane(matrix: Floats) -> Floats:
-    """The two principal components of vectors (n, dim), scaled to the unit square around 0."""
-    return _spread(_principal_components(matrix, 2))
 
 
 def _principal_components(matrix: Floats, number: int) -> Floats:
@@ -199,16 +194,3 @@ def attract(places: Any, heads: Any, tails: Any, weights: Any, epochs: int, seed
                     else:
                         places[here, 0] += np.float32(0.01) * rate
                         places[here, 1] -= np.float32(0.01) * rate
-
-
-def preserved_neighbours(matrix: Floats, places: Floats, rows: Integers, k: int = 10) -> float:
-    """The share of the k nearest vectors of some rows that are among the 2k nearest points on the map."""
-    shares = []
-    for row in rows.tolist():
-        near = np.asarray(matrix, np.float32) @ np.asarray(matrix[row], np.float32)
-        near[row] = -np.inf
-        squares = ((places - places[row]) ** 2).sum(axis=1)
-        squares[row] = np.inf
-        nearest, on_map = np.argpartition(-near, k)[:k], np.argpartition(squares, 2 * k)[: 2 * k]
-        shares.append(len(np.intersect1d(nearest, on_map)) / k)
-    return float(np.mean(shares))

@@ -145,8 +145,10 @@ class _Api:
             try:
                 with contextlib.closing(self.service.ask(**arguments)) as events:
                     for name, data in events:
-                        if left.is_set() or loop.time() > end:
+                        if left.is_set():
                             return
+                        if loop.time() > end:
+                            raise _too_long()
                         put(_event(name, data))
             except Exception as error:
                 put(error)
@@ -215,11 +217,15 @@ _BEAT = 15.0  # seconds without an event, after which a comment keeps the connec
 async def _next(queue: asyncio.Queue[bytes | Exception | None], end: float) -> bytes | Exception | None:
     """The next event, or a comment after some seconds without one."""
     if asyncio.get_running_loop().time() > end:
-        return StatusError(503, "timeout", "the answer took too long", "ask for less")
+        return _too_long()
     try:
         return await asyncio.wait_for(queue.get(), _BEAT)
     except TimeoutError:
         return b": waiting\n\n"
+
+
+def _too_long() -> StatusError:
+    return StatusError(503, "timeout", "the answer took too long", "ask for less")
 
 
 def _event(name: str, data: Mapping[str, Any]) -> bytes:

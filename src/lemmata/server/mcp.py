@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import secrets
 import sys
 import threading
@@ -48,6 +49,7 @@ _HIT_TEXT = 1200  # characters of a hit; `passage` gives the rest
 _PAGE = 8000  # characters of a passage's text and proof in one answer
 _MOST_NEIGHBOURS = 20
 _LONGEST_ENTRY = 1000  # characters of a BibTeX entry in the text
+_log = logging.getLogger("lemmata.server")
 _REFRESH = 2.0  # seconds between two looks at whether the workspace was rebuilt
 
 Count = Annotated[int, Field(description="Number of results of this page.", ge=1, le=20)]
@@ -319,7 +321,10 @@ def _serving(folder: Path) -> Iterator[Service]:
 
 def _watch(refresh: Callable[[], bool], stopped: threading.Event) -> None:
     while not stopped.wait(_REFRESH):
-        refresh()
+        try:
+            refresh()
+        except Exception:  # the next look may succeed
+            _log.exception("looking for a rebuilt workspace failed")
 
 
 class _Guard:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
+from lemmata.search import LONGEST_QUERY
 from lemmata.server.schemas import Schema, array_of, integer, nullable, number, object_of, string
 
 __all__ = ["DEEPEST", "ENDPOINTS", "ID", "Endpoint", "document"]
 
 DEEPEST = 1000  # hits that can be reached by paging
-LONGEST_QUERY = 20_000  # characters
 LONGEST_ID = 2000
 MOST_HITS = 100
 ID = string(shortest=1, longest=LONGEST_ID)

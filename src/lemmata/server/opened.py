@@ -13,6 +13,7 @@ import threading
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from lemmata.errors import WorkspaceError
@@ -32,6 +33,7 @@ __all__ = ["Opened", "OpenedGraph", "Place", "state_of"]
 
 _WATCHED = ("lemmata.toml", "corpus/manifest.json", "index/*.json", "index/lexical/manifest.json")
 _WATCHED_BELOW = ("index/dense", "graph")
+_WATCHED_NAMES = {"manifest.json", "fusion.json"}
 _MOST_DOCUMENTS = 1 << 14  # documents in memory
 _MOST_ORDERS = 64  # documents whose order is in memory
 
@@ -39,12 +41,12 @@ _MOST_ORDERS = 64  # documents whose order is in memory
 def state_of(layout: Layout) -> tuple[tuple[str, int, int], ...]:
     """Name, time and size of every file that tells that a workspace was changed; equal for an unchanged one."""
     files = [path for pattern in _WATCHED for path in layout.root.glob(pattern)]
-    for folder in _WATCHED_BELOW:
-        files += (layout.root / folder).rglob("manifest.json")
-        files += (layout.root / folder).rglob("fusion.json")
+    for below in _WATCHED_BELOW:
+        for folder, _, names in os.walk(layout.root / below):  # leaves out a folder that is replaced at this moment
+            files += [Path(folder, name) for name in _WATCHED_NAMES.intersection(names)]
     found = []
     for path in files:
-        with contextlib.suppress(OSError):  # replaced at this moment: the next look sees it
+        with contextlib.suppress(OSError):  # replaced as well: the next look sees it
             status = path.stat()
             found.append((os.fspath(path), status.st_mtime_ns, status.st_size))
     return tuple(sorted(found))

@@ -21,7 +21,7 @@ from lemmata.config import suggest
 from lemmata.errors import InputError, LemmataError
 from lemmata.llm.endpoint import Budget
 from lemmata.project import Project
-from lemmata.search import RETRIEVERS, Filter, split_reranker
+from lemmata.search import RETRIEVERS, Filter, parse_retriever, rerankers, split_reranker
 from lemmata.server import views
 from lemmata.server.mathml import excerpt_html, inline_html, title_html
 from lemmata.server.openapi import DEEPEST
@@ -120,6 +120,7 @@ class Service:
         with self.opened() as opened:
             _check_retriever(opened, retriever)
             opened.prepare(retriever)
+            kind, encoder = parse_retriever(retriever)
             wanted = offset + k + 1
             hits = opened.retriever.search(
                 query,
@@ -139,9 +140,9 @@ class Service:
                 "query": query,
                 "retriever": retriever,
                 "hits": _hit_records(opened, page, excerpt if html else None, first_rank=offset + 1),
-                **({"nodes": views.nodes(opened, _on_paths(page))} if paths or retriever == "geodesic" else {}),
+                **({"nodes": views.nodes(opened, _on_paths(page))} if paths or kind == "geodesic" else {}),
                 **({"facets": views.facets(opened, hits[:_FACET_HITS])} if facets else {}),
-                "note": opened.note if retriever == "auto" else "",
+                "note": opened.note if kind == "auto" and not encoder else "",
                 "took_ms": round(1000 * (time.perf_counter() - started), 3),
                 "next_offset": offset + k if more else None,
                 "generation": opened.generation,
@@ -387,9 +388,8 @@ def _check_retriever(opened: Opened, name: str) -> None:
         raise LemmataError(f"there are no vectors of {encoder!r}{suggest(encoder, opened.encoders)}")
     if number > _MOST_RERANKED:
         raise LemmataError(f"{name!r} reranks too many hits: rerank at most {_MOST_RERANKED}")
-    manifests = opened.project.models() if number else {}
-    rerankers = [trained for trained, manifest in manifests.items() if manifest.get("verb") == "reranker"]
-    if number and not rerankers:
+    trained = rerankers(opened.project.layout.models) if number else []
+    if number and not trained:
         raise LemmataError("there is no reranker in the workspace: run 'lemmata train reranker'")
-    if model and model not in rerankers:
-        raise LemmataError(f"there is no reranker {model!r} in the workspace{suggest(model, rerankers)}")
+    if model and model not in trained:
+        raise LemmataError(f"there is no reranker {model!r} in the workspace{suggest(model, trained)}")

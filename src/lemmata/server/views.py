@@ -325,13 +325,14 @@ def graph_around(opened: Opened, identity: str, limit: int) -> dict[str, Any]:
         if node in nearest:
             continue
         nearest[node] = distance
-        begin, end = int(measured.indptr[node]), int(measured.indptr[node + 1])
-        end = min(end, begin + limit)  # sorted by length: farther ones cannot be among the nearest
-        for target, length in zip(
-            measured.targets[begin:end].tolist(), measured.lengths[begin:end].tolist(), strict=True
-        ):
-            if target not in nearest:
-                heapq.heappush(waiting, (distance + length, target))
+        seen: set[int] = set()  # a neighbour may be linked by several relations
+        for place in range(int(measured.indptr[node]), int(measured.indptr[node + 1])):
+            if len(seen) == limit:
+                break  # sorted by length: farther ones cannot be among the nearest
+            target = int(measured.targets[place])
+            if target not in nearest and target not in seen:
+                heapq.heappush(waiting, (distance + float(measured.lengths[place]), target))
+            seen.add(target)
     chosen = np.array(sorted(nearest), np.int64)
     edges: dict[tuple[str, str, str], float] = {}
     for node in nearest:

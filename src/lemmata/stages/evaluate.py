@@ -17,7 +17,7 @@ import numpy as np
 
 from lemmata.encode.load import encoder_id, is_static_encoder, model_folder
 from lemmata.encode.remote import Allowance
-from lemmata.errors import InputError, LeakageError, LemmataError
+from lemmata.errors import ConfigError, InputError, LeakageError, LemmataError
 from lemmata.evaluate.report import Report
 from lemmata.evaluate.runs import write_trec_qrels, write_trec_run
 from lemmata.evaluate.significance import Floats64, compare
@@ -329,6 +329,9 @@ def evaluate(
     """
     parsed = {name: parse_retriever(name) for name in retrievers}
     measures = [parse_measure(name) for name in options.measures.split(",")]
+    baseline = options.baseline or retrievers[0]
+    if len(parsed) > 1 and baseline not in parsed:  # said before anything is searched; one retriever needs none
+        raise ConfigError(f"there is no retriever {baseline!r} to compare with; there are {', '.join(parsed)}")
     notes = list(task.notes)
     with _scratch() as scratch, contextlib.closing(Retriever(layout, key=key, allowance=allowance)) as retriever:
         corpus = retriever.corpus
@@ -400,7 +403,6 @@ def evaluate(
             if used and not uses[used]:
                 retriever.release(used)
     generator = np.random.default_rng(options.seed)
-    baseline = options.baseline or retrievers[0]
     compared = [str(m) for m in measures] if len(results) > 1 else []
     return Report(
         task=task.name,
@@ -694,15 +696,16 @@ def tune_rerank(
     *,
     key: str = "",
     allow_missing: bool = False,
+    allowance: Allowance | None = None,
 ) -> dict[str, Any]:
     """Choose the weight of a cross-encoder, on a validation task; search uses it from then on.
 
     `name` is a retriever such as `hybrid+rerank` or `dense+rerank20:MODEL`. The weight 0 is the retriever alone, 1 the
-    cross-encoder alone.
+    cross-encoder alone. `allowance` caps what a remote encoder uses for the queries.
     """
     chosen_measure = parse_measure(measure_name)
     base, number, model = split_reranker(name)
-    with _scratch() as scratch, contextlib.closing(Retriever(layout, key=key)) as retriever:
+    with _scratch() as scratch, contextlib.closing(Retriever(layout, key=key, allowance=allowance)) as retriever:
         _, row_of = _rows_of_judged(retriever.corpus, task, allow_missing=allow_missing)
         judgments = judged(task.qrels, row_of)
         kind, encoder = parse_retriever(base)

@@ -175,6 +175,8 @@ def judge(
         raise InputError("exists and is no test collection, so it is not replaced", file=str(out))
     texts = [query.text for query in queries]
     sources = [query.sources for query in queries]
+    if options.thresholds is None and not any(sources):  # said before everything is searched and scored
+        raise InputError("without queries made from passages there is nothing to calibrate by: give both thresholds")
     with contextlib.closing(Retriever(layout, key=key)) as retriever:
         corpus = retriever.corpus
         rankings = {name: _rank(retriever, texts, options.depth, name, progress) for name in options.retrievers}

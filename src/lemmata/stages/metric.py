@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from lemmata.encode.load import encoder_id
 from lemmata.errors import LemmataError, WorkspaceError
 from lemmata.evaluate.significance import randomisation
 from lemmata.files import create_array, read_array
@@ -91,7 +92,7 @@ def learn_metric(layout: Layout, options: MetricStageOptions, encoder: str, prog
 
     The metric is kept if it finds significantly more references. The report says what was found in either case.
     """
-    vectors = vector_set(layout, encoder)
+    vectors = vector_set(layout, encoder and encoder_id(encoder, layout.models))
     if vectors is None:
         raise WorkspaceError("a metric is learned from vectors: run 'lemmata index' first")
     with held_by_first(layout.hold()):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -85,9 +84,15 @@ class MineOptions:
 def mine_pair_set(new: NewSet, options: PairOptions) -> dict[str, Any]:
     """Pairs from concepts, structure and citations."""
     with open_training_part(new.layout) as part:
-        return write_set(
-            new, part, mine_pairs(part.material, options), asdict(options), command=f"pairs --name {new.name}"
-        )
+        command = ["pairs", "--name", new.name, *_changed(options, "seed")]
+        return write_set(new, part, mine_pairs(part.material, options), asdict(options), command=command)
+
+
+def _changed(options: Any, *names: str) -> list[str]:
+    """The command-line options for those fields of the options that differ from their defaults."""
+    defaults = type(options)()
+    changed = [name for name in names if getattr(options, name) != getattr(defaults, name)]
+    return [word for name in changed for word in (f"--{name}", str(getattr(options, name)))]
 
 
 # ---------------------------------------------------------------- queries
@@ -96,7 +101,7 @@ def mine_pair_set(new: NewSet, options: PairOptions) -> dict[str, Any]:
 def mine_query_set(new: NewSet, options: QueryOptions, *, found_within: int = 0) -> dict[str, Any]:
     """Queries made by rules; with `found_within` only those that find their passage among so many hits."""
     with open_training_part(new.layout, everything=new.everything) as part:
-        command = f"queries --name {new.name}" + " --part all" * new.everything
+        command = ["queries", "--name", new.name, *["--part", "all"] * new.everything, *_changed(options, "seed")]
         pairs = rule_queries(part.material, options)
         return _write_queries(new, part, pairs, asdict(options), found_within, command)
 
@@ -107,13 +112,13 @@ def _write_queries(
     pairs: Iterable[Pair],
     options: Mapping[str, Any],
     found_within: int,
-    command: str,
+    command: Sequence[str],
     details: Callable[[], Mapping[str, Any]] = dict,
 ) -> dict[str, Any]:
     """Write query pairs as a set, after the round-trip filter where `found_within` is not 0."""
     if not found_within:
         return write_set(new, part, pairs, options, command=command, details=details)
-    command += f" --found-within {found_within}"
+    command = [*command, "--found-within", str(found_within)]
     tried: Counter[str] = Counter()
     kept: Counter[str] = Counter()
 
@@ -193,7 +198,8 @@ def mine_written_set(
             return {"round_trip": {}, **counts, "spent": spent._asdict()}
 
         used = {"model": endpoint.model, "prompt": query_prompt(options), **asdict(options)}
-        command = f"queries {_model_arguments(endpoint, limits)} --name {new.name}" + " --part all" * new.everything
+        command = ["queries", *_model_arguments(endpoint, limits), "--name", new.name]
+        command += ["--part", "all"] * new.everything
         report = _write_queries(new, part, pairs(), used, found_within, command, details)
         if not unanswered:
             start_file.unlink()
@@ -205,7 +211,7 @@ def _no_answer(model: str, passages: int, cause: str) -> str:
     return f"{model} gave no valid answer for {number}: {cause}"
 
 
-def _model_arguments(endpoint: EndpointOptions, limits: Limits) -> str:
+def _model_arguments(endpoint: EndpointOptions, limits: Limits) -> list[str]:
     """The options of a command that asks this model within these limits; a key is none of them."""
     address = urlsplit(endpoint.url)
     url = urlunsplit(address._replace(netloc=address.netloc.rpartition("@")[2], query="", fragment=""))
@@ -213,7 +219,7 @@ def _model_arguments(endpoint: EndpointOptions, limits: Limits) -> str:
     words += [word for name, limit in limits._asdict().items() if limit for word in (f"--{name}", f"{limit:.12g}")]
     if endpoint.price_in or endpoint.price_out:
         words += ["--price", f"{endpoint.price_in:g}", f"{endpoint.price_out:g}"]
-    return shlex.join(words if any(limits) else [*words, "--unlimited"])
+    return words if any(limits) else [*words, "--unlimited"]
 
 
 def mine_imported_set(
@@ -223,7 +229,7 @@ def mine_imported_set(
     file: str,
     complete: bool = False,
     found_within: int = 0,
-    command: str = "",
+    command: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Queries that somebody else wrote, those of training passages only; the report counts the others by reason."""
     with open_training_part(new.layout) as part:
@@ -243,7 +249,7 @@ def mine_imported_set(
             return {"imported": {"read": imported.read, "left_out": left_out, "first_unknown": imported.first_unknown}}
 
         used = {"file": file, "complete": complete, "found_within": found_within}
-        again = f"{command or f'import {file}'} --name {new.name}" + " --complete" * complete
+        again = [*(command or ("import", file)), "--name", new.name, *["--complete"] * complete]
         return _write_queries(new, part, pairs, used, found_within, again, details)
 
 
@@ -265,16 +271,18 @@ def mine_triplet_set(
             triplets = citation_triplets(part.material, options.citations)
             negatives = max(1, options.citations.hard + options.citations.easy)
             used: Mapping[str, Any] = asdict(options.citations)
+            changed = _changed(options.citations, "relations", "seed")
         else:
-            chosen = SCINCL if kind == "scincl" else options.triplets
+            chosen = replace(SCINCL, seed=options.triplets.seed) if kind == "scincl" else options.triplets
             vectors, texts = training_embedding(part, embedding, new.key, new.progress)
             triplets = graph_triplets(part.material, vectors, chosen, texts=texts)
             negatives, used = chosen.hard + chosen.easy, asdict(chosen)
+            changed = _changed(chosen, "seed")
             if kind == "queries":
                 records = part.records(*sources)
                 pairs = (record for record in records if isinstance(record, Pair))
                 triplets, negatives = query_triplets(pairs, triplets, part.material), 10
-        command = f"triplets --from {kind} --name {new.name}" + (f" --of {of}" if of else "")
+        command = ["triplets", "--from", kind, "--name", new.name, *(["--of", of] if of else []), *changed]
         return write_set(new, part, triplets, used, command=command, sources=sources, negatives=negatives)
 
 
@@ -301,7 +309,7 @@ def mine_negative_set(new: NewSet, of: str, options: NegativeOptions) -> dict[st
             return {"left_out": mined.left_out, "short": mined.short, "kept": kept, "dropped": dropped}
 
         used = {"of": of, **asdict(options)}
-        command = f"negatives {of} --name {new.name}"
+        command = ["negatives", of, "--name", new.name, *_changed(options, "number")]
         return write_set(
             new,
             part,
@@ -338,7 +346,7 @@ def mix_sets(new: NewSet, mixture: Mixture, table: str = "") -> tuple[dict[str, 
         streams = {source: part.records(source) for source in names}
         negatives = max((_negatives_in(new.layout, source) for source in names), default=0)
         with mix(streams, mixture, part.material) as mixed:
-            command = f"mix {table or new.name} --name {new.name}"
+            command = ["mix", table or new.name, "--name", new.name]
             return write_set(
                 new, part, mixed.records, asdict(mixture), command=command, sources=names, negatives=negatives
             ), mixed.table

@@ -584,7 +584,10 @@ def _export_reranker(folder: Path, name: str, task: Task) -> dict[str, Any]:
 
 
 def _weigh(layout: Layout, folder: Path, task: Task, progress: Progress, key: str) -> dict[str, Any]:
-    """Choose the reranker's weight on held-out pairs; without an index, search gives it the default weight."""
+    """Choose the reranker's weight on held-out pairs; where that fails, search gives it the default weight.
+
+    A missing index or a remote encoder that does not answer is no reason to lose a trained model.
+    """
     model = folder / "onnx" if (folder / "onnx").is_dir() else folder
     names = list(task.queries)[:WEIGHED]
     few = replace(
@@ -596,7 +599,7 @@ def _weigh(layout: Layout, folder: Path, task: Task, progress: Progress, key: st
         return {"weight": None}
     try:
         return {"weight": tune_rerank(layout, few, f"auto+rerank{RERANKED}:{model}", "MRR@10", progress, key=key)}
-    except WorkspaceError as error:
+    except LemmataError as error:
         return {"weight": None, "not_weighed": str(error)}
 
 

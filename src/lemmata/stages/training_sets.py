@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -255,7 +256,7 @@ def write_set(
     records: Iterable[Record],
     options: Mapping[str, Any],
     *,
-    command: str,
+    command: Sequence[str],
     sources: Iterable[str] = (),
     negatives: int = 0,
     details: Callable[[], Mapping[str, Any]] = dict,
@@ -264,8 +265,8 @@ def write_set(
     """Write records under a temporary name, audit the file, and give it its name; returns the report.
 
     `details` are added to the report, `why_none` explains a set without any record; both are asked for after the last
-    record. `command` makes the set again, after `lemmata mine`; `sources` are the sets that it is made from. The report
-    says whether a set of that name is `replaced`, and which sources are out of date in its `notes`.
+    record. The words of `command` make the set again, after `lemmata mine`; `sources` are the sets that it is made
+    from. The report says whether a set of that name is `replaced`, and which sources are out of date in its `notes`.
     """
     layout, name, policy, progress, *_ = new
     if not re.fullmatch(r"[\w-]+(?:\.[\w-]+)*", name):
@@ -321,7 +322,7 @@ def write_set(
             "verb": "mine",
             "inputs": part.corpus.inputs,
             "split": split_key(layout),
-            "command": f"lemmata mine {command}" + (f" --gate {new.gate}" if new.gate else ""),
+            "command": shlex.join(["lemmata", "mine", *command, *(["--gate", new.gate] if new.gate else [])]),
             "options": {**options, **({"gate": new.gate} if new.gate else {})},
             "made_from": made_from,
             "everything": new.everything,

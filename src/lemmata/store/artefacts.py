@@ -174,7 +174,7 @@ def model(folder: Path) -> Artefact:
     """A trained model, in a workspace or elsewhere."""
     verb = (read_manifest(folder / "manifest.json") or {}).get("verb")
     pretrain = f"lemmata train pretrain {folder.name}"
-    command = f"lemmata train {verb or 'finetune'} {folder.name}"
+    command = "lemmata run" if verb == "update" else f"lemmata train {verb or 'finetune'} {folder.name}"
     return Artefact(f"model {folder.name!r}", folder, command, "", "", other_command="" if verb else pretrain)
 
 

@@ -344,15 +344,15 @@ class Corpus(Sequence[Passage]):
             )
         )
 
-    def reports(self, locations: Sequence[str], log: Passage, *, later: bool, limit: int = 20) -> list[str]:
-        """Logs about one of the locations (ids) with an earlier or a later date than a log, nearest first."""
+    def reports(self, locations: Sequence[str], log: Passage, *, later: bool) -> list[str]:
+        """At most twenty logs about one of the locations (ids), dated before or after a log, the nearest first."""
         sign, order = (">", "ASC") if later else ("<", "DESC")
         query = (
             "SELECT DISTINCT p.id, p.date FROM links JOIN passages p ON p.id = source WHERE relation = 'reports_about'"
             f" AND target IN ({','.join('?' * len(locations))}) AND p.id != ? AND (p.date, p.id) {sign} (?, ?)"
-            f" ORDER BY p.date {order}, p.id {order} LIMIT ?"
+            f" ORDER BY p.date {order}, p.id {order} LIMIT 20"
         )
-        values = (*locations, log.id, log.date, log.id, limit)
+        values = (*locations, log.id, log.date, log.id)
         return [identity for identity, _ in self._connection.execute(query, values)]
 
     # ------------------------------------------------------------ for lists that people read

@@ -34,7 +34,16 @@ from lemmata.train.encoders import (
 )
 from lemmata.train.job import Job, translated
 from lemmata.train.loop import WEIGHT_DECAY, Group, Training, precision_for, train, warm_up_and_decay
-from lemmata.train.losses import candidates, contrastive, cut_lengths, distillation, shortened, triplet
+from lemmata.train.losses import (
+    candidates,
+    contrastive,
+    cut_lengths,
+    displacement,
+    distillation,
+    shortened,
+    targets,
+    triplet,
+)
 from lemmata.train.ranks import barrier, gathered, is_first_process, own_items, refuse_several
 from lemmata.train.validate import autocast, encode_texts, evaluation_steps, measure_tasks, selection
 from lemmata.types import Integers, Progress
@@ -45,7 +54,8 @@ __all__ = ["FinetuneOptions", "FinetuneResult", "finetune", "teacher_names"]
 NEGATIVES = 4  # hard ones of each record that are used
 DISTINCT_BELOW = 512  # batch size; larger batches without repeated texts lose records of texts that many share
 WARM_UP = 0.1  # share of steps
-TEACHER_WEIGHT = 0.2  # of the distillation in the loss
+TEACHER_WEIGHT = 0.2  # of the distillation in the loss: one teacher keeps the model close to what it knows
+TEACHERS_WEIGHT = 0.8  # several together know more than the model, which is to learn it
 SHARES = tuple(tenth / 10 for tenth in range(1, 11))  # of the tuned weights, tried where there is a guard
 STATIC = "a static encoder, whose steps take less time than exchanging its token vectors, is trained"
 WHOLE_BATCH = 2**22  # tokens: a static encoder keeps nothing for each of them
@@ -70,7 +80,7 @@ class FinetuneOptions:
     loss: str = "contrastive"  # directed: query to passage only; popular: directed, frequent answers rank high; triplet
     dimensions: list[float] = field(default_factory=list)  # Matryoshka: lengths, or fractions of the whole
     guide: str = ""  # a model that says which candidates may be answers too: "base", or as `base`
-    teacher: str = ""  # models to stay close to, by commas: "base", or as `base`
+    teacher: str = ""  # "base", or as `base`: a model to stay close to; several, by commas: to learn from
     prompts: dict[str, str] = field(default_factory=dict)  # by role, query and passage; the base's own
     epochs: float = 1.0  # passes over the training sets
     batch: int = 256  # records, all of them candidates of each other
@@ -243,16 +253,20 @@ class Objective:
         # the cosine of joined vectors is the mean of the teachers' cosines
         taught = [_centred(self._vectors_of(folder, progress)) for folder in teachers]
         self._teacher = torch.cat(taught, dim=1) * len(taught) ** -0.5 if taught else None
+        self._targets = targets(self._teacher, self._encoded(model, job)) if len(taught) > 1 else None
 
     def _vectors_of(self, folder: Path, progress: Progress) -> Any:
-        """Vectors (texts, d) of another model, zero for texts that no record has."""
-        import torch
-
         progress(f"encoding with {folder.name}", 0, None)
         model = load_model(folder, str(self.model.device))
+        return self._encoded(model, translated(self.job, folder))
+
+    def _encoded(self, model: Any, job: Job) -> Any:
+        """Vectors (texts, d), zero for texts that no record has."""
+        import torch
+
         used = np.unique(np.concatenate([records[records >= 0] for records in self.sets]))
         reads, pad = int(model.max_seq_length or 512), int(model.tokenizer.pad_token_id or 0)
-        vectors = encode_texts(model, translated(self.job, folder).texts, used, reads, pad, self.precision)
+        vectors = encode_texts(model, job.texts, used, reads, pad, self.precision)
         table = torch.zeros((len(self.job.texts), vectors.shape[1]), dtype=torch.float16, device=self.model.device)
         table[torch.from_numpy(used).to(self.model.device)] = vectors.half()
         return table
@@ -293,8 +307,11 @@ class Objective:
             both_ways = self.options.loss == "contrastive"
             loss = contrastive(short, table, among, both_ways=both_ways, expected=batch.get("expected"))
             if self._teacher is not None:
+                weight = TEACHER_WEIGHT if self._targets is None else TEACHERS_WEIGHT
                 difference = distillation(short, table, among, self._teacher[numbers].float())
-                loss = (1 - TEACHER_WEIGHT) * loss + TEACHER_WEIGHT * difference
+                if self._targets is not None and length == self.dimensions[0]:
+                    difference = difference + displacement(short, self._targets[numbers].float())
+                loss = (1 - weight) * loss + weight * difference
             losses.append(loss)
         return torch.stack(losses).mean()
 

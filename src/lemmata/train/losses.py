@@ -11,12 +11,24 @@ from typing import Any, NamedTuple
 
 from lemmata.errors import ConfigError
 
-__all__ = ["Candidates", "candidates", "contrastive", "cut_lengths", "distillation", "shortened", "triplet"]
+__all__ = [
+    "Candidates",
+    "candidates",
+    "contrastive",
+    "cut_lengths",
+    "displacement",
+    "distillation",
+    "shortened",
+    "targets",
+    "triplet",
+]
 
 Tensor = Any  # of torch, which is imported where it is needed
 
 SCALE = 20.0  # of cosines: the inverse of the temperature
 MARGIN = 0.5  # of triplets
+TARGET_SCALE = 10.0  # of cosines with targets
+SAMPLE = 60_000  # texts from which the axes of targets are computed
 
 
 class Candidates(NamedTuple):
@@ -110,6 +122,32 @@ def distillation(vectors: Tensor, table: Tensor, among: Candidates, teacher: Ten
         return torch.log_softmax(points[table[:, 0]].float() @ points[among.places].float().T * scale, dim=1)
 
     return torch.nn.functional.kl_div(choice(vectors), choice(teacher), reduction="batchmean", log_target=True)
+
+
+def targets(taught: Tensor, own: Tensor) -> Tensor:
+    """Where the vectors of the teachers, joined (texts, any width), lie in the space of a model: unit (texts, d).
+
+    Their principal axes, as many as the model has dimensions, turned so that the targets lie as close as possible to
+    the model's own vectors (texts, d): distances between targets are those of the teachers, and the model has the
+    shortest way. Zero rows stay zero.
+    """
+    import torch
+
+    used = taught.any(dim=1).nonzero()[:, 0]
+    chosen = torch.randperm(len(used), generator=torch.Generator().manual_seed(0))[:SAMPLE].to(used.device)
+    sample = taught[used[chosen]].float()
+    axes = torch.linalg.svd(sample.T @ sample)[2][: own.shape[1]].T
+    turned, _, onto = torch.linalg.svd(axes.T @ sample.T @ own[used[chosen]].float(), full_matrices=False)
+    axes = axes @ turned @ onto
+    placed = torch.zeros_like(own)
+    for rows in used.split(SAMPLE):
+        placed[rows] = torch.nn.functional.normalize(taught[rows].float() @ axes, dim=1).to(own.dtype)
+    return placed
+
+
+def displacement(vectors: Tensor, wanted: Tensor, scale: float = TARGET_SCALE) -> Tensor:
+    """How far unit vectors are from where they should be: one minus the cosine, scaled."""
+    return scale * (1 - (vectors.float() * wanted).sum(dim=1)).mean()
 
 
 # ---------------------------------------------------------------- Matryoshka

@@ -545,6 +545,7 @@ def train_metric(
     steps = per_epoch * options.epochs
     history: list[dict[str, float]] = []
     best, best_value, since_best = _copy(model), -1.0, 0
+    doing = "training the metric"
 
     def locate() -> Located:
         if device.type == "cpu" or options.fan_out:
@@ -575,14 +576,15 @@ def train_metric(
             optimizer.step()
             total += loss
             step += 1
+            progress(doing, step, steps)
         record = {"epoch": float(epoch), "loss": float(total) / per_epoch}
         since_best += 1
         if validation is not None:
             record["R@20"] = _validate(model, x, locate(), validation, allowed)
             if record["R@20"] > best_value:
                 best, best_value, since_best = _copy(model), record["R@20"], 0
+            doing = f"training the metric, R@20 {record['R@20']:.3f}"
         history.append(record)
-        progress(f"training the metric, loss {record['loss']:.3f}", epoch, options.epochs)
         if validation is not None and since_best >= options.patience:
             break
     if validation is not None:

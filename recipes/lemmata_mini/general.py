@@ -1,0 +1,144 @@
+"""Titles and texts from outside the corpora of the recipe: the model keeps its English and sees other mathematics.
+
+    python recipes/lemmata_mini/general.py FOLDER OUT
+
+FOLDER holds what package registries give away: `data.noun`, `data.verb`, … of WordNet (Debian's wordnet-base),
+`foldoc.dict.dz` (dict-foldoc), `Translation-en` (the descriptions of Debian's packages) and wheels of libraries for
+mathematics (sympy, networkx, passagemath-*), whose documentation names and explains what they compute. Each becomes a
+document with a title and a text, in OUT/english.jsonl or OUT/libraries.jsonl. Texts that repeat another one are left
+out, and of each source of English at most 20,000 are taken, at random.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import gzip
+import json
+import random
+import re
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+Reader = Callable[[Path], Iterator[tuple[str, str]]]
+
+LONGEST = 1200  # characters of a text
+SHORTEST = 40
+MOST = 20_000  # documents of a source of English
+BLOCK = re.compile(  # what documentation holds besides prose begins with one of these lines
+    r"^\s*(EXAMPLES?|TESTS?|INPUTS?|OUTPUTS?|REFERENCES?|AUTHORS?|ALGORITHM|SEEALSO|Parameters|Returns|Yields|Raises"
+    r"|Examples?|References|See Also|Notes?|Attributes|\.\. \w+::.*|[-=~]{3,}|>>> .*|sage: .*)\b.*$",
+    re.MULTILINE,
+)
+ROLE = re.compile(r":[a-z:]+:`~?\.?([^`<]*?)(?:\s*<[^>]*>)?`|``?([^`]+)``?")
+CYTHON = re.compile(
+    r'^\s*(?:cp?def|def|cdef class|class)\s+(?:[^\n(:]*\s)?(\w+)\s*(?:\([^)]*\))?[^\n:(]*:\s*\n\s*r?"""(.*?)"""',
+    re.M | re.S,
+)
+
+
+def wordnet(file: Path) -> Iterator[tuple[str, str]]:
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if line.startswith("  "):  # the licence
+            continue
+        facts, _, gloss = line.partition(" | ")
+        fields = facts.split(" ")
+        words = fields[4 : 4 + 2 * int(fields[3], 16) : 2]
+        yield ", ".join(re.sub(r"\(\w+\)$", "", word).replace("_", " ") for word in words), gloss.strip()
+
+
+def foldoc(file: Path) -> Iterator[tuple[str, str]]:
+    entries = re.split(r"\n(?=\S)", gzip.decompress(file.read_bytes()).decode("utf-8", "replace"))
+    for entry in entries:
+        name, _, text = entry.partition("\n")
+        text = re.sub(r"\(\d{4}-\d\d-\d\d\)|<[\w\s,/]*>|[{}]", " ", text)
+        yield name, text
+
+
+def packages(file: Path) -> Iterator[tuple[str, str]]:
+    for record in file.read_text(encoding="utf-8").split("\n\n"):
+        match = re.search(r"^Description-en: (.*)\n((?: .*\n?)*)", record, re.MULTILINE)
+        if match:
+            paragraphs = match[2].split("\n .\n")
+            first = paragraphs[0] if len(paragraphs) > 3 else "\n".join(paragraphs)  # of many, the rest lists files
+            yield re.sub(r"\s*[-(]\s*(development|debug|documentation|common|runtime)\b.*", "", match[1]), first
+
+
+def prose(text: str) -> str:
+    """The sentences of a docstring before its examples and tables, without markup."""
+    match = BLOCK.search(text)
+    text = text[: match.start()] if match else text
+    return ROLE.sub(lambda found: found[1] or found[2] or "", text.replace("\\\\", "\\")).replace("::", ".")
+
+
+def spelled(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|_+", " ", name).strip()
+
+
+def documented(source: str, is_python: bool) -> Iterator[tuple[str, str]]:
+    """Names with their documentation."""
+    if not is_python:
+        yield from CYTHON.findall(source)
+        return
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(node)):
+            yield node.name, text
+
+
+def libraries(file: Path) -> Iterator[tuple[str, str]]:
+    """The name of what is documented with its documentation, and the first sentence with the others."""
+    with zipfile.ZipFile(file) as archive:
+        for name in archive.namelist():
+            if not name.endswith((".py", ".pyx")) or "/test" in name:
+                continue
+            for own, text in documented(archive.read(name).decode("utf-8", "replace"), name.endswith(".py")):
+                text = prose(text)
+                first, _, rest = text.partition(".\n")
+                if own.startswith(("_", "test")) or len(own) < 4:
+                    continue
+                yield spelled(own), text
+                if len(rest) > 2 * SHORTEST and len(first) < 300:
+                    yield re.sub(r"^(Returns?|Computes?|Constructs?) ", "", first.strip()), rest
+
+
+READERS = {
+    "english": {"data.*": wordnet, "foldoc.dict.dz": foldoc, "*Translation-en": packages},
+    "libraries": {"*.whl": libraries},
+}
+
+
+def documents(folder: Path, pattern: str, reader: Reader) -> list[dict[str, str]]:
+    """The documents of a source, each text once."""
+    found: dict[str, dict[str, str]] = {}
+    for file in sorted(folder.glob(pattern)):
+        for title, text in reader(file):
+            title, text = " ".join(title.split()), " ".join(text.split())[:LONGEST]
+            if len(text) >= SHORTEST and len(title) >= 3:
+                name = f"{reader.__name__}-{len(found) + 1}"
+                found.setdefault(text[:200].lower(), {"id": name, "title": title, "abstract": text})
+    return list(found.values())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("out", type=Path)
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for name, readers in READERS.items():
+        with (arguments.out / f"{name}.jsonl").open("w", encoding="utf-8") as stream:
+            for pattern, reader in readers.items():
+                records = documents(arguments.folder, pattern, reader)
+                if name == "english":
+                    records = random.Random(0).sample(records, min(MOST, len(records)))
+                stream.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+                print(f"{name}, {reader.__name__}: {len(records)} documents", flush=True)
+
+
+if __name__ == "__main__":
+    main()
