@@ -147,13 +147,16 @@ def test_help_loads_nothing_heavy_and_answers_at_once() -> None:
     )
     run("-c", code)
     code = "import sys; sys.argv = ['lemmata', '--help']; from lemmata.cli.main import main; main()"
-    costs = []
-    for _ in range(3):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        run("-c", code)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        costs.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert min(costs) < 0.3  # of CPU time, so that a busy machine does not matter
+    bare, full = zip(*((cpu_seconds("pass"), cpu_seconds(code)) for _ in range(5)), strict=True)
+    # CPU time, beside that of an interpreter alone (0.025 s where it is quiet), so that a busy machine does not matter
+    assert min(full) < max(0.3, 14 * min(bare))
+
+
+def cpu_seconds(code: str) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run("-c", code)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def test_import_lemmata_loads_no_torch() -> None:
