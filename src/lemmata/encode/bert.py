@@ -219,18 +219,19 @@ class _Graph:
             outliers = outlier_scales(norm)
             name, values = self.node("Mul", name, self.constant(1 / outliers)), values * outliers[:, None]
         integers, scales = _to_int8(values, axis=0)
-        weights, rounded = self.constant(integers), self._round(name, after_gelu)
-        result = self._integer_product(rounded.tokens, rounded.zero, weights, scales[0])
+        rounded = self._round(name, after_gelu)
+        result = self._integer_product(rounded.tokens, rounded.zero, integers, scales[0])
         if twice:
             left = self.node("Sub", name, self.node("DequantizeLinear", *rounded[:3], axis=0))
             fine = self.node("Mul", rounded.scales, self._scalar(1 / _REST))
             tokens = self.node("QuantizeLinear", left, fine, rounded.zeros, axis=0)
-            rest = self._integer_product(tokens, rounded.zero, weights, scales[0] / _REST)
+            rest = self._integer_product(tokens, rounded.zero, integers, scales[0] / _REST)
             result = self.node("Add", result, rest)
         return self.node("Mul", result, self.node("Unsqueeze", rounded.scales, self._scalar(-1, np.int64)))
 
-    def _integer_product(self, tokens: str, zero: str, weights: str, scales: Floats) -> str:
-        inputs = tokens, weights, self._scalar(1), self.constant(scales), zero
+    def _integer_product(self, tokens: str, zero: str, weights: npt.NDArray[np.int8], scales: Floats) -> str:
+        # weights are never shared: for x86 without VNNI onnxruntime rewrites those of each product, and fails on others
+        inputs = tokens, self.constant(weights), self._scalar(1), self.constant(scales), zero
         return self.node("MatMulIntegerToFloat", *inputs, domain=_MICROSOFT)
 
     def _round(self, name: str, after_gelu: bool) -> _Rounded:

@@ -88,9 +88,14 @@ class _Graph:
         return next(values)
 
     def matrices(self) -> list[Floats]:
-        """The weights (inputs, outputs) by which nodes multiply, each once, in their order."""
-        nodes = {node.input[1]: node for node in reversed(self.nodes) if len(node.input) > 1}  # the first of equal ones
-        return [matrix for node in reversed(nodes.values()) if (matrix := self._matrix(node)) is not None]
+        """The weights (inputs, outputs) by which nodes multiply, in their order.
+
+        What rounding left is multiplied by the same weights once more; these products are left out.
+        """
+        differences = {node.output[0] for node in self.of_type("Sub")}
+        rests = {node.output[0] for node in self.of_type("QuantizeLinear") if node.input[0] in differences}
+        nodes = [node for node in self.nodes if len(node.input) > 1 and node.input[0] not in rests]
+        return [matrix for node in nodes if (matrix := self._matrix(node)) is not None]
 
     def _matrix(self, node: Any) -> Floats | None:
         if node.op_type == "MatMulNBits":  # of older exports
