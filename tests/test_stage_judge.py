@@ -216,7 +216,7 @@ def test_the_command_refuses_thresholds_that_are_not_two_numbers(project: Projec
     assert "two numbers such as 3,5, not '3'" in lemmata(*words, code=1)
 
 
-@pytest.mark.parametrize("option", ["--model", "--limit"])
+@pytest.mark.parametrize("option", ["--model", "--limit", "--part"])
 def test_the_command_refuses_options_that_queries_from_a_file_leave_unused(
     project: Project, tmp_path: Path, option: str
 ) -> None:

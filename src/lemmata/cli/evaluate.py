@@ -338,7 +338,9 @@ def judge(
     out: Annotated[Path, typer.Argument(help="Output folder, as BEIR has them.", metavar="OUT")],
     by: Annotated[str, typer.Option("--by", help="A cross-encoder: model, folder or hub name.", metavar="MODEL")],
     workspace: Workspace = HERE,
-    part: Annotated[str, typer.Option(help="Where queries come from: test or validation.", metavar="PART")] = "test",
+    part: Annotated[
+        str, typer.Option(help="Where queries come from: test or validation.", show_default="test", metavar="PART")
+    ] = "",
     queries: Annotated[
         Path | None, typer.Option(help="Judge these queries instead: JSON lines with _id and text.", metavar="FILE")
     ] = None,
@@ -375,7 +377,9 @@ def judge(
         raise LemmataError("--queries are judged as they are: leave out --model")
     if queries is not None and limit is not None:
         raise LemmataError("all --queries are judged: leave out --limit")
-    limit = 200 if limit is None else limit
+    if queries is not None and part:
+        raise LemmataError("--queries are of no part: leave out --part")
+    limit, part = 200 if limit is None else limit, part or "test"
     project = Project(workspace)
     chosen = None
     if thresholds:
