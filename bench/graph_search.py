@@ -213,7 +213,8 @@ def fit(retriever: Retriever, task: Task) -> dict[str, Fusion]:
         retriever.search_rows(texts, depth, name, task.candidates, itself=task.rows) for name in ("dense", "lexical")
     )
     learned = retriever.learned(texts, depth, task.candidates)
-    found = candidates(dense, lexical, "score", retriever.citations, task.rows, task.candidates, learned=learned)
+    crowding = retriever.dense().crowding
+    found = candidates(dense, lexical, crowding, retriever.citations, task.rows, task.candidates, learned=learned)
     judgments = judgments_of(task)
     values = cache(lambda fusion: evaluate(combine(found, DEPTH, fusion)[0], judgments, MEASURES)["R@20"])
     start = fit_start(static=is_static_encoder(retriever.vectors.encoder, retriever.layout.models))

@@ -14,7 +14,7 @@ from lemmata.store.graph import Citations, citations_between
 from lemmata.types import Edge, Floats, Integers
 
 Ranking = tuple[Integers, Floats]
-PLAIN = Fusion(weight=0.5, citations=0.0, citing=0.0)
+PLAIN = EQUAL
 ROWS = 31
 
 
@@ -40,16 +40,17 @@ def ranking(*rows: int) -> Ranking:
 
 
 def test_a_row_in_both_rankings_comes_first() -> None:
-    rows, scores = fuse(ranking(1, 2, 3), ranking(4, 2, 5), 3, Fusion("rank", 0.5))
+    rows, scores = fuse(ranking(1, 2, 3), ranking(4, 2, 5), 3, EQUAL)
+    assert rows[0].tolist() == [1, 4, 2]
+    rows, scores = fuse(ranking(1, 2, 3), ranking(2, 4, 5), 3, EQUAL)
     assert rows[0].tolist() == [2, 1, 4]
-    assert scores[0, 0] == pytest.approx(1 / 62)
+    assert scores[0, 0] == pytest.approx((1 + 0.25) / 2)
 
 
-@pytest.mark.parametrize("method", ["score", "rank"])
-def test_the_weight_selects_between_the_rankings(method: str) -> None:
+def test_the_weight_selects_between_the_rankings() -> None:
     a, b = ranking(1, 2, 3), ranking(4, 5, 6)
-    assert fuse(a, b, 1, Fusion(method, 1.0))[0][0, 0] == 1
-    assert fuse(a, b, 1, Fusion(method, 0.0))[0][0, 0] == 4
+    assert fuse(a, b, 1, DENSE)[0][0, 0] == 1
+    assert fuse(a, b, 1, LEXICAL)[0][0, 0] == 4
 
 
 def test_two_empty_rankings_fuse_to_an_empty_one() -> None:
@@ -62,20 +63,19 @@ def test_two_empty_rankings_fuse_to_an_empty_one() -> None:
 @given(
     st.lists(st.integers(0, 30), unique=True, max_size=8),
     st.lists(st.integers(0, 30), unique=True, max_size=8),
-    st.sampled_from(["score", "rank"]),
     st.integers(0, 20).map(lambda n: n / 20),
     st.integers(1, 20),
 )
-def test_fusion_equals_the_sum_by_definition(a: list[int], b: list[int], method: str, weight: float, k: int) -> None:
+def test_fusion_equals_the_sum_by_definition(a: list[int], b: list[int], weight: float, k: int) -> None:
     def side(rows: list[int]) -> Ranking:
         return padded(rows, [2.0 - 0.1 * n for n in range(len(rows))], 8)
 
-    rows, scores = fuse(side(a), side(b), k, Fusion(method, weight))
+    rows, scores = fuse(side(a), side(b), k, Fusion(False, weight))
     sums: dict[int, float] = {}
     for part, share in ((a, weight), (b, 1 - weight)):
         for n, row in enumerate(part):
             by_score = 1 - n / (len(part) - 1) if len(part) > 1 else 1.0
-            sums[row] = sums.get(row, 0) + share * (by_score if method == "score" else 1 / (61 + n))
+            sums[row] = sums.get(row, 0) + share * by_score
     sums = {row: value for row, value in sums.items() if value > 1e-9 or (row in b and weight < 1)}
     fused = {int(row): float(score) for row, score in zip(rows[0], scores[0], strict=True) if row >= 0}
     assert len(fused) == min(k, len(sums))
@@ -83,13 +83,11 @@ def test_fusion_equals_the_sum_by_definition(a: list[int], b: list[int], method:
     assert scores[0].tolist() == sorted(scores[0].tolist(), reverse=True)
 
 
-def before(dense: Ranking, lexical: Ranking, k: int, method: str, weight: float) -> Ranking:
+def before(dense: Ranking, lexical: Ranking, k: int, weight: float) -> Ranking:
     """Fusion as it was before the graph took part in it; the oracle."""
 
     def scaled(rows: Integers, scores: Floats) -> Floats:
         is_hit = rows >= 0
-        if method == "rank":
-            return np.where(is_hit, 1 / (60 + np.arange(1, rows.shape[1] + 1, dtype=np.float32)), 0).astype(np.float32)
         high = np.max(np.where(is_hit, scores, -np.inf), axis=1, keepdims=True)
         low = np.min(np.where(is_hit, scores, np.inf), axis=1, keepdims=True)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -127,18 +125,17 @@ def arrays(found: Sequence[tuple[int, float]]) -> Ranking:
 
 
 @settings(deadline=None)
-@given(scored, scored, st.sampled_from(["score", "rank"]), weights, st.integers(1, 20), links)
+@given(scored, scored, weights, st.integers(1, 20), links)
 def test_without_weights_for_the_graph_nothing_has_changed(
     a: list[tuple[int, float]],
     b: list[tuple[int, float]],
-    method: str,
     weight: float,
     k: int,
     pairs: list[tuple[int, int]],
 ) -> None:
-    plain = Fusion(method, weight, citations=0.0, citing=0.0)
-    rows, scores = combine(candidates(arrays(a), arrays(b), method, cited(pairs)), k, plain)
-    expected_rows, expected_scores = before(arrays(a), arrays(b), k, method, weight)
+    plain = Fusion(False, weight)
+    rows, scores = combine(candidates(arrays(a), arrays(b), citations=cited(pairs)), k, plain)
+    expected_rows, expected_scores = before(arrays(a), arrays(b), k, weight)
     assert rows.tolist() == expected_rows.tolist()
     assert scores[0].tolist() == pytest.approx(expected_scores[0].tolist())
 
@@ -153,7 +150,7 @@ def test_the_graph_adds_what_its_definition_says(
     citations: float,
     citing: float,
 ) -> None:
-    rows, scores = fuse(arrays(a), arrays(b), 20, Fusion("score", weight, citations=0.0, citing=0.0))
+    rows, scores = fuse(arrays(a), arrays(b), 20, Fusion(False, weight))
     base = {int(row): float(score) for row, score in zip(rows[0], scores[0], strict=True) if row >= 0}
     found = candidates(arrays(a), arrays(b))
     everything = {
@@ -168,7 +165,7 @@ def test_the_graph_adds_what_its_definition_says(
         + citing * sum(everything.get(source, 0) for source in by[row]) / max(len(by[row]), 1)
         for row, score in base.items()
     }
-    fusion = Fusion("score", weight, citations=citations, citing=citing)
+    fusion = Fusion(False, weight, citations=citations, citing=citing)
     rows, scores = fuse(arrays(a), arrays(b), 20, fusion, cited(pairs))
     fused = {int(row): float(score) for row, score in zip(rows[0], scores[0], strict=True) if row >= 0}
     assert fused == pytest.approx(expected, abs=1e-4)
@@ -181,7 +178,7 @@ def test_the_graph_adds_what_its_definition_says(
 def test_another_citation_never_lowers_a_passage(
     a: list[tuple[int, float]], b: list[tuple[int, float]], weight: float, pairs: list[tuple[int, int]], x: int, y: int
 ) -> None:
-    fusion = Fusion("score", weight, citations=0.05, citing=0.0)
+    fusion = Fusion(False, weight, citations=0.05, citing=0.0)
 
     def place(links: list[tuple[int, int]]) -> int:
         return int((fuse(arrays(a), arrays(b), 20, fusion, cited(links))[0][0] == y).argmax())
@@ -202,7 +199,7 @@ def test_diffusion_adds_what_the_nearest_refer_to(
     allowed = np.arange(ROWS) % 3 > 0
     a, b = ([(row, score) for row, score in ranked if allowed[row]] for ranked in (a, b))
     others_a, others_b = ([(row, score) for row, score in ranked if row != itself] for ranked in (a, b))
-    rows, scores = fuse(arrays(others_a), arrays(others_b), ROWS, Fusion("score", weight))
+    rows, scores = fuse(arrays(others_a), arrays(others_b), ROWS, Fusion(False, weight))
     base = {int(row): float(score) for row, score in zip(rows[0], scores[0], strict=True) if row >= 0}
     largest = max((score for _, score in others_a), default=0)
     received = dict.fromkeys(range(ROWS), 0.0)
@@ -215,7 +212,7 @@ def test_diffusion_adds_what_the_nearest_refer_to(
     for row, value in received.items():
         if value > 0 and (allowed[row] or row in base):
             expected[row] = base.get(row, 0.0) + diffusion * value / most
-    fusion = Fusion("score", weight, diffusion=diffusion)
+    fusion = Fusion(False, weight, diffusion=diffusion)
     rows, scores = fuse(arrays(a), arrays(b), ROWS, fusion, cited(pairs), np.array([itself]), allowed)
     fused = {int(row): float(score) for row, score in zip(rows[0], scores[0], strict=True) if row >= 0}
     assert fused == pytest.approx(expected, abs=1e-4)
@@ -225,13 +222,13 @@ def test_equal_scores_go_to_the_lower_row() -> None:
     both = padded([5, 3, 9], [1.0, 1.0, 1.0], 5)
     assert fuse(both, both, 3, PLAIN)[0][0].tolist() == [3, 5, 9]
     prior = cited([(0, 3), (1, 9)])
-    assert fuse(both, both, 3, Fusion("score", 0.5, citations=0.1), prior)[0][0].tolist() == [3, 9, 5]
+    assert fuse(both, both, 3, Fusion(False, 0.5, citations=0.1), prior)[0][0].tolist() == [3, 9, 5]
 
 
 def test_what_the_query_itself_refers_to_gains_nothing_from_that() -> None:
     both = padded([5, 3, 9], [1.0, 1.0, 1.0], 5)
     prior = cited([(20, 9), (20, 5), (21, 5)])
-    fusion = Fusion("score", 0.5, citations=0.1, citing=0.1)
+    fusion = Fusion(False, 0.5, citations=0.1, citing=0.1)
     rows, scores = fuse(both, both, 3, fusion, prior, np.array([20]))
     assert rows[0].tolist() == [5, 3, 9]
     assert scores[0].tolist() == pytest.approx([1 + 0.1 * np.log(2), 1, 1])
@@ -353,7 +350,7 @@ def test_one_query_fits_nothing() -> None:
 
 
 def test_a_fusion_of_an_older_version_has_no_weights_of_the_graph() -> None:
-    assert read_fusion({"method": "rank", "weight": 0.1, "depth": 50}) == Fusion("rank", 0.1, 50, 0.0, 0.0)
+    assert read_fusion({"method": "score", "weight": 0.1, "depth": 50}) == Fusion(False, 0.1, 50, crowding=0.0)
     assert (
         read_fusion({"weight": 0.3, "citing": 0.2, "of_a_later_version": 1}).formula
         == "0.3 dense + 0.7 lexical + 0.2 citing"

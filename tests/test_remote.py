@@ -204,6 +204,15 @@ def test_a_text_is_sent_once(service: FaultyServer, tmp_path: Path) -> None:
     assert service.requests[1:] == [["a"]] * 3
 
 
+def test_a_text_is_sent_to_each_of_two_services(service: FaultyServer, tmp_path: Path) -> None:
+    with FaultyServer() as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        for each in (service, other, service):
+            remote(each, cache=tmp_path / "cache.sqlite").encode(["a"])
+        other.shutdown()
+    assert service.requests == other.requests == [["a"]]
+
+
 def test_vectors_from_before_a_failure_are_cached(service: FaultyServer, tmp_path: Path) -> None:
     encoder = remote(service, retries=0, cache=tmp_path / "cache.sqlite")
     texts = [f"text {number}" for number in range(65)]

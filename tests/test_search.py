@@ -253,10 +253,10 @@ def test_marginal_relevance_equals_a_worked_example() -> None:
 def test_other_vectors_of_an_encoder_are_announced_and_drop_the_fusion_that_was_tuned(indexed: Project) -> None:
     places = vector_set(indexed.layout)
     assert places is not None
-    write_manifest(places.fusion, {"fusion": {"method": "rank", "weight": 0.1, "depth": 200}})
+    write_manifest(places.fusion, {"fusion": {"weight": 0.1, "depth": 200}})
     assert "replaced_encoder" not in indexed.index(settings={"encoder": "hashing"})
     with indexed.retriever() as retriever:
-        assert retriever.fusion == Fusion("rank", 0.1)
+        assert retriever.fusion == Fusion(False, 0.1, crowding=0.0)
     report = indexed.index(settings={"encoder": "hashing", "dimension": 64})
     assert report["replaced_encoder"].startswith("hashing")
     assert report["dropped_fusion"]
@@ -491,7 +491,7 @@ def test_a_query_that_matches_nothing_has_no_hits(tmp_path: Path) -> None:
         for query in ("⊗", "", "..."):
             for name in ("lexical", "dense", "hybrid"):
                 assert retriever.search(query, 5, retriever=name) == []
-        by_words = Fusion("score", 0.0)
+        by_words = Fusion(False, 0.0)
         rows_found, _ = retriever.search_rows(["topic3"], 5, "hybrid", fusion=by_words)
         assert rows_found[0].tolist() == [3, -1, -1, -1, -1]
         assert all(hit.score > 0 for hit in retriever.search("topic3", 6))

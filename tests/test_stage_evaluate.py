@@ -151,10 +151,12 @@ def test_a_query_that_is_a_passage_does_not_retrieve_itself(project: Project, tm
 
 def test_the_tuned_fusion_is_stored(project: Project) -> None:
     result = project.tune(task_from("t", QUERIES, QRELS))
-    assert len(result["tried"]) == 11  # there is no graph
+    weights = {(tried["weight"], tried["crowding"]) for tried in result["tried"]}
+    assert len(result["tried"]) == len(weights)  # there is no graph
+    assert {weight for weight, _ in weights} == {step / 10 for step in range(11)}
     assert set(result["values"]) == {"auto", "default", "equal", "dense", "lexical"}
     retriever = project.retriever()
-    assert retriever.fusion.method == result["fusion"]["method"]
+    assert retriever.fusion.calibrated == result["fusion"]["calibrated"]
     assert retriever.fusion.weight == result["fusion"]["weight"]
     retriever.close()
 

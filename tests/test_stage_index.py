@@ -14,8 +14,10 @@ from lemmata.encode.load import DEFAULT, PACKAGED, PLANT
 from lemmata.errors import ConfigError, InputError
 from lemmata.mine.export import read_training
 from lemmata.project import Project
+from lemmata.search import Retriever
 from lemmata.stages.index import content_hashes, index_vectors
 from lemmata.stages.vectors import SHARD
+from lemmata.store.artefacts import seal
 from lemmata.store.layout import Layout
 from lemmata.store.vectors import VectorWriter, open_vectors
 from lemmata.types import Floats
@@ -140,6 +142,36 @@ def test_vectors_that_were_killed_while_they_were_finished_are_complete(tmp_path
         "manifest.json",
         "matrix.npy",
     ]
+
+
+@pytest.mark.parametrize(("name", "missing"), [("its name", 0), ("trained again", 3)])
+def test_vectors_that_were_killed_before_they_took_their_place_are_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, missing: int
+) -> None:
+    layout, hashes = Project.init(tmp_path / "w").layout, np.arange(3, dtype=np.uint64)
+    begun = VectorWriter(layout, "x", 2, hashes, made_by="its name")
+    begun.write(np.arange(3), np.eye(3, 2, dtype=np.float32))
+    with monkeypatch.context() as patch:
+        patch.setattr("lemmata.store.vectors.replace_folder", lambda *_: None)
+        begun.finish({"verb": "index", "made_by": "its name"})
+    assert len(VectorWriter(layout, "x", 2, hashes, made_by=name).missing()) == missing
+
+
+def test_vectors_of_an_older_version_are_completed_without_encoding(project: Project) -> None:
+    project.index(settings={"encoder": "hashing"})
+    stored = open_vectors(project.layout)
+    assert stored.crowding is not None
+    folder = project.layout.encoder_folder("hashing") / "vectors"
+    (folder / "crowding.npy").unlink()
+    manifest = json.loads((folder / "manifest.json").read_text())
+    kept = {name: value for name, value in manifest.items() if name not in ("spread", "files", "checksum")}
+    seal(folder, kept)
+    with Retriever(project.layout) as retriever:
+        assert retriever.vectors.crowding is None
+        np.testing.assert_array_equal(retriever.dense().crowding.values, stored.crowding.values)
+        assert retriever.search("passage number 12")
+    assert project.index(settings={"encoder": "hashing"})["encoded"] == 0
+    assert open_vectors(project.layout).crowding is not None
 
 
 def test_half_made_vectors_of_other_texts_are_not_taken_up(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from lemmata.project import Project, doctor
 from lemmata.search import Retriever
 from lemmata.store.layout import Layout, read_manifest, write_manifest
 from lemmata.store.vector_sets import default_encoder, move_old_vectors, vector_set, vector_sets
-from lemmata.store.vectors import VectorWriter, open_vectors
+from lemmata.store.vectors import VectorWriter, invalidate_vectors, open_vectors
 
 MINI = "lemmata-mini"
 NOTES = {
@@ -137,13 +137,13 @@ def test_a_folder_is_the_same_encoder_however_it_is_written(
 def test_every_encoder_has_its_own_fusion(project: Project) -> None:
     places = vector_set(project.layout, MINI)
     assert places is not None
-    write_manifest(places.fusion, {"fusion": {"method": "rank", "weight": 0.1, "depth": 200}})
+    write_manifest(places.fusion, {"fusion": {"weight": 0.1, "depth": 200}})
     with project.retriever() as retriever:
-        assert retriever.dense(MINI).fusion == Fusion("rank", 0.1)
+        assert retriever.dense(MINI).fusion == Fusion(False, 0.1, crowding=0.0)
         assert retriever.fusion == Fusion()
     assert "dropped_fusion" not in project.index(settings={"encoder": MINI})
     with project.retriever() as retriever:
-        assert retriever.fusion == Fusion("rank", 0.1)
+        assert retriever.fusion == Fusion(False, 0.1, crowding=0.0)
 
 
 def test_every_encoder_has_its_own_neighbour_index(project: Project) -> None:
@@ -324,6 +324,16 @@ def kill_index(root: Path, encoder: str) -> None:
     assert done.returncode == -9, done.stderr
 
 
+def test_weights_that_were_fitted_to_a_model_go_with_its_vectors(project: Project) -> None:
+    layout = project.layout
+    places = [vector_set(layout, name) for name in ("hashing", MINI)]
+    for each in places:
+        assert each is not None
+        write_manifest(each.fusion, {"fusion": {"weight": 0.3}})
+    invalidate_vectors(layout, "hashing")
+    assert [each.fusion.exists() for each in places if each] == [False, True]
+
+
 def test_a_killed_index_leaves_every_set_and_the_default_as_they_were(project: Project) -> None:
     root = project.layout.root
     many = NOTES | {f"n{n}": f"note number {n} on {n % 7}" for n in range(700)}
@@ -407,7 +417,7 @@ def test_a_kill_before_the_default_is_noted_leaves_the_old_default(project: Proj
 def test_the_vectors_of_an_older_version_are_searched_where_they_lie(project: Project) -> None:
     write_manifest(
         project.layout.encoder_folder("hashing") / "fusion.json",
-        {"fusion": {"method": "rank", "weight": 0.3, "depth": 200}},
+        {"fusion": {"weight": 0.3, "depth": 200}},
     )
     before = {name: first_hits(project, name) for name in ("dense", "hybrid", "auto")}
     make_old(project)
@@ -423,7 +433,7 @@ def test_the_vectors_of_an_older_version_are_searched_where_they_lie(project: Pr
 
 def test_the_vectors_of_an_older_version_are_kept_by_the_next_index(project: Project) -> None:
     layout = project.layout
-    write_manifest(layout.encoder_folder("hashing") / "fusion.json", {"fusion": {"method": "rank", "weight": 0.3}})
+    write_manifest(layout.encoder_folder("hashing") / "fusion.json", {"fusion": {"weight": 0.3}})
     before = first_hits(project, "hybrid")
     make_old(project)
     assert project.index(settings={"encoder": MINI})["encoded"] == len(NOTES)
@@ -439,7 +449,7 @@ def test_a_move_that_is_killed_anywhere_can_be_read_and_completed(
     project: Project, renames: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layout = project.layout
-    write_manifest(layout.encoder_folder("hashing") / "fusion.json", {"fusion": {"method": "rank", "weight": 0.3}})
+    write_manifest(layout.encoder_folder("hashing") / "fusion.json", {"fusion": {"weight": 0.3}})
     before = first_hits(project, "dense")
     make_old(project)
     left = iter(range(renames))
@@ -461,7 +471,7 @@ def test_a_move_that_is_killed_anywhere_can_be_read_and_completed(
     assert default_encoder(layout) == "hashing"
     assert first_hits(project, "dense") == before
     with project.retriever() as retriever:
-        assert retriever.fusion == Fusion("rank", 0.3)
+        assert retriever.fusion == Fusion(False, 0.3, crowding=0.0)
     assert not [check for check in doctor(layout.root) if check.damaged]
 
 

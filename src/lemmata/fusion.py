@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from lemmata.geometry.diffusion import NEAREST, Links, spread, start_weights
 from lemmata.store.graph import Citations
-from lemmata.types import Floats, Integers, Mask
+from lemmata.types import Crowding, Floats, Integers, Mask
 
 __all__ = [
     "DENSE",
@@ -44,23 +44,23 @@ Floats64 = npt.NDArray[np.float64]
 class Fusion:
     """How rankings are fused; the defaults are those that validation supports where nothing was fitted.
 
-    `score`: w · dense + (1 - w) · lexical, each scaled to [0, 1] within the query's candidates.
-    `rank`: w / (60 + dense rank) + (1 - w) / (60 + lexical rank); reciprocal rank fusion where w = ½.
+    The score is w · dense + (1 - w) · lexical, both scaled to [0, 1] within the query's candidates. Where it is
+    `calibrated`, a query also says by its cosines how sure it is: dense is how far a cosine is above that of the last
+    candidate, in units of the corpus' spread, less `crowding` · that of the passage (`geometry.crowding`).
     The graph adds `citations` · log(1 + number of passages that refer to the candidate), `citing` · the mean of
     the fused score over these passages (0 for one that is no candidate), and `diffusion` · what the nearest passages
     send along their references (`geometry.diffusion`), scaled so that the largest is 1; what they refer to is then a
-    candidate, too. A learned metric (`geometry.metric`) adds `learned` · its similarity, scaled as the others are.
+    candidate, too. A learned metric (`geometry.metric`) adds `learned` · its similarity, scaled to [0, 1].
     """
 
-    method: str = "score"
-    # of the dense ranking. On six validation sets (bench/auto.py) 0.8 reaches 0.88 to 1.08 of the better of both
-    # rankings, 1.003 on average; 0.9 reaches 0.90 to 1.05 and 0.997, 0.7 reaches 0.78 to 1.08 and 0.989
-    weight: float = 0.8
+    calibrated: bool = True
+    weight: float = 0.5  # of the dense ranking
     depth: int = 200  # candidates of each ranking
     citations: float = 0.0
     citing: float = 0.0
     diffusion: float = 0.0
     learned: float = 0.0
+    crowding: float = 0.3
 
     @property
     def uses_graph(self) -> bool:
@@ -71,15 +71,16 @@ class Fusion:
         """The weights in a few words."""
         parts = {"dense": self.weight, "lexical": round(1 - self.weight, 2)}
         parts |= {name: getattr(self, name) for name in ("citations", "citing", "diffusion", "learned")}
-        ranks = " (reciprocal ranks)" if self.method == "rank" else ""
-        return " + ".join(f"{weight:g} {name}" for name, weight in parts.items() if weight) + ranks
+        sum_ = " + ".join(f"{weight:g} {name}" for name, weight in parts.items() if weight)
+        return sum_ + (f", {self.crowding:g} less crowded" if self.crowding and self.weight else "")
 
 
-EQUAL = Fusion(weight=0.5, citations=0.0, citing=0.0)  # the retriever `hybrid`
+_PLAIN = Fusion(calibrated=False, crowding=0.0)
+EQUAL = replace(_PLAIN, weight=0.5)  # the retriever `hybrid`
+DENSE, LEXICAL = replace(_PLAIN, weight=1.0), replace(_PLAIN, weight=0.0)
 # The retriever `diffusion`. On validation references of the Stacks project and of arXiv papers (bench/graph_search.py),
 # weights from 1 to 2 differ by 1 to 3 %.
-DIFFUSION = Fusion(weight=1.0, citations=0.0, citing=0.0, diffusion=1.5)
-DENSE, LEXICAL = Fusion(weight=1.0, citations=0.0, citing=0.0), Fusion(weight=0.0, citations=0.0, citing=0.0)
+DIFFUSION = replace(_PLAIN, weight=1.0, diffusion=1.5)
 
 
 # of lemmata-nano on sets that it was not chosen on (q-series, CISI, mathlib) and SciFact: 0.4 reaches 1.00 to 1.06 of
@@ -99,8 +100,8 @@ def fit_start(*, static: bool = False) -> Fusion:
 
 
 def read_fusion(content: Mapping[str, Any]) -> Fusion:
-    """A stored fusion; those of older versions have fewer weights, and keys of later ones are left out."""
-    return Fusion(**{name: content[name] for name in Fusion.__dataclass_fields__ if name in content})
+    """A stored fusion; those of older versions have fewer weights and are not calibrated, other keys are left out."""
+    return replace(_PLAIN, **{name: content[name] for name in Fusion.__dataclass_fields__ if name in content})
 
 
 # ---------------------------------------------------------------- candidates
@@ -121,12 +122,14 @@ class Candidates(NamedTuple):
     citing_lexical: Floats
     diffusion: Floats
     learned: Floats
+    crowding: Floats
+    reach: Floats  # (n, 1) how far the first cosine is above the last, in spreads of the corpus
 
 
 def candidates(
     dense: Ranking,
     lexical: Ranking,
-    method: str = "score",
+    crowding: Crowding | None = None,
     citations: Citations | None = None,
     itself: Integers | None = None,
     allowed: Mask | None = None,
@@ -134,7 +137,7 @@ def candidates(
     diffuse: bool = True,
     learned: Rank | None = None,
 ) -> Candidates:
-    """The union of two rankings, each row once, with the features of its rows.
+    """The union of two rankings, each row once, with the features of its rows; `crowding` calibrates the dense one.
 
     `itself` (n,) is the passage that a query is, -1 for none: it is no candidate, and that it refers to one does not
     count. With `citations` and `diffuse`, what the nearest passages refer to is added, where `allowed` (passages,);
@@ -153,8 +156,8 @@ def candidates(
         rows = np.concatenate([rows, _only_in(further[0], rows)], axis=1)
     order = np.argsort(rows, axis=1, kind="stable")
     scaled = np.zeros(rows.shape, np.float32)
-    scaled[:, :width] = _scaled(*dense, method)
-    scaled[:, width : width + lexical[0].shape[1]] = _scaled(*lexical, method)
+    scaled[:, :width] = _scaled(*dense)
+    scaled[:, width : width + lexical[0].shape[1]] = _scaled(*lexical)
     rows, scores = np.take_along_axis(rows, order, 1), np.take_along_axis(scaled, order, 1)
     from_lexical = (order >= width) & (order < width + lexical[0].shape[1]) & (rows >= 0)
     by_vectors, by_words = np.where(from_lexical, 0, scores), np.where(from_lexical, scores, 0)
@@ -164,15 +167,20 @@ def candidates(
     rows[:, 1:][repeated] = -1
     absent = rows < 0
     by_vectors[absent], by_words[absent], from_lexical[absent] = 0, 0, False
-    features = (np.zeros(rows.shape, np.float32) for _ in range(5))
-    found = Candidates(rows, by_vectors, by_words, from_lexical, *features)
+    features = [np.zeros(rows.shape, np.float32) for _ in range(5)]
+    crowded, reach = np.zeros(rows.shape, np.float32), np.ones((len(rows), 1), np.float32)
+    if crowding is not None:
+        low, high = _ends(*dense)
+        crowded = np.where(absent, 0, crowding.values[rows])
+        reach = np.where(high > low, (high - low) / crowding.spread, 0).astype(np.float32)
+    found = Candidates(rows, by_vectors, by_words, from_lexical, *features, crowded, reach)
     if citations is not None:
         for query in range(len(rows)):
             _add_citations(found, query, citations, int(own[query]))
     for query, (targets, received) in enumerate(reached):
         found.diffusion[query] = _looked_up(rows[query], targets, received)
     if further is not None:
-        for query, (near, values) in enumerate(zip(further[0], _scaled(*further, method), strict=True)):
+        for query, (near, values) in enumerate(zip(further[0], _scaled(*further), strict=True)):
             order = np.argsort(near)
             found.learned[query] = np.where(rows[query] >= 0, _looked_up(rows[query], near[order], values[order]), 0)
     return found
@@ -223,17 +231,18 @@ def _only_reached(
     return block
 
 
-def _scaled(rows: Integers, scores: Floats, method: str) -> Floats:
-    """Scores of a ranking on a common scale; 0 for padding."""
-    is_hit = rows >= 0
-    if method == "rank":
-        ranks = np.arange(1, rows.shape[1] + 1, dtype=np.float32)
-        return np.where(is_hit, 1 / (60 + ranks), 0).astype(np.float32)
-    high = np.max(np.where(is_hit, scores, -np.inf), axis=1, keepdims=True, initial=-np.inf)
-    low = np.min(np.where(is_hit, scores, np.inf), axis=1, keepdims=True, initial=np.inf)
+def _scaled(rows: Integers, scores: Floats) -> Floats:
+    """Scores of a ranking in [0, 1]; 0 for padding."""
+    low, high = _ends(rows, scores)
     with np.errstate(invalid="ignore", divide="ignore"):
         scaled = np.where(high > low, (scores - low) / (high - low), 1.0)
-    return np.where(is_hit, scaled, 0).astype(np.float32)
+    return np.where(rows >= 0, scaled, 0).astype(np.float32)
+
+
+def _ends(rows: Integers, scores: Floats) -> tuple[Floats, Floats]:
+    """The lowest and the highest score (n, 1) of each ranking; infinite where it is empty."""
+    low = np.min(np.where(rows >= 0, scores, np.inf), axis=1, keepdims=True, initial=np.inf)
+    return low, np.max(np.where(rows >= 0, scores, -np.inf), axis=1, keepdims=True, initial=-np.inf)
 
 
 def _add_citations(found: Candidates, query: int, citations: Citations, itself: int) -> None:
@@ -267,8 +276,12 @@ def combine(found: Candidates, k: int, fusion: Fusion) -> Ranking:
     What only a ranking of weight 0 holds is no hit, nor is the last neighbour where it shares no word with the query.
     """
     weight = fusion.weight
-    scores = weight * found.dense + (1 - weight) * found.lexical
-    is_hit = (found.rows >= 0) & ((scores > 0) | (found.in_lexical & (weight < 1)))
+    is_dense, is_lexical = (found.dense > 0) & (weight > 0), found.in_lexical & (weight < 1)
+    is_hit = (found.rows >= 0) & (is_dense | is_lexical)
+    of_dense = weight * found.reach if fusion.calibrated else np.float32(weight)
+    scores = of_dense * found.dense + (1 - weight) * found.lexical
+    if fusion.calibrated and fusion.crowding:
+        scores = scores - weight * fusion.crowding * found.crowding
     if fusion.diffusion:
         is_hit |= found.diffusion > 0
         scores = scores + fusion.diffusion * found.diffusion
@@ -276,7 +289,7 @@ def combine(found: Candidates, k: int, fusion: Fusion) -> Ranking:
         is_hit |= found.learned > 0
         scores = scores + fusion.learned * found.learned
     if fusion.citing:
-        scores = scores + fusion.citing * (weight * found.citing_dense + (1 - weight) * found.citing_lexical)
+        scores = scores + fusion.citing * (of_dense * found.citing_dense + (1 - weight) * found.citing_lexical)
     if fusion.citations:
         scores = scores + fusion.citations * found.citations
     scores = np.where(is_hit, scores, -np.inf)
@@ -299,13 +312,14 @@ def fuse(
     itself: Integers | None = None,
     allowed: Mask | None = None,
     learned: Rank | None = None,
+    crowding: Crowding | None = None,
 ) -> Ranking:
     """Fuse two rankings (n, depth), and where it counts a `learned` one, into one (n, k)."""
     known = citations if fusion.uses_graph else None
     found = candidates(
         dense,
         lexical,
-        fusion.method,
+        crowding if fusion.calibrated else None,
         known,
         itself,
         allowed,
@@ -321,6 +335,7 @@ _WEIGHTS = tuple(round(step / 10, 1) for step in range(11))
 _CITATIONS = (0.0, 0.01, 0.02, 0.04, 0.08)
 _CITING = (0.0, 0.1, 0.2, 0.4)
 _DIFFUSION = (0.0, 0.1, 0.2, 0.5, 1.0, 1.5)
+_CROWDING = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 _LEARNED = (0.0, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0)
 # Standard errors that are taken off a gain. On six validation sets (bench/auto.py), fitted to half of the queries, 0.5
 # and 1 gain 3.9 % over the best single retriever; on the worst set 0.5 loses 1.7 %, 1 loses 1.1 %, 1.5 loses 3.7 %.
@@ -370,6 +385,7 @@ def fit_fusion(values: Callable[[Fusion], Floats64], start: Fusion, *, graph: bo
 def _neighbours(fusion: Fusion, *, graph: bool, learned: bool) -> Iterator[Fusion]:
     """All fusions that differ in one weight."""
     yield from (replace(fusion, weight=step) for step in _WEIGHTS)
+    yield from (replace(fusion, crowding=step) for step in _CROWDING)
     if graph:
         yield from (replace(fusion, citations=step) for step in _CITATIONS)
         yield from (replace(fusion, citing=step) for step in _CITING)

@@ -21,6 +21,7 @@ from lemmata.encode.load import BASELINE, encoder_id, encoder_kind, is_static_en
 from lemmata.errors import InputError, LemmataError, WorkspaceError
 from lemmata.files import is_writable, read_array
 from lemmata.fusion import DIFFUSION, EQUAL, Fusion, Rank, default_fusion, fuse, read_fusion
+from lemmata.geometry.crowding import measure_crowding
 from lemmata.geometry.metric import LearnedMetric
 from lemmata.index.ann import AnnIndex
 from lemmata.index.exact import ExactIndex, Matrix
@@ -38,7 +39,7 @@ from lemmata.store.metric import StoredMetric, open_metric
 from lemmata.store.summaries import StoredSummaries, open_summaries
 from lemmata.store.vector_sets import vector_set, vector_sets
 from lemmata.store.vectors import StoredVectors, open_vectors, unfinished
-from lemmata.types import CrossEncoder, Encoder, Floats, Hit, Index, Integers, Mask
+from lemmata.types import CrossEncoder, Crowding, Encoder, Floats, Hit, Index, Integers, Mask
 
 if TYPE_CHECKING:
     from lemmata.encode.remote import Allowance
@@ -237,6 +238,11 @@ class DenseSide:
             except InputError as error:
                 sets = ", ".join(vectors.encoder for vectors in vector_sets(self._layout)) or "none"
                 raise InputError(f"{error} (vectors there are of: {sets})") from error
+
+    @cached_property
+    def crowding(self) -> Crowding:
+        """How crowded it is around each passage; vectors of older versions are measured here."""
+        return self.vectors.crowding or measure_crowding(self.vectors.matrix, lambda *_: None)
 
     @cached_property
     def encoder(self) -> Encoder:
@@ -565,7 +571,8 @@ class Retriever:
         lexical = self.lexical.search(texts, depth, allowed, heading_weight=HEADING_WEIGHT)
         learned = side.learned(queries, depth, allowed) if fusion.learned else None
         citations = self.citations if fusion.uses_graph else None
-        return fuse(dense, lexical, k, fusion, citations, itself, allowed, learned)
+        crowding = side.crowding if fusion.calibrated else None
+        return fuse(dense, lexical, k, fusion, citations, itself, allowed, learned, crowding)
 
     def search(
         self,

@@ -18,6 +18,7 @@ __all__ = [
     "INSERTED",
     "Concept",
     "CrossEncoder",
+    "Crowding",
     "Document",
     "Edge",
     "Encoder",
@@ -262,6 +263,16 @@ class Vectors:
 
     matrix: Floats  # (n, dim)
     maker: str
+
+
+class Crowding(NamedTuple):
+    """`spread`: how much nearer the nearest passages of a passage are than any two, on average.
+
+    `values` (n,): how much nearer than on average those of each passage are, in units of the spread.
+    """
+
+    values: Floats
+    spread: float
 
 
 class Pair(NamedTuple):

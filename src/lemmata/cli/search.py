@@ -100,8 +100,9 @@ def index(
         settings["dimension"] = dimension
     if expand:
         settings["expand"] = True
-    if (summaries or milvus) and not dense:
-        raise LemmataError(f"--{'summaries' if summaries else 'milvus'} needs vectors: leave out --no-dense")
+    needing = {"encoder": encoder, "dimension": dimension, "summaries": summaries, "milvus": milvus}
+    if not dense and (given := [name for name, value in needing.items() if value]):
+        raise LemmataError(f"--{given[0]} needs vectors: leave out --no-dense")
     if summaries:
         settings["summaries"] = summaries
     if milvus:

@@ -134,7 +134,7 @@ class RemoteEncoder:
                 for text, vector in zip(part, self._embed(part), strict=True):
                     vectors[text] = vector
                     if self._cache:
-                        self._cache.write(cache_key(self.name, role, text), vector.tobytes())
+                        self._cache.write(self._key(role, text), vector.tobytes())
                 start += len(part)
         dimensions = {len(vector) for vector in vectors.values()} | ({self._dimension} if self._dimension else set())
         if len(dimensions) > 1:
@@ -152,12 +152,16 @@ class RemoteEncoder:
         vectors: dict[str, Floats] = {}
         missing: list[str] = []
         for text in dict.fromkeys(filter(None, prepared)):
-            stored = self._cache.read(cache_key(self.name, role, text)) if self._cache else None
+            stored = self._cache.read(self._key(role, text)) if self._cache else None
             if stored is None:
                 missing.append(text)
             else:
                 vectors[text] = np.frombuffer(stored, np.float32)
         return prepared, vectors, list(_batches(missing))
+
+    def _key(self, role: str, text: str) -> bytes:
+        # with the address: services give their models the same names, such as "default"
+        return cache_key(self._service.url, self.name, role, text)
 
     def _embed(self, batch: list[str]) -> Floats:
         return self._service.call(partial(self._request, batch))

@@ -677,7 +677,8 @@ def fusion_values(
     citations, own = retriever.citations, _own_rows(retriever.corpus, task)
     texts = [task.queries[query] for query in task.qrels]
     learned = retriever.learned(texts, Fusion().depth, task.candidates, encoder)
-    found = candidates(dense, lexical, citations=citations, itself=own, allowed=task.candidates, learned=learned)
+    crowding = retriever.dense(encoder).crowding
+    found = candidates(dense, lexical, crowding, citations, own, task.candidates, learned=learned)
 
     @cache
     def values(fusion: Fusion) -> Floats64:

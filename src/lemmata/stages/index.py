@@ -21,6 +21,7 @@ from lemmata.encode.load import AUTO, PLANT, encoder_for, encoder_id, encoder_ki
 from lemmata.encode.remote import Allowance, Estimate, RemoteEncoder
 from lemmata.errors import LemmataError, WorkspaceError
 from lemmata.files import is_writable, link_folder, read_array, writing
+from lemmata.geometry.crowding import measure_crowding
 from lemmata.index.ann import EXACT_UP_TO
 from lemmata.index.lexical import FORMAT, LexicalIndex
 from lemmata.index.tokens import Tokenizer, learn_parts
@@ -192,6 +193,7 @@ def _index_dense(
     before = vectors_manifest(layout, spec) or {}
     if before.get("made_by", encoder.name) != encoder.name:
         report["replaced_encoder"] = before["made_by"]
+        report |= _drop_fusions(layout, spec)  # first: after a kill, nothing tells that they were fitted to another one
     texts, expansion = opened or _texts(layout, corpus, options)
     report["encoded"] = index_vectors(
         layout,
@@ -220,8 +222,6 @@ def _index_dense(
             layout, corpus, options.summaries, encoder, spec, progress, place=place, rebuild=rebuild
         )
     drop_unused(layout)
-    if "replaced_encoder" in report:
-        report |= _drop_fusions(layout, spec)
     layout.indexing.unlink(missing_ok=True)
     return report
 
@@ -329,6 +329,8 @@ def _is_up_to_date(layout: Layout, corpus: Corpus, options: IndexOptions, key: s
     manifest = read_undamaged(dense_index(vectors)) if vectors else None
     killed = (read_manifest(layout.indexing) or {}).get("encoder") == spec  # before it had measured the edges
     if killed or manifest is None or manifest.get("corpus") != corpus.inputs:
+        return False
+    if manifest.get("expansion", "") != _texts(layout, corpus, options)[1]:
         return False
     name = _encoder(layout, options, key).name
     return manifest.get("made_by") == name and summaries_are_up_to_date(
@@ -532,7 +534,8 @@ def index_vectors(
     maker = {"encoder": spec, "made_by": encoder.name, "dimension": encoder.dimension}
     same_maker = manifest is not None and {name: manifest.get(name) for name in maker} == maker
     source = {"corpus": corpus.inputs, "expansion": expansion}
-    if manifest is not None and same_maker and {name: manifest.get(name, "") for name in source} == source:
+    is_complete = "spread" in (manifest or {})  # older ones are copied, and completed
+    if manifest and is_complete and same_maker and {name: manifest.get(name, "") for name in source} == source:
         return 0
     writer = VectorWriter(layout, spec, encoder.dimension, hashes, made_by=encoder.name)
     stored = open_old_vectors(layout, spec) if same_maker else None
@@ -541,7 +544,8 @@ def index_vectors(
     del stored
     missing = writer.missing()
     encode_missing(writer, missing, partial(_of_rows, corpus.contents), encoder, progress)
-    writer.finish({"verb": "index", **source, "dimension": encoder.dimension, "cut": cut, "made_by": encoder.name})
+    facts = {"verb": "index", **source, "dimension": encoder.dimension, "cut": cut, "made_by": encoder.name}
+    writer.finish(facts, measure_crowding(writer.matrix, progress))
     return len(missing)
 
 

@@ -16,7 +16,7 @@ from lemmata.files import create_array, explain_failed_write, read_array, replac
 from lemmata.store.artefacts import Artefact, dense_index, open_artefact, read_undamaged, seal
 from lemmata.store.layout import Layout, read_manifest
 from lemmata.store.vector_sets import vector_set
-from lemmata.types import Floats, Integers
+from lemmata.types import Crowding, Floats, Integers
 
 __all__ = [
     "StoredVectors",
@@ -28,6 +28,8 @@ __all__ = [
     "vectors_manifest",
 ]
 
+_CROWDING = "crowding.npy"
+
 
 class StoredVectors(NamedTuple):
     """One vector per row of the corpus, memory-mapped, and the encoder that made them."""
@@ -37,6 +39,7 @@ class StoredVectors(NamedTuple):
     encoder: str  # what `load_encoder` takes
     cut: int = 0  # length that its vectors were truncated to; 0: full length
     made_by: str = ""  # the encoder's own name; empty in older ones
+    crowding: Crowding | None = None  # of the passages; None in older ones, and in those of summaries
 
 
 def unfinished(layout: Layout) -> str:
@@ -75,9 +78,13 @@ def vectors_manifest(layout: Layout, encoder: str = "") -> dict[str, Any] | None
 
 
 def invalidate_vectors(layout: Layout, encoder: str) -> None:
-    """Drop the vectors of an encoder that is about to change; its place as the default stays."""
+    """Drop the vectors of an encoder that is about to change, and the weights of `auto` that were fitted to them.
+
+    Its place as the default stays.
+    """
     vectors = vector_set(layout, encoder)
     if vectors is not None:
+        vectors.fusion.unlink(missing_ok=True)
         vectors.manifest.unlink(missing_ok=True)
         for name in ("vectors", "summaries"):
             shutil.rmtree(_partial(layout, encoder, name), ignore_errors=True)
@@ -89,7 +96,12 @@ def _partial(layout: Layout, encoder: str, name: str) -> Path:
 
 def _read(item: Artefact, manifest: Mapping[str, Any]) -> StoredVectors:
     matrix, hashes = (read_array(item.folder / f"{name}.npy", item.cure) for name in ("matrix", "hashes"))
-    return StoredVectors(matrix, hashes, manifest["encoder"], manifest.get("cut", 0), manifest.get("made_by", ""))
+    crowding = None
+    if "spread" in manifest:
+        crowding = Crowding(read_array(item.folder / _CROWDING, item.cure), float(manifest["spread"]))
+    return StoredVectors(
+        matrix, hashes, manifest["encoder"], manifest.get("cut", 0), manifest.get("made_by", ""), crowding
+    )
 
 
 class VectorWriter:
@@ -121,6 +133,8 @@ class VectorWriter:
         key = hashlib.sha256(f"{encoder}\0{made_by}\0{dimension}\0".encode() + hashes.tobytes()).hexdigest()
         note = self.folder / "key"
         shape = (len(hashes), dimension)
+        if self._is_sealed(made_by, shape, hashes):  # killed just before it would have replaced the vectors before
+            note.write_text(key)
         if not note.is_file() or note.read_text() != key:
             shutil.rmtree(self.folder, ignore_errors=True)
             try:
@@ -142,6 +156,13 @@ class VectorWriter:
             create_array(self.folder / "done.npy", np.dtype(np.bool_), (len(hashes),))
             np.save(self.folder / "hashes.npy", hashes)
 
+    def _is_sealed(self, made_by: str, shape: tuple[int, int], hashes: npt.NDArray[np.uint64]) -> bool:
+        manifest = read_manifest(self.folder / "manifest.json")
+        if manifest is None or (manifest.get("made_by"), manifest.get("encoder")) != (made_by, self.encoder):
+            return False
+        matrix, sealed = (np.load(self.folder / f"{name}.npy", mmap_mode="r") for name in ("matrix", "hashes"))
+        return matrix.shape == shape and np.array_equal(sealed, hashes)
+
     def missing(self) -> Integers:
         """Rows that are not written yet."""
         return np.flatnonzero(~self.done).astype(np.int64)
@@ -153,9 +174,12 @@ class VectorWriter:
         self.done[rows] = True
         self.done.flush()
 
-    def finish(self, manifest: Mapping[str, Any]) -> None:
+    def finish(self, manifest: Mapping[str, Any], crowding: Crowding | None = None) -> None:
         """Replace the encoder's vectors by these."""
         assert self.done.all()
+        if crowding is not None:
+            np.save(self.folder / _CROWDING, crowding.values)
+            manifest = {**manifest, "spread": crowding.spread}
         del self.matrix, self.done
         seal(self.folder, {**manifest, "encoder": self.encoder}, temporary=("done.npy", "key"))
         replace_folder(self.folder, self.folder.with_name(self.name))
