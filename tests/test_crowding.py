@@ -16,8 +16,8 @@ def silent(*_: object) -> None:
 
 
 def unit_vectors(count: int, seed: int) -> Floats:
-    vectors = np.random.default_rng(seed).normal(size=(count, 8)).astype(np.float32)
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = np.random.default_rng(seed).normal(size=(count, 8))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
 @settings(deadline=None, max_examples=30)
@@ -69,7 +69,7 @@ def test_a_calibrated_score_is_the_distance_to_the_last_cosine_less_the_crowding
     found: list[int], weight: float, share: float, seed: int
 ) -> None:
     random = np.random.default_rng(seed)
-    rows, scores = np.arange(len(found))[None], np.array([found], np.float32) / 100
+    rows, scores = np.arange(len(found), dtype=np.int64)[None], np.array([found], np.float32) / np.float32(100)
     words = np.array([[3, 9]]), np.array([[5.0, 4.0]], np.float32)
     crowding = Crowding(random.normal(size=12).astype(np.float32), 0.25)
     fused = combine(candidates((rows, scores), words, crowding), 12, Fusion(weight=weight, crowding=share))

@@ -117,13 +117,13 @@ class Candidates(NamedTuple):
     dense: Floats
     lexical: Floats
     in_lexical: Mask
+    reach: Floats  # (n, 1) how far the first cosine is above the last, in spreads of the corpus
     citations: Floats
     citing_dense: Floats
     citing_lexical: Floats
     diffusion: Floats
     learned: Floats
     crowding: Floats
-    reach: Floats  # (n, 1) how far the first cosine is above the last, in spreads of the corpus
 
 
 def candidates(
@@ -167,13 +167,12 @@ def candidates(
     rows[:, 1:][repeated] = -1
     absent = rows < 0
     by_vectors[absent], by_words[absent], from_lexical[absent] = 0, 0, False
-    features = [np.zeros(rows.shape, np.float32) for _ in range(5)]
-    crowded, reach = np.zeros(rows.shape, np.float32), np.ones((len(rows), 1), np.float32)
+    features = (np.zeros(rows.shape, np.float32) for _ in range(6))
+    found = Candidates(rows, by_vectors, by_words, from_lexical, np.ones((len(rows), 1), np.float32), *features)
     if crowding is not None:
         low, high = _ends(*dense)
-        crowded = np.where(absent, 0, crowding.values[rows])
-        reach = np.where(high > low, (high - low) / crowding.spread, 0).astype(np.float32)
-    found = Candidates(rows, by_vectors, by_words, from_lexical, *features, crowded, reach)
+        found.reach[:] = np.where(high > low, (high - low) / crowding.spread, 0)
+        found.crowding[:] = np.where(absent, 0, crowding.values[rows])
     if citations is not None:
         for query in range(len(rows)):
             _add_citations(found, query, citations, int(own[query]))
