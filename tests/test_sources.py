@@ -13,6 +13,7 @@ from tests.test_pdf import one_page
 
 from lemmata.errors import InputError
 from lemmata.ingest.sources import IngestOptions, Unit, find_units, read_unit, read_whole_unit
+from lemmata.types import Skip
 
 MAIN = "\\documentclass{article}\n\\begin{document}\n%s\n\\end{document}\n"
 
@@ -93,6 +94,21 @@ def test_a_wrapped_pdf_names_the_extra_that_reads_it(tmp_path: Path, monkeypatch
         ("a.tex", "the text is in a.pdf: this needs pypdfium2: pip install 'lemmata[pdf]'"),
         ("a.tex", "it contains no text"),
     ]
+
+
+def test_dates_of_a_side_file_are_iso_and_unclear_ones_are_noted(tmp_path: Path) -> None:
+    rows = '{"id": "old", "date": "31.12.2019"}\n{"id": "odd", "created": "03/04/2019"}\n{"id": "year", "date": 2019}\n'
+    write(tmp_path, {"metadata.jsonl": rows, "old.md": "Words.", "odd.md": "Words.", "year.md": "Words."})
+    source = find_units(tmp_path, IngestOptions())
+    readings = [reading for unit in source.units for reading in read_unit(tmp_path, unit, IngestOptions())]
+    documents = {document.id: document for reading in readings for document in reading.documents}
+    assert {name: document.date for name, document in documents.items()} == {
+        "odd": None,
+        "old": "2019-12-31",
+        "year": "2019",
+    }
+    assert documents["odd"].metadata == {"date": "03/04/2019"}
+    assert source.skips == [Skip("metadata.jsonl", 2, "'odd' is kept without its unclear date '03/04/2019'")]
 
 
 def test_old_copies_and_orphans_are_skipped_with_a_reason(tmp_path: Path) -> None:

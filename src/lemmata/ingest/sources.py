@@ -21,6 +21,7 @@ from lemmata.archives import name_fault, open_decompressed, printable, read_pack
 from lemmata.errors import ConfigError, InputError, LemmataError
 from lemmata.files import sha256_of
 from lemmata.ingest.beir import read_passages
+from lemmata.ingest.dates import read_date
 from lemmata.ingest.front_matter import arxiv_id_of_file
 from lemmata.ingest.logs import Columns, csv_rows, jsonl_rows, parquet_rows, read_hierarchy, read_logs
 from lemmata.ingest.paper_state import PaperOptions
@@ -234,10 +235,13 @@ def _side_metadata(base: Path, names: Iterable[str], skips: list[Skip]) -> dict[
             with open_decompressed(base / name) as stream:
                 for line, row in _rows(stream, name, skips):
                     identity = str(row.get("id") or row.get("document") or row.get("arxiv") or "")
-                    if identity:
-                        records[identity] = dict(row)
-                    else:
+                    if not identity:
                         skips.append(Skip(name, line, "metadata without an id"))
+                        continue
+                    records[identity] = dict(row)
+                    date = _written_date(row)
+                    if date and read_date(date) is None:
+                        skips.append(Skip(name, line, f"{identity!r} is kept without its unclear date {date!r}"))
         except InputError as error:
             skips.append(Skip(name, error.line, error.cause))
         except OSError as error:
@@ -633,6 +637,10 @@ def _other_content(names: Iterable[str]) -> list[Skip]:
 _DOCUMENT_KEYS = ("id", "document", "title", "authors", "date", "created", "categories", "abstract")
 
 
+def _written_date(side: Mapping[str, Any]) -> str:
+    return str(side.get("date") or side.get("created") or "").strip()
+
+
 def _with_metadata(reading: Reading, side: Mapping[str, Any]) -> Reading:
     """The reading with the metadata of the side file, which wins over the paper's own."""
     documents = []
@@ -645,13 +653,16 @@ def _with_metadata(reading: Reading, side: Mapping[str, Any]) -> Reading:
         if isinstance(categories, str):
             categories = re.split(r"[\s,;]+", categories.strip())
         extra = {key: value for key, value in side.items() if key not in _DOCUMENT_KEYS and value not in ("", None)}
-        date = side.get("date") or side.get("created") or document.date
+        written_date = _written_date(side)
+        date = read_date(written_date)
+        if written_date and date is None:
+            extra["date"] = written_date
         documents.append(
             replace(
                 document,
                 title=str(side.get("title") or document.title),
                 authors=tuple(map(str, authors)),
-                date=str(date) if date else None,
+                date=date or document.date,
                 categories=tuple(map(str, categories)),
                 metadata={**document.metadata, **extra},
             )
