@@ -37,6 +37,8 @@ def text(main: str, files: Mapping[str, str] | None = None) -> str:
         ("\\usepackage[applemac]{inputenc} é".encode("mac-roman"), "\\usepackage[applemac]{inputenc} é"),
         (b"one\rtwo\r\nthree\nfour", "one\ntwo\nthree\nfour"),
         (b"a\x00b", "a\ufffdb"),
+        ("Die Kühlwasserpumpe läuft bei ".encode() + b"20 \xb0C", "Die Kühlwasserpumpe läuft bei 20 °C"),
+        ("„Fuß“ und groß".encode("cp1252"), "„Fuß“ und groß"),
         (b"", ""),
     ],
 )

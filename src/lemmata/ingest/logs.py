@@ -5,7 +5,6 @@ Knows rows, columns and dates. Labels are resolved later, when the whole corpus 
 
 from __future__ import annotations
 
-import codecs
 import csv
 import datetime
 import io
@@ -21,6 +20,7 @@ from lemmata.config import near
 from lemmata.errors import InputError, require
 from lemmata.ingest.dates import read_date
 from lemmata.ingest.ids import unique_id
+from lemmata.latex.source import STRAY_BYTES
 from lemmata.plant.hierarchy import cycles
 from lemmata.types import Document, Label, Link, Passage, Reading, Skip
 
@@ -328,12 +328,6 @@ def parquet_rows(stream: BinaryIO) -> Iterator[tuple[int, dict[str, Any]]]:
         raise InputError(f"cannot be read as Parquet: {' '.join(str(error).split())}") from error
 
 
-def _decode_as_cp1252(error: UnicodeError) -> tuple[str, int]:
-    assert isinstance(error, UnicodeDecodeError)
-    return error.object[error.start : error.end].decode("cp1252", errors="replace"), error.end
-
-
-codecs.register_error("lemmata.cp1252", _decode_as_cp1252)
 _UTF_16_MARKS = ("\xff\xfe", "\xfe\xff")  # decoded as cp1252
 
 
@@ -342,7 +336,7 @@ def _lines(stream: BinaryIO, skip: Callable[[int, str], None] | None = None) -> 
 
     A line that is too long comes out empty and is reported by `skip(line, cause)`; without `skip` it is an error.
     """
-    text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="lemmata.cp1252", newline="")
+    text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors=STRAY_BYTES, newline="")
     rest = ""
     try:
         for number in itertools.count(1):

@@ -6,6 +6,7 @@ nothing outside the project can be read.
 
 from __future__ import annotations
 
+import codecs
 import posixpath
 import re
 from bisect import bisect_left, bisect_right
@@ -17,6 +18,7 @@ from itertools import chain, pairwise
 
 __all__ = [
     "SHORT",
+    "STRAY_BYTES",
     "VERBATIM",
     "Flat",
     "decode",
@@ -44,22 +46,41 @@ _ENCODINGS = {name: name for name in "latin1 latin2 latin5 latin9 cp1250 cp1251 
 _ENCODINGS |= {"ansinew": "cp1252", "applemac": "mac-roman", "macce": "mac-latin2"}
 
 
+STRAY_BYTES = "lemmata.cp1252"  # error handler: bytes that are not UTF-8 are read as cp1252
+
+
+def _decode_as_cp1252(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return error.object[error.start : error.end].decode("cp1252", errors="replace"), error.end
+
+
+codecs.register_error(STRAY_BYTES, _decode_as_cp1252)
+
+
 def decode(data: bytes) -> str:
     """The text of a source file, with newlines as line ends; never fails.
 
-    UTF-8 (UTF-16 after its byte order mark) where the bytes are valid, else the encoding that `inputenc` names,
-    else cp1252, else Latin-1.
+    UTF-8 (UTF-16 after its byte order mark) where the bytes are valid, else the encoding that `inputenc` names.
+    Without one, stray bytes of a file in UTF-8 are read as cp1252; any other file is cp1252, else Latin-1.
     """
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         text = data.decode("utf-16", errors="replace")
     else:
         inputenc = _INPUTENC.search(data)
-        named = _ENCODINGS.get(inputenc[1].decode(), "cp1252") if inputenc else "cp1252"
-        for encoding in ("utf-8-sig", named, "latin-1"):  # the last one accepts all bytes
+        named = _ENCODINGS.get(inputenc[1].decode()) if inputenc else None
+        errors = STRAY_BYTES if not named and _is_mostly_utf_8(data) else "strict"
+        for encoding in ("utf-8-sig", named or "cp1252", "latin-1"):  # the last one accepts all bytes
             with suppress(UnicodeDecodeError):
-                text = data.decode(encoding)
+                text = data.decode(encoding, errors)
                 break
     return text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "\ufffd")
+
+
+def _is_mostly_utf_8(data: bytes) -> bool:
+    """Whether the valid characters beyond ASCII outweigh the other bytes; a few occur in cp1252 by chance (`ß“`)."""
+    valid = data.decode("utf-8", errors="ignore")
+    size = len(valid.encode())
+    return size - len(valid) > len(data) - size
 
 
 # ---------------------------------------------------------------- braces
