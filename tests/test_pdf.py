@@ -13,6 +13,7 @@ from reportlab.pdfgen.canvas import Canvas
 
 from lemmata.errors import InputError, LemmataError
 from lemmata.ingest.pdf import read_pages
+from lemmata.types import Skip
 
 WIDTH, HEIGHT = A4
 
@@ -218,6 +219,49 @@ def test_the_reference_list_is_dropped_and_an_appendix_after_it_kept(heading: st
     more = lambda canvas: column(canvas, 72, 700, ["Appendix A. Proofs", "", "It is clear."])  # noqa: E731
     assert text_of(pdf(body, back)) == ["The references are good. They are at the end."]
     assert text_of(pdf(body, back, more))[1:] == ["Appendix A. Proofs\n\nIt is clear."]
+
+
+APPENDICES = [
+    "A Proofs of the main results",
+    "A. Proof of Theorem 3.1",
+    "Supplementary Material",
+    "Supporting Information",
+]
+
+
+@pytest.mark.parametrize("heading", APPENDICES)
+def test_an_appendix_without_the_word_ends_the_reference_list(heading: str) -> None:
+    body = lambda canvas: column(canvas, 72, 700, ["The references are good.", "They are at the end."])  # noqa: E731
+    back = lambda canvas: column(canvas, 72, 700, ["References", "", "[1] A. Author, A title, 1999."])  # noqa: E731
+    more = lambda canvas: column(canvas, 72, 700, [heading, "", "It is clear."])  # noqa: E731
+    pages, skips, _ = read_pages(pdf(body, back, more), file="x.pdf")
+    assert [(page.number, page.text) for page in pages[1:]] == [(3, f"{heading}\n\nIt is clear.")]
+    assert skips == [Skip("x.pdf", 2, "the page holds only references, which are not read")]
+
+
+def test_a_title_that_begins_with_an_article_stays_in_the_reference_list() -> None:
+    entries = ["[1] B. Author.", "A Survey of the Field", "[2] A. Author and", "A. Writer, Sums, 1999."]
+    body = lambda canvas: column(canvas, 72, 700, ["The references are good."] * 5)  # noqa: E731
+    back = lambda canvas: column(canvas, 72, 700, ["References", "", *entries])  # noqa: E731
+    more = lambda canvas: column(canvas, 72, 700, ["A. Author and B. Writer. On Sums", "[3] C. Author."])  # noqa: E731
+    pages, skips, _ = read_pages(pdf(body, back, more), file="x.pdf")
+    assert [page.number for page in pages] == [1]
+    assert [skip.cause for skip in skips] == ["pages 2 to 3 hold only references, which are not read"]
+
+
+def test_a_larger_lettered_heading_ends_the_reference_list_inside_a_page() -> None:
+    def back(canvas: Canvas) -> None:
+        column(
+            canvas,
+            72,
+            700,
+            ["The references are good.", "They are here.", "References", "[1] A. Author, A title, 1999."],
+        )
+        column(canvas, 72, 600, ["", "It is clear."])
+        canvas.setFont("Times-Roman", 14)
+        canvas.drawString(72, 600, "A Proofs")
+
+    assert text_of(pdf(back)) == ["The references are good. They are here.\n\nA Proofs\n\nIt is clear."]
 
 
 def test_references_in_a_table_of_contents_drop_nothing() -> None:

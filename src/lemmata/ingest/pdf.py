@@ -70,7 +70,12 @@ def read_pages(data: bytes, *, file: str, limit: int = 2000) -> tuple[list[Page]
     pages = _drop_running_heads(pages, heights)
     empty = [number for number, lines in pages.items() if not lines]
     skips += [Skip(file, number, "the page has no text; a scanned page needs OCR first") for number in empty]
-    pages = _drop_references(pages)
+    remaining = _drop_references(pages)
+    emptied = [number for number, lines in pages.items() if lines and not remaining[number]]
+    if emptied:
+        which = f"pages {emptied[0]} to {emptied[-1]} hold" if len(emptied) > 1 else "the page holds"
+        skips.append(Skip(file, emptied[0], f"{which} only references, which are not read"))
+    pages = remaining
     pitch = _pitch(pages.values())
     texts = ((number, _paragraphs(lines, pitch)) for number, lines in pages.items())
     return [Page(number, text) for number, text in texts if text], sorted(skips), metadata
@@ -315,7 +320,12 @@ _REFERENCES = re.compile(
     r"(?:references?(?:\s+cited)?|bibliography|literatur|literaturverzeichnis|références|bibliographie)\s*[:.]?",
     re.I,
 )
-_APPENDIX = re.compile(r"(?:appendix|appendices|anhang|annexe)\b.{0,80}", re.I)
+_APPENDIX = re.compile(
+    r"(?:appendix|appendices|anhang|annexe|(?:online )?supplementa(?:ry|l) (?:materials?|information|text|notes?)"
+    r"|supporting information)\b.{0,80}",
+    re.I,
+)
+_LETTERED = re.compile(r"A(?:\.1)?\.?\s+[A-Z](?:(?!\.\s)[^,;]){2,80}(?<!\.)")  # A Proofs
 
 
 def _drop_references(pages: dict[int, list[_Line]]) -> dict[int, list[_Line]]:
@@ -325,8 +335,17 @@ def _drop_references(pages: dict[int, list[_Line]]) -> dict[int, list[_Line]]:
     if not headings or headings[-1] < 0.3 * len(lines):
         return pages
     start = headings[-1]
-    rest = range(start + 1, len(lines))
-    end = next((index for index in rest if _APPENDIX.fullmatch(lines[index][1].text)), len(lines))
+    usual = median_low([line.height for _, line in lines[start:]])
+
+    def starts_appendix(index: int) -> bool:
+        number, line = lines[index]
+        if _APPENDIX.fullmatch(line.text):
+            return True
+        # the title in an entry may begin like such a heading, but is neither larger nor often at the top of a page
+        stands_out = line.height > 1.1 * usual or lines[index - 1][0] != number
+        return stands_out and _LETTERED.fullmatch(line.text) is not None
+
+    end = next(filter(starts_appendix, range(start + 1, len(lines))), len(lines))
     remaining: dict[int, list[_Line]] = {number: [] for number in pages}
     for number, line in lines[:start] + lines[end:]:
         remaining[number].append(line)
