@@ -330,6 +330,19 @@ def test_labels_refer_to_the_passage_that_contains_them() -> None:
     assert targets == {"sec": "doc@1", "lem": "doc#lem", "eq": "doc#lem", "inproof": "doc#lem"}
 
 
+def test_a_label_after_many_claims_refers_to_the_passage_around_them() -> None:
+    claims = "\\begin{claim}A claim.\\end{claim}\\begin{proof}Clear.\\end{proof}\n" * 5
+    theorem = "\\begin{theorem}\\label{thm}It holds.\\end{theorem}\n"
+    equation = "\\begin{equation}\\label{eq:last}y\\end{equation}"
+    reading = body(f"{theorem}\\begin{{proof}}\n{claims}{equation}\\end{{proof}}")
+    assert {label.name: label.target for label in reading.labels}["eq:last"] == "doc#thm"
+    claims = "\\begin{claim}A claim.\\end{claim}\n" * 9
+    reading = body(
+        f"\\begin{{theorem}}\\label{{thm}}\n{claims}It holds.\\label{{last}}\\end{{theorem}}\n\nSee \\ref{{last}}."
+    )
+    assert reading.passages[-1].text == "See theorem last."
+
+
 def test_included_files_keep_their_lines_and_are_listed() -> None:
     reading = read(
         "\\begin{document}\n\\input{a}\n\\input{gone}\n\\end{document}",

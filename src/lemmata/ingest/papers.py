@@ -28,7 +28,7 @@ from lemmata.latex.kinds import read_kinds
 from lemmata.latex.mains import Main, complete_papers, confidence, rank_mains, stale_copy_of
 from lemmata.latex.sentences import cut
 from lemmata.latex.source import Flat, decode, flatten, read_argument, write_out_shorthands
-from lemmata.latex.statements import Statement, proved_labels, read_structure
+from lemmata.latex.statements import Statement, innermost, proved_labels, read_structure
 from lemmata.latex.targets import read_targets
 from lemmata.types import Label, Passage, Reading, Skip
 
@@ -128,14 +128,14 @@ def _statement(paper: PaperState, statement: Statement, identity: str) -> Passag
 
 def _labels(paper: PaperState) -> list[Label]:
     """Each label with the passage that contains it; a label between passages names the next one in its section."""
+    around = innermost(paper.spans)
     spans = sorted(paper.spans)
     starts = [span[0] for span in spans]
     sections = [section.offset for section in paper.structure.sections]
     labels: dict[str, Label] = {}
-    for offset, name in paper.structure.labels:
+    for offset, name in sorted(paper.structure.labels):
+        target = around(offset)
         number = bisect_right(starts, offset)
-        nearest = reversed(spans[max(0, number - 8) : number])  # innermost first
-        target = next((identity for begin, end, identity in nearest if begin <= offset < end), "")
         if not target and number < len(spans):
             same_section = bisect_right(sections, offset) == bisect_right(sections, starts[number])
             target = spans[number][2] if same_section else ""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from lemmata.latex.clean import plain
 from lemmata.latex.commands import BEGIN, referred_labels
@@ -18,7 +18,9 @@ from lemmata.latex.expand import NO_VALUE
 from lemmata.latex.kinds import Kind, kind_of
 from lemmata.latex.source import SHORT, VERBATIM, end_of, read_argument, read_optional, skip_blanks
 
-__all__ = ["Section", "Statement", "Structure", "proved_labels", "read_structure"]
+__all__ = ["Section", "Statement", "Structure", "innermost", "proved_labels", "read_structure"]
+
+_Item = TypeVar("_Item")
 
 
 class Section(NamedTuple):
@@ -64,6 +66,21 @@ class Structure:
     # Spans that are not prose: statements, their proofs, bibliographies, ...
     apart: list[tuple[int, int]] = field(default_factory=list)
     problems: list[tuple[int, str]] = field(default_factory=list)  # offset and cause
+
+
+def innermost(spans: Iterable[tuple[int, int, _Item]]) -> Callable[[int], _Item | None]:
+    """A function from offsets, which must ascend, to what the innermost span (begin, end, item) around each holds."""
+    waiting = sorted(spans, key=lambda span: (span[0], -span[1]))[::-1]
+    around: list[tuple[int, int, _Item]] = []
+
+    def at(offset: int) -> _Item | None:
+        while waiting and waiting[-1][0] <= offset:
+            around.append(waiting.pop())
+        while around and around[-1][1] <= offset:
+            around.pop()
+        return around[-1][2] if around else None
+
+    return at
 
 
 _EVENT = re.compile(
@@ -425,17 +442,11 @@ class _Reader:
     def statements_by_label(self) -> dict[str, Statement]:
         """The innermost statement around each label; labels of its equations and items count, too."""
         by_label: dict[str, Statement] = {}
-        statements = sorted(self.paper.statements, key=lambda s: (s.begin, -s.end))
-        around: list[Statement] = []
-        number = 0
+        around = innermost((s.begin, s.end, s) for s in self.paper.statements)
         for offset, label in sorted(self.paper.labels):
-            while number < len(statements) and statements[number].begin <= offset:
-                around.append(statements[number])
-                number += 1
-            while around and around[-1].end <= offset:
-                around.pop()
-            if around:
-                by_label.setdefault(label, around[-1])
+            statement = around(offset)
+            if statement is not None:
+                by_label.setdefault(label, statement)
         return by_label
 
     @staticmethod

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 
 from lemmata.latex.clean import MATH, Target
-from lemmata.latex.statements import Structure
+from lemmata.latex.statements import Structure, innermost
 
 __all__ = ["read_targets"]
 
@@ -27,7 +27,7 @@ _KINDS = {
 def read_targets(text: str, start: int, structure: Structure, title: Callable[[str, int], str]) -> dict[str, Target]:
     """The target of every label from `start` on; `title` cleans the LaTeX of a title, given with its offset."""
     own = {statement.label: statement for statement in structure.statements if statement.label}
-    begins = [statement.begin for statement in structure.statements]
+    around = innermost((statement.begin, statement.end, statement) for statement in structure.statements)
     sections = [section.offset for section in structure.sections]
     targets: dict[str, Target] = {}
     open_environments: list[str] = []
@@ -45,12 +45,10 @@ def read_targets(text: str, start: int, structure: Structure, title: Callable[[s
                 open_environments.clear()  # an environment that is never closed ends at a heading
         elif (name := " ".join(label.split())) and name not in targets:
             at = event.start()
-            number = bisect_right(begins, at)
-            outer = (s for s in reversed(structure.statements[max(0, number - 8) : number]) if at < s.end)
             inner = next(
                 (_KINDS[environment] for environment in reversed(open_environments) if environment in _KINDS), ""
             )
-            statement = own.get(name) or (None if inner else next(outer, None))
+            statement = own.get(name) or (None if inner else around(at))
             section = bisect_right(sections, at) - 1
             if statement is not None:
                 targets[name] = Target(statement.kind, title(statement.note, statement.begin))
