@@ -4,6 +4,7 @@ import gzip
 import io
 import os
 import sys
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -119,6 +120,17 @@ def test_old_copies_and_orphans_are_skipped_with_a_reason(tmp_path: Path) -> Non
         "a_old.tex": "looks like an old copy of a.tex",
         "left.tex": "no main file includes it",
     }
+
+
+def test_finding_papers_keeps_none_of_their_texts(tmp_path: Path) -> None:
+    write(tmp_path, {f"{number}.tex": MAIN % ("word " * 400_000) for number in range(8)})
+    tracemalloc.start()
+    try:
+        assert len(find_units(tmp_path, IngestOptions()).units) == 8
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 12_000_000  # one file of 2 MB, decoded and normalised, not all eight
 
 
 def test_a_fragment_without_any_main_file_is_read_with_low_confidence(tmp_path: Path) -> None:

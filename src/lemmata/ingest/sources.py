@@ -267,8 +267,7 @@ def find_units(path: Path, options: IngestOptions) -> Source:
     side = _side_metadata(path, names, skips)
     beir = {posixpath.dirname(n) for n in names if re.fullmatch(r"corpus\.jsonl(?:\.\w+)?", posixpath.basename(n))}
     others: list[Unit] = []
-    sources: dict[str, str] = {}
-    flaws: dict[str, str] = {}  # of TeX files; a skip unless another file includes them
+    sources: dict[str, _TexFile] = {}
     unread: dict[str, str] = {}  # files without a reader, and why they are no text ("" if they are)
     for name in names:
         base = posixpath.basename(name)
@@ -286,8 +285,7 @@ def find_units(path: Path, options: IngestOptions) -> Source:
             if data is None:
                 skips.append(Skip(name, 0, _TOO_LARGE))
             else:
-                sources[name] = decode(data)
-                flaws[name] = flaw
+                sources[name] = _tex_file(decode(data), flaw)
         elif posixpath.dirname(name) in beir and not base.startswith("corpus.jsonl"):
             continue  # a BEIR folder is its corpus.jsonl
         elif reader and flaw:
@@ -301,7 +299,7 @@ def find_units(path: Path, options: IngestOptions) -> Source:
     bibliographies = bibliographies_by_folder(names)
     units = [
         replace(unit, bibliographies=bibliographies_beside(unit.path, bibliographies))
-        for unit in _papers(sources, flaws, side, skips)
+        for unit in _papers(sources, side, skips)
     ]
     paper_folders = {posixpath.dirname(unit.path) for unit in units}
     # a PDF beside a paper is one of its figures
@@ -315,7 +313,20 @@ def find_units(path: Path, options: IngestOptions) -> Source:
     return Source(path, sorted(units, key=lambda unit: unit.path), skips)
 
 
-def _unread_files(unread: Mapping[str, str], sources: Mapping[str, str]) -> Iterator[Skip]:
+class _TexFile(NamedTuple):
+    """What decides whether a TeX file is a paper; the text itself is not kept, as a folder may hold many."""
+
+    is_main: bool
+    included: tuple[str, ...]  # names, as written
+    flaw: str  # why it is no text; a skip unless another file includes it
+
+
+def _tex_file(text: str, flaw: str) -> _TexFile:
+    included = tuple(included_files(text))
+    return _TexFile(is_main(text) or (has_class(text) and bool(included)), included, flaw)
+
+
+def _unread_files(unread: Mapping[str, str], sources: Mapping[str, _TexFile]) -> Iterator[Skip]:
     """One skip per suffix for the files that no reader takes, without those that are empty or that a paper includes."""
     included = _included(sources, unread) if unread else set()
     by_suffix: dict[str, list[str]] = {}
@@ -329,11 +340,11 @@ def _unread_files(unread: Mapping[str, str], sources: Mapping[str, str]) -> Iter
         yield Skip(names[0], 0, f"{many if len(names) > 1 else f'1 file {which} is not read'}: {cure}")
 
 
-def _included(sources: Mapping[str, str], names: Container[str]) -> set[str]:
+def _included(sources: Mapping[str, _TexFile], names: Container[str]) -> set[str]:
     """Those of the names that one of the sources includes."""
     included: set[str] = set()
-    for name, text in sources.items():
-        for other in included_files(text):
+    for name, source in sources.items():
+        for other in source.included:
             for folder in {"", posixpath.dirname(name)}:
                 target = posixpath.normpath(posixpath.join(folder, other))
                 included.update(candidate for candidate in (target, target + ".tex") if candidate in names)
@@ -389,18 +400,16 @@ def _single(path: Path, options: IngestOptions, skips: list[Skip]) -> Unit:
     return replace(unit, document=arxiv_id_of_file(path.name)) if reader == "package" else unit
 
 
-def _papers(
-    sources: Mapping[str, str], flaws: Mapping[str, str], side: _SideMetadata, skips: list[Skip]
-) -> Iterator[Unit]:
+def _papers(sources: Mapping[str, _TexFile], side: _SideMetadata, skips: list[Skip]) -> Iterator[Unit]:
     """One unit per main file. Another file that nothing includes is a paper only in a folder without a main file."""
     included = _included(sources, sources)
     roots = [name for name in sources if name not in included]
-    mains = [n for n in roots if is_main(sources[n]) or (has_class(sources[n]) and included_files(sources[n]))]
+    mains = [name for name in roots if sources[name].is_main]
     main_folders = {posixpath.dirname(name) for name in mains}
     for name in roots:
         document = _stem(name)
-        if flaws[name]:
-            skips.append(Skip(name, 0, flaws[name]))
+        if flaw := sources[name].flaw:
+            skips.append(Skip(name, 0, flaw))
         elif name in mains:
             newer = stale_copy_of(name, mains)
             if newer is None:
