@@ -282,6 +282,43 @@ def test_links_that_leave_the_folder_are_not_followed(tmp_path: Path) -> None:
     assert len(reading.skips) == 3
 
 
+def test_every_link_that_is_not_followed_is_noted(tmp_path: Path) -> None:
+    write(tmp_path, {"out.md": "Words.", "in/a.md": "Words.", "in/b/c.md": "Words."})
+    for link, target in (("in/out.md", "out.md"), ("in/gone.md", "gone.md"), ("in/d", "in/b"), ("in/e.md", "in/a.md")):
+        (tmp_path / link).symlink_to(tmp_path / target)
+    source = find_units(tmp_path / "in", IngestOptions())
+    assert [unit.path for unit in source.units] == ["a.md", "b/c.md", "e.md"]
+    assert source.skips == [
+        Skip("d", 0, "the folder was not read: it is a link that is not followed"),
+        Skip("gone.md", 0, "it is a link that is not followed"),
+        Skip("out.md", 0, "it is a link that is not followed"),
+    ]
+
+
+def test_a_link_that_the_user_names_is_read_but_no_link_that_it_includes(tmp_path: Path) -> None:
+    write(tmp_path, {"else/a.tex": MAIN % "Words. \\input{b}\\input{c}", "else/b.tex": "Secret.", "in/c.tex": "More."})
+    for name in ("a.tex", "b.tex"):
+        (tmp_path / "in" / name).symlink_to(tmp_path / "else" / name)
+    source = find_units(tmp_path / "in/a.tex", IngestOptions())
+    (reading,) = read_unit(source.base, source.units[0], IngestOptions())
+    assert [passage.text for passage in reading.passages] == ["Words. More."]
+    assert [skip.cause for skip in reading.skips] == ["included file 'b' does not exist"]
+
+
+def test_logs_and_pictures_need_a_note_unless_a_paper_is_near(tmp_path: Path) -> None:
+    files: dict[str, str | bytes] = {
+        "papers/a.tex": MAIN % "a", "papers/a.log": "y", "papers/figures/x.png": b"\x89PNG\r\n\x1a\n\0\0\0\1",
+        "refs.bib": "@book{a, title={On Apples}}",
+        "plant/pump.log": "Leak.", "plant/pump.out": "", "plant/x.png": b"\x89PNG\r\n\x1a\n\0\0\0\1",
+    }  # fmt: skip
+    source = find_units(write(tmp_path, files), IngestOptions())
+    assert [unit.path for unit in source.units] == ["papers/a.tex"]
+    assert source.skips == [
+        Skip("plant/pump.log", 0, "1 file with the suffix .log is not read: name a file to read it as text"),
+        Skip("plant/x.png", 0, "1 file with the suffix .png is not read: it is binary data, not text"),
+    ]
+
+
 def test_a_fifo_is_not_waited_for(tmp_path: Path) -> None:
     write(tmp_path, {"a.tex": MAIN % "\\input{pipe} Text."})
     os.mkfifo(tmp_path / "pipe.tex")

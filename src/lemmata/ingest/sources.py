@@ -56,7 +56,7 @@ _COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 _ARCHIVES = (".tar", ".tgz", ".zip", ".txz", ".tbz2", *_COMPRESSED)
 _SIDE_FILE = re.compile(r"metadata\.(?:jsonl|csv)(?:\.\w+)?")
 _ABOUT = re.compile(r"(?:readme|license|licence|copying|changelog|contributing|authors|notice)(?:\.|$)", re.I)
-# Files beside a paper that hold no text of it: figures, settings and what LaTeX writes. Not reading them needs no note.
+# Files that hold no text of the paper beside them: figures, settings and what LaTeX writes. There they need no note.
 _BESIDE_PAPERS = re.compile(
     r"makefile|latexmkrc|00readme.*|.*\.(?:synctex\.gz|synctex|run\.xml|pdf_tex|pdf_t|pstex_t|fdb_latexmk|"
     r"png|jpe?g|gif|svgz?|e?ps|epsi|epsf|bmp|tiff?|webp|pgf|tikz|asy|mps?|fig|pstex|ai|xcf|ico|drawio|"
@@ -194,8 +194,12 @@ def _has_hierarchy_columns(start: bytes) -> bool:
     return {"id", "parent", "description"} <= columns and "text" not in columns
 
 
+def _unreadable(name: str, error: OSError) -> Skip:
+    return Skip(name, 0, f"it cannot be read ({error.strerror})")
+
+
 def _walk(base: Path, skips: list[Skip]) -> Iterator[str]:
-    """Regular files below a folder, sorted, without hidden files, junk and links that leave the folder."""
+    """Regular files below a folder, sorted, without hidden files and junk. Links that are not followed are skips."""
     home = base.resolve()
 
     def below(path: Path) -> str:
@@ -205,8 +209,10 @@ def _walk(base: Path, skips: list[Skip]) -> Iterator[str]:
         skips.append(Skip(printable(below(Path(error.filename))), 0, f"the folder cannot be read ({error.strerror})"))
 
     def usable(path: Path, what: str) -> bool:
-        """Whether the name can be part of an id; the folders above were checked before."""
+        """Whether the name can be part of an id, and a link leads to a file inside; the folders above were checked."""
         fault = name_fault(path.name) or name_fault(below(path))
+        if not fault and path.is_symlink() and not (path.is_file() and path.resolve().is_relative_to(home)):
+            fault = "it is a link that is not followed"
         if fault:
             skips.append(Skip(printable(below(path)), 0, what + fault))
         return not fault
@@ -219,11 +225,11 @@ def _walk(base: Path, skips: list[Skip]) -> Iterator[str]:
             if name.startswith(".") or name.endswith("~"):
                 continue
             try:
-                readable = path.is_file() and (not path.is_symlink() or path.resolve().is_relative_to(home))
+                readable = (path.is_file() or path.is_symlink()) and usable(path, "")
             except OSError as error:
-                skips.append(Skip(printable(below(path)), 0, f"it cannot be read ({error.strerror})"))
+                skips.append(_unreadable(printable(below(path)), error))
                 continue
-            if readable and usable(path, ""):
+            if readable:
                 yield below(path)
 
 
@@ -245,7 +251,7 @@ def _side_metadata(base: Path, names: Iterable[str], skips: list[Skip]) -> dict[
         except InputError as error:
             skips.append(Skip(name, error.line, error.cause))
         except OSError as error:
-            skips.append(Skip(name, 0, f"it cannot be read ({error.strerror})"))
+            skips.append(_unreadable(name, error))
     return records
 
 
@@ -269,16 +275,18 @@ def find_units(path: Path, options: IngestOptions) -> Source:
     others: list[Unit] = []
     sources: dict[str, _TexFile] = {}
     unread: dict[str, str] = {}  # files without a reader, and why they are no text ("" if they are)
+    beside: list[str] = []  # files that need no note beside a paper
     for name in names:
         base = posixpath.basename(name)
         if _NO_PASSAGES.search(name) or _SIDE_FILE.fullmatch(name) or _ABOUT.match(base):
             continue
         if _BESIDE_PAPERS.fullmatch(base):
+            beside.append(name)
             continue
         try:
             reader, flaw = _reader_of(path / name, named=False)
         except OSError as error:
-            skips.append(Skip(name, 0, f"it cannot be read ({error.strerror})"))
+            skips.append(_unreadable(name, error))
             continue
         if reader == "paper":
             data = _read_file(path, name)
@@ -305,6 +313,13 @@ def find_units(path: Path, options: IngestOptions) -> Source:
     # a PDF beside a paper is one of its figures
     units += (unit for unit in others if unit.reader != "pdf" or not _is_inside(unit.path, paper_folders))
     units = _select(units, options.reader, skips)
+    used = {name for unit in units for name in unit.bibliographies}
+    for name in beside:
+        if name not in used and not _is_inside(name, paper_folders):
+            try:
+                unread[name] = _reader_of(path / name, named=False)[1]
+            except OSError as error:
+                skips.append(_unreadable(name, error))
     skips += _unread_files(unread, sources)
     if not units:
         reason = f"{skips[0].file}: {skips[0].cause}" if skips else "LaTeX, archives, tables, text or PDF"
@@ -457,13 +472,17 @@ def place_of(identity: str, file: str, document: str, prefix: str) -> str:
 # ---------------------------------------------------------------- reading
 
 
-def _read_file(base: Path, name: str) -> bytes | None:
-    """The bytes of a regular file inside a folder, not too large; None for anything else."""
+def _read_file(base: Path, name: str, main: str = "") -> bytes | None:
+    """The bytes of a regular file inside a folder, not too large; None for anything else.
+
+    Only `main` may be a link that leaves the folder: the user named it, or it was found without such links.
+    """
     path = base / name
     try:
         if not path.is_file() or path.stat().st_size > _LARGEST_FILE:
             return None
-        return path.read_bytes() if path.resolve().is_relative_to(base.resolve()) else None
+        inside = name == main or path.resolve().is_relative_to(base.resolve())
+        return path.read_bytes() if inside else None
     except (OSError, ValueError, RuntimeError):  # unreadable, a name with a NUL, a loop of links
         return None
 
@@ -523,7 +542,7 @@ def _preamble(path: str) -> str:
         return ""
 
     def read(name: str) -> str | None:
-        data = _read_file(Path(path).parent, name)
+        data = _read_file(Path(path).parent, name, Path(path).name)
         return None if data is None else decode(data)
 
     try:
@@ -574,7 +593,7 @@ def _read(base: Path, path: Path, unit: Unit, options: IngestOptions) -> Iterato
     papers = options.papers
     if unit.reader == "paper":
         main = Main(unit.path, unit.confidence)
-        read_bytes = partial(_read_file, base)
+        read_bytes = partial(_read_file, base, main=unit.path)
         preamble = _preamble(papers.preamble)
         try:
             yield read_paper(read_bytes, main, unit.document, papers, preamble=preamble, beside=unit.bibliographies)
