@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +138,10 @@ def test_a_table_of_queries_without_a_heading_line_is_an_error_with_the_cure(tmp
     assert read_table(path) == ({"2": "prime ideals"}, {"2": {"algebra#lemma-1": 1}})
 
 
-@pytest.mark.parametrize("line", ["not json", json.dumps({"_id": "q"}), "[1]"])
+@pytest.mark.parametrize(
+    "line",
+    ["not json", '{"_id": "q"}', "[1]", '{"text": "b"}', '{"_id": "", "text": "b"}', '{"_id": "a", "text": "c"}'],
+)
 def test_a_broken_query_is_an_error_with_its_line(tmp_path: Path, line: str) -> None:
     path = tmp_path / "q.jsonl"
     path.write_text('{"_id": "a", "text": "b"}\n' + line + "\n")

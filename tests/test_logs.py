@@ -284,6 +284,12 @@ def test_a_file_that_is_no_table_is_an_error_with_its_line() -> None:
     assert len(passages(read('id,text\n1,a 5" pipe\n2,"two\nlines"\n3,a 6" pipe\n'))) == 3
 
 
+def test_an_inch_mark_before_a_cell_of_several_lines_is_no_open_quote() -> None:
+    for table in ('id;size;text\n1;2,5" pipe;"one\ntwo"\n', 'id;size;text\n1;2,5" pipe;"one\ntwo"'):
+        assert [log.text for log in passages(read(table))] == ["one\ntwo"]
+    assert [log.text for log in passages(read('id,text\n1,"last line'))] == ["last line"]
+
+
 def test_a_row_has_the_number_of_its_first_line() -> None:
     stream = io.BytesIO(b'\r\nid,text\r\n1,"a\r\nb"\r\n\r\n2,c\r\n')
     assert list(csv_rows(stream)) == [(3, {"id": "1", "text": "a\r\nb"}), (6, {"id": "2", "text": "c"})]

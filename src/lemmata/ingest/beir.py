@@ -56,6 +56,10 @@ def _as_text(value: Any) -> str | None:
     return str(value).strip() if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
 
+def _written_id(row: Mapping[str, Any]) -> Any:
+    return row.get("_id") if row.get("_id") not in (None, "") else row.get("id")
+
+
 def _names(value: Any, separator: str) -> tuple[str, ...] | None:
     """A list, or a text of names; None for other types."""
     if isinstance(value, list):
@@ -78,7 +82,7 @@ def read_passages(rows: Iterable[tuple[int, Mapping[str, Any]]], *, file: str, b
     skips: list[Skip] = []
     seen_documents: set[str] = set()
     for line, row in rows:
-        identity = _as_text(row.get("_id") if row.get("_id") not in (None, "") else row.get("id"))
+        identity = _as_text(_written_id(row))
         if not identity:
             cause = "a row without an id" if identity == "" else "its id is neither text nor number"
             skips.append(Skip(file, line, cause))
@@ -245,17 +249,21 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def read_queries(path: Path) -> dict[str, str]:
-    """Queries by id, from JSON lines with `_id` (or `id`) and `text`."""
+    """Queries by id, from JSON lines with `_id` (or `id`) and `text`; an id that is missing or repeated is an error."""
     queries: dict[str, str] = {}
     for number, line in _lines(path):
         try:
             row = json.loads(line)
-            identity, text = str(row.get("_id", row.get("id"))), str(row["text"])
+            if _written_id(row) in (None, ""):
+                raise KeyError("_id")
+            identity, text = str(_written_id(row)), str(row["text"])
             (identity + text).encode()  # raises for lone surrogates, which no file can hold
-            queries[identity] = text
         except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
             cause = 'a query needs a JSON object with "_id" and "text"'
             raise InputError(cause, file=str(path), line=number) from error
+        if identity in queries:
+            raise InputError(f"the query id {identity!r} occurs twice", file=str(path), line=number)
+        queries[identity] = text
     return queries
 
 

@@ -242,31 +242,30 @@ def csv_rows(stream: BinaryIO, skip: Callable[[int, str], None] | None = None) -
         blank += 1
         first = next(lines, "")
     delimiter = max(",;\t|", key=re.sub(r'"[^"]*"?', "", first).count)
-    quotes: list[int] = []  # in each line of the current row
+    ended = False
 
-    def counted() -> Iterator[str]:
-        for text in itertools.chain([first], lines):
-            quotes.append(text.count('"'))
-            yield text
+    def texts() -> Iterator[str]:
+        nonlocal ended
+        yield first
+        yield from lines
+        ended = True
 
-    reader = csv.reader(counted(), delimiter=delimiter)
+    reader = csv.reader(texts(), delimiter=delimiter)
     header: list[str] = []
-    rows = row_line = 0
+    rows = 0
     while True:
         line = blank + reader.line_num + 1
-        # csv does not complain about an open quote: it ends the row at the end of the file
-        is_open = len(quotes) > 1 and sum(quotes) % 2 == 1
-        quotes.clear()
         try:
             cells = next(reader)
         except StopIteration:
-            if is_open:
-                raise InputError("not a table: a quote is left open", line=row_line) from None
             if rows == 0 and any(map(_is_value, header)):
                 raise InputError(_NO_HEADING.format(", ".join(map(repr, header[:3])))) from None
             return
         except csv.Error as error:
             raise InputError(f"not a table: {error} (is a quote left open?)", line=line) from error
+        # csv does not complain about an open quote, but looks for the rest of its row after the end of the file
+        if ended and blank + reader.line_num > line:
+            raise InputError("not a table: a quote is left open", line=line)
         if not any(cell.strip() for cell in cells):
             continue
         if not header:
@@ -275,7 +274,6 @@ def csv_rows(stream: BinaryIO, skip: Callable[[int, str], None] | None = None) -
         while len(cells) > len(header) and not cells[-1].strip():
             cells.pop()  # some exports end each row with a delimiter
         rows += 1
-        row_line = line
         row = dict(itertools.zip_longest(header, cells[: len(header)], fillvalue=""))
         yield line, row if len(cells) == len(header) else _RaggedRow(row, len(cells))
 
