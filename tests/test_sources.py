@@ -262,6 +262,19 @@ def test_a_hierarchy_is_recognised_by_its_columns(tmp_path: Path) -> None:
     assert {reader for reader, _, _ in units_of(tmp_path, "hierarchy")} == {"hierarchy"}
 
 
+def test_compressed_parquet_is_read_up_to_the_size_of_other_files(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    stream = io.BytesIO()
+    parquet.write_table(arrow.table({"id": ["1"], "text": ["Leak."]}), stream)
+    write(tmp_path, {"logs.parquet.gz": gzip.compress(stream.getvalue())})
+    (unit,) = find_units(tmp_path, IngestOptions()).units
+    (reading,) = read_unit(tmp_path, unit, IngestOptions())
+    assert [passage.text for passage in reading.passages] == ["Leak."]
+    write(tmp_path, {"logs.parquet.gz": gzip.compress(bytes(65 << 20), 1)})
+    with pytest.raises(InputError, match="larger than"):
+        list(read_unit(tmp_path, unit, IngestOptions()))
+
+
 def test_the_user_can_choose_the_reader(tmp_path: Path) -> None:
     write(tmp_path, {"l.csv": "id,text\n1,x\n", "a.tex": MAIN % "a", "n.md": "text"})
     assert units_of(tmp_path, "papers") == [("paper", "a.tex", "a")]

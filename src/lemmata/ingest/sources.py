@@ -7,6 +7,7 @@ an archive, a table, a text. Finding units opens files but does not parse them.
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import posixpath
 import re
@@ -487,10 +488,18 @@ def _read_file(base: Path, name: str, main: str = "") -> bytes | None:
         return None
 
 
+def _read_all(stream: BinaryIO, name: str) -> bytes:
+    """The bytes of an open file; InputError where there are too many."""
+    data = stream.read(_LARGEST_FILE + 1)
+    if len(data) > _LARGEST_FILE:
+        raise InputError(_TOO_LARGE, file=name)
+    return data
+
+
 def _rows(stream: BinaryIO, name: str, skips: list[Skip]) -> Iterator[tuple[int, dict[str, Any]]]:
     suffixes = [suffix.lower() for suffix in Path(name).suffixes]
     if ".parquet" in suffixes:
-        return parquet_rows(stream)
+        return parquet_rows(stream if stream.seekable() else io.BytesIO(_read_all(stream, name)))
     if ".jsonl" in suffixes or ".ndjson" in suffixes:
         return jsonl_rows(stream, lambda line, cause: skips.append(Skip(name, line, cause)))
     return csv_rows(stream, lambda line, cause: skips.append(Skip(name, line, cause)))
@@ -629,9 +638,7 @@ def _read(base: Path, path: Path, unit: Unit, options: IngestOptions) -> Iterato
         return
     with open_decompressed(path) as stream:
         if unit.reader in ("text", "pdf"):
-            data = stream.read(_LARGEST_FILE + 1)
-            if len(data) > _LARGEST_FILE:
-                raise InputError(_TOO_LARGE, file=unit.path)
+            data = _read_all(stream, unit.path)
             if unit.reader == "text" and (flaw := _flaw(data[:_START])):  # of a compressed file
                 raise InputError(flaw, file=unit.path)
             read: Callable[..., Reading] = read_pdf if unit.reader == "pdf" else read_text
