@@ -68,7 +68,7 @@ _BESIDE_PAPERS = re.compile(
 # test data beside a corpus must never get into it; summaries are about its passages, and none themselves
 _TEST_DATA = r"qrels(?:/.*|[^/]*\.tsv)|queries[^/]*\.jsonl|withheld[^/]*\.tsv"
 _NO_PASSAGES = re.compile(rf"(?:^|/)(?:{_TEST_DATA}|summaries[^/]*\.jsonl)(?:\.\w+)?$", re.I)
-_READING = 5  # raised when the readers change, so that everything is read again
+_READING = 4  # raised when the readers change, so that everything is read again
 _START = 4096  # bytes that decide what a file is
 _LARGEST_FILE = 64 * 2**20
 _TOO_LARGE = f"larger than {_LARGEST_FILE >> 20} MiB"
