@@ -17,7 +17,7 @@ def silent(*_: object) -> None:
 
 def unit_vectors(count: int, seed: int) -> Floats:
     vectors = np.random.default_rng(seed).normal(size=(count, 8))
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
 
 
 @settings(deadline=None, max_examples=30)
