@@ -188,6 +188,31 @@ def test_a_metric_of_other_vectors_is_not_used(tmp_path: Path) -> None:
     assert not project.info()["vectors"][0]["metric"]["up_to_date"]
 
 
+@pytest.mark.parametrize("name", ["h.npy", "manifest.json"])
+def test_a_damaged_metric_is_an_error_and_learning_again_cures_it(tmp_path: Path, name: str) -> None:
+    project = workspace(tmp_path)
+    keep_metric(project)
+    vectors = vector_set(project.layout)
+    assert vectors is not None
+    file = vectors.metric / name
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(WorkspaceError, match="run 'lemmata train metric' again"):
+        open_metric(project.layout)
+    assert any("lemmata train metric" in problem for problem in project.info()["problems"])
+    assert "done_before" not in project.train_metric(settings=asdict(SMALL))
+    assert not project.info()["problems"]
+    open_metric(project.layout)
+
+
+def test_a_corpus_that_has_grown_is_indexed_before_a_metric_is_learned(tmp_path: Path) -> None:
+    project = workspace(tmp_path)
+    keep_metric(project)
+    (tmp_path / "more.jsonl").write_text('{"id": "a", "text": "aaword something"}', "utf-8")
+    project.ingest([tmp_path / "more.jsonl"])
+    with pytest.raises(WorkspaceError, match="the dense index was made: run 'lemmata index' again"):
+        project.train_metric(settings=asdict(SMALL))
+
+
 def test_auto_ranks_by_the_metric_where_it_has_a_weight(learned: Project) -> None:
     text = "aaword abword acword note"
     alone = Fusion(weight=1.0, learned=1e4)

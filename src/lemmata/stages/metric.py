@@ -26,7 +26,7 @@ from lemmata.measures import evaluate, judged, parse_measure
 from lemmata.paths import PathSearch, Ranking
 from lemmata.stages.training_sets import split_key
 from lemmata.stages.vectors import match_rows
-from lemmata.store.artefacts import learned_metric, read_undamaged
+from lemmata.store.artefacts import dense_index, learned_metric, open_artefact, read_undamaged
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import StoredGraph, citations_between, open_graph
 from lemmata.store.layout import Layout, read_manifest
@@ -96,9 +96,10 @@ def learn_metric(layout: Layout, options: MetricStageOptions, encoder: str, prog
     if vectors is None:
         raise WorkspaceError("a metric is learned from vectors: run 'lemmata index' first")
     with held_by_first(layout.hold()):
+        open_artefact(layout, dense_index(vectors))
         wanted = {"options": asdict(options), "split": split_key(layout), "graph": graph_inputs(layout)}
         wanted["vectors"] = read_manifest(vectors.manifest)
-        stored = read_manifest(vectors.metric / "manifest.json") or {}
+        stored = read_undamaged(learned_metric(vectors)) or {}
         if stored and {name: stored.get(name) for name in wanted} == wanted:
             return {**stored["report"], "done_before": True}
         data = _open(layout, vectors.encoder)

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from lemmata.errors import WorkspaceError
 from lemmata.files import read_array, writing
-from lemmata.store.artefacts import learned_metric, open_artefact, seal
-from lemmata.store.layout import Layout, read_manifest
+from lemmata.store.artefacts import check_source, learned_metric, open_artefact, seal
+from lemmata.store.layout import Layout, open_manifest, read_manifest
 from lemmata.store.lengths import graph_inputs
 from lemmata.store.vector_sets import VectorSet, vector_set
 from lemmata.types import Floats, MeasuredGraph
@@ -42,10 +42,13 @@ def open_metric(layout: Layout, encoder: str = "") -> StoredMetric | None:
     `metric_report` says which. WorkspaceError where it is damaged.
     """
     vectors = vector_set(layout, encoder)
-    report = metric_report(layout, vectors) if vectors else None
-    if vectors is None or report is None or not (report["kept"] and report["up_to_date"]):
+    if vectors is None:
         return None
     item = learned_metric(vectors)
+    open_manifest(item.manifest, item.repair)  # a damaged manifest would look like none
+    report = metric_report(layout, vectors)
+    if report is None or not (report["kept"] and report["up_to_date"]):
+        return None
     manifest = open_artefact(layout, item)
     graph = None
     if report["geodesic"]:
@@ -64,6 +67,7 @@ def open_metric(layout: Layout, encoder: str = "") -> StoredMetric | None:
 def metric_report(layout: Layout, vectors: VectorSet) -> dict[str, Any] | None:
     """What training the metric found, whether it is `kept`, and whether it is `up_to_date`; None without one.
 
+    A damaged one may be up to date: `open_metric` checks the files.
     `geodesic`: whether its lengths are those of the present graph. `from_text`: passages that came later, which have
     an embedding from their text alone.
     """
@@ -72,7 +76,7 @@ def metric_report(layout: Layout, vectors: VectorSet) -> dict[str, Any] | None:
         return None
     up_to_date = True
     try:
-        open_artefact(layout, learned_metric(vectors))
+        check_source(layout, learned_metric(vectors), manifest)
     except WorkspaceError:
         up_to_date = False
     geodesic = up_to_date and manifest["report"]["kept"] and manifest["graph"] == graph_inputs(layout)
