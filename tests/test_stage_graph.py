@@ -276,6 +276,20 @@ def test_a_second_import_under_the_same_name_replaces_the_first(project: Project
     assert project.import_graph([path])["edges"]["cites"] == 2
 
 
+def test_another_relation_or_another_kind_of_node_is_another_graph(project: Project, tmp_path: Path) -> None:
+    def inputs(relation: str, kind: str) -> str:
+        path = tmp_path / "more.json"
+        edges = [{"source": "first", "relation": relation, "target": "second"}]
+        path.write_text(json.dumps({"concepts": [], "edges": edges, "nodes": {"first": kind, "second": kind}}), "utf-8")
+        assert project.import_graph([path])["edges"][relation] == 1
+        return open_graph(project.layout).inputs
+
+    before = inputs("cites", "book")
+    assert inputs("bounds", "book") != before  # as many relations, in the same order
+    assert inputs("cites", "film") != before
+    assert inputs("cites", "book") == before
+
+
 # ---------------------------------------------------------------- merges
 
 

@@ -152,7 +152,7 @@ def _digest(graph: Graph) -> str:
     digest = hashlib.sha256()
     for array in (graph.indptr, graph.indices, graph.relation, graph.weight):
         digest.update(np.ascontiguousarray(array).tobytes())
-    digest.update("\0".join(graph.nodes).encode(errors="surrogatepass"))
+    digest.update("\0".join([*graph.nodes, *graph.kinds, *graph.relations]).encode(errors="surrogatepass"))
     return digest.hexdigest()
 
 
