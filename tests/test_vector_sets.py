@@ -20,6 +20,7 @@ from lemmata.fusion import Fusion
 from lemmata.project import Project, doctor
 from lemmata.search import Retriever
 from lemmata.store.layout import Layout, read_manifest, write_manifest
+from lemmata.store.lengths import open_lengths
 from lemmata.store.vector_sets import default_encoder, move_old_vectors, vector_set, vector_sets
 from lemmata.store.vectors import VectorWriter, invalidate_vectors, open_vectors
 
@@ -162,6 +163,21 @@ def test_every_encoder_has_its_own_neighbour_index(project: Project) -> None:
 
 
 # ---------------------------------------------------------------- names
+
+
+def test_building_the_same_graph_again_keeps_the_edge_lengths_of_every_set(project: Project) -> None:
+    project.build_graph()
+    for encoder in (MINI, "hashing"):
+        project.index(settings={"encoder": encoder})
+    project.build_graph()
+    for encoder in (MINI, "hashing"):
+        open_lengths(project.layout, encoder)
+    more = project.layout.root.parent / "more.tsv"
+    more.write_text("first\tcites\tsecond\n", "utf-8")
+    project.import_graph([more])
+    open_lengths(project.layout, "hashing")
+    with pytest.raises(WorkspaceError, match=f"lemmata index --encoder {MINI}"):
+        open_lengths(project.layout, MINI)
 
 
 def test_an_encoder_without_vectors_is_named_with_the_command_that_makes_them(project: Project) -> None:

@@ -44,9 +44,12 @@ def measure_edges(layout: Layout, encoder: str, progress: Progress) -> int:
 
 
 def measure_new_graph(layout: Layout, progress: Progress) -> None:
-    """Measure the edges by the encoder that search uses; `lemmata index --encoder` does it for others."""
+    """Measure the edges by the encoder that search uses, and delete old lengths by others.
+
+    `lemmata index --encoder` measures by others.
+    """
     for vectors in vector_sets(layout):
         if vectors.is_default:
             measure_edges(layout, vectors.encoder, progress)
-        else:
+        elif not lengths_are_up_to_date(layout, vectors):
             shutil.rmtree(vectors.lengths, ignore_errors=True)
