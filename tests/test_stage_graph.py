@@ -330,6 +330,31 @@ def test_the_last_verdict_on_a_pair_counts(project: Project, tmp_path: Path) -> 
     assert len(open_graph(project.layout).concepts) == 1
 
 
+@pytest.mark.parametrize("verdict", ["accept", "reject"])
+def test_a_withdrawal_that_was_killed_before_the_graph_was_written_can_be_repeated(
+    project: Project, tmp_path: Path, verdict: str
+) -> None:
+    path = tmp_path / "concepts.json"
+    names = ("chain rule", "rule of chains") if verdict == "accept" else ("chain rule", "chain rules")
+    path.write_text(json.dumps({"concepts": [{"name": name} for name in names], "edges": []}), encoding="utf-8")
+    project.import_graph([path])
+    before = open_graph(project.layout)
+    kept, gone = (f"concept:{name.replace(' ', '-')}" for name in names)
+    project.decide_merge(kept, gone, verdict)
+    assert open_graph(project.layout).concepts != before.concepts
+
+    def killed(what: str, *_: object) -> None:
+        if what == "compressing the graph":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        project.decide_merge(kept, gone, None, progress=killed)
+    project.decide_merge(gone, kept, None)
+    assert open_graph(project.layout).concepts == before.concepts
+    with pytest.raises(LemmataError, match="there is no verdict on"):
+        project.decide_merge(kept, gone, None)
+
+
 def test_merges_are_listed_with_their_reasons(project: Project) -> None:
     project.build_graph()
     done = lemmata(project, "graph", "merges", "--json")

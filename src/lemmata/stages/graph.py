@@ -30,7 +30,7 @@ from lemmata.stages.lengths import measure_new_graph
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore, concept_passages, open_graph, open_graph_if_built
 from lemmata.store.graph import write_graph as write_compressed
-from lemmata.store.layout import Layout
+from lemmata.store.layout import Layout, read_manifest
 from lemmata.store.memo import Memo
 from lemmata.types import Concept, Edge, Encoder, Graph, Passage, Progress
 
@@ -123,6 +123,7 @@ def compress(layout: Layout, corpus: Corpus, records: GraphRecordStore, progress
         "corpus": corpus.inputs,
         "inputs": _digest(graph),
         "options": options,
+        "verdicts": sorted(records.verdicts()),
         "report": report,
     }
     records.seal()  # first: the manifest of the graph says that this stage is done
@@ -263,7 +264,8 @@ def merges(layout: Layout, encoder: Encoder | None = None) -> list[Merge]:
 def decide_merge(layout: Layout, kept: str, gone: str, verdict: str | None, progress: Progress) -> dict[str, Any]:
     """Accept or reject a merge, or withdraw a verdict with None, and compress the graph again.
 
-    Replaces an earlier verdict on the two concepts, in either order.
+    Replaces an earlier verdict on the two concepts, in either order. A verdict can be withdrawn while the graph has it,
+    also after a run that was killed before it compressed the graph.
     """
     if verdict not in ("accept", "reject", None):
         raise LemmataError(f"a verdict is accept or reject, not {verdict!r}")
@@ -274,8 +276,11 @@ def decide_merge(layout: Layout, kept: str, gone: str, verdict: str | None, prog
         for identity in (kept, gone):
             if identity not in ids:
                 raise LemmataError(f"there is no concept {identity!r}")
-        if verdict is None and not {(kept, gone), (gone, kept)} & records.verdicts().keys():
+        in_graph = (read_manifest(layout.manifest(layout.graph)) or {}).get("verdicts", ())  # older graphs have none
+        verdicts = {*records.verdicts(), *map(tuple, in_graph)}
+        if verdict is None and verdicts.isdisjoint([(kept, gone), (gone, kept)]):
             raise LemmataError(f"there is no verdict on {kept} and {gone}")
-        records.decide(gone, kept, None)
-        records.decide(kept, gone, verdict)
+        with records.transaction():
+            records.decide(gone, kept, None)
+            records.decide(kept, gone, verdict)
         return compress(layout, corpus, records, progress)
