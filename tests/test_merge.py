@@ -369,11 +369,11 @@ def test_verdicts_overrule_proposals_in_either_order_of_the_ids() -> None:
     ]
     verdicts = {("b", "a"): "accept", ("a", "c"): "reject", ("x", "a"): "accept", ("y", "z"): "reject"}
     assert decide(merges, verdicts) == [
-        Merge("a", "b", "word order", 0.5, "accepted"),
-        Merge("a", "b", "similar embedding", 0.9, "accepted"),
-        Merge("a", "c", "alias", 0.9, "rejected"),
-        Merge("a", "x", "verdict", 1.0, "accepted"),
-        Merge("y", "z", "verdict", 1.0, "rejected"),
+        Merge("b", "a", "word order", 0.5, "accepted", by_user=True),
+        Merge("b", "a", "similar embedding", 0.9, "accepted", by_user=True),
+        Merge("a", "c", "alias", 0.9, "rejected", by_user=True),
+        Merge("x", "a", "verdict", 1.0, "accepted", by_user=True),
+        Merge("y", "z", "verdict", 1.0, "rejected", by_user=True),
     ]
     assert decide(decide(merges, verdicts), verdicts) == decide(merges, verdicts)
 
@@ -387,6 +387,31 @@ def test_a_rejected_pair_is_not_joined_through_others() -> None:
     ]
     assert apply(concepts, [], merges)[2] == {"c1": "c0"}
     assert apply(concepts, [], merges[:2])[2] == {"c1": "c0", "c2": "c0"}
+
+
+def test_the_concept_that_a_verdict_keeps_is_kept() -> None:
+    concepts = named("x", "y", "z")
+    proposed = [Merge("c0", "c1", "word order", 0.5), Merge("c0", "c2", "alias", 0.9, "accepted")]
+
+    def kept_by(verdicts: dict[tuple[str, str], str]) -> dict[str, str]:
+        return apply(concepts, [], decide(proposed, verdicts))[2]
+
+    assert kept_by({("c0", "c1"): "accept"}) == {"c1": "c0", "c2": "c0"}
+    assert kept_by({("c1", "c0"): "accept"}) == {"c0": "c1", "c2": "c1"}
+    assert kept_by({("c1", "c0"): "accept", ("c2", "c1"): "accept"}) == {"c0": "c2", "c1": "c2"}
+    circle = {("c0", "c1"): "accept", ("c1", "c2"): "accept", ("c2", "c0"): "accept"}
+    assert kept_by(circle) == {"c1": "c0", "c2": "c0"}
+
+
+def test_a_verdict_outranks_a_certain_proposal_that_contradicts_it() -> None:
+    concepts = named("x", "y", "z")
+    merges = [
+        Merge("c0", "c1", "word order", 0.5),
+        Merge("c1", "c2", "alias", 0.9, "accepted"),
+        Merge("c0", "c2", "same normal form, but homonyms", 0.0, "apart"),
+    ]
+    assert apply(concepts, [], merges)[2] == {"c2": "c1"}
+    assert apply(concepts, [], decide(merges, {("c1", "c0"): "accept"}))[2] == {"c0": "c1"}
 
 
 # ---------------------------------------------------------------- carrying out

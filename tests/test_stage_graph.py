@@ -359,4 +359,6 @@ def test_merges_are_listed_with_their_reasons(project: Project) -> None:
     project.build_graph()
     done = lemmata(project, "graph", "merges", "--json")
     assert done.returncode == 0, done.stderr
-    assert all({"kept", "gone", "reason", "score", "status"} == set(merge) for merge in json.loads(done.stdout))
+    assert all(
+        {"kept", "gone", "reason", "score", "status", "by_user"} == set(merge) for merge in json.loads(done.stdout)
+    )

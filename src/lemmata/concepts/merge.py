@@ -40,6 +40,7 @@ class Merge(NamedTuple):
     reason: str  # begins with: same normal form, alias, acronym, word order, similar embedding, verdict
     score: float = 1.0  # 0 to 1; of an apart pair the similarity of their contexts
     status: str = "candidate"  # one of STATUSES
+    by_user: bool = False  # whether a verdict gave the status, and which of the two is kept
 
 
 # Contexts less alike than this are of homonyms; 1 is how alike two places are by chance.
@@ -469,17 +470,18 @@ def _nearest(matrix: Floats, k: int, least: float, cells: int = 2**24) -> Iterat
 def decide(merges: Iterable[Merge], verdicts: Mapping[tuple[str, str], str]) -> list[Merge]:
     """The decisions with a user's verdicts (`accept` or `reject`), by the two ids in either order.
 
-    A verdict on a pair that was not proposed becomes a decision too.
+    The first id of a verdict is the one to keep. A verdict on a pair that was not proposed becomes a decision too.
     """
-    statuses = {
-        (min(pair), max(pair)): "accepted" if verdict == "accept" else "rejected" for pair, verdict in verdicts.items()
+    by_pair = {
+        frozenset(pair): Merge(*pair, "verdict", 1.0, "accepted" if verdict == "accept" else "rejected", by_user=True)
+        for pair, verdict in verdicts.items()
     }
-    decided, not_proposed = [], dict(statuses)
+    decided, not_proposed = [], dict(by_pair)
     for merge in merges:  # a pair can be proposed for several reasons
-        pair = (min(merge[:2]), max(merge[:2]))
+        pair = frozenset(merge[:2])
         not_proposed.pop(pair, None)
-        decided.append(merge._replace(status=statuses.get(pair, merge.status)))
-    return decided + [Merge(*pair, "verdict", 1.0, status) for pair, status in sorted(not_proposed.items())]
+        decided.append(by_pair.get(pair, merge)._replace(reason=merge.reason, score=merge.score))
+    return decided + sorted(not_proposed.values())
 
 
 # ---------------------------------------------------------------- carrying out
@@ -491,10 +493,11 @@ def apply(
     """Concepts, edges, and for each id that is gone the one that is kept; independent of the order of the arguments.
 
     Only accepted merges are carried out, in chains too, but none that would join, directly or through others, a
-    pair that is rejected or apart: there the least certain merge of the chain gives way. Of one group the concept
-    mentioned most is kept, then the one with the shortest name, then the first by alphabet. Edges between concepts
-    that became one are dropped; edges equal in all but weight become one, their weights added. Merges of unknown
-    concepts are ignored, as verdicts outlive a corpus. Concepts come back ordered by id, edges ordered.
+    pair that is rejected or apart: there the least certain merge of the chain gives way, those of a user last. Of one
+    group the concept that a user chose is kept, else the one mentioned most, then the one with the shortest name, then
+    the first by alphabet. Edges between concepts that became one are dropped; edges equal in all but weight become one,
+    their weights added. Merges of unknown concepts are ignored, as verdicts outlive a corpus. Concepts come back
+    ordered by id, edges ordered.
     """
     ranked = _ranked(concepts, edges)
     rows = {concept.id: row for row, concept in enumerate(ranked)}
@@ -502,14 +505,21 @@ def apply(
     accepted = []
     for merge in set(merges):
         if merge.kept in rows and merge.gone in rows:
-            pair = sorted((rows[merge.kept], rows[merge.gone]))
+            pair = (rows[merge.kept], rows[merge.gone])
             if merge.status in ("rejected", "apart"):
                 groups.forbid(*pair)
             elif merge.status == "accepted":
-                accepted.append((-merge.score, pair))
-    for _, pair in sorted(accepted):
-        groups.unite(*pair)
-    members = [[ranked[row] for row in sorted(group)] for group in groups.members.values()]
+                accepted.append((not merge.by_user, -merge.score, pair))
+    chosen, replaced = set(), set()  # rows, by verdicts
+    for automatic, _, (kept, gone) in sorted(accepted):
+        if groups.unite(kept, gone) and not automatic:
+            chosen.add(kept)
+            replaced.add(gone)
+    chosen -= replaced
+    members = [
+        [ranked[row] for row in sorted(group, key=lambda row: (row not in chosen, row))]
+        for group in groups.members.values()
+    ]
     kept_ids = {gone.id: group[0].id for group in members for gone in group[1:]}
     united = sorted((unite(*group) for group in members), key=lambda concept: concept.id)
     return united, _rewritten(edges, kept_ids), dict(sorted(kept_ids.items()))
