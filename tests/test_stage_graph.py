@@ -253,6 +253,34 @@ def test_an_exported_graph_can_be_imported_unchanged(project: Project, tmp_path:
     assert after.graph.indices.tolist() == before.graph.indices.tolist()
 
 
+def test_an_exported_graph_has_the_weights_and_the_loops_of_the_graph(project: Project, tmp_path: Path) -> None:
+    project.build_graph()
+    path = tmp_path / "more.json"
+    edges = [
+        ("tree", "uses", "forest"),
+        ("trees", "uses", "forest"),
+        ("tree", "uses", "trees"),
+        ("tree", "uses", "tree"),
+    ]
+    content = {
+        "concepts": [{"name": name} for name in ("tree", "trees", "forest")],
+        "edges": [dict(zip(("source", "relation", "target"), edge, strict=True)) for edge in edges],
+    }
+    path.write_text(json.dumps(content), encoding="utf-8")
+    project.import_graph([path])
+    graph = open_graph(project.layout).graph
+    project.export_graph(tmp_path / "graph.json")
+    exported = json.loads((tmp_path / "graph.json").read_text(encoding="utf-8"))["edges"]
+    weights = {(edge["source"], edge["relation"], edge["target"]): edge["weight"] for edge in exported}
+    assert weights["concept:tree", "uses", "concept:forest"] == 2
+    assert weights["concept:tree", "uses", "concept:tree"] == 1
+    triples = zip(graph.sources().tolist(), graph.relation.tolist(), graph.indices.tolist(), strict=True)
+    stored = [(graph.nodes[source], graph.relations[relation], graph.nodes[end]) for source, relation, end in triples]
+    assert weights == pytest.approx(dict(zip(stored, graph.weight.tolist(), strict=True)))
+    shown = project.show("concept:tree")["edges"]
+    assert sum(edge["source"] == edge["target"] for edge in shown) == 1
+
+
 def test_a_graph_with_missing_nodes_is_an_error_or_read_in_part(project: Project, tmp_path: Path) -> None:
     path = tmp_path / "bad.graphml"
     path.write_text(

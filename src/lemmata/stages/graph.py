@@ -203,14 +203,14 @@ def import_graph(
 
 
 def export_graph(layout: Layout, path: Path, *, format: str) -> dict[str, int]:  # noqa: A002
-    """Write the whole graph, with the evidence of its edges, to a file or folder."""
+    """Write the whole graph, with the first evidence of each edge, to a file or folder."""
     stored = open_graph(layout)
-    distinct: dict[tuple[str, str, str], Edge] = {}  # the first evidence stays
+    distinct: dict[tuple[str, str, str], Edge] = {}
     with contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
         links = link_edges(corpus, corpus.documents(links=True))
         for edge in itertools.chain(links, records.merged_edges(stored.merged)):
-            if edge.source != edge.target:
-                distinct.setdefault(edge[:3], edge)
+            first = distinct.get(edge[:3], edge._replace(weight=0.0))
+            distinct[edge[:3]] = first._replace(weight=first.weight + edge.weight)
     kinds = dict(zip(stored.graph.nodes, stored.graph.kinds, strict=True))
     # an import or a model may name passages that are gone by now
     edges = [edge for edge in distinct.values() if edge.source in kinds and edge.target in kinds]

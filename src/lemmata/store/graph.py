@@ -224,11 +224,11 @@ class GraphRecordStore:
         return list(dict.fromkeys(passage for (passage,) in rows))
 
     def merged_edges(self, merged: Mapping[str, str]) -> Iterator[Edge]:
-        """All edges, with merged concepts replaced."""
+        """All edges, with merged concepts replaced; without those between concepts that became one."""
         for edge in self.edges():
-            yield edge._replace(
-                source=merged.get(edge.source, edge.source), target=merged.get(edge.target, edge.target)
-            )
+            source, target = merged.get(edge.source, edge.source), merged.get(edge.target, edge.target)
+            if source != target or edge.source == edge.target:
+                yield edge._replace(source=source, target=target)
 
     def kinds(self) -> dict[str, str]:
         """Kinds of nodes that are not in the corpus."""
