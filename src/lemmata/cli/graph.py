@@ -40,8 +40,8 @@ Format = Annotated[str, typer.Option("--format", help="auto, graphml, triples, n
 def build(
     workspace: Workspace = HERE,
     metadata: Annotated[
-        bool, typer.Option("--metadata/--no-metadata", help="Use keywords and synonyms that documents declare.")
-    ] = True,
+        bool | None, typer.Option("--metadata/--no-metadata", help="Use keywords and synonyms that documents declare.")
+    ] = None,
     on: On = "",
     as_json: AsJson = False,
 ) -> None:
@@ -49,7 +49,7 @@ def build(
     from lemmata.project import Project
     from lemmata.workers import computing_on
 
-    settings = {} if metadata else {"concepts": {"metadata": False}}
+    settings = {"concepts": given(metadata=metadata)}
     with showing_progress() as progress, computing_on(on, progress):
         report = Project(workspace).build_graph(settings=settings, progress=progress)
     _print_report(report, as_json)
