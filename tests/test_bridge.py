@@ -143,6 +143,18 @@ def test_the_expected_number_of_paths_is_that_of_random_graphs_with_the_same_deg
     assert through_hub > 2 * expected
 
 
+def test_the_expected_number_of_long_paths_through_a_hub_is_finite() -> None:
+    degrees = np.array([1, *[2] * 109, 1, *[1] * 2000])  # a chain of 110 edges, and leaves
+    degrees[50] += 2000
+    stubs = np.zeros(degrees.sum(), np.int32)
+    graph = MeasuredGraph(np.concatenate([[0], np.cumsum(degrees)]), stubs, stubs.astype(np.float32), stubs)
+    route = Route((*range(111),), (0,) * 110, 110.0)
+    expected = expected_routes(graph, End((0,)), End((110,)), route)
+    assert 1e300 < expected < np.inf
+    shorter = Route((*range(45, 56),), (0,) * 10, 10.0)
+    assert expected_routes(graph, End((45,)), End((55,)), shorter) < 1e40
+
+
 # ---------------------------------------------------------------- in a workspace
 
 NOTES = {

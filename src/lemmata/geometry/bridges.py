@@ -5,6 +5,7 @@ Works on arrays; knows neither texts nor files.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -142,6 +143,7 @@ def expected_routes(graph: MeasuredGraph, first: End, last: End, route: Route) -
     average, so E = Σ_{h = 1 … edges} (d_A d_B / n) (Σ_v d_v (d_v - 1) / n)^(h - 1) with v over possible inner nodes. A
     text counts as one node with all edges of its nearest nodes. Where the path has no edge, since a node is near to
     both ends, E is the mean number of nodes that random sets of their sizes share. Lengths and relations play no part.
+    Where a long path through a hub gives more than a float holds, E is the largest one: JSON has no infinity.
     """
     degrees = np.diff(graph.indptr).astype(np.float64)
     if not route.entries:
@@ -153,4 +155,6 @@ def expected_routes(graph: MeasuredGraph, first: End, last: End, route: Route) -
     usable[ends] = False
     growth = float((degrees * (degrees - 1))[usable].sum() / stubs)
     edges = float(degrees[list(first.nodes)].sum() * degrees[list(last.nodes)].sum() / stubs)
-    return edges * sum(growth**steps for steps in range(len(route.entries)))
+    with np.errstate(over="ignore"):
+        expected = edges * np.power(growth, np.arange(len(route.entries))).sum()
+    return min(float(expected), sys.float_info.max)
