@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -271,6 +274,48 @@ def test_the_same_seed_trains_the_same_network() -> None:
     options = MetricOptions(dimension=8, rank=2, heads=2, layers=1, batch=64, random=16, epochs=1)
     one, other = (train_metric(vectors, links, options) for _ in range(2))
     assert torch.allclose(one.nodes.h, other.nodes.h)
+
+
+TRAINING = """
+import os, signal, sys
+from pathlib import Path
+import numpy as np
+from tests.test_metric import small_world
+from lemmata.train.metric import MetricOptions, train_metric
+
+def kill(_what, step, steps):
+    if step == int(sys.argv[3]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+vectors, links, rows, answers = small_world()
+shape = {"dimension": 8, "rank": 2, "heads": 2, "layers": 1, "batch": 64, "random": 16, "fan_out": int(sys.argv[4])}
+options = MetricOptions(epochs=9, patience=5, rate=1e-2, **shape)
+file = Path(sys.argv[1])
+trained = train_metric(vectors, links, options, validation=(rows, answers), checkpoint=file, progress=kill)
+np.savez(sys.argv[2], h=trained.nodes.h, values=[record["R@20"] for record in trained.history])
+"""
+
+
+@pytest.mark.parametrize("fan_out", [0, 4])
+def test_a_killed_training_resumes_from_its_last_epoch_and_ends_as_an_undisturbed_one(
+    tmp_path: Path, fan_out: int
+) -> None:
+    pytest.importorskip("torch")
+
+    def train(name: str, kill_at: int) -> int:
+        arguments = [str(tmp_path / f"{name}.pt"), str(tmp_path / f"{name}.npz"), str(kill_at), str(fan_out)]
+        command = [sys.executable, "-c", TRAINING, *arguments]
+        return subprocess.run(command, cwd=Path(__file__).parents[1], check=False).returncode
+
+    per_epoch = -(-len(small_world()[1]) // 64)
+    assert train("whole", -1) == 0
+    for kill_at in (2 * per_epoch + 1, 4 * per_epoch):  # within an epoch, and at its last step
+        assert train("killed", kill_at) == -signal.SIGKILL
+        assert (tmp_path / "killed.pt").exists()
+    assert train("killed", 1) == 0  # the first steps are not done again
+    with np.load(tmp_path / "whole.npz") as whole, np.load(tmp_path / "killed.npz") as killed:
+        assert np.array_equal(whole["values"], killed["values"])
+        assert np.array_equal(whole["h"], killed["h"])
 
 
 @pytest.mark.filterwarnings("ignore")  # of torch's exporter

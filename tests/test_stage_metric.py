@@ -93,6 +93,34 @@ def test_learning_again_changes_nothing(learned: Project) -> None:
     assert learned.train_metric(settings=asdict(SMALL))["done_before"]
 
 
+def test_a_training_that_was_stopped_resumes_and_leaves_no_checkpoint(tmp_path: Path) -> None:
+    project = workspace(tmp_path)
+    vectors = vector_set(project.layout)
+    assert vectors is not None
+    settings = {**asdict(SMALL), "epochs": 3}
+    steps: list[int] = []
+
+    def stop(what: str, done: int, total: int | None) -> None:
+        if what.startswith("training the metric"):
+            steps.append(done)
+            if total and done > total // 2:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        project.train_metric(settings=settings, progress=stop)
+    (checkpoint,) = vectors.metric.parent.glob("metric.*.partial.pt")
+    assert not project.collect_garbage()
+    steps.clear()
+    with pytest.raises(KeyboardInterrupt):
+        project.train_metric(settings=settings, progress=stop)
+    assert steps[0] > 1
+    saved = checkpoint.read_bytes()
+    project.train_metric(settings=settings)
+    assert not checkpoint.exists()
+    checkpoint.write_bytes(saved)  # as if it had been killed at its very end
+    assert [item.path for item in project.collect_garbage()] == [str(checkpoint)]
+
+
 def test_info_says_that_the_metric_is_used(learned: Project) -> None:
     facts = json.loads(lemmata("info", "-w", str(learned.layout.root), "--json"))
     assert facts["vectors"][0]["metric"]["kept"]

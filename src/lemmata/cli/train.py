@@ -179,7 +179,10 @@ def metric(
     seed: Annotated[int | None, typer.Option(help="Random seed.", min=0)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Learn from links what is near; the retriever geodesic uses it if it helps."""
+    """Learn from links what is near; the retriever geodesic uses it if it helps.
+
+    Resumes from the last checkpoint.
+    """
     from lemmata.project import Project
 
     settings = given(epochs=epochs or None, seed=seed)

@@ -13,10 +13,11 @@ from typing import NamedTuple
 from lemmata.encode.load import encoder_kind
 from lemmata.errors import InputError, WorkspaceError
 from lemmata.files import is_leftover, remove, sync
-from lemmata.store.artefacts import FileProblem, artefacts, corpus_artefact, file_problems, model
+from lemmata.store.artefacts import FileProblem, artefacts, corpus_artefact, file_problems, learned_metric, model
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore
 from lemmata.store.layout import FOLDERS, Layout, open_manifest, read_corpus_manifest, read_manifest
+from lemmata.store.metric import metric_checkpoint
 from lemmata.store.vector_sets import default_encoder, vector_sets
 from lemmata.types import Progress
 from lemmata.workers import available_cores
@@ -237,7 +238,7 @@ def _garbage(layout: Layout) -> Iterator[tuple[Path, str]]:
 
 
 def _finished_work(layout: Layout) -> Iterator[tuple[Path, str]]:
-    """Checkpoints of models that are complete, and vectors begun that are complete."""
+    """Checkpoints of models, of the embedding and of metrics that are complete, and vectors begun that are complete."""
     for work in sorted(layout.models.glob(".*")):
         begun = work / "begun.json"
         trained = read_manifest(model(layout.models / work.name[1:]).manifest)
@@ -251,6 +252,10 @@ def _finished_work(layout: Layout) -> Iterator[tuple[Path, str]]:
     if embedding and embedding.get("inputs") == graph.get("inputs"):
         for checkpoint in sorted(layout.embedding.parent.glob("embedding.*partial.npz")):
             yield checkpoint, "checkpoint of a finished embedding"
+    for vectors in vector_sets(layout):
+        metric = read_manifest(learned_metric(vectors).manifest)
+        if metric and (checkpoint := metric_checkpoint(vectors, metric)).exists():
+            yield checkpoint, "checkpoint of a finished training"
 
 
 def _useless_vectors(layout: Layout) -> Iterator[tuple[Path, str]]:

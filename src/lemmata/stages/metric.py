@@ -31,7 +31,7 @@ from lemmata.store.corpus import Corpus
 from lemmata.store.graph import StoredGraph, citations_between, open_graph
 from lemmata.store.layout import Layout, read_manifest
 from lemmata.store.lengths import graph_inputs, measured_arrays
-from lemmata.store.metric import FROM_TEXT, HASHES, HEAD, writing_metric
+from lemmata.store.metric import FROM_TEXT, HASHES, HEAD, metric_checkpoint, writing_metric
 from lemmata.store.split import open_split
 from lemmata.store.vector_sets import VectorSet, vector_set
 from lemmata.store.vectors import open_vectors
@@ -90,7 +90,8 @@ class _Data(NamedTuple):
 def learn_metric(layout: Layout, options: MetricStageOptions, encoder: str, progress: Progress) -> dict[str, Any]:
     """Train on the training part, and compare geodesic search by the metric and by text on the validation part.
 
-    The metric is kept if it finds significantly more references. The report says what was found in either case.
+    The metric is kept if it finds significantly more references. The report says what was found in either case. Resumes
+    from the last epoch.
     """
     vectors = vector_set(layout, encoder and encoder_id(encoder, layout.models))
     if vectors is None:
@@ -100,6 +101,7 @@ def learn_metric(layout: Layout, options: MetricStageOptions, encoder: str, prog
         wanted = {"options": asdict(options), "split": split_key(layout), "graph": graph_inputs(layout)}
         wanted["vectors"] = read_manifest(vectors.manifest)
         stored = read_undamaged(learned_metric(vectors)) or {}
+        checkpoint = metric_checkpoint(vectors, wanted)
         if stored and {name: stored.get(name) for name in wanted} == wanted:
             return {**stored["report"], "done_before": True}
         data = _open(layout, vectors.encoder)
@@ -118,6 +120,7 @@ def learn_metric(layout: Layout, options: MetricStageOptions, encoder: str, prog
             ),
             candidates=data.candidates,
             validation=data.task.part(0),
+            checkpoint=checkpoint,
             progress=progress,
             device=own_device(),
         )
@@ -126,6 +129,8 @@ def learn_metric(layout: Layout, options: MetricStageOptions, encoder: str, prog
             report, search = _judge(data, trained, progress)
             content = {"options": asdict(options), "split": split_key(layout), "report": report, "search": search}
             _write(layout, vectors, data, trained, content, progress)
+            for file in checkpoint.parent.glob("metric.*.partial.pt"):  # also those of other graphs and options
+                file.unlink()
             return report
 
         return from_first(judge)

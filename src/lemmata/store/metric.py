@@ -6,6 +6,8 @@ Embeddings hold for as long as the vectors do; lengths only for the graph on whi
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +20,16 @@ from lemmata.store.lengths import graph_inputs
 from lemmata.store.vector_sets import VectorSet, vector_set
 from lemmata.types import Floats, MeasuredGraph
 
-__all__ = ["FROM_TEXT", "HASHES", "HEAD", "StoredMetric", "metric_report", "open_metric", "writing_metric"]
+__all__ = [
+    "FROM_TEXT",
+    "HASHES",
+    "HEAD",
+    "StoredMetric",
+    "metric_checkpoint",
+    "metric_report",
+    "open_metric",
+    "writing_metric",
+]
 
 HEAD = "head.onnx"
 FROM_TEXT = "from_text.npy"  # which passages have their embedding from text alone; none where it is missing
@@ -82,6 +93,13 @@ def metric_report(layout: Layout, vectors: VectorSet) -> dict[str, Any] | None:
     geodesic = up_to_date and manifest["report"]["kept"] and manifest["graph"] == graph_inputs(layout)
     from_text = manifest.get("from_text", 0)
     return {**manifest["report"], "up_to_date": up_to_date, "geodesic": geodesic, "from_text": from_text}
+
+
+def metric_checkpoint(vectors: VectorSet, manifest: Mapping[str, Any]) -> Path:
+    """The file from which the training of the metric with this manifest resumes; it has another for other sources."""
+    sources = [manifest[name] for name in ("options", "split", "graph", "vectors")]
+    digest = hashlib.sha256(json.dumps(sources, sort_keys=True).encode()).hexdigest()
+    return vectors.metric.with_name(f"metric.{digest[:12]}.partial.pt")
 
 
 @contextlib.contextmanager

@@ -3,9 +3,9 @@
 The distance from node i to j is measured with the metric of one of them, by default of i:
 d² = (h_j - h_i)ᵀ G_i (h_j - h_i) with G_i = L_i L_iᵀ + εI and L_i of low rank. The network is trained on links with the
 local distance; geodesics come later, from one length per edge. A text without links gets an embedding and a metric
-from its vector alone, since in every step all links of some nodes are hidden. Works on arrays; knows neither texts nor
-files. Of several processes, each computes some nodes in every layer, and the loss of some anchors; all draw the same
-random numbers.
+from its vector alone, since in every step all links of some nodes are hidden. Works on arrays; knows no texts. Of
+several processes, each computes some nodes in every layer, and the loss of some anchors; all draw the same random
+numbers.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lemmata.errors import ConfigError, require
+from lemmata.files import writing
 from lemmata.geometry.attention import Incoming, Layer, attend, incoming
 from lemmata.train.neighbours import NeighbourSampler
-from lemmata.train.ranks import average, from_first, gathered, own_items, processes, rank
+from lemmata.train.ranks import average, barrier, from_first, gathered, is_first_process, own_items, processes, rank
 from lemmata.types import Floats, Integers, Mask, Progress
 
 __all__ = ["Located", "MetricGAT", "MetricOptions", "Trained", "export_head", "recall", "train_metric"]
@@ -399,7 +400,18 @@ class Trained(NamedTuple):
     model: MetricGAT
     nodes: Located  # all nodes with all links
     history: list[dict[str, float]]  # per epoch: loss, and R@20 of validation
-    seconds: float
+    seconds: float  # of this call
+
+
+@dataclass(slots=True)
+class _Run:
+    """Progress of a training after some epochs."""
+
+    best: dict[str, Tensor]  # parameters
+    best_value: float = -1.0
+    epoch: int = 0
+    since_best: int = 0  # epochs
+    history: list[dict[str, float]] = field(default_factory=list)
 
 
 class _Links(NamedTuple):
@@ -502,14 +514,16 @@ def train_metric(
     *,
     candidates: Mask | None = None,
     validation: tuple[Integers, Sequence[set[int]]] | None = None,
+    checkpoint: Path | None = None,
     progress: Progress = lambda *_: None,
     device: Any = "cpu",
 ) -> Trained:
     """Train on `links` (m, 2) between rows of `vectors` (n, inputs), which have length 1.
 
     Negatives are drawn among `candidates` (n,), by default all. `validation` are rows that have no links in `links`
-    with the rows that each should find: the epoch with the best R@20 is kept. Without it the last one is. Several
-    processes train one network, the same as one process would.
+    with the rows that each should find: the epoch with the best R@20 is kept. Without it the last one is. The file
+    `checkpoint` is written after each epoch; the same call after a kill resumes from it, on the same kind of device.
+    Several processes train one network, the same as one process would.
     """
     torch = require("torch", "train")
     begin = time.perf_counter()
@@ -543,9 +557,7 @@ def train_metric(
     )
     per_epoch = max(1, math.ceil(len(pairs) / options.batch))
     steps = per_epoch * options.epochs
-    history: list[dict[str, float]] = []
-    best, best_value, since_best = _copy(model), -1.0, 0
-    doing = "training the metric"
+    run = _Run(_copy(model))
 
     def locate() -> Located:
         if device.type == "cpu" or options.fan_out:
@@ -553,11 +565,14 @@ def train_metric(
         with torch.no_grad():
             return model.locate(x, sent)
 
-    if validation is not None:
-        best_value = _validate(model, x, locate(), validation, allowed)
-        history.append({"epoch": 0, "R@20": best_value})
-    step = 0
-    for epoch in range(1, options.epochs + 1):
+    if checkpoint is not None and checkpoint.exists():
+        run = _read_checkpoint(checkpoint, model, optimizer, generator) or run
+    if validation is not None and not run.epoch:
+        run.best_value = _validate(model, x, locate(), validation, allowed)
+        run.history.append({"epoch": 0, "R@20": run.best_value})
+    step = run.epoch * per_epoch
+    while run.epoch < options.epochs and (validation is None or run.since_best < options.patience):
+        value = "" if validation is None else f", R@20 {run.history[-1]['R@20']:.3f}"
         order = torch.randperm(len(pairs), generator=generator, device=device)
         total = torch.zeros((), device=device)
         for at in range(0, len(order), options.batch):
@@ -576,21 +591,54 @@ def train_metric(
             optimizer.step()
             total += loss
             step += 1
-            progress(doing, step, steps)
-        record = {"epoch": float(epoch), "loss": float(total) / per_epoch}
-        since_best += 1
+            progress(f"training the metric{value}", step, steps)
+        run.epoch += 1
+        run.since_best += 1
+        record = {"epoch": float(run.epoch), "loss": float(total) / per_epoch}
         if validation is not None:
             record["R@20"] = _validate(model, x, locate(), validation, allowed)
-            if record["R@20"] > best_value:
-                best, best_value, since_best = _copy(model), record["R@20"], 0
-            doing = f"training the metric, R@20 {record['R@20']:.3f}"
-        history.append(record)
-        if validation is not None and since_best >= options.patience:
-            break
+            if record["R@20"] > run.best_value:
+                run.best, run.best_value, run.since_best = _copy(model), record["R@20"], 0
+        run.history.append(record)
+        if checkpoint is not None:
+            _write_checkpoint(checkpoint, model, optimizer, generator, run)
     if validation is not None:
-        for name, tensor in best.items():
+        for name, tensor in run.best.items():
             model.parameters[name] = tensor
-    return Trained(model, locate(), history, time.perf_counter() - begin)
+    return Trained(model, locate(), run.history, time.perf_counter() - begin)
+
+
+def _write_checkpoint(file: Path, model: MetricGAT, optimizer: Any, generator: Any, run: _Run) -> None:
+    import torch
+
+    if is_first_process():
+        state = {
+            "device": generator.device.type,
+            "parameters": _copy(model),
+            "optimizer": optimizer.state_dict(),
+            "generator": generator.get_state(),  # the same in all processes
+            "run": asdict(run),
+        }
+        with writing(file) as temporary:
+            torch.save(state, temporary)
+    barrier()
+
+
+def _read_checkpoint(file: Path, model: MetricGAT, optimizer: Any, generator: Any) -> _Run | None:
+    """Set model, optimizer and generator to the last epoch; None, and nothing is set, for another kind of device."""
+    import torch
+
+    state = torch.load(file, map_location="cpu", weights_only=True)
+    if state["device"] != generator.device.type:  # whose generator draws other numbers
+        return None
+    with torch.no_grad():
+        for name, tensor in model.parameters.items():
+            tensor.copy_(state["parameters"][name])
+    optimizer.load_state_dict(state["optimizer"])
+    generator.set_state(state["generator"])
+    run = _Run(**state["run"])
+    run.best = {name: tensor.to(generator.device) for name, tensor in run.best.items()}
+    return run
 
 
 def export_head(model: MetricGAT, file: Path) -> None:
