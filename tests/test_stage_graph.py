@@ -351,8 +351,8 @@ def test_a_verdict_changes_the_graph_and_can_be_withdrawn(project: Project, tmp_
     after = open_graph(project.layout)
     assert after.inputs == before.inputs
     assert after.concepts == before.concepts
-    with pytest.raises(LemmataError, match="no concept"):
-        project.decide_merge(kept, "concept:unheard", "accept")
+    with pytest.raises(LemmataError, match=f"no concept 'concept:rule-of-chain'; did you mean {gone}"):
+        project.decide_merge(kept, "concept:rule-of-chain", "accept")
     with pytest.raises(LemmataError, match=f"two concepts, not {kept} twice"):
         project.decide_merge(kept, kept, "accept")
     with pytest.raises(LemmataError, match="accept or reject, not 'yes'"):
@@ -395,6 +395,13 @@ def test_a_withdrawal_that_was_killed_before_the_graph_was_written_can_be_repeat
     assert open_graph(project.layout).concepts == before.concepts
     with pytest.raises(LemmataError, match="there is no verdict on"):
         project.decide_merge(kept, gone, None)
+
+
+def test_without_a_graph_there_are_no_merges_to_list(project: Project) -> None:
+    done = lemmata(project, "graph", "merges")
+    assert done.returncode == 1
+    assert "there is no graph yet: run 'lemmata graph build'" in " ".join(done.stderr.split())
+    assert not project.layout.graph_records.exists()
 
 
 def test_merges_are_listed_with_their_reasons(project: Project) -> None:

@@ -28,7 +28,7 @@ from lemmata.graph.formats.shared import GraphRecords
 from lemmata.graph.links import build_graph, counts, link_edges
 from lemmata.stages.lengths import measure_new_graph
 from lemmata.store.corpus import Corpus
-from lemmata.store.graph import GraphRecordStore, concept_passages, open_graph, open_graph_if_built
+from lemmata.store.graph import GraphRecordStore, concept_passages, open_graph
 from lemmata.store.graph import write_graph as write_compressed
 from lemmata.store.layout import Layout, read_manifest
 from lemmata.store.memo import Memo
@@ -252,9 +252,9 @@ def describe_concept(layout: Layout, identity: str) -> dict[str, Any]:
 def merges(layout: Layout, encoder: Encoder | None = None) -> list[Merge]:
     """Every merge that was proposed or decided, with its reason and status.
 
-    With an encoder, concepts with similar names become candidates too.
+    With an encoder, concepts with similar names become candidates too. WorkspaceError where there is no graph yet.
     """
-    open_graph_if_built(layout)  # refuses records of another corpus
+    open_graph(layout)  # refuses records of another corpus
     with GraphRecordStore(layout) as records:
         concepts = _distinct_concepts(records)
         vectors = None if encoder is None else encoder.encode([concept.name for concept in concepts], role="query")
@@ -275,7 +275,7 @@ def decide_merge(layout: Layout, kept: str, gone: str, verdict: str | None, prog
         ids = {concept.id for concept in records.concepts()}
         for identity in (kept, gone):
             if identity not in ids:
-                raise LemmataError(f"there is no concept {identity!r}")
+                raise LemmataError(f"there is no concept {identity!r}{near(identity, ids)}")
         in_graph = (read_manifest(layout.manifest(layout.graph)) or {}).get("verdicts", ())  # older graphs have none
         verdicts = {*records.verdicts(), *map(tuple, in_graph)}
         if verdict is None and verdicts.isdisjoint([(kept, gone), (gone, kept)]):

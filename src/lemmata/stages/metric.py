@@ -28,7 +28,7 @@ from lemmata.stages.training_sets import split_key
 from lemmata.stages.vectors import match_rows
 from lemmata.store.artefacts import dense_index, learned_metric, open_artefact, read_undamaged
 from lemmata.store.corpus import Corpus
-from lemmata.store.graph import StoredGraph, citations_between, open_graph
+from lemmata.store.graph import CITING, StoredGraph, citations_between, open_graph
 from lemmata.store.layout import Layout, read_manifest
 from lemmata.store.lengths import graph_inputs, measured_arrays
 from lemmata.store.metric import FROM_TEXT, HASHES, HEAD, metric_checkpoint, writing_metric
@@ -41,7 +41,6 @@ from lemmata.types import Floats, Graph, Integers, Mask, MeasuredGraph, Progress
 
 __all__ = ["MetricStageOptions", "extend_metric", "learn_metric"]
 
-CITING = ("refers_to", "proof_uses", "cites", "related_to")  # relations by which a passage points at another
 FEWEST = 40  # validation passages with references; with less nobody can tell whether the metric helps
 FEWEST_STEPS = 16  # of an epoch: few links make small batches
 MOST_LINKS = 500_000  # whose messages a step keeps in memory: about 6 GB; of more it reads a sample
@@ -150,7 +149,10 @@ def _open(layout: Layout, encoder: str) -> _Data:
     in_training = np.append(split.rows("train"), False)  # the last one is for nodes that are no passages
     seen = ~(refers & (sources >= 0) & ~in_training[sources])
     if not (citing & seen).any():
-        raise LemmataError("a metric is learned from links between passages, and the training part has none")
+        raise LemmataError(
+            "a metric is learned from links between passages, and the training part has none:"
+            " ingest texts that refer to each other"
+        )
     candidates = np.zeros(len(matrix), bool)
     candidates[sources[citing]] = candidates[targets[citing]] = True
     citations = citations_between(graph, rows, len(matrix))
@@ -159,7 +161,7 @@ def _open(layout: Layout, encoder: str) -> _Data:
     if len(held_out) < FEWEST:
         raise LemmataError(
             f"{len(held_out)} passages of the validation part refer to others; to tell whether a metric helps,"
-            f" {FEWEST} are needed"
+            f" {FEWEST} are needed: ingest more texts, or give validation a larger share ('lemmata split --validation')"
         )
     shuffled = np.random.default_rng(0).permutation(len(held_out))
     task = _Task(held_out[shuffled], [answers[place] for place in shuffled.tolist()])
@@ -180,7 +182,8 @@ def _judge(data: _Data, trained: Trained, progress: Progress) -> tuple[dict[str,
     """R@20 of geodesic search by text and by the metric, on passages that did not stop the training."""
     epsilon = trained.model.options.epsilon
     stored = data.stored
-    by_text = _measured_by_text(stored._replace(graph=stored.graph.with_edges(data.seen)), data.matrix, progress)
+    seen = stored._replace(graph=stored.graph.with_edges(data.seen))
+    by_text = _measured_by_text(seen, data.matrix, progress)
     known = stored._replace(graph=stored.graph.with_edges(data.citing & data.seen))
     by_metric = _empty(known.graph)
     _measure(known, trained, by_metric, progress)
@@ -197,8 +200,7 @@ def _judge(data: _Data, trained: Trained, progress: Progress) -> tuple[dict[str,
     settings = product(SEEDS, QUERY_WEIGHTS)
     seeds, weight = max(settings, key=lambda setting: float(learned(tuning, near[0], *setting).mean()))
     after = learned(judging, near[1], seeds, weight)
-    text = stored._replace(graph=stored.graph.with_edges(data.seen))
-    before = _recalls(PathSearch(text, by_text, passages), _nearest(data, judging), judging, data.candidates)
+    before = _recalls(PathSearch(seen, by_text, passages), _nearest(data, judging), judging, data.candidates)
     p = randomisation(after, before, generator=np.random.default_rng(0))
     history = trained.history
     report = {

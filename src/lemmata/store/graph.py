@@ -22,6 +22,7 @@ from lemmata.store.layout import Layout, open_manifest, read_manifest, write_man
 from lemmata.types import Concept, Edge, Floats, Graph, Integers, Skip, Vectors
 
 __all__ = [
+    "CITING",
     "Citations",
     "GraphRecordStore",
     "StoredGraph",
@@ -279,7 +280,7 @@ class Citations(NamedTuple):
 
 _ARRAYS = ("indptr", "indices", "relation", "weight")
 _CITATIONS = tuple(f"citations_{name}.npy" for name in Citations._fields)
-_CITING = ("refers_to", "proof_uses", "cites", "related_to")  # relations by which a passage points at another
+CITING = ("refers_to", "proof_uses", "cites", "related_to")  # relations by which a passage points at another
 
 
 def write_graph(
@@ -339,7 +340,7 @@ def open_graph_if_built(layout: Layout) -> StoredGraph | None:
 
 def citations_between(graph: Graph, rows: Integers, passages: int) -> Citations:
     """The links of a graph between passages; `rows` are those of its nodes, `passages` is their number."""
-    numbers = [number for number, relation in enumerate(graph.relations) if relation in _CITING]
+    numbers = [number for number, relation in enumerate(graph.relations) if relation in CITING]
     edges = np.flatnonzero(np.isin(graph.relation, numbers))
     nodes = np.searchsorted(graph.indptr, edges, side="right") - 1
     sources, targets = rows[nodes], rows[graph.indices[edges]]
