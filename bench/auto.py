@@ -31,7 +31,7 @@ from bench.german import generate
 from lemmata.encode.load import is_static_encoder
 from lemmata.evaluate.significance import bootstrap
 from lemmata.evaluate.tasks import Task, restricted, task_from
-from lemmata.fusion import DENSE, EQUAL, LEXICAL, Fusion, fit_fusion, fit_start
+from lemmata.fusion import DENSE, EQUAL, LEXICAL, Fusion, default_fusion, fit_fusion
 from lemmata.ingest.beir import read_judged, read_qrels, read_queries, read_table
 from lemmata.project import Project
 from lemmata.search import Retriever
@@ -143,7 +143,7 @@ def systems_of(project: Project, task: Task, fewer: int = 0) -> Measured:
         passages = len(retriever.corpus)
         values, graph = fusion_values(retriever, task, GRADED.get(task.name, "MRR@10"), lambda *_: None)
         default, static = retriever.fusion, is_static_encoder(retriever.vectors.encoder, project.layout.models)
-    auto, fits = cross_fitted(values, len(task.qrels), graph, fewer, fit_start(static=static))
+    auto, fits = cross_fitted(values, len(task.qrels), graph, fewer, default_fusion(static=static))
     plain = {"BM25": LEXICAL, "dense": DENSE, "hybrid ½": EQUAL, "default": default}
     return Measured({name: values(fusion) for name, fusion in plain.items()} | {"auto": auto}, fits, graph, passages)
 

@@ -27,7 +27,7 @@ import numpy as np
 from lemmata import paths
 from lemmata.encode.load import is_static_encoder
 from lemmata.evaluate.significance import bootstrap, compare
-from lemmata.fusion import DIFFUSION, Fusion, candidates, combine, fit_fusion, fit_start
+from lemmata.fusion import DIFFUSION, Fusion, candidates, combine, default_fusion, fit_fusion
 from lemmata.geometry.diffusion import NEAREST, Links, personalised_pagerank, reverse, spread, start_weights, union
 from lemmata.geometry.lengths import measure_by_text, sort_edges
 from lemmata.measures import evaluate, judged, parse_measure
@@ -217,7 +217,7 @@ def fit(retriever: Retriever, task: Task) -> dict[str, Fusion]:
     found = candidates(dense, lexical, crowding, retriever.citations, task.rows, task.candidates, learned=learned)
     judgments = judgments_of(task)
     values = cache(lambda fusion: evaluate(combine(found, DEPTH, fusion)[0], judgments, MEASURES)["R@20"])
-    start = fit_start(static=is_static_encoder(retriever.vectors.encoder, retriever.layout.models))
+    start = default_fusion(static=is_static_encoder(retriever.vectors.encoder, retriever.layout.models))
     fitted = {"auto, fitted": fit_fusion(values, start, graph=True, learned=learned is not None).fusion}
     if learned is not None:
         fitted["auto, fitted without the metric"] = fit_fusion(values, start, graph=True).fusion

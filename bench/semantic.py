@@ -28,7 +28,7 @@ from bench.auto import REPEATS, on_some, task_of, workspace
 from bench.metric import FROM_QUERY, SEEDS, WEIGHTS, walked_vectors
 
 from lemmata.evaluate.significance import bootstrap, compare
-from lemmata.fusion import Fusion, fit_fusion, fit_start
+from lemmata.fusion import Fusion, default_fusion, fit_fusion
 from lemmata.geometry.attention import incoming
 from lemmata.geometry.diffusion import NEAREST, Links, personalised_pagerank, spread, start_weights
 from lemmata.geometry.lengths import measure_by_text, sort_edges
@@ -218,7 +218,7 @@ class Bench:
 
         def fit(half: Integers) -> Fusion:
             return fit_fusion(
-                partial(on_some, measured, half), fit_start(), graph=graph, learned=metric is not None
+                partial(on_some, measured, half), default_fusion(), graph=graph, learned=metric is not None
             ).fusion
 
         self.notes[name] = fit(np.arange(len(self.texts))).formula  # of all queries: shown, not measured

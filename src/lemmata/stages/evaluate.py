@@ -22,7 +22,7 @@ from lemmata.evaluate.report import Report
 from lemmata.evaluate.runs import write_trec_qrels, write_trec_run
 from lemmata.evaluate.significance import Floats64, compare
 from lemmata.evaluate.tasks import Task, concepts_task, documents_task, held_out, references_task, task_from
-from lemmata.fusion import DENSE, EQUAL, LEXICAL, Fusion, candidates, combine, default_fusion, fit_fusion, fit_start
+from lemmata.fusion import DENSE, EQUAL, LEXICAL, Fusion, candidates, combine, default_fusion, fit_fusion
 from lemmata.index.lexical import LexicalIndex
 from lemmata.ingest.beir import read_judged, read_table
 from lemmata.leakage import Example, audit, examples, normalise, repeats
@@ -641,7 +641,7 @@ def tune(
     assert vectors is not None  # the dense ranking came from them
     static = is_static_encoder(vectors.encoder, layout.models)
     default = default_fusion(static=static)
-    fit = fit_fusion(values, fit_start(static=static), graph=graph, learned=learned)
+    fit = fit_fusion(values, default, graph=graph, learned=learned)
     named = {"auto": fit.fusion, "default": default, "equal": EQUAL, "dense": DENSE, "lexical": LEXICAL}
     report = {
         "verb": "tune",
