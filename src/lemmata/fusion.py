@@ -330,8 +330,8 @@ _CITING = (0.0, 0.1, 0.2, 0.4)
 _DIFFUSION = (0.0, 0.1, 0.2, 0.5, 1.0, 1.5)
 _CROWDING = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 _LEARNED = (0.0, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0)
-# Standard errors that are taken off a gain. On six validation sets (bench/auto.py), fitted to half of the queries, 1 gains
-# 6.4 % over the best single retriever and loses on none; 0.5 gains 6.6 % and loses 0.4 % on one, 1.5 gains 5.4 %.
+# Standard errors that are taken off a gain. On six validation sets (bench/auto.py), fitted to half of the queries, 1
+# gains 6.4 % over the best single retriever and loses on none; 0.5 gains 6.6 % and loses 0.4 % on one, 1.5 gains 5.4 %.
 _CAUTION = 1.0
 
 
