@@ -84,13 +84,16 @@ DENSE, LEXICAL = replace(_PLAIN, weight=1.0), replace(_PLAIN, weight=0.0)
 DIFFUSION = replace(_PLAIN, weight=1.0, diffusion=1.5)
 
 
-def default_fusion(*, static: bool = False) -> Fusion:
+def default_fusion(*, static: bool = False, summarised: bool = False) -> Fusion:
     """The fusion where nothing was fitted, and where a fit begins.
 
+    With summaries in the index words count more: on q-series, for two authors, 0.8 has MRR@10 0.60 and 0.9 has 0.56.
     `static` encoders know less than others, and count less: of lemmata-nano on q-series, CISI, mathlib and SciFact, the
     weight 0.4 reaches 1.02 of the better of both rankings, 0.8 reaches 0.88, and crowding helps nowhere.
     """
-    return Fusion(weight=0.4, crowding=0.0) if static else Fusion()
+    if static:
+        return Fusion(weight=0.4, crowding=0.0)
+    return Fusion(weight=0.8) if summarised else Fusion()
 
 
 def read_fusion(content: Mapping[str, Any]) -> Fusion:
