@@ -20,7 +20,6 @@ from tests.test_stage_index import InterruptedEncoder
 from lemmata.encode.hashing import HashingEncoder
 from lemmata.errors import InputError, LeakageError, LemmataError, WorkspaceError
 from lemmata.evaluate.tasks import task_from
-from lemmata.fusion import default_fusion
 from lemmata.index.ann import AnnIndex
 from lemmata.index.exact import ExactIndex
 from lemmata.index.summaries import SummaryIndex
@@ -482,8 +481,6 @@ def test_the_command_takes_tables_and_refuses_what_is_neither_a_set_nor_a_file(
     said = command("index", "-w", root, "--encoder", "hashing", "--summaries", table)
     assert "1 summary of 1 passage, 1 encoded: 1 of ../told.tsv (imported)" in said
     assert "3 passages without one rank lower than before, relative to the others" in said
-    with project.retriever() as retriever:
-        assert retriever.fusion == default_fusion(summarised=True) != default_fusion()
     assert "the summaries are dropped" in command("index", "-w", root, "--summaries", "none")
     error = command("index", "-w", root, "--summaries", "writen", code=1)
     assert "there is no training set 'writen' to take summaries from (there are: none yet)" in error

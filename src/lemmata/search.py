@@ -354,10 +354,8 @@ class DenseSide:
         places = vector_set(self._layout, self._name)
         cure = "delete it, or fit it again with 'lemmata evaluate --tune'"
         fitted = open_manifest(places.fusion, cure) if places else None
-        if fitted or places is None:
-            return read_fusion(fitted["fusion"]) if fitted else Fusion()
-        static = is_static_encoder(places.encoder, self._layout.models)
-        return default_fusion(static=static, summarised=places.summaries.is_dir())
+        static = places is not None and is_static_encoder(places.encoder, self._layout.models)
+        return read_fusion(fitted["fusion"]) if fitted else default_fusion(static=static)
 
 
 class Geodesics(NamedTuple):

@@ -640,7 +640,7 @@ def tune(
     vectors = vector_set(layout, encoder_id(encoder, layout.models) if encoder else "")
     assert vectors is not None  # the dense ranking came from them
     static = is_static_encoder(vectors.encoder, layout.models)
-    default = default_fusion(static=static, summarised=vectors.summaries.is_dir())
+    default = default_fusion(static=static)
     fit = fit_fusion(values, default, graph=graph, learned=learned)
     named = {"auto": fit.fusion, "default": default, "equal": EQUAL, "dense": DENSE, "lexical": LEXICAL}
     report = {

@@ -108,8 +108,7 @@ def _describe_summaries(vectors: VectorSet) -> dict[str, Any]:
 def _describe_fusion(layout: Layout, vectors: VectorSet) -> dict[str, Any]:
     """The weights of `auto`, and what they were fitted to; nothing of that for the default ones."""
     fitted = read_manifest(vectors.fusion) or {}
-    static, summarised = is_static_encoder(vectors.encoder, layout.models), vectors.summaries.is_dir()
-    default = default_fusion(static=static, summarised=summarised)
+    default = default_fusion(static=is_static_encoder(vectors.encoder, layout.models))
     fusion = read_fusion(fitted["fusion"]) if fitted else default
     known = {name: fitted[name] for name in ("task", "queries", "measure", "values") if name in fitted}
     return {"formula": fusion.formula, "weights": asdict(fusion), "fitted": known if fitted else None}
