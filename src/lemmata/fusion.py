@@ -54,8 +54,8 @@ class Fusion:
 
     calibrated: bool = True
     # of the dense ranking. On nine validation sets (bench/auto.py) 0.8 and a crowding of 0.1 reach 0.83 to 1.09 of the
-    # better of both rankings, 1.014 on average, as with 0.2 or 0.3; 0.9 reaches 1.000, and 1.008 with 0.3. From here fits
-    # reach 1.048; from 0.9, or from more crowding, they reach 1.030 to 1.045, as logs that are alike answer alike
+    # better of both rankings, 1.014 on average; a crowding of 0.3 the same, 0.9 reaches 1.000, and 1.008 with 0.3. Fits
+    # from here reach 1.048; from 0.9, or from more crowding, 1.030 to 1.045, as logs that are alike answer alike
     weight: float = 0.8
     depth: int = 200  # candidates of each ranking
     citations: float = 0.0
