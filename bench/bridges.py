@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from bench.graph_search import REFERRING, measured
+from bench.graph_search import measured
 
 from lemmata.evaluate.significance import bootstrap, compare
 from lemmata.geometry.bridges import End, diverse_routes
@@ -36,7 +36,7 @@ from lemmata.geometry.geodesic import coherence, search_trees
 from lemmata.geometry.lengths import distance
 from lemmata.paths import QUERY_WEIGHT, SEEDS
 from lemmata.search import Retriever
-from lemmata.store.graph import StoredGraph, citations_between, open_graph
+from lemmata.store.graph import CITING, StoredGraph, citations_between, open_graph
 from lemmata.types import Floats, Graph, Integers, MeasuredGraph
 
 Floats64 = npt.NDArray[np.float64]
@@ -105,7 +105,7 @@ def run(retriever: Retriever, since: str, until: str) -> dict[str, Any]:
 def without_citations(graph: Graph, hidden: set[str]) -> Graph:
     """The graph without references from or to hidden nodes; concepts that their texts mention stay."""
     is_hidden = np.array([node in hidden for node in graph.nodes])
-    numbers = [number for number, name in enumerate(graph.relations) if name in REFERRING]
+    numbers = [number for number, name in enumerate(graph.relations) if name in CITING]
     return graph.with_edges(
         ~((is_hidden[graph.sources()] | is_hidden[graph.indices]) & np.isin(graph.relation, numbers))
     )
@@ -120,7 +120,7 @@ def make_task(retriever: Retriever, matrix: Floats, since: str, until: str) -> t
     for row, passage in enumerate(passages):
         first = row_of.setdefault(passage.document, row)
         row_of.setdefault(passage.id, first)
-        cited[first] |= {link.target or "" for link in passage.links if link.relation in REFERRING}
+        cited[first] |= {link.target or "" for link in passage.links if link.relation in CITING}
     days = np.array([documents[passage.document].date or "" for passage in passages])
     held_out = days >= since
     firsts = sorted({row_of[document] for document in documents if document in row_of})

@@ -33,12 +33,11 @@ from lemmata.geometry.lengths import measure_by_text, sort_edges
 from lemmata.measures import evaluate, judged, parse_measure
 from lemmata.paths import PathSearch
 from lemmata.search import Geodesics, Retriever
-from lemmata.store.graph import StoredGraph, citations_between, open_graph
+from lemmata.store.graph import CITING, StoredGraph, citations_between, open_graph
 from lemmata.store.split import open_split
 from lemmata.types import Encoder, Floats, Graph, Integers, Mask, MeasuredGraph, Passage
 
 MEASURES = [parse_measure(name) for name in ("R@10", "R@20", "nDCG@20", "MRR@10")]
-REFERRING = ("refers_to", "proof_uses", "cites", "related_to")
 DEPTH = 20
 BATCH = 128
 
@@ -168,14 +167,14 @@ def make_task(retriever: Retriever, part: str, since: str, until: str, limit: in
 
 def _targets(passage: Passage, row_of: dict[str, int]) -> Iterator[int]:
     for link in passage.links:
-        if link.relation in REFERRING and link.target in row_of:
+        if link.relation in CITING and link.target in row_of:
             yield row_of[link.target]
 
 
 def without_links_of(stored: StoredGraph, held_out: Mask) -> Graph:
     """The graph without the references of some passages."""
     graph = stored.graph
-    numbers = [number for number, name in enumerate(graph.relations) if name in REFERRING]
+    numbers = [number for number, name in enumerate(graph.relations) if name in CITING]
     is_held_out = (stored.rows >= 0) & held_out[stored.rows]
     return graph.with_edges(~(is_held_out[graph.sources()] & np.isin(graph.relation, numbers)))
 

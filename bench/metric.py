@@ -27,11 +27,11 @@ import numpy as np
 from lemmata.evaluate.significance import randomisation
 from lemmata.geometry.diffusion import NEAREST, Links, spread, start_weights
 from lemmata.measures import Judged, evaluate, judged, parse_measure
+from lemmata.store.graph import CITING
 from lemmata.types import Floats, Integers, Mask
 
 MEASURES = [parse_measure(name) for name in ("R@10", "R@20", "nDCG@20", "MRR@10")]
 PARTS = ("train", "validation", "test")
-REFERRING = ("refers_to", "proof_uses", "cites", "related_to")
 DEPTH = 200  # hits of a ranking that are fused
 SEEDS = (5, 20, 100)  # of geodesic search
 FROM_QUERY = (0.5, 1.0, 2.5)  # how much more the step from the query counts than one along an edge
@@ -138,7 +138,7 @@ def export(options: argparse.Namespace) -> None:
             (row, row_of[link.target])
             for row, passage in enumerate(passages)
             for link in passage.links
-            if link.relation in REFERRING and link.target in row_of and row_of[link.target] != row
+            if link.relation in CITING and link.target in row_of and row_of[link.target] != row
         }
         vectors = {
             f"vectors_{name}": np.asarray(

@@ -31,6 +31,7 @@ __all__ = [
 Score = Callable[[Sequence[tuple[str, str]]], Floats]  # pairs of query and passage to scores, higher is better
 Scores = npt.NDArray[np.floating[Any]]  # (n,)
 HIGHEST = 2  # grade
+NO_SOURCES = "without queries made from passages there is nothing to calibrate by: give both thresholds"
 _BATCH = 512  # pairs scored at once, between two reports of progress
 _RANDOM_ABOVE = 0.01  # share of random pairs that count as relevant
 
@@ -99,7 +100,7 @@ def calibrate(source_scores: Scores, random_scores: Scores) -> Thresholds:
     are far too high: a query that was made from a passage fits it better than anything else does.
     """
     if not len(source_scores) or not len(random_scores):
-        raise InputError("without queries made from passages there is nothing to calibrate by: give both thresholds")
+        raise InputError(NO_SOURCES)
     relevant = float(np.quantile(random_scores, 1 - _RANDOM_ABOVE))
     return Thresholds(relevant, max(relevant, (relevant + float(np.median(source_scores))) / 2))
 

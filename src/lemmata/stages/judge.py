@@ -15,6 +15,7 @@ import numpy as np
 from lemmata.errors import ConfigError, InputError, LemmataError
 from lemmata.evaluate.pooling import (
     HIGHEST,
+    NO_SOURCES,
     Thresholds,
     calibrate,
     contributions,
@@ -176,13 +177,13 @@ def judge(
     texts = [query.text for query in queries]
     sources = [query.sources for query in queries]
     if options.thresholds is None and not any(sources):  # said before everything is searched and scored
-        raise InputError("without queries made from passages there is nothing to calibrate by: give both thresholds")
+        raise InputError(NO_SOURCES)
     with contextlib.closing(Retriever(layout, key=key)) as retriever:
         corpus = retriever.corpus
         rankings = {name: _rank(retriever, texts, options.depth, name, progress) for name in options.retrievers}
         candidates = pool(rankings, sources)
         generator = np.random.default_rng(options.seed)
-        each = -(-_RANDOM_PAIRS // len(queries)) if any(sources) and options.thresholds is None else 0
+        each = -(-_RANDOM_PAIRS // len(queries)) if options.thresholds is None else 0
         drawn = generator.integers(0, len(corpus), (len(queries), each))
         text_of = _contents(corpus, {*candidates.rows.tolist(), *drawn.ravel().tolist()})
         ids = corpus.ids()
