@@ -14,7 +14,7 @@ from lemmata.types import Crowding, Floats, Progress
 
 __all__ = ["measure_crowding"]
 
-_SAMPLE = 2048  # passages that all others are compared with; as good as all of them on six sets, 512 are a little worse
+_SAMPLE = 2048  # passages that all others are compared with; on five sets as good as all of them, 512 a little worse
 _NEAREST = 20  # of the sample
 _BLOCK = 4096  # passages at a time
 
