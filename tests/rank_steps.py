@@ -23,6 +23,7 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "contrastive": {"dimensions": [1, 0.5]},
     "popular": {"loss": "popular"},
     "triplet": {"loss": "triplet"},
+    "kept": {"keep": ["pairs"]},
     "taught": {"teacher": "base", "guide": "base"},
 }
 METRIC = MetricOptions(dimension=8, rank=2, batch=33, random=16, hard=2, path_seeds=2, epochs=2)

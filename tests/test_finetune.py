@@ -7,18 +7,18 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.small_bert import one_answer_each, silent, small_bert, small_job
+from tests.small_bert import one_answer_each, sayings, silent, small_bert, small_job
 
 from lemmata.errors import ConfigError, InputError, LemmataError
 from lemmata.train.encoders import freeze, load_model
-from lemmata.train.finetune import SHARES, FinetuneOptions, FinetuneResult, finetune, teacher_names
+from lemmata.train.finetune import SHARES, FinetuneOptions, FinetuneResult, Objective, finetune, teacher_names
 from lemmata.train.job import Job, JobWriter
 from lemmata.train.loop import WEIGHTS, last_checkpoint, warm_up_and_decay
 from lemmata.train.validate import encode_texts, evaluation_steps, measure_tasks, pool_size, rank_passages, selection
@@ -109,6 +109,32 @@ def test_every_way_of_training_learns(
     vectors = loaded(tmp_path / "out").encode(["a1", "a2 b3"])
     assert vectors.shape == (2, 32)
     assert np.isfinite(vectors).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"loss": "triplet"}, {"teacher": "base, base"}, {"tokens": 4}], ids=str)
+def test_the_texts_of_a_kept_set_keep_the_vectors_of_the_base(base: Path, job: Job, options: dict[str, Any]) -> None:
+    both = replace(job, sets={"pairs": job.sets["pairs"][:150], "others": job.sets["pairs"][150:, :2]})
+    objective = Objective(
+        load_model(base, "cpu").eval(),
+        both,
+        FinetuneOptions(**{**QUICK, "keep": ["others", "not in this job"], **options}),
+        teachers=[base for _ in teacher_names(options.get("teacher", ""))],
+        progress=silent,
+    )
+    step = int(np.flatnonzero(objective.plan.sets == 1)[0])
+    assert objective.loss(objective.batches(step)[0]).item() == pytest.approx(0, abs=0.01)  # nothing has moved yet
+
+
+def test_a_kept_set_keeps_its_vectors_while_another_is_learned(base: Path, job: Job, tmp_path: Path) -> None:
+    both = replace(job, sets={"pairs": job.sets["pairs"], "others": job.sets["pairs"][:, :2]})
+    texts = [text for pair in sayings(200, 1)[:50] for text in pair]
+
+    def likeness(name: str, **options: Any) -> float:
+        tuned(base, both, tmp_path / name, sets={"pairs": 1.0, "others": 3.0}, **options)
+        vectors = [loaded(model).encode(texts, normalize_embeddings=True) for model in (base, tmp_path / name / "out")]
+        return float((vectors[0] * vectors[1]).sum(axis=1).mean())
+
+    assert likeness("kept", keep=["others"]) > likeness("trained") + 0.2
 
 
 def test_a_model_keeps_the_prompts_it_was_trained_with(base: Path, job: Job, tmp_path: Path) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from recipes.lemmata_mini.general import documents, libraries, packages, wordnet
-from recipes.lemmata_mini.make import LEARNED, audited, averaged, general
+from recipes.lemmata_mini.general import documents, libraries, metamath, packages, pages, speeches, wordnet
+from recipes.lemmata_mini.make import audited, averaged, general, restored
+
+from lemmata.encode.load import DEFAULT, PACKAGED
 
 WRITTEN = [
     ("a#1", "When is a Noetherian ring catenary?"),
@@ -84,6 +88,37 @@ def test_titles_and_texts_come_from_dictionaries_packages_and_libraries(tmp_path
     ]
 
 
+def test_titles_and_texts_come_from_manuals_speeches_and_formal_theorems(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(
+        "<title>x</title><p>before</p><h1>girth -- the length of a shortest cycle</h1><h2>Synopsis</h2><p>girth(G)</p>"
+        "<h2>Description</h2><p>A tree has no <b>cycle</b>, so its girth is infinite.</p><pre>girth T</pre>"
+        "<h2>1.2 HTML5 measures ¶</h2><p>The longest cycle is its circumference, if there is one.</p>",
+        encoding="utf-8",
+    )
+    assert found(tmp_path, "*.html", pages) == [
+        ("the length of a shortest cycle", "A tree has no cycle, so its girth is infinite."),
+        ("HTML5 measures", "The longest cycle is its circumference, if there is one."),
+    ]
+    sentences = [f"Sentence number {number} of the speech." for number in range(9)]
+    (tmp_path / "1.json").write_text(json.dumps({"text": " ".join(sentences)}), encoding="utf-8")
+    assert found(tmp_path, "1.json", speeches) == [(sentences[0], " ".join(sentences[1:8]))]
+    (tmp_path / "set.mm").write_text(
+        "$( The sum of two even numbers ` A ` is even again.  (Contributed by X, 1-Jan-2000.) $)\n"
+        "  evadd $p |- ( ( A e. Even /\\ B e. Even ) -> ( A + B ) e. Even ) $= abc $.\n"
+        "$( Inference that joins two even numbers into one. $)\n  inf $p |- ( A e. Even ) $= abc $.\n"
+        "$( Lemma for ~ evadd : one of the cases that are needed. $)\n"
+        "  lem $p |- ( A e. Even -> A e. Even ) $= abc $.\n"
+        'latexdef "e." as "\\in";\nlatexdef "/\\" as "\\wedge";\nlatexdef "->" as \'\\rightarrow\';\n',
+        encoding="utf-8",
+    )
+    assert found(tmp_path, "set.mm", metamath) == [
+        (
+            "The sum of two even numbers is even again.",
+            "( ( A \\in Even \\wedge B \\in Even ) \\rightarrow ( A + B ) \\in Even )",
+        )
+    ]
+
+
 def test_titles_that_repeat_a_query_of_validation_are_left_out(tmp_path: Path) -> None:
     records = [
         {"id": "1", "title": "Chromatic polynomial", "abstract": "x"},
@@ -96,6 +131,20 @@ def test_titles_that_repeat_a_query_of_validation_are_left_out(tmp_path: Path) -
     assert [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()] == records[1:]
 
 
+def test_the_model_before_is_restored_once_and_again_when_it_is_another(tmp_path: Path) -> None:
+    pytest.importorskip("safetensors")
+    model, out = tmp_path / "onnx", tmp_path / "out"
+    shutil.copytree(PACKAGED[DEFAULT], model)
+    modules = restored(model, out) / "modules.json"
+    first = modules.stat().st_mtime_ns
+    assert restored(model, out) == out
+    assert modules.stat().st_mtime_ns == first
+    later = (first // 10**9) + 10
+    os.utime(model / "model.onnx", (later, later))
+    restored(model, out)
+    assert modules.stat().st_mtime_ns != first
+
+
 def test_the_model_has_a_share_of_the_original_weights(tmp_path: Path) -> None:
     numpy = pytest.importorskip("safetensors.numpy")
     for name, value in (("learned", 1.0), ("original", 0.0)):
@@ -104,7 +153,7 @@ def test_the_model_has_a_share_of_the_original_weights(tmp_path: Path) -> None:
         numpy.save_file(
             {**weights, "ids": weights["w"]} if name == "original" else weights, tmp_path / name / "model.safetensors"
         )
-    averaged(tmp_path / "learned", tmp_path / "original", tmp_path / "out")
+    averaged({tmp_path / "learned": 0.75, tmp_path / "original": 0.25}, tmp_path / "out")
     mixed = numpy.load_file(tmp_path / "out" / "model.safetensors")
     assert mixed.keys() == {"w"}
-    np.testing.assert_allclose(mixed["w"], LEARNED)
+    np.testing.assert_allclose(mixed["w"], 0.75)

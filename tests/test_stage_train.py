@@ -686,6 +686,8 @@ def test_an_odd_place_or_job_is_refused_in_a_sentence(mined: Path, base: Path, t
         ("tuned", {"base": "./nowhere"}, ConfigError, r"no base model '\./nowhere'"),
         ("tuned", {"base": ""}, ConfigError, "no base model ''"),
         ("tuned", {"teacher": "nobody"}, ConfigError, "no base model 'nobody'"),
+        ("tuned", {"keep": ["pear"]}, ConfigError, "keep: no set 'pear' is trained on; did you mean 'pairs'"),
+        ("tuned", {"keep": ["pairs"]}, ConfigError, "keep: nothing is left to learn from"),
         ("tuned", {"sets": {"pears": 1.0}}, WorkspaceError, r"no training set 'pears' \(available: pairs\)"),
         (
             "tuned",

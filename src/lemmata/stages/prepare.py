@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lemmata.archives import open_decompressed
+from lemmata.config import suggest
 from lemmata.errors import ConfigError, InputError, LeakageError, WorkspaceError
 from lemmata.evaluate.tasks import Task, restricted, task_from
 from lemmata.files import sha256_of, writing
@@ -84,6 +85,11 @@ def prepare(
     if not names and part != "test":
         raise WorkspaceError("there is nothing to train on: mine something first, see 'lemmata mine --help'")
     sources = _sources(layout, names)
+    for name in options.keep:
+        if names and name not in names:
+            raise ConfigError(f"keep: no set {name!r} is trained on{suggest(name, list(names))}")
+    if names and not further and all(name in options.keep for name, times in names.items() if times):
+        raise ConfigError("keep: nothing is left to learn from, as every set is to keep its vectors")
     with writing(folder) as temporary:
         _write_job(layout, base, options, temporary, progress, part, sources, further)
     return open_job(folder)

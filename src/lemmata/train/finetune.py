@@ -74,6 +74,7 @@ class FinetuneOptions:
 
     base: str = AUTO  # packaged, by language; or a model of the workspace, a folder or a hub name
     sets: dict[str, float] = field(default_factory=dict)  # training set: how often an epoch shows it; all, once
+    keep: list[str] = field(default_factory=list)  # those of the sets whose texts keep the vectors of the base
     validation: dict[str, str] = field(default_factory=dict)  # task: the measure to choose by; see docs/train.md
     guard: dict[str, str] = field(default_factory=dict)  # the same for general tasks that must not get worse
     forget: float = 0.02  # largest loss of the guard's measure, as a fraction of it; below 0: it has to gain
@@ -243,12 +244,20 @@ class Objective:
         self.plan = plan(self.sets, repeats, options.epochs, options.batch, generator, distinct=distinct)
         if not len(self.plan):
             raise ConfigError("there is nothing to train on: the sets are empty, or epochs is 0")
-        shown = [records for records, repeat in zip(self.sets, repeats, strict=True) if repeat]
+        self._kept_sets = [number for number, name in enumerate(job.sets) if name in options.keep]
+        shown = [
+            records for number, records in enumerate(self.sets) if repeats[number] and number not in self._kept_sets
+        ]
         if options.loss == "triplet" and any(records.shape[1] < 3 or (records[:, 2] < 0).all() for records in shown):
             raise ConfigError("the triplet loss needs sets with negatives; 'lemmata mine triplets' makes them")
         self._answers = [np.unique(records[:, 1], return_counts=True) for records in self.sets]
         keys = [records[:, 0] * len(job.texts) + records[:, 1] for records in self.sets]
         self._pairs = torch.from_numpy(np.unique(np.concatenate(keys))).to(model.device)
+        self._kept: Any = None  # what the base says of the texts of kept sets
+        if self._kept_sets:
+            progress("encoding with the base", 0, None)
+            texts = _texts_of([self.sets[number] for number in self._kept_sets])
+            self._kept = self._encoded(model, job, texts, self.longest)
         self._guide = None if guide is None else self._vectors_of(guide, progress)
         # the cosine of joined vectors is the mean of the teachers' cosines
         taught = [_centred(self._vectors_of(folder, progress)) for folder in teachers]
@@ -260,12 +269,12 @@ class Objective:
         model = load_model(folder, str(self.model.device))
         return self._encoded(model, translated(self.job, folder))
 
-    def _encoded(self, model: Any, job: Job) -> Any:
-        """Vectors (texts, d), zero for texts that no record has."""
+    def _encoded(self, model: Any, job: Job, texts: Integers | None = None, longest: int = 0) -> Any:
+        """Vectors (texts, d) of the texts of all records, or of `texts`; zero for the others."""
         import torch
 
-        used = np.unique(np.concatenate([records[records >= 0] for records in self.sets]))
-        reads, pad = int(model.max_seq_length or 512), int(model.tokenizer.pad_token_id or 0)
+        used = _texts_of(self.sets) if texts is None else texts
+        reads, pad = longest or int(model.max_seq_length or 512), int(model.tokenizer.pad_token_id or 0)
         vectors = encode_texts(model, job.texts, used, reads, pad, self.precision)
         table = torch.zeros((len(self.job.texts), vectors.shape[1]), dtype=torch.float16, device=self.model.device)
         table[torch.from_numpy(used).to(self.model.device)] = vectors.half()
@@ -282,6 +291,8 @@ class Objective:
             texts, counts = self._answers[number]
             share = counts[np.searchsorted(texts, records[:, 1])] / len(self.sets[number])
             batch["expected"] = torch.from_numpy((share * len(records)).astype(np.float32))
+        if number in self._kept_sets:
+            batch["kept"] = torch.ones(())
         return [batch]
 
     def loss(self, batch: Mapping[str, Any]) -> Any:
@@ -297,6 +308,8 @@ class Objective:
         else:
             parts = [self._encode(*chunk.values()) for chunk in chunks]
         vectors = gathered(torch.cat(parts), len(numbers))
+        if "kept" in batch:
+            return displacement(shortened(vectors, vectors.shape[1]), self._kept[numbers].float())
         if self.options.loss == "triplet":
             return torch.stack([triplet(shortened(vectors, length), table) for length in self.dimensions]).mean()
         guide = None if self._guide is None else self._guide[numbers].float()
@@ -341,6 +354,11 @@ class Objective:
 
     def _tokens(self, records: Integers) -> int:
         return int(self.job.texts.lengths(records[records >= 0], self.longest).sum())
+
+
+def _texts_of(sets: Sequence[Integers]) -> Integers:
+    """The numbers of the texts of some sets."""
+    return np.unique(np.concatenate([records[records >= 0] for records in sets]))
 
 
 def _centred(vectors: Any) -> Any:
