@@ -314,7 +314,7 @@ def test_ctrl_c_ends_with_one_sentence(tmp_path: Path) -> None:
             connection, _ = silent.accept()
             with connection:
                 process.send_signal(signal.SIGINT)
-                _, error = process.communicate(timeout=60)
+                _, error = process.communicate()
     assert process.returncode == 130
     assert error.endswith("lemmata: stopped; finished work is kept, the same command resumes\n")
     assert "Traceback" not in error

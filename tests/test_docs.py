@@ -36,7 +36,7 @@ def test_the_commands_of_a_page_work(page: Path, tmp_path: Path, monkeypatch: py
 
 
 def in_shell(command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, shell=True, capture_output=True, text=True, check=False, timeout=280)
+    return subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -68,7 +68,7 @@ def url(workspace: Path) -> Iterator[str]:
     assert process.stderr is not None
     yield process.stderr.readline().split()[0]
     process.terminate()
-    assert process.wait(30) is not None
+    process.wait()
     process.stderr.close()
 
 

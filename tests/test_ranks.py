@@ -78,7 +78,7 @@ def torchrun(*arguments: object) -> Iterator[subprocess.Popen[str]]:
 
 def output_of(*arguments: object) -> str:
     with torchrun(*arguments) as process:
-        out, err = process.communicate(timeout=250)
+        out, err = process.communicate()
     assert process.returncode == 0, err
     return out
 
@@ -149,7 +149,7 @@ def test_two_processes_tune_the_model_of_one_also_after_one_of_them_was_killed(
             assert process.poll() is None, process.communicate()
             time.sleep(0.005)
         os.kill(ranks_of(process.pid)[1], signal.SIGKILL)
-        out, err = process.communicate(timeout=100)
+        out, err = process.communicate()
     assert process.returncode
     assert not out
     assert [line for line in err.splitlines() if line.startswith("lemmata: ")] == [
@@ -188,7 +188,7 @@ def test_two_processes_learn_the_metric_of_one_and_wait_for_the_workspace(tmp_pa
             while "waiting until it is done" not in (line := process.stderr.readline()):
                 assert line, "it did not wait"
             lock.close()
-            out, err = process.communicate(timeout=250)
+            out, err = process.communicate()
     assert process.returncode == 0, err
     report = json.loads(out)
     assert {**report, "seconds": 0} == pytest.approx({**alone, "seconds": 0}, abs=1e-6)

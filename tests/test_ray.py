@@ -28,19 +28,32 @@ _STORE = 80 * 2**20  # bytes of objects that a node holds
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """Two nodes with a core each, and the head of the cluster without one, on which the tests run."""
-    from ray.cluster_utils import Cluster
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_worker_niceness", "0")  # on a busy machine, they would wait for everything else
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        head = {"num_cpus": 0, "object_store_memory": _STORE, "include_dashboard": False}
-        nodes = Cluster(initialize_head=True, head_node_args=head)
-        for _ in range(2):
-            nodes.add_node(num_cpus=1, object_store_memory=_STORE)
-        nodes.wait_for_nodes()
+        patch.setenv("RAY_gcs_server_port_wait_time_s", "300")
+        nodes = _start_cluster()
         with computing_on(nodes.address):
             yield nodes
         nodes.shutdown()  # type: ignore[no-untyped-call]
+
+
+def _start_cluster(attempts: int = 4) -> Any:
+    """Ray gives a node 30 seconds to start, which can be too few on a busy machine: then it is started again."""
+    from ray.cluster_utils import Cluster
+
+    nodes = Cluster()
+    try:
+        nodes.add_node(num_cpus=0, object_store_memory=_STORE, include_dashboard=False)
+        for _ in range(2):
+            nodes.add_node(num_cpus=1, object_store_memory=_STORE)
+        nodes.wait_for_nodes(timeout=300)
+    except Exception:
+        nodes.shutdown()  # type: ignore[no-untyped-call]
+        if attempts == 1:
+            raise
+        return _start_cluster(attempts - 1)
+    return nodes
 
 
 def test_results_come_in_the_order_of_the_items(cluster: Any) -> None:

@@ -452,10 +452,8 @@ def test_an_answer_ends_when_the_client_leaves(project: Project) -> None:
             lines = response.iter_lines()
             assert [next(lines) for _ in range(3)] == ["event: text", 'data: {"text": "é"}', ""]
             refused(client.post("/ask", json={"question": "another"}), 503, "busy")
-        assert service.stopped.wait(30)
-        end = time.monotonic() + 30
+        assert service.stopped.wait()
         while client.get("/metrics").text.count("lemmata_answers_in_progress 0") != 1:
-            assert time.monotonic() < end
             time.sleep(0.01)
 
 
@@ -464,7 +462,7 @@ def test_an_answer_that_takes_too_long_ends_with_an_error(project: Project) -> N
     with serving(project.layout.root, service=service, limits=Limits(answer_seconds=0.3)) as client:
         received = events(client.post("/ask", json={"question": "é"}))
         assert (received[0][0], received[-1][0], received[-1][1]["code"]) == ("text", "error", "timeout")
-        assert service.stopped.wait(30)
+        assert service.stopped.wait()
 
 
 # ---------------------------------------------------------------- errors and limits
@@ -565,7 +563,7 @@ class SlowService(Service):
         self.go = threading.Event()
 
     def search(self, *arguments: Any, **more: Any) -> dict[str, Any]:
-        self.go.wait(30)
+        self.go.wait(300)
         return super().search(*arguments, **more)
 
 
@@ -738,9 +736,7 @@ def test_a_rebuilt_workspace_is_taken_over_without_a_failed_request(tmp_path: Pa
         time.sleep(0.3)  # a corpus without its index is not taken over
         assert valid(client.get("/health"), "/health")["generation"] == 1
         project.index()
-        end = time.monotonic() + 30
         while client.get("/passages/b%23alone").status_code != 200:
-            assert time.monotonic() < end
             time.sleep(0.02)
         found = search(client, "comet orbits")
         assert (found["generation"], found["hits"][0]["id"]) == (2, "b#alone")
@@ -780,12 +776,10 @@ def served_by_command(folder: Path, *options: str) -> Iterator[tuple[subprocess.
             line = process.stderr.readline()
             address = re.match(r"(http://\S+)", line)
             assert address, line + process.stderr.read()
-            end = time.monotonic() + 60
             while True:
                 with contextlib.suppress(httpx.TransportError):
                     httpx.get(f"{address[1]}/openapi.json")
                     break
-                assert time.monotonic() < end
                 time.sleep(0.05)
             yield process, address[1]
         finally:
@@ -818,7 +812,7 @@ def test_the_official_openai_client_gets_vectors_from_the_command(project: Proje
         ):
             stranger.models.list()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) in (0, -signal.SIGTERM)
+        assert process.wait() in (0, -signal.SIGTERM)
 
 
 def test_the_command_says_in_one_sentence_why_it_cannot_serve(project: Project, tmp_path: Path) -> None:
