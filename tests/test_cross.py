@@ -226,6 +226,6 @@ def test_the_command_reranks_and_evaluate_measures_it_beside_the_plain_retriever
     [chosen] = json.loads(lemmata("evaluate", "-w", folder, *files, "--retriever", name, "--tune", "--json"))
     assert chosen["weight"] == 0.0  # words alone find it first
     with project.retriever() as retriever:
-        assert retriever.rerank_weight(str(exported)) == 0.0
+        assert retriever.rerank_weight("lexical", str(exported)) == 0.0
         assert retriever.search("a1 a2 a3", retriever="lexical", rerank=4, reranker=str(exported))[0].id == "p1"
     project.layout.rerank.unlink()

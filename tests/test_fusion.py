@@ -251,6 +251,49 @@ def test_links_count_once_and_neither_loops_nor_other_relations_do() -> None:
     assert found.indices.tolist() == [1, 1]
 
 
+# ---------------------------------------------------------------- more hits than candidates
+
+
+@settings(deadline=None)
+@given(
+    st.permutations(range(40)),
+    st.permutations(range(40)),
+    st.integers(0, 40),
+    weights,
+    st.integers(2, 12),
+    st.integers(-1, 39),
+)
+def test_more_hits_never_change_the_first_ones(
+    a: list[int], b: list[int], words: int, weight: float, depth: int, itself: int
+) -> None:
+    """Passages 0 to 39 are all near to some degree, and some share words with the query."""
+
+    def hits(k: int) -> list[int]:
+        width = max(k, depth)
+        dense = padded(a[:width], np.linspace(0.9, 0.1, 40)[:width].tolist(), width)
+        lexical = padded(b[: min(words, width)], np.linspace(9, 1, 40)[: min(words, width)].tolist(), width)
+        rows, scores = fuse(dense, lexical, k, Fusion(False, weight, depth), itself=np.array([itself]))
+        found: list[int] = rows[0][rows[0] >= 0].tolist()
+        assert (np.diff(scores[0][: len(found)]) <= 0).all()
+        assert len(set(found)) == len(found)
+        assert itself not in found
+        return found
+
+    whole = hits(40)
+    if weight > 0:
+        assert set(whole) == set(range(40)) - {itself}
+    for k in range(1, 40):
+        assert hits(k) == whole[:k][: len(hits(k))]
+        assert len(hits(k)) >= min(k, len(whole)) - 1
+
+
+def test_scores_that_differ_by_rounding_are_equal() -> None:
+    dense = padded([5, 3, 9], [0.5 + 3e-7, 0.5 + 1e-7, 0.5], 3)
+    rows, scores = fuse(dense, padded([9], [2.0], 3), 3, EQUAL)
+    assert rows[0].tolist() == [9, 3, 5]
+    assert scores[0].tolist() == [1.0, 0.5, 0.5]
+
+
 # ---------------------------------------------------------------- a learned metric
 
 
@@ -273,7 +316,7 @@ def test_a_learned_ranking_adds_its_scaled_scores_and_its_rows(
         others = [(row, score) for row, score in part if row != itself]
         low, high = min((s for _, s in others), default=0), max((s for _, s in others), default=0)
         for row, score in others:
-            value = (score - low) / (high - low) if high > low else 1.0
+            value = (score - low) / (high - low) if high - low > 1e-6 else 1.0
             sums[row] = sums.get(row, 0) + share * value
             if share * value > 0 or (part is b and share > 0):
                 shown.add(row)

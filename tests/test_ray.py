@@ -35,7 +35,7 @@ def cluster() -> Iterator[Any]:
         nodes = _start_cluster()
         with computing_on(nodes.address):
             yield nodes
-        nodes.shutdown()  # type: ignore[no-untyped-call]
+        nodes.shutdown()
 
 
 def _start_cluster(attempts: int = 4) -> Any:

@@ -77,6 +77,8 @@ class Fusion:
         return " + ".join(f"{weight:g} {name}" for name, weight in parts.items() if weight)
 
 
+_NOISE = 1e-6  # products of equal vectors differ by less, depending on how many are multiplied at once
+_STEP = 1e-3  # between the scores of hits below all candidates, which have only their order
 _PLAIN = Fusion(calibrated=False, crowding=0.0)
 EQUAL = replace(_PLAIN, weight=0.5)  # the retriever `hybrid`
 DENSE, LEXICAL = replace(_PLAIN, weight=1.0), replace(_PLAIN, weight=0.0)
@@ -166,7 +168,7 @@ def candidates(
     found = Candidates(rows, by_vectors, by_words, from_lexical, np.ones((len(rows), 1), np.float32), *features)
     if crowding is not None:
         low, high = _ends(*dense)
-        found.reach[:] = np.where(high > low, (high - low) / crowding.spread, 0)
+        found.reach[:] = np.where(high - low > _NOISE, (high - low) / crowding.spread, 0)
         found.crowding[:] = np.where(absent, 0, crowding.values[rows])
     if citations is not None:
         for query in range(len(rows)):
@@ -229,7 +231,7 @@ def _scaled(rows: Integers, scores: Floats) -> Floats:
     """Scores of a ranking in [0, 1]; 0 for padding."""
     low, high = _ends(rows, scores)
     with np.errstate(invalid="ignore", divide="ignore"):
-        scaled = np.where(high > low, (scores - low) / (high - low), 1.0)
+        scaled = np.where(high - low > _NOISE, (scores - low) / (high - low), 1.0)
     return np.where(rows >= 0, scaled, 0).astype(np.float32)
 
 
@@ -308,11 +310,15 @@ def fuse(
     learned: Rank | None = None,
     crowding: Crowding | None = None,
 ) -> Ranking:
-    """Fuse two rankings (n, depth), and where it counts a `learned` one, into one (n, k)."""
+    """Fuse two rankings (n, depth), and where it counts a `learned` one, into one (n, k).
+
+    The first `fusion.depth` of each are candidates, and set the scale. What is ranked below them follows in turn, so
+    that more hits never change the order of the first ones.
+    """
     known = citations if fusion.uses_graph else None
     found = candidates(
-        dense,
-        lexical,
+        _columns(dense, 0, fusion.depth),
+        _columns(lexical, 0, fusion.depth),
         crowding if fusion.calibrated else None,
         known,
         itself,
@@ -320,7 +326,30 @@ def fuse(
         diffuse=fusion.diffusion > 0,
         learned=learned if fusion.learned else None,
     )
-    return combine(found, k, fusion)
+    ranking = combine(found, k, fusion)
+    deeper = [dense] * (fusion.weight > 0) + [lexical] * (fusion.weight < 1)
+    return _continued(ranking, [_columns(each, fusion.depth - 1, k) for each in deeper], itself)
+
+
+def _columns(ranking: Ranking, start: int, stop: int) -> Ranking:
+    return ranking[0][:, start:stop], ranking[1][:, start:stop]
+
+
+def _continued(ranking: Ranking, deeper: Sequence[Ranking], itself: Integers | None) -> Ranking:
+    """A ranking whose free places are filled by the rows of others in turn, each once and below all hits."""
+    rows, scores = ranking
+    width = max((more.shape[1] for more, _ in deeper), default=0)
+    for query in np.flatnonzero((rows[:, -1:] < 0).any(axis=1)) if width else ():
+        hits = int((rows[query] >= 0).sum())
+        in_turn = np.full((width, len(deeper)), -1, np.int64)
+        for column, (more, _) in enumerate(deeper):
+            in_turn[: more.shape[1], column] = more[query]
+        there = {-1, *rows[query].tolist(), *([] if itself is None else [int(itself[query])])}
+        new = [row for row in dict.fromkeys(in_turn.ravel().tolist()) if row not in there][: rows.shape[1] - hits]
+        rows[query, hits : hits + len(new)] = new
+        last = scores[query, hits - 1] if hits else 0.0
+        scores[query, hits : hits + len(new)] = last - _STEP * np.arange(1, len(new) + 1)
+    return rows, scores
 
 
 # ---------------------------------------------------------------- fitting

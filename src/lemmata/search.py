@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from lemmata.config import suggest
 from lemmata.encode.cross import load_cross_encoder
@@ -57,6 +58,7 @@ __all__ = [
     "rerank",
     "rerankers",
     "split_reranker",
+    "without_itself",
 ]
 
 RETRIEVERS = ("auto", "hybrid", "dense", "lexical", "diffusion", "geodesic")
@@ -66,6 +68,7 @@ WITH_ENCODER = ("auto", "hybrid", "dense", "diffusion", "geodesic")  # those tha
 HEADING_WEIGHT = 1.5
 RERANKED = 50  # hits that a retriever NAME+rerank reads again
 RERANK_WEIGHT = 0.5  # of the cross-encoder, until validation chose another
+_DIVERSIFIED = 100  # first hits that `diversity` orders anew
 _RERANK = re.compile(r"(?P<retriever>.+?)\+rerank(?P<number>\d*)(?::(?P<model>.+))?", re.DOTALL)
 _ISO_DATE = re.compile(r"\d{4}(-\d\d(-\d\d(T.+)?)?)?")
 LONGEST_QUERY = 20_000  # characters; the rest is ignored
@@ -130,6 +133,15 @@ def _standardised(scores: Floats, is_hit: Mask) -> Floats:
     centred = np.where(is_hit, filled - filled.sum(axis=1, keepdims=True) / count, 0)
     spread = np.sqrt((centred**2).sum(axis=1, keepdims=True) / count)
     return np.where(spread > 1e-6, centred / np.maximum(spread, 1e-6), 0).astype(np.float32)
+
+
+def without_itself(rows: Integers, scores: Floats, itself: Integers) -> tuple[Integers, Floats]:
+    """Rankings (n, k) without the passage that each query is (n,), as (n, k - 1); without its last where it is none."""
+    columns = np.arange(rows.shape[1] - 1)[None, :]
+    is_own = rows == itself[:, None]
+    own = np.where(is_own.any(axis=1), is_own.argmax(axis=1), rows.shape[1])[:, None]
+    columns = columns + (columns >= own)
+    return np.take_along_axis(rows, columns, 1), np.take_along_axis(scores, columns, 1)
 
 
 def diversify(relevance: Floats, vectors: Floats, k: int, weight: float) -> Integers:
@@ -238,6 +250,14 @@ class DenseSide:
             except InputError as error:
                 sets = ", ".join(vectors.encoder for vectors in vector_sets(self._layout)) or "none"
                 raise InputError(f"{error} (vectors there are of: {sets})") from error
+
+    @cached_property
+    def hashes(self) -> npt.NDArray[np.uint64] | None:
+        """Of the text of each passage; None where there are no vectors of this corpus."""
+        try:
+            return self.vectors.hashes if self.exists else None
+        except WorkspaceError:
+            return None
 
     @cached_property
     def crowding(self) -> Crowding:
@@ -468,6 +488,17 @@ class Retriever:
         except WorkspaceError:
             return False
 
+    def missing_part(self, encoder: str = "") -> str:
+        """What the fitted weights of `auto` count on and is not there, in one sentence; empty where all is."""
+        side = self.dense(encoder)
+        if not side.exists:
+            return ""
+        if side.fusion.uses_graph and self.citations is None:
+            return "searched without citations, which the weights of auto count on: run 'lemmata graph build'"
+        if side.fusion.learned and side.metric is None:
+            return "searched without a learned metric, which the weights of auto count on: run 'lemmata train metric'"
+        return ""
+
     @property
     def words_only(self) -> str:
         """Why `auto` ranks by words only, in one sentence; empty where it does not."""
@@ -510,10 +541,18 @@ class Retriever:
             )
         return max(names, key=lambda name: self.layout.manifest(self.layout.model(name)).stat().st_mtime_ns)
 
-    def rerank_weight(self, model: str = "") -> float:
-        """The weight that validation chose for a cross-encoder, or the default."""
+    def rerank_weight(self, retriever: str, model: str = "") -> float:
+        """The weight of a cross-encoder behind a retriever, as validation chose it, or the default."""
+        chosen = self.stored_rerank_weight(retriever, model)
+        return float(chosen["weight"]) if chosen else RERANK_WEIGHT
+
+    def stored_rerank_weight(self, retriever: str, model: str = "") -> dict[str, Any] | None:
+        """How the weight of a cross-encoder was chosen: behind this retriever or, if never, last behind another."""
         chosen = open_manifest(self.layout.rerank, "delete it, or choose again with 'lemmata evaluate --tune'") or {}
-        return float(chosen.get("weights", {}).get(self.cross_encoder(model).name, {}).get("weight", RERANK_WEIGHT))
+        reranker = self.cross_encoder(model).name
+        weights = [each for each in chosen.get("weights", {}).values() if each["reranker"] == reranker]
+        weights.sort(key=lambda each: each["retriever"] == retriever)  # stable: the last one chosen stays behind
+        return weights[-1] if weights else None
 
     def cross_scores(self, texts: Sequence[str], rows: Integers, model: str = "") -> Floats:
         """Scores (n, k) of the passages in `rows` for each query; -inf where there is no hit."""
@@ -544,9 +583,14 @@ class Retriever:
         """
         base, number, model = split_reranker(retriever)
         if number:
-            rows, scores = self.search_rows(texts, max(k, number), base, allowed, fusion, itself)
+            depth = max(k, number)
+            if itself is None:
+                rows, scores = self.search_rows(texts, depth, base, allowed, fusion)
+            else:
+                rows, scores = self.search_rows(texts, depth + 1, base, allowed, fusion, itself)
+                rows, scores = without_itself(rows, scores, itself)
             cross = self.cross_scores(texts, rows[:, :number], model)
-            rows, scores = rerank(rows, scores, cross, self.rerank_weight(model))
+            rows, scores = rerank(rows, scores, cross, self.rerank_weight(base, model))
             return rows[:, :k], scores[:, :k]
         retriever, encoder = parse_retriever(retriever)
         side = self.dense(encoder)
@@ -569,7 +613,7 @@ class Retriever:
             walk = side.geodesics
             return walk.paths.nearest(walk.near(side, queries, dense, allowed), k, allowed, itself)
         lexical = self.lexical.search(texts, depth, allowed, heading_weight=HEADING_WEIGHT)
-        learned = side.learned(queries, depth, allowed) if fusion.learned else None
+        learned = side.learned(queries, fusion.depth, allowed) if fusion.learned else None
         citations = self.citations if fusion.uses_graph else None
         crowding = side.crowding if fusion.calibrated else None
         return fuse(dense, lexical, k, fusion, citations, itself, allowed, learned, crowding)
@@ -676,29 +720,48 @@ class Retriever:
     def _hits(
         self, rank: Callable[[int], tuple[Integers, Floats]], k: int, diversity: float, side: DenseSide
     ) -> list[Hit]:
-        """The k best distinct passages of a ranking (1, depth); `rank` takes the depth, `side` tells them apart."""
-        depth = max(50, 5 * k if diversity > 0 else 2 * k)
+        """The k best distinct passages of a ranking (1, depth); `rank` takes the depth, `side` tells them apart.
+
+        With `diversity` the first _DIVERSIFIED change their order, however many are wanted: pages fit together.
+        """
+        wanted = max(k, _DIVERSIFIED) if diversity > 0 else k
+        depth = max(50, 2 * wanted)
         while True:
             rows, scores = (part[0] for part in rank(depth))
-            distinct = self._distinct(rows[rows >= 0], scores[rows >= 0])
-            if len(distinct) >= k or rows[-1] < 0:
+            distinct = self._distinct(rows[rows >= 0], scores[rows >= 0], side)
+            if len(distinct) >= wanted or rows[-1] < 0:
                 break
             depth *= 4
         if diversity > 0 and distinct and side.exists:
-            vectors = np.stack([side.vectors.matrix[row] for row, _ in distinct]).astype(np.float32)
-            relevance = np.array([hit.score for _, hit in distinct], dtype=np.float32)
-            distinct = [distinct[place] for place in diversify(relevance, vectors, k, min(diversity, 1.0))]
+            first = distinct[:_DIVERSIFIED]
+            vectors = np.stack([side.vectors.matrix[row] for row, _ in first]).astype(np.float32)
+            relevance = np.array([hit.score for _, hit in first], dtype=np.float32)
+            order = diversify(relevance, vectors, k, min(diversity, 1.0))
+            distinct = [first[place] for place in order] + distinct[_DIVERSIFIED:]
         return [hit for _, hit in distinct[:k]]
 
-    def _distinct(self, rows: Integers, scores: Floats) -> list[tuple[int, Hit]]:
-        """The rows and hits of a ranking, each text once, whatever its case and spacing."""
-        same: dict[str, list[tuple[int, Hit]]] = {}
-        numbers = rows.tolist()
-        for row, passage, score in zip(numbers, self.corpus.passages(numbers), scores.tolist(), strict=True):
+    def _distinct(self, rows: Integers, scores: Floats, side: DenseSide) -> list[tuple[int, Hit]]:
+        """The rows and hits of a ranking, each text once, whatever its case and spacing.
+
+        Of texts that are equal to the letter, as the hashes beside the vectors tell, only the best is read.
+        """
+        equal: dict[int, list[int]] = {}
+        keys = rows if side.hashes is None else side.hashes[rows]
+        for place, key in enumerate(keys.tolist()):
+            equal.setdefault(key, []).append(place)
+        best = [places[0] for places in equal.values()]
+        same: dict[str, tuple[int, Hit, list[int]]] = {}
+        passages = self.corpus.passages(rows[best].tolist())
+        for passage, places in zip(passages, equal.values(), strict=True):
+            first, *others = places
             text = " ".join(passage.content.split()).casefold()
-            same.setdefault(text, []).append((row, Hit(passage.id, score, passage=passage)))
+            if text in same:
+                same[text][2].extend(places)
+            else:
+                same[text] = int(rows[first]), Hit(passage.id, float(scores[first]), passage=passage), others
         return [
-            (row, best._replace(repeats=tuple(hit.id for _, hit in others))) for (row, best), *others in same.values()
+            (row, hit._replace(repeats=self.corpus.ids_of(rows[sorted(others)].tolist())) if others else hit)
+            for row, hit, others in same.values()
         ]
 
 

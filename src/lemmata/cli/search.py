@@ -233,7 +233,7 @@ def search(
         hits = opened.search(
             text, k, retriever=retriever, only=only, diversity=diversity, rerank=rerank, reranker=reranker, paths=paths
         )
-        if retriever == "auto" and (reason := opened.words_only):
+        if retriever == "auto" and (reason := opened.words_only or opened.missing_part()):
             typer.echo(reason, err=True)
         _print_hits(opened.corpus, hits, text, as_json, opened.lexical.tokenizer)
 

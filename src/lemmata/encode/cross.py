@@ -129,7 +129,9 @@ class _TransformerCrossEncoder:
             cause = f"gives {self._model.num_labels} scores for a pair instead of one"
             raise InputError(cause, file=str(source))
         self._activation = torch.nn.Identity()
-        self.name = Path(source).resolve().name if Path(source).exists() else str(source)
+        weights_of = sorted(Path(source).glob("*.safetensors"))
+        # another training of the same name is another model
+        self.name = f"{Path(source).resolve().name}-{sha256_of(weights_of)[:8]}" if weights_of else str(source)
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
         if not pairs:

@@ -108,17 +108,16 @@ class TokenNumbers:
         split = [text.replace("\n", " ").split(" ") for text in texts]
         if len(self._words) > _WORDS:
             self._words = {}
-        new = list(set().union(*split).difference(self._words))
+        known = self._words  # threads share it: it only grows, and one that is full is left to those who read it
+        new = list(set().union(*split).difference(known))
         encodings = self._tokenizer.encode_batch_fast(new)
-        self._words |= {word: encoding.ids for word, encoding in zip(new, encodings, strict=True)}
-        known = self._words.__getitem__
-        numbers = [
-            np.fromiter(islice(chain.from_iterable(map(known, words)), self._max_tokens), np.int64) for words in split
+        rare: dict[str, Sequence[int]] = {}
+        for word, encoding in zip(new, encodings, strict=True):
+            (known if len(word) <= _LONGEST_WORD else rare)[word] = encoding.ids
+        look_up = known.__getitem__ if not rare else lambda word: rare[word] if word in rare else known[word]
+        return [
+            np.fromiter(islice(chain.from_iterable(map(look_up, words)), self._max_tokens), np.int64) for words in split
         ]
-        for word in new:
-            if len(word) > _LONGEST_WORD:
-                del self._words[word]
-        return numbers
 
 
 def is_static(folder: Path) -> bool:

@@ -111,7 +111,7 @@ class Opened:
         self.document = functools.lru_cache(_MOST_DOCUMENTS)(corpus.document)  # by id; KeyError where there is none
         self.order_of = functools.lru_cache(_MOST_ORDERS)(self._order_of)
         self.retriever.search("of", 1)  # opens all that a search needs
-        self.problems: list[str] = []
+        self.problems: list[str] = [*filter(None, [self.retriever.missing_part()])]
         self.graph = self._open_graph()
         try:
             self.map: StoredMap | str = open_map(self.layout, corpus.inputs)

@@ -29,7 +29,7 @@ from lemmata.leakage import Example, audit, examples, normalise, repeats
 from lemmata.measures import evaluate as measure
 from lemmata.measures import evaluate_whole_documents, gains, judged, parse_measure
 from lemmata.mine.imported import read_imported
-from lemmata.search import Retriever, choose_rerank_weight, parse_retriever, split_reranker
+from lemmata.search import Retriever, choose_rerank_weight, parse_retriever, split_reranker, without_itself
 from lemmata.stages.index import IndexOptions, update_vectors
 from lemmata.stages.link import indexed_corpus
 from lemmata.stages.summaries import Summarised
@@ -372,6 +372,8 @@ def evaluate(
         for model in dict.fromkeys(retriever.reranker_name(model) for _, number, model in rerankers if number):
             if task.part:
                 notes += _trained_on(layout, corpus, task, model)[1]
+        notes += _fitted_to(retriever, task, retrievers)
+        notes += filter(None, (retriever.missing_part(encoder) for kind, encoder in parsed.values() if kind == "auto"))
         documents = corpus.document_numbers() if options.level != "passage" else None
         if documents is not None:
             # each missing passage is a document of its own
@@ -562,7 +564,8 @@ def _seen_and_unseen(corpus: Corpus, task: Task, train: Sequence[Example]) -> di
             return ""
 
     trained = {document(passage) for example in train for passage in example.passages} - {""}
-    seen = np.array([any(document(passage) in trained for passage in task.qrels[query]) for query in task.qrels], bool)
+    answers = ([name for name, grade in grades.items() if grade > 0] for grades in task.qrels.values())
+    seen = np.array([any(document(passage) in trained for passage in relevant) for relevant in answers], bool)
     return {"seen": seen, "unseen": ~seen}
 
 
@@ -582,13 +585,8 @@ def _rank(retriever: Retriever, task: Task, name: str, depth: int, progress: Pro
         batch = slice(start, start + step)
         progress(f"searching ({name})", start, len(queries))
         texts = [task.queries[query] for query in queries[batch]]
-        hits, values = retriever.search_rows(texts, depth + 1, name, task.candidates, itself=own_rows[batch])
-        is_own = hits == own_rows[batch, None]
-        dropped = np.where(is_own.any(axis=1), is_own.argmax(axis=1), depth)[:, None]
-        columns = np.arange(depth)[None, :]
-        columns = columns + (columns >= dropped)
-        rows[batch] = np.take_along_axis(hits, columns, 1)
-        scores[batch] = np.take_along_axis(values, columns, 1)
+        ranking = retriever.search_rows(texts, depth + 1, name, task.candidates, itself=own_rows[batch])
+        rows[batch], scores[batch] = without_itself(*ranking, own_rows[batch])
     return rows, scores
 
 
@@ -602,6 +600,37 @@ def _by_id(corpus: Corpus, task: Task, rows: Integers, scores: Floats) -> dict[s
 
 
 # ---------------------------------------------------------------- tuning
+
+
+def _check_tunable(task: Task) -> None:
+    if task.part == "test":
+        raise LeakageError("weights are not fitted to the test part of the split: fit them to --part validation")
+
+
+def _keys_of(task: Task) -> list[int]:
+    """Hashes of the queries, by which they are known again."""
+    keys: list[int] = id_keys([normalise(task.queries[query]) for query in task.qrels]).tolist()
+    return keys
+
+
+def _fitted_to(retriever: Retriever, task: Task, retrievers: Sequence[str]) -> list[str]:
+    """Warnings where weights that the retrievers use were fitted to queries of the task."""
+    asked: dict[str, list[int]] = {}
+    for name in retrievers:
+        base, number, model = split_reranker(name)
+        kind, encoder = parse_retriever(base)
+        vectors = vector_set(retriever.layout, encoder_id(encoder, retriever.layout.models) if encoder else "")
+        if kind == "auto" and vectors is not None:
+            asked[base] = (read_manifest(vectors.fusion) or {}).get("asked", [])
+        if number and (weight := retriever.stored_rerank_weight(base, model)):
+            asked[name] = weight.get("asked", [])
+    keys = np.array(_keys_of(task), np.uint64)
+    known = {name: int(np.isin(keys, np.array(each, np.uint64)).sum()) for name, each in asked.items()}
+    return [
+        f"WARNING: the weights of {name} were fitted to {count:,} of these {len(keys):,} queries: it looks too good"
+        for name, count in known.items()
+        if count
+    ]
 
 
 def tune(
@@ -619,8 +648,10 @@ def tune(
     """Fit the weights of `auto` to a validation task: dense, lexical, and what graph and learned metric there are.
 
     They hold for one `encoder`, by default the one that search uses; vectors of a named one are made where they
-    are missing. Judgments of passages that are not in the corpus are refused unless `allow_missing`.
+    are missing. Judgments of passages that are not in the corpus are refused unless `allow_missing`, and the test part
+    of the split always.
     """
+    _check_tunable(task)
     with _scratch() as scratch, contextlib.closing(Retriever(layout, key=key, allowance=allowance)) as retriever:
         update_vectors(
             layout,
@@ -652,7 +683,7 @@ def tune(
         "values": {name: round(float(values(fusion).mean()), 4) for name, fusion in named.items()},
         "tried": [{**asdict(each), measure_name: round(float(v.mean()), 4)} for each, v in fit.tried.items()],
     }
-    write_manifest(vectors.fusion, report)
+    write_manifest(vectors.fusion, {**report, "asked": _keys_of(task)})
     return report
 
 
@@ -704,6 +735,7 @@ def tune_rerank(
     `name` is a retriever such as `hybrid+rerank` or `dense+rerank20:MODEL`. The weight 0 is the retriever alone, 1 the
     cross-encoder alone. `allowance` caps what a remote encoder uses for the queries.
     """
+    _check_tunable(task)
     chosen_measure = parse_measure(measure_name)
     base, number, model = split_reranker(name)
     with _scratch() as scratch, contextlib.closing(Retriever(layout, key=key, allowance=allowance)) as retriever:
@@ -736,6 +768,9 @@ def tune_rerank(
         "task": task.name,
         "tried": table,
     }
+    place = f"{base}+rerank:{reranker}"
     weights = (read_manifest(layout.rerank) or {}).get("weights", {})
-    write_manifest(layout.rerank, {"verb": "tune", "weights": {**weights, reranker: report}})
+    weights.pop(place, None)  # the one that was chosen last is the last
+    weights[place] = {**report, "asked": _keys_of(task)}
+    write_manifest(layout.rerank, {"verb": "tune", "weights": weights})
     return report

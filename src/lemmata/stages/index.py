@@ -139,6 +139,8 @@ def index(
         report["tokenised"] = index_lexical(
             layout, texts, progress, expansion=expansion, summaries=sources, read=read, rebuild=rebuild, **spoken
         )
+        if not sources:
+            layout.summary_bindings.unlink(missing_ok=True)
         if [source["name"] for source in summarised] != [source["name"] for source in sources]:
             report |= _drop_fusions(layout)
         if dense:

@@ -154,6 +154,7 @@ def _foreign(layout: Layout) -> Iterator[FileProblem]:
     sealed = {item.folder for item in artefacts(layout)}
     expected = {path for path, _ in _notes(layout)}
     expected |= {layout.database, layout.incoming, layout.graph_records, layout.manifest(layout.corpus)}
+    expected.add(layout.summary_bindings)
     for path in _managed(layout):
         parts = path.relative_to(layout.root).parts
         if any(part.startswith(".") or ".partial" in part for part in parts):

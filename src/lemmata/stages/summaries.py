@@ -2,10 +2,15 @@
 
 They are encoded beside the vectors, and their words are read as part of the headings of their passages. Search reads
 copies: a set that is mined again, or a changed file, counts from the next `lemmata index` on.
+
+Sources name passages by their ids, and an id such as paper#lemma-1 is that of another text once a lemma is put before
+it. So a summary belongs to the text that had the id when it was first read, and follows it. Where that text is nowhere,
+it was edited, and its id tells where; unless another known text has the id now.
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -20,14 +25,22 @@ from lemmata.mine.export import read_batches
 from lemmata.mine.imported import judged_queries, read_imported
 from lemmata.stages.milvus import Place, send_summaries
 from lemmata.stages.training_sets import set_file, sets
-from lemmata.stages.vectors import build_neighbours, copy_vectors, encode_missing, hash_texts, match_rows
+from lemmata.stages.vectors import Hashes, build_neighbours, copy_vectors, encode_missing, hash_texts, match_rows
 from lemmata.store.artefacts import read_undamaged, set_digest, summary_index, summary_neighbours
 from lemmata.store.corpus import Corpus
-from lemmata.store.layout import Layout, open_manifest
-from lemmata.store.summaries import Summary, open_old_summaries, summaries_manifest, write_texts
+from lemmata.store.layout import Layout, open_manifest, read_manifest
+from lemmata.store.summaries import (
+    Bindings,
+    Summary,
+    open_old_summaries,
+    read_bindings,
+    summaries_manifest,
+    write_bindings,
+    write_texts,
+)
 from lemmata.store.vector_sets import vector_set, vector_sets
 from lemmata.store.vectors import VectorWriter
-from lemmata.types import Encoder, Integers, Progress
+from lemmata.types import Encoder, Integers, Mask, Progress
 
 __all__ = [
     "NONE",
@@ -45,6 +58,8 @@ __all__ = [
 NONE = "none"
 IMPORTED = "imported"  # the author of texts from a file
 RULES = "rules"
+_NO_PASSAGE, _REPLACED = -1, -2  # in place of a row
+_NOTHING = np.uint64(0)  # behind the last hash
 _BATCH = 10_000  # records of a training set read at once
 
 
@@ -57,7 +72,9 @@ def chosen_sources(layout: Layout) -> str:
     chosen = next((one for one in encoders if one.is_default or one.summaries.is_dir()), None)
     cure = "name its sources again with 'lemmata index --summaries NAMES', or none"
     manifest = open_manifest(chosen.summaries / "manifest.json", cure) if chosen else None
-    return ",".join(source["name"] for source in manifest["sources"]) if manifest else ""
+    words = read_manifest(layout.manifest(layout.lexical)) or {}  # where the vectors are gone, or not made yet
+    sources = manifest["sources"] if manifest else words.get("summaries", [])
+    return ",".join(source["name"] for source in sources)
 
 
 def sources_of(layout: Layout, names: str) -> list[dict[str, str]]:
@@ -76,7 +93,7 @@ def sources_of(layout: Layout, names: str) -> list[dict[str, str]]:
             there = ", ".join(known) or "none yet"
             raise InputError(
                 f"there is no training set {name!r} to take summaries from (there are: {there}), and no file"
-                f" {layout.root / name}"
+                f" {os.path.normpath(layout.root / name)}: name others with --summaries, or {NONE}"
             )
     return sources
 
@@ -108,25 +125,36 @@ def _read(layout: Layout, name: str) -> Iterator[tuple[str, str]]:
 
 def _collect(
     layout: Layout, corpus: Corpus, sources: Sequence[Mapping[str, str]]
-) -> tuple[list[Summary], Counter[str]]:
-    """The distinct texts about passages of the corpus, by row, and why others were left out."""
+) -> tuple[list[Summary], Counter[str], Bindings]:
+    """The distinct texts about passages of the corpus, by row, why others were left out, and what they are about."""
     row_of = {identity: row for row, identity in enumerate(corpus.ids())}
     left_out: Counter[str] = Counter()
-    seen: set[tuple[int, str]] = set()
-    summaries: list[Summary] = []
+    found: list[Summary] = []
+    keys: list[str] = []
     for number, source in enumerate(sources):
         for identity, text in _read(layout, source["name"]):
             words = " ".join(text.split())
-            row = row_of.get(identity)
-            if row is None:
-                left_out["of no passage"] += 1
-            elif not words:
+            if not words:
                 left_out["empty"] += 1
-            elif (row, words.casefold()) in seen:
-                left_out["repeated"] += 1
-            else:
-                seen.add((row, words.casefold()))
-                summaries.append(Summary(row, words, number))
+                continue
+            found.append(Summary(row_of.get(identity, _NO_PASSAGE), words, number))
+            keys.append("\0".join((source["sha256"], identity, words)))
+    rows, bindings = _follow_texts(
+        np.array([summary.row for summary in found], np.int64),
+        hash_texts(keys, len(keys), lambda *_: None),
+        read_bindings(layout),
+        hash_texts(corpus.contents(), len(corpus), lambda *_: None),
+    )
+    seen: set[tuple[int, str]] = set()
+    summaries: list[Summary] = []
+    for summary, row in zip(found, rows.tolist(), strict=True):
+        if row < 0:
+            left_out["of no passage" if row == _NO_PASSAGE else "of a passage that another took the id of"] += 1
+        elif (row, summary.text.casefold()) in seen:
+            left_out["repeated"] += 1
+        else:
+            seen.add((row, summary.text.casefold()))
+            summaries.append(summary._replace(row=row))
     if not summaries:
         names = ", ".join(source["name"] for source in sources)
         causes = ", ".join(f"{count:,} {cause}" for cause, count in sorted(left_out.items())) or "no texts"
@@ -135,12 +163,40 @@ def _collect(
             f" {NONE}"
         )
     summaries.sort(key=lambda summary: summary.row)
-    return summaries, left_out
+    return summaries, left_out, bindings
+
+
+def _follow_texts(rows: Integers, keys: Hashes, bound: Bindings, texts: Hashes) -> tuple[Integers, Bindings]:
+    """The rows of summaries, those that were bound before by their text; and the bindings of all.
+
+    `rows` (m,) are those of the ids that the sources name, `texts` (passages,) the hashes of the corpus.
+    """
+    now = np.where(rows >= 0, texts[rows], _NOTHING)
+    place, is_bound = _find(np.asarray(bound.keys), keys)
+    before = np.where(is_bound, np.append(bound.about, _NOTHING)[place], now)
+    order = np.argsort(texts, kind="stable")
+    other, is_there = _find(texts[order], before)
+    is_replaced = (rows >= 0) & _find(np.sort(bound.about), now)[1]
+    is_same, is_edited = before == now, ~is_there & (rows >= 0) & ~is_replaced
+    at_id = np.where(is_same | is_edited, rows, np.where(rows < 0, _NO_PASSAGE, _REPLACED))
+    followed = np.where(is_there & ~is_same, np.append(order, 0)[other], at_id)
+    known = is_bound | (rows >= 0)
+    return followed, Bindings(keys[known], np.where(is_edited, now, before)[known])
+
+
+def _find(ascending: Hashes, wanted: Hashes) -> tuple[Integers, Mask]:
+    """The place of each wanted hash, and whether it is there; else the place is the length."""
+    places = np.searchsorted(ascending, wanted)
+    there = np.append(ascending, _NOTHING)[places] == wanted
+    there &= places < len(ascending)
+    return np.where(there, places, len(ascending)), there
 
 
 def read_summaries(layout: Layout, corpus: Corpus, sources: Sequence[Mapping[str, str]]) -> list[Summary]:
-    """The summaries of passages of the corpus in these sources, by row."""
-    return _collect(layout, corpus, sources)[0]
+    """The summaries of passages of the corpus in these sources, by row. Call it while holding the workspace."""
+    summaries, _, bindings = _collect(layout, corpus, sources)
+    write_bindings(layout, bindings)
+    return summaries
 
 
 # ---------------------------------------------------------------- words
@@ -187,7 +243,7 @@ class Summarised:
 
 def texts_to_encode(layout: Layout, corpus: Corpus, names: str, spec: str, made_by: str) -> list[str]:
     """The texts that an encoder has no vectors of yet."""
-    summaries, _ = _collect(layout, corpus, sources_of(layout, names))
+    summaries, _, _ = _collect(layout, corpus, sources_of(layout, names))
     texts = [summary.text for summary in summaries]
     stored = open_old_summaries(layout, spec)
     if stored is None or stored.made_by != made_by:
@@ -228,7 +284,8 @@ def encode_summaries(
     encoded = 0
     if not summaries_are_up_to_date(layout, corpus.inputs, names, spec, encoder.name):
         sources = sources_of(layout, names)
-        summaries, left_out = _collect(layout, corpus, sources)
+        summaries, left_out, bindings = _collect(layout, corpus, sources)
+        write_bindings(layout, bindings)
         texts = [summary.text for summary in summaries]
         hashes = hash_texts(texts, len(texts), progress)
         stored = open_old_summaries(layout, spec)

@@ -285,6 +285,12 @@ class Corpus(Sequence[Passage]):
             for row in self._connection.execute("SELECT id FROM rows JOIN passages ON number = passage ORDER BY row")
         ]
 
+    def ids_of(self, rows: Sequence[int]) -> tuple[str, ...]:
+        """The ids of some rows, in the given order."""
+        wanted = "json_each(?) AS wanted JOIN rows ON row = wanted.value JOIN passages p ON number = passage"
+        found = self._connection.execute(f"SELECT p.id FROM {wanted} ORDER BY wanted.key", (to_json(list(rows)),))
+        return tuple(identity for (identity,) in found)
+
     def documents_of(self) -> Iterator[tuple[str, str]]:
         """Id and document of every passage, in the order of the rows."""
         query = "SELECT id, document FROM rows JOIN passages ON number = passage ORDER BY row"

@@ -130,6 +130,11 @@ class Layout:
     def lexical_summaries(self) -> Path:
         return self.lexical / "summaries"
 
+    @property
+    def summary_bindings(self) -> Path:
+        """Which text of a passage each summary was first taken for."""
+        return self.root / "index" / "summaries.npy"
+
     def ann_graph(self, ann: Path) -> Path:
         return ann / "graph.faiss"
 

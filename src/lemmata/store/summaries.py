@@ -15,20 +15,23 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.errors import WorkspaceError
-from lemmata.files import read_array
+from lemmata.files import read_array, writing
 from lemmata.store.artefacts import Artefact, open_artefact, read_undamaged, summary_index
 from lemmata.store.layout import Layout, read_manifest
 from lemmata.store.vector_sets import VectorSet, vector_set, vector_sets
 from lemmata.types import Floats, Integers
 
 __all__ = [
+    "Bindings",
     "StoredSummaries",
     "Summary",
     "drop_summaries",
     "open_old_summaries",
     "open_summaries",
+    "read_bindings",
     "read_texts",
     "summaries_manifest",
+    "write_bindings",
     "write_texts",
 ]
 
@@ -110,6 +113,32 @@ def _remove(vectors: VectorSet) -> None:
     shutil.rmtree(retired, ignore_errors=True)
     shutil.rmtree(vectors.summaries_ann, ignore_errors=True)
     shutil.rmtree(vectors.summaries.with_name("summaries.partial"), ignore_errors=True)
+
+
+class Bindings(NamedTuple):
+    """For which text of a passage each summary was first taken; an id may belong to another text later.
+
+    Also of summaries that are left out, as their passage is gone.
+    """
+
+    keys: npt.NDArray[np.uint64]  # (m,) hashes of source, id and summary, ascending
+    about: npt.NDArray[np.uint64]  # (m,) hashes of the texts
+
+
+def read_bindings(layout: Layout) -> Bindings:
+    """Those of the workspace, memory-mapped; none where there are none yet."""
+    if not layout.summary_bindings.exists():
+        return Bindings(np.empty(0, np.uint64), np.empty(0, np.uint64))
+    cure = "delete it and run 'lemmata index' again"
+    keys, about = read_array(layout.summary_bindings, cure)
+    return Bindings(keys, about)
+
+
+def write_bindings(layout: Layout, bindings: Bindings) -> None:
+    """Replace those of the workspace. Call it while holding it."""
+    order = np.argsort(bindings.keys, kind="stable")
+    with writing(layout.summary_bindings) as temporary, temporary.open("wb") as file:
+        np.save(file, np.stack([bindings.keys[order], bindings.about[order]]))
 
 
 def write_texts(folder: Path, summaries: Sequence[Summary]) -> None:
